@@ -1392,6 +1392,15 @@ def test_other_new_rows_of_another_dataframe_are_new_pets(desk: Desk) -> None:
         desk.store.apply(plan, progress=False)
 
 
+@pytest.mark.parametrize("new", [[REX], [REX, LUNA]])
+def test_renamed_rows_of_a_dataframe_are_not_added_again(desk: Desk, new: list[Row]) -> None:
+    """All of them have another name, and nothing else has changed."""
+    desk.store.apply(desk.store.plan(pd.DataFrame(new)), progress=False)
+    plan = desk.store.plan(pd.DataFrame([{**row, "name": f"{row['name']} II"} for row in new]))
+    assert not plan.changes
+    assert [each.pet_id for each in plan.conflicts] == [desk.pet(str(r["name"])).id for r in new]
+
+
 def test_a_row_in_the_place_of_one_that_a_run_no_longer_saw_is_new(newby: Desk) -> None:
     """That run has seen rows with ids alone."""
     newby.edit(lambda sheet: sheet.delete_rows(8))
@@ -1627,3 +1636,76 @@ def test_a_clash_of_a_new_row_stays_one(book: Desk) -> None:
         assert conflict.rule == "both-changed"
         assert book.apply().exit_code == 5
     assert book.pet("Luna").status == "available"
+
+
+@pytest.fixture(params=["xlsx", "csv", "DataFrame"])
+def drafts(desk: Desk, request: pytest.FixtureRequest) -> Callable[[Row], Plan]:
+    """Plans of a sheet with one new row, which says this, and ends in another new row."""
+
+    def draft(row: Row) -> Plan:
+        if request.param == "DataFrame":
+            return desk.store.plan(pd.DataFrame([row, LUNA]))
+        if request.param == "csv":
+            desk.csv(row, LUNA)
+        else:
+            desk.path = desk.path.with_suffix(".xlsx")
+            if not desk.path.exists():
+                desk.export()
+            desk.write(8, row)
+            desk.write(9, LUNA)
+        return desk.plan()
+
+    return draft
+
+
+@pytest.mark.parametrize("edit", [{}, {"status": "sold"}, {"name": "Rexy"}, {"name": "Otto"}])
+def test_a_plan_adds_no_row_that_was_added_since_it_was_made(
+    desk: Desk, drafts: Callable[[Row], Plan], edit: Row
+) -> None:
+    """Of two plans of one sheet, edited or not, the second one finds its rows added. What is not
+    clear is a conflict: "plan again".
+    """
+    older, newer = drafts(REX), drafts({**REX, **edit})
+    desk.store.apply(newer, progress=False)
+    rex = desk.pet(str(edit.get("name", "Rex")))
+    desk.box.reset(
+        [*(p for p in desk.box.pets() if p != rex), msgspec.structs.replace(rex, tags=())]
+    )
+    before = desk.box.pets()
+    report = desk.store.apply(older, progress=False)
+    assert desk.box.pets() == before
+    # The same bytes have the same rows; a DataFrame has no name.
+    is_sure = not edit and older.source_digest
+    assert report.exit_code == (0 if is_sure else 5)
+    assert all("since this plan was made" in each.message for each in report.results)
+
+
+def test_a_plan_of_a_copy_adds_no_row_that_was_added_from_the_other(
+    desk: Desk, tmp_path: Path
+) -> None:
+    """The row may be the same one: planned again it is a conflict, too."""
+    desk.path = desk.path.with_suffix(".xlsx")
+    desk.export()
+    desk.write(8, REX)
+    older = desk.plan()
+    copy = tmp_path / "copy.xlsx"
+    shutil.copy(desk.path, copy)
+    desk.path = copy
+    desk.write(8, {"name": "Rexton"})
+    desk.apply()
+    names = desk.names()
+    assert desk.store.apply(older, progress=False).exit_code == 5
+    assert desk.names() == names
+
+
+def test_parts_of_a_plan_add_all_of_its_rows(desk: Desk) -> None:
+    """Two rows say the same, and both are to be added; a part that has a row of the part before
+    does not add it again.
+    """
+    twin = {**REX, "action": "add-another"}
+    desk.csv(twin, twin, LUNA)
+    plan = desk.plan()
+    for numbers in ([0], [0, 1], [0, 1, 2]):
+        part = plan.select(numbers=numbers)
+        assert desk.store.apply(part, progress=False).exit_code == 0
+    assert desk.names() == sorted([*(str(pet.name) for pet in SHOP), "Rex", "Rex", "Luna"])

@@ -7,6 +7,7 @@ the pet; docs/safety.md states this race.
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections import Counter, defaultdict
 from collections.abc import (
@@ -48,6 +49,7 @@ from petsync.errors import (
 from petsync.models import MAX_ID, ApiResponse, Pet
 from petsync.plan.change import Add, Change, Delete, Update
 from petsync.plan.fields import content, differing, normal, same, with_fields
+from petsync.plan.lineage import RowRecord, added_for
 from petsync.plan.plan import Plan, drifted
 from petsync.plan.report import (
     Cause,
@@ -851,6 +853,53 @@ def superseded(
             held[number] = over
     results = {**before.results, **{result.number: result for result in known}}
     return replace(before, results=results, held=held), known
+
+
+def overtaken(plan: Plan, records: Sequence[RowRecord]) -> tuple[Earlier, list[Result]]:
+    """What a run begins with whose plan is older than other runs of its sheet, and the results
+    that it knows at once. `records` are the rows that those runs added: from the plan's file, or
+    from a copy of it.
+
+    A row that one of them added with the same values, from the plan's file, is unchanged. A row
+    that may be one of them is a conflict.
+    """
+    adds = {
+        n: each
+        for n, each in enumerate(plan.changes)
+        if isinstance(each, Add) and each.pet_id is None
+    }
+    of_tab = [each for each in records if each.tab == plan.tab]
+    same = {each.row: each for each in of_tab if each.digest and each.digest == plan.source_digest}
+    found = {n: same[each.row] for n, each in adds.items() if each.row in same}
+    edited = [each for each in of_tab if each not in same.values()]
+    by_pet = {each.pet_id: each for each in edited}
+    added = added_for(plan.changes, plan.tab, edited, skip=found)
+    found |= {number: by_pet[pet_id] for number, pet_id in added.items()}
+    used = {each.pet_id for each in found.values()}
+    unclear = (r for r in edited if r.pet_id not in used and is_of_file(plan, r))
+    other = next(unclear, None)
+    known: dict[int, Result] = {}
+    for number, change in adds.items():
+        record = found.get(number, other)
+        if record is None:
+            continue
+        is_this = number in found and is_of_file(plan, record)
+        which = "this row" if is_this else "a row of this sheet"
+        why = f"run {record.run_id} has added {which} as {record.pet_id} since this plan was made"
+        if record in same.values() or (is_this and content(record.said) == content(change.after)):
+            known[number] = result_of(number, change, "skipped", "already-so", why, record.pet_id)
+        else:
+            known[number] = result_of(
+                number, change, "conflict", "superseded", f"{why}: plan again"
+            )
+    return replace(FRESH, results=known), list(known.values())
+
+
+def is_of_file(plan: Plan, record: RowRecord) -> bool:
+    """Whether the record is of the file that the plan was made from, as it was or edited."""
+    digest = plan.source_digest
+    is_there = os.path.realpath(record.source) == os.path.realpath(plan.source)
+    return bool(digest and record.digest) and (record.digest == digest or is_there)
 
 
 def _is_final(entry: Entry) -> bool:

@@ -1015,13 +1015,25 @@ class _Matching:
         self._drop_matched()
         is_mostly_there = bool(self._pairs) and 2 * len(self._pairs) >= self._total
         lines = {line.row: line for line in self._new}
+        renamed = self._renamed_runs(lines)
         for record in self._old:
             line = lines.get(record.row)
             if record.source != self._order.table or line is None or _gap(record) != _gap(line):
                 continue
-            is_anchored = _gap(line) != _NOWHERE or is_mostly_there
+            is_anchored = _gap(line) != _NOWHERE or is_mostly_there or record.run_id in renamed
             if is_anchored and (_agreeing(record, line) or any(_names(record, line))):
                 self._doubt([(record, line)], is_edited=True)
+
+    def _renamed_runs(self, lines: Mapping[int, _Line]) -> set[str]:
+        """The runs whose DataFrame this one may be, with names edited alone: at least half of the
+        rows that the run added have a row in their position with a name of a word in common, or
+        nearly the same, and all other values.
+        """
+        return {
+            run
+            for run, records in _by(lambda record: record.run_id, self._old).items()
+            if 2 * sum(_is_nearly(r, lines.get(r.row)) for r in records) >= len(records)
+        }
 
     def _certain(self, pairs: Iterable[_Pair], *, is_edited: bool) -> None:
         for record, line in pairs:
@@ -1215,6 +1227,13 @@ def _part(rows: Sequence[int], item: _Item) -> int:
 
 def _is_there(record: RowRecord, line: _Line | None) -> bool:
     return line is not None and _gap(record) == _gap(line)
+
+
+def _is_nearly(record: RowRecord, line: _Line | None) -> bool:
+    if line is None or any(_PARTS[u](record.said) != _PARTS[u](line.said) for u in _LOOKS):
+        return False
+    one, other = (set(_name(item).casefold().split()) for item in (record, line))
+    return any(_names(record, line)) or not one.isdisjoint(other)
 
 
 def _gap(item: _Item) -> _Gap:

@@ -33,6 +33,9 @@ from petsync.apply.engine import (
     earlier,
     has_more,
     has_unknown,
+    is_of_file,
+    is_unassigned,
+    overtaken,
     superseded,
     undone,
 )
@@ -482,7 +485,8 @@ class Runs:
             )
             sitting = await in_thread(begin)
             started = now.isoformat(timespec="microseconds")
-            return await self._sit(plan, target, sitting, started, options, FRESH, on_progress)
+            before = await in_thread(partial(_since_planned, plan, run_id, journal, sitting))
+            return await self._sit(plan, target, sitting, started, options, before, on_progress)
 
     async def resume(
         self, past: Past, plan: Plan, given: Mapping[str, Any], on_progress: OnProgress
@@ -609,6 +613,31 @@ def _check_not_undone(past: Past, undone_by: Mapping[str, Past]) -> None:
             f"run {past.run_id} was undone by run {by.run_id}, and nothing of it is sent any more",
             hint="Plan again from its sheet to make its changes after all.",
         )
+
+
+def _since_planned(plan: Plan, run_id: str, journal: Journal, sitting: Sitting) -> Earlier:
+    """What a plan's first sitting begins with: rows without an id that another run of their sheet
+    has added since the plan was made are not added again. The journal has the results.
+    """
+    if plan.undoes or not any(map(is_unassigned, plan.changes)):
+        return FRESH
+    since = datetime.fromisoformat(plan.created)
+    own = set(plan.recognised.values())
+    records = [
+        record
+        for record in journal.row_records(plan.store)
+        if record.state == "added" and record.pet_id is not None and record.pet_id not in own
+        if record.is_added and record.run_id != run_id
+        if datetime.fromisoformat(record.written) >= since
+        if is_of_file(plan, record)
+        or (record.base == plan.base if plan.base else record.source == plan.source)
+    ]
+    if not records:
+        return FRESH
+    before, known = overtaken(plan, records)
+    for result in known:
+        sitting.done(result)
+    return before
 
 
 def _taken_up(
