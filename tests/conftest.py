@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import tempfile
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -43,43 +44,73 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 # progress at once; then what takes longest begins, so that all workers end together.
 QUICK = ("test_plan_table", "test_guard", "test_cells", "test_wire_calls")
 LONGEST = (
+    "test_browser_forms",
     "test_nights",
     "test_rounds",
     "test_reconcile_columns",
-    "test_browser_forms",
-    "test_browser",
-    "test_crash",
+    "test_reconcile_agreed",
     "test_sheets_fuzz",
+    "test_crash",
+    "test_browser",
+    "test_reconcile_backup",
+    "test_lineage",
     "test_walls",
-    "test_cli_login",
+    "test_interrupt",
     "test_cli_app",
-    "test_cli_errors",
     "test_rehearsal",
+    "test_decoys",
+    "test_plan_laws",
     "test_undo_store",
-    "test_deploy",
+    "test_crash_world",
+    "test_reconcile_moved",
+    "test_cli_login",
     "ipynb",
 )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Where Python is told to write no bytecode, keep the tests' in pytest's cache: to rewrite the
-    asserts of all modules anew is two thirds of the collection, in each worker.
+    """Let Python write bytecode, even where the machine says otherwise: without it, every process
+    compiles petsync again, and every worker rewrites the asserts of all modules.
     """
-    if sys.dont_write_bytecode and config.pluginmanager.hasplugin("cacheprovider"):
-        sys.dont_write_bytecode = False
-        sys.pycache_prefix = str(config.rootpath / ".pytest_cache" / "bytecode")
+    sys.dont_write_bytecode = False
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Let each worker load the modules from another place of a folder on: to rewrite the asserts is
+    half of the collection, and what one worker has rewritten the others only read.
+    """
+    report = yield
+    if isinstance(collector, pytest.Dir) and "PYTEST_XDIST_WORKER" in os.environ:
+        worker = int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw"))
+        found = report.result
+        first = worker * len(found) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+        report.result = [*found[first:], *found[:first]]
+    return report
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Sort some quick modules first, then the longest, each with its tests in their order."""
+    """Sort some quick modules first, then the longest, then other slow ones, each with its tests in
+    their order. Notebooks are slow.
+    """
     places = {name: place for place, name in enumerate((*QUICK, *LONGEST))}
 
-    def place(item: pytest.Item) -> int:
-        path = item.path
-        name = "ipynb" if path.suffix == ".ipynb" else path.stem
-        return places.get(name, len(places))
+    def place(item: pytest.Item) -> tuple[int, bool, Path]:
+        is_fast = item.get_closest_marker("slow") is None
+        return places.get(_module(item), len(places)), is_fast, item.path
 
+    for item in items:
+        if _module(item) == "ipynb":
+            item.add_marker("slow")
     items.sort(key=place)
+
+
+def _module(item: pytest.Item) -> str:
+    return "ipynb" if item.path.suffix == ".ipynb" else item.path.stem
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -20,6 +20,8 @@ from petsync.table.base import Base
 from petsync.table.frame import pets_from_frame
 from petsync.table.sheet import Sheet
 
+pytestmark = pytest.mark.slow
+
 SOLD = replace(REX, status="sold")
 TAGS = [Tag(n, f"tag {n}") for n in range(4)]
 

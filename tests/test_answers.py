@@ -22,6 +22,8 @@ from petsync.sandbox import Sandbox
 from petsync.sandbox.http import LIVE
 from petsync.store import Store
 
+pytestmark = pytest.mark.slow
+
 SHOP = [
     Pet(
         id=number,

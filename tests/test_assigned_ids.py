@@ -30,6 +30,8 @@ from petsync.plan.report import Report, result_of
 from petsync.profile import LIVE
 from petsync.sandbox import Sandbox
 
+pytestmark = pytest.mark.slow
+
 replace = msgspec.structs.replace
 OLD = Pet(id=7, name="Old", status="sold")
 

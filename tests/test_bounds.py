@@ -27,6 +27,8 @@ from petsync.errors import (
 )
 from petsync.profile import STANDARD, profile_from
 
+pytestmark = pytest.mark.slow
+
 ROW = b'{"id":7,"name":"Rex","photoUrls":[]}'
 SMALL = replace(STANDARD, max_answer_mb=1)
 

@@ -9,6 +9,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
 FOLDER = Path(__file__).parent / "browser" / "forms"
 
 

@@ -22,6 +22,8 @@ from petsync.profile import LIVE
 from petsync.table.columns import CLEARED
 from petsync.table.sheet import Sheet
 
+pytestmark = pytest.mark.slow
+
 DOGS, CATS = Category(1, "Dogs"), Category(2, "Cats")
 SHY, OLD = Tag(1, "shy"), Tag(2, "old")
 REX = Pet(id=1, name="Rex", status="available", category=DOGS, tags=(SHY,), photo_urls=("u",))

@@ -20,6 +20,8 @@ from petsync.sheets import annotate_sheet, read_sheet, write_back, write_correct
 from petsync.sheets.read import sheet_of as sheet_of_plan
 from petsync.table.sheet import Sheet
 
+pytestmark = pytest.mark.slow
+
 HEADER = ["id", "name", "status", "category", "tags", "photo_urls", "action"]
 MESSY = [
     HEADER,

@@ -24,6 +24,8 @@ from petsync.plan.change import Coverage, Unanswered
 from petsync.protocol.json import encode_pet
 from petsync.sandbox import Sandbox
 
+pytestmark = pytest.mark.slow
+
 STATUSES = ("available", "pending", "sold")
 SHOP = [
     ps.Pet(id=n, name=f"pet {n}", status=STATUSES[n % 3], tags=(ps.Tag(n, "t"),))

@@ -10,8 +10,11 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
 from crash.round import Round
 from crash.running import Nursery
+
+pytestmark = pytest.mark.slow
 
 
 def _play(seeds: Sequence[int], profile: str, folder: Path, nursery: Nursery) -> None:

@@ -19,6 +19,8 @@ from crash.story import Json, Story, new_pet
 
 from petsync.apply.planfile import save_plan
 
+pytestmark = pytest.mark.slow
+
 OF_A_RUN = ("before-begin", "after-begin", "before-known", "after-known")
 AT_THE_END = ("before-finish", "after-finish", "before-close", "after-close")
 

@@ -18,6 +18,8 @@ from crash.wire import Wire
 
 from petsync.apply.planfile import save_plan
 
+pytestmark = pytest.mark.slow
+
 
 class World:
     """A store, a plan for it, and commands in whatever world a test makes."""

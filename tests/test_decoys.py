@@ -21,6 +21,8 @@ from jupyter_client.blocking import BlockingKernelClient
 import petsync
 from petsync.sandbox import Sandbox
 
+pytestmark = pytest.mark.slow
+
 _PROGRAM = Path(sys.executable).with_name("petsync")
 _CONFIGURATION = (
     *("jupyter_config.py", "jupyter_server_config.py", "jupyter_voila_config.py"),

@@ -27,6 +27,8 @@ from petsync.cli.entry import cli
 from petsync.protocol.json import decode_pets
 from petsync.sandbox import Sandbox
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 DEPLOY = ROOT / "docs" / "deploy"
 NOTEBOOK = ROOT / "notebooks" / "06_reconciliation.ipynb"

@@ -24,6 +24,8 @@ from petsync.profile import ServiceProfile
 from petsync.reconcile.config.load import load
 from petsync.settings import Settings
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted([*DOCS.rglob("*.md"), *ROOT.glob("*.md")])
@@ -186,6 +188,19 @@ def test_every_error_is_in_the_table() -> None:
     for name in set(errors.__all__) - {"PetsyncError"}:
         error = getattr(errors, name)
         assert rows[name] == [_natural(error), str(error.exit_code)], name
+
+
+def test_the_fast_lane_leaves_out_what_is_marked(pytestconfig: pytest.Config) -> None:
+    """CONTRIBUTING.md names each marker of petsync's tests; the modules that begin first exist."""
+    own = {line.partition(":")[0] for line in pytestconfig.getini("markers") if ": " in line}
+    names = {"slow", "browser", "office"}
+    lane = " and ".join(f"not {name}" for name in ("slow", "browser", "office"))
+    assert names <= own
+    assert f'pytest -n 2 -m "{lane}"' in (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    modules = {path.stem: path.read_text("utf-8") for path in (ROOT / "tests").rglob("test_*.py")}
+    order = pytestconfig.pluginmanager.get_plugin(str(ROOT / "tests" / "conftest.py"))
+    assert {*order.QUICK, *order.LONGEST} <= {*modules, "ipynb"}
+    assert all(any(f"pytest.mark.{name}" in text for text in modules.values()) for name in names)
 
 
 def _commands(text: str) -> Iterator[tuple[str, str]]:

@@ -13,6 +13,8 @@ import pytest
 import petsync as ps
 from petsync.sandbox import Sandbox
 
+pytestmark = pytest.mark.slow
+
 REX = ps.Pet(
     id=7,
     name="Rex",

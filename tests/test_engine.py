@@ -31,6 +31,8 @@ from petsync.plan.change import Change
 from petsync.plan.plan import Plan
 from petsync.plan.report import Progress, Report
 
+pytestmark = pytest.mark.slow
+
 NEW = Pet(name="Goldie", status="available")
 
 

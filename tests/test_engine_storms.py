@@ -27,6 +27,8 @@ from petsync.plan.fields import content
 from petsync.plan.plan import Plan
 from petsync.plan.report import Entry, Report, Result
 
+pytestmark = pytest.mark.slow
+
 ROUNDS = 300
 _SETTLE = 5.0
 """Longer than a late request takes; the clock runs ahead of it."""

@@ -14,6 +14,8 @@ from petsync.errors import GuardError
 from petsync.models import Category, Pet, Tag
 from petsync.sandbox import Sandbox
 
+pytestmark = pytest.mark.slow
+
 SHOP = [
     Pet(
         id=n,

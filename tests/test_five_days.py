@@ -18,6 +18,8 @@ from petsync.sandbox import Sandbox
 from petsync.widgets.review import ReviewForm
 from petsync.widgets.sheet import SheetForm
 
+pytestmark = pytest.mark.slow
+
 SHOP = [
     Pet(
         id=n,

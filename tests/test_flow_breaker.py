@@ -18,6 +18,8 @@ from petsync.errors import ServiceError, TransportError, UnavailableError
 from petsync.models import Pet
 from petsync.protocol import operations
 
+pytestmark = pytest.mark.slow
+
 GET = operations.get_pet_by_id(7)
 ADD = operations.add_pet(Pet(name="Rex"))
 

@@ -16,6 +16,8 @@ from petsync.models import Pet
 from petsync.sandbox import Sandbox
 from petsync.sandbox.faults import Throttle
 
+pytestmark = pytest.mark.slow
+
 
 class Limited(Service):
     """Takes so many requests a second, and answers the others with 429."""

@@ -21,6 +21,8 @@ from petsync.plan.plan import Plan
 from petsync.sandbox import Sandbox
 from petsync.store.runs import Outputs
 
+pytestmark = pytest.mark.slow
+
 BASE, FIRST, SECOND, THEIRS = range(4)
 TEXTS: Mapping[str, tuple[str, str, str, str]] = {
     "name": ("Bella", "First", "Second", "Theirs"),

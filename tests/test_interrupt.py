@@ -33,6 +33,8 @@ from petsync.apply.engine import ApplyOptions
 from petsync.apply.planfile import save_plan
 from petsync.plan.guard import Limit
 
+pytestmark = pytest.mark.slow
+
 PROMISED_S = 2.0
 PATIENCE_S = 60
 """Below all that the runs wait for."""

@@ -22,6 +22,8 @@ from petsync.errors import PetsyncError
 from petsync.plan.plan import Plan
 from petsync.plan.report import Entry
 
+pytestmark = pytest.mark.slow
+
 PLAN = small_plan()
 OTHER = small_plan(name="other")
 

@@ -21,7 +21,10 @@ from petsync.apply.journal.schema import Lock
 from petsync.errors import LockedError
 from petsync.plan.report import Entry, Past
 
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals are POSIX's")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(os.name == "nt", reason="signals are POSIX's"),
+]
 
 
 @pytest.fixture

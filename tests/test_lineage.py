@@ -27,6 +27,8 @@ from petsync.plan.plan import Plan
 from petsync.sandbox import Sandbox
 from petsync.sandbox.http import STANDARD
 
+pytestmark = pytest.mark.slow
+
 Row = dict[str, Any]
 SHOP = [
     Pet(id=n, name=f"Pet {n}", status="available", category=Category(1, "Dogs"))

@@ -21,6 +21,8 @@ from petsync.client.session import Session
 from petsync.plan.change import Unanswered
 from petsync.sandbox import Sandbox
 
+pytestmark = pytest.mark.slow
+
 T = TypeVar("T")
 ONCE = ps.RetryPolicy(attempts=1)
 CONCURRENCY = 32

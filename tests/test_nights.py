@@ -20,6 +20,8 @@ from nights.world import Look
 
 from petsync.models import Pet
 
+pytestmark = pytest.mark.slow
+
 
 def test_thirty_nights(nights_seed: int, tmp_path: Path) -> None:
     """After each night all is explained and nothing lost; in the end both sides agree."""

@@ -9,6 +9,8 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+pytestmark = pytest.mark.slow
+
 VIEW = "application/vnd.jupyter.widget-view+json"
 CELLS = (
     """

@@ -16,6 +16,8 @@ from nbclient.exceptions import CellExecutionError
 from petsync.samples import sample_data
 from petsync.sandbox import Sandbox
 
+pytestmark = pytest.mark.slow
+
 NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("*.ipynb"))
 NIGHTLY = next(path for path in NOTEBOOKS if path.name.startswith("06_"))
 CHECKED = "nbval-check-output"

@@ -18,6 +18,8 @@ import pytest
 import petsync
 from petsync.sandbox import Sandbox
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 _RELEASE = re.compile(r"^## \[(\d+\.\d+\.\d+)\] - (\d{4}-\d\d-\d\d)$", re.MULTILINE)
 _COPY = """

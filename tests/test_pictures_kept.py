@@ -18,6 +18,8 @@ from petsync.plan.report import Entry
 from petsync.plan.uploads import Attempt, Uploads, added_urls
 from petsync.sandbox import Sandbox
 
+pytestmark = pytest.mark.slow
+
 PHOTOS = ("https://shop.example/a.jpg", "https://shop.example/b.jpg")
 URLS = st.lists(st.sampled_from("abcdefgh"), unique=True, max_size=6)
 

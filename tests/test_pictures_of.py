@@ -16,6 +16,8 @@ import petsync as ps
 from petsync.client.target import target_of
 from petsync.sandbox import Sandbox
 
+pytestmark = pytest.mark.slow
+
 RED, BLUE, GREEN = (200, 0, 0), (0, 0, 200), (0, 200, 0)
 QUICK = ps.RetryPolicy(attempts=4, seconds=5.0, first=0.01, longest=0.05)
 

@@ -23,6 +23,8 @@ from petsync.images.upload import UploadOptions
 from petsync.sandbox import Sandbox
 from petsync.store import Store
 
+pytestmark = pytest.mark.slow
+
 RED, BLUE, GREEN = (200, 0, 0), (0, 0, 200), (0, 200, 0)
 QUICK = ps.RetryPolicy(attempts=4, seconds=5.0, first=0.01, longest=0.05)
 

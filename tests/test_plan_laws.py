@@ -20,6 +20,8 @@ from petsync.models import Pet, Tag
 from petsync.plan.change import Clash, Conflict
 from petsync.plan.plan import Plan
 
+pytestmark = pytest.mark.slow
+
 SHORT = (Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink)
 brief = settings(max_examples=60, phases=SHORT)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from test_plan_laws import SHORT, everything
 from triples import Triple, triples
@@ -10,6 +11,8 @@ from petsync.models import Pet
 from petsync.plan.explain import FIELD_RULES, PET_RULES, Explanation, Reason
 from petsync.plan.fields import cell
 from petsync.plan.plan import Plan
+
+pytestmark = pytest.mark.slow
 
 SENT = {"differs", "edited", "merged", "clash-sheet"}
 CONFLICTS = {

@@ -22,6 +22,8 @@ from petsync.sandbox import Sandbox
 from petsync.sandbox.http import STANDARD
 from petsync.store.runs import Outputs, Wanted
 
+pytestmark = pytest.mark.slow
+
 CATS = ps.Category(2, "Cats")
 BIRDS = ps.Category(3, "Birds")
 STORED = changed(changed(PETS, 7, category=CATS), 8, category=BIRDS)

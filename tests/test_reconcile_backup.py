@@ -25,6 +25,8 @@ from petsync.sandbox import Sandbox
 from petsync.sheets import sync
 from petsync.sheets.results import kept
 
+pytestmark = pytest.mark.slow
+
 NEW = ps.Pet(id=50, name="Neu", status="available")
 
 

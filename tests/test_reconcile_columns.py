@@ -28,6 +28,8 @@ from petsync.reconcile import round as rounds
 from petsync.reconcile.state import BaseFile
 from petsync.sandbox import Sandbox
 
+pytestmark = pytest.mark.slow
+
 DOGS, CATS, BIRDS = (ps.Category(n, name) for n, name in enumerate(("Dogs", "Cats", "Birds"), 1))
 COLUMNS = ("status", "tags", "category", "category_id")
 TIMES = ("first", "killed", "next", "last")

@@ -17,6 +17,8 @@ from petsync.plan.rounds import Round
 from petsync.reconcile.round import Step, Watcher
 from petsync.sandbox import Sandbox
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def _open_box() -> Iterator[Sandbox]:

@@ -15,6 +15,8 @@ import petsync as ps
 from petsync.plan.compare import exchanged, twins
 from petsync.sandbox import Sandbox
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def _open_box() -> Iterator[Sandbox]:

@@ -18,6 +18,8 @@ from petsync.reconcile.round import reconciled
 from petsync.reconcile.state import BaseFile
 from petsync.sandbox import Sandbox
 
+pytestmark = pytest.mark.slow
+
 OPEN = Guard(max_delete=Limit(12, is_share=False))
 NEWER = changed(PETS, 5, name="Mia", photo_urls=("https://shop.example/new.jpg",))[4]
 

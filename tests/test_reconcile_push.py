@@ -14,6 +14,8 @@ from petsync.reconcile.round import reconciled
 from petsync.reconcile.state import History
 from petsync.sandbox import Sandbox
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def _open_box() -> Iterator[Sandbox]:

@@ -27,6 +27,8 @@ from petsync.sandbox import Sandbox
 from petsync.sandbox.tokens import SCOPES
 from petsync.settings import Secret
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def _open_box() -> Iterator[Sandbox]:

@@ -15,6 +15,8 @@ from petsync import sheets
 from petsync.reconcile.state import BaseFile
 from petsync.sandbox import Sandbox
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def _open_box() -> Iterator[Sandbox]:

@@ -14,6 +14,8 @@ from petsync.plan.guard import Guard, Limit
 from petsync.report.show import rounds_text
 from petsync.sandbox import Sandbox
 
+pytestmark = pytest.mark.slow
+
 FEW = Guard(max_update=Limit(2, is_share=False), max_delete=Limit(1, is_share=False))
 RENAMED = [ps.Pet(id=pet.id, name=f"{pet.name}!", status=pet.status) for pet in PETS]
 

@@ -38,6 +38,8 @@ from petsync.rehearsal import rehearse
 from petsync.rehearsal.run import imitated
 from petsync.sandbox import Sandbox
 
+pytestmark = pytest.mark.slow
+
 FAR = 2**63 - 10
 # Each of a few attempts is refused.
 _REFUSED = "503=1"

@@ -28,6 +28,8 @@ from petsync.report.bars import TerminalBar
 from petsync.report.meter import Meter
 from petsync.report.progress import run_bar
 
+pytestmark = pytest.mark.slow
+
 TESTS = Path(__file__).parent
 PATHS = [str(TESTS), str(TESTS / "support")]
 SHOWN = re.compile(r" *\d+% \|.*\| [\d,]+/3,000.*")

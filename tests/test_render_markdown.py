@@ -34,6 +34,8 @@ from petsync.report.markdown import code, plan_markdown, prose
 from petsync.report.words import WHERE_TO_SEE_ALL
 from petsync.table.cells import visible
 
+pytestmark = pytest.mark.slow
+
 MARKED = [
     *HOSTILE,
     "[x](http://x.example)",

@@ -43,6 +43,8 @@ from petsync.plan.plan import Plan
 from petsync.plan.report import Report
 from petsync.report.show import findings_text, plan_text, report_text, snapshot_text
 
+pytestmark = pytest.mark.slow
+
 PLAN = """\
 Plan: 1 to add, 1 to change, 2 to delete; 1 conflict, 1 row blocked, 870 in
 agreement, 3 ignored.

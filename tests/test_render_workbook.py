@@ -217,6 +217,8 @@ def test_excel_is_told_that_ids_are_text(tmp_path: Path) -> None:
     assert xml.index("<headerFooter") < xml.index("<ignoredErrors")
 
 
+@pytest.mark.slow
+@pytest.mark.office
 def test_libreoffice_opens_it(tmp_path: Path) -> None:
     """LibreOffice reads the workbook of hostile names as it was written."""
     name = '=HYPERLINK("http://x.example")'

@@ -19,6 +19,8 @@ from petsync.plan.change import Clash
 from petsync.plan.guard import Guard, Limit
 from petsync.plan.plan import Plan
 
+pytestmark = pytest.mark.slow
+
 REX = Pet(id=1, name="Rex", status="available", category=Category(1, "Dogs"))
 EXPORTED = {"id": 1, "name": "Rex", "status": "available", "category": "Dogs", "category_id": 1}
 

@@ -18,6 +18,8 @@ from petsync.plan.plan import Plan
 from petsync.sandbox import Sandbox
 from petsync.sandbox.http import STANDARD
 
+pytestmark = pytest.mark.slow
+
 HEAD = "id,name,status,action\n"
 SHOP = [
     Pet(id=n, name=name, status="available")

@@ -13,6 +13,8 @@ from rounds.auditor import Auditor, View
 from rounds.play import Play
 from rounds.sheet import BLANK
 
+pytestmark = pytest.mark.slow
+
 KEY, UNIT = "k1", ("name", "")
 
 

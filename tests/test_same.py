@@ -32,6 +32,8 @@ from petsync.plan.report import Entry, Past, Result, result_of
 from petsync.sandbox import Sandbox
 from petsync.table.columns import COLUMNS, Column
 
+pytestmark = pytest.mark.slow
+
 FIELDS = tuple(column for column in COLUMNS if column != "id")
 NAMES = ("calm", "friendly", "größe", "Ångström")
 numbers = st.none() | st.integers(0, 3)

@@ -15,6 +15,8 @@ import openpyxl
 import pytest
 from PIL import Image, ImageChops, ImageStat
 
+pytestmark = pytest.mark.slow
+
 SAMPLES = Path(__file__).parent.parent / "sample_data"
 TYPES = {".png": "PNG", ".jpg": "JPEG", ".webp": "WEBP", ".gif": "GIF"}
 MADE = {

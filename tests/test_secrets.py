@@ -22,6 +22,8 @@ from nbconvert.preprocessors import ExecutePreprocessor
 from petsync.models import Category, Pet, Tag
 from petsync.sandbox import Sandbox
 
+pytestmark = pytest.mark.slow
+
 # Each is unlike anything else, and changes when it is escaped for an address, HTML or JSON.
 MARK = "KnOwN7Zq"
 CLIENT_SECRET = "c11ent&S3cret/+=\"<pässword>'"

@@ -20,6 +20,8 @@ from petsync.sheets.sidecar import beside
 from petsync.sheets.xlsx.annotate import ERROR, MOST_COMMENTS, WARNING
 from petsync.table.base import Base
 
+pytestmark = pytest.mark.slow
+
 SAMPLES = Path(__file__).parent.parent / "sample_data"
 
 

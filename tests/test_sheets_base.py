@@ -20,6 +20,8 @@ from petsync.sheets.xlsx import read
 from petsync.table.base import LINE, Base, ParcelError, pack, unpack
 from petsync.table.frame import frame_from_pets
 
+pytestmark = pytest.mark.slow
+
 PETS = [
     Pet(id=1, name="Zoë", status="available", category=Category(2, "Dogs"), tags=(Tag(1, "a;b"),)),
     Pet(id=2, name="=1+1", photo_urls=("u", "v"), extra={"color": "red"}),

@@ -16,6 +16,8 @@ from petsync.sheets import annotate_sheet, must_take_results, read_sheet, write_
 from petsync.sheets.xlsx.edit import widened
 from petsync.sheets.xlsx.edit_parts import Splices, Styles, outline
 
+pytestmark = pytest.mark.slow
+
 RANGES = st.lists(st.tuples(st.integers(1, 30), st.integers(0, 5)), max_size=6)
 
 

@@ -20,6 +20,8 @@ from petsync.sheets import read_sheet, sheet_from_frame, write_sheet
 from petsync.sheets.validate.rules import RULES
 from petsync.table.frame import frame_from_pets
 
+pytestmark = pytest.mark.slow
+
 URL = "https://example.org/1.jpg"
 ODD = ["[]", "['a']", "[Tag(1)", "(clear)", "[ clear ]", "a,b", "http://ahttps://b", f"{URL}, b"]
 

@@ -26,6 +26,8 @@ from petsync.sheets.xlsx.read import halves
 from petsync.sheets.xlsx.survey import Extent, extent
 from petsync.table.cells import BLANKS, trim
 
+pytestmark = pytest.mark.slow
+
 PIECES = ["a", "é", "'=", '"', '""', ",", ";", "\t", "\n", "\r", "\r\n", " ", "\0", "\ufeff", "7"]
 CELLS = st.sampled_from(["", "7", "é", "'=1", '"a,b"', '"say ""hi"""', '"two\nlines"', '""', " "])
 ROUGH = st.lists(st.sampled_from(PIECES), max_size=40).map("".join) | st.text(max_size=40)

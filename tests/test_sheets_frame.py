@@ -20,6 +20,8 @@ from petsync.table.columns import CLEARED
 from petsync.table.frame import frame_from_pets, pets_from_frame
 from petsync.table.sheet import Sheet
 
+pytestmark = pytest.mark.slow
+
 PLAIN = pets(extra=st.none(), pet_ids=ids).filter(lambda pet: bool((pet.name or "").strip()))
 
 

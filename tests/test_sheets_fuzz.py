@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 SECONDS = 60.0
 """The most of a processor that one small file may take, which ends what would never end."""
 SHARDS = {"container": 600, "parts": 800, "claims": 700, "text": 700}

@@ -26,6 +26,8 @@ from petsync.sheets.exact import FRAGILE, resaved
 from petsync.table.columns import COLUMNS
 from petsync.table.frame import frame_from_pets
 
+pytestmark = [pytest.mark.office, pytest.mark.slow]
+
 WORKBOOK = "xlsx:Calc MS Excel 2007 XML"
 # Separated by commas, quoted, UTF-8; cells are saved as they are shown.
 CSV = "csv:Text - txt - csv (StarCalc):44,34,76,1,,0,false,true"

@@ -16,6 +16,8 @@ from petsync.sheets import read_sheet
 from petsync.sheets.files import load
 from petsync.sheets.xlsx.package import Package, shared_size, uncounted, without_trailing
 
+pytestmark = pytest.mark.slow
+
 SECONDS = 60.0
 """Of a processor; most take less than one. What the cases were made to show took minutes."""
 

@@ -20,6 +20,8 @@ from petsync.table.cells import trim
 from petsync.table.columns import CLEAR, COLUMNS
 from petsync.table.frame import frame_from_pets
 
+pytestmark = pytest.mark.slow
+
 # What each layer of a sheet gives a meaning: guards, markers, escapes, separators, quotes.
 AWKWARD = st.text(st.sampled_from("'=+-@\t\r\n\x01\x1f_x0041FE;\"| ,\ufffe\uffff\u00a0é"))
 MARKERS = st.sampled_from(

@@ -34,6 +34,8 @@ from petsync.sheets.sidecar import beside
 from petsync.table.cells import normal_status
 from petsync.table.frame import frame_from_pets
 
+pytestmark = pytest.mark.slow
+
 NOW = dt.datetime(2026, 11, 21, 10, 30, tzinfo=dt.UTC)
 FREE = Guard(max_delete=Limit(1.0), max_update=Limit(1.0), allow_empty=True)
 REX = Pet(id=1, name="Rex", status="sold", category=Category(1, "Dogs"), photo_urls=("a", "b"))

@@ -15,6 +15,8 @@ from petsync.errors import SheetError
 from petsync.sheets import must_take_results, read_sheet, write_back
 from petsync.sheets.sidecar import beside
 
+pytestmark = pytest.mark.slow
+
 NOW = dt.datetime(2026, 11, 21, 10, 30, tzinfo=dt.UTC)
 RESULTS = pd.DataFrame(
     {"outcome": ["applied"], "message": [""], "assigned_id": pd.array([pd.NA], "Int64")}, index=[2]

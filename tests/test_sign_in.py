@@ -19,6 +19,8 @@ from petsync.sandbox import Sandbox
 from petsync.sandbox.tokens import PUBLIC_CLIENT
 from petsync.settings import Secret
 
+pytestmark = pytest.mark.slow
+
 BOTH = frozenset({"read:pets", "write:pets"})
 
 

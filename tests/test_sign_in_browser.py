@@ -21,6 +21,8 @@ from petsync.models import Pet
 from petsync.sandbox import Sandbox
 from petsync.store.async_store import Pending
 
+pytestmark = pytest.mark.slow
+
 PETS = [Pet(id=1, name="Rex", status="available", photo_urls=[])]
 
 

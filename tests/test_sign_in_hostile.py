@@ -20,6 +20,8 @@ from signing import credentials
 import petsync as ps
 from petsync.client.auth.oauth import Authority
 
+pytestmark = pytest.mark.slow
+
 SECRET = "client-secret-0123456789"
 TOKEN = "access-token-0123456789"
 CLIENT = "nightly"

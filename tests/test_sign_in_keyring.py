@@ -26,6 +26,8 @@ from petsync.client.auth.keyring import Vault
 from petsync.models import Pet
 from petsync.sandbox import Sandbox
 
+pytestmark = pytest.mark.slow
+
 PETS = [Pet(id=1, name="Rex", status="available", photo_urls=[])]
 _PROGRAM = """
 import sys, petsync as ps

@@ -25,6 +25,8 @@ from petsync.models import Pet
 from petsync.sandbox import Sandbox
 from petsync.settings import Secret
 
+pytestmark = pytest.mark.slow
+
 GRANTED = answer(200, b'{"access_token": "new"}')
 PETS = [Pet(id=1, name="Rex", status="available", photo_urls=[])]
 

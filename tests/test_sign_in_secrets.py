@@ -28,6 +28,8 @@ from petsync.models import Pet
 from petsync.sandbox import Sandbox
 from petsync.settings import Secret
 
+pytestmark = pytest.mark.slow
+
 PETS = [Pet(id=1, name="Rex", status="available", photo_urls=[])]
 SECRET = "s3cret-0123456789-abcdef"
 

@@ -15,6 +15,8 @@ from petsync.models import Pet, Tag
 from petsync.plan.change import Delete, Update
 from petsync.plan.fields import differing
 
+pytestmark = pytest.mark.slow
+
 SOLD = replace(REX, status="sold")
 PENDING = replace(REX, status="pending")
 BASE = base_of(PETS)

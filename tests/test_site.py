@@ -20,6 +20,8 @@ import pytest
 import petsync
 from petsync.cli.entry import cli
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 _SECONDS = 300
 _QUIET = {"NO_MKDOCS_2_WARNING": "1"}

@@ -18,6 +18,8 @@ import pytest
 import petsync as ps
 from petsync.sandbox import Sandbox
 
+pytestmark = pytest.mark.slow
+
 REX = ps.Pet(id=1, name="Rex", status="available", tags=(ps.Tag(1, "shy"),))
 TOM = ps.Pet(id=2, name="Tom", status="sold", photo_urls=("u",), extra={"chip": "A1"})
 ADA = ps.Pet(id=3, name="Ada", status="pending", category=ps.Category(1, "Cats"))

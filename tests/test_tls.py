@@ -21,6 +21,8 @@ from signing import confirmed_file
 import petsync as ps
 from petsync.errors import SettingsError, TransportError
 
+pytestmark = pytest.mark.slow
+
 PEM = serialization.Encoding.PEM
 PKCS8 = serialization.PrivateFormat.PKCS8
 

@@ -24,6 +24,8 @@ from petsync.errors import ApiError, NotFoundError, SettingsError, TransportErro
 from petsync.models import Pet
 from petsync.profile import STANDARD
 
+pytestmark = pytest.mark.slow
+
 PET = answer(200, b'{"id":7,"name":"Rex"}', content_type="application/json")
 PETS = answer(200, b"[]", content_type="application/json")
 FAR = "http://shop.example/v2"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from shop import MemoryTarget, lost
@@ -9,6 +10,8 @@ from undoing import World, plans, renamed, stores
 
 from petsync.models import Pet
 from petsync.plan.plan import Plan
+
+pytestmark = pytest.mark.slow
 
 SHORT = (Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink)
 brief = settings(max_examples=60, phases=SHORT)

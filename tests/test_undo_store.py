@@ -23,6 +23,8 @@ from petsync.protocol import json
 from petsync.sandbox import Sandbox
 from petsync.sandbox.http import bind_json
 
+pytestmark = pytest.mark.slow
+
 FREE = Guard(max_delete=Limit(1.0), max_update=Limit(1.0), allow_empty=True)
 STATUSES = ("available", "pending", "sold")
 replace = msgspec.structs.replace

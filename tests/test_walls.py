@@ -5,8 +5,13 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -34,6 +39,7 @@ LAZY = {"petsync.cli.console", "petsync.report.bars"}
 """What these load (rich, tqdm) is only loaded when it is needed."""
 
 
+@cache
 def _imports() -> dict[str, set[str]]:
     """The modules of petsync, and what each imports of petsync at any place in its code."""
     files = {

@@ -25,6 +25,8 @@ from petsync.reconcile.observe import traced
 from petsync.sandbox import Sandbox
 from petsync.settings import Secret
 
+pytestmark = pytest.mark.slow
+
 HOOK = "Hu5h-T0ken"
 
 

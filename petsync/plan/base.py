@@ -427,7 +427,8 @@ class Sight:
 
 def named_ids(sheet: Sheet) -> frozenset[int]:
     """The ids that rows give, blocked ones too."""
-    known = sheet.rows["id"].dropna().tolist() if "id" in sheet.rows else []
+    frame = sheet.frame
+    known = frame["id"].dropna().tolist() if "id" in frame else []
     return frozenset([*known, *sheet.blocked_ids])
 
 

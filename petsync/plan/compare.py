@@ -1393,7 +1393,7 @@ def _edited(
 
 def _silent(sheet: Sheet, base: Base | None, edited: Iterable[frozenset[Column]]) -> Iterator[str]:
     """Of an export, the columns that it has lost: a header that was renamed, more likely."""
-    lost = [column for column in COLUMNS if base is not None and column not in sheet.rows]
+    lost = [column for column in COLUMNS if base is not None and column not in sheet.frame]
     if lost:
         own = ", ".join(repr(str(name)) for name in sheet.others.columns)
         unused = f" Columns that are not used: {own}." if own else ""

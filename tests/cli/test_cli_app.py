@@ -21,6 +21,8 @@ from commands import Shell, process
 from petsync.cli import tools as command
 from petsync.sandbox import Sandbox
 
+pytestmark = pytest.mark.slow
+
 
 @contextmanager
 def _served(

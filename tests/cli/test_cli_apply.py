@@ -14,6 +14,8 @@ from commands import BIG, READING, Shell, finished, process, to
 from petsync import Pet, read_sheet
 from petsync.sandbox import Sandbox
 
+pytestmark = pytest.mark.slow
+
 CHANGED = (
     f"id,name,status,note\n1,Max,available,a\n,New,sold,b\n{BIG},Sean,sold,c\n2,Mia,available,\n"
 )

@@ -14,6 +14,8 @@ import pexpect
 import pytest
 from commands import PROGRAM, Shell
 
+pytestmark = pytest.mark.slow
+
 _PROMPT = "ready> "
 
 

@@ -12,6 +12,8 @@ from test_cli_terminal import _terminal, _until
 from petsync import read_sheet
 from petsync.sandbox import Sandbox
 
+pytestmark = pytest.mark.slow
+
 BROKEN = "html=1,status=sold"
 SOLD = {5, BIG}
 LOOSE = ("--max-delete", "100%", "--max-update", "100%")

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from commands import Done, Shell, finished
 
 from petsync import load_plan
+
+pytestmark = pytest.mark.slow
 
 FILES = ["catalogue.results.xlsx", "catalogue.xlsx", "plan.html", "plan.json", "report.html"]
 

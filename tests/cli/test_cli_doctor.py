@@ -14,6 +14,8 @@ from commands import READING, Done, Shell, shop, to
 from petsync.protocol.json import encode_pets
 from petsync.sandbox import Sandbox
 
+pytestmark = pytest.mark.slow
+
 
 def _verdicts(done: Done) -> dict[str, str]:
     return {check["topic"]: check["verdict"] for check in done.json["checks"]}

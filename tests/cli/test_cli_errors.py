@@ -15,6 +15,8 @@ from scripted import ScriptedServer, answer
 
 from petsync.sandbox import Sandbox
 
+pytestmark = pytest.mark.slow
+
 TOKEN = "s3cret-t0ken"
 
 

@@ -20,6 +20,8 @@ from petsync import read_sheet
 from petsync.models import Pet
 from petsync.sandbox import Sandbox
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("suffix", [".xlsx", ".csv"])
 def test_export_is_in_sync_with_its_store(shell: Shell, box: Sandbox, suffix: str) -> None:

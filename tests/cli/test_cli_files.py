@@ -26,6 +26,8 @@ from petsync.sandbox import Sandbox
 from petsync.sheets import read_sheet, write_back
 from petsync.widgets.sheet import save_marked
 
+pytestmark = pytest.mark.slow
+
 _MOMENT = dt.datetime(2026, 11, 22, 12, 0, tzinfo=dt.UTC)
 _CONFIG = """
 [jobs.catalogue]

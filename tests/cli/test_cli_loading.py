@@ -15,6 +15,8 @@ from crash import signalled
 
 from petsync.cli.signals import loading
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_it_ends_at_once_and_says_so(number: signal.Signals) -> None:

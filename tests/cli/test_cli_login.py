@@ -23,6 +23,8 @@ from consenting import sent_back
 
 from petsync.sandbox import Sandbox
 
+pytestmark = pytest.mark.slow
+
 AGREES = f"{sys.executable} {Path(consenting.__file__)} %s"
 IGNORES = f"{sys.executable} --version %s"
 _URL = re.compile(r"http://\S+/oauth/authorize\S+")

@@ -14,6 +14,8 @@ import petsync as ps
 from petsync.cli.context import jobs, runs
 from petsync.sandbox import Sandbox
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def config(box: Sandbox, tmp_path: Path) -> Path:

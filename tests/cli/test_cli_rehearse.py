@@ -14,6 +14,8 @@ from crash.ledger import runs
 from petsync import read_sheet
 from petsync.sandbox import Sandbox
 
+pytestmark = pytest.mark.slow
+
 CHANGED = f"id,name,status\n1,Max,available\n,New,sold\n{BIG},Sean,sold\n2,Mia,available\n"
 
 

@@ -19,6 +19,8 @@ from commands import Shell, finished, process
 from petsync.models import Pet
 from petsync.sandbox import Sandbox
 
+pytestmark = pytest.mark.slow
+
 PETS = 200
 
 

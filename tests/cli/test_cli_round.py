@@ -19,6 +19,8 @@ from petsync.apply.planfile import load_plan
 from petsync.plan.plan import Plan
 from petsync.sandbox import Sandbox
 
+pytestmark = pytest.mark.slow
+
 SHEET = "catalogue.xlsx"
 DOGS, CATS, BIRDS = Category(1, "Dogs"), Category(2, "Cats"), Category(3, "Birds")
 SHY, OLD = Tag(1, "shy"), Tag(2, "old")

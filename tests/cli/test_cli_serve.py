@@ -20,6 +20,8 @@ from petsync.protocol.json import encode_pets
 from petsync.sandbox import Sandbox
 from petsync.sandbox.app import ServedInfo
 
+pytestmark = pytest.mark.slow
+
 
 @contextmanager
 def _served(*args: object, sign: int = signal.SIGINT) -> Iterator[dict[str, Any]]:

@@ -14,6 +14,8 @@ from openpyxl import load_workbook
 from petsync import Category, read_sheet
 from petsync.sandbox import Sandbox
 
+pytestmark = pytest.mark.slow
+
 OWN_HEADERS = "Nummer,Tiername,Zustand\n1,Max,available\n"
 MAPPED = ("--column", "Nummer=id", "--column", "Tiername=name", "--column", "Zustand=Status")
 WARNED = "id,name,status\n1.0,Max,available\n"

@@ -13,9 +13,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from commands import BIG, PROGRAM, READING, Shell, to
 
 from petsync.sandbox import Sandbox
+
+pytestmark = pytest.mark.slow
 
 CHANGED = f"id,name,status\n1,Max,available\n,New,sold\n{BIG},Sean,sold\n2,Mia,available\n"
 

@@ -18,6 +18,8 @@ from petsync.sandbox import Sandbox
 from petsync.settings import SettingsError, resolve
 from petsync.trust import confirm, is_confirmed, record_path
 
+pytestmark = pytest.mark.slow
+
 _TOKEN = "token-of-the-real-shop"
 _JOB = '[jobs.catalogue]\nmode = "push"\nsheet = "catalogue.csv"\n'
 

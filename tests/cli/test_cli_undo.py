@@ -17,6 +17,8 @@ from commands import PROGRAM, READING, Done, Shell, shop, to
 from petsync import Pet, load_plan
 from petsync.sandbox import Sandbox
 
+pytestmark = pytest.mark.slow
+
 SHEET = (
     "id,name,status,action\n1,Max,available,\n,New,sold,\n2,Mia,pending,\n3,,,delete\n5,Tim,sold,\n"
 )

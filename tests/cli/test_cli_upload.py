@@ -14,6 +14,8 @@ from picturing import image, put
 
 from petsync.sandbox import Sandbox
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def photos(tmp_path: Path) -> Path:

@@ -16,6 +16,8 @@ import petsync as ps
 from petsync.sandbox import Sandbox
 from petsync.widgets.browse import BrowseForm, Catalogue, browse
 
+pytestmark = pytest.mark.slow
+
 CALM, OLD = ps.Tag(1, "calm"), ps.Tag(2, "old")
 BELLA = ps.Pet(
     id=7, name="Bella", status="available", category=ps.Category(1, "Dogs"), tags=(CALM,)

@@ -21,6 +21,8 @@ from petsync.sandbox import Sandbox
 from petsync.store import Store
 from petsync.widgets.form import Form
 
+pytestmark = pytest.mark.slow
+
 LONG = "x" * 10_000
 NAMES = [
     *HOSTILE,

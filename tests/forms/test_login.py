@@ -19,6 +19,8 @@ from petsync.settings import Secret
 from petsync.widgets.components import SecretField
 from petsync.widgets.login import WAYS, LoginForm, login
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def box() -> Iterator[Sandbox]:

@@ -24,6 +24,8 @@ from petsync.table.base import Base
 from petsync.table.sheet import Sheet
 from petsync.widgets.review import ReviewForm, review
 
+pytestmark = pytest.mark.slow
+
 SHOP = [Pet(id=n, name=f"Pet {n}", status="available", photo_urls=()) for n in range(1, 61)]
 HOSTILE = "<img src=x onerror=alert(1)>\u202e"
 

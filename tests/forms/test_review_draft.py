@@ -18,6 +18,8 @@ from petsync.plan.guard import Guard, Limit
 from petsync.plan.plan import Plan
 from petsync.widgets.review_view import Draft, Finder
 
+pytestmark = pytest.mark.slow
+
 CROWDS = st.builds(
     triple_of, st.integers(5, 15), st.randoms(use_true_random=False), based=st.just(True)
 )

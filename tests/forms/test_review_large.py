@@ -15,6 +15,8 @@ from petsync.plan.guard import Guard, Limit
 from petsync.plan.plan import Plan
 from petsync.widgets.review import ReviewForm, review
 
+pytestmark = pytest.mark.slow
+
 MANY = 100_000
 
 

@@ -17,6 +17,8 @@ from petsync.plan.plan import Plan
 from petsync.widgets.components import Table
 from petsync.widgets.sheet import PAGE, SheetForm, open_sheet
 
+pytestmark = pytest.mark.slow
+
 SAMPLES = ps.sample_data()
 ROWS = [
     ["id", "name", "status", "Categorie", "tags"],

@@ -19,6 +19,8 @@ from petsync.images.inspect import thumbnail
 from petsync.sandbox import Sandbox
 from petsync.widgets.upload import UploadForm, limit_in, plain, upload_images
 
+pytestmark = pytest.mark.slow
+
 RED, BLUE, GREEN = (200, 0, 0), (0, 0, 200), (0, 200, 0)
 QUICK = ps.RetryPolicy(attempts=4, seconds=5.0, first=0.01, longest=0.05)
 

@@ -17,6 +17,8 @@ from petsync.protocol import json, xml
 from petsync.sandbox import Sandbox
 from petsync.sandbox.faults import Faults, Throttle, parse
 
+pytestmark = pytest.mark.slow
+
 
 def until(holds):
     """Wait until it holds."""

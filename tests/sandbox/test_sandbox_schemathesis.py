@@ -17,6 +17,8 @@ from schemathesis.engine import Status, events, from_schema
 from petsync.sandbox import Sandbox
 from petsync.sandbox.faults import OPERATIONS
 
+pytestmark = pytest.mark.slow
+
 SWITCHED_OFF: dict[str, dict[str, Any]] = {
     "standard": {},
     "live": {

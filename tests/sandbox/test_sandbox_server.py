@@ -18,6 +18,8 @@ from petsync.models import Pet
 from petsync.sandbox import Sandbox
 from petsync.sandbox.app import warnings
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = """
 import sys
 from pathlib import Path
