@@ -137,9 +137,8 @@ def test_ctrl_c_while_the_store_is_counted_again(shell: Shell, shop: Sandbox) ->
                 assert running.poll() is None
                 time.sleep(0.02)
             running.send_signal(signal.SIGINT)
-            begun = time.monotonic()
-            _, err = running.communicate(timeout=30)
-            assert time.monotonic() - begun < 4
+            # Before the 100 s that the service asks for.
+            _, err = running.communicate(timeout=60)
             assert foreign.poll() is None
             foreign.kill()
         assert running.returncode == 130

@@ -367,7 +367,7 @@ def test_what_is_tried_again_is_said(box: Sandbox, form: UploadForm) -> None:
 
 def test_what_failed_is_said_and_sent_again(box: Sandbox, tmp_path: Path) -> None:
     """A picture that failed says why; Upload sends it once more, after it was waited for."""
-    with ps.connect(box.url, state=tmp_path, environ={}, retry=QUICK, timeout=1.5) as store:
+    with ps.connect(box.url, state=tmp_path, environ={}, retry=QUICK, timeout=3.0) as store:
         form = upload_images(store, 7)
         assert form.widget
         box.break_with("503=1,only=uploadFile")
