@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from unittest.mock import Mock
 
+import pandas as pd
 import pytest
 from nightly import PETS, Night, changed
 from openpyxl import Workbook, load_workbook
@@ -14,6 +15,7 @@ import petsync as ps
 from petsync.plan.guard import Guard, Limit
 from petsync.plan.report import Rounds
 from petsync.plan.rounds import Open
+from petsync.reconcile import round as round_of_jobs
 from petsync.reconcile.round import reconciled
 from petsync.reconcile.state import BaseFile
 from petsync.sandbox import Sandbox
@@ -129,6 +131,120 @@ def test_a_row_without_its_id_is_not_deleted_as_it_moves(box: Sandbox, tmp_path:
     night.put("b.csv", [pet for pet in PETS[6:] if pet.id != 8])
     night.rounds()
     assert night.stored()[8] == PETS[7]
+
+
+QUUX = {"name": "Quux", "status": "sold", "category": "Dogs"}
+
+
+def _type(night: Moving, name: str, cells: Mapping[str, str], *, over: str = "") -> None:
+    """Type a row below the others of a sheet, or over the rows without an id of this name."""
+    path = night.folder / "in" / name
+    rows = pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig")
+    rows = rows[~((rows["id"] == "") & (rows["name"] == over))]
+    more = pd.DataFrame([cells] if cells else [])
+    pd.concat([rows, more]).fillna("").to_csv(path, index=False)
+
+
+def _new(night: Moving) -> list[str | None]:
+    """The names of the pets that were added."""
+    return [pet.name for number, pet in night.stored().items() if number > len(PETS)]
+
+
+@pytest.mark.parametrize(("mode", "name"), [("two-way", "a.csv"), ("push", "b.csv")])
+@pytest.mark.parametrize(
+    ("then", "expected"),
+    [
+        ({}, ["Quux"]),
+        ({**QUUX, "name": "Zorro"}, ["Quux", "Zorro"]),
+        ({**QUUX, "action": "add-another"}, ["Quux", "Quux"]),
+    ],
+)
+def test_a_new_row_in_two_files_waits_for_a_person(
+    box: Sandbox,
+    tmp_path: Path,
+    mode: str,
+    name: str,
+    then: Mapping[str, str],
+    expected: Sequence[str],
+) -> None:
+    """Both rows are held and name each other, and the other rows go on. The next round does what
+    the person has made of one of them; no id is in two rows.
+    """
+    night = _moving(box, tmp_path)
+    night.options = {**night.options, "mode": mode}
+    for file in ("a.csv", "b.csv"):
+        _type(night, file, QUUX)
+    _type(night, "a.csv", {"name": "Other", "status": "sold"})
+    told = night.rounds()
+    assert [each.round.status for each in told] == ["findings", "findings"]
+    assert "b.csv (line 8, column 1)" in told[0].open[0].problem
+    assert "a.csv (line 8, column 1)" in told[1].open[0].problem
+    assert _new(night) == ["Other"]
+    _type(night, name, then, over="Quux")
+    assert night.rounds().exit_code == 0
+    assert sorted(filter(None, _new(night))) == sorted(["Other", *expected])
+    assert [told.round.status for told in night.rounds()] == ["in-sync", "in-sync"]
+    sheets = [ps.read_sheet(night.folder / "in" / file) for file in ("a.csv", "b.csv")]
+    ids = [pet_id for sheet in sheets for pet_id in sheet.frame["id"]]
+    assert sorted(ids) == sorted(night.stored())
+
+
+@pytest.mark.parametrize("name", ["a.csv", "b.csv"])
+def test_a_new_row_is_held_beside_one_whose_round_was_killed(
+    box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """The pet is in the store, its row has no id yet, and somebody types the row in another file:
+    no pet is added again, whichever row stays.
+    """
+    night = _moving(box, tmp_path)
+    _type(night, "a.csv", QUUX)
+    with monkeypatch.context() as patch:
+        patch.setattr(round_of_jobs, "write", Mock(side_effect=KeyboardInterrupt))
+        assert night.rounds().exit_code == 7
+    _type(night, "b.csv", QUUX)
+    assert [told.round.status for told in night.rounds()] == ["findings", "findings"]
+    _type(night, name, {}, over="Quux")
+    assert night.rounds().exit_code == 0
+    assert _new(night) == ["Quux"]
+    assert [told.round.status for told in night.rounds()] == ["in-sync", "in-sync"]
+
+
+@pytest.mark.parametrize("mode", ["two-way", "push"])
+def test_a_pet_in_two_files_holds_its_rows_only(box: Sandbox, tmp_path: Path, mode: str) -> None:
+    """As older versions wrote it, or somebody copied the row: the rest goes on, the pet stays, and
+    the row that is left is compared by what was agreed on.
+    """
+    night = _moving(box, tmp_path)
+    night.options = {**night.options, "mode": mode}
+    night.put("b.csv", [*PETS[6:11], changed(PETS, 12, name="New")[11], PETS[4]])
+    told = night.rounds()
+    assert [each.round.status for each in told] == ["findings", "findings"]
+    assert [each.open[0].pet_id for each in told] == [5, 5]
+    assert night.stored() == {
+        **{pet.id: pet for pet in PETS},
+        12: changed(PETS, 12, name="New")[11],
+    }
+    night.put("a.csv", [pet for pet in PETS[:6] if pet.id != 5])
+    assert [told.round.status for told in night.rounds()] == ["in-sync", "in-sync"]
+    assert night.stored()[5] == PETS[4]
+
+
+@pytest.mark.parametrize("statuses", [(), ("available", "sold")])
+def test_another_pet_like_that_of_another_file_is_added(
+    box: Sandbox, tmp_path: Path, statuses: Sequence[str]
+) -> None:
+    """A row that asks for one more pet is not given the id of the pet in the other file."""
+    night = _moving(box, tmp_path)
+    night.options = {**night.options, "statuses": statuses}
+    box.put(changed(PETS, 6, name="Quux", tags=(), photo_urls=(), status="sold")[5])
+    assert night.rounds().exit_code == 0
+    _type(night, "b.csv", {**QUUX, "action": "add-another"})
+    assert night.rounds().exit_code == 0
+    assert _new(night) == ["Quux"]
+    _type(night, "b.csv", {**QUUX, "action": "add"})
+    told = night.rounds()[1]
+    assert told.open[0].kind == "conflict"
+    assert _new(night) == ["Quux"]
 
 
 CATS = ps.Category(2, "Cats")

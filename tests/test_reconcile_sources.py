@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import pytest
 
 import petsync as ps
 from petsync.reconcile.config.model import Job
-from petsync.reconcile.sources import check_apart, sources_of
+from petsync.reconcile.sources import Folder, sources_of
 from petsync.sandbox import Sandbox
 from petsync.settings import Secret
 
@@ -139,16 +139,56 @@ def test_a_name_that_is_no_text_is_told(tmp_path: Path) -> None:
         sources_of(_job(folder=tmp_path))
 
 
-def test_a_pet_in_two_sheets_of_a_folder_is_refused(store: ps.Store, tmp_path: Path) -> None:
-    """Both places are named, in a row with an error too."""
+def test_a_pet_in_two_files_of_a_folder_is_held_in_both(store: ps.Store, tmp_path: Path) -> None:
+    """Each row names the other place, a row with another error too; the other rows are read."""
     (tmp_path / "a.csv").write_text("id,name,status\n7,Rex,sold\n8,Mia,availble\n", "utf-8")
     (tmp_path / "b.csv").write_text("id,name\n9,Tom\n7,Max\n8,Mio\n", "utf-8")
-    read = {each.part: each.read(store) for each in sources_of(_job(folder=tmp_path))}
-    with pytest.raises(ps.errors.SheetError) as caught:
-        check_apart(read)
-    assert "pet 7 in a.csv (line 2, column 1) and b.csv (line 3, column 1)" in str(caught.value)
-    assert "pet 8 in a.csv (line 3, column 1) and b.csv (line 4, column 1)" in str(caught.value)
-    check_apart({"a.csv": read["a.csv"]})
+    held, read = _held(store, tmp_path)
+    assert [sheet.blocked for sheet in held.values()] == [(2, 3), (3, 4)]
+    assert held["b.csv"].frame["name"].tolist() == ["Tom"]
+    assert held["b.csv"].blocked_pets == {3: 7, 4: 8}
+    problems = [each.problem for each in held["b.csv"].problems]
+    assert problems == [
+        "The folder has a row of this pet in a.csv (line 2, column 1) too.",
+        "The folder has a row of this pet in a.csv (line 3, column 1) too.",
+    ]
+    assert held["b.csv"].knowing(["adopted"]).blocked == (3, 4)
+    assert Folder().held("a.csv", read["a.csv"]).blocked == (3,)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "match_on", "is_held"),
+    [
+        ("Quux,sold,Dogs,", "Quux,sold,Dogs,", (), True),
+        ("Quux,sold,Dogs,", " Quux,sold,,", (), True),
+        ("Quux,sold,Dogs,", "Quux,available,Dogs,", (), False),
+        ("Quux,sold,Dogs,", "Quux,available,Dogs,", ("name",), True),
+        ("Quux,sold,Dogs,", "Zorro,sold,Dogs,", (), False),
+        ("Quux,sold,Dogs,add", "Quux,sold,Dogs,", (), True),
+        ("Quux,sold,Dogs,", "Quux,sold,Dogs,add-another", (), False),
+        ("Quux,sold,Dogs,ignore", "Quux,sold,Dogs,", (), False),
+    ],
+)
+def test_new_rows_of_two_files_that_may_be_one_pet_are_held(
+    store: ps.Store, tmp_path: Path, one: str, other: str, match_on: Sequence[Any], is_held: bool
+) -> None:
+    """They have one name, and nothing that both say differs; or they match on the same columns."""
+    for name, line in (("a.csv", one), ("b.csv", other)):
+        (tmp_path / name).write_text(f"id,name,status,category,action\n,{line}\n", "utf-8")
+    held, _ = _held(store, tmp_path, match_on)
+    assert [sheet.blocked for sheet in held.values()] == [(2,) if is_held else ()] * 2
+    assert [sheet.unidentified for sheet in held.values()] == [(2,) if is_held else ()] * 2
+
+
+def _held(
+    store: ps.Store, folder: Path, match_on: Sequence[Any] = ()
+) -> tuple[dict[str, ps.Sheet], dict[str, ps.Sheet]]:
+    """The sheets of a folder, those of which rows are held, and as they were read."""
+    read = {each.part: each.read(store) for each in sources_of(_job(folder=folder))}
+    files = Folder(match_on)
+    for part, sheet in read.items():
+        files.note(part, sheet)
+    return {part: files.held(part, sheet) for part, sheet in read.items()}, read
 
 
 def test_files_of_a_folder_are_in_the_encoding_of_the_job(store: ps.Store, tmp_path: Path) -> None:

@@ -335,7 +335,8 @@ class Decisions:
         suspects: Mapping[int, Suspect] | None = None,
     ) -> None:
         self._sheet, self._found, self._options, self._profile = sheet, found, options, profile
-        self.vocabulary = Vocabulary(snapshot.words)
+        self._words = snapshot.words
+        self.vocabulary = Vocabulary(self._words)
         self._unheard = snapshot.unheard
         self.judge = Judge(
             self.vocabulary,
@@ -936,8 +937,8 @@ class Decisions:
 
     @cached_property
     def _alike(self) -> Mapping[Hashable, list[int]]:
-        """The pets that say the same, for each name that a row without id has."""
-        pets = self.sides.pets
+        """The store's pets that say the same, for each name that a row without id has."""
+        pets = self._words
         wanted = names_among(pets["name"], self._free_names)
         # Pets that only getPetById knows are there too.
         others = (pet for pet in self._found.values() if isinstance(pet, Pet))

@@ -34,7 +34,7 @@ from petsync.plan.plan import Inbound, Plan, PlanOptions
 from petsync.plan.report import Report, Result
 from petsync.plan.rounds import Counts, Open, SheetChange
 from petsync.reconcile.config.model import Job
-from petsync.reconcile.sources import Source
+from petsync.reconcile.sources import Folder, Source
 from petsync.sheets import Obstacle
 from petsync.store import Store
 from petsync.table.base import Base
@@ -148,20 +148,25 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Looker:
-    """Looks at both sides of a job, or of one sheet of a folder. `elsewhere` are the pets that the
-    folder's other sheets name: they are none of this one's. What no sheet of a folder names is a
-    matter of its first one.
+    """Looks at both sides of a job, or of one sheet of a folder. What no sheet of a folder names is
+    a matter of its first one.
     """
 
     job: Job
     source: Source
     store: Store
-    elsewhere: frozenset[int] = field(default_factory=frozenset)
+    folder: Folder | None = None
     is_first: bool = True
 
-    def read(self) -> Sheet:
-        """What the sheet says now."""
-        return self.source.read(self.store)
+    @property
+    def elsewhere(self) -> frozenset[int]:
+        """The pets that the folder's other sheets name: they are none of this one's."""
+        return frozenset() if self.folder is None else self.folder.elsewhere(self.source.part)
+
+    def read(self, known_statuses: Collection[str] = ()) -> Sheet:
+        """What the sheet says now; a status that the store has is known."""
+        sheet = self.source.read(self.store, known_statuses)
+        return sheet if self.folder is None else self.folder.held(self.source.part, sheet)
 
     def snapshot(self) -> Snapshot:
         """The pets of the job's scope. Raises where the store did not list all of them."""
@@ -368,11 +373,13 @@ class Looker:
         used = frozenset[str]().union(*(each["status"].dropna().unique() for each in frames))
         if used <= set(usual) or not sheet.problems:
             return sheet
-        again = self.source.read(self.store, used)
+        again = self.read(used)
         return again if again.digest == sheet.digest else sheet
 
     def _with_namesakes(self, sheet: Sheet, snapshot: Snapshot) -> Snapshot:
-        """The snapshot with pets outside of the scope that rows without an id may mean."""
+        """The snapshot, which knows the whole store, with pets outside of the scope that rows
+        without an id may mean.
+        """
         lacking = sheet.rows["id"].isna() if "id" in sheet.rows else slice(None)
         rows = sheet.rows[lacking]
         if rows.empty or "name" not in rows or not (self.job.statuses or self.job.tags):
@@ -382,7 +389,7 @@ class Looker:
         if not self.job.match_on or "name" in self.job.match_on:
             names = {normal(name) for name in rows["name"].dropna()}
             frame = frame[names_among(frame["name"], names)]
-        return _with(snapshot, pets_from_frame(frame))
+        return replace(_with(snapshot, pets_from_frame(frame)), whole=whole)
 
     def _whole(
         self, base: Base | None, sheet: Sheet, seen: Snapshot, settled: Mapping[int, int]

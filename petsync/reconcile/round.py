@@ -60,7 +60,7 @@ from petsync.reconcile import state
 from petsync.reconcile.compare import Look, Looker, Opens, came, copies, sight_beside
 from petsync.reconcile.config.model import Configuration, Job
 from petsync.reconcile.locks import locked, place_of, turn
-from petsync.reconcile.sources import Source, check_apart, connected, sources_of
+from petsync.reconcile.sources import Folder, Source, connected, sources_of
 from petsync.reconcile.state import (
     BaseFile,
     Begun,
@@ -117,7 +117,6 @@ __all__ = [
     "made",
     "must_have_ids",
     "reconciled",
-    "remember_backups",
     "resumed",
     "same_place",
     "with_claims",
@@ -977,19 +976,6 @@ def _is_of(report: Report, sheet: Sheet) -> bool:
     plan = report.plan
     is_same = os.path.realpath(plan.source) == os.path.realpath(sheet.source)
     return plan.tab == sheet.tab and (is_same or plan.source_digest == sheet.digest)
-
-
-def remember_backups(kept: Kept, job: str, read: Mapping[str, Sheet]) -> None:
-    """Remember which of a job's sheets are backups that were put back, as `footing_of` does: the
-    job ends before a round of any of them begins.
-    """
-    for part, sheet in read.items():
-        files = Files.named(kept, job, part)
-        memory, carried = files.base.load(set_aside=False), digest_of(sheet.base)
-        other = "" if carried == memory.carried else carried
-        base, versions = memory.base, files.versions.all()
-        if base is not None and (lost := undone(sheet, versions, base, other)):
-            files.versions.back(lost)
 
 
 def must_have_ids(course: Course, sheet: Sheet, footing: Footing) -> None:
@@ -1912,26 +1898,18 @@ def _prepared(owner: Pass, job: Job, held: ExitStack) -> list[Looker]:
     sources = [*_with_last(owner.kept, sources_of(job))]
     if job.mode in ("push", "two-way") and not owner.dry_run:
         held.enter_context(turn(owner.kept, store.url))
-    return [*_lookers(owner, job, store, sources)]
+    return [*_lookers(job, store, sources)]
 
 
-def _lookers(owner: Pass, job: Job, store: Store, sources: Iterable[Source]) -> Iterator[Looker]:
+def _lookers(job: Job, store: Store, sources: Iterable[Source]) -> Iterator[Looker]:
     sources = tuple(sources)
     if job.folder is None:
         yield from (Looker(job, source, store) for source in sources)
         return
-    read: dict[str, Sheet] = {source.part: source.read(store) for source in sources}
-    try:
-        check_apart(read)
-    except SheetError:
-        if job.mode != "check" and not owner.dry_run:
-            remember_backups(owner.kept, job.name, read)
-        raise
-    ids = {part: named_ids(sheet) for part, sheet in read.items()}
-    for number, source in enumerate(sources):
-        others = (named for part, named in ids.items() if part != source.part)
-        elsewhere = frozenset[int]().union(*others)
-        yield Looker(job, source, store, elsewhere, is_first=not number)
+    folder = Folder(job.match_on)
+    for source in sources:
+        folder.note(source.part, source.read(store))
+    yield from (Looker(job, each, store, folder, not n) for n, each in enumerate(sources))
 
 
 def _one(owner: Pass, job: Job, looker: Looker) -> Course:

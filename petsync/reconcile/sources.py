@@ -4,28 +4,33 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatch
-from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from petsync import sheets
 from petsync.errors import SettingsError, SheetError
+from petsync.models import Pet
+from petsync.plan.fields import normal, same, stated
+from petsync.plan.match import Row, key_of, said_pet, said_rows
 from petsync.reconcile.config.model import Job
 from petsync.redact import Redactor
 from petsync.settings import Secret, Settings
 from petsync.store import Store, store_of
 from petsync.table.base import Base
-from petsync.table.sheet import Sheet
+from petsync.table.columns import Column
+from petsync.table.sheet import Finding, Sheet
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import URL, Connection
 
-__all__ = ["Source", "check_apart", "connected", "sources_of"]
+__all__ = ["Folder", "Source", "connected", "sources_of"]
 
 
 # The store of a job: what the configuration says of it, and nothing else.
@@ -135,23 +140,83 @@ def sources_of(job: Job) -> tuple[Source, ...]:
     return (Source(job, _named(job)),)
 
 
-def check_apart(read: Mapping[str, Sheet]) -> None:
-    """Raise SheetError where a pet's id is in several sheets of a folder (by their parts): what
-    one of them says, the other would take back.
+class _New(NamedTuple):
+    """A row without an id that may add a pet: where it is, what it says, and the keys by which a
+    row of another file may mean the same pet.
     """
-    named = [(pet_id, part, row) for part, sheet in read.items() for row, pet_id in _ids(sheet)]
-    parts: dict[int, dict[str, int]] = {}
-    for pet_id, part, row in named:
-        parts.setdefault(pet_id, {}).setdefault(part, row)
-    twice = {pet_id: rows for pet_id, rows in sorted(parts.items()) if len(rows) > 1}
-    if not twice:
-        return
-    some = "; ".join(_said(pet_id, rows, read) for pet_id, rows in islice(twice.items(), _LISTED))
-    more = f"; and {len(twice) - _LISTED:,} more" if len(twice) > _LISTED else ""
-    raise SheetError(
-        f"the same pet is in several sheets of the folder: {some}{more}",
-        hint="Leave it in one of them. Nothing was changed.",
-    )
+
+    place: str
+    said: Pet
+    keys: tuple[Hashable, ...]
+
+
+class Folder:
+    """What the rows of a folder's files name and add, as each file was last read. A row is held
+    where a row of another file is about the same pet: what one says, the other would take back.
+    """
+
+    def __init__(self, match_on: Sequence[Column] = ()) -> None:
+        self._match_on = tuple(match_on)
+        self._named: dict[str, dict[int, str]] = {}
+        self._new: dict[str, dict[int, _New]] = {}
+
+    def elsewhere(self, part: str) -> frozenset[int]:
+        """The ids that files other than this one name."""
+        others = (ids for other, ids in self._named.items() if other != part)
+        return frozenset[int]().union(*others)
+
+    def note(self, part: str, sheet: Sheet) -> None:
+        """Take note of what the rows of a file name and add now."""
+        places = {pet_id: sheet.address(row) for row, pet_id in _ids(sheet)}
+        self._named[part] = {i: f"{part} ({place})" for i, place in places.items()}
+        self._new[part] = {row.number: self._read(part, sheet, row) for row in _new_rows(sheet)}
+
+    def held(self, part: str, sheet: Sheet) -> Sheet:
+        """The sheet, just read, with an error in each row that is about the pet of another file's
+        row.
+        """
+        self.note(part, sheet)
+        found = {
+            row: _also_named(sheet, row, i, at) for row, i, at in self._named_twice(part, sheet)
+        }
+        found |= {row: _also_new(sheet, row, *each) for row, each in self._added_twice(part)}
+        held = _with_errors(sheet, found) if found else sheet
+        if sheet.rejudge is None:
+            return held
+        rejudge = sheet.rejudge
+        return replace(held, rejudge=lambda statuses: self.held(part, rejudge(statuses)))
+
+    def _read(self, part: str, sheet: Sheet, row: Row) -> _New:
+        said = said_pet(row.said)
+        keys: list[Hashable] = [("name", normal(said.name))]
+        if self._match_on and (key := key_of(row.said, self._match_on)) is not None:
+            keys.append(key)
+        return _New(f"{part} ({sheet.address(row.number)})", said, tuple(keys))
+
+    def _named_twice(self, part: str, sheet: Sheet) -> Iterator[tuple[int, int, list[str]]]:
+        """The rows whose id rows of other files name, with the id and the places of these."""
+        twice = self.elsewhere(part)
+        others = [ids for other, ids in self._named.items() if other != part]
+        for row, pet_id in _ids(sheet):
+            if pet_id in twice:
+                yield row, pet_id, [ids[pet_id] for ids in others if pet_id in ids]
+
+    def _added_twice(self, part: str) -> Iterator[tuple[int, tuple[_New, list[str]]]]:
+        """The rows without an id that rows of other files may say as well, with their places."""
+        others = defaultdict[Hashable, list[_New]](list)
+        for other, rows in self._new.items():
+            for each in rows.values() if other != part else ():
+                for key in each.keys:
+                    others[key].append(each)
+        for row, new in self._new[part].items():
+            places = [
+                each.place
+                for key in new.keys
+                for each in others.get(key, ())
+                if key != new.keys[0] or _may_be_one(new.said, each.said)
+            ]
+            if places:
+                yield row, (new, [*dict.fromkeys(places)])
 
 
 def _ids(sheet: Sheet) -> Iterator[tuple[int, int]]:
@@ -162,9 +227,83 @@ def _ids(sheet: Sheet) -> Iterator[tuple[int, int]]:
     yield from sheet.blocked_pets.items()
 
 
-def _said(pet_id: int, rows: Mapping[str, int], read: Mapping[str, Sheet]) -> str:
-    at = " and ".join(f"{part} ({read[part].address(row)})" for part, row in rows.items())
-    return f"pet {pet_id} in {at}"
+def _new_rows(sheet: Sheet) -> Iterator[Row]:
+    """The rows without an id, but for those that ask for one more pet of the kind."""
+    frame = sheet.rows
+    is_new = ~frame["action"].isin(("ignore", "add-another"))
+    if "id" in frame:
+        is_new &= frame["id"].isna()
+    rows = frame[is_new]
+    if "name" in rows and len(rows):
+        rows = rows[rows["name"].notna()]
+        yield from said_rows(rows, np.full(len(rows), -1, dtype=np.intp))
+
+
+def _may_be_one(one: Pet, other: Pet) -> bool:
+    """Whether two rows of one name say nothing different where both say something."""
+    columns = {*stated(one)} & {*stated(other)}
+    return all(same(one, other, each) or same(other, one, each) for each in columns)
+
+
+def _also_named(sheet: Sheet, row: int, pet_id: int, places: Sequence[str]) -> Finding:
+    return _error(
+        sheet,
+        row,
+        ("id", "duplicate-id", str(pet_id)),
+        f"The folder has a row of this pet in {_listed(places)} too.",
+        "Leave the row in one of the files, and take it out of the others.",
+    )
+
+
+def _also_new(sheet: Sheet, row: int, new: _New, places: Sequence[str]) -> Finding:
+    return _error(
+        sheet,
+        row,
+        ("name", "row-repeated", new.said.name or ""),
+        f"The row has no id, and may be the same new pet as that of {_listed(places)}.",
+        "If they are one pet, leave the row in one of the files. If not, write add-another into "
+        "the action column of each further one.",
+    )
+
+
+def _error(
+    sheet: Sheet, row: int, what: tuple[str, str, str], problem: str, suggestion: str
+) -> Finding:
+    """An error of a row; `what` is its column, its rule and its value."""
+    column, rule, value = what
+    return Finding(
+        address=sheet.address(row),
+        row=row,
+        column=column,
+        severity="error",
+        rule=rule,
+        value=value,
+        problem=problem,
+        suggestion=suggestion,
+    )
+
+
+def _listed(places: Sequence[str]) -> str:
+    more = f" and {len(places) - _LISTED:,} more places" if len(places) > _LISTED else ""
+    return ", ".join(places[:_LISTED]) + more
+
+
+def _with_errors(sheet: Sheet, found: Mapping[int, Finding]) -> Sheet:
+    """The sheet whose rows with an error of these are blocked."""
+    blocked = {*sheet.blocked, *found}
+    held = sheet.frame.index.intersection([*found])
+    ids = sheet.frame.loc[held, "id"].dropna() if "id" in sheet.frame else pd.Series(dtype="Int64")
+    pets = {**sheet.blocked_pets, **dict(zip(ids.index.tolist(), ids.tolist(), strict=True))}
+    return replace(
+        sheet,
+        frame=sheet.frame.drop(index=held),
+        others=sheet.others.drop(index=held),
+        problems=(*sheet.problems, *found.values()),
+        blocked=tuple(sorted(blocked)),
+        blocked_ids=sheet.blocked_ids.union(ids.tolist()),
+        blocked_pets=pets,
+        unidentified=tuple(sorted({*sheet.unidentified, *held} - pets.keys())),
+    )
 
 
 def _files(job: Job, folder: Path) -> list[Path]:
