@@ -618,6 +618,43 @@ def test_a_cell_that_is_set_back_in_an_export_is_an_edit(exported: Exported) -> 
     assert night.stored()[4].name == "Pet 4"
 
 
+def test_a_row_that_may_be_the_pet_of_a_copy_is_held_with_that_reason(exported: Exported) -> None:
+    """The pet becomes no row while the new row may be its own, and both arrive once somebody says
+    that it is another one.
+    """
+    night = exported
+    copy = night.folder / "mine.xlsx"
+    shutil.copy(night.sheet, copy)
+    _append(copy, name="Mine", status="available", category="Dogs")
+    with ps.connect(night.box.url, state=night.state) as store:
+        store.apply(store.plan(copy), progress=False)
+    _append(night.sheet, name="Other", status="available", category="Dogs")
+    for _ in range(2):
+        told = night.run()
+        assert (told.round.status, told.round.to_sheet.total) == ("conflicts", 0)
+        assert "may be the row that was added" in told.open[0].problem
+    book = load_workbook(night.sheet)
+    sheet = book.worksheets[0]
+    header = [cell.value for cell in sheet[1]]
+    at = header.index("action") if "action" in header else len(header)
+    sheet.cell(1, at + 1).value = "action"
+    sheet.cell(len(PETS) + 2, at + 1).value = "add-another"
+    book.save(night.sheet)
+    assert night.run().round.exit_code == 0
+    assert {"Mine", "Other"} <= {pet.name for pet in night.stored().values()}
+    assert night.said().keys() == night.stored().keys()
+
+
+def _append(path: Path, **cells: str) -> None:
+    """Type a row below the others."""
+    book = load_workbook(path)
+    sheet = book.worksheets[0]
+    header = [cell.value for cell in sheet[1]]
+    for name, text in cells.items():
+        sheet.cell(len(PETS) + 2, header.index(name) + 1).value = text
+    book.save(path)
+
+
 @pytest.mark.parametrize("how", ["sent", "by hand"])
 def test_an_older_export_in_the_place_of_the_sheet_reverts_nothing(
     exported: Exported, how: str

@@ -315,7 +315,7 @@ class _Taking:
             row = awaited[normal(pet.name)]
             return f"it is in no row, unless {row} is meant, which has its name and no id"
         if pet.id in self._meant:
-            return f"it is in no row, unless {self._meant[pet.id]} is meant, which looks like it"
+            return f"it is in no row, unless {self._meant[pet.id]} is meant, which may be that pet"
         if was_there and not self._leads:
             end = "" if delete_missing else ", as deleting was not asked for"
             return f"its row was taken out of the sheet, and it stays in the store{end}"
@@ -337,9 +337,16 @@ class _Taking:
 
     @cached_property
     def _meant(self) -> Mapping[int | None, str]:
-        """The pets in no row that a row looks like which the plan holds, with that row."""
-        held = () if self._plan is None else self._plan.conflicts
-        return {each.pet_id: each.source for each in held if each.rule == "looks-alike"}
+        """The pets that a row may be which the plan holds, with that row."""
+        if self._plan is None:
+            return {}
+        held = [each for each in self._plan.conflicts if each.row is not None]
+        may_be = {row: slot.may_be for row, slot in self._plan.slots.items()}
+        found = {i: each.source for each in held for i in may_be.get(each.row or 0, ())}
+        return {
+            **{pet_id: source for pet_id, source in found.items() if isinstance(pet_id, int)},
+            **{each.pet_id: each.source for each in held if each.rule == "looks-alike"},
+        }
 
     def _named(self) -> match.Mask:
         ids = [*self.rows["id"].dropna(), *self._sheet.blocked_ids, *self._settled.values()]
