@@ -352,6 +352,29 @@ def test_no_pet_of_a_status_that_failed_is_deleted(
     assert "sold" in repr(plan)
 
 
+def test_a_name_that_only_pets_of_a_failed_status_may_have_is_not_sent_without_its_number(
+    box: Sandbox, store: ps.Store, tmp_path: Path
+) -> None:
+    """Such rows wait for the service; one that gives the number goes on, and so do the others."""
+    first = min(SOLD)
+    birds, shy = ps.Category(9, "Birds"), ps.Tag(77, "shy")
+    box.put(ps.Pet(id=first, name="Tweety", status="sold", category=birds, tags=(shy,)))
+    path = tmp_path / "pets.csv"
+    path.write_text(
+        "id,name,category,category_id,tags\n3,,Birds,,\n6,,,,shy\n9,Max,,,\n12,,Birds,9,\n", "utf-8"
+    )
+    box.break_with("html=1,status=sold")
+    plan = store.plan(path, guard=NO_LIMITS)
+    assert [(each.pet_id, each.is_unanswered) for each in plan.conflicts] == [(3, True), (6, True)]
+    assert "its pets of status sold" in plan.conflicts[0].problem
+    assert [each.pet_id for each in plan.updates] == [9, 12]
+    assert plan.updates[1].after.category == birds
+    box.break_with(None)
+    plan = store.plan(path, guard=NO_LIMITS)
+    assert [each.after.category for each in plan.updates if each.pet_id in (3, 12)] == [birds] * 2
+    assert [each.after.tags for each in plan.updates if each.pet_id == 6] == [(shy,)]
+
+
 def test_rows_about_pets_that_were_not_listed_are_looked_up(
     box: Sandbox, store: ps.Store, tmp_path: Path
 ) -> None:

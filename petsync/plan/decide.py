@@ -790,7 +790,8 @@ class Decisions:
         self._check_damage(row, fields, now, pet_id)
         if "category" in fields:
             self._check_category(row, pet_id)
-            if self._is_new(row.said.get("category")):
+            has_number = new.category is not None and known_id(new.category.id) is not None
+            if not has_number and self._is_new(row.said.get("category")):
                 self._must_be_heard("category", normal(row.said.get("category")), pet_id)
         if "tags" not in fields:
             return

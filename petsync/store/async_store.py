@@ -973,11 +973,14 @@ class AsyncStore(Pictured, Edited, Signed):
 
     async def _with_words(self, now: Snapshot, sheet: Sheet, found: FoundPets) -> Snapshot:
         """The snapshot that knows the categories and tags of the whole store, if it is of a part of
-        it, and the sheet names some that this part does not have.
+        it, and the sheet names some that this part does not have; or that knows that it lacks some.
         """
-        asked = {*now.coverage.statuses, *(each.asked for each in now.coverage.failed)}
-        if now.whole is not None or {*self._session.profile.statuses} <= asked:
+        failed = {each.asked for each in now.coverage.failed}
+        usual = {*self._session.profile.statuses}
+        if now.whole is not None:
             return now
+        if usual <= {*now.coverage.statuses, *failed}:
+            return replace(now, whole=now) if usual & failed else now
         others = frame_from_pets([each for each in found.values() if isinstance(each, Pet)])
         known = pd.concat([now.frame, others]) if len(others) else now.frame
         is_lacking = await asyncio.to_thread(has_unknown_names, sheet, known)
