@@ -549,6 +549,7 @@ def test_a_pet_that_another_worksheet_has_is_not_deleted(book: Book, mode: str) 
         held = [each for each in told.open if each.kind == "conflict"]
         assert {each.pet_id for each in held} == {2, 3}
         assert all("'Pets'" in each.problem for each in held)
+        assert all(each.hint.endswith('name it: tab = "NAME" in the job.') for each in held)
         assert len(book.stored()) == len(PETS)
 
     def hide(each: Workbook) -> None:
@@ -572,6 +573,7 @@ def test_a_worksheet_that_went_is_not_replaced_by_another(book: Book) -> None:
     assert "'Tiere'" in told.round.problem or "'Pets'" in told.round.problem
     assert "it is not there any more" in told.round.problem
     assert "'For Anna'" in told.round.hint
+    assert told.round.hint.endswith('name the worksheet to read: tab = "NAME" in the job.')
     assert len(book.stored()) == len(PETS)
     book.sheet.write_bytes(before)
     assert book.run(mode="two-way").round.exit_code == 0

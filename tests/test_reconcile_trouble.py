@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -460,3 +460,29 @@ def test_a_round_that_is_killed_between_two_sheets_is_finished(
     assert set(stored[9].tags) == {calm, shy, young}
     assert 6 in {pet.id for pet in second}
     assert inbox.run() == ["in-sync", "in-sync"]
+
+
+def _text_of_old(night: Night) -> None:
+    night.sheet.write_bytes("id,name\n1,Zoë\n".encode("cp1252"))
+
+
+def _http(night: Night) -> None:
+    night.options = {**night.options, "url": "http://shop.example/v2", "token": Secret("abc")}
+
+
+@pytest.mark.parametrize(
+    ("break_it", "way_out"),
+    [
+        (_text_of_old, 'Name its encoding: encoding = "cp1252" in the job. Or save'),
+        (_http, 'allow_http = ["shop.example"] in the job.'),
+    ],
+)
+def test_the_way_out_of_a_round_is_one_of_the_configuration(
+    night: Night, break_it: Callable[[Night], None], way_out: str
+) -> None:
+    """`petsync reconcile` has no option for it, and a job is no call in Python."""
+    break_it(night)
+    told = night.run()
+    said = [told.round.hint, *(f"{each.problem} {each.hint}" for each in told.open)]
+    assert any(way_out in each for each in said), said
+    assert not any("in Python" in each for each in said)

@@ -1439,7 +1439,7 @@ class _Engine:
         if most is not None and failures > most:
             self._halt.stop(
                 f"{failures} changes failed or got no answer, and no more than {most} may "
-                "(--max-failures)"
+                "(--max-failures, in Python max_failures)"
             )
 
     def _tell(self, result: Result) -> None:

@@ -811,7 +811,7 @@ def _in_worksheet(pet: Pet, tab: str, elsewhere: Mapping[str, frozenset[int] | N
         problem=f"is in no row of the worksheet that is read, but the worksheet {tab!r} {has}. It "
         "is not deleted",
         suggestion="If it is to go, take its row out there too, or hide that worksheet. If that is "
-        'the worksheet to read, name it: --sheet NAME; in a job tab = "NAME".',
+        'the worksheet to read, name it: --sheet NAME, in Python tab="NAME".',
     )
 
 
@@ -989,7 +989,7 @@ def _shifted(found: Sequence[Column], places: Sequence[str]) -> Shifted:
         result.note = (
             f"From {', '.join(places)} on, cells say what other rows said when the sheet was "
             "exported: the column was sorted or shifted without its rows. Undo that in the sheet; "
-            "if it is meant, --allow-shifted lets it pass."
+            "if it is meant, --allow-shifted (in Python allow_shifted=True) lets it pass."
         )
     return result
 
@@ -1397,7 +1397,8 @@ def _silent(sheet: Sheet, base: Base | None, edited: Iterable[frozenset[Column]]
     if lost:
         own = ", ".join(repr(str(name)) for name in sheet.others.columns)
         unused = f" Columns that are not used: {own}." if own else ""
-        hint = " Map a header that was renamed (--column HEADER=COLUMN)." if own else ""
+        way = "(--column HEADER=COLUMN, in Python mapping={HEADER: COLUMN})"
+        hint = f" Map a header that was renamed {way}." if own else ""
         which = "column" if len(lost) == 1 else "columns"
         sent = frozenset[Column]().union(*edited)
         kept = [column for column in lost if column != "id" and column not in sent]

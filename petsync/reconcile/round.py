@@ -91,6 +91,7 @@ from petsync.reconcile.state import (
     written_since,
 )
 from petsync.redact import Redactor
+from petsync.report.words import in_terms
 from petsync.sheets import Obstacle
 from petsync.store import Store
 from petsync.store.runs import Outputs
@@ -257,6 +258,13 @@ CODES: dict[Status, int] = {
 _SERVICE = (
     "The next round tries again. If it stays so, `petsync doctor` says what the service answers."
 )
+_KEYS = (
+    (r'--encoding (\S+), in Python encoding="[^"]+"', r'encoding = "\1" in the job'),
+    (r'--sheet NAME, in Python tab="NAME"', 'tab = "NAME" in the job'),
+    (r"--allow-http (\S+), in Python allow_http=\['\1'\]", r'allow_http = ["\1"] in the job'),
+    (r"--max-failures, in Python ", ""),
+)
+"""What options of the command line are called in a configuration."""
 _FAULT = "This is a fault in petsync. Please report it; the log has its traceback."
 
 
@@ -382,7 +390,12 @@ class Course:
 
     def stands(self, opens: tuple[Open, ...]) -> None:
         """What is open at the end, and how the round ends by that."""
-        self.opens = opens
+        self.opens = tuple(
+            msgspec.structs.replace(
+                each, problem=in_terms(each.problem, _KEYS), hint=in_terms(each.hint, _KEYS)
+            )
+            for each in opens
+        )
         kinds: Counter[str] = Counter(each.kind for each in opens)
         self.note(
             conflicts=kinds["conflict"],
@@ -395,10 +408,8 @@ class Course:
             self._say(self._end(kinds))
 
     def _say(self, status: Status, problem: str = "", hint: str = "") -> None:
-        scrubbed = self.owner.scrubbed
-        self.note(
-            status=status, exit_code=CODES[status], problem=scrubbed(problem), hint=scrubbed(hint)
-        )
+        problem, hint = (self.owner.scrubbed(in_terms(each, _KEYS)) for each in (problem, hint))
+        self.note(status=status, exit_code=CODES[status], problem=problem, hint=hint)
 
     def _end(self, kinds: Mapping[str, int]) -> Status:
         for kind, status in _ENDS:

@@ -63,6 +63,7 @@ __all__ = [
     "first",
     "gathered",
     "held_back",
+    "in_terms",
     "left_to_do",
     "listed",
     "moment",
@@ -888,6 +889,15 @@ def _settled(plan: Plan) -> list[str]:
     told = [f"{number(count)} {what}" for what, count in counts.items()]
     agreeing = plan.unchanged - len(plan.older) - len(plan.gone)
     return [f"{number(agreeing)} in agreement", *told, *ignored]
+
+
+def in_terms(said: str, terms: Iterable[tuple[str, str]]) -> str:
+    """The sentence with the terms of another front end in place of commands and options. `terms`
+    are regular expressions, each with what stands in the place of what it matches.
+    """
+    for option, term in terms:
+        said = re.sub(option, term, said)
+    return said
 
 
 def _list(items: Iterable[str]) -> str:

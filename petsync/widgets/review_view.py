@@ -698,7 +698,7 @@ _BUTTONS = (
     (r", set it as PETSYNC_TOKEN;", ", and sign in with it;"),
     (r" with what the same command says with -v", ""),
     (r" \(--delete-missing would delete (it|them)\)", ""),
-    (r" \(--column HEADER=COLUMN\)", ""),
+    (r" \(--column HEADER=COLUMN, in Python [^)]*\)", ""),
     (r"`petsync check` and sheet.findings list them", "the sheet's own form lists them"),
     (r"--max-(?:add|update|delete) ([\d.e+]+(?: %)?)", r"the limit of \1"),
 )
@@ -886,18 +886,12 @@ def _in_plan(note: str, run: str) -> str:
     for found in set(re.findall(r"`petsync resume [^`]+`", note)):
         if run and found == f"`petsync resume {run}`":
             note = note.replace(found, "“Finish run”")
-    return _in_words(note, _BUTTONS[2:])
+    return words.in_terms(note, _BUTTONS[2:])
 
 
 def in_buttons(said: str) -> str:
     """The sentence with this form's buttons in place of commands."""
-    return _in_words(said, _BUTTONS)
-
-
-def _in_words(said: str, buttons: Iterable[tuple[str, str]]) -> str:
-    for command, button in buttons:
-        said = re.sub(command, button, said)
-    return said
+    return words.in_terms(said, _BUTTONS)
 
 
 # Panel: the review form's widgets, of which those are shown that can be used now.

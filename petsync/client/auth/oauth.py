@@ -315,7 +315,8 @@ def checked_place(url: str, what: str, allow_http: Collection[str]) -> str:
     if parts.scheme == "http" and host not in allow_http and not is_loopback(host):
         raise SettingsError(
             f"{what} is at http://{host}, where secrets would travel unencrypted",
-            hint=f"Use https, or allow this host by name: --allow-http {host}.",
+            hint=f"Use https, or allow this host by name: --allow-http {host}, in Python "
+            f"allow_http=['{host}'].",
         )
     return url
 

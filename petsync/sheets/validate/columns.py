@@ -864,8 +864,9 @@ def note_renamed(grid: Grid, headers: Headers, base: Base, notes: Notes) -> froz
             text = grid.header[position]
             problem = f"The column '{text}' is not used: the export had it as {name}."
             hint = (
-                f"Write {name} as the header again, or map it (--column '{text}={name}'). If it "
-                f"is another column, insert an empty column {name}."
+                f"Write {name} as the header again, or map it (--column '{text}={name}', in Python "
+                f"mapping={{'{text}': '{name}'}}). If it is another column, insert an empty column "
+                f"{name}."
             )
             notes.add(-1, text, Note("header-renamed", text, problem, hint, name))
         elif before and name == "id":

@@ -187,7 +187,7 @@ def note_worksheet(
         _note_numbers(grid, headers, notes, renamed)
     for tab in grid.elsewhere:
         problem = f"The worksheet '{tab}' has headers that petsync knows, too, and is not read."
-        hint = f"Read it by its name if it is meant: --sheet '{tab}'."
+        hint = f"Read it by its name if it is meant: --sheet '{tab}', in Python tab='{tab}'."
         notes.add(-1, "", Note("header-elsewhere", tab, problem, hint))
     _note_headless(grid, notes)
     # Merged ranges do not overlap: together they cover no more than there is.

@@ -98,7 +98,7 @@ def read(
             raise SheetError(
                 f"{package.path}: none of the first {len(known) - 1} sheets has a header that "
                 "petsync knows, and together they are too large to look through the others",
-                hint='Name the worksheet with the pets: --sheet NAME; in a job tab = "NAME".',
+                hint='Name the worksheet with the pets: --sheet NAME, in Python tab="NAME".',
             )
         try:
             grid = _known(package, each, mapper, large)
@@ -227,7 +227,7 @@ def _own(package: Package, mapper: Mapper, base: Base | None) -> Tab | None:
     raise SheetError(
         f"{package.path}: petsync read the worksheet {base.tab!r} of this workbook before, and it "
         f"{why}",
-        hint=f'{others}{cure}; or name the worksheet to read: --sheet NAME; in a job tab = "NAME".',
+        hint=f'{others}{cure}; or name the worksheet to read: --sheet NAME, in Python tab="NAME".',
     )
 
 
