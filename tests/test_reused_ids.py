@@ -15,6 +15,7 @@ from openpyxl.worksheet.worksheet import Worksheet
 import petsync as ps
 from petsync.models import Pet
 from petsync.plan.plan import Plan
+from petsync.reconcile.round import reconciled
 from petsync.sandbox import Sandbox
 from petsync.sandbox.http import STANDARD
 
@@ -282,3 +283,33 @@ def edit(path: Path, change: object) -> None:
     assert isinstance(page, Worksheet)
     change(page)
     book.save(path)
+
+
+def test_a_delete_names_the_pet_that_it_takes(box: Sandbox, tmp_path: Path) -> None:
+    """A colleague's new pet has the id that the row named before, and no run here knows of it."""
+    path = tmp_path / "pets.csv"
+    path.write_text(HEAD + OLD + "3,Leo,,delete\n2,,,delete\n")
+    box.put(replaced(SHOP[3], name="Nova"))
+    with ps.connect(box.url, state=tmp_path / "another") as store:
+        plan = store.plan(path)
+    assert {each.before.name for each in plan.deletes} == {"Nova", "Leo", "Mia"}
+    (note,) = (each for each in plan.notes if "deletes pet" in each)
+    assert note.startswith("line 2, column 1 deletes pet 4 (Nova) as 'Zoe': these pets")
+
+
+@pytest.mark.parametrize("mode", ["two-way", "push"])
+def test_an_id_that_another_file_names_takes_no_new_pet(
+    box: Sandbox, tmp_path: Path, mode: str
+) -> None:
+    """The service gives it to a new row of a folder: both rows are held, and the pet stays."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "a.csv").write_text(HEAD + "1,Rex,available,\n2,Mia,available,\n" + NOVA)
+    (folder / "b.csv").write_text(HEAD + "3,Leo,available,\n" + OLD)
+    box.remove(4)
+    night = Night(box, tmp_path, {"mode": mode, "delete_missing": True})
+    job = night.job(folder=folder, sheet=None, files="*.csv")
+    for _ in range(2):
+        told = reconciled(night.config(job))
+        assert stored(box) == {4: "Nova"}
+    assert [each.round.status for each in told] == ["findings", "findings"]

@@ -640,6 +640,9 @@ class Decisions:
                 "the export"
             )
             raise _Held("delete-changed", problem, "Export afresh, and decide again.", pet.id)
+        name = row.said.get("name")
+        if old is None and name and normal(name) != normal(pet.name):
+            self.remarks.misnamed[row.number] = (pet, name)
         return Delete(row=row.number, source=self._source(row), before=pet)
 
     def _update(self, row: Row, pet: Pet, old: Pet | None) -> Change | None:

@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from petsync.models import Pet
 from petsync.plan.lineage import Restored, RowRecord
 
 __all__ = ["Remarks", "is_converted", "some"]
@@ -28,7 +29,8 @@ class Remarks:
     `renamed` gives the record and the new name of rows that only their place ties to their pets;
     `uploaded` are rows that lack photos which uploads added, and which stay;
     `categories` the rows that name a category which the store does not have; `converted` the rows
-    in which a program may have changed a name, with what it was and is.
+    in which a program may have changed a name, with what it was and is; `misnamed` the rows that
+    delete a pet under another name, with the pet and that name.
     """
 
     older: list[int] = field(default_factory=list)
@@ -46,6 +48,7 @@ class Remarks:
     uploaded: list[int] = field(default_factory=list)
     categories: dict[str, list[int]] = field(default_factory=dict)
     converted: dict[int, tuple[str, str]] = field(default_factory=dict)
+    misnamed: dict[int, tuple[Pet, str]] = field(default_factory=dict)
 
     def forget(self, rows: Collection[int | None]) -> None:
         """Leave out what is said of the adds of these rows."""
@@ -76,6 +79,7 @@ class Remarks:
                 "taken as their pets, whatever was edited since."
             )
         yield from self._renamed(address)
+        yield from self._misnamed(address)
         for run, command in {each.run_id: each.resume for each in self.unsent.values()}.items():
             rows = [row for row, each in self.unsent.items() if each.run_id == run]
             yield (
@@ -135,6 +139,17 @@ class Remarks:
             yield (
                 f"Renamed: {some(pairs)}. Only their places show which pets these rows mean. For a "
                 "new pet, write `add-another` in the action column."
+            )
+
+    def _misnamed(self, address: Callable[[int, str], str]) -> Iterator[str]:
+        pairs = [
+            f"{address(row, 'id')} deletes pet {pet.id} ({pet.name}) as {name!r}"
+            for row, (pet, name) in sorted(self.misnamed.items())
+        ]
+        if pairs:
+            yield (
+                f"{some(pairs)}: these pets have other names than their rows. A service may have "
+                "given an id of old to a new pet: take out the rows that mean an earlier one."
             )
 
     def _gone(self, address: Callable[[int, str], str]) -> Iterator[str]:
