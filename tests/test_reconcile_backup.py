@@ -18,12 +18,14 @@ from openpyxl import load_workbook
 import petsync as ps
 from petsync import sheets
 from petsync.plan.guard import Guard, Limit
+from petsync.plan.plan import Plan
 from petsync.plan.report import RoundReport
 from petsync.reconcile.round import reconciled
 from petsync.reconcile.state import BaseFile
 from petsync.sandbox import Sandbox
 from petsync.sheets import sync
 from petsync.sheets.results import kept
+from petsync.store.runs import Outputs, Wanted
 
 pytestmark = pytest.mark.slow
 
@@ -787,3 +789,72 @@ def test_an_undone_add_stays_undone_though_its_row_was_renamed(
     night.edit(lambda pets: [pet for pet in pets if pet.name != "Mit"])
     assert night.run().round.exit_code == 0
     assert night.said() == night.stored()
+
+
+@pytest.mark.parametrize(
+    ("news", "edit", "named"),
+    [
+        ((5, 6, 7), lambda pets: changed(pets, 6, name="Rex"), {6}),
+        ((5, 6, 7), lambda pets: [pet for pet in pets if pet.id != 6], {6}),
+        ((5, 6), lambda pets: changed(pets, 6, name="Rex"), {5, 6}),
+        ((5, 6), lambda pets: [pet for pet in pets if pet.id != 6], {5, 6}),
+        ((5,), lambda pets: changed(pets, 5, name="Rex"), {5}),
+    ],
+    ids=["a cell of three", "a row of three", "a cell of two", "a row of two", "one row"],
+)
+def test_what_was_written_is_edited_in_a_backup(
+    either: Kept,
+    news: tuple[int, ...],
+    edit: Callable[[list[ps.Pet]], list[ps.Pet]],
+    named: set[int],
+) -> None:
+    """The other cells of that write are as before, and nothing of it stands: the store keeps what
+    it has, and what was edited is a conflict.
+    """
+    night = either
+    more = {"status": "pending"} if len(news) == 1 else {}
+    for pet_id in news:
+        night.box.put(changed(PETS, pet_id, name=f"Store {pet_id}", **more)[pet_id - 1])
+    first = night.run()
+    before = night.stored()
+    night.backup(first)
+    night.edit(edit)
+    told = night.run()
+    assert told.round.status == "conflicts"
+    assert {pet_id for kind, pet_id in kinds(told) if kind == "conflict"} == named
+    assert night.stored() == before
+
+
+def test_a_backup_is_known_by_a_row_that_lacks_its_id_again(
+    night: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was sent since a run by hand wrote that id is a conflict in an edited backup, also where
+    the run was killed before it noted what it wrote; the very file takes it once more.
+    """
+    night.edit(lambda pets: [*pets, ps.Pet(name="Ohne", status="sold")])
+    content, remember = night.sheet.read_bytes(), Outputs.remember
+
+    def until_written(self: Outputs, plan: Plan, wanted: Wanted) -> None:
+        if wanted.digest:
+            raise KeyboardInterrupt
+        remember(self, plan, wanted)
+
+    with ps.connect(night.box.url, state=night.state) as store:
+        outputs, sheet = Outputs(store.aio.history), store.read(night.sheet)
+        report = store.apply(store.plan(sheet), progress=False)
+        monkeypatch.setattr(Outputs, "remember", until_written)
+        with pytest.raises(KeyboardInterrupt):
+            outputs.write_into_sheet(sheet, report, "ids")
+        assert outputs.sheet(report.plan, ("available", "pending", "sold")) is not None
+    assert night.run().round.exit_code == 0
+    night.edit(lambda pets: changed(pets, 4, name="Sheet 4"))
+    assert night.run().round.exit_code == 0
+    before = night.stored()
+    night.sheet.write_bytes(content)
+    night.edit(lambda pets: changed(pets, 2, name="Rex"))
+    told = night.run()
+    assert kinds(told) == [("conflict", 4)]
+    assert night.stored() == {**before, 2: changed(PETS, 2, name="Rex")[1]}
+    night.sheet.write_bytes(content)
+    assert _is_told(night.run())
+    assert night.stored()[4].name == night.said()[4].name == "Sheet 4"

@@ -51,7 +51,7 @@ from petsync.plan.change import Add, Change, Delete, Snapshot, broken
 from petsync.plan.compare import Exchanged, exchanged
 from petsync.plan.fields import COLUMNS_OF, UNITS, normal, with_fields
 from petsync.plan.guard import CAPACITY_CURE, Refusal
-from petsync.plan.match import pet_of, pets_of
+from petsync.plan.match import pets_of
 from petsync.plan.plan import Identified, Inbound, Plan
 from petsync.plan.report import Past as PastRun
 from petsync.plan.report import Report, RoundReport, Rounds, undone_by
@@ -78,6 +78,7 @@ from petsync.reconcile.state import (
     digest_of,
     doubtful,
     is_final,
+    lacking_id,
     mark_of,
     may_lack_again,
     moved_units,
@@ -88,13 +89,12 @@ from petsync.reconcile.state import (
     traces,
     undone,
     with_newer_cells,
-    written_since,
 )
 from petsync.redact import Redactor
 from petsync.report.words import in_terms
 from petsync.sheets import Obstacle
 from petsync.store import Store
-from petsync.store.runs import Outputs
+from petsync.store.runs import Outputs, Wanted
 from petsync.table.base import Base
 from petsync.table.sheet import Sheet
 
@@ -616,10 +616,11 @@ def footing_of(
         notes = (*_notes(memory.problem, moved), _put_back(lost))
         return Footing(then, carried, notes, undone=lost)
     notes = (*_notes(memory.problem, moved), *told)
-    doubts = doubtful(sheet, versions) if course.job.mode == "two-way" else ()
+    doubts = doubtful(sheet, versions, base) if course.job.mode == "two-way" else ()
     if mixed or doubts:
-        tell = _in_doubt if not mixed else partial(_mixed, sheet=sheet, elsewhere=elsewhere)
-        base, in_doubt = tell(base, mixed or doubts)
+        base, in_doubt = _mixed(
+            base, mixed or doubts, sheet, elsewhere=elsewhere, is_seen=bool(mixed)
+        )
         notes = (*notes, *in_doubt)
     base = _with_earlier(_with_numbered(base, may_lack_again(sheet, every)), sheet, every)
     return Footing(
@@ -716,48 +717,32 @@ def _with_earlier(base: Base, sheet: Sheet, versions: Sequence[Version]) -> Base
     return base
 
 
-def _in_doubt(base: Base, doubts: Sequence[Version]) -> tuple[Base, tuple[Open, ...]]:
-    """The base that is unsure of the one pet of which all that was written is undone, or without
-    it; and what has to be said of that.
-    """
-    touches = written_since(doubts)
-    pet_id = next(pet_id for pet_id, _ in touches)
-    rows = [text for (_, column), text in touches.items() if column is None]
-    if rows and rows[0] is None:
-        problem = (
-            f"its row, which round {doubts[-1].round} wrote, is not in the sheet: it was taken "
-            "out, or a backup was put back. It is written once more"
-        )
-        hint = "If the pet is to go: take the row out again, or delete it in the store."
-        told = Open(kind="conflict", problem=problem, pet_id=pet_id, hint=hint)
-        return base.without({pet_id}), (told,)
-    then = Base.from_lines(doubts[0].base)
-    pet = pet_of(pet_id, then.frame if rows else base.frame)
-    if pet is None:
-        return base, ()
-    if rows:
-        # A row that is back counts as edited, so that its pet neither comes back nor takes the row.
-        edited = with_fields(pet, Pet(id=pet_id), ["name"])
-        return base.without({pet_id}).with_pets([edited]), ()
-    columns = {column for (_, column), text in touches.items() if text}
-    units: set[str] = {unit for unit in UNITS if columns.intersection(COLUMNS_OF[unit])}
-    units |= {*base.unsure.get(pet_id, ())}
-    return replace(base, unsure={**base.unsure, pet_id: tuple(units)}), ()
-
-
 def _mixed(
-    base: Base, versions: Sequence[Version], *, sheet: Sheet, elsewhere: Collection[int]
+    base: Base,
+    versions: Sequence[Version],
+    sheet: Sheet,
+    *,
+    elsewhere: Collection[int],
+    is_seen: bool,
 ) -> tuple[Base, tuple[Open, ...]]:
-    """The base of a sheet that an earlier round saw to be from before the versions, and in which
-    some of what came since stands: unsure of all that differs, without the pets whose rows may have
-    been taken out; and what has to be said of these.
+    """The base of a sheet that may be from before the versions: unsure of what differs, without the
+    pets whose rows may have been taken out; and what has to be said of these. `is_seen`: an earlier
+    round saw that it is, and some of what came since stands in it; else the base is unsure of what
+    the versions wrote, and of the other pets that are as they were then.
     """
     then = Base.from_lines(versions[0].base)
-    older = traces(sheet, then, base).then
-    units = moved_units(then, base)
+    older, written = traces(sheet, then, base).then, {pet_id for pet_id, _ in touched(versions)}
+    units = {
+        pet_id: some
+        for pet_id, some in moved_units(then, base).items()
+        if is_seen or pet_id in older or pet_id in written
+    }
     lacking = older & (base.ids - then.ids)
+    lacking -= lacking_id(sheet, lacking, base)
     rows = older & (then.ids - base.ids)
     pets = [with_fields(pet, Pet(id=pet.id), ["name"]) for pet in pets_of(rows, then.frame)]
+    # A row that is not there may have been taken out of a backup: its pet has changed since.
+    pets += pets_of({*units} - named_ids(sheet), then.frame)
     told = tuple(
         Open(
             kind="conflict",
@@ -949,7 +934,8 @@ def _written_by_hand(
         report, plan = run.report, run.report.plan
         base = _with_run(base, run, sheet)
         is_new = run.is_by_hand and report.run_id not in known
-        after = Outputs(store.aio.history).wanted(plan).digest if is_new else ""
+        wanted = Outputs(store.aio.history).wanted(plan) if is_new else Wanted()
+        after = wanted.digest or wanted.intended
         if not after or plan.source_digest in ("", sheet.digest):
             continue
         ids = tuple(
@@ -957,10 +943,16 @@ def _written_by_hand(
             for each in report.results
             if each.row is not None and each.assigned_id is not None
         )
+        has_it = bool(wanted.digest) or sheet.digest == after
+        has_it = has_it or any(each.pet_id in named_ids(sheet) for each in ids)
         yield Version(
             round=report.run_id,
             before=plan.source_digest,
-            after=after,
+            after=after if has_it else "",
+            # Whether the run wrote it before it was killed is not known; its backup is.
+            is_agreed=not has_it,
+            is_lost=not has_it,
+            is_left=not has_it,
             base=tuple((base if taken is None else with_inbound(base, taken)).to_lines()),
             inbound=Inbound(
                 created=base.taken_at,

@@ -32,7 +32,7 @@ from petsync.models import Category, Pet
 from petsync.plan import match
 from petsync.plan.base import SETTLED, named_ids
 from petsync.plan.change import Coverage, broken, released_note
-from petsync.plan.fields import COLUMNS_OF, Unit, cell, with_fields
+from petsync.plan.fields import COLUMNS_OF, Unit, cell, normal, with_fields
 from petsync.plan.guard import Guard, Limit, Refusal
 from petsync.plan.match import pets_of, said_pet, said_rows
 from petsync.plan.plan import Inbound, Plan
@@ -66,6 +66,7 @@ __all__ = [
     "doubtful",
     "file_name",
     "is_final",
+    "lacking_id",
     "mark_of",
     "may_lack_again",
     "moved_units",
@@ -698,9 +699,9 @@ def undone(
     sheet: Sheet, versions: Sequence[Version], base: Base, carried: str = ""
 ) -> tuple[Version, ...]:
     """Those of the versions that the sheet does not have any more, oldest first: it is a backup
-    that was put back. First the one whose file it is again; else the one since which everything
-    that was written is as before, or from before which the sheet is, as the `base` of the last
-    round tells. () where the sheet is no such backup.
+    that was put back. First the one whose file it is again; else the one since which nothing that
+    was written stands any more, see `undone_pets`, or from before which the sheet is, as the `base`
+    of the last round tells. () where the sheet is no such backup.
 
     A version that is undone already is found where a newer backup is put back after an older one;
     then it is followed by those that are not undone and newer.
@@ -730,9 +731,11 @@ def undone(
         same = [each for each in (*gone, *current[: last + 1]) if each.carried == carried]
         same = sorted(same, key=lambda each: each.number)[:1]
     elif not same:
-        if some := next((some for some in _since(written) if _is_undone(sheet, some)), ()):
+        if some := next((some for some in _since(written) if _is_undone(sheet, some, base)), ()):
             return tuple(some)
-        like = [each for each in reversed(gone) if _is_from(sheet, each, base)]
+        # What a run by hand wrote may be nothing that tells of it.
+        by_hand = (each for each in reversed(written) if each.is_by_hand)
+        like = [each for each in (*by_hand, *reversed(gone)) if _is_from(sheet, each, base)]
         same = [min(like, key=lambda each: _lacking(sheet, each, base))] if like else []
     return tuple(each for one in same for each in (one, *_newer(current, one)))
 
@@ -820,19 +823,20 @@ def _newer(current: Iterable[Version], than: Version) -> list[Version]:
 
 
 def _is_from(sheet: Sheet, version: Version, base: Base) -> bool:
-    """Whether the sheet says what both sides had agreed on before the version, of two pets or more
-    and of all pets of which the base says something else.
+    """Whether the sheet says what both sides had agreed on before the version, of two pets or more,
+    and nothing that the base says otherwise.
     """
     then = Base.from_lines(version.base)
     moved = _moved(then, base)
-    pets = {pet.id: pet for pet in pets_of(moved, then.said_frame)}
+    pets, last = ({p.id: p for p in pets_of(moved, each.said_frame)} for each in (then, base))
     named = named_ids(sheet)
     came, went = base.ids - then.ids, then.ids - base.ids
     agreeing = {*came, *(went & named)}
     cells = [(pet_id, c) for pet_id, some in moved.items() for c in some if c in sheet.rows]
     for (pet_id, column), text in _said(sheet, cells).items():
-        was = "" if column is None else cell(pets[pet_id], column)
-        if text != was and text:
+        texts = ["" if column is None else cell(side[pet_id], column) for side in (pets, last)]
+        was, now = texts
+        if text != was and text == now:
             return False
         agreeing |= {pet_id} if text == was else set()
     return not came & named and len(agreeing) >= _LEAST
@@ -844,23 +848,33 @@ def _lacking(sheet: Sheet, version: Version, base: Base) -> int:
     return max(0, len(then.ids - base.ids - named_ids(sheet)) - _unnumbered(sheet))
 
 
-def doubtful(sheet: Sheet, versions: Sequence[Version]) -> tuple[Version, ...]:
-    """Those of the versions, oldest first, of which all that was written is as before, where that
-    is one pet alone: a person set it back, or put a backup back and edited it.
+def doubtful(sheet: Sheet, versions: Sequence[Version], base: Base) -> tuple[Version, ...]:
+    """Those of the versions, oldest first, of which nothing that was written stands, and one pet
+    alone is as before, or lacks its id again: a person set it back, or put a backup back and edited
+    it.
     """
     versions = [each for each in versions if each.is_written]
     if not versions or sheet.digest in (versions[-1].before, versions[-1].after):
         return ()
     for some in _since(versions):
-        pets = undone_pets(sheet, some)
+        pets = undone_pets(sheet, some, base)
         if (
             pets is not None
             and len(pets) == 1
-            and pets == _pets_of(some)
+            and pets <= _pets_of(some) | lacking_id(sheet, pets, base)
             and not (some[-1].is_again and some[-1].pets == 1)
         ):
             return tuple(some)
     return ()
+
+
+def lacking_id(sheet: Sheet, pets: Collection[int], base: Base) -> set[int]:
+    """Those of the pets whose name, as the sheet last said it, is in a row without an id."""
+    if "name" not in sheet.rows:
+        return set()
+    rows = sheet.rows[sheet.rows["id"].isna()] if "id" in sheet.rows else sheet.rows
+    names = {normal(name) for name in rows["name"].dropna()} - {""}
+    return {pet.id or 0 for pet in pets_of(pets, base.said_frame) if normal(pet.name) in names}
 
 
 def _since(versions: Sequence[Version]) -> Iterable[Sequence[Version]]:
@@ -898,14 +912,16 @@ def moved_units(then: Base, base: Base) -> dict[int, tuple[Unit, ...]]:
     return found
 
 
-def _is_undone(sheet: Sheet, versions: Sequence[Version]) -> bool:
-    return len(undone_pets(sheet, versions) or ()) >= _LEAST
+def _is_undone(sheet: Sheet, versions: Sequence[Version], base: Base) -> bool:
+    return len(undone_pets(sheet, versions, base) or ()) >= _LEAST
 
 
-def undone_pets(sheet: Sheet, versions: Sequence[Version]) -> frozenset[int] | None:
-    """The pets of which the versions wrote anything, where all of that is as before; else None. A
-    column that is missing says nothing of it, and a row that got its id lacks it again, or is not
-    there: where that is so of such rows alone, a person took them out.
+def undone_pets(sheet: Sheet, versions: Sequence[Version], base: Base) -> frozenset[int] | None:
+    """The pets of which something is as before the versions, where nothing that these wrote stands
+    in the sheet, nor what it last said by the `base`; else None. What says something else again was
+    edited in a backup, or was edited without one. A column that is missing says nothing of it, and
+    a row that got its id lacks it again, or is not there: where that is so of such rows alone, a
+    person took them out.
     """
     moved = written_since(versions)
     moved = {t: text for t, text in moved.items() if t[1] is None or t[1] in sheet.rows}
@@ -919,13 +935,21 @@ def undone_pets(sheet: Sheet, versions: Sequence[Version]) -> frozenset[int] | N
         return None
     if any((text is not None) != (pet_id in named) for (pet_id, c), text in moved.items() if not c):
         return None
-    cells = {touch: text for touch, text in moved.items() if touch[1] is not None}
-    if not {pet_id for pet_id, _ in cells} <= named:
-        return None
-    said = _said(sheet, cells)
-    if any(said.get(touch, text) != text for touch, text in cells.items()):
-        return None
-    return frozenset([*(pet_id for pet_id, _ in moved), *(numbered if has_rows else ())])
+    written = _touches(versions)[1]
+    last = {pet.id: pet for pet in pets_of({pet_id for pet_id, _ in moved}, base.said_frame)}
+    as_before = {pet_id for pet_id, column in moved if column is None}
+    said = _said(sheet, [touch for touch in moved if touch[0] in named])
+    for (pet_id, column), text in moved.items():
+        if column is None or pet_id not in named:
+            continue
+        now = said.get((pet_id, column), text)
+        if now == text:
+            as_before.add(pet_id)
+        elif now == written[pet_id, column] or (
+            pet_id in last and now == cell(last[pet_id], column)
+        ):
+            return None
+    return frozenset([*as_before, *(numbered if has_rows else ())])
 
 
 def numbered_by(versions: Iterable[Version]) -> set[int]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import os
 import zipfile
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import count
 from os import PathLike
 from os.path import lexists
@@ -53,6 +54,7 @@ __all__ = [
     "told",
     "unchanged",
     "write_back",
+    "write_noted",
     "write_results",
 ]
 
@@ -215,9 +217,14 @@ def put(
 ) -> None:
     """Put the file there, with its sidecar where it is CSV. Raises SheetError."""
     if source.kind == "text":
-        write_with(path, source.encoded(data), lines, follow=follow, like=source.path)
+        write_with(path, _content(source, data), lines, follow=follow, like=source.path)
     else:
         _files.replace_sheet_file(path, data, follow=follow, like=source.path)
+
+
+def _content(source: Source, data: bytes) -> bytes:
+    """The bytes of the file."""
+    return source.encoded(data) if source.kind == "text" else data
 
 
 def _by_row(report: Report, sheet: Sheet) -> pd.DataFrame:
@@ -377,11 +384,24 @@ def write_back(
     Raises SheetError, and changes nothing, where the file has changed since it was read, is open
     in Excel or LibreOffice, or cannot be written.
     """
+    return write_noted(sheet, results, moment=moment, only_ids=only_ids)
+
+
+def write_noted(
+    sheet: Sheet,
+    results: Results,
+    *,
+    moment: dt.datetime | None = None,
+    only_ids: bool = False,
+    note: Callable[[str], None] = lambda _: None,
+) -> Path:
+    """As `write_back`; `note` gets the SHA-256 of the new file before that is put there."""
     results = as_results(results)
     must_take_results(sheet)
     source = unchanged(sheet, _INSTEAD)
     data, lines = told(source, sheet, results, only_ids=only_ids)
     backup = kept(source.path.resolve(), source.content, moment or dt.datetime.now(dt.UTC))
+    note(hashlib.sha256(_content(source, data)).hexdigest())
     # Whoever saved the sheet in the meantime keeps what they wrote.
     must_be_closed(source.path)
     unchanged(sheet, _INSTEAD)

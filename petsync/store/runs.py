@@ -60,7 +60,7 @@ from petsync.plan.report import OUTCOMES, Entry, Past, Progress, Report, undone_
 from petsync.plan.uploads import Pictures, Uploaded
 from petsync.sheets.files import must_be_closed
 from petsync.sheets.read import sheet_of
-from petsync.sheets.results import kept
+from petsync.sheets.results import kept, write_noted
 from petsync.table.sheet import Sheet
 
 __all__ = [
@@ -324,12 +324,14 @@ _PATIENCE = 1.0
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """What a run was asked to write: `results` is the path of the results file, "" for the usual
-    one. `digest` is the sheet's SHA-256 since the run wrote into it, "" before.
+    one. `digest` is the sheet's SHA-256 since the run wrote into it, "" before. `intended`: the one
+    that it is about to have, where it is not known whether it was written.
     """
 
     into_sheet: IntoSheet = ""
     results: str = ""
     digest: str = ""
+    intended: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,20 +355,25 @@ class Outputs:
         """The plan's sheet as it was then, or as its run left it; None where it is gone, or was
         changed by anybody else.
         """
-        sheet = sheet_of(plan, statuses=statuses)
-        digest = "" if sheet is not None else self.wanted(plan).digest
-        return sheet_of(plan, statuses=statuses, digest=digest) if digest else sheet
+        sheet, wanted = sheet_of(plan, statuses=statuses), self.wanted(plan)
+        for digest in filter(None, (wanted.digest, wanted.intended)):
+            sheet = sheet or sheet_of(plan, statuses=statuses, digest=digest)
+        return sheet
 
     def write_into_sheet(self, sheet: Sheet, report: Report, into_sheet: IntoSheet) -> Path:
         """The path of the backup of the sheet, which has the run's ids now, or all its results.
         Raises SheetError where it cannot be written.
         """
-        told = _of_sheet(report, sheet)
+        plan, told = report.plan, _of_sheet(report, sheet)
+        wanted = self.wanted(plan)
+
+        def note(digest: str) -> None:
+            self.remember(plan, msgspec.structs.replace(wanted, intended=digest))
+
         known = self.history.continued(sheet)
-        backup = sheets.write_back(known, told, only_ids=into_sheet == "ids")
+        backup = write_noted(known, told, only_ids=into_sheet == "ids", note=note)
         digest = _digest(Path(sheet.source))
-        wanted = msgspec.structs.replace(self.wanted(report.plan), digest=digest)
-        self.remember(report.plan, wanted)
+        self.remember(plan, msgspec.structs.replace(wanted, digest=digest, intended=""))
         return backup
 
     def write_results(
