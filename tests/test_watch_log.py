@@ -17,6 +17,7 @@ import pytest
 from nightly import PETS, Night, changed
 from receiver import configured, told
 
+from petsync.cli.context import Context
 from petsync.reconcile.config.model import Configuration, Log
 from petsync.reconcile.observe import watching
 from petsync.sandbox import Sandbox
@@ -239,3 +240,14 @@ def test_lines_fit_a_terminal(
     assert "there is no such file" in " ".join(lines)
     assert all(len(line) <= 80 or " " not in line for line in lines) == is_folded
     assert (len(lines) == 1) != is_folded
+
+
+def test_lines_of_any_command_fit_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """-v folds them as a round's log does."""
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys, "stderr", shown := _Terminal())
+    with Context(verbose=1).logged():
+        logging.getLogger("petsync.apply").info("a word and another " * 9)
+    (*lines,) = shown.getvalue().splitlines()
+    assert len(lines) > 1
+    assert all(len(line) <= 80 for line in lines)

@@ -91,6 +91,7 @@ __all__ = [
     "has_unknown",
     "is_unassigned",
     "mismatch",
+    "refuse_drifted",
     "result_in",
     "run",
     "settle",
@@ -1744,10 +1745,17 @@ def _landed(change: Change, result: Result) -> Pet | None:
 
 async def check_sentinels(plan: Plan, target: Target) -> None:
     """Raise GuardError unless every sentinel is as it was when the plan was made."""
-    problems = [
-        drifted(pet, await target.get(pet.id)) for pet in plan.sentinels if pet.id is not None
+    ids = [pet.id for pet in plan.sentinels if pet.id is not None]
+    refuse_drifted(plan, {pet_id: await target.get(pet_id) for pet_id in ids})
+
+
+def refuse_drifted(plan: Plan, now: Mapping[int, Pet | None]) -> None:
+    """Raise GuardError unless every sentinel of which it is known how it is `now` is as it was."""
+    said = [
+        problem
+        for pet in plan.sentinels
+        if pet.id is not None and pet.id in now and (problem := drifted(pet, now[pet.id]))
     ]
-    said = [problem for problem in problems if problem]
     if said:
         raise GuardError(
             "the guard refuses this plan: " + "; ".join(said),

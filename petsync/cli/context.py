@@ -291,10 +291,10 @@ class Context:
 
 class _Harmless(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        """The line, with whatever could steer a terminal escaped."""
-        from petsync.table.cells import visible
+        """The lines, with whatever could steer a terminal escaped, and folded for one."""
+        from petsync.report.text import log_text
 
-        return visible(super().format(record), keep="\n")
+        return log_text(super().format(record).split("\n"), sys.stderr)
 
 
 def _one_line(text: str, where: str) -> str:

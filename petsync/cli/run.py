@@ -615,6 +615,9 @@ def resume_command(
     Exits with 0, 3 if rows failed, 5 for conflicts, 6 if the run is still at work, 7 if it was
     interrupted again.
     """
+    from petsync.apply.engine import has_more, refuse_drifted
+    from petsync.plan.change import Unanswered
+
     check_outputs(None, results, page)
     with interruptible_run(context):
         with context.connect() as store:
@@ -627,6 +630,10 @@ def resume_command(
             if results is not None:
                 wanted = outputs.wanted(plan)
                 outputs.remember(plan, replace(wanted, results=str(results.absolute())))
+            if has_more(past):
+                found = store.look_up([pet.id for pet in plan.sentinels if pet.id is not None])
+                now = {i: each for i, each in found.items() if not isinstance(each, Unanswered)}
+                refuse_drifted(plan, now)
             total = len(plan.changes)
             context.say(f"Resuming run {run} on {store.url}: {total:,} changes in all.")
             report, error = watched(

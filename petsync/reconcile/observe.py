@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import shutil
 import socket
 import sys
 import threading
@@ -18,7 +17,7 @@ from io import TextIOWrapper
 from logging.handlers import WatchedFileHandler
 from pathlib import Path
 from socketserver import ThreadingMixIn
-from typing import Any, get_args
+from typing import Any, TextIO, get_args
 from urllib.parse import urlsplit
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
@@ -34,7 +33,7 @@ from petsync.reconcile.round import Step, Watcher
 from petsync.reconcile.schedule import next_due
 from petsync.redact import Redactor
 from petsync.report.round import brief
-from petsync.report.text import unbroken
+from petsync.report.text import log_text
 from petsync.report.words import count
 from petsync.table.cells import visible
 
@@ -111,13 +110,13 @@ class JsonLines(logging.Formatter):
 
 
 class TextLines(logging.Formatter):
-    """A record as a line of text, in which nothing steers a terminal, without secrets. With a
-    `width` in columns, a terminal's, it is folded.
+    """A record as a line of text, in which nothing steers a terminal, without secrets; it is folded
+    where the `stream` is a terminal.
     """
 
-    def __init__(self, clean: Clean, *, width: int | None = None) -> None:
+    def __init__(self, clean: Clean, *, stream: TextIO | None = None) -> None:
         super().__init__()
-        self._clean, self._width = clean, width
+        self._clean, self._stream = clean, stream
 
     def format(self, record: logging.LogRecord) -> str:
         """`2026-11-21T02:00:04.120Z INFO catalogue [ROUND] logger: message`."""
@@ -127,10 +126,7 @@ class TextLines(logging.Formatter):
         said = f"{record.name}: {record.getMessage()}"
         line = f"{_time(record)} {record.levelname}{where} {said}"
         every = (line, *_trace(record).splitlines())
-        shown = (visible(self._clean(each)) for each in every)
-        if self._width is None:
-            return "\n".join(shown)
-        return "\n".join(part.plain for line in shown for part in unbroken(line, self._width))
+        return log_text(map(self._clean, every), self._stream)
 
 
 def _fields(record: logging.LogRecord) -> Iterator[tuple[str, Any]]:
@@ -272,9 +268,7 @@ def _formatter(config: Log, handler: logging.Handler, clean: Redactor) -> loggin
     """The records' form; lines of text are folded for a terminal, and for nothing else."""
     if config.format == "json":
         return JsonLines(clean)
-    stream = getattr(handler, "stream", None)
-    is_terminal = stream is not None and stream.isatty()
-    return TextLines(clean, width=shutil.get_terminal_size().columns if is_terminal else None)
+    return TextLines(clean, stream=getattr(handler, "stream", None))
 
 
 @contextmanager

@@ -6,7 +6,9 @@ is the plain text. Nothing in it is interpreted as markup.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable, Iterator, Mapping
+from typing import TextIO
 
 from rich.cells import cell_len
 from rich.text import Text
@@ -24,6 +26,7 @@ __all__ = [
     "flow",
     "heading",
     "item",
+    "log_text",
     "more",
     "paragraph",
     "spread",
@@ -77,6 +80,15 @@ def unbroken(text: str, width: int, *, indent: int = 0, style: str = "") -> Iter
                 longer = part
             line = longer
     yield Text(_indented(line, width, indent), style)
+
+
+def log_text(lines: Iterable[str], stream: TextIO | None) -> str:
+    """The lines of a log, in which nothing steers a terminal, folded where the stream is one."""
+    shown = map(visible, lines)
+    if stream is None or not stream.isatty():
+        return "\n".join(shown)
+    width = shutil.get_terminal_size().columns
+    return "\n".join(part.plain for line in shown for part in unbroken(line, width))
 
 
 def _indented(line: str, width: int, indent: int) -> str:

@@ -293,3 +293,19 @@ def test_changes_under_way_of_an_undone_run_are_found_out(
     assert (shop.requests["updatePetWithForm"], shop.requests["deletePet"]) == sent
     assert shell("undo", run, "--url", shop.url, "--yes", *limits).code == 0
     assert {pet.id: pet.name for pet in shop.pets()} == before
+
+
+def test_a_sentinel_that_changed_is_refused_first(shell: Shell, shop: Sandbox) -> None:
+    """Nothing says that the run is resumed, and nothing of it is sent."""
+    Path("pets.csv").write_text("name,status\nOne,sold\nTwo,sold\n", "utf-8")
+    shop.break_with("503=1,only=addPet")
+    limits = ("--max-failures", "0", "--concurrency", "1", "--sentinel", "7")
+    assert shell("apply", "pets.csv", "--url", shop.url, "--yes", *limits).code != 0
+    shop.break_with(None)
+    shop.put(Pet(id=7, name="Changed", status="sold"))
+    sent = shop.requests["addPet"]
+    done = shell("resume", "--url", shop.url)
+    assert done.code == 4
+    assert "the guard refuses" in done.err
+    assert "Resuming" not in done.err
+    assert shop.requests["addPet"] == sent
