@@ -494,3 +494,26 @@ def test_a_pet_that_gets_the_name_of_one_that_was_taken_out_is_an_edit(desk: Des
     write(path, {1001: {"name": "Bella 1007"}})
     (change,) = desk.plan(path).changes
     assert (change.pet_id, change.fields) == (1001, ("name",))
+
+
+@pytest.mark.parametrize("suffix", ["xlsx", "csv"])
+def test_a_file_that_was_renamed_goes_on(desk: Desk, suffix: str) -> None:
+    """It has what its runs sent, and the old name is gone. Set back altogether, it clashes, as an
+    older copy would.
+    """
+    path, new = desk.export(f"sheet.{suffix}"), desk.folder / f"november.{suffix}"
+    copy = desk.folder / f"copy.{suffix}"
+    shutil.copy(path, copy)
+    edits = {1001: {"name": "First"}, 1002: {"name": "Also"}}
+    write(path, edits)
+    desk.apply(path)
+    for each in desk.folder.glob(f"{path.name}*"):
+        shutil.copy(each, desk.folder / each.name.replace(path.name, copy.name))
+        each.rename(desk.folder / each.name.replace(path.name, new.name))
+    write(new, {1001: {"name": "Second"}})
+    assert desk.apply(new).counts["applied"] == 1
+    write(new, {1001: {"name": "Third"}})
+    assert [each.pet_id for each in desk.plan(new).changes] == [1001]
+    write(copy, {1001: {"name": "Bella 1001"}, 1002: {"name": "Older"}})
+    plan = desk.plan(copy)
+    assert (plan.changes, [each.pet_id for each in plan.conflicts]) == ((), [1002])

@@ -49,6 +49,7 @@ __all__ = [
     "categories_now",
     "categories_of",
     "continued",
+    "follows",
     "identified",
     "is_blank",
     "is_empty",
@@ -961,6 +962,16 @@ def continued(
     return _Continued(sheet, base, own, copies, now).moved(copies)
 
 
+def follows(
+    sheet: Sheet, base: Base, runs: Sequence[SentRun], now: pd.DataFrame | None = None
+) -> bool:
+    """Whether more of the cells that the runs sent say that, or what they sent later, than what
+    they said before: the sheet is the one that was sent, or a copy of it.
+    """
+    beside = _Continued(sheet, base, runs, [], now)
+    return bool(runs) and beside.newer[0] > beside.older[0]
+
+
 class _Continued:
     """A sheet beside what its own runs sent."""
 
@@ -987,7 +998,7 @@ class _Continued:
         self._cells: dict[tuple[int, Unit], _Cell] = {}
         for number, run in enumerate(own, 1):
             self._take(number, run)
-        self._older, self._newer = self._evidence(own)
+        self.older, self.newer = self._evidence(own)
 
     def moved(self, copies: Sequence[SentRun]) -> Base:
         """The base by the runs, unsure of the cells that may be older."""
@@ -1094,13 +1105,13 @@ class _Continued:
         if not says(row.said, unit) or cell.last in self._states_of(row, unit, cell):
             return False
         return not cell.is_seen or any(
-            self._older[number] > self._newer[number] for number in range(cell.last)
+            self.older[number] > self.newer[number] for number in range(cell.last)
         )
 
     def _is_shown(self, cell: _Cell) -> bool:
         """Whether other rows show that the sheet is not older than the runs that sent the cell."""
         return cell.is_seen and all(
-            self._newer[number] >= max(1, self._older[number]) for number in range(cell.last)
+            self.newer[number] >= max(1, self.older[number]) for number in range(cell.last)
         )
 
     def _set_back(self, run: SentRun) -> Iterator[tuple[int, Unit, Pet]]:

@@ -49,7 +49,7 @@ from petsync.client.target import ServiceTarget
 from petsync.errors import InterruptedRunError, LockedError, PetsyncError, PlanError, StalePlanError
 from petsync.images.upload import recounted
 from petsync.plan import arguments
-from petsync.plan.base import continued
+from petsync.plan.base import SentRun, continued, follows
 from petsync.plan.change import Add, Snapshot
 from petsync.plan.fields import content
 from petsync.plan.guard import Guard
@@ -225,13 +225,26 @@ class History:
 
     def continued(self, sheet: Sheet, now: pd.DataFrame | None = None) -> Sheet:
         """The sheet with the base that it has by what its earlier runs sent; `now` are the store's
-        pets. See `petsync.plan.base.continued`.
+        pets. See `petsync.plan.base.continued`. Runs of a file that is not there any more are the
+        sheet's own if it follows from them: then the file was renamed.
         """
         if sheet.base is None or not sheet.digest:
             return sheet
         with self.opened() as journal:
             runs = journal.sent_runs(sheet.base.store, sheet.base.taken_at)
-        same = [_is_same(each.source, sheet.source) and each.tab == sheet.tab for each in runs]
+        by_source = defaultdict[str, list[SentRun]](list)
+        for run in runs:
+            by_source[run.source if run.tab == sheet.tab else ""].append(run)
+        names = {
+            source
+            for source, sent in by_source.items()
+            if source
+            and (
+                _is_same(source, sheet.source)
+                or (not os.path.lexists(source) and follows(sheet, sheet.base, sent, now))
+            )
+        }
+        same = [run.source in names and run.tab == sheet.tab for run in runs]
         own = [run for run, is_own in zip(runs, same, strict=True) if is_own]
         copies = [run for run, is_own in zip(runs, same, strict=True) if not is_own]
         return dataclasses.replace(sheet, base=continued(sheet, sheet.base, own, copies, now))
