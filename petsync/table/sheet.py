@@ -316,7 +316,7 @@ def _suspects(column: pd.Series[Any]) -> Iterable[int]:
         return range(len(column))
     texts = pa.array(column, from_pandas=True)
     found = pc.or_(pc.match_substring(texts, _WORD, ignore_case=True), pc.equal(texts, CLEARED))
-    at: list[int] = np.flatnonzero(pc.fill_null(found, fill_value=False)).tolist()
+    at: list[int] = pc.indices_nonzero(found).tolist()
     return at
 
 
