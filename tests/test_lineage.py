@@ -772,6 +772,75 @@ def test_a_resume_sends_no_row_that_another_folder_s_run_came_to(
     assert len(desk.box.pets()) == len(SHOP) + len(rows)
 
 
+@pytest.mark.parametrize("how", ["copied", "renamed", "from another folder"])
+def test_a_resume_sends_no_row_that_a_copy_s_run_came_to(
+    desk: Desk, tmp_path: Path, how: str
+) -> None:
+    """A run is stopped after its first add, a copy of its sheet is edited and applied, and then the
+    run is resumed.
+    """
+    desk.path = desk.path.with_suffix(".xlsx")
+    desk.export()
+    for row in range(8, 12):
+        desk.write(row, {**REX, "name": f"Rex the {row}.", "tags": f"t{row}"})
+    plan = desk.plan()
+    presses = iter([signal.SIGINT])
+
+    def press_once(_: object) -> None:
+        for sign in presses:
+            os.kill(os.getpid(), sign)
+
+    with pytest.raises(InterruptedRunError):
+        desk.store.apply(plan, concurrency=1, on_progress=press_once)
+    assert len(desk.box.pets()) < len(SHOP) + 4
+    old = desk.path
+    if how != "from another folder":
+        desk.path = Path(shutil.copy(old, tmp_path / "copy.xlsx"))
+    if how == "renamed":
+        old.unlink()
+    desk.write(10, {"name": "Tyra"})
+    desk.write(11, {"name": "Vier", "tags": "quatre"})
+    state = tmp_path / ("elsewhere" if how == "from another folder" else "state")
+    with ps.connect(desk.box.url, state=state) as other:
+        other.apply(other.plan(desk.path), progress=False)
+    desk.store.resume(progress=False)
+    assert len(desk.box.pets()) == len(SHOP) + 4
+
+
+@pytest.mark.parametrize("new", [[REX], [REX, LUNA], [REX, LUNA, NEWBY]])
+def test_renamed_rows_of_a_renamed_file_are_not_added_again(desk: Desk, new: list[Row]) -> None:
+    """Nothing but their names has changed, and the file's; a row below them is new."""
+    desk.csv(*new)
+    desk.apply()
+    desk.path = desk.path.rename(desk.path.with_name("later.csv"))
+    other = {"name": "Ottokar", "status": "pending", "category": "Birds"}
+    desk.csv(*({**row, "name": f"{row['name']} II"} for row in new), other)
+    plan = desk.plan()
+    assert [each.after.name for each in plan.adds] == ["Ottokar"]
+    assert [each.pet_id for each in plan.conflicts] == [desk.pet(str(r["name"])).id for r in new]
+
+
+@pytest.mark.parametrize(
+    "said", [{"name": "Otto"}, {"name": "Regina R."}, {"name": "Ada 2"}, {"name": "Ada"}]
+)
+def test_an_undone_row_with_an_id_takes_no_pet_of_another_client(desk: Desk, said: Row) -> None:
+    """An undo took the pet of the row, and the service assigned its id to another client's."""
+    desk.path = desk.path.with_suffix(".xlsx")
+    desk.export()
+    desk.write(8, REX)
+    report = desk.store.apply(desk.plan(), progress=False)
+    rex = desk.pet("Rex")
+    desk.write(8, {"id": rex.id})
+    desk.store.apply(desk.store.undo(report.run_id), progress=False)
+    desk.box.reset([*SHOP, Pet(id=rex.id, name="Ada", status="available")])
+    desk.write(8, {**said, "status": "sold"})
+    plan = desk.plan()
+    if said == {"name": "Ada"}:
+        assert [each.pet_id for each in plan.updates] == [rex.id]
+    else:
+        assert only_conflict(plan).rule == "id-reused"
+
+
 def test_the_note_on_a_journal_is_the_user_s_own(book: Desk) -> None:
     """It and its folders are for the user alone, whatever the umask; nobody needs it to apply."""
     home = Path(os.environ["XDG_STATE_HOME"])

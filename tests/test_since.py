@@ -216,6 +216,30 @@ def test_a_row_that_lost_its_id_is_pointed_out() -> None:
     assert (conflict.rule, conflict.row) == ("lost-id", 3)
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"name": "Rexy", "status": "available", "category": "Dogs"},
+        {"name": "Rex II", "status": "available", "tags": [Tag(1, "shy")]},
+        {"name": "Otto", "status": "available", "category": "Dogs", "tags": [Tag(1, "shy")]},
+    ],
+)
+@pytest.mark.parametrize("delete_missing", [False, True])
+def test_a_renamed_row_that_lost_its_id_is_pointed_out(
+    said: dict[str, Any], *, delete_missing: bool
+) -> None:
+    """All that it says beside the name is the pet's, in the place of the pet's row."""
+    old = [REX, replace(TOM, id=9)]
+    base = base_of([replace(pet, category=DOGS, tags=(Tag(1, "shy"),)) for pet in old])
+    pets = [replace(pet, category=DOGS, tags=(Tag(1, "shy"),)) for pet in old]
+    sheet = sheet_saying(said, {"id": 9}, base=base)
+    plan = plan_of(pets, sheet, delete_missing=delete_missing)
+    assert not plan.changes
+    assert {each.rule for each in plan.conflicts} == {"lost-id"}
+    another = {**said, "category": "Cats"}
+    assert plan_of(pets, sheet_saying(another, {"id": 9}, base=base)).adds
+
+
 def test_a_lost_column_is_pointed_out() -> None:
     """A header that was renamed leaves its column out without a word otherwise."""
     plan = plan_of(PETS, sheet_saying({"id": 1, "status": "sold"}, base=BASE))

@@ -45,6 +45,7 @@ from petsync.plan.lineage import (
     Suspect,
     VacantId,
     actions_of,
+    lost_rows,
     said_in,
     slots_of,
 )
@@ -770,6 +771,7 @@ def missing(
     options: PlanOptions,
     base: Base | None = None,
     *,
+    sheet: Sheet,
     open_rows: Collection[int] = (),
     in_doubt: Collection[int] = (),
     outside: Collection[int] = (),
@@ -794,6 +796,7 @@ def missing(
     places, old, new = _exported(snapshot, places, base)
     never = _never_exported(int((~snapshot.frame["id"].iloc[new].isin(in_doubt)).sum()))
     pairs = _lost_ids(snapshot, places, changes, open_rows)
+    pairs += _renamed_ids(snapshot, places, changes, open_rows, sheet, base, pairs)
     conflicts = [*_conflicts(pairs)]
     held = frozenset(add.row for _, add in pairs if add.row is not None)
     if not options.delete_missing:
@@ -928,6 +931,35 @@ def _lost_ids(
         near = [*names[normal(pet.name)], *photos[photo_keys(pet.photo_urls)]]
         found += [(pet, add) for add in {id(each): each for each in near}.values()]
     return found
+
+
+def _renamed_ids(
+    snapshot: Snapshot,
+    places: match.Positions,
+    changes: Sequence[Change],
+    open_rows: Collection[int],
+    sheet: Sheet,
+    base: Base | None,
+    known: Sequence[tuple[Pet, Add]],
+) -> list[tuple[Pet, Add]]:
+    """The pets in no row, each with an add that may be it with another name; without the known."""
+    adds = {
+        each.row: each
+        for each in changes
+        if isinstance(each, Add) and (each.pet_id or 0) < 1 and each.row in open_rows
+        if each.row is not None
+    }
+    if not adds:
+        return []
+    said = {row: add.after for row, add in adds.items()}
+    pets = {pet.id or 0: pet for pet in pets_from_frame(snapshot.frame.iloc[places])}
+    ids = (snapshot if base is None else base).frame["id"].tolist()
+    pairs = {(pet.id, add.row) for pet, add in known}
+    return [
+        (pets[pet_id], adds[row])
+        for pet_id, row in lost_rows(sheet, said, pets, ids)
+        if (pet_id, row) not in pairs
+    ]
 
 
 def _conflicts(pairs: Sequence[tuple[Pet, Add]]) -> Iterator[Conflict]:
@@ -1294,6 +1326,7 @@ def _compared(
         decided,
         options,
         base,
+        sheet=sheet,
         open_rows=open_rows(sheet),
         in_doubt={
             each for pets in decisions.may_be.values() for each in pets if isinstance(each, int)

@@ -42,6 +42,7 @@ from petsync.plan.fields import (
     with_columns,
 )
 from petsync.plan.lineage import (
+    Gone,
     Identity,
     Match,
     Renumbered,
@@ -417,7 +418,7 @@ class Decisions:
         if row.pet_id is not None:
             pet = self._pet_of(row, row.pet_id)
             if pet is not None and row.number in self._suspects:
-                raise _reused(row.pet_id, self._suspects[row.number])
+                raise _reused(pet, self._suspects[row.number])
             return self._on(row, pet)
         match = self._matches.get(row.number)
         if match is not None and (change := self._of_match(row, match)) is not _UNKNOWN:
@@ -998,9 +999,19 @@ def _meant(
     return next((each for each in usual if each != name), ""), "other rows name"
 
 
-def _reused(pet_id: int, suspect: Suspect) -> _Held:
-    reused = suspect.reused
+def _reused(pet: Pet, suspect: Suspect) -> _Held:
+    reused, pet_id = suspect.reused, pet.id
     name = repr(normal(reused.pet.name))
+    if isinstance(reused, Gone):
+        problem = (
+            f"names pet {pet_id}, which was {name} until run {reused.run} took it away on "
+            f"{reused.on}. The store has another pet under this id now, {normal(pet.name)!r}"
+        )
+        hint = (
+            "Remove the id to add the row's pet again, or the row if it is to stay away. Export "
+            "again to edit the pet that has the id now."
+        )
+        return _Held("id-reused", problem, hint, pet_id)
     problem = (
         f"names pet {pet_id}, and the service assigned this id on {reused.on} to the new pet "
         f"{name} of the row at {reused.source}, when another row named the id already"

@@ -37,6 +37,7 @@ from petsync.plan.match import merged, said_rows
 from petsync.table.sheet import Sheet
 
 __all__ = [
+    "Gone",
     "Identity",
     "Match",
     "Restored",
@@ -50,6 +51,8 @@ __all__ = [
     "doubted",
     "identify",
     "is_renamed",
+    "lost_rows",
+    "means_gone",
     "said_in",
     "slots_of",
     "suspects",
@@ -128,12 +131,22 @@ class Reused(NamedTuple):
     rows: tuple[VacantId, ...]
 
 
-class Suspect(NamedTuple):
-    """A row that names the id of a `reused` pet and seems to mean an earlier pet of that id. It
-    `is_sure` where the row is one of those that named the id before.
+class Gone(NamedTuple):
+    """A pet, as it was, that a run took away: a delete, or the undo of an add. `run` is its id and
+    `on` its local date.
     """
 
-    reused: Reused
+    run: str
+    on: str
+    pet: Pet
+
+
+class Suspect(NamedTuple):
+    """A row that names the id of a `reused` pet, or of one that is gone, and seems to mean an
+    earlier pet of that id. It `is_sure` where the row is one of those that named the id before.
+    """
+
+    reused: Reused | Gone
     is_sure: bool
 
 
@@ -253,7 +266,7 @@ def suspects(sheet: Sheet, reused: Mapping[int, Reused], pets: pd.DataFrame) -> 
     ids = frame["id"][frame["id"].isin(list(reused))]
     numbers: dict[int, int] = dict(zip(ids.index.tolist(), ids.tolist(), strict=True))
     there = pets[pets["id"].isin(list(reused))]
-    names = dict(zip(there["id"].tolist(), map(normal, there["name"].fillna("")), strict=True))
+    names = _names_of(there)
     actions = actions_of(sheet, numbers)
     found = {}
     for row, said in said_in(sheet, numbers, Vocabulary(pets)).items():
@@ -269,6 +282,32 @@ def suspects(sheet: Sheet, reused: Mapping[int, Reused], pets: pd.DataFrame) -> 
         if is_sure or not is_named:
             found[row] = Suspect(each, is_sure)
     return found
+
+
+def means_gone(sheet: Sheet, gone: Mapping[int, Gone], pets: pd.DataFrame) -> dict[int, Suspect]:
+    """The rows that name the id of a pet which a run took away, while the store has another pet
+    under it, by row number: those with the old name, and those whose export did not have the id.
+    """
+    frame = sheet.rows
+    if not gone or "id" not in frame:
+        return {}
+    ids = frame["id"][frame["id"].isin(list(gone))]
+    numbers: dict[int, int] = dict(zip(ids.index.tolist(), ids.tolist(), strict=True))
+    names = _names_of(pets[pets["id"].isin(list(gone))])
+    exported = {} if sheet.base is None else _names_of(sheet.base.frame)
+    found = {}
+    for row, said in said_in(sheet, numbers, Vocabulary(pets)).items():
+        pet_id, name = numbers[row], normal(said.name)
+        old, now = normal(gone[pet_id].pet.name), names.get(pet_id)
+        if now is None or now in (old, name, exported.get(pet_id)):
+            continue  # The pet is back, or the row knows the other one.
+        if name == old or sheet.base is not None:
+            found[row] = Suspect(gone[pet_id], is_sure=True)
+    return found
+
+
+def _names_of(pets: pd.DataFrame) -> dict[int, str]:
+    return dict(zip(pets["id"].tolist(), map(normal, pets["name"].fillna("")), strict=True))
 
 
 def _is_unchanged(old: VacantId, said: Pet, action: str) -> bool:
@@ -385,6 +424,46 @@ def _content(item: _Item) -> Hashable:
 def _is_close(record: RowRecord, line: _Line) -> bool:
     has_support = bool(_support(record, line) - {"category"}) and _is_backed(record, line)
     return has_support or any(_names(record, line))
+
+
+def lost_rows(
+    sheet: Sheet, adds: Mapping[int, Pet], gone: Mapping[int, Pet], ids: Sequence[int]
+) -> list[tuple[int, int]]:
+    """The ids of `gone` pets, which no row names, each with a row without an id that may be its
+    row, with the name edited: all values that the row states are the pet's, one of them more than
+    a status; and the name is nearly the same, or the row stands where the pet's stood among the
+    `ids`, which are those of the export in their order. `adds` are what the rows say.
+    """
+    if not adds or not gone or len(adds) * len(gone) > _MOST_LOST:
+        return []
+    places = dict(_places({*_ids(sheet)}, ids))
+    slots = slots_of(sheet)
+    found = []
+    for pet_id, pet in gone.items():
+        record = RowRecord(run_id="", on="", source="", row=0, said=pet, pet_id=pet_id)
+        for row, said in adds.items():
+            line = _Line(row, *slots.get(row, _NOWHERE), said)
+            stated = [unit for unit in _LOOKS if _PARTS[unit](said)]
+            if not _support(record, line) or any(
+                _PARTS[unit](pet) != _PARTS[unit](said) for unit in stated
+            ):
+                continue
+            is_like = any(_names(record, line)) or _share_a_word(_name(record), _name(line))
+            if is_like or places.get(pet_id, ()) == _gap(line):
+                found.append((pet_id, row))
+    return found
+
+
+def _places(there: Collection[int], ids: Sequence[int]) -> Iterator[tuple[int, _Gap]]:
+    """The place of each id that is not there: the nearest ids above and below it that are."""
+    above: int | None = None
+    waiting: list[int] = []
+    for each in (*ids, None):
+        if each is not None and each not in there:
+            waiting.append(each)
+            continue
+        yield from ((gone, (above, each)) for gone in waiting)
+        waiting, above = [], each
 
 
 def without_base(matches: Mapping[int, Match]) -> dict[int, Match]:
@@ -1008,24 +1087,26 @@ class _Matching:
 
     def _at_position(self) -> None:
         """Rows of a DataFrame at the position of a record, between the same rows, which have
-        anything of it but the name: no file tells whether it is the DataFrame of that run.
+        anything of it but the name: no file tells whether it is the DataFrame of that run. Of a
+        file under another name, rows at such a position with names edited alone.
         """
-        if not self._order.table:
-            return
         self._drop_matched()
         is_mostly_there = bool(self._pairs) and 2 * len(self._pairs) >= self._total
         lines = {line.row: line for line in self._new}
         renamed = self._renamed_runs(lines)
         for record in self._old:
             line = lines.get(record.row)
-            if record.source != self._order.table or line is None or _gap(record) != _gap(line):
+            if line is None or _gap(record) != _gap(line):
                 continue
-            is_anchored = _gap(line) != _NOWHERE or is_mostly_there or record.run_id in renamed
+            is_renamed = record.run_id in renamed
+            if record.source != self._order.table and not (is_renamed and _is_nearly(record, line)):
+                continue
+            is_anchored = _gap(line) != _NOWHERE or is_mostly_there or is_renamed
             if is_anchored and (_agreeing(record, line) or any(_names(record, line))):
                 self._doubt([(record, line)], is_edited=True)
 
     def _renamed_runs(self, lines: Mapping[int, _Line]) -> set[str]:
-        """The runs whose DataFrame this one may be, with names edited alone: at least half of the
+        """The runs whose sheet this one may be, with names edited alone: at least half of the
         rows that the run added have a row in their position with a name of a word in common, or
         nearly the same, and all other values.
         """
@@ -1232,8 +1313,13 @@ def _is_there(record: RowRecord, line: _Line | None) -> bool:
 def _is_nearly(record: RowRecord, line: _Line | None) -> bool:
     if line is None or any(_PARTS[u](record.said) != _PARTS[u](line.said) for u in _LOOKS):
         return False
-    one, other = (set(_name(item).casefold().split()) for item in (record, line))
-    return any(_names(record, line)) or not one.isdisjoint(other)
+    return any(_names(record, line)) or _share_a_word(_name(record), _name(line))
+
+
+def _share_a_word(one: str, other: str) -> bool:
+    """Whether names have a word in common, and are no series as `Pet 1` and `Pet 2`."""
+    words = (set(_letters(name).casefold().split()) for name in (one, other))
+    return _letters(one) != _letters(other) and not set.isdisjoint(*words)
 
 
 def _gap(item: _Item) -> _Gap:

@@ -47,6 +47,7 @@ from petsync.plan.lineage import (
     Restored,
     Suspect,
     identify,
+    means_gone,
     slots_of,
     suspects,
 )
@@ -930,6 +931,9 @@ class AsyncStore(Pictured, Edited, Signed):
             arguments.no_findings(read)
         reused = self.history.reused(self._session.base_url) if named_ids(read) else {}
         doubtful = suspects(read, reused, now.frame)
+        if "id" in read.rows:
+            gone = await asyncio.to_thread(self.history.taken_away, self._session.base_url)
+            doubtful = means_gone(read, gone, now.frame) | doubtful
         ids_in_doubt = {each.reused.pet.id or 0 for each in doubtful.values()}
         ids_in_doubt |= reused.keys() & read.blocked_ids
         matches = await asyncio.to_thread(

@@ -53,7 +53,7 @@ from petsync.plan.base import SentRun, continued, follows
 from petsync.plan.change import Add, Snapshot
 from petsync.plan.fields import content
 from petsync.plan.guard import Guard
-from petsync.plan.lineage import Renumbered, Restored, Reused, RowRecord, added_for
+from petsync.plan.lineage import Gone, Renumbered, Restored, Reused, RowRecord, added_for
 from petsync.plan.match import absent, pets_of
 from petsync.plan.plan import Plan
 from petsync.plan.report import OUTCOMES, Entry, Past, Progress, Report, undone_by
@@ -258,6 +258,11 @@ class History:
         """The pets that runs added under an id that another row of their sheet named, by id."""
         with self.opened() as journal:
             return journal.reused(store)
+
+    def taken_away(self, store: str) -> dict[int, Gone]:
+        """The pets that runs took away and no run has added again, by id."""
+        with self.opened() as journal:
+            return journal.taken_away(store)
 
     def of_pet(self, pet_id: int, store: str | None = None) -> list[tuple[Past, Entry]]:
         """All that any run did, or meant to do, to a pet, the newest first."""

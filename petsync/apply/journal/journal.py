@@ -37,6 +37,7 @@ from petsync.apply.journal.rows import (
     sent_runs,
     sheet_of_run,
     sit_down,
+    taken_away,
     undone_adds,
     used_by,
 )
@@ -56,7 +57,7 @@ from petsync.apply.journal.schema import (
 from petsync.apply.journal.writer import Sitting, Writer
 from petsync.errors import PetsyncError, PlanError, StalePlanError
 from petsync.plan.base import SentRun
-from petsync.plan.lineage import Renumbered, Restored, Reused, RowRecord
+from petsync.plan.lineage import Gone, Renumbered, Restored, Reused, RowRecord
 from petsync.plan.plan import Plan
 from petsync.plan.report import Entry, Past, Report, RunKind
 
@@ -210,6 +211,12 @@ class Journal:
         of the user's other state folders too.
         """
         return self._by_id(store, lambda each: reused(each, store))
+
+    def taken_away(self, store: str) -> dict[int, Gone]:
+        """The pets that runs took away, by id, where no run has added a pet under the id since;
+        those of the user's other state folders too.
+        """
+        return self._by_id(store, lambda each: taken_away(each, store))
 
     def later_run(self, run_id: str) -> LaterRun | None:
         """The newest run of the same sheet that began after this one, where this one has rows

@@ -27,6 +27,7 @@ from petsync.models import Pet
 from petsync.plan.base import SentRun
 from petsync.plan.change import Add, Change, Delete, Update
 from petsync.plan.lineage import (
+    Gone,
     Identity,
     Renumbered,
     Restored,
@@ -82,6 +83,7 @@ __all__ = [
     "sent_runs",
     "sheet_of_run",
     "sit_down",
+    "taken_away",
     "undone_adds",
     "used_by",
 ]
@@ -475,8 +477,8 @@ class _About(NamedTuple):
 
 
 class RunSheet(NamedTuple):
-    """The sheet of a run on a store: its path, the SHA-256 of its bytes, and the pets that the run
-    knows of its rows without an id.
+    """The sheet of a run on a store: its path, the SHA-256 of its bytes, the moment of its export
+    (or ""), and the pets that the run knows of its rows without an id.
     """
 
     run_id: str
@@ -484,17 +486,18 @@ class RunSheet(NamedTuple):
     started: str
     source: str
     digest: str
+    base: str = ""
     known: frozenset[int] = frozenset()
 
-    def is_of(self, source: str, digest: str) -> bool:
-        """Whether a run of that sheet is one of this sheet."""
+    def is_of(self, source: str, digest: str, base: str) -> bool:
+        """Whether a run of that sheet is one of this sheet, or of a copy of it."""
         is_same = digest == self.digest or os.path.realpath(source) == os.path.realpath(self.source)
-        return bool(digest and self.digest) and is_same
+        return bool(digest and self.digest) and (is_same or bool(base and base == self.base))
 
     def may_have_left(self, record: RowRecord) -> bool:
         """Whether the record may be of a row that this run left: its pet came from elsewhere."""
         is_new = record.state == "added" and record.pet_id not in self.known
-        return is_new and self.is_of(record.source, record.digest)
+        return is_new and self.is_of(record.source, record.digest, record.base)
 
 
 def row_payload(plan: Plan) -> bytes:
@@ -623,7 +626,7 @@ def sheet_of_run(connection: sqlite3.Connection, run_id: str) -> RunSheet | None
     kept = _kept(payload)
     known = {each.pet_id for each in kept.rows if each.pet_id is not None}
     known.update(each[0] for each in connection.execute(_ASSIGNED, (run_id,)))
-    return RunSheet(run_id, store, started, source, kept.digest, frozenset(known))
+    return RunSheet(run_id, store, started, source, kept.digest, kept.base, frozenset(known))
 
 
 def undone_adds(connection: sqlite3.Connection, store: str) -> dict[int, str]:
@@ -746,6 +749,27 @@ def renumbered(connection: sqlite3.Connection, store: str) -> dict[int, Renumber
     }
 
 
+def taken_away(connection: sqlite3.Connection, store: str) -> dict[int, Gone]:
+    """The pets that runs deleted, or whose add was undone, by id, where no run has added a pet
+    under the id since.
+    """
+    deletes = {each[0]: each for each in connection.execute(_TAKEN, (store,))}
+    if not deletes:
+        return {}
+    ids = msgspec.json.encode([*deletes]).decode()
+    for pet_id, started, order in connection.execute(_GIVEN, (store, ids)):
+        if pet_id in deletes and (started, order) > deletes[pet_id][1:3]:
+            del deletes[pet_id]
+    return {
+        pet_id: Gone(
+            run,
+            datetime.fromisoformat(started).astimezone().date().isoformat(),
+            _read_pet.decode(before),
+        )
+        for pet_id, started, _, run, before in deletes.values()
+    }
+
+
 def reused(connection: sqlite3.Connection, store: str) -> dict[int, Reused]:
     """The pets that runs added under an id that another row of their sheet named, by id, where no
     run has added another pet under it since.
@@ -787,8 +811,9 @@ def later_run(connection: sqlite3.Connection, run: RunSheet) -> str | None:
         return None
     runs = connection.execute(_SINCE, (run.store, run.started, run.run_id)).fetchall()
     for other, source, payload in reversed(runs):
+        kept = _kept(payload)
         # Where all rows have ids, only the plan knows the digest.
-        if run.is_of(source, _kept(payload).digest or _source_digest(connection, other)):
+        if run.is_of(source, kept.digest or _source_digest(connection, other), kept.base):
             return str(other)
     return None
 
@@ -979,6 +1004,18 @@ SELECT run.id, undoes, coalesce(assigned_id, pet_id), after
 FROM run JOIN change ON change.run = run.id
 WHERE store = ? AND run.kind = 'undo' AND change.kind IN ('update', 'add')
 AND outcome = 'applied' AND coalesce(assigned_id, pet_id) IS NOT NULL
+ORDER BY started, run.rowid
+"""
+_TAKEN = """
+SELECT pet_id, started, run.rowid, run.id, before FROM run JOIN change ON change.run = run.id
+WHERE store = ? AND change.kind = 'delete' AND outcome = 'applied' AND before IS NOT NULL
+ORDER BY started, run.rowid
+"""
+_GIVEN = """
+SELECT coalesce(assigned_id, pet_id), started, run.rowid
+FROM run JOIN change ON change.run = run.id
+WHERE store = ? AND change.kind = 'add' AND outcome = 'applied'
+AND coalesce(assigned_id, pet_id) IN (SELECT value FROM json_each(?))
 ORDER BY started, run.rowid
 """
 _RENUMBERED = """
