@@ -17,6 +17,7 @@ from openpyxl import load_workbook
 
 import petsync as ps
 from petsync import sheets
+from petsync.errors import InterruptedRunError
 from petsync.plan.guard import Guard, Limit
 from petsync.plan.plan import Plan
 from petsync.plan.report import RoundReport
@@ -858,3 +859,22 @@ def test_a_backup_is_known_by_a_row_that_lacks_its_id_again(
     night.sheet.write_bytes(content)
     assert _is_told(night.run())
     assert night.stored()[4].name == night.said()[4].name == "Sheet 4"
+
+
+def test_a_run_that_is_resumed_after_a_cell_was_set_back_is_news_of_the_store(night: Kept) -> None:
+    """A round has agreed on what was set back: what the run sends after it is no edit of the
+    sheet that was taken back, and the sheet takes it.
+    """
+    night.edit(lambda pets: changed(pets, 3, name="Hand 3"))
+    with ps.connect(night.box.url, state=night.state) as store:
+        plan = store.plan(night.sheet)
+        night.box.break_with("503=1,only=updatePetWithForm")
+        with pytest.raises(InterruptedRunError):
+            store.apply(plan, max_failures=0, progress=False)
+        night.box.break_with(None)
+        night.edit(lambda pets: changed(pets, 3, name="Pet 3"))
+        assert night.run().round.exit_code == 0
+        assert store.resume(progress=False).counts["applied"] == 1
+    told = night.run()
+    assert (told.round.to_store.total, told.round.to_sheet.total) == (0, 1)
+    assert night.stored()[3].name == night.said()[3].name == "Hand 3"

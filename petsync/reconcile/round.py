@@ -49,7 +49,7 @@ from petsync.plan.base import (
 )
 from petsync.plan.change import Add, Change, Delete, Snapshot, broken
 from petsync.plan.compare import Exchanged, exchanged
-from petsync.plan.fields import COLUMNS_OF, UNITS, normal, with_fields
+from petsync.plan.fields import COLUMNS_OF, UNITS, normal, same, with_fields
 from petsync.plan.guard import CAPACITY_CURE, Refusal
 from petsync.plan.match import pets_of
 from petsync.plan.plan import Identified, Inbound, Plan
@@ -596,7 +596,7 @@ def footing_of(
     if cut_off is not None:
         base, runs = replace(Base.from_lines(cut_off.base), store=store), frozenset(cut_off.runs)
     own = {*(each.report.run_id for each in past), *(mark.partition(":")[0] for mark in runs)}
-    by_hand, told = _by_hand(course, sheet, base.taken_at, service, own, versions=every)
+    by_hand, told = _by_hand(course, sheet, base.taken_at, service, own, versions=every, last=base)
     has_ids_by_hand = _has_ids_by_hand(course, sheet, every, service, own)
     if taken is None and cut_off is not None:
         has_it = arrived(sheet, cut_off, has_ids_by_hand=has_ids_by_hand)
@@ -788,12 +788,14 @@ def _by_hand(
     known: Sequence[Past] = (),
     bases: Collection[str] = (),
     versions: Sequence[Version] = (),
+    last: Base | None = None,
 ) -> tuple[list[Past], list[Open]]:
     """The runs by which somebody has applied the sheet since a moment, but for the job's `own`, and
     what has to be said of those that were undone. Of the `known` runs the cells of categories are
     known as they were. Where `bases` are given, only runs that compared by one of these: moments,
     "" for a run that compared with the store alone. Cells that the `versions` wrote after a run was
-    planned do not say what it sent.
+    planned do not say what it sent, nor do those that said something else in a later round, by the
+    base that it left `last`.
     """
     categories = {each.report.run_id: each.categories for each in known}
     past, notes = list[Past](), list[Open]()
@@ -823,7 +825,7 @@ def _by_hand(
                 categories_now(report, sheet) if cells is None else cells,
                 is_by_hand=True,
                 is_read_later=cells is None,
-                written_later=_written_later(report, versions),
+                written_later=_written_later(report, versions) | _set_back(report, last),
             )
         )
         by = undoing.get(report.run_id)
@@ -847,6 +849,22 @@ def _written_later(report: Report, versions: Sequence[Version]) -> frozenset[Tou
         and each.is_written
         and not each.is_undone
         and _is_before(planned, each.inbound.created)
+    )
+
+
+def _set_back(report: Report, last: Base | None) -> frozenset[Touch]:
+    """The cells of which the sheet said something else than the run sent, in a round after that run
+    was planned: it was resumed since.
+    """
+    if last is None or not _is_before(report.plan.created, last.taken_at):
+        return frozenset()
+    said = {pet.id: pet for pet in pets_of(last.ids, last.said_frame)}
+    return frozenset(
+        (pet_id, column)
+        for change in report.plan.updates
+        if (pet_id := change.pet_id or 0) in said
+        for column in change.fields
+        if not same(said[pet_id], change.after, column)
     )
 
 
