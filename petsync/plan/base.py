@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, NamedTuple, TypeVar
@@ -14,7 +13,7 @@ import pandas as pd
 
 from petsync.models import Category, Pet, Tag
 from petsync.plan import match
-from petsync.plan.change import Add, Change, Delete, Snapshot, Update
+from petsync.plan.change import Add, Change, Conflict, Delete, Snapshot, Update
 from petsync.plan.decide import Judge
 from petsync.plan.fields import (
     COLUMNS_OF,
@@ -33,10 +32,10 @@ from petsync.plan.fields import (
     with_fields,
 )
 from petsync.plan.match import Candidates, Row, Said, clears, pets_of, said_rows
-from petsync.plan.plan import Inbound, Plan, RowEdit
+from petsync.plan.plan import Inbound, RowEdit
 from petsync.plan.report import Report
 from petsync.table.base import Base
-from petsync.table.columns import COLUMNS, Column
+from petsync.table.columns import CLEARED, COLUMNS, Column
 from petsync.table.frame import frame_from_pets, pets_from_frame
 from petsync.table.sheet import Sheet
 
@@ -46,7 +45,6 @@ __all__ = [
     "Sight",
     "advanced",
     "as_exported",
-    "categories_now",
     "categories_of",
     "continued",
     "follows",
@@ -55,6 +53,7 @@ __all__ = [
     "is_empty",
     "is_other",
     "missing_columns",
+    "moved_units",
     "named_ids",
     "remembered",
     "said_category",
@@ -62,6 +61,7 @@ __all__ = [
     "sight_of",
     "with_inbound",
     "with_missing",
+    "with_newer_cells",
     "with_report",
     "with_unknown",
 ]
@@ -401,7 +401,7 @@ class Sight:
         if "category" in self.differing.get(row, ()):
             pet = pet if then is None else with_fields(pet, then, ("category",))
         elif (cells := self.cells.get(pet.id or 0)) is not None:
-            pet = with_category(pet, cells)
+            pet = _with_cells(pet, cells, None)
         return pet if then is None else with_columns(pet, then, missing)
 
     def _before(self, base: Base, old: Base) -> dict[int, Pet]:
@@ -640,7 +640,6 @@ def _mixed(
 
 SETTLED = frozenset({"already-so", "already-gone"})
 """Causes of results whose change was there before it was sent."""
-_NONE: Mapping[int, Category] = {}
 _MERGING = ("tags", "photo_urls")
 _T = TypeVar("_T")
 Moves = Mapping[int, tuple[Pet, Pet] | None]
@@ -650,87 +649,40 @@ column that was missing at the last round may have been back by then.
 """
 
 
-def categories_of(plan: Plan, sheet: Sheet) -> dict[int, Category]:
-    """By the number of each change of the plan that touches a category, its cells as the row of the
-    sheet says them; None for one that says nothing.
+def categories_of(
+    sheet: Sheet, changes: Iterable[Change], conflicts: Iterable[Conflict]
+) -> dict[int, Category]:
+    """By row, the category's cells that say another one than the change, or the conflict that
+    somebody may decide, sends; None for one that says nothing.
     """
-    rows = {c.row: n for n, c in enumerate(plan.changes) if c.row is not None and _regroups(c)}
-    frame = sheet.rows[sheet.rows.index.isin(list(rows))]
+    pets = {each.row: each.after for each in changes if _regroups(each)}
+    clashing = (each for each in conflicts if any(c.column == "category" for c in each.clashes))
+    pets |= {each.row: each.after for each in clashing}
+    sent = {row: category_cells(pet) for row, pet in pets.items() if row is not None and pet}
+    frame = sheet.rows[sheet.rows.index.isin([*sent])]
+    lines = said_rows(frame, np.full(len(frame), -1, dtype=np.intp))
+    cells = {line.number: said_category(line.said) for line in lines}
     return {
-        rows[line.number]: said_category(line.said)
-        for line in said_rows(frame, np.full(len(frame), -1, dtype=np.intp))
+        row: each
+        for row, each in cells.items()
+        if (each.id, each.name) != (sent[row].id, sent[row].name)
     }
 
 
-def categories_now(report: Report, sheet: Sheet) -> dict[int, Category]:
-    """As `categories_of`, by the sheet as it is after a run of which the sheet is not there any
-    more: a cell that says what was sent, or that is in a row which the run added, said it then; any
-    other cell is None, and counts as what it said before the run. So do both cells of a row that
-    is not found.
-    """
-    changes = report.plan.changes
-    sent = {
-        each.pet_id if each.assigned_id is None else each.assigned_id: each.number
-        for each in report.results
-        if each.kind != "none" and _regroups(changes[each.number])
-    }
-    names = {
-        pet_id: pet.name
-        for pet_id, number in sent.items()
-        if pet_id is not None and (pet := changes[number].after) is not None
-    }
-    frame = identified(sheet.rows, _rows_without_id(sheet, names))
-    frame = frame[frame["id"].isin([pet_id for pet_id in sent if pet_id is not None])]
-    found = dict.fromkeys(sent.values(), Category())
-    for line in said_rows(frame, np.full(len(frame), -1, dtype=np.intp)):
-        number = sent[line.pet_id]
-        change, cells = changes[number], said_category(line.said)
-        if isinstance(change, Update):
-            after = category_cells(change.after)
-            cells = Category(
-                cells.id if cells.id == after.id else None,
-                cells.name if normal(cells.name) == normal(after.name) else None,
-            )
-        found[number] = cells
-    return found
-
-
-def _rows_without_id(sheet: Sheet, names: Mapping[int, str | None]) -> dict[int, int]:
-    """The pets of rows without an id, by row: of each pet that no row names, the one row that has
-    its name, where no other of these pets has it. `names` are those of the pets, by id.
-    """
-    frame, named = sheet.rows, named_ids(sheet)
-    if "name" not in frame:
-        return {}
-    rows = frame[frame["id"].isna()] if "id" in frame else frame
-    by_name: dict[str, list[int]] = defaultdict(list)
-    for row, name in rows["name"].dropna().items():
-        by_name[normal(name)].append(int(str(row)))
-    wanted = {pet_id: normal(name) for pet_id, name in names.items() if pet_id not in named}
-    counts = Counter(wanted.values())
-    return {
-        by_name[name][0]: pet_id
-        for pet_id, name in wanted.items()
-        if counts[name] == len(by_name.get(name, ())) == 1
-    }
-
-
-def with_report(
-    base: Base | None, report: Report, categories: Mapping[int, Category] = _NONE
-) -> Base:
-    """The base with all that a run of the job's own plan brought about. `categories`: see
-    `categories_of`; the row says them until the sheet is written.
+def with_report(base: Base | None, report: Report) -> Base:
+    """The base with all that a run brought about: the rows say what they said in its plan until the
+    sheet is written.
     """
     start = base or _empty(report.plan.store, report.started)
     ids = [change.pet_id for change in report.plan.changes if change.pet_id is not None]
     old = {pet.id: pet for pet in pets_of(ids, start.frame)}
     moves: dict[int, tuple[Pet, Pet] | None] = {}
     cells: dict[int, Category] = {}
-    for number, pet_id, change in _sent(report):
+    for pet_id, change in _sent(report):
         before = old.get(pet_id)
         moves[pet_id] = _sent_of(change, pet_id, before, start.said.get(pet_id, before), start)
-        if number in categories and not isinstance(change, Delete):
-            cells[pet_id] = categories[number]
+        if _regroups(change):
+            cells[pet_id] = _cells_of(change, report.plan.categories)
     added = [each.assigned_id for each in report.results if each.outcome == "applied"]
     return replace(
         _moved(start, moves, cells),
@@ -802,6 +754,12 @@ def _regroups(change: Change) -> bool:
     )
 
 
+def _cells_of(change: Change, categories: Mapping[int, Category]) -> Category:
+    """The category's cells as the row of a change said them, by the `categories` of its plan."""
+    sent = Category() if change.after is None else category_cells(change.after)
+    return sent if change.row is None else categories.get(change.row, sent)
+
+
 def _written(before: Pet, edit: RowEdit) -> Category:
     """The category's cells of a row once it has taken what it takes."""
     old, new = category_cells(before), category_cells(edit.pet)
@@ -809,15 +767,15 @@ def _written(before: Pet, edit: RowEdit) -> Category:
     return Category(number, new.name if "category" in edit.fields else old.name)
 
 
-def _sent(report: Report) -> Iterator[tuple[int, int, Change]]:
-    """The number of each change that arrived, its pet's id, and the change."""
+def _sent(report: Report) -> Iterator[tuple[int, Change]]:
+    """The changes that arrived, each with its pet's id."""
     for result in report.results:
         if result.kind == "none" or not (result.outcome == "applied" or result.cause in SETTLED):
             continue
         change = report.plan.changes[result.number]
         pet_id = change.pet_id if result.assigned_id is None else result.assigned_id
         if pet_id is not None:
-            yield result.number, pet_id, change
+            yield pet_id, change
 
 
 def _sent_of(
@@ -871,17 +829,29 @@ def _moved(base: Base, moves: Moves, categories: Mapping[int, Category]) -> Base
     before = {**old, **base.said}
     for pet_id, (pet, then) in both.items():
         if pet_id in categories:
-            cells = _complete(categories[pet_id], before.get(pet_id))
-            then = with_category(then, cells)
-            if pet_id in before and cells.id is None and then.category is not None:
-                # The number's cell is blank, as it was, and still to be filled.
-                blank = msgspec.structs.replace(then.category, id=None)
-                then = msgspec.structs.replace(then, category=blank)
+            then = _with_cells(then, categories[pet_id], before.get(pet_id))
         elif pet_id in base.said and same(pet, old[pet_id], "category"):
             then = with_fields(then, base.said[pet_id], ["category"])
         if is_other(pet, then):
             said[pet_id] = then
     return replace(base.without(gone).with_pets([pet for pet, _ in both.values()]), said=said)
+
+
+def _with_cells(pet: Pet, cells: Category | None, before: Pet | None) -> Pet:
+    """The pet with a category's cells as its row said them, if it did; `before` is how it did then.
+    A blank one counts as what it said before. The number beside a name that is cleared stays there.
+    """
+    if cells is None:
+        return pet
+    cells = _complete(cells, before)
+    if cells.name == CLEARED and cells.id is not None:
+        return msgspec.structs.replace(pet, category=cells)
+    pet = with_category(pet, cells)
+    if before is None or cells.id is not None or pet.category is None:
+        return pet
+    # The number's cell is blank, as it was, and still to be filled.
+    blank = msgspec.structs.replace(pet.category, id=None)
+    return msgspec.structs.replace(pet, category=blank)
 
 
 def _unseen(pet: Pet, said: Pet | None, missing: Collection[str]) -> Pet:
@@ -922,6 +892,8 @@ class SentRun(NamedTuple):
     tab: str
     sent: tuple[Change, ...]
     unseen: tuple[Update, ...] = ()
+    categories: Mapping[int, Category] = {}
+    """See `Plan.categories`."""
 
 
 class _Cell(NamedTuple):
@@ -983,18 +955,17 @@ class _Continued:
         copies: Sequence[SentRun],
         now: pd.DataFrame | None,
     ) -> None:
-        frame = sheet.rows
-        ids = frame["id"] if "id" in frame else pd.Series(pd.NA, frame.index, dtype="Int64")
         wanted = {c.pet_id or 0 for run in (*own, *copies) for c in (*run.sent, *run.unseen)}
-        rows = frame[ids.isin(wanted).to_numpy(dtype=bool)]
-        lines = said_rows(rows, np.full(len(rows), -1, dtype=np.intp))
-        self._rows = {row.pet_id or 0: row for row in lines}
+        self._rows = _rows_of(sheet, wanted)
         unseen = [change.pet_id or 0 for run in own for change in run.unseen]
         self._now = {} if now is None else {pet.id: pet for pet in pets_of(unseen, now)}
         self._judge = Judge(Vocabulary(base.frame if now is None else now))
         self._base = self._with_added(base, own)
         self._old = {pet.id or 0: pet for pet in pets_of(wanted, self._base.frame)}
-        self._new = dict(self._old)
+        self._first = {
+            pet_id: self._base.said.get(pet_id, old) for pet_id, old in self._old.items()
+        }
+        self._new, self._said = dict(self._old), dict(self._first)
         self._cells: dict[tuple[int, Unit], _Cell] = {}
         for number, run in enumerate(own, 1):
             self._take(number, run)
@@ -1002,45 +973,31 @@ class _Continued:
 
     def moved(self, copies: Sequence[SentRun]) -> Base:
         """The base by the runs, unsure of the cells that may be older."""
-        pets, said, unsure = dict[int, Pet](), dict(self._base.said), dict(self._base.unsure)
+        sides, unsure = dict[tuple[int, Unit], tuple[Pet, Pet]](), dict(self._base.unsure)
         for (pet_id, unit), cell in self._cells.items():
             row = self._rows.get(pet_id)
             if row is None and not self._is_shown(cell):
                 continue
-            old = pets.get(pet_id, self._old[pet_id])
-            pets[pet_id] = with_fields(old, self._new[pet_id], COLUMNS_OF[unit])
+            sides[pet_id, unit] = self._new[pet_id], cell.states[-1][1]
             unsure[pet_id] = tuple(each for each in unsure.get(pet_id, ()) if each != unit)
             if row is not None and self._is_doubtful(row, unit, cell):
                 unsure[pet_id] = (*unsure[pet_id], unit)
-            if unit == "category" and row is not None:
-                said[pet_id] = _respelled(row.said, cell.states[0][1], cell.states[-1][1])
-        for pet_id, unit, pet in (each for run in copies for each in self._set_back(run)):
-            pets[pet_id] = with_fields(pets.get(pet_id, self._old[pet_id]), pet, COLUMNS_OF[unit])
+        for (pet_id, unit), both in (each for run in copies for each in self._set_back(run)):
+            sides[pet_id, unit] = both
             unsure[pet_id] = (*unsure.get(pet_id, ()), unit)
-        for pet_id in {*pets} & {*said}:
-            category = said.pop(pet_id).category
-            spelled = msgspec.structs.replace(pets[pet_id], category=category)
-            if not all(equal(pets[pet_id], spelled, c) for c in COLUMNS_OF["category"]):
-                said[pet_id] = spelled
         kept = {pet_id: units for pet_id, units in unsure.items() if units}
-        moved = self._base.with_pets([*pets.values()]) if pets else self._base
-        return replace(moved, said=said, unsure=kept)
+        return replace(_with_units(self._base, sides), unsure=kept)
 
     def _with_added(self, base: Base, own: Sequence[SentRun]) -> Base:
         """The base with the pets that its own runs added under ids that rows gave."""
         added = {
-            change.after.id: change.after
+            change.after.id or 0: (change.after, _cells_of(change, run.categories))
             for run in own
             for change in run.sent
-            if isinstance(change, Add) and change.after.id in self._rows
+            if isinstance(change, Add) and change.after.id in self._rows.keys() - base.ids
         }
-        new = [pet for pet_id, pet in added.items() if pet_id not in base.ids]
-        said = {
-            pet.id or 0: msgspec.structs.replace(pet, category=spelled)
-            for pet in new
-            if (spelled := _added_category(self._rows[pet.id or 0].said, pet)) != pet.category
-        }
-        return replace(base.with_pets(new), said={**base.said, **said}) if new else base
+        moves = {pet_id: (pet, pet) for pet_id, (pet, _) in added.items()}
+        return _moved(base, moves, {pet_id: cells for pet_id, (_, cells) in added.items()})
 
     def _take(self, number: int, run: SentRun) -> None:
         """Move on by the run of this number."""
@@ -1052,11 +1009,16 @@ class _Continued:
                 continue
             before = self._new[pet_id]
             after = self._new[pet_id] = _told(change, before)
+            said = self._said[pet_id] = self._said_after(run, change, self._said[pet_id])
             for unit in UNITS:
                 if changed_columns(before, after, unit):
-                    first = self._base.said.get(pet_id, self._old[pet_id])
-                    known = self._cells.get((pet_id, unit), _Cell([(0, first)]))
-                    self._cells[pet_id, unit] = _Cell([*known.states, (number, after)], is_seen)
+                    known = self._cells.get((pet_id, unit), _Cell([(0, self._first[pet_id])]))
+                    self._cells[pet_id, unit] = _Cell([*known.states, (number, said)], is_seen)
+
+    def _said_after(self, run: SentRun, change: Update, said: Pet) -> Pet:
+        """The pet as the row said it when the run sent the change."""
+        cells = _cells_of(change, run.categories) if _regroups(change) else None
+        return _with_cells(_told(change, said), cells, said)
 
     def _seen_now(self, change: Update) -> Update | None:
         """The update in the fields in which its pet is as it was to be."""
@@ -1089,16 +1051,7 @@ class _Continued:
 
     def _states_of(self, row: Row, unit: Unit, cell: _Cell) -> list[int]:
         """The runs, by number, since which the row may say what it says of the unit."""
-        first = cell.states[0][1]
-        return [
-            number
-            for number, pet in cell.states
-            if self._says(row, unit, _respelled(row.said, first, pet) if number else pet)
-        ]
-
-    def _says(self, row: Row, unit: Unit, pet: Pet) -> bool:
-        """Whether the row says of the unit what the pet has."""
-        return says(row.said, unit) and not self._judge.edits(row.said, pet, (unit,))
+        return [number for number, pet in cell.states if _is_said(self._judge, row, unit, pet)]
 
     def _is_doubtful(self, row: Row, unit: Unit, cell: _Cell) -> bool:
         """Whether the cell says something else than was sent last, and may be older than that."""
@@ -1114,46 +1067,85 @@ class _Continued:
             self.newer[number] >= max(1, self.older[number]) for number in range(cell.last)
         )
 
-    def _set_back(self, run: SentRun) -> Iterator[tuple[int, Unit, Pet]]:
+    def _set_back(self, run: SentRun) -> Iterator[tuple[tuple[int, Unit], tuple[Pet, Pet]]]:
         """The cells that a copy's run sent and that are as they were before, each with its pet as
-        the run sent it; none where not most of the run's cells say what it sent.
+        the run sent it and as its row said it; none where not most of the run's cells say that.
         """
-        as_before, count = list[tuple[int, Unit, Pet]](), 0
+        as_before, count = list[tuple[tuple[int, Unit], tuple[Pet, Pet]]](), 0
         for change in run.sent:
             pet_id = change.pet_id or 0
             row, old = self._rows.get(pet_id), self._old.get(pet_id)
             if not isinstance(change, Update) or row is None or old is None:
                 continue
-            after, first = _told(change, old), self._base.said.get(pet_id, old)
+            first = self._first[pet_id]
+            after, said = _told(change, old), self._said_after(run, change, first)
             for unit in UNITS:
                 if (pet_id, unit) in self._cells or not changed_columns(old, after, unit):
                     continue
-                if self._says(row, unit, first):
-                    as_before.append((pet_id, unit, after))
+                if _is_said(self._judge, row, unit, first):
+                    as_before.append(((pet_id, unit), (after, said)))
                 else:
-                    count += self._says(row, unit, _respelled(row.said, first, after))
+                    count += _is_said(self._judge, row, unit, said)
         return iter(as_before if count >= max(1, len(as_before)) else ())
 
 
-def _respelled(said: Said, first: Pet, pet: Pet) -> Pet:
-    """The pet with the category's cells as a row may have said them when the category was sent:
-    people edit the one and leave the other, which is as it was `first`.
+def with_newer_cells(then: Base, base: Base, sheet: Sheet) -> Base:
+    """The older base `then`, of the units in which the sheet says what it last said by the newer
+    one, and not what it said then, as the newer one has them: a column that was put into a backup
+    is not from before what was sent and written since.
     """
-    old, new, cells = category_cells(first), category_cells(pet), said_category(said)
-    is_same_id = cells.id is None or cells.id == old.id
-    is_same_name = cells.name is None or normal(cells.name) == normal(old.name)
-    if is_same_id == is_same_name or ("category" in said and clears(said, first.category)):
-        return pet
-    number, name = old.id if is_same_id else new.id, old.name if is_same_name else new.name
-    return msgspec.structs.replace(pet, category=Category(number, name, new.extra))
+    units, judge = moved_units(then, base), Judge(Vocabulary(base.frame))
+    was, last, new = (
+        {pet.id: pet for pet in pets_of(units, frame)}
+        for frame in (then.said_frame, base.said_frame, base.frame)
+    )
+    sides = {
+        (pet_id, unit): (new[pet_id], last[pet_id])
+        for pet_id, row in _rows_of(sheet, units).items()
+        for unit in units[pet_id]
+        if _is_said(judge, row, unit, last[pet_id]) and not _is_said(judge, row, unit, was[pet_id])
+    }
+    return _with_units(then, sides)
 
 
-def _added_category(said: Said, pet: Pet) -> Category | None:
-    """The category's cells of a row that was added, where it says the name that was sent."""
-    old, cells = category_cells(pet), said_category(said)
-    if normal(cells.name) != normal(old.name) or not normal(old.name):
-        return pet.category
-    return Category(cells.id, old.name, old.extra)
+def moved_units(then: Base, base: Base) -> dict[int, tuple[Unit, ...]]:
+    """The units in which the pets of both differ, by pet."""
+    frame, now = then.said_frame, base.said_frame
+    places = match.positions(frame["id"], now)
+    at = np.flatnonzero(places >= 0)
+    ids = frame["id"].to_numpy()[at].tolist()
+    found: dict[int, tuple[Unit, ...]] = {}
+    for unit, mask in match.differences(frame, at, now, places[at]).items():
+        for n in np.flatnonzero(mask):
+            found[ids[n]] = (*found.get(ids[n], ()), unit)
+    return found
+
+
+def _rows_of(sheet: Sheet, ids: Collection[int]) -> dict[int, Row]:
+    """The rows of these pets, by the pet's id."""
+    rows = sheet.rows[sheet.rows["id"].isin([*ids])] if "id" in sheet.rows else sheet.rows[:0]
+    lines = said_rows(rows, np.full(len(rows), -1, dtype=np.intp))
+    return {row.pet_id or 0: row for row in lines}
+
+
+def _is_said(judge: Judge, row: Row, unit: Unit, pet: Pet) -> bool:
+    """Whether the row says of the unit what the pet has."""
+    return says(row.said, unit) and not judge.edits(row.said, pet, (unit,))
+
+
+def _with_units(base: Base, sides: Mapping[tuple[int, Unit], tuple[Pet, Pet]]) -> Base:
+    """The base with units of its pets as both sides agree on them now, and as the sheet says them;
+    `sides` are the pets that have these units so.
+    """
+    ids = {pet_id for pet_id, _ in sides}
+    pets = {pet.id or 0: pet for pet in pets_of(ids, base.frame)}
+    said = {pet_id: base.said.get(pet_id, pet) for pet_id, pet in pets.items()}
+    for (pet_id, unit), (pet, then) in sides.items():
+        pets[pet_id] = with_fields(pets[pet_id], pet, COLUMNS_OF[unit])
+        said[pet_id] = with_fields(said[pet_id], then, COLUMNS_OF[unit])
+    others = {pet_id: pet for pet_id, pet in said.items() if is_other(pets[pet_id], pet)}
+    kept = {pet_id: pet for pet_id, pet in base.said.items() if pet_id not in ids}
+    return replace(base.with_pets([*pets.values()]), said={**kept, **others}) if ids else base
 
 
 # Unknown: pets of which nobody knows what both sides last agreed on.

@@ -20,7 +20,7 @@ import pandas as pd
 from petsync.errors import GuardError, PlanError
 from petsync.models import Pet
 from petsync.plan import match
-from petsync.plan.base import named_ids
+from petsync.plan.base import categories_of, named_ids
 from petsync.plan.change import Add, Blocked, Change, Conflict, Delete, Snapshot, Update
 from petsync.plan.decide import Decisions, FoundPets
 from petsync.plan.fields import (
@@ -1362,6 +1362,7 @@ def _compared(
         blocked=_blocked(sheet, decisions.sides),
         unchanged=decisions.unchanged,
         recognised=decisions.remarks.recognised,
+        categories=categories_of(sheet, changes, conflicts),
         slots=_slots(sheet, decided, decisions, matches),
         older=tuple(sorted(decisions.remarks.older)),
         gone=tuple(sorted(decisions.remarks.gone)),

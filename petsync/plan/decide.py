@@ -22,6 +22,7 @@ from petsync.plan.fields import (
     UNITS,
     Unit,
     Vocabulary,
+    category_cells,
     cell,
     changed_columns,
     content,
@@ -70,7 +71,7 @@ from petsync.plan.plan import PlanOptions, Side, both_changed, hint_of
 from petsync.plan.uploads import Uploads
 from petsync.profile import ServiceProfile
 from petsync.table.base import Base
-from petsync.table.columns import ADDING, CLEAR, Column
+from petsync.table.columns import ADDING, CLEAR, CLEARED, Column
 from petsync.table.frame import pets_from_frame
 from petsync.table.sheet import Sheet
 
@@ -271,6 +272,8 @@ def _with(pet: Pet, unit: Unit, other: Pet) -> Pet:
 
 def _other_cell(column: Column, said: Said, old: Pet) -> bool:
     if column == "category" and clears(said, old.category):
+        if category_cells(old).name == CLEARED:
+            return False
         # [clear] takes away a category that has an id alone, too.
         return bool(normal(cell(old, column)) or key(old, "category_id") is not None)
     return not equal(said_pet({column: said[column]}), old, column)

@@ -331,7 +331,7 @@ _CELLS: Mapping[Column, Callable[[Pet], str]] = {
     "id": lambda pet: "" if pet.id is None else str(pet.id),
     "name": lambda pet: pet.name or "",
     "status": lambda pet: pet.status or "",
-    "category": lambda pet: _category(pet) or "",
+    "category": lambda pet: "" if (name := _category(pet)) == CLEARED else name or "",
     "category_id": lambda pet: "" if (number := _category_id(pet)) is None else str(number),
     "tags": lambda pet: format_tags(pet.tags),
     "photo_urls": lambda pet: format_photo_urls(pet.photo_urls),

@@ -13,7 +13,7 @@ import pandas as pd
 
 from petsync._display import Where, as_file, as_html, as_text, from_file
 from petsync.errors import GuardError, PlanError
-from petsync.models import Pet
+from petsync.models import Category, Pet
 from petsync.plan.change import Add, Blocked, Change, Clash, Conflict, Coverage, Delete, Update
 from petsync.plan.fields import (
     UNITS,
@@ -901,7 +901,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     more; `undone` gives those of both whose pets are so by an undo, with the run that was undone.
     `recognised`: the pet of each row without an id that means one; `slots`: where the
     rows without an id stand, and what is known of them. `vacant`: the rows that name the id of no
-    pet, if the service is to assign ids. `rows`: all rows of the
+    pet, if the service is to assign ids. `categories`: the category's cells, as the row says them,
+    of each row whose change sends another one; None for a blank cell. `rows`: all rows of the
     sheet; `pets`: the store's size; `capacity`: how many pets the service keeps before an add
     drops the oldest, None where no limit is known. `notes`: what a person should look at.
     `verdict`: what the guard says. `created` is ISO 8601 in UTC, and so is `base`: when the sheet
@@ -936,6 +937,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     recognised: Mapping[int, int] = {}
     slots: Mapping[int, Slot] = {}
     vacant: tuple[VacantId, ...] = ()
+    categories: Mapping[int, Category] = {}
     older: tuple[int, ...] = ()
     gone: tuple[int, ...] = ()
     undone: Mapping[int, str] = {}

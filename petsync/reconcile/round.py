@@ -39,12 +39,12 @@ from petsync.plan import arguments
 from petsync.plan.base import (
     SETTLED,
     as_exported,
-    categories_now,
-    categories_of,
+    moved_units,
     named_ids,
     sight_of,
     with_inbound,
     with_missing,
+    with_newer_cells,
     with_report,
 )
 from petsync.plan.change import Add, Change, Delete, Snapshot, broken
@@ -81,14 +81,12 @@ from petsync.reconcile.state import (
     lacking_id,
     mark_of,
     may_lack_again,
-    moved_units,
     numbered_by,
     still_back,
     told_of,
     touched,
     traces,
     undone,
-    with_newer_cells,
 )
 from petsync.redact import Redactor
 from petsync.report.words import in_terms
@@ -541,7 +539,7 @@ def resumed(course: Course, store: Store) -> tuple[Past, ...]:
     files, is_dry = Files.of(course), course.owner.dry_run
     released = files.waiting.released(store)
     if released and not is_dry:
-        files.begun.remember(released, {}, is_own=False)
+        files.begun.remember(released, is_own=False)
         files.waiting.clear()
     past: list[Past] = []
     for run in files.begun.runs(store):
@@ -551,7 +549,7 @@ def resumed(course: Course, store: Store) -> tuple[Past, ...]:
         else:
             report = told_of(run.id, store)
         if report is not None:
-            past.append(Past(report, run.categories))
+            past.append(Past(report))
     return tuple(sorted(past, key=lambda each: each.report.started))
 
 
@@ -579,10 +577,10 @@ def footing_of(
     # The last round saw another base in the sheet: it was exported afresh, or is an older file.
     other = carried if carried != memory.carried else ""
     if own_base is not None and other and not _is_backup(course, sheet, memory, other):
-        return _of_export(course, sheet, own_base, service, memory, past)
+        return _of_export(course, sheet, own_base, service, memory)
     if memory.base is None:
         refused = sheet.base_refused and f"{sheet.base_refused}; this round is as the first one"
-        first = _with_runs(None, past, sheet)
+        first = _with_runs(None, past)
         return Footing(first, carried, _notes(memory.problem, refused), not memory.is_older)
     base, moved = _base_of_store(
         course, memory.base, store, f"the base of job {course.job.name} is of"
@@ -604,7 +602,7 @@ def footing_of(
     past = sorted([*past, *by_hand], key=lambda each: each.report.started)
     new = [each for each in past if each.mark not in runs or each.is_by_hand]
     written = [*_written_by_hand(sheet, base, new, taken, service, every)]
-    base = _with_runs(base, new, sheet) or base
+    base = _with_runs(base, new) or base
     if taken is not None:
         base = with_inbound(base, taken)
     if lost:
@@ -667,7 +665,6 @@ def _of_export(
     base: Base,
     service: Store,
     memory: Remembered,
-    past: Sequence[Past],
 ) -> Footing:
     """The footing by the base that the sheet carries, with what somebody sent of this very file.
     Where that base is older than the last round, what was sent before that round may be of another
@@ -678,14 +675,14 @@ def _of_export(
     is_older = bool(last) and _is_before(base.taken_at, last)
     since = last if is_older else base.taken_at
     bases = (base.taken_at,) if is_older else (base.taken_at, "")
-    by_hand, told = _by_hand(course, sheet, since, service, (), past, bases)
+    by_hand, told = _by_hand(course, sheet, since, service, (), bases)
     # An export is dated in whole seconds: one of this very second is no older file.
     older = base.taken_at[:19] < last[:19] and (
         f"the sheet carries the base of {base.taken_at[:19]} UTC, which is older than the last "
         "round: an older file was put in its place? It is compared by that base"
     )
     notes = _notes(memory.problem, moved, older or "")
-    return Footing(_with_runs(base, by_hand, sheet) or base, digest_of(sheet.base), (*notes, *told))
+    return Footing(_with_runs(base, by_hand) or base, digest_of(sheet.base), (*notes, *told))
 
 
 def _is_before(one: str, other: str) -> bool:
@@ -773,9 +770,9 @@ def with_older_rows(footing: Footing, look: Look) -> Footing:
     return replace(footing, base=replace(base.with_pets(pets), unsure=unsure))
 
 
-def _with_runs(base: Base | None, past: Sequence[Past], sheet: Sheet) -> Base | None:
+def _with_runs(base: Base | None, past: Sequence[Past]) -> Base | None:
     for each in past:
-        base = _with_run(base, each, sheet)
+        base = _with_run(base, each)
     return base
 
 
@@ -785,19 +782,16 @@ def _by_hand(
     taken_at: str,
     store: Store,
     own: Collection[str],
-    known: Sequence[Past] = (),
     bases: Collection[str] = (),
     versions: Sequence[Version] = (),
     last: Base | None = None,
 ) -> tuple[list[Past], list[Open]]:
     """The runs by which somebody has applied the sheet since a moment, but for the job's `own`, and
-    what has to be said of those that were undone. Of the `known` runs the cells of categories are
-    known as they were. Where `bases` are given, only runs that compared by one of these: moments,
-    "" for a run that compared with the store alone. Cells that the `versions` wrote after a run was
-    planned do not say what it sent, nor do those that said something else in a later round, by the
-    base that it left `last`.
+    what has to be said of those that were undone. Where `bases` are given, only runs that compared
+    by one of these: moments, "" for a run that compared with the store alone. Cells that the
+    `versions` wrote after a run was planned do not say what it sent, nor do those that said
+    something else in a later round, by the base that it left `last`.
     """
-    categories = {each.report.run_id: each.categories for each in known}
     past, notes = list[Past](), list[Open]()
     if course.job.mode != "two-way" or not sheet.digest:
         return past, notes
@@ -818,16 +812,8 @@ def _by_hand(
             if each.number in later and (each.assigned_id is None or each.assigned_id in named)
         )
         report = msgspec.structs.replace(report, results=results)
-        cells = categories.get(report.run_id)
-        past.append(
-            Past(
-                report,
-                categories_now(report, sheet) if cells is None else cells,
-                is_by_hand=True,
-                is_read_later=cells is None,
-                written_later=_written_later(report, versions) | _set_back(report, last),
-            )
-        )
+        later_cells = _written_later(report, versions) | _set_back(report, last)
+        past.append(Past(report, is_by_hand=True, written_later=later_cells))
         by = undoing.get(report.run_id)
         if by is not None and results:
             problem = (
@@ -868,27 +854,18 @@ def _set_back(report: Report, last: Base | None) -> frozenset[Touch]:
     )
 
 
-def _with_run(base: Base | None, past: Past, sheet: Sheet) -> Base:
-    """The base with a run, but for what it sent from cells that say something newer since. Where
-    cells of categories are in a column that was taken out since, nobody knows which of them was
-    edited: the base is unsure of these.
-    """
+def _with_run(base: Base | None, past: Past) -> Base:
+    """The base with a run, but for what it sent from cells that say something newer since."""
     report, cells = past.report, past.written_later
-    if base is not None and past.is_read_later:
-        known = (base.columns or frozenset()) - base.missing
-        away = known.intersection(COLUMNS_OF["category"]) - {*sheet.rows.columns}
-        ids = [report.plan.changes[n].pet_id for n in past.categories] if away else []
-        base = _with_unsure(base, {i: ("category",) for i in ids if i is not None})
     if not cells:
-        return with_report(base, report, past.categories)
+        return with_report(base, report)
     changes = {n: _without_cells(each, cells) for n, each in enumerate(report.plan.changes)}
     plan = msgspec.structs.replace(
         report.plan,
         changes=tuple(changes[n] or each for n, each in enumerate(report.plan.changes)),
     )
     results = tuple(each for each in report.results if changes[each.number] is not None)
-    left = msgspec.structs.replace(report, plan=plan, results=results)
-    return with_report(base, left, past.categories)
+    return with_report(base, msgspec.structs.replace(report, plan=plan, results=results))
 
 
 def _with_unsure(base: Base, units: Mapping[int, Collection[str]]) -> Base:
@@ -950,7 +927,7 @@ def _written_by_hand(
     known = {each.round for each in versions}
     for run in past:
         report, plan = run.report, run.report.plan
-        base = _with_run(base, run, sheet)
+        base = _with_run(base, run)
         is_new = run.is_by_hand and report.run_id not in known
         wanted = Outputs(store.aio.history).wanted(plan) if is_new else Wanted()
         after = wanted.digest or wanted.intended
@@ -1308,7 +1285,7 @@ def is_held(course: Course, looker: Looker, look: Look, footing: Footing) -> boo
     elif to_store:
         files = Files.of(course)
         held = files.waiting.hold(look.plan, looker.store)
-        files.begun.remember(held, categories_of(look.plan, look.sheet), is_own=False)
+        files.begun.remember(held, is_own=False)
         _wait(course, looker, look, footing, refusals, str(files.waiting.path))
     elif look.inbound is not None:
         files = Files.of(course)
@@ -1744,8 +1721,7 @@ class _Doing:
 
     def _apply(self) -> None:
         job, plan = self.course.job, self.look.plan
-        categories = categories_of(plan, self.look.sheet)
-        self.files.begun.remember(plan.fingerprint, categories)
+        self.files.begun.remember(plan.fingerprint)
         report = self.looker.store.apply(
             plan,
             concurrency=job.concurrency,
@@ -1755,7 +1731,7 @@ class _Doing:
             progress=False,
         )
         self.course.ran(report)
-        self.base = with_report(self.base, report, categories)
+        self.base = with_report(self.base, report)
         self.footing = replace(self.footing, runs=self.footing.runs | {mark_of(report)})
 
     def _write(self) -> None:

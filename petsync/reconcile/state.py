@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
@@ -28,11 +28,9 @@ from petsync._files import (
 from petsync.apply.engine import has_more
 from petsync.apply.planfile import load_plan, save_plan
 from petsync.errors import PetsyncError, PlanError
-from petsync.models import Category, Pet
-from petsync.plan import match
-from petsync.plan.base import SETTLED, named_ids
+from petsync.plan.base import SETTLED, moved_units, named_ids
 from petsync.plan.change import Coverage, broken, released_note
-from petsync.plan.fields import COLUMNS_OF, Unit, cell, normal, with_fields
+from petsync.plan.fields import COLUMNS_OF, cell, normal
 from petsync.plan.guard import Guard, Limit, Refusal
 from petsync.plan.match import pets_of, said_pet, said_rows
 from petsync.plan.plan import Inbound, Plan
@@ -69,7 +67,6 @@ __all__ = [
     "lacking_id",
     "mark_of",
     "may_lack_again",
-    "moved_units",
     "numbered_by",
     "path_of",
     "save",
@@ -79,7 +76,6 @@ __all__ = [
     "touched",
     "traces",
     "undone",
-    "with_newer_cells",
     "with_room",
     "write",
     "written_since",
@@ -298,13 +294,10 @@ def _unreadable(path: Path, error: OSError) -> PetsyncError:
 
 
 class _Note(msgspec.Struct, frozen=True):
-    """A plan of the job. `categories`: by the number of its change, the cells of a row's category
-    that are not what the store gets.
-    """
+    """A plan of the job."""
 
     fingerprint: str
     is_own: bool = True
-    categories: dict[int, tuple[int | None, str | None]] = {}
 
 
 class _Notes(msgspec.Struct, frozen=True):
@@ -315,12 +308,10 @@ class _Notes(msgspec.Struct, frozen=True):
 class Run:
     """A run of the job's plan: `is_stopped` if it is the job's own, nobody has undone it, and it
     only has to be resumed.
-    `categories`: see `categories_of`.
     """
 
     id: str
     is_stopped: bool
-    categories: Mapping[int, Category]
 
 
 Touch = tuple[int, Column | None]
@@ -330,15 +321,12 @@ Touch = tuple[int, Column | None]
 @dataclass(frozen=True, slots=True)
 class Past:
     """What has become of a run, which the kept base does not have yet; `is_by_hand`: of one that is
-    not the job's; `is_read_later`: the cells of its categories are those of a sheet that was read
-    after it. `written_later` are the cells that rounds wrote after the run was planned: when a
+    not the job's. `written_later` are the cells that rounds wrote after the run was planned: when a
     stopped run is resumed, it sends what these do not say any more.
     """
 
     report: Report
-    categories: Mapping[int, Category]
     is_by_hand: bool = False
-    is_read_later: bool = False
     written_later: frozenset[Touch] = frozenset()
 
     @property
@@ -361,22 +349,14 @@ class Begun:
 
     path: Path
 
-    def remember(
-        self,
-        fingerprint: str,
-        categories: Mapping[int, Category],
-        *,
-        is_own: bool = True,
-    ) -> None:
+    def remember(self, fingerprint: str, *, is_own: bool = True) -> None:
         """Add a note, on the disk when this returns; the one of a plan that is known stays. Raises
         PetsyncError.
         """
         notes = self._notes()
         if any(note.fingerprint == fingerprint for note in notes):
             return
-        cells = {number: (each.id, each.name) for number, each in categories.items()}
-        note = _Note(fingerprint, is_own, cells)
-        write(self.path, msgspec.json.encode(_Notes((*notes, note))))
+        write(self.path, msgspec.json.encode(_Notes((*notes, _Note(fingerprint, is_own)))))
 
     def forget(self) -> None:
         """The base has all of it."""
@@ -415,9 +395,8 @@ def _run(note: _Note, store: Store) -> Run | None:
         # Its plan is of another petsync, or of another store: a new plan does what is left.
         _LOG.warning("run %s is not resumed: %s", run, error.message)
         return None
-    categories = {number: Category(*cells) for number, cells in note.categories.items()}
     is_stopped = note.is_own and past.state != "done" and has_more(past) and not is_undone
-    return Run(past.run_id, is_stopped, categories)
+    return Run(past.run_id, is_stopped)
 
 
 def told_of(run_id: str, store: Store) -> Report | None:
@@ -784,31 +763,6 @@ def traces(sheet: Sheet, then: Base, base: Base) -> Traces:
     return Traces(frozenset(older), frozenset(newer), has_others)
 
 
-def with_newer_cells(then: Base, base: Base, sheet: Sheet) -> Base:
-    """The older base `then`, of the units in which the sheet says what it last said by the newer
-    one, and not what it said then, as the newer one has them: a column that was put into a backup
-    is not from before what was sent and written since.
-    """
-    units = moved_units(then, base)
-    was, last = ({p.id: p for p in pets_of(units, each.said_frame)} for each in (then, base))
-    cells = [(i, c) for i, some in units.items() for unit in some for c in COLUMNS_OF[unit]]
-    found = _said(sheet, [each for each in cells if each[1] in sheet.rows])
-    newer: dict[int, tuple[Unit, ...]] = {}
-    for pet_id, some in units.items():
-        for unit in some:
-            texts = {c: found[pet_id, c] for c in COLUMNS_OF[unit] if (pet_id, c) in found}
-            is_last = all(text == cell(last[pet_id], c) for c, text in texts.items())
-            if is_last and any(text != cell(was[pet_id], c) for c, text in texts.items()):
-                newer[pet_id] = (*newer.get(pet_id, ()), unit)
-    agreed = {pet.id: pet for pet in pets_of(newer, base.frame)}
-    pets, said = list[Pet](), dict(then.said)
-    for pet in pets_of(newer, then.frame):
-        pet_id = pet.id or 0
-        pets.append(with_fields(pet, agreed[pet_id], newer[pet_id]))
-        said[pet_id] = with_fields(was[pet_id], last[pet_id], newer[pet_id])
-    return replace(then.with_pets(pets), said=said) if pets else then
-
-
 def came_since(sheet: Sheet, versions: Sequence[Version]) -> frozenset[int]:
     """The pets that are in no row, and were in none before the oldest of the versions either: a
     sheet that may be from before any of them does not lack their rows.
@@ -896,19 +850,6 @@ def _moved(then: Base, base: Base) -> dict[int, frozenset[Column]]:
     found: dict[int, frozenset[Column]] = dict.fromkeys(then.ids ^ base.ids, frozenset())
     for pet_id, units in moved_units(then, base).items():
         found[pet_id] = frozenset(column for unit in units for column in COLUMNS_OF[unit])
-    return found
-
-
-def moved_units(then: Base, base: Base) -> dict[int, tuple[Unit, ...]]:
-    """The units in which the pets of both differ, by pet."""
-    frame, now = then.said_frame, base.said_frame
-    places = match.positions(frame["id"], now)
-    at = np.flatnonzero(places >= 0)
-    ids = frame["id"].to_numpy()[at].tolist()
-    found: dict[int, tuple[Unit, ...]] = {}
-    for unit, mask in match.differences(frame, at, now, places[at]).items():
-        for n in np.flatnonzero(mask):
-            found[ids[n]] = (*found.get(ids[n], ()), unit)
     return found
 
 

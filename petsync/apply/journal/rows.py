@@ -23,7 +23,7 @@ from petsync._files import check_state_folder, make_private_folder, read_ordinar
 from petsync.apply.engine import result_in
 from petsync.apply.journal.schema import NAME, Lock, claim, held, iso, seal, seconds_between
 from petsync.errors import PetsyncError, PlanError
-from petsync.models import Pet
+from petsync.models import Category, Pet
 from petsync.plan.base import SentRun
 from petsync.plan.change import Add, Change, Delete, Update
 from petsync.plan.lineage import (
@@ -655,6 +655,7 @@ class _PlanHead(msgspec.Struct, frozen=True):
 
     base: str = ""
     tab: str = ""
+    categories: Mapping[int, Category] = {}
 
 
 def sent_runs(connection: sqlite3.Connection, store: str, base: str) -> list[SentRun]:
@@ -682,7 +683,7 @@ def sent_runs(connection: sqlite3.Connection, store: str, base: str) -> list[Sen
             continue
         head = _plan_head(connection, run)
         if head is not None and head.base == base:
-            runs[run] = _sent_run(connection, run, source, head.tab)
+            runs[run] = _sent_run(connection, run, source, head)
     return [_without(run, hidden.get(run.run, {})) for run in runs.values()]
 
 
@@ -694,7 +695,7 @@ def _plan_head(connection: sqlite3.Connection, run: str) -> _PlanHead | None:
         return None
 
 
-def _sent_run(connection: sqlite3.Connection, run: str, source: str, tab: str) -> SentRun:
+def _sent_run(connection: sqlite3.Connection, run: str, source: str, head: _PlanHead) -> SentRun:
     sent, unseen = list[Change](), list[Update]()
     for row in connection.execute(_OF_RUN, (run,)):
         entry = _entry(row)
@@ -703,7 +704,7 @@ def _sent_run(connection: sqlite3.Connection, run: str, source: str, tab: str) -
             sent.append(change)
         elif isinstance(change, Update) and entry.intended:
             unseen.append(change)
-    return SentRun(run, source, tab, tuple(sent), tuple(unseen))
+    return SentRun(run, source, head.tab, tuple(sent), tuple(unseen), head.categories)
 
 
 def _change_of(entry: Entry) -> Change | None:
