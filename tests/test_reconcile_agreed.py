@@ -1336,6 +1336,37 @@ def test_a_run_by_hand_resumed_after_a_round_wrote_the_row_changes_the_store_alo
     assert night.run().round.status == "in-sync"
 
 
+def test_a_pet_that_a_resumed_run_adds_after_a_round_removed_its_row_stays(night: Typed) -> None:
+    """The round took the row out as the pet was gone: nobody wants it deleted again."""
+    night.options = {"mode": "two-way", "delete_missing": True}
+    night.run()
+    night.box.remove(1)
+    night.box.break_with("503=1,only=addPet")
+    run = _apply_by_hand(night)
+    night.box.break_with(None)
+    assert night.run().round.status == "done"
+    assert 1 not in night.said()
+    with ps.connect(night.box.url, state=night.state) as store:
+        store.resume(run, progress=False)
+    assert night.run().round.status == "done"
+    assert night.stored()[1] == night.said()[1] == STORED[0]
+    assert night.run().round.status == "in-sync"
+
+
+def test_a_row_that_is_removed_behind_a_killed_round_that_wrote_it_goes(
+    night: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sheet has little of what the round wrote, and it is known that it was written."""
+    night.options = {"mode": "two-way", "delete_missing": True}
+    night.box.put(ps.Pet(id=50, name="New", status="sold"))
+    night.box.put(changed(STORED, 2, name="Store 2")[1])
+    with monkeypatch.context() as patch:
+        _killed_before_the_base(night, patch)
+    night.save([row for row in night.rows() if row[1] != "New"])
+    assert night.run().round.status == "done"
+    assert 50 not in {*night.stored(), *night.said()}
+
+
 @pytest.mark.parametrize("column", ["tags", "status"])
 @pytest.mark.parametrize("broken", [None, *BREAKS[:2]])
 def test_a_newer_column_in_a_backup_is_compared_by_what_was_sent_from_it(

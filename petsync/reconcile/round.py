@@ -47,7 +47,7 @@ from petsync.plan.base import (
     with_newer_cells,
     with_report,
 )
-from petsync.plan.change import Add, Change, Delete, Snapshot, broken
+from petsync.plan.change import Change, Snapshot, Update, broken
 from petsync.plan.compare import Exchanged, exchanged
 from petsync.plan.fields import COLUMNS_OF, UNITS, normal, same, with_fields
 from petsync.plan.guard import CAPACITY_CURE, Refusal
@@ -876,9 +876,7 @@ def _with_unsure(base: Base, units: Mapping[int, Collection[str]]) -> Base:
 
 def _without_cells(change: Change, cells: Collection[Touch]) -> Change | None:
     """The change without the units of these cells; None where nothing of it is left."""
-    if isinstance(change, Add) or change.pet_id is None:
-        return change
-    if isinstance(change, Delete):
+    if not isinstance(change, Update):
         return None if (change.pet_id, None) in cells else change
     units = [u for u in UNITS if any((change.pet_id, c) in cells for c in COLUMNS_OF[u])]
     gone = {column for unit in units for column in COLUMNS_OF[unit]}

@@ -657,12 +657,13 @@ class Versions:
 
 
 def arrived(sheet: Sheet, version: Version, *, has_ids_by_hand: bool = False) -> bool:
-    """Whether the sheet has what was to be written: its round may have been killed before. It is
-    written as a whole, so that most of it tells, whatever a person has edited since; a column that
-    is missing tells nothing, and neither do ids of rows where a run by hand may have written them.
+    """Whether the sheet has what was to be written: its round may have been killed before, and not
+    have noted it. It is written as a whole, so that most of it tells, whatever a person has edited
+    since; a column that is missing tells nothing, and neither do ids of rows where a run by hand
+    may have written them.
     """
-    if sheet.digest in (version.before, version.after):
-        return sheet.digest == version.after
+    if version.after or sheet.digest == version.before:
+        return sheet.digest != version.before
     texts = {touch: after for touch, before, after in _written(version.inbound) if before != after}
     texts = {t: text for t, text in texts.items() if t[1] is None or t[1] in sheet.rows}
     if not has_ids_by_hand:
