@@ -151,18 +151,25 @@ def test_an_empty_cell_beside_nothing_is_no_open_edit(is_away: bool) -> None:
     assert ((KEY, unit) in auditor.ledger.store) is is_away
 
 
+@pytest.mark.parametrize("is_added_again", [True, False])
 @pytest.mark.parametrize("is_new", [True, False])
-def test_the_number_in_a_new_row_gives_way_to_that_of_its_name(is_new: bool) -> None:
-    """In a row that was there, the number alone is a value like others."""
+def test_the_number_in_a_new_row_gives_way_to_that_of_its_name(
+    is_new: bool, is_added_again: bool
+) -> None:
+    """In a row that was there, the number alone is a value like others, unless its pet was gone and
+    somebody has added it again.
+    """
     auditor = Auditor()
     before = _sides(sheet="Ada", store="Ada")
     for side, number in ((before.rows, "5"), (before.pets, "481")):
         side[KEY] |= {"category": "Horses", "category_id": number}
     if is_new:
         auditor.ledger.rows_added.add(KEY)
+    if is_added_again:
+        auditor.note_store_edits(View({}, before.rows), before, is_resume=False)
     auditor.observe(before)
     after = View(before.pets, before.pets)
-    if is_new:
+    if is_new or is_added_again:
         _judge(auditor, before, after)
         return
     with pytest.raises(AssertionError, match="nobody edited the store"):

@@ -248,6 +248,8 @@ class Auditor:
                 was, now = value(before.pets, key, unit), value(after.pets, key, unit)
                 if was != now and not (is_resume and (key, unit) in ledger.sheet):
                     ledger.store.add((key, unit))
+        # Whoever adds the pet of a row again sends its category's name, as of a new row.
+        self.renamed |= (after.pets.keys() - before.pets.keys()) & after.rows.keys()
         for key in before.pets.keys() - after.pets.keys():
             if key in after.rows:
                 ledger.pets_removed.add(key)

@@ -1,11 +1,14 @@
-"""Random two-way rounds: people edit both sides between them, and processes die at any moment."""
+"""Random two-way rounds: people edit both sides between them, and processes die at any moment.
+
+They die at events that the seed draws, so that a play can be repeated; with some seeds at times.
+"""
 
 from __future__ import annotations
 
 import json
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from itertools import product
 from pathlib import Path
@@ -15,6 +18,7 @@ from crash.running import Nursery, Running
 
 from petsync.sandbox import Sandbox
 from rounds.auditor import Auditor, Ledger, View, differences, view_of
+from rounds.events import EVENTS
 from rounds.sheet import (
     BLANK,
     COLUMNS,
@@ -50,10 +54,13 @@ guard = {{ max_add = 1000, max_update = 1000, max_delete = 1000 }}
 
 
 class Play:
-    """All follows from the seed, but for the moments of kills. `log` says what happened."""
+    """All follows from the seed: processes die at events that are counted in them. With every fifth
+    seed they die at moments. `log` says what happened.
+    """
 
     def __init__(self, seed: int, folder: Path, nursery: Nursery) -> None:
-        self.rng = random.Random(f"rounds {seed}")
+        self.rng, self._is_timed = random.Random(f"rounds {seed}"), seed % 5 == 0
+        self.log = [f"seed {seed}"]
         self._numbers: set[int] = set()
         self.folder, self._nursery = folder, nursery
         self.box = Sandbox(auth=False).start()
@@ -66,7 +73,6 @@ class Play:
         (folder / "sheets").mkdir()
         (folder / "petsync.toml").write_text(_TOML.format(url=self.box.url, source=source), "utf-8")
         self.auditor = Auditor(has_several_sheets=self.is_folder)
-        self.log: list[str] = []
         self.keys = 0
         self.away: dict[Path, tuple[str, dict[str, str], Ledger, int] | None] = {}
         self.renamed: dict[Path, tuple[str, str, Ledger, int] | None] = {}
@@ -92,7 +98,8 @@ class Play:
                 self._round(kill=self.rng.random() < 0.5, lock=self.rng.random() < 0.15)
             self._settle()
         except BaseException as error:
-            error.add_note("\n".join([*self.log[-45:], f"all of it: {self.folder}/rounds.log"]))
+            last = [self.log[0], *self.log[-45:], f"all of it: {self.folder}/rounds.log"]
+            error.add_note("\n".join(last))
             raise
         finally:
             (self.folder / "rounds.log").write_text("\n".join(self.log), "utf-8")
@@ -125,25 +132,24 @@ class Play:
             self._states[data] = (self.ledger.copy(), self.auditor.step, before)
         unnumbered = self._unnumbered_keys()
         moment = self._moment()
-        running = self._nursery("reconcile", folder=self.folder)
-        locks = []
-        if lock:
-            self._wait(running, self._moment())
-            locks = [path.with_name(f"~${path.name}") for path in self.paths]
-            for each in locks:
-                each.write_bytes(b"\x05Maria")
-        if kill:
+        locks = [path.with_name(f"~${path.name}") for path in self.paths] if lock else []
+        events = [self._event("lock", *locks)] if lock else []
+        events += [self._event("kill")] if kill and not self._is_timed else []
+        running = self._start("reconcile", events=events)
+        if kill and self._is_timed:
             self._wait(running, moment)
             running.kill()
         else:
             running.wait(PATIENCE_S)
         for each in locks:
-            each.unlink()
+            each.unlink(missing_ok=True)
         self._wait_until_still()
         code = None if running.code == -9 else running.code
         after = self.view()
         opens = self._opens()
-        self.log.append(f"   killed at {moment[0]}" if code is None else f"   exit {code}")
+        told = [" ".join(event.split("\t")[:4]) for event in events]
+        told += [f"kill at {moment[0]}"] if kill and self._is_timed else []
+        self.log.append("; ".join([f"   {'killed' if code is None else f'exit {code}'}", *told]))
         if code not in (None, 0):
             self.log += [f"   {each}" for each in opens] or [f"   {running.said()[-600:]}"]
         self.auditor.judge_round(before, after, code=code, opens=opens)
@@ -411,7 +417,8 @@ class Play:
         path = self.rng.choice(self.paths)
         if self._is_out(path):
             return False
-        backups = sorted(path.parent.glob(f"{path.stem}.backup-*{path.suffix}"))[-3:]
+        found = path.parent.glob(f"{path.stem}.backup-*{path.suffix}")
+        backups = sorted(found, key=lambda each: each.stat().st_mtime_ns)[-3:]
         known = [each for each in backups if each.read_bytes() in self._states]
         if not known:
             return False
@@ -542,17 +549,14 @@ class Play:
             ids = self.rng.choice(("--write-ids", "--no-write-ids"))
             args = [what, str(path.relative_to(self.folder)), "--yes", *results, ids]
         before = self.view()
-        # The first requests read the store; what is sent comes after them.
-        sends = self.box.requests.total() + self.rng.randint(3, 14) // 2 + 1
-        running = self._nursery(*args, folder=self.folder)
-        if self.rng.random() < 0.4:
-            running.until(lambda: self.box.requests.total() >= sends)
-            running.kill()
-        else:
-            running.wait(PATIENCE_S)
+        event = self._event("kill")
+        events = [event] if self.rng.random() < 0.4 else []
+        running = self._start(*args, events=events)
+        running.wait(PATIENCE_S)
         self._wait_until_still()
         self._has_stopped = running.code == -9
-        self.log.append(f"by hand: {' '.join(args)}: exit {running.code}")
+        told = "".join(f"; {' '.join(each.split())}" for each in events)
+        self.log.append(f"by hand: {' '.join(args)}: exit {running.code}{told}")
         assert running.code in (-9, 0, 1, 2, 3, 4, 5, 6), running.said()
         if running.code not in (-9, 0):
             self.log.append(f"   {running.said()[-300:]}")
@@ -695,6 +699,17 @@ class Play:
         ]  # fmt: skip
 
     # Moments
+
+    def _event(self, what: str, *paths: Path) -> str:
+        """Something that happens to the next process, at an event that is counted there."""
+        event = self.rng.choice([*EVENTS])
+        number = self.rng.randint(1, self.rng.choice((4, EVENTS[event])))
+        when = self.rng.choice(("before", "after"))
+        return "\t".join((event, str(number), when, what, *map(str, paths)))
+
+    def _start(self, *args: str, events: Sequence[str]) -> Running:
+        env, call = {"EVENT": "\n".join(events)}, "rounds.events:main"
+        return self._nursery(*args, folder=self.folder, call=call, env=env)
 
     def _moment(self) -> tuple[str, Callable[[], bool], float]:
         """Something that has not happened yet, and how many seconds after it."""
