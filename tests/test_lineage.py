@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 import pandas as pd
 import pytest
-from openpyxl import load_workbook
+from openpyxl import Workbook, load_workbook
 from openpyxl.worksheet.worksheet import Worksheet
 
 import petsync as ps
@@ -805,6 +805,31 @@ def test_a_resume_sends_no_row_that_a_copy_s_run_came_to(
         other.apply(other.plan(desk.path), progress=False)
     desk.store.resume(progress=False)
     assert len(desk.box.pets()) == len(SHOP) + 4
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_rows_of_another_worksheet_are_new_pets(desk: Desk, *, is_late: bool) -> None:
+    """A workbook with a worksheet for each month: the rows of one are in no place of the other's.
+    A row that was moved there is a conflict.
+    """
+    desk.path = desk.path.with_suffix(".xlsx")
+    book = Workbook()
+    january, february = book.worksheets[0], book.create_sheet("February")
+    january.title = "January"
+    for sheet in (january, february):
+        sheet.append([*REX])
+    january.append([*REX.values()])
+    if not is_late:
+        february.append(["Otto", *[*REX.values()][1:]])
+    book.save(desk.path)
+    desk.store.apply(desk.store.plan(desk.store.read(desk.path, tab="January")), progress=False)
+    if is_late:
+        february.append(["Otto", *[*REX.values()][1:]])
+    february.append(["Rex", "sold", *[*REX.values()][2:]])
+    book.save(desk.path)
+    plan = desk.store.plan(desk.store.read(desk.path, tab="February"))
+    assert [each.after.name for each in plan.adds] == ["Otto"]
+    assert [each.pet_id for each in plan.conflicts] == [desk.pet("Rex").id]
 
 
 @pytest.mark.parametrize("new", [[REX], [REX, LUNA], [REX, LUNA, NEWBY]])

@@ -906,6 +906,8 @@ def _trust(
     units: Sequence[Unit],
 ) -> _Trust:
     first = newest[0]
+    if first.tab in sheet.tabs:
+        return "any"  # Its rows are in another worksheet, which is still there.
     if sheet.digest and any(record.digest == sheet.digest for record in records):
         return "file"
     # All DataFrames have the same name.
