@@ -125,6 +125,36 @@ def test_the_sheet_has_its_guard_as_well(night: Night) -> None:
     }
 
 
+@pytest.mark.parametrize("is_written", [True, False])
+def test_a_release_of_the_sheet_that_is_killed(
+    night: Night, monkeypatch: pytest.MonkeyPatch, *, is_written: bool
+) -> None:
+    """Killed before or after it has written the sheet: whoever sets a cell back afterwards has
+    edited it, and what was not written waits.
+    """
+    for pet in RENAMED[:11]:
+        night.box.put(pet)
+    file = night.run().round.waiting
+    stop = (
+        "petsync.reconcile.state.SheetWaiting.take" if is_written else "petsync.sheets.write_synced"
+    )
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(stop, killed)
+        assert apply(night, file) == 130
+    assert night.said()[1].name == ("Pet 1!" if is_written else "Pet 1")
+    if not is_written:
+        assert night.run().round.waiting == file
+        assert apply(night, file) == 0
+    night.write(changed([*night.said().values()], 1, name="Pet 1"))
+    assert night.run(guard=Guard(max_update=Limit(1.0))).round.to_store.update == 1
+    assert night.stored()[1].name == night.said()[1].name == "Pet 1"
+    assert not [*(night.state / "reconcile" / "waiting").glob("*")]
+
+
 def test_nobody_can_release_an_empty_sheet_or_a_sentinel(night: Night) -> None:
     """The round is refused, and there is no file."""
     night.write([])

@@ -94,8 +94,11 @@ def write_sheet_plan(context: Context, path: Path, *, yes: bool, limit: int | No
     for each in stuck:
         context.say(f"{each}. {each.suggestion}", "bold")
     rest = edits.without(stuck)
+    waiting = SheetWaiting(path)
+    # Before the sheet is written: should this be killed, the next round sees whether it was.
+    waiting.intend(writable(standing, stuck))
     backup = sheets.write_synced(sheet, rest) if rest else None
-    SheetWaiting(path).take(writable(standing, stuck))
+    waiting.take()
     _show_standing(context, inbound, standing, backup)
     return 3 if stuck else 0
 

@@ -585,7 +585,7 @@ def footing_of(
     base, moved = _base_of_store(
         course, memory.base, store, f"the base of job {course.job.name} is of"
     )
-    taken = Files.of(course).sheet.released()
+    taken = Files.of(course).sheet.released(sheet)
     every = _versions(course, base, taken)
     versions = [each for each in every if not each.is_undone]
     lost, mixed = _lost(course, sheet, every, base, other)

@@ -1077,26 +1077,45 @@ class SheetWaiting:
         _make_folder(self.path)
         save_edits(released, self.path)
 
-    def take(self, inbound: Inbound) -> None:
-        """What waited was written into the sheet, as far as this says."""
-        save_edits(inbound, self._released)
+    def intend(self, inbound: Inbound) -> None:
+        """What waited is about to be written into the sheet, as far as this says."""
+        save_edits(inbound, self._intended)
+
+    def take(self) -> None:
+        """What was intended has been written."""
+        self._intended.replace(self._released)
         self.clear()
 
-    def released(self) -> Inbound | None:
-        """What the sheet took so; None where the base has it already."""
-        try:
-            return load_edits(self._released) if self._released.exists() else None
-        except PlanError as error:
-            _LOG.warning("%s", error.message)
+    def released(self, sheet: Sheet) -> Inbound | None:
+        """What the sheet took so; None where the base has it already. Of what was only intended the
+        sheet tells whether it was written, as `arrived` does.
+        """
+        if (taken := self._read(self._released)) is not None:
+            return taken
+        if (intended := self._read(self._intended)) is None:
             return None
+        version = Version(round="", before=intended.digest, base=(), inbound=intended)
+        return intended if arrived(sheet, version) else None
 
     def forget(self) -> None:
         """The base has it."""
         _remove(self._released)
+        _remove(self._intended)
+
+    def _read(self, path: Path) -> Inbound | None:
+        try:
+            return load_edits(path) if path.exists() else None
+        except PlanError as error:
+            _LOG.warning("%s", error.message)
+            return None
 
     @property
     def _released(self) -> Path:
         return self.path.with_suffix(".released")
+
+    @property
+    def _intended(self) -> Path:
+        return self.path.with_suffix(".intended")
 
     def clear(self) -> None:
         """Nothing waits any more."""
