@@ -1606,3 +1606,48 @@ def test_an_id_that_the_service_exchanges(tmp_path: Path, mode: str) -> None:
         assert rex.id in night.said()
         assert 500 not in night.said()
         assert night.run().round.status == "in-sync"
+
+
+@pytest.mark.parametrize(
+    ("column", "text", "other"),
+    [("status", "sold", ""), ("category", "Cats", "Rex"), ("tags", "old", "Rex")],
+)
+def test_a_cell_that_a_run_by_hand_corrected_takes_the_correction(
+    night: Typed, column: str, text: str, other: str
+) -> None:
+    """Nobody set it back: the file never said what was sent. Its other cells may be edited since,
+    and an edit of the very cell is one.
+    """
+    with ps.connect(night.box.url, state=night.state) as store:
+        address = store.read(night.sheet).address(2, column)
+        sheet = store.read(night.sheet, corrections={address: text})
+        assert store.apply(store.plan(sheet), progress=False).counts["applied"] == 1
+    corrected = night.stored()[1]
+    assert corrected != STORED[0]
+    if other:
+        night.type(2, name=other)
+    told = night.run()
+    assert (told.round.status, told.open) == ("done", ())
+    assert night.stored()[1] == night.said()[1] == corrected
+    assert night.stored()[2].name == (other or "Pet 2")
+    assert night.run().round.status == "in-sync"
+    night.type(1, name="Pet 1 again")
+    assert night.run().round.status == "done"
+    assert night.stored()[1].name == "Pet 1 again"
+
+
+def test_a_row_that_may_be_of_a_pet_is_not_said_to_be_taken_out(
+    night: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While it is in conflict, since it was edited and moved before it got its id."""
+    _add_rows(night, "Neu")
+    with monkeypatch.context() as patch:
+        _killed_before_the_sheet(night, patch)
+    _without_id(night, "Neu", name="Neuer", tags="old")
+    header, *rows = night.rows()
+    night.save([header, *reversed(rows)])
+    told = night.run()
+    assert told.round.status == "conflicts"
+    assert kinds(told) == [("conflict", 13), ("note", 13)]
+    assert "may be the row that was added" in told.open[0].problem
+    assert told.open[1].problem.endswith("is meant, which may be that pet")

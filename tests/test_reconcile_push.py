@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from nightly import DOGS, PETS, Night, changed, kinds
+from openpyxl import load_workbook
 
 import petsync as ps
 from petsync.plan.guard import Guard, Limit
@@ -86,6 +87,33 @@ def test_check_tells_and_changes_nothing(night: Night) -> None:
     assert (told.round.status, told.round.exit_code, told.round.left) == ("drift", 2, 1)
     assert night.stored()[1].name == "Pet 1"
     assert night.kept_files() == {"reconcile/history.jsonl", "reconcile/locks/catalogue.lock"}
+
+
+def test_check_tells_both_values_of_what_only_the_store_changed(night: Night) -> None:
+    """Also where the sheet carries a base, by which its own cells are no edits."""
+    with ps.connect(night.box.url, state=night.state) as store:
+        ps.write_sheet(store.snapshot(), night.sheet)
+    night.box.put(changed(PETS, 1, name="Rex", tags=())[0])
+    (told,) = night.run(mode="check").open
+    assert (told.kind, told.name) == ("drift", "Rex")
+    assert told.problem == (
+        "name: the sheet says 'Pet 1', the store 'Rex'; tags: the sheet says '1:calm', the store ''"
+    )
+
+
+def test_an_export_that_got_ids_is_no_older_file(night: Night) -> None:
+    """The base that it carries since is the one that petsync wrote with the ids."""
+    path = night.folder / "catalogue.xlsx"
+    with ps.connect(night.box.url, state=night.state) as store:
+        ps.write_sheet(store.snapshot(), path)
+    assert night.run(sheet=path).round.status == "in-sync"
+    book = load_workbook(path)
+    for column, text in enumerate(("Neu", "sold"), 2):
+        book.worksheets[0].cell(14, column).value = text
+    book.save(path)
+    assert night.run(sheet=path).round.to_sheet.update == 1
+    told = night.run(sheet=path)
+    assert (told.round.status, told.open) == ("in-sync", ())
 
 
 def test_a_dry_run_writes_nothing_at_all(night: Night) -> None:

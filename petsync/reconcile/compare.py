@@ -29,7 +29,7 @@ from petsync.plan.fields import Vocabulary, cell, content, differing, normal
 from petsync.plan.guard import Verdict
 from petsync.plan.intake import inbound
 from petsync.plan.lineage import Match, RowRecord, doubted, without_base
-from petsync.plan.match import names_among, pets_of
+from petsync.plan.match import names_among, pets_of, said_pet, said_rows
 from petsync.plan.plan import Inbound, Plan, PlanOptions
 from petsync.plan.report import Report, Result
 from petsync.plan.rounds import Counts, Open, SheetChange
@@ -38,7 +38,7 @@ from petsync.reconcile.sources import Folder, Source
 from petsync.sheets import Obstacle
 from petsync.store import Store
 from petsync.table.base import Base
-from petsync.table.columns import COLUMNS
+from petsync.table.columns import COLUMNS, Column
 from petsync.table.frame import frame_from_pets, pets_from_frame
 from petsync.table.sheet import Sheet
 
@@ -685,9 +685,10 @@ class Opens:
             fields = sight.columns(row)
             if row in rows or (place >= 0 and not fields):
                 continue
-            problem, hint = "names a pet that the store does not have", ""
+            problem, name, hint = "names a pet that the store does not have", "", ""
             if fields:
-                problem = f"says another {', '.join(fields)} than the store, and neither is changed"
+                pet = pets_from_frame(self.look.seen.frame.iloc[[place]])[0]
+                name, problem = pet.name or "", self._both(row, pet, fields)
             is_unsent = self.job.mode == "push" and row not in ignored and {*fields} & _CATEGORY
             if is_unsent:
                 problem = "gives the number of another category beside the name of the old one"
@@ -696,11 +697,21 @@ class Opens:
                 kind="drift" if kind == "drift" else "conflict" if is_unsent else "note",
                 problem=problem,
                 pet_id=pet_id,
+                name=name,
                 row=row,
                 address=self.look.sheet.address(row),
                 fields=fields,
                 hint=hint,
             )
+
+    def _both(self, row: int, pet: Pet, fields: Sequence[Column]) -> str:
+        """What a row and its pet say of the fields in which they differ."""
+        (line,) = said_rows(self.look.sight.frame.loc[[row]], np.array([-1], dtype=np.intp))
+        said = said_pet(line.said)
+        texts = [(c, cell(pet, c), cell(said, c)) for c in fields if c in line.said]
+        other = [each for each in texts if each[1] != each[2]]
+        told = "; ".join(_apart(*each) for each in other or texts)
+        return told if self.job.mode == "check" else f"{told}; neither is changed"
 
     def _takes(self, change: SheetChange) -> str:
         """What is to become of a row; in pull, whose value gives way there."""

@@ -94,6 +94,7 @@ from petsync.sheets import Obstacle
 from petsync.store import Store
 from petsync.store.runs import Outputs, Wanted
 from petsync.table.base import Base
+from petsync.table.columns import COLUMNS, Column
 from petsync.table.sheet import Sheet
 
 __all__ = [
@@ -528,6 +529,10 @@ class Footing:
     by_hand: tuple[Version, ...] = ()
     has_ids_by_hand: bool = False
 
+    def carrying(self, carried: Base | None) -> Footing:
+        """The footing once the sheet carries another base; None if it still has the same one."""
+        return self if carried is None else replace(self, carried=digest_of(carried))
+
 
 def resumed(course: Course, store: Store) -> tuple[Past, ...]:
     """What became of the runs that earlier rounds of this job, or whoever released their plans,
@@ -812,8 +817,9 @@ def _by_hand(
             if each.number in later and (each.assigned_id is None or each.assigned_id in named)
         )
         report = msgspec.structs.replace(report, results=results)
-        later_cells = _written_later(report, versions) | _set_back(report, last)
-        past.append(Past(report, is_by_hand=True, written_later=later_cells))
+        other_cells = _written_later(report, versions) | _set_back(report, last)
+        other_cells |= _corrected(report)
+        past.append(Past(report, is_by_hand=True, other_cells=other_cells))
         by = undoing.get(report.run_id)
         if by is not None and results:
             problem = (
@@ -854,9 +860,17 @@ def _set_back(report: Report, last: Base | None) -> frozenset[Touch]:
     )
 
 
+def _corrected(report: Report) -> frozenset[Touch]:
+    """The cells that a run read as somebody said, and not as the file says."""
+    pets = {change.row: change.pet_id for change in report.plan.changes}
+    columns: dict[str, Column] = {column: column for column in COLUMNS}
+    cells = [(pets.get(each.row), columns.get(each.column)) for each in report.plan.corrections]
+    return frozenset((i, column) for i, column in cells if i is not None and column is not None)
+
+
 def _with_run(base: Base | None, past: Past) -> Base:
-    """The base with a run, but for what it sent from cells that say something newer since."""
-    report, cells = past.report, past.written_later
+    """The base with a run, but for what it sent from cells that say something else."""
+    report, cells = past.report, past.other_cells
     if not cells:
         return with_report(base, report)
     changes = {n: _without_cells(each, cells) for n, each in enumerate(report.plan.changes)}
@@ -1753,9 +1767,8 @@ class _Doing:
         self.stuck = written.stuck
         if self.base is not None:
             self.base = with_inbound(self.base, written.inbound)
-            carried = digest_of(written.carried) if written.carried else footing.carried
-            self.footing = replace(footing, carried=carried)
-            self.files.base.keep(self.base, carried, self.footing.runs)
+            self.footing = footing.carrying(written.carried)
+            self.files.base.keep(self.base, self.footing.carried, self.footing.runs)
             self._agree()
 
     def _number(self) -> bool:
@@ -1773,10 +1786,11 @@ class _Doing:
         standing = replace(self.footing, base=self.base)
         try:
             with self.course.step("write"):
-                stuck = write(self.course, self.looker, look, ids, standing).stuck
-            why = "; ".join(each.problem for each in stuck[:1])
+                written = write(self.course, self.looker, look, ids, standing)
+            self.footing = self.footing.carrying(written.carried)
+            why = "; ".join(each.problem for each in written.stuck[:1])
         except SheetError as error:
-            stuck, why = (), error.message
+            why = error.message
         if why:
             problem = f"rows could not be given the ids of their pets: {why}"
             self.notes = (Open(kind="note", problem=problem, hint=_UNNUMBERED),)

@@ -321,13 +321,13 @@ Touch = tuple[int, Column | None]
 @dataclass(frozen=True, slots=True)
 class Past:
     """What has become of a run, which the kept base does not have yet; `is_by_hand`: of one that is
-    not the job's. `written_later` are the cells that rounds wrote after the run was planned: when a
-    stopped run is resumed, it sends what these do not say any more.
+    not the job's. `other_cells` are those that do not say what the run sent: a round wrote them
+    after the run was planned, or the run read them with corrections.
     """
 
     report: Report
     is_by_hand: bool = False
-    written_later: frozenset[Touch] = frozenset()
+    other_cells: frozenset[Touch] = frozenset()
 
     @property
     def mark(self) -> str:
