@@ -1651,3 +1651,53 @@ def test_a_row_that_may_be_of_a_pet_is_not_said_to_be_taken_out(
     assert kinds(told) == [("conflict", 13), ("note", 13)]
     assert "may be the row that was added" in told.open[0].problem
     assert told.open[1].problem.endswith("is meant, which may be that pet")
+
+
+@pytest.mark.parametrize("is_export", [False, True])
+@pytest.mark.parametrize("broken", [None, *BREAKS[:2]])
+def test_a_renamed_job_goes_on_with_what_its_runs_sent(
+    night: Typed, monkeypatch: pytest.MonkeyPatch, broken: Break | None, is_export: bool
+) -> None:
+    """A cell that is set back is an edit, also if the last round was killed and in the preview."""
+    if is_export:
+        _export(night)
+        night.run()
+    night.type(1, name="Rex")
+    night.type(2, category="Birds")
+    with monkeypatch.context() as patch:
+        if broken is not None:
+            broken(night, patch)
+        else:
+            night.run()
+    assert (night.stored()[1].name, night.stored()[2].category) == ("Rex", BIRDS)
+    night.type(1, name="Pet 1")
+    night.type(2, category="Dogs")
+    renamed = night.config(night.job("renamed"))
+    (dry,) = reconciled(renamed, dry_run=True)
+    (told,) = reconciled(renamed)
+    assert (dry.round.to_store.update, told.round.status) == (2, "done")
+    assert [each.problem for each in told.open] == [
+        "the job was called catalogue at its last round, and goes on from there"
+    ]
+    assert night.said() == night.stored() == {pet.id: pet for pet in STORED}
+    assert not [name for name in night.kept_files() if "bases/catalogue" in name]
+    (told,) = reconciled(renamed)
+    assert (told.round.status, told.open) == ("in-sync", ())
+
+
+@pytest.mark.parametrize("still_there", [True, False])
+def test_the_first_round_of_a_renamed_job_deletes_nothing(night: Typed, still_there: bool) -> None:
+    """Nobody knows whether it is another job for the same file; the next round does. A job that
+    is still configured keeps what it has.
+    """
+    night.options = {"mode": "two-way", "delete_missing": True}
+    night.save(night.rows()[:-1])
+    new = night.job("renamed")
+    jobs = (new, night.job(enabled=False)) if still_there else (new,)
+    (told,) = reconciled(night.config(*jobs))
+    assert told.round.to_store.delete == 0
+    assert len(night.stored()) == len(STORED)
+    assert any("bases/catalogue" in name for name in night.kept_files()) is still_there
+    if not still_there:
+        (told,) = reconciled(night.config(*jobs))
+        assert told.round.to_store.delete == 1

@@ -270,18 +270,20 @@ _FAULT = "This is a fault in petsync. Please report it; the log has its tracebac
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pass:
     """What all rounds of one reconciliation share. `moved`: the job's store is the same one, at
-    another address.
+    another address. `formers`: the former names of jobs that have another one since their last
+    round.
     """
 
     config: Configuration
     telling: Telling
     dry_run: bool = False
     moved: bool = False
+    formers: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def kept(self) -> Kept:
-        """Where things are kept."""
-        return Kept(self.config.state)
+        """Where things are kept. A dry run renames nothing."""
+        return Kept(self.config.state, self.formers if self.dry_run else {})
 
     def scrubbed(self, text: str) -> str:
         """The text without any secret of the configuration."""
@@ -630,7 +632,7 @@ def footing_of(
         base,
         carried,
         notes,
-        not memory.is_older,
+        not (memory.is_older or course.owner.formers),
         doubts=mixed or doubts,
         by_hand=tuple(msgspec.structs.replace(each, runs=tuple(sorted(runs))) for each in written),
         has_ids_by_hand=has_ids_by_hand,
@@ -1021,6 +1023,16 @@ def _had_ids(course: Course, sheet: Sheet, base: Base) -> bool:
     if base.columns is None:
         return sheet.base is not None or course.job.mode in ("pull", "two-way")
     return "id" in base.columns
+
+
+def _renamed(course: Course) -> tuple[Open, ...]:
+    """A note on the job's former name."""
+    return _notes(
+        *(
+            f"the job was called {former} at its last round, and goes on from there"
+            for former in course.owner.formers.values()
+        )
+    )
 
 
 def _worksheets(course: Course, sheet: Sheet) -> tuple[Open, ...]:
@@ -1664,7 +1676,8 @@ def work(course: Course, looker: Looker) -> None:
         runs = frozenset(each.mark for each in past)
         footing = replace(footing, base=with_missing(footing.base, sheet), runs=runs)
         footing = with_claims(course, sheet, snapshot, footing, looker)
-        footing = replace(footing, notes=(*footing.notes, *_worksheets(course, sheet)))
+        notes = (*_renamed(course), *footing.notes, *_worksheets(course, sheet))
+        footing = replace(footing, notes=notes)
         may_delete, claimed = footing.may_delete, footing.claimed
         look = looker.look(sheet, snapshot, footing.base, may_delete=may_delete, claimed=claimed)
         known = with_siblings(course, look, footing, looker.store.url)
@@ -1891,6 +1904,7 @@ def _rounds(owner: Pass, job: Job) -> Iterator[Course]:
     with ExitStack() as held:
         ready: list[Looker] = []
         with course.guarded():
+            owner = replace(owner, formers=_formers(owner, job))
             ready = _prepared(owner, job, held)
         if not ready:
             yield course
@@ -1903,11 +1917,34 @@ def _prepared(owner: Pass, job: Job, held: ExitStack) -> list[Looker]:
     """The job's lock and its store, held until the end, and a look for each of its sheets."""
     if not owner.dry_run:
         held.enter_context(locked(owner.kept, job.name))
+        for former in owner.formers.values():
+            held.enter_context(locked(owner.kept, former))
+            owner.kept.rename(former, job.name, [each.part for each in sources_of(job)])
     store = held.enter_context(connected(job, owner.config.state))
     sources = [*_with_last(owner.kept, sources_of(job))]
     if job.mode in ("push", "two-way") and not owner.dry_run:
         held.enter_context(turn(owner.kept, store.url))
     return [*_lookers(job, store, sources)]
+
+
+def _formers(owner: Pass, job: Job) -> dict[str, str]:
+    """The former name of the job, by its name: that of the job, which is there no more, of the last
+    round of one of its files, where this job has nothing of that file yet. Raises PetsyncError.
+    """
+    kept = owner.kept
+    parts = {each.name: each.part for each in sources_of(job) if each.path is not None}
+    if all(kept.base(job.name, part).exists() for part in parts.values()):
+        return {}
+    names = {each.name for each in owner.config.jobs}
+    last = {told.source: told for told in History(kept.state).rounds() if told.mode != "check"}
+    for source, part in parts.items():
+        told = last.get(source)
+        if told is None or told.job in names or not same_place(told.store, job.url):
+            continue
+        is_new = not kept.base(job.name, part).exists()
+        if is_new and told.part == part and kept.base(told.job, part).exists():
+            return {job.name: told.job}
+    return {}
 
 
 def _lookers(job: Job, store: Store, sources: Iterable[Source]) -> Iterator[Looker]:

@@ -8,11 +8,11 @@ import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import msgspec
 import numpy as np
@@ -91,9 +91,12 @@ _SAFE = " -_."
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """The places below a state folder; nothing is made or read here."""
+    """The places below a state folder. `formers` are the names under which jobs are kept that have
+    another name now.
+    """
 
     state: Path
+    formers: Mapping[str, str] = field(default_factory=dict)
 
     def check(self) -> None:
         """Raise PetsyncError where a symbolic link leads out of the state folder."""
@@ -126,24 +129,61 @@ class Kept:
 
     def base(self, job: str, part: str = "") -> Path:
         """What both sides last agreed on."""
-        return self.folder / "bases" / f"{file_name(job, part)}.base"
+        return self.folder / "bases" / f"{self._name(job, part)}.base"
 
     def versions(self, job: str, part: str = "") -> Path:
         """The folder of what was last written into the sheet."""
-        return self.folder / "versions" / file_name(job, part)
+        return self.folder / "versions" / self._name(job, part)
 
     def is_part(self, path: Path, job: str) -> bool:
         """Whether what is kept there is of a sheet of the job's folder."""
-        return path.name.startswith(quote(f"{job}--", safe=_SAFE))
+        return path.name.startswith(quote(f"{self.formers.get(job, job)}--", safe=_SAFE))
 
     def begun(self, job: str, part: str = "") -> Path:
         """Which plan the job is about to apply, or was when it was killed."""
-        return self.folder / "begun" / f"{file_name(job, part)}.json"
+        return self.folder / "begun" / f"{self._name(job, part)}.json"
 
     def waiting(self, job: str, part: str = "", *, side: str = "") -> Path:
         """The plan that waits for a person; that of the sheet's `side` is another file."""
         ending = f".{side}.json" if side else ".json"
-        return self.folder / "waiting" / f"{file_name(job, part)}{ending}"
+        return self.folder / "waiting" / f"{self._name(job, part)}{ending}"
+
+    def rename(self, former: str, job: str, parts: Iterable[str]) -> None:
+        """Keep under a job's name what is kept under its former one, of these parts and of those
+        that are gone; what a kill leaves is there to be renamed once more. Raises PetsyncError.
+        """
+        paths = (self.folder / "bases").glob("*.base")
+        names = [path.name.removesuffix(".base") for path in paths if self.is_part(path, former)]
+        gone = (unquote(name).removeprefix(f"{former}--") for name in names)
+        for part in {*parts, *gone}:
+            both = zip(self._all(former, part), self._all(job, part), strict=True)
+            for old, new in both:
+                if old.exists() and not new.exists():
+                    _rename(old, new)
+
+    def _all(self, job: str, part: str) -> tuple[Path, ...]:
+        """All that is kept of a sheet, the base last."""
+        base, sheet = self.base(job, part), self.waiting(job, part, side="sheet")
+        plans = (self.begun(job, part), self.waiting(job, part), sheet, _released(sheet))
+        return (*plans, self.versions(job, part), _previous(base), base)
+
+    def _name(self, job: str, part: str) -> str:
+        return file_name(self.formers.get(job, job), part)
+
+
+def _rename(old: Path, new: Path) -> None:
+    try:
+        old.replace(new)
+    except OSError as error:
+        raise PetsyncError(f"{old} cannot be renamed to {new.name}: {error.strerror}") from None
+
+
+def _previous(base: Path) -> Path:
+    return base.with_name(f"{base.name}.previous")
+
+
+def _released(waiting: Path) -> Path:
+    return waiting.with_suffix(".released")
 
 
 def file_name(job: str, part: str = "") -> str:
@@ -247,7 +287,7 @@ class BaseFile:
 
     @property
     def _previous(self) -> Path:
-        return self.path.with_name(f"{self.path.name}.previous")
+        return _previous(self.path)
 
     def _set_aside(self) -> Path:
         now = datetime.now(UTC)
@@ -1111,7 +1151,7 @@ class SheetWaiting:
 
     @property
     def _released(self) -> Path:
-        return self.path.with_suffix(".released")
+        return _released(self.path)
 
     @property
     def _intended(self) -> Path:
