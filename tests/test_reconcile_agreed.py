@@ -402,11 +402,12 @@ def test_a_category_named_while_its_number_was_away_stays(
 def test_a_column_that_never_was_there_is_an_edit(night: Typed) -> None:
     """Whoever adds a column to a sheet means what is in it."""
     night.cut("status")
-    night.run(name="fresh")
+    shutil.rmtree(night.state)
+    night.run()
     night.box.put(changed(STORED, 1, status="sold")[0])
-    night.run(name="fresh")
+    night.run()
     night.paste({"status": ["pending"] * 12})
-    assert night.run(name="fresh").round.status == "done"
+    assert night.run().round.status == "done"
     assert {pet.status for pet in night.box.pets()} == {"pending"}
 
 
@@ -1634,23 +1635,6 @@ def test_a_cell_that_a_run_by_hand_corrected_takes_the_correction(
     night.type(1, name="Pet 1 again")
     assert night.run().round.status == "done"
     assert night.stored()[1].name == "Pet 1 again"
-
-
-def test_a_row_that_may_be_of_a_pet_is_not_said_to_be_taken_out(
-    night: Typed, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """While it is in conflict, since it was edited and moved before it got its id."""
-    _add_rows(night, "Neu")
-    with monkeypatch.context() as patch:
-        _killed_before_the_sheet(night, patch)
-    _without_id(night, "Neu", name="Neuer", tags="old")
-    header, *rows = night.rows()
-    night.save([header, *reversed(rows)])
-    told = night.run()
-    assert told.round.status == "conflicts"
-    assert kinds(told) == [("conflict", 13), ("note", 13)]
-    assert "may be the row that was added" in told.open[0].problem
-    assert told.open[1].problem.endswith("is meant, which may be that pet")
 
 
 @pytest.mark.parametrize("is_export", [False, True])

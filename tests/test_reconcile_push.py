@@ -12,7 +12,7 @@ from openpyxl import load_workbook
 import petsync as ps
 from petsync.plan.guard import Guard, Limit
 from petsync.reconcile.round import reconciled
-from petsync.reconcile.state import History
+from petsync.reconcile.state import BaseFile, History, Kept, digest_of
 from petsync.sandbox import Sandbox
 
 pytestmark = pytest.mark.slow
@@ -112,6 +112,8 @@ def test_an_export_that_got_ids_is_no_older_file(night: Night) -> None:
         book.worksheets[0].cell(14, column).value = text
     book.save(path)
     assert night.run(sheet=path).round.to_sheet.update == 1
+    kept = BaseFile(Kept(night.state).base("catalogue")).load(set_aside=False)
+    assert kept.carried == digest_of(ps.read_sheet(path).base)
     told = night.run(sheet=path)
     assert (told.round.status, told.open) == ("in-sync", ())
 
