@@ -796,7 +796,9 @@ def missing(
     places, old, new = _exported(snapshot, places, base)
     never = _never_exported(int((~snapshot.frame["id"].iloc[new].isin(in_doubt)).sum()))
     pairs = _lost_ids(snapshot, places, changes, open_rows)
-    pairs += _renamed_ids(snapshot, places, changes, open_rows, sheet, base, pairs)
+    # With another name, the place alone tells little: it counts where the pet would be deleted.
+    order = (snapshot if base is None else base).frame["id"] if options.delete_missing else ()
+    pairs += _renamed_ids(snapshot, places, changes, open_rows, sheet, list(order), pairs)
     conflicts = [*_conflicts(pairs)]
     held = frozenset(add.row for _, add in pairs if add.row is not None)
     if not options.delete_missing:
@@ -939,7 +941,7 @@ def _renamed_ids(
     changes: Sequence[Change],
     open_rows: Collection[int],
     sheet: Sheet,
-    base: Base | None,
+    order: Sequence[int],
     known: Sequence[tuple[Pet, Add]],
 ) -> list[tuple[Pet, Add]]:
     """The pets in no row, each with an add that may be it with another name; without the known."""
@@ -953,11 +955,10 @@ def _renamed_ids(
         return []
     said = {row: add.after for row, add in adds.items()}
     pets = {pet.id or 0: pet for pet in pets_from_frame(snapshot.frame.iloc[places])}
-    ids = (snapshot if base is None else base).frame["id"].tolist()
     pairs = {(pet.id, add.row) for pet, add in known}
     return [
         (pets[pet_id], adds[row])
-        for pet_id, row in lost_rows(sheet, said, pets, ids)
+        for pet_id, row in lost_rows(sheet, said, pets, order)
         if (pet_id, row) not in pairs
     ]
 

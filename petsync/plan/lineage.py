@@ -427,12 +427,16 @@ def _is_close(record: RowRecord, line: _Line) -> bool:
 
 
 def lost_rows(
-    sheet: Sheet, adds: Mapping[int, Pet], gone: Mapping[int, Pet], ids: Sequence[int]
+    sheet: Sheet,
+    adds: Mapping[int, Pet],
+    gone: Mapping[int, Pet],
+    ids: Sequence[int],
 ) -> list[tuple[int, int]]:
     """The ids of `gone` pets, which no row names, each with a row without an id that may be its
     row, with the name edited: all values that the row states are the pet's, one of them more than
     a status; and the name is nearly the same, or the row stands where the pet's stood among the
-    `ids`, which are those of the export in their order. `adds` are what the rows say.
+    `ids`, which are those of the export in their order; without them the place says nothing.
+    `adds` are what the rows say.
     """
     if not adds or not gone or len(adds) * len(gone) > _MOST_LOST:
         return []
@@ -449,7 +453,7 @@ def lost_rows(
             ):
                 continue
             is_like = any(_names(record, line)) or _share_a_word(_name(record), _name(line))
-            if is_like or places.get(pet_id, ()) == _gap(line):
+            if is_like or places.get(pet_id) == _gap(line):
                 found.append((pet_id, row))
     return found
 
