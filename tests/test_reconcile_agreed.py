@@ -834,6 +834,38 @@ def test_a_new_row_after_one_that_had_its_id_is_new(night: Typed, at: str) -> No
     assert night.run().round.status == "in-sync"
 
 
+@pytest.mark.parametrize("since", ["nothing", "an edit", "a photo"])
+@pytest.mark.parametrize("mode", ["two-way", "push"])
+def test_a_row_with_another_name_takes_no_pet_whose_row_had_its_id(
+    night: Typed, mode: str, since: str
+) -> None:
+    """A row with an id was taken out, and another one was typed in its place: it is a new pet, or a
+    conflict where the sheet may be a backup from before the id was written.
+    """
+    rows = night.rows()
+    night.save([*rows, [NEW_ROW.get(name, "") for name in rows[0]]])
+    assert night.run(mode=mode).round.status == "done"
+    (added,) = (pet for pet in night.box.pets() if pet.name == "Neu")
+    if since == "a photo":
+        added = changed([added], added.id or 0, photo_urls=("https://shop.example/neu.jpg",))[0]
+        night.box.put(added)
+    header, *rest = night.rows()
+    if since == "an edit":
+        at = header.index("name")
+        rest = [[*row[:at], "Edited", *row[at + 1 :]] if row[0] == "3" else row for row in rest]
+        night.save([header, *rest])
+    night.run(mode=mode)
+    header, *rest = (row for row in night.rows() if row[1] != "Neu")
+    night.save([header, *rest, [{**NEW_ROW, "name": "Minka"}.get(n, "") for n in header]])
+    told = night.run(mode=mode)
+    assert night.stored()[added.id or 0] == added
+    is_new = [pet.name for pet in night.box.pets()].count("Minka") == 1
+    assert is_new == (told.round.status == "done") or mode == "push"
+    assert is_new or told.round.status == "conflicts"
+    if since == "an edit":
+        assert is_new
+
+
 def test_a_row_of_a_backup_stays_held_whatever_is_written_beside_it(night: Typed) -> None:
     """The rounds after the one that held it write to the sheet, and add no second pet."""
     rows = night.rows()

@@ -353,11 +353,12 @@ def doubted(
     sheet: Sheet,
     vocabulary: Vocabulary,
     numbered: Collection[int] = frozenset(),
+    may_lack: Collection[int] = frozenset(),
 ) -> dict[int, Match]:
     """The matches; a certain one is a doubt where its row has another name than the record, and has
     neither tags nor photos of it: in a sheet into which ids are written, such a row is a new one as
-    a rule, in the place of one that has gone. Of pets whose rows had their id, the `numbered`, no
-    such match is any.
+    a rule, in the place of one that has gone. Of pets whose rows had their id, the `numbered`, a
+    row with another name is no match; of those whose rows `may_lack` it again, it is a doubt.
     """
     rows = [
         row
@@ -366,14 +367,20 @@ def doubted(
         and (match.kind == "certain" or match.record.pet_id in numbered)
         and len(match.records) == 1
     ]
-    doubts = {
-        row: matches[row]._replace(
-            kind="other" if matches[row].record.pet_id in numbered else "doubt"
-        )
-        for row, said in said_in(sheet, rows, vocabulary).items()
-        if is_renamed(matches[row].record, said)
-    }
+    doubts = {}
+    for row, said in said_in(sheet, rows, vocabulary).items():
+        record = matches[row].record
+        had_id = record.pet_id in numbered or record.pet_id in may_lack
+        if _is_named_otherwise(record, said) if had_id else is_renamed(record, said):
+            kind: Literal["other", "doubt"] = "other" if record.pet_id in numbered else "doubt"
+            doubts[row] = matches[row]._replace(kind=kind)
     return {**matches, **doubts}
+
+
+def _is_named_otherwise(record: RowRecord, said: Pet) -> bool:
+    names = normal(record.said.name), normal(said.name)
+    line = _Line(record.row, None, None, said)
+    return not (any(_names(record, line)) or _share_a_word(*names))
 
 
 def added_for(

@@ -204,9 +204,10 @@ class Looker:
         *,
         may_delete: bool = True,
         claimed: frozenset[int] = frozenset(),
+        may_lack: frozenset[int] = frozenset(),
     ) -> Look:
         """Both beside each other; ids that only the sheet knows are looked up. Pets that another
-        sheet has `claimed` are not missing.
+        sheet has `claimed` are not missing. The rows of pets that `may_lack` their id had it once.
         """
         sheet = self._with_known_statuses(sheet, snapshot, base)
         own = None if base is None else base.without(self.elsewhere)
@@ -229,9 +230,9 @@ class Looker:
         if self.job.mode == "push":
             # Every row is compared with the store alone.
             compared = replace(compared, matches=without_base(compared.matches))
-        if self.job.mode == "two-way":
+        if self._numbers(sheet):
             numbered = frozenset[int]() if own is None else own.ids - own.unnumbered
-            close = doubted(compared.matches, rows, Vocabulary(there.words), numbered)
+            close = doubted(compared.matches, rows, Vocabulary(there.words), numbered, may_lack)
             compared = replace(compared, matches=close)
         doubts = self._doubts(rows, own, there, compared.matches)
         compared = replace(compared, matches={**compared.matches, **doubts})

@@ -516,7 +516,8 @@ class Footing:
     that is not sure. `own` are the pets of the sheet's own base; those that are `claimed` are in no
     row, and not missing either. `runs` are the marks of the runs that the base has. `by_hand` are
     versions that runs by hand wrote, and that are to be kept; `has_ids_by_hand`: such runs may have
-    written ids into rows since a version whose round was killed.
+    written ids into rows since a version whose round was killed. The rows of pets that `may_lack`
+    their id had it, unless the sheet is a backup from before.
     """
 
     base: Base | None
@@ -530,10 +531,23 @@ class Footing:
     claimed: frozenset[int] = frozenset()
     by_hand: tuple[Version, ...] = ()
     has_ids_by_hand: bool = False
+    may_lack: frozenset[int] = frozenset()
 
     def carrying(self, carried: Base | None) -> Footing:
         """The footing once the sheet carries another base; None if it still has the same one."""
         return self if carried is None else replace(self, carried=digest_of(carried))
+
+
+def looked(looker: Looker, sheet: Sheet, snapshot: Snapshot, footing: Footing) -> Look:
+    """Sheet and store beside each other, with what the footing knows of pets in no row."""
+    return looker.look(
+        sheet,
+        snapshot,
+        footing.base,
+        may_delete=footing.may_delete,
+        claimed=footing.claimed,
+        may_lack=footing.may_lack,
+    )
 
 
 def resumed(course: Course, store: Store) -> tuple[Past, ...]:
@@ -627,7 +641,8 @@ def footing_of(
             base, mixed or doubts, sheet, elsewhere=elsewhere, is_seen=bool(mixed)
         )
         notes = (*notes, *in_doubt)
-    base = _with_earlier(_with_numbered(base, may_lack_again(sheet, every)), sheet, every)
+    may_lack = may_lack_again(sheet, every, base)
+    base = _with_earlier(_with_numbered(base, may_lack), sheet, every)
     return Footing(
         base,
         carried,
@@ -636,6 +651,7 @@ def footing_of(
         doubts=mixed or doubts,
         by_hand=tuple(msgspec.structs.replace(each, runs=tuple(sorted(runs))) for each in written),
         has_ids_by_hand=has_ids_by_hand,
+        may_lack=frozenset(may_lack),
     )
 
 
@@ -1678,15 +1694,12 @@ def work(course: Course, looker: Looker) -> None:
         footing = with_claims(course, sheet, snapshot, footing, looker)
         notes = (*_renamed(course), *footing.notes, *_worksheets(course, sheet))
         footing = replace(footing, notes=notes)
-        may_delete, claimed = footing.may_delete, footing.claimed
-        look = looker.look(sheet, snapshot, footing.base, may_delete=may_delete, claimed=claimed)
+        look = looked(looker, sheet, snapshot, footing)
         known = with_siblings(course, look, footing, looker.store.url)
         known = with_older_rows(known, look)
         if known is not footing:
             footing = known
-            look = looker.look(
-                sheet, snapshot, footing.base, may_delete=may_delete, claimed=claimed
-            )
+            look = looked(looker, sheet, snapshot, footing)
         look.must_have_answers()
         if course.job.mode in ("push", "two-way"):
             footing = replace(footing, notes=(*footing.notes, *copies(look.plan)))
@@ -1764,7 +1777,9 @@ class _Doing:
         sheet, footing = self.look.sheet, self.footing
         now, inbound = self.look, self.look.inbound
         if self.course.report is not None:
-            now = self.looker.look(sheet, self.looker.snapshot(), footing.base)
+            now = self.looker.look(
+                sheet, self.looker.snapshot(), footing.base, may_lack=footing.may_lack
+            )
             # What the run sent is agreed on: a cell beside it that nobody edited takes the store's.
             now = now if footing.base is None else replace(now, base=self.base)
         added = assigned(self.course.report)
@@ -1811,11 +1826,8 @@ class _Doing:
 
     def _look_again(self) -> None:
         sheet, snapshot = self.looker.read(), self.looker.snapshot()
-        may_delete, claimed = self.footing.may_delete, self.footing.claimed
         before, job = self.look.snapshot, self.course.job
-        self.look = self.looker.look(
-            sheet, snapshot, self.base, may_delete=may_delete, claimed=claimed
-        )
+        self.look = looked(self.looker, sheet, snapshot, replace(self.footing, base=self.base))
         if job.mode == "push":
             self.notes = (*self.notes, *came(self.course.report, before, snapshot))
 

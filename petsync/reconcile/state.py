@@ -944,9 +944,9 @@ def _pets_of(versions: Sequence[Version]) -> frozenset[int]:
     return frozenset(pet_id for pet_id, _ in written_since(versions))
 
 
-def may_lack_again(sheet: Sheet, versions: Sequence[Version]) -> set[int]:
+def may_lack_again(sheet: Sheet, versions: Sequence[Version], base: Base) -> set[int]:
     """The pets whose rows got their id by the versions, if the sheet may be a backup from before:
-    nothing that was written then or later stands in it.
+    nothing that was written then or later stands in it, nor what was agreed on since by the `base`.
     """
     found: set[int] = set()
     later: list[Version] = []
@@ -954,7 +954,10 @@ def may_lack_again(sheet: Sheet, versions: Sequence[Version]) -> set[int]:
         later.insert(0, version)
         if _stands(sheet, later):
             break
-        found |= numbered_by([version])
+        new = numbered_by([version])
+        if new and _unnumbered(sheet) and traces(sheet, Base.from_lines(version.base), base).now:
+            break
+        found |= new
     return found
 
 
