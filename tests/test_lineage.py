@@ -26,6 +26,7 @@ from petsync.plan.change import Conflict
 from petsync.plan.plan import Plan
 from petsync.sandbox import Sandbox
 from petsync.sandbox.http import STANDARD
+from petsync.store.runs import Outputs
 
 pytestmark = pytest.mark.slow
 
@@ -770,6 +771,28 @@ def test_a_resume_sends_no_row_that_another_folder_s_run_came_to(
         other.apply(other.plan(desk.path), progress=False)
     desk.store.resume(progress=False)
     assert len(desk.box.pets()) == len(SHOP) + len(rows)
+
+
+@pytest.mark.parametrize("name", ["Zoe", "Rexy"])
+def test_a_row_in_the_place_of_one_that_got_its_id_is_a_conflict(desk: Desk, name: str) -> None:
+    """`--write-ids` wrote the id, the row was taken out, and another pet was typed there. A row
+    with a like name is of the sheet before.
+    """
+    desk.path = desk.path.with_suffix(".xlsx")
+    desk.export()
+    desk.write(8, REX)
+    sheet = desk.store.read(desk.path)
+    plan = desk.store.plan(sheet)
+    runs = desk.store.aio.history
+    report = desk.store.apply(plan, progress=False)
+    Outputs(runs).write_into_sheet(sheet, report, "ids")
+    rex = desk.pet("Rex")
+    desk.write(8, {"id": None, "name": name})
+    plan = desk.plan()
+    if name == "Rexy":
+        assert [(each.pet_id, each.fields) for each in plan.updates] == [(rex.id, ("name",))]
+    else:
+        assert only_conflict(plan).pet_id == rex.id
 
 
 @pytest.mark.parametrize("how", ["copied", "renamed", "from another folder"])

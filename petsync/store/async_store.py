@@ -40,12 +40,14 @@ from petsync.plan.change import Snapshot
 from petsync.plan.compare import compare, must_have_columns, unproved
 from petsync.plan.decide import FoundPets
 from petsync.plan.explain import Explanations, explain
+from petsync.plan.fields import Vocabulary
 from petsync.plan.guard import Guard
 from petsync.plan.lineage import (
     Match,
     Renumbered,
     Restored,
     Suspect,
+    doubted,
     identify,
     means_gone,
     slots_of,
@@ -998,7 +1000,13 @@ class AsyncStore(Pictured, Edited, Signed):
             return {}
         url = self._session.base_url
         records = self.history.row_records(url, sheet, with_undone=with_undone)
-        return identify(sheet, records, now.frame, suspect_ids)
+        found = identify(sheet, records, now.frame, suspect_ids)
+        # A row that got its id and lacks it is of a backup, or another one in the same place.
+        edited = {row: m for row, m in found.items() if m.kind == "certain" and m.is_edited}
+        wrote = self.history.wrote_ids({each.record.run_id for each in edited.values()})
+        lacking = {row: m for row, m in edited.items() if m.record.run_id in wrote}
+        had_id = {m.record.pet_id for m in lacking.values() if m.record.pet_id is not None}
+        return {**found, **doubted(lacking, sheet, Vocabulary(now.frame), may_lack=had_id)}
 
     def _bar(
         self, total: int, text: str, progress: bool | None, on_progress: OnProgress

@@ -264,6 +264,21 @@ class History:
         with self.opened() as journal:
             return journal.taken_away(store)
 
+    def wrote_ids(self, runs: Iterable[str]) -> set[str]:
+        """Those of the runs, here and not in another state folder, that wrote ids into a sheet."""
+        found = set[str]()
+        with self.opened() as journal:
+            for run in runs:
+                try:
+                    fingerprint = journal.find(run).fingerprint
+                except PlanError:
+                    continue  # It is in another state folder.
+                text = journal.note(_outputs_of(fingerprint))
+                wanted = msgspec.json.decode(text, type=Wanted) if text else Wanted()
+                if wanted.digest or wanted.intended:
+                    found.add(run)
+        return found
+
     def of_pet(self, pet_id: int, store: str | None = None) -> list[tuple[Past, Entry]]:
         """All that any run did, or meant to do, to a pet, the newest first."""
         with self.opened() as journal:
@@ -448,7 +463,11 @@ def _digest(path: Path) -> str:
 
 
 def _of_run(plan: Plan) -> str:
-    return f"outputs of {plan.fingerprint}"
+    return _outputs_of(plan.fingerprint)
+
+
+def _outputs_of(fingerprint: str) -> str:
+    return f"outputs of {fingerprint}"
 
 
 def _of_file(path: Path) -> str:
