@@ -665,14 +665,15 @@ def _since_planned(plan: Plan, run_id: str, journal: Journal, sitting: Sitting) 
     """
     if plan.undoes or not any(map(is_unassigned, plan.changes)):
         return FRESH
-    since = datetime.fromisoformat(plan.created)
+    since, now = datetime.fromisoformat(plan.created), datetime.now(UTC)
     own = set(plan.recognised.values())
     records = [
         record
         for record in journal.row_records(plan.store)
         if record.state == "added" and record.pet_id is not None and record.pet_id not in own
         if record.is_added and record.run_id != run_id
-        if datetime.fromisoformat(record.written) >= since
+        # A run of the future is one from before the clock was set back.
+        if since <= datetime.fromisoformat(record.written) <= now
         if is_of_file(plan, record)
         or (record.base == plan.base if plan.base else record.source == plan.source)
     ]
