@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -445,55 +445,6 @@ def test_after_an_undo_all_kinds_of_changes_have_one_rule(
         desk.box.put(replace(desk.pet(1002), name="Bella 1002"))
         desk.store.apply(desk.store.undo(undo.run_id), progress=False)
         assert desk.plan(path).in_sync
-
-
-def renumber(path: Path, ids: Sequence[int]) -> None:
-    """Leave the rows of these pets alone in the sheet, and number them from 1001 on."""
-    if path.suffix == ".csv":
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            header, *rows = csv.reader(file)
-        left = [row for row in rows if int(row[header.index("id")]) in ids]
-        for number, row in enumerate(left, 1001):
-            row[header.index("id")] = str(number)
-        with path.open("w", encoding="utf-8-sig", newline="") as file:
-            csv.writer(file).writerows([header, *left])
-        return
-    book = load_workbook(path)
-    tab = book.worksheets[0]
-    for number in range(tab.max_row, 1, -1):
-        if int(tab.cell(number, 1).value or 0) not in ids:
-            tab.delete_rows(number)
-    for number in range(len(ids)):
-        tab.cell(number + 2, 1).value = 1001 + number
-    book.save(path)
-
-
-@pytest.mark.parametrize("edited", [False, True], ids=["", "edited"])
-@pytest.mark.parametrize("ids", [(1007,), (1007, 1009), (1003, 1004, 1005, 1006)])
-@pytest.mark.parametrize("suffix", ["xlsx", "csv"])
-def test_ids_that_were_replaced_by_others_are_conflicts(
-    desk: Desk, suffix: str, ids: Sequence[int], edited: bool
-) -> None:
-    """A row that says what another exported pet said changes no pet, whatever else is edited."""
-    path = desk.export(f"sheet.{suffix}")
-    renumber(path, ids)
-    rows = range(1001, 1001 + len(ids))
-    if edited:
-        write(path, {n: {"status": "sold", "tags": "a; new"} for n in rows})
-    plan = desk.plan(path, delete_missing=True)
-    assert plan.changes == ()
-    assert [(each.rule, each.pet_id) for each in plan.conflicts] == [
-        ("looks-alike", n) for n in rows
-    ]
-
-
-def test_a_pet_that_gets_the_name_of_one_that_was_taken_out_is_an_edit(desk: Desk) -> None:
-    """One row alone, with everything else its own."""
-    path = desk.export("sheet.csv")
-    renumber(path, range(1001, 1006))
-    write(path, {1001: {"name": "Bella 1007"}})
-    (change,) = desk.plan(path).changes
-    assert (change.pet_id, change.fields) == (1001, ("name",))
 
 
 @pytest.mark.parametrize("suffix", ["xlsx", "csv"])

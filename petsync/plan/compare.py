@@ -80,7 +80,6 @@ __all__ = [
     "shifted",
     "strange_letters",
     "twins",
-    "under_known_ids",
     "under_other_ids",
     "unproved",
 ]
@@ -95,8 +94,6 @@ _NEAR = 10
 """A row is held against so many pets of its name at the most."""
 _MOST = 100
 """An add without an id is held against so many pets at the most."""
-_SEVERAL = 2
-"""So many things in which two pets differ tell one of them."""
 _LEAST_EXCHANGED = 2
 """One row alone is what a person writes; identities go astray in pairs."""
 
@@ -451,67 +448,6 @@ def under_other_ids(
             "column to add another one."
         ),
     )
-
-
-def under_known_ids(
-    changes: Iterable[Change], sheet: Sheet, base: Base | None, unnamed: Collection[int]
-) -> tuple[list[Change], list[Conflict]]:
-    """The changes without the updates of rows that say what another exported pet said, one of these
-    that are `unnamed`, so in no row; and these as conflicts: the ids may be numbered anew. Then it
-    may also be a pet whose own row has another name by now.
-
-    Such a row has the name of that pet, and not the one that its own was exported with, and agrees
-    with it wherever the two differ. If that is the name alone, one row is an edit.
-    """
-    changes = list(changes)
-    edits = {
-        each.row: each
-        for each in changes
-        if isinstance(each, Update) and each.row is not None and "name" in each.fields
-    }
-    if base is None or not edits or "id" not in sheet.rows:
-        return changes, []
-    said = base.said_frame
-    rows = sheet.rows.loc[list(edits)]
-    rows = rows[match.positions(rows["id"], said) >= 0]
-    renamed = rows["id"].tolist()
-    others = said[said["id"].isin([*unnamed, *renamed])]
-    near = _by_name(others, frozenset(map(normal, rows["name"].dropna())))
-    names = (normal(None if pd.isna(name) else name) for name in rows["name"])
-    pairs = [(at, place) for at, name in enumerate(names) for place in near.get(name, ())]
-    if not pairs:
-        return changes, []
-    at, places = (np.array(each, dtype=np.intp) for each in zip(*pairs, strict=True))
-    there, own = np.arange(len(at)), said.iloc[match.positions(rows["id"].iloc[at], said)]
-    apart = match.differences(own.reset_index(drop=True), there, others, places)
-    edited = match.differences(rows.iloc[at].reset_index(drop=True), there, others, places)
-    fits = apart["name"] & ~np.logical_or.reduce([apart[unit] & edited[unit] for unit in UNITS])
-    tells = np.sum([apart[unit] for unit in UNITS], axis=0)
-    is_free = others["id"].iloc[places].isin(list(unnamed)).to_numpy(dtype=bool)
-    fits &= (tells >= _SEVERAL) | (np.count_nonzero(fits & is_free) >= _LEAST_EXCHANGED)
-    if not (fits & is_free).any():
-        return changes, []
-    conflicts: dict[int, Conflict] = {}
-    taken: set[int | None] = set()
-    for n in np.flatnonzero(fits).tolist():
-        edit, pet_id = edits[int(rows.index[at[n]])], int(others["id"].iloc[places[n]])
-        if edit.row is None or edit.row in conflicts or pet_id in taken:
-            continue
-        taken.add(pet_id)
-        place = "which is in no row" if is_free[n] else "whose row says something else"
-        conflicts[edit.row] = Conflict(
-            row=edit.row,
-            source=edit.source,
-            pet_id=edit.pet_id,
-            name=edit.after.name or "",
-            rule="looks-alike",
-            problem=f"has the id {edit.pet_id}, which was {own['name'].iloc[n]!r} when the sheet "
-            f"was exported, and says what pet {pet_id} was, {place}",
-            suggestion=f"Write the id {pet_id} into the row if it is that pet. If pet "
-            f"{edit.pet_id} is to become like it, delete pet {pet_id} first.",
-        )
-    kept = [each for each in changes if each.row is None or each.row not in conflicts]
-    return kept, [*conflicts.values()]
 
 
 def _held_once(
@@ -1311,11 +1247,6 @@ def _compared(
             decided, lookalikes = come_since(decided, sheet, unnamed, base)
         decisions.forget(lookalikes)
     decided, strangers = under_other_ids(decided, sheet, snapshot.frame, ~decisions.sides.named)
-    moved = shifted(decided, sheet, base)
-    free = snapshot.frame["id"][~decisions.sides.named].tolist()
-    if not moved:
-        decided, numbered = under_known_ids(decided, sheet, base, free)
-        strangers += numbered
     decisions.forget(strangers)
     lookalikes += strangers
     decided = namesakes(decided, unnamed, sheet)
@@ -1342,6 +1273,7 @@ def _compared(
     decided = [each for each in decided if not (isinstance(each, Add) and each.row in held)]
     changes: list[Change] = sorted([*decided, *gone.deletes], key=_order)
     conflicts = (*decisions.conflicts, *lookalikes, *refused, *gone.conflicts)
+    moved = shifted(decided, sheet, base)
     before = snapshot.frame if base is None else base.said_frame
     edited = _edited(decided, conflicts)
     watched = pets_of(guard.sentinels, snapshot.frame)
