@@ -675,7 +675,7 @@ def _since_planned(plan: Plan, run_id: str, journal: Journal, sitting: Sitting) 
         # A run of the future is one from before the clock was set back.
         if since <= datetime.fromisoformat(record.written) <= now
         if is_of_file(plan, record)
-        or (record.base == plan.base if plan.base else record.source == plan.source)
+        or (record.base == plan.base if plan.base else _is_of_table(plan, record))
     ]
     if not records:
         return FRESH
@@ -683,6 +683,11 @@ def _since_planned(plan: Plan, run_id: str, journal: Journal, sitting: Sitting) 
     for result in known:
         sitting.done(result)
     return before
+
+
+def _is_of_table(plan: Plan, record: RowRecord) -> bool:
+    """Whether both are of a DataFrame, which has no bytes, and of this state folder."""
+    return record.source == plan.source and not (record.digest or record.folder)
 
 
 def _taken_up(
