@@ -872,7 +872,8 @@ def overtaken(plan: Plan, records: Sequence[RowRecord]) -> tuple[Earlier, list[R
     of_tab = [each for each in records if each.tab == plan.tab]
     same = {each.row: each for each in of_tab if each.digest and each.digest == plan.source_digest}
     found = {n: same[each.row] for n, each in adds.items() if each.row in same}
-    edited = [each for each in of_tab if each not in same.values()]
+    unedited = {each.pet_id for each in same.values()}
+    edited = [each for each in of_tab if each.pet_id not in unedited]
     by_pet = {each.pet_id: each for each in edited}
     added = added_for(plan.changes, plan.tab, edited, skip=found)
     found |= {number: by_pet[pet_id] for number, pet_id in added.items()}
@@ -887,7 +888,8 @@ def overtaken(plan: Plan, records: Sequence[RowRecord]) -> tuple[Earlier, list[R
         is_this = number in found and is_of_file(plan, record)
         which = "this row" if is_this else "a row of this sheet"
         why = f"run {record.run_id} has added {which} as {record.pet_id} since this plan was made"
-        if record in same.values() or (is_this and content(record.said) == content(change.after)):
+        is_same = record.pet_id in unedited or content(record.said) == content(change.after)
+        if is_this and is_same:
             known[number] = result_of(number, change, "skipped", "already-so", why, record.pet_id)
         else:
             known[number] = result_of(

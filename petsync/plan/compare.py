@@ -733,8 +733,9 @@ def missing(
     never = _never_exported(int((~snapshot.frame["id"].iloc[new].isin(in_doubt)).sum()))
     pairs = _lost_ids(snapshot, places, changes, open_rows)
     # With another name, the place alone tells little: it counts where the pet would be deleted.
-    order = (snapshot if base is None else base).frame["id"] if options.delete_missing else ()
-    pairs += _renamed_ids(snapshot, places, changes, open_rows, sheet, list(order), pairs)
+    order = (snapshot if base is None else base).frame["id"]
+    order = order if options.delete_missing else order[:0]
+    pairs += _renamed_ids(snapshot, places, changes, open_rows, sheet, order, pairs)
     conflicts = [*_conflicts(pairs)]
     held = frozenset(add.row for _, add in pairs if add.row is not None)
     if not options.delete_missing:
@@ -877,7 +878,7 @@ def _renamed_ids(
     changes: Sequence[Change],
     open_rows: Collection[int],
     sheet: Sheet,
-    order: Sequence[int],
+    order: pd.Series[Any],
     known: Sequence[tuple[Pet, Add]],
 ) -> list[tuple[Pet, Add]]:
     """The pets in no row, each with an add that may be it with another name; without the known."""
@@ -894,7 +895,7 @@ def _renamed_ids(
     pairs = {(pet.id, add.row) for pet, add in known}
     return [
         (pets[pet_id], adds[row])
-        for pet_id, row in lost_rows(sheet, said, pets, order)
+        for pet_id, row in lost_rows(sheet, said, pets, order.tolist())
         if (pet_id, row) not in pairs
     ]
 

@@ -1003,6 +1003,8 @@ class AsyncStore(Pictured, Edited, Signed):
         found = identify(sheet, records, now.frame, suspect_ids)
         # A row that got its id and lacks it is of a backup, or another one in the same place.
         edited = {row: m for row, m in found.items() if m.kind == "certain" and m.is_edited}
+        if not edited:
+            return found
         wrote = self.history.wrote_ids({each.record.run_id for each in edited.values()})
         lacking = {row: m for row, m in edited.items() if m.record.run_id in wrote}
         had_id = {m.record.pet_id for m in lacking.values() if m.record.pet_id is not None}
