@@ -47,35 +47,37 @@ petsync login --token
 @click.option(
     "--no-browser",
     is_flag=True,
-    help="Open no browser: print the address to open, on whatever computer, and ask for the "
-    "address on which that browser ends.",
+    help="Print the address to open on any computer, and ask for the address at which "
+    "that browser ends.",
 )
 @click.option(
     "--token",
     is_flag=True,
-    help="With an access token, which is asked for, or is in --token-file.",
+    help="With an access token, which petsync asks for or reads from --token-file.",
 )
 @click.option(
     "--client-credentials",
     "client",
     is_flag=True,
-    help="With a client id and its secret, which is asked for.",
+    help="With a client id and its secret, which petsync asks for.",
 )
 @click.option(
-    "--implicit", is_flag=True, help="In the browser, for a service that offers only a token."
+    "--implicit",
+    is_flag=True,
+    help="In the browser, for a service that offers only the implicit flow.",
 )
 @click.option(
     "--api-key",
     is_flag=True,
-    help="With an api key, which is asked for; alone, or besides a token or a client's secret.",
+    help="With an API key, which petsync asks for; alone, or beside a token or a client secret.",
 )
-@click.option("--client-id", metavar="ID", help="The client's id, if the service gave you one.")
+@click.option("--client-id", metavar="ID", help="The client id, if the service assigned you one.")
 @click.option(
     "--scope",
     "scopes",
     multiple=True,
     metavar="SCOPE",
-    help="What to ask for; repeatable.  [read:pets and write:pets]",
+    help="A permission to ask for; repeatable.  [read:pets and write:pets]",
 )
 @click.option(
     "--wait",
@@ -99,14 +101,14 @@ def login_command(
     """Sign in to the service, and stay signed in.
 
     Usually your browser opens the service's own page, where you agree; petsync sees no password.
-    The sign-in is then kept in this computer's keyring (never in a file), for the --url, and for
-    whatever uses the same --state folder: commands, scripts, notebooks. petsync renews it as long
-    as the service lets it.
+    petsync stores the sign-in in this computer's keyring (never in a file), for the --url and
+    everything that uses the same --state folder: commands, scripts, notebooks. It renews the
+    sign-in as long as the service permits it.
 
-    Secrets are asked for without being shown; where standard input is no terminal, each is one
-    line of it, in the order of: token or client secret, api key.
+    Secrets are not shown while you type them. If standard input is no terminal, each is one line of
+    it, in the order: token or client secret, API key.
 
-    Exits with 0 if you are signed in, else with 1.
+    Exit codes: 0 if you are signed in, else 1.
     """
     context: Context = ctx.obj
     way = _way(ctx, token=token, client=client, implicit=implicit, api_key=api_key)
@@ -256,12 +258,12 @@ petsync logout --url https://shop.example/v2
 @as_command("logout", examples=_LOGOUT_EXAMPLES)
 @click.pass_obj
 def logout_command(context: Context) -> int:
-    """Sign out: end the tokens of `petsync login`, and forget them.
+    """Sign out: end the tokens of `petsync login`, and delete them.
 
-    The service is told to end them, where it can; and they are taken out of the computer's
-    keyring. What PETSYNC_TOKEN or a file holds is yours to take away.
+    The service ends them if it can, and petsync removes them from the computer's keyring. It cannot
+    remove PETSYNC_TOKEN or a token file.
 
-    Exits with 0, also if nobody was signed in.
+    Exit codes: 0, also if nobody was signed in.
     """
     with context.connect() as store, context.busy("Signing out"):
         account = store.sign_out()
@@ -289,19 +291,19 @@ petsync trust --withdraw
 
 @as_command("trust", examples=_TRUST_EXAMPLES)
 @click.argument("file", type=click.Path(path_type=Path), default=_NAME)
-@click.option("--yes", "-y", "is_sure", is_flag=True, help="Confirm it without being asked.")
-@click.option("--withdraw", "is_over", is_flag=True, help="Confirm it no longer.")
+@click.option("--yes", "-y", "is_sure", is_flag=True, help="Confirm without a question.")
+@click.option("--withdraw", "is_over", is_flag=True, help="Remove the confirmation.")
 @click.pass_obj
 def trust_command(context: Context, file: Path, is_sure: bool, is_over: bool) -> int:
-    """Confirm that FILE (petsync.toml) may say where secrets and data go.
+    """Confirm that FILE (petsync.toml) may decide where secrets and data go.
 
     Shows which addresses FILE names, which environment variables it uses, and which files outside
-    of its folder it reads or writes, and asks. What you confirm is recorded in your own
-    configuration folder; when one of these settings changes, it has to be confirmed again. Until
-    then no token, sign-in or password goes where only FILE says. A FILE that is named on the
-    command line of `petsync reconcile` needs no confirmation.
+    its folder it reads or writes, and asks. petsync records the confirmation in your own
+    configuration folder; if one of these settings changes, confirm the file again. Until then no
+    token, sign-in or password goes to an address that only FILE names. A FILE on the command line
+    of `petsync reconcile` needs no confirmation.
 
-    Exits with 0 if it is confirmed (or, with --withdraw, no longer), and with 1 if it is not.
+    Exit codes: 0 if it is confirmed (with --withdraw: not any more), 1 if it is not.
     """
     path = file / _NAME if file.is_dir() else file
     if is_over:
@@ -372,13 +374,13 @@ petsync whoami --url https://shop.example/v2 --json
 @as_command("whoami", examples=_WHOAMI_EXAMPLES)
 @click.pass_obj
 def whoami_command(context: Context) -> int:
-    """Tell who you are at the service, and what you may do there.
+    """Show who you are at the service, and what you may do there.
 
-    Asks the service, and changes nothing: who you are, which scopes you have, until when, whether
-    petsync renews that by itself, and where it is kept. What comes first counts: --token-file,
-    then PETSYNC_TOKEN and PETSYNC_API_KEY, then what `petsync login` keeps.
+    Sends requests that change nothing: who you are, your permissions, until when, whether petsync
+    renews the sign-in, and where it is stored. The first of these counts: --token-file, then
+    PETSYNC_TOKEN and PETSYNC_API_KEY, then `petsync login`.
 
-    Exits with 0 if you are signed in, else with 1.
+    Exit codes: 0 if you are signed in, else 1.
     """
     with context.connect() as store, context.busy("Asking the service"):
         account = store.who()

@@ -345,38 +345,49 @@ def _everywhere() -> list[click.Parameter]:
             metavar="NAME",
             help="How the service behaves: standard or live (docs/profiles.md).",
         ),
-        _Everywhere("--state", metavar="DIR", help="Where runs are journalled.  [.petsync]"),
+        _Everywhere(
+            "--state", metavar="DIR", help="The state folder, with the journal.  [.petsync]"
+        ),
         _Everywhere(
             "--token-file",
             metavar="FILE",
-            help="A file that holds the access token; - for standard input.",
+            help="A file with the access token; - for standard input.",
         ),
         _Everywhere(
             "--allow-http",
             metavar="HOST",
             multiple=True,
-            help="A host that may get the token over plain http.",
+            help="A host that may receive the token over plain http; repeatable.",
         ),
         _Everywhere(
-            "--json", "as_json", is_flag=True, help="One JSON document on stdout, for machines."
+            "--json",
+            "as_json",
+            is_flag=True,
+            help="Print one JSON document on stdout, for programs.",
         ),
-        _Everywhere("-v", "--verbose", count=True, help="Say more; tracebacks too.  [-vv: all]"),
+        _Everywhere(
+            "-v", "--verbose", count=True, help="Print more, with tracebacks.  [-vv: everything]"
+        ),
     ]
 
 
 class _Sections(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The options in two sections, the command's own first."""
+        for title, records in self.option_sections(ctx):
+            with formatter.section(title):
+                formatter.write_dl(records)
+
+    def option_sections(self, ctx: click.Context) -> list[tuple[str, list[tuple[str, str]]]]:
+        """The sections of options that are not empty: title, and each option with its help."""
         own: list[tuple[str, str]] = []
         shared: list[tuple[str, str]] = []
         for option in self.get_params(ctx):
             record = option.get_help_record(ctx)
             if isinstance(option, click.Option) and record is not None:
                 (shared if isinstance(option, _Everywhere) else own).append(record)
-        for title, records in (("Options", own), ("Options of every command", shared)):
-            if records:
-                with formatter.section(title):
-                    formatter.write_dl(records)
+        sections = (("Options", own), ("Options of every command", shared))
+        return [(title, records) for title, records in sections if records]
 
 
 class Command(_Sections):
@@ -732,7 +743,7 @@ option = click.option(
     "--env-file",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Variables from lines NAME=value, as in petsync.env; those that are set come first.",
+    help="Read variables from lines NAME=value, as in petsync.env; the environment comes first.",
 )
 """The option of a command."""
 

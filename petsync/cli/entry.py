@@ -41,8 +41,8 @@ Then with yours:
   petsync apply plan.json
 
 \b
-In place of options:
-  PETSYNC_URL, PETSYNC_PROFILE, PETSYNC_STATE. In place of petsync login:
+Instead of options:
+  PETSYNC_URL, PETSYNC_PROFILE, PETSYNC_STATE. Instead of petsync login:
   PETSYNC_TOKEN, PETSYNC_API_KEY, or PETSYNC_CLIENT_ID with
   PETSYNC_CLIENT_SECRET. petsync.toml in the folder where petsync is run
   may set url, profile, state, allow_http, timeout, and [auth].
@@ -52,7 +52,7 @@ Exit codes:
   0 done or in sync      1 error               2 changes pending
   3 some rows failed     4 guard refused       5 conflicts or stale
   6 locked               7 interrupted         64 usage
-  130 interrupted before anything was begun
+  130 interrupted before anything started
 """
 
 
@@ -61,8 +61,8 @@ Exit codes:
 def cli() -> None:
     """Keep a pet store's catalogue and a team's spreadsheets in agreement.
 
-    petsync compares a spreadsheet with the store, shows exactly what would change, and changes
-    it when you say so. Nothing is sent without a plan that you have seen.
+    petsync compares a spreadsheet with the store, shows exactly what would change, and sends the
+    changes when you confirm them.
     """
 
 

@@ -221,28 +221,33 @@ _PACING_OPTIONS = (
         "--concurrency",
         type=click.IntRange(1, 128),
         metavar="N",
-        help="The most changes at a time; fewer while the service is slow or refuses.  [16]",
+        help="The maximum number of changes at the same time; fewer while the service is "
+        "slow or refuses.  [16]",
     ),
-    click.option("--rate", type=Rate(), metavar="N", help="The most requests a second."),
-    click.option("--verify", is_flag=True, default=None, help="Read every changed pet back."),
+    click.option(
+        "--rate", type=Rate(), metavar="N", help="The maximum number of requests per second."
+    ),
+    click.option(
+        "--verify", is_flag=True, default=None, help="Read every changed pet again and compare it."
+    ),
     click.option(
         "--recheck",
         type=click.Choice(("each", "bulk")),
-        help="Read each pet again just before its change, or all of them once at the beginning, "
+        help="Read each pet again just before its change, or all pets once at the start, "
         "which is faster.  [each]",
     ),
     click.option(
         "--max-failures",
         type=click.IntRange(0),
         metavar="N",
-        help="Stop, resumable, when more changes than this have failed.  [no limit]",
+        help="Stop the run after more failed changes than this; it can be resumed.  [no limit]",
     ),
     click.option(
         "--settle",
         type=click.FloatRange(0, 3600),
         metavar="SECONDS",
-        help="How long an add without an id, that got no answer and is not there, may still "
-        "arrive, before it is sent again.  [the timeout, 30]",
+        help="How long to wait before an add without an id is sent again, if it got no "
+        "answer and is not in the store.  [the timeout, 30]",
     ),
 )
 
@@ -375,7 +380,7 @@ _SHEET_OPTIONS = (
         "--sheet",
         "tab",
         metavar="TAB",
-        help="The worksheet to read, if not the exported one or the first.",
+        help="The worksheet to read.  [the exported one, else the first]",
     ),
     click.option(
         "--column",
@@ -383,17 +388,17 @@ _SHEET_OPTIONS = (
         multiple=True,
         type=_Mapped(),
         metavar="HEADER=COLUMN",
-        help="What a header of the sheet's own means, such as Tiername=name; repeatable.",
+        help="Map a header of the sheet to a column, such as Tiername=name; repeatable.",
     ),
     ENCODING,
 )
 _PLANNING_OPTIONS = (
     *_SHEET_OPTIONS,
-    click.option("--strict", is_flag=True, help="Plan nothing if the sheet has any finding."),
+    click.option("--strict", is_flag=True, help="Make no plan if the sheet has any finding."),
     click.option(
         "--two-way",
         is_flag=True,
-        help="Compare with the store alone: leave out what the sheet carries of its export.",
+        help="Compare with the store alone: ignore the base of an exported sheet.",
     ),
     click.option(
         "--delete-missing", is_flag=True, help="Delete the pets that no row of the sheet names."
@@ -405,25 +410,33 @@ _PLANNING_OPTIONS = (
         metavar="COLUMN",
         help="Find the pet of a row without an id by this column, such as name; repeatable.",
     ),
-    click.option("--max-delete", metavar="N|P%", help="The most deletes.  [10%, or 1; never all]"),
-    click.option("--max-update", metavar="N|P%", help="The most updates.  [30%, or 10]"),
+    click.option(
+        "--max-delete",
+        metavar="N|P%",
+        help="The maximum number of deletes.  [10%, or 1; never all]",
+    ),
+    click.option(
+        "--max-update", metavar="N|P%", help="The maximum number of updates.  [30%, or 10]"
+    ),
     click.option(
         "--max-add",
         metavar="N|P%",
-        help="The most adds.  [50%, or 100; any number into an empty store]",
+        help="The maximum number of adds.  [50%, or 100; any number into an empty store]",
     ),
     click.option(
-        "--allow-empty", is_flag=True, help="Let an empty sheet, or a plan to delete all, pass."
+        "--allow-empty",
+        is_flag=True,
+        help="Permit an empty sheet, or a plan that deletes every pet.",
     ),
     click.option(
         "--allow-shifted",
         is_flag=True,
-        help="Let a column pass that was sorted or shifted without its rows.",
+        help="Permit a column that was sorted or shifted without its rows.",
     ),
     click.option(
         "--on-conflict",
         type=click.Choice(("store", "sheet")),
-        help="Whose value a field takes that both changed since the export.  [store]",
+        help="Whose value to use for a field that both changed since the export.  [store]",
     ),
     click.option(
         "--sentinel",
@@ -431,7 +444,7 @@ _PLANNING_OPTIONS = (
         multiple=True,
         type=int,
         metavar="ID",
-        help="Do nothing unless this pet is there, and nobody changes it; repeatable.",
+        help="Refuse the plan if this pet is missing or would change; repeatable.",
     ),
 )
 

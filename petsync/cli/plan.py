@@ -69,8 +69,8 @@ petsync check arrivals.csv --json
     "marked",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Write a copy of the sheet (.xlsx) in which each finding is marked at its cell; where "
-    "FILE is there already, beside it.",
+    help="Write a copy of the sheet (.xlsx) in which each cell with a finding is "
+    "marked; if FILE exists, beside it.",
 )
 @click.option("--strict", is_flag=True, help="Exit with 3 for warnings too.")
 @click.option("--format", "form", type=click.Choice(("text", "json")), help="[text]")
@@ -87,12 +87,11 @@ def check_command(
 ) -> int:
     """List the mistakes in SHEET.
 
-    They are listed by kind, each with its cell and a suggestion. No store is needed, and nothing
-    is changed. What only the store can tell, such as an id that it does not have, is for
-    `petsync plan`.
+    They are grouped by kind, each with its cell and a suggestion. This needs no store and changes
+    nothing. `petsync plan` finds what only the store can show, such as an id that no pet has.
 
-    Exits with 0 if every row can be used, with 3 if errors block rows or the whole sheet, and with
-    1 if the file cannot be read.
+    Exit codes: 0 if every row can be used, 3 if errors block rows or the sheet, 1 if the file
+    cannot be read.
     """
     if marked is not None:
         keep_apart(marked, sheet)
@@ -144,17 +143,17 @@ petsync export friendly.xlsx --tag friendly
 
 @as_command("export", examples=_EXPORT_EXAMPLES)
 @click.argument("out", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--status", "statuses", multiple=True, help="Only pets of this status; repeatable.")
+@click.option("--status", "statuses", multiple=True, help="Only pets with this status; repeatable.")
 @click.option("--tag", "tags", multiple=True, help="Only pets with this tag; repeatable.")
 @click.option(
     "--no-base",
     is_flag=True,
-    help="Leave out the copy of the exported pets by which a plan tells your changes from others'.",
+    help="Omit the base, with which a plan distinguishes your changes from other people's.",
 )
 @click.option(
     "--force",
     is_flag=True,
-    help="Replace OUT although it was edited, is no export, or is open; a backup of it is kept.",
+    help="Replace OUT even if it was edited, is no export, or is open; petsync makes a backup.",
 )
 @click.pass_obj
 def export_command(
@@ -167,13 +166,12 @@ def export_command(
 ) -> int:
     """Write the store's pets to OUT: .xlsx, .csv, .tsv, .json, .jsonl or .parquet.
 
-    The file is written whole or not at all. An earlier export that nobody edited is replaced; a
-    file that was edited since its export, is no export, or is open in a program is left alone
-    (--force replaces it and keeps a backup). The .xlsx, .csv and
-    .tsv read back exactly: `petsync plan OUT` then says in sync. They carry a copy of the pets as
-    they are now, a CSV in OUT.petsync-base beside it: a later plan changes only what you changed
-    since, and nothing that others changed meanwhile. With several tags or statuses a pet needs one
-    of each. An export of no pets does not replace a file that has something in it.
+    The file is written completely or not at all. An export that nobody edited is replaced. petsync
+    refuses to replace a file that was edited, is no export, or is open in a program; --force
+    replaces it and makes a backup. An .xlsx, .csv or .tsv contains a base (a CSV in
+    OUT.petsync-base beside it): a later plan then contains only what you edited. With several
+    statuses or tags, a pet needs one of each. An export without pets does not replace a file that
+    has content.
     """
     _check_ending(out)
     if not force:
@@ -266,21 +264,21 @@ petsync plan catalogue.xlsx --why 4711
     multiple=True,
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Save the plan: as .json to apply it later, as .html, .xlsx, .md or .txt to look at; "
-    "repeatable.",
+    help="Save the plan: as .json to apply it later, as .html, .xlsx, .md or .txt to "
+    "read it; repeatable.",
 )
 @click.option(
     "--format",
     "form",
     type=click.Choice(FORMATS),
-    help="What to print: text, json, html or md, for a pull request; xlsx needs -o.  [text]",
+    help="What to print: text, json, html, or md for a pull request; xlsx needs -o.  [text]",
 )
 @click.option(
     "--limit",
     type=click.IntRange(min=0),
     metavar="N",
-    help="How many rows of each sort to print; 0 for all (md: all that a comment takes).  "
-    "[20, of md 100]",
+    help="How many rows of each kind to print; 0 for all (md: as many as fit into a "
+    "comment).  [20; md: 100]",
 )
 @click.option(
     "--why",
@@ -288,10 +286,12 @@ petsync plan catalogue.xlsx --why 4711
     type=int,
     multiple=True,
     metavar="ID",
-    help="Print instead why the plan does with this pet what it does; repeatable.",
+    help="Instead of the plan, print which rules decide about this pet; repeatable.",
 )
 @plan_options
-@click.option("--exit-code", is_flag=True, help="Exit by what is found, as described above.")
+@click.option(
+    "--exit-code", is_flag=True, help="Let the exit code show the result, as described above."
+)
 @click.pass_obj
 def plan_command(
     context: Context,
@@ -303,14 +303,14 @@ def plan_command(
     asked: Asked,
     exit_code: bool,
 ) -> int:
-    """Show what would bring the store to what SHEET says.
+    """Show what would bring the store into agreement with SHEET.
 
-    SHEET is an .xlsx or .csv file. Nothing is sent that changes anything. A missing column or a
-    blank cell says nothing; [clear] empties a field; a row without an id is a new pet.
+    SHEET is an .xlsx or .csv file. petsync only reads from the store. A missing column or a blank
+    cell says nothing; [clear] empties a field; a row without an id is a new pet.
 
-    Exits with 0, or with 4 if the plan is over a limit. With --exit-code: 2 if changes are
-    pending; else 5 if rows are in conflict with the store; else 3 if errors in the sheet block
-    rows, or pets could not be looked up; else 0, in sync. With --why always with 0.
+    Exit codes: 0, or 4 if the plan exceeds a limit. With --exit-code: 2 if there are changes; else
+    5 if rows are in conflict with the store; else 3 if errors block rows or pets could not be
+    looked up; else 0. With --why always 0.
     """
     if asked_why:
         _only_why(form, outputs, exit_code=exit_code)
@@ -470,35 +470,35 @@ petsync rehearse plan.json --faults 429=0.05,drop_after=0.02 --seed 7
     "--faults",
     default="",
     metavar="SPEC",
-    help="Break answers of the copy meanwhile, as `petsync serve` does: see the example.",
+    help="Make the copy fail, as `petsync serve` does: see the example.",
 )
-@click.option("--seed", type=int, metavar="N", help="What decides which answers are broken.  [0]")
+@click.option("--seed", type=int, metavar="N", help="Choose which answers fail.  [0]")
 @click.option(
     "--concurrency",
     type=click.IntRange(1, 64),
     default=16,
     metavar="N",
-    help="Changes at a time; with 1 a seed breaks the same answers each time.  [16]",
+    help="Changes at the same time; with 1, the same answers fail each time.  [16]",
 )
 @click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Write how the store would look: .xlsx, .csv, .tsv, .json, .jsonl or .parquet.",
+    help="Write the resulting store: .xlsx, .csv, .tsv, .json, .jsonl or .parquet.",
 )
 @click.option(
     "--keep",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Keep the copy in a new file, to look around in it with `petsync serve --db FILE`.",
+    help="Save the copy in a new file, for `petsync serve --db FILE`.",
 )
 @click.option(
     "--report",
     "page",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="What is shown, as an HTML page.",
+    help="Write the result as an HTML page.",
 )
 @plan_options
 @click.pass_obj
@@ -513,15 +513,15 @@ def rehearse_command(
     page: Path | None,
     asked: Asked,
 ) -> int:
-    """Apply a plan, or a sheet's, to a copy of the store, and show what comes of it.
+    """Apply a plan, or the plan of a sheet, to a copy of the store, and show the result.
 
-    The store is read and copied to this machine; there the plan is applied as `petsync apply`
-    does it. Nothing is sent to the store itself that changes anything, and a plan is not used up.
-    Then a second plan is made from the same sheet: it should be empty.
+    petsync copies the store to this machine and applies the plan there as `petsync apply` does. It
+    changes nothing in the store, and the plan stays unused. Then it makes a second plan from the
+    same sheet, which should be empty.
 
-    Exits with 0 if all went as planned, 2 if a second plan would send something, 3 if rows
-    failed, 4 if the guard refuses the plan (it is rehearsed all the same), 5 for conflicts or a
-    plan that was applied before, 7 if it was interrupted.
+    Exit codes: 0 if everything went as planned, 2 if a second plan would send something, 3 if rows
+    failed, 4 if the guard refuses the plan (petsync rehearses it anyway), 5 for conflicts or a plan
+    that was applied before, 7 if interrupted.
     """
     is_plan = source.suffix.lower() == ".json"
     _check_files(source, output, keep, page)

@@ -47,10 +47,9 @@ Examples:
 
 @click.group("config", cls=Group, epilog=_EPILOG)
 def config_command() -> None:
-    """Check petsync.toml, and see what its jobs mean.
+    """Check petsync.toml, and show what its jobs mean.
 
-    It is read as `petsync reconcile` reads it. docs/config.md explains every option, and
-    `petsync init` writes a file to begin with.
+    docs/config.md explains every option, and `petsync init` writes a file to start with.
     """
 
 
@@ -66,12 +65,12 @@ petsync config check --env-file petsync.env
 @env_file
 @click.pass_obj
 def check(context: Context, file: Path, env_file: Path | None) -> int:
-    """Tell every mistake in FILE (petsync.toml), or what it means.
+    """List every mistake in FILE (petsync.toml), or show what it means.
 
-    Each mistake comes with its line, what is wrong, and what to write instead. No service is
-    asked, and whether sheets and folders are there is not looked at.
+    Each mistake has its line, the problem, and what to write instead. petsync sends no request, and
+    does not test whether sheets and folders exist.
 
-    Exits with 0 if there is none, else with 64.
+    Exit codes: 0 if there is no mistake, else 64.
     """
     with loading():
         from petsync.reconcile.config.load import load
@@ -142,10 +141,7 @@ petsync config schema > petsync.schema.json
 def schema(context: Context) -> int:
     """Print the JSON Schema of petsync.toml.
 
-    An editor that knows TOML completes and checks the file by it. It is the same in text and
-    with --json.
-
-    Exits with 0.
+    An editor that knows TOML completes and checks the file with it. --json prints the same.
     """
     with loading():
         from petsync.reconcile.config.tools import schema_text
@@ -167,23 +163,22 @@ petsync config schedule --for systemd --into ~/.config/systemd/user
     "kind",
     type=click.Choice(("cron", "systemd")),
     default="cron",
-    help="What starts the jobs: lines for a crontab, or a service and a timer each.  [cron]",
+    help="What to print: lines for a crontab, or a service and a timer for each job.  [cron]",
 )
 @click.option(
     "--into",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="FOLDER",
-    help="Write systemd's files there; what has the same name is replaced.",
+    help="Write systemd's files into this folder, and replace files of the same name.",
 )
 @click.pass_obj
 def schedule(context: Context, file: Path, kind: str, into: Path | None) -> int:
-    """Print what starts the jobs of FILE (petsync.toml) at their time.
+    """Print what starts the jobs of FILE (petsync.toml) when they are due.
 
-    These are the jobs that have a `schedule` and are not switched off; the others are named.
-    Nothing is installed. Secrets are not part of it, and need not be set: it names petsync.env,
-    beside petsync.toml, as the place for them.
+    Includes the enabled jobs with a `schedule`, and names the others. It installs nothing and
+    contains no secrets; the jobs read them from petsync.env beside petsync.toml.
 
-    Exits with 0, and with 64 if no job has a schedule or FILE has a mistake.
+    Exit codes: 0, or 64 if no job has a schedule or FILE has a mistake.
     """
     if into is not None and kind != "systemd":
         raise click.UsageError("--into goes with --for systemd.")
@@ -250,12 +245,12 @@ petsync init nightly
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False), default=".")
 @click.pass_obj
 def init_command(context: Context, folder: Path) -> int:
-    """Write a petsync.toml into FOLDER (this one), in which every option is explained.
+    """Write a petsync.toml that explains every option into FOLDER (this one).
 
-    It has one job, `catalogue`, that keeps a spreadsheet and a store in agreement; set url and
-    sheet, and it can run. A petsync.toml that is there already is left alone.
+    It has one job, `catalogue`; set url and sheet, and it can run. An existing petsync.toml stays
+    as it is.
 
-    Exits with 0 if it was written, and with 64 if there is one already.
+    Exit codes: 0, or 64 if the file exists.
     """
     with loading():
         from petsync.reconcile.config.tools import example
@@ -304,19 +299,21 @@ petsync reconcile --job catalogue --moved
     "--job",
     metavar="NAME",
     default="",
-    help="This job alone, enabled or not.",
+    help="Only this job, enabled or not.",
     shell_complete=jobs,
 )
-@click.option("--dry-run", is_flag=True, help="Show what would be done; send and write nothing.")
+@click.option(
+    "--dry-run", is_flag=True, help="Show what the jobs would do; send and write nothing."
+)
 @click.option(
     "--moved",
     is_flag=True,
-    help="With --job: its store is the same one at a new address; go on from what was agreed on.",
+    help="With --job: confirm that its store is the same one at a new address.",
 )
 @click.option(
     "--every",
     metavar="TIME",
-    help="Go on until it is stopped: 15m, 1h; jobs run when they are due.",
+    help="Run until stopped, such as 15m or 1h; jobs run when they are due.",
 )
 @click.option(
     "--limit",
@@ -330,11 +327,9 @@ petsync reconcile --job catalogue --moved
     "page",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="All of it as an HTML page, also of a dry run.",
+    help="Write the result as an HTML page, also of a dry run.",
 )
-@click.option(
-    "--log", type=click.Choice(["text", "json"]), help="How the log's lines are written.  [text]"
-)
+@click.option("--log", type=click.Choice(["text", "json"]), help="The format of the log.  [text]")
 @env_file
 @click.pass_context
 def reconcile_command(
@@ -349,21 +344,21 @@ def reconcile_command(
     log: Literal["text", "json"] | None,
     env_file: Path | None,
 ) -> int:
-    """Bring sheets and stores together, as a configuration says.
+    """Bring sheets and stores into agreement, as a configuration says.
 
-    CONFIG is the file with the jobs, petsync.toml if none is named; that one gets secrets, and
-    reaches out of its folder, only once `petsync trust` has confirmed it. Each job: finish what
-    its last round left, look at both sides, hold back what is over its guard, send and write the
-    rest, look again, report, tell people. Nobody is asked: a plan over its guard waits as a file,
-    and `petsync apply` of that file releases it. docs/reconcile.md tells it all.
+    CONFIG is the file with the jobs, petsync.toml by default; that one needs a confirmation by
+    `petsync trust`. For each job, petsync finishes the last round, compares both sides, applies the
+    changes, compares again, writes a report and sends notifications. It asks nobody: a plan that
+    exceeds a limit waits in a file, and `petsync apply` of that file releases it. docs/reconcile.md
+    explains each step.
 
-    With --dry-run nothing is sent or written but --report: it shows what would be done, and ends
-    as the round would, with 2 where there is anything to do.
+    With --dry-run petsync sends nothing and writes only --report. It ends with the exit code of the
+    round, or 2 if there are changes.
 
-    Exits with 0, 1 for an error such as a store that does not answer, 2 if differences are left, 3
-    for findings or rows that failed, 4 if a plan waits or is refused, 5 for conflicts, 6 if the job
-    is at work already, 7 if it was stopped (the next round goes on), 64 for a mistake in the
-    configuration. Of several rounds, the worst counts.
+    Exit codes: 0, 1 for an error, such as a store that does not answer, 2 if differences remain, 3
+    for findings or failed rows, 4 if a plan waits or is refused, 5 for conflicts, 6 if the job is
+    already running, 7 if stopped (the next round continues), 64 for a mistake in the configuration.
+    Of several rounds, the most urgent code counts.
     """
     context: Context = ctx.obj
     if context.allow_http:

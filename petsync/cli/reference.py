@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from petsync.cli.context import Command, Group
 from petsync.cli.entry import cli
 
 __all__ = ["BEGIN", "END", "reference", "with_reference"]
@@ -21,10 +22,12 @@ _WIDTH = 80
 
 
 def reference() -> str:
-    """The help of petsync and of each command as Markdown, the same on every machine."""
+    """The help of petsync and of each command as Markdown, the same on every machine. An option
+    that several commands have is explained once.
+    """
     whole = click.Context(cli, info_name="petsync", terminal_width=_WIDTH)
-    parts = [_part(cli, whole)]
-    return "\n\n".join([*parts, *_of_group(cli, whole)])
+    parts = [_part(whole, cli.get_help(whole))]
+    return "\n\n".join([*parts, *_of_group(cli, whole, {})])
 
 
 def with_reference(text: str) -> str:
@@ -38,18 +41,49 @@ def with_reference(text: str) -> str:
     return f"{before}{BEGIN}\n{reference()}\n{END}{after}"
 
 
-def _of_group(group: click.Group, whole: click.Context) -> Iterator[str]:
+def _of_group(
+    group: click.Group, whole: click.Context, explained: dict[tuple[str, str], str]
+) -> Iterator[str]:
+    """The parts of a group's commands. `explained` has each option that an earlier part explains,
+    and that part's command.
+    """
     for name in group.list_commands(whole):
         command = group.commands[name]
         ctx = click.Context(command, parent=whole, info_name=name, terminal_width=_WIDTH)
-        yield _part(command, ctx)
+        yield _part(ctx, _help(command, ctx, explained))
         if isinstance(command, click.Group):
-            yield from _of_group(command, ctx)
+            yield from _of_group(command, ctx, explained)
 
 
-def _part(command: click.Command, ctx: click.Context) -> str:
-    lines = (line.rstrip() for line in command.get_help(ctx).splitlines())
+def _part(ctx: click.Context, text: str) -> str:
+    lines = (line.rstrip() for line in text.rstrip().splitlines())
     return f"## {ctx.command_path}\n\n```text\n" + "\n".join(lines) + "\n```"
+
+
+def _help(command: click.Command, ctx: click.Context, explained: dict[tuple[str, str], str]) -> str:
+    """The help without --help, the options of every command, and those explained before."""
+    formatter = ctx.make_formatter()
+    command.format_usage(ctx, formatter)
+    command.format_help_text(ctx, formatter)
+    assert isinstance(command, (Command, Group))
+    (_, records), *_ = command.option_sections(ctx)
+    own = [record for record in records if record[0] != "--help"]
+    elsewhere: dict[str, list[str]] = {}
+    for record in own:
+        if record in explained:
+            elsewhere.setdefault(explained[record], []).append(record[0].split()[0].strip(","))
+    new = [record for record in own if record not in explained]
+    explained |= dict.fromkeys(new, ctx.command_path)
+    if new:
+        with formatter.section("Options"):
+            formatter.write_dl(new)
+    for path, names in elsewhere.items():
+        with formatter.section(f"Options as of {path}"):
+            formatter.write_text(", ".join(names))
+    if isinstance(command, Group):
+        command.format_commands(ctx, formatter)
+    command.format_epilog(ctx, formatter)
+    return formatter.getvalue()
 
 
 @click.command()

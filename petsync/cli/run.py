@@ -192,34 +192,40 @@ petsync apply plan.json --yes --rate 20 --report report.html
     "--results",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="The sheet with what became of each row, and new ids.  [SHEET.results.xlsx]",
+    help="Where to write the sheet with the outcome of each row and the new "
+    "ids.  [SHEET.results.xlsx]",
 )
 @click.option(
     "--write-ids",
     "into_sheet",
     flag_value="ids",
-    help="Write the new ids into the sheet itself; it is kept as SHEET.backup-….xlsx.  [asks]",
+    help="Write the new ids into the sheet itself, with a backup in SHEET.backup-….xlsx.  [asks]",
 )
 @click.option(
     "--write-back",
     "into_sheet",
     flag_value="results",
-    help="The same, with what became of each row.",
+    help="Write the new ids and the outcome of each row into the sheet, with a backup.",
 )
-@click.option("--no-write-ids", "into_sheet", flag_value="", help="Do neither, and do not ask.")
+@click.option(
+    "--no-write-ids",
+    "into_sheet",
+    flag_value="",
+    help="Write nothing into the sheet, and do not ask.",
+)
 @click.option(
     "--report",
     "page",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="The report as an HTML page.",
+    help="Write the report as an HTML page.",
 )
 @click.option(
     "--limit",
     type=click.IntRange(min=0),
     default=20,
     metavar="N",
-    help="How many rows of each sort of the plan to show; 0 for all.  [20]",
+    help="How many rows of each kind of the plan to show; 0 for all.  [20]",
 )
 @run_options
 @plan_options
@@ -235,17 +241,16 @@ def apply_command(
     asked: Asked,
     pacing: dict[str, Any],
 ) -> int:
-    """Bring the store to what a plan, or a sheet, says.
+    """Bring the store into agreement with a plan, or with a sheet.
 
-    Shows the plan and asks. Without --yes and without a terminal nothing is sent (exit code 2 if
-    changes are pending). Each pet is read again just before it is changed: what someone else
-    changed since the plan is left alone and listed. Ctrl-C stops the run, and `petsync resume`
-    does the rest; `petsync undo` takes it back. A plan can be applied once. What `petsync
-    reconcile` has wait is released so too; what waits for a sheet is written into it.
+    Shows the plan and asks. Without --yes and without a terminal, it sends nothing (exit code 2 if
+    there are changes). It reads each pet again just before the change; a pet that somebody else
+    changed since the plan stays as it is and is listed. Ctrl-C stops the run: `petsync resume`
+    continues, `petsync undo` restores the former values. A plan can be applied once. This also
+    releases a plan that waits in `petsync reconcile`; one for the sheet is written into the sheet.
 
-    Exits with 0, 3 if rows failed or errors block them, 4 if the plan is over a limit, 5 for
-    conflicts or a plan that was applied before, 6 if another run is at work on this store, 7 if
-    it was stopped.
+    Exit codes: 0, 3 if rows failed or errors block them, 4 if the plan exceeds a limit, 5 for
+    conflicts or a plan that was applied before, 6 if another run uses this store, 7 if stopped.
     """
     is_plan = source.suffix.lower() == ".json"
     if is_plan and asked:
@@ -593,29 +598,29 @@ petsync resume --rate 20
     "--results",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="The sheet with what became of each row, and new ids.  [SHEET.results.xlsx]",
+    help="Where to write the sheet with the outcome of each row and the new "
+    "ids.  [SHEET.results.xlsx]",
 )
 @click.option(
     "--report",
     "page",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="The report as an HTML page.",
+    help="Write the report as an HTML page.",
 )
 @run_options
 @click.pass_obj
 def resume_command(
     context: Context, run_id: str, results: Path | None, page: Path | None, pacing: dict[str, Any]
 ) -> int:
-    """Finish a run that was stopped, killed, or that left failures.
+    """Finish a run that was stopped, killed, or has failures.
 
-    RUN is a run's id, or the beginning of one; without it, the store's newest run that has
-    anything left. First the store is asked what became of the changes whose request was on its
-    way when the run ended; then what is left is sent, as the plan said. What is done stays done,
-    and nothing is sent twice. Nobody is asked again: the plan was agreed to. The report is of the
-    whole run. Options that are not given are as they were.
+    RUN is the id of a run or its beginning; the default is the store's newest run that is not
+    complete. petsync asks the store about each request that was under way when the run ended, then
+    sends the rest of the plan, without another question. It sends nothing twice. The report covers
+    the whole run. An option that you do not give keeps its value.
 
-    Exits with 0, 3 if rows failed, 5 for conflicts, 6 if the run is still at work, 7 if it was
+    Exit codes: 0, 3 if rows failed, 5 for conflicts, 6 if the run is still working, 7 if
     interrupted again.
     """
     from petsync.apply.engine import has_more, refuse_drifted
@@ -676,24 +681,26 @@ petsync undo 20261121-0930 -o undo.json -o undo.html
     type=int,
     multiple=True,
     metavar="ID",
-    help="Take back what was done to this pet alone; repeatable.",
+    help="Undo only what the run did to this pet; repeatable.",
 )
 @click.option(
     "--kind",
     "kinds",
     type=click.Choice(("add", "update", "delete")),
     multiple=True,
-    help="Only where the undo is to add, update or delete a pet; repeatable.",
+    help="Only the pets that the undo adds, updates or deletes; repeatable.",
 )
 @click.option(
     "--query",
     metavar="QUERY",
-    help="Only what a query picks, such as \"name == 'Max'\"; docs/undo.md tells its names.",
+    help="Only what this query selects, such as \"name == 'Max'\"; docs/undo.md lists the names.",
 )
-@click.option("--max-delete", metavar="N|P%", help="The most deletes.  [10%, or 1; never all]")
-@click.option("--max-update", metavar="N|P%", help="The most updates.  [30%, or 10]")
-@click.option("--max-add", metavar="N|P%", help="The most adds.  [50%, or 100]")
-@click.option("--allow-empty", is_flag=True, help="Let an undo that deletes every pet pass.")
+@click.option(
+    "--max-delete", metavar="N|P%", help="The maximum number of deletes.  [10%, or 1; never all]"
+)
+@click.option("--max-update", metavar="N|P%", help="The maximum number of updates.  [30%, or 10]")
+@click.option("--max-add", metavar="N|P%", help="The maximum number of adds.  [50%, or 100]")
+@click.option("--allow-empty", is_flag=True, help="Permit an undo that deletes every pet.")
 @click.option(
     "-o",
     "--output",
@@ -701,27 +708,27 @@ petsync undo 20261121-0930 -o undo.json -o undo.html
     multiple=True,
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Save the undo and send nothing: as .json for `petsync apply`, as .html, .xlsx, .md or "
-    ".txt to look at; repeatable.",
+    help="Save the undo and send nothing: as .json for `petsync apply`, as .html, "
+    ".xlsx, .md or .txt to read it; repeatable.",
 )
 @click.option(
     "--format",
     "form",
     type=click.Choice(FORMATS),
-    help="Print the undo so and send nothing; xlsx needs -o.",
+    help="Print the undo in this format and send nothing; xlsx needs -o.",
 )
 @click.option(
     "--limit",
     type=click.IntRange(min=0),
     metavar="N",
-    help="With -o or --format: how many rows of each sort to print; 0 for all.  [20, of md 100]",
+    help="With -o or --format: how many rows of each kind to print; 0 for all.  [20; md: 100]",
 )
 @click.option(
     "--report",
     "page",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="The report as an HTML page.",
+    help="Write the report as an HTML page.",
 )
 @run_options
 @click.pass_obj
@@ -742,16 +749,15 @@ def undo_command(
     page: Path | None,
     pacing: dict[str, Any],
 ) -> int:
-    """Take a run back: every pet that it changed is given back what it was.
+    """Restore what a run changed.
 
-    RUN is a run's id, or the beginning of one; without it, the store's newest run that changed
-    something and is not undone. The undo is a plan as any other: it is shown, the guard judges it,
-    and you are asked. A pet that anybody changed since the run is kept as it is, and listed. An
-    undo is a run too, and can be undone.
+    RUN is the id of a run or its beginning; the default is the store's newest run that changed
+    something and is not undone. The undo is a plan: petsync shows it, the guard judges it, and you
+    confirm it. A pet that somebody changed since the run stays as it is and is listed. An undo is a
+    run too, and can be undone.
 
-    Without --yes and without a terminal nothing is sent (exit code 2). Exits with 0, 3 if rows
-    failed, 4 if it is over a limit, 5 if pets are kept, 6 if a run is at work on this store, 7 if
-    it was stopped.
+    Without --yes and without a terminal, it sends nothing (exit code 2). Other exit codes: 0, 3 if
+    rows failed, 4 if it exceeds a limit, 5 for conflicts, 6 if a run uses this store, 7 if stopped.
     """
     looking = form is not None or bool(outputs)
     shown = form_of(context, form, outputs) if looking else ""

@@ -44,20 +44,20 @@ petsync runs --html history.html
 @as_command("runs", examples=_EXAMPLES)
 @click.argument("run_id", metavar="[RUN]", default="", shell_complete=runs)
 @click.option(
-    "--pet", type=int, metavar="ID", help="All that was done to this pet, before and after."
+    "--pet", type=int, metavar="ID", help="List every change of this pet, before and after."
 )
 @click.option(
     "--limit",
     type=click.IntRange(min=0),
     default=None,
     metavar="N",
-    help="How many runs, rounds, or rows of each sort, to list; 0 for all.  [20; in --html 100]",
+    help="How many runs, rounds, or rows of each kind to list; 0 for all.  [20; --html: 100]",
 )
 @click.option(
     "--job",
     default="",
     metavar="NAME",
-    help="Only this job: its rounds and runs.",
+    help="Only the rounds and runs of this job.",
     shell_complete=jobs,
 )
 @click.option(
@@ -65,20 +65,20 @@ petsync runs --html history.html
     "history_page",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="The reconciliation's history with its trends, as an HTML page.",
+    help="Write the history of the rounds, with plots, as an HTML page.",
 )
 @click.option(
     "--results",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE.xlsx",
-    help="What became of each row of RUN, as a workbook.",
+    help="Write the outcome of each row of RUN as a workbook.",
 )
 @click.option(
     "--report",
     "page",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="The report on RUN, as an HTML page.",
+    help="Write the report of RUN as an HTML page.",
 )
 @click.pass_obj
 def command(
@@ -91,16 +91,13 @@ def command(
     results: Path | None,
     page: Path | None,
 ) -> int:
-    """List the runs, tell what became of one, or all that was done to a pet.
+    """List the runs, show one of them, or list every change of a pet.
 
-    Where `petsync reconcile` was at work, its rounds are listed as well, and --html draws their
-    trends: changes, failures, duration and drift, job by job.
+    Also lists the rounds of `petsync reconcile`; --html plots their changes, failures, duration and
+    drift for each job.
 
-    RUN is a run's id, or a round's, or the beginning of one. Everything comes from the journal in
-    the state folder: no service is asked, and nothing is sent. Without --url the runs on all stores
-    are listed.
-
-    Exits with 0.
+    RUN is the id of a run or a round, or its beginning. All data come from the state folder:
+    petsync sends no request. Without --url, the runs on all stores are listed.
     """
     if (results or page) and (not run_id or pet is not None):
         raise click.UsageError("--results and --report are about a run: name it, without --pet.")

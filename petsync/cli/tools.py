@@ -56,19 +56,19 @@ petsync app --no-browser --port 8866
     metavar="N",
     help="The port to listen on.  [a free one]",
 )
-@click.option("--no-browser", is_flag=True, help="Only say the link, and open nothing.")
+@click.option("--no-browser", is_flag=True, help="Print the link, and do not open a browser.")
 @click.option(
     "--theme",
     type=click.Choice(["light", "dark"]),
     default="light",
-    help="How the page looks.  [light]",
+    help="The colours of the page.  [light]",
 )
 @click.pass_obj
 def app_command(context: Context, port: int, no_browser: bool, theme: str) -> int:
     """Do everything in the browser: sign in, open a sheet, review, apply, see the report.
 
-    Listens on this machine only, and answers who has the link, which holds a token that is made
-    up at each start. Works in the folder where it is started, until Ctrl-C. Needs the extra `app`.
+    Listens on this machine only, and answers only to the link, which contains a new token at each
+    start. Works in the current folder, until Ctrl-C. Needs the extra `app`.
     """
     if find_spec("voila") is None:
         raise SettingsError(
@@ -130,11 +130,11 @@ _ASKED_BY = "_PETSYNC_COMPLETE"
 @click.argument("shell", metavar="bash|zsh|fish", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_obj
 def completion_command(context: Context, shell: str) -> int:
-    """Print the script by which a shell completes petsync's commands, options and files.
+    """Print the script with which a shell completes petsync's commands, options and files.
 
-    Save it where the shell looks, as below, and open a new shell; or, for this one alone:
-    eval "$(petsync completion bash)". A zsh looks in the folders of fpath, which ~/.zshrc sets
-    before it calls compinit. A bash needs to be 4.4 or newer, with the package bash-completion.
+    Save it where the shell looks, as below, and open a new shell. For the current shell only: eval
+    "$(petsync completion bash)". zsh looks in the folders of fpath, which ~/.zshrc sets before it
+    calls compinit. bash must be 4.4 or newer, with the package bash-completion.
     """
     kind = get_completion_class(shell)
     assert kind is not None
@@ -168,15 +168,15 @@ petsync demo --profile live
     "--keep",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="The new folder for what the demo leaves behind.  [petsync-demo]",
+    help="The new folder for the files of the demo.  [petsync-demo]",
 )
 @click.pass_obj
 def demo_command(context: Context, keep: Path | None) -> int:
-    """Watch a spreadsheet and a pet store come into agreement.
+    """Show how a spreadsheet and a pet store come into agreement.
 
-    Starts a pet store on this machine with a sample catalogue, checks a workbook that people
-    have edited (mistakes and all), plans, applies, and plans again. Needs no service and no
-    settings, takes a few seconds, and leaves its files in a new folder.
+    Starts a pet store on this machine with a sample catalogue, checks an edited workbook with
+    mistakes, plans, applies, and plans again. It needs no service and no settings, takes a few
+    seconds, and writes its files into a new folder.
     """
     if context.url is not None:
         raise click.UsageError("The demo has a store of its own: leave --url out.")
@@ -360,13 +360,13 @@ petsync doctor --url http://127.0.0.1:8080/v2 --profile live --json
 @as_command("doctor", examples=_DOCTOR_EXAMPLES)
 @click.pass_obj
 def doctor_command(context: Context) -> int:
-    """Tell what the service supports, without writing anything.
+    """Show what the service supports, without writing anything.
 
-    Sends GET requests only. Looks at the connection, the token, and at each thing that the
-    interface leaves open and reading can show, compares it with --profile, and says what to put
-    into petsync.toml where it differs. What only writing would show is left alone.
+    Sends GET requests only. Tests the connection, the token, and each open point of the interface
+    that reading can show, compares it with --profile, and prints the lines for petsync.toml where
+    it differs.
 
-    Exits with 0 if petsync can work with the service as it is set up, else with 1.
+    Exit codes: 0 if petsync can work with the service as configured, else 1.
     """
     import asyncio
 
@@ -472,15 +472,15 @@ petsync serve --no-auth --faults limit=200,latency=0.05
     type=click.IntRange(0, 65535),
     default=8080,
     metavar="N",
-    help="The port; 0 takes a free one.  [8080]",
+    help="The port; 0: a free one.  [8080]",
 )
 @click.option(
     "--db",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="The file that keeps the store.  [store.db in --state]",
+    help="The database file.  [store.db in --state]",
 )
-@click.option("--auth/--no-auth", default=True, help="Whether to ask for tokens.  [--auth]")
+@click.option("--auth/--no-auth", default=True, help="Whether requests need a token.  [--auth]")
 @click.option(
     "--seed",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -488,7 +488,7 @@ petsync serve --no-auth --faults limit=200,latency=0.05
     help="A JSON list of pets for a new store.  [the sample catalogue]",
 )
 @click.option(
-    "--faults", metavar="SPEC", help="Break answers, by seed, or keep a limit: see the examples."
+    "--faults", metavar="SPEC", help="Make requests fail, or limit their rate: see docs/sandbox.md."
 )
 @click.pass_obj
 def serve_command(
@@ -500,13 +500,12 @@ def serve_command(
     seed: Path | None,
     faults: str | None,
 ) -> int:
-    """Run a pet store on this machine, for trying things out.
+    """Run a pet store on this machine, to try things out.
 
-    It answers all eight operations in JSON and XML under /v2 until Ctrl-C, and behaves as
-    --profile says. What is written survives even kill -9, and is there at the next start. A new
-    store begins with the sample catalogue, or with the first 500 of its pets under the profile
-    live, which keeps 1,000. The client secret and the api key are made up at each
-    start, and shown.
+    It answers all eight operations in JSON and XML under /v2 until Ctrl-C, and behaves as --profile
+    says. Its data survive kill -9, and are there at the next start. A new store contains the sample
+    catalogue, or with the profile live, which keeps 1,000 pets, the first 500 of it. Each start
+    creates a new client secret and API key and prints them.
     """
     from petsync.sandbox.app import serve
 

@@ -55,74 +55,73 @@ class _Size(click.ParamType[int]):
     "patterns",
     multiple=True,
     metavar="TEMPLATE",
-    help="How files are named, without the ending: {id}, {n} for the picture's number, and * for "
-    "anything; repeatable.  [{id}, {id}_{n}]",
+    help="The names of the files without the ending: {id}, {n} for the picture's "
+    "number, * for any text; repeatable.  [{id}, {id}_{n}]",
 )
-@click.option("--recursive", is_flag=True, help="Look into the folders in the folder too.")
-@click.option("--column", metavar="HEADER", help="The column of SHEET that names each pet's files.")
+@click.option("--recursive", is_flag=True, help="Include subfolders.")
+@click.option("--column", metavar="HEADER", help="The column of SHEET with the file names.")
 @click.option(
     "--sheet",
     "tab",
     metavar="TAB",
-    help="The worksheet to read, if not the exported one or the first.",
+    help="The worksheet to read.  [the exported one, else the first]",
 )
 @ENCODING
 @click.option(
     "--folder",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="The folder that the sheet's paths are in.  [the sheet's]",
+    help="The folder where the sheet's paths start.  [the sheet's]",
 )
 @click.option(
-    "--metadata-column", metavar="HEADER", help="The column of SHEET with additional metadata."
+    "--metadata-column", metavar="HEADER", help="The column of SHEET with additionalMetadata."
 )
 @click.option(
     "--metadata",
     metavar="TEXT",
-    help="Additional metadata for every picture that has none of its own.",
+    help="additionalMetadata for every picture without its own.",
 )
 @click.option(
     "--keep-metadata",
     is_flag=True,
-    help="Keep what cameras and programs wrote into the files, such as places.",
+    help="Send the files with their metadata, such as the place of a photo.",
 )
 @click.option(
     "--max-side",
     type=click.IntRange(1, 65_535),
     metavar="N",
-    help="Scale pictures down whose longer side has more pixels.",
+    help="Reduce pictures whose longer side has more pixels.",
 )
 @click.option(
-    "--max-bytes", type=_Size(), metavar="SIZE", help="The largest file that is sent.  [10M]"
+    "--max-bytes", type=_Size(), metavar="SIZE", help="The maximum size of a file.  [10M]"
 )
 @click.option(
     "--max-pixels",
     type=click.IntRange(1),
     metavar="N",
-    help="The most pixels of a picture.  [50,000,000]",
+    help="The maximum number of pixels of a picture.  [50,000,000]",
 )
-@click.option("--again", is_flag=True, help="Upload what was uploaded before once more.")
+@click.option("--again", is_flag=True, help="Upload pictures again that were uploaded before.")
 @click.option(
     "--concurrency",
     type=click.IntRange(1, 64),
     default=4,
     metavar="N",
-    help="Pets whose pictures are uploaded at a time.  [4]",
+    help="Pets whose pictures are uploaded at the same time.  [4]",
 )
-@click.option("--rate", type=Rate(), metavar="N", help="The most requests a second.")
+@click.option("--rate", type=Rate(), metavar="N", help="The maximum number of requests per second.")
 @click.option(
     "--settle",
     type=click.FloatRange(0, 3600),
     metavar="SECONDS",
-    help="How long an earlier upload that got no answer may still arrive, before it is sent "
-    "again.  [the timeout, 30]",
+    help="How long to wait before an upload without an answer is sent again.  [the timeout, 30]",
 )
 @click.option(
     "--report",
     "page",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="What became of each file, as an HTML page.",
+    help="Write the outcome of each file as an HTML page.",
 )
 @click.pass_obj
 def command(
@@ -144,16 +143,16 @@ def command(
 ) -> int:
     """Upload pictures to their pets.
 
-    FOLDER holds files that are named after their pets' ids: 7.jpg, 7_2.png. Of a SHEET, a column
-    names the files. Every file is read to its last pixel first, and its pet looked up; then
-    everything that would be sent is shown, and you are asked. Without --yes and without a
-    terminal nothing is sent (exit code 2 if there is anything to send).
+    The files in FOLDER are named after pet ids: 7.jpg, 7_2.png. In a SHEET, a column names the
+    files. petsync decodes every file completely and looks up its pet; then it shows everything that
+    it would send, and asks. Without --yes and without a terminal, it sends nothing (exit code 2 if
+    there is something to send).
 
-    What was uploaded before, to the same pet, is left alone: after Ctrl-C, or a failure, the same
-    command does the rest. A pet's pictures are sent in their order.
+    A picture that was uploaded to the same pet before is not sent again; after Ctrl-C or a failure,
+    the same command continues. A pet's pictures are sent in their order.
 
-    Exits with 0, 3 if files were not uploaded that should be, 6 if another run is at work on this
-    store, 7 if it was stopped.
+    Exit codes: 0, 3 if some files were not uploaded, 6 if another run uses this store, 7 if
+    stopped.
     """
     of_sheet = (tab, encoding, folder, options["metadata_column"])
     _check(source, column, page, patterns, recursive, *of_sheet)
