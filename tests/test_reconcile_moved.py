@@ -17,7 +17,7 @@ from petsync.plan.report import Rounds
 from petsync.plan.rounds import Open
 from petsync.reconcile import round as round_of_jobs
 from petsync.reconcile.round import reconciled
-from petsync.reconcile.state import BaseFile
+from petsync.reconcile.state import BaseFile, Kept
 from petsync.sandbox import Sandbox
 
 pytestmark = pytest.mark.slow
@@ -122,6 +122,28 @@ def test_a_sheet_of_another_name_keeps_its_base(box: Sandbox, tmp_path: Path) ->
     (tmp_path / "in" / "a.csv").rename(tmp_path / "in" / "z 2026.csv")
     assert night.rounds().exit_code == 0
     assert night.stored()[5] == NEWER == night.row("z 2026.csv", 5)
+
+
+@pytest.mark.parametrize("is_cut_off", [True, False])
+def test_an_older_base_does_not_hide_an_edit_of_a_row_that_moves(
+    box: Sandbox, tmp_path: Path, is_cut_off: bool
+) -> None:
+    """The row says again what both sides said once, and moves: that is newer than the store, though
+    the base of the round before has it, or a file that a killed round did not put in its place.
+    """
+    night = _moving(box, tmp_path)
+    base = Kept(night.state).base("inbox", "b.csv")
+    older = base.read_bytes()
+    pets = changed(PETS, 8, status="pending")
+    night.put("b.csv", pets[6:])
+    night.box.put(pets[7])
+    assert night.rounds().exit_code == 0
+    if is_cut_off:
+        assert night.rounds().exit_code == 0
+        base.with_name(f".{base.name}.0123456789ab.tmp").write_bytes(older)
+    _inbox(night, "b.csv", "a.csv")
+    assert night.rounds().exit_code == 0
+    assert night.stored()[8] == PETS[7] == night.row("a.csv", 8)
 
 
 def test_a_row_without_its_id_is_not_deleted_as_it_moves(box: Sandbox, tmp_path: Path) -> None:

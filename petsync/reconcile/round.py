@@ -1648,19 +1648,25 @@ def _known(look: Look, others: Sequence[Base], wanted: set[int]) -> list[Base]:
 
 
 def _others(course: Course, store: str) -> Iterator[Base]:
-    """The bases of the other sheets of the store, the newest first, and those before them."""
+    """The bases of the other sheets of the store, the newest first, and then those before them,
+    with the pets that no newer base has: their rows were there once.
+    """
     own = course.owner.kept.base(course.job.name, course.told.part)
-    found = []
-    for path in own.parent.glob("*.base*"):
-        if path.name.startswith(f"{own.name}") or ".damaged-" in path.name:
-            continue
-        try:
-            base = BaseFile(path).load(set_aside=False).base
-        except PetsyncError:
-            continue
-        if base is not None and same_place(base.store, store):
-            found.append(base)
-    yield from sorted(found, key=lambda base: base.taken_at, reverse=True)
+    there = [path for path in own.parent.glob("*.base") if path != own]
+    before = [BaseFile(path).previous for path in there]
+    known: set[int] = set()
+    for paths in (there, before):
+        found = []
+        for path in paths:
+            try:
+                base = BaseFile(path).load(set_aside=False).base
+            except PetsyncError:
+                continue
+            if base is not None and same_place(base.store, store):
+                found.append(base)
+        for base in sorted(found, key=lambda base: base.taken_at, reverse=True):
+            yield base.without(known) if paths is before else base
+            known |= base.ids
 
 
 # The work of a round: look at both sides, hold back what is over its guard, and do the rest.

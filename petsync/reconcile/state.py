@@ -259,7 +259,7 @@ class BaseFile:
             problem += f"; it is kept as {self._set_aside()}"
         _LOG.warning("%s", problem)
         try:
-            older = _read(self._previous)
+            older = _read(self.previous)
         except ParcelError:
             older = Remembered()
         if older.base is None:
@@ -282,11 +282,12 @@ class BaseFile:
         except OSError as error:
             raise _unreadable(self.path, error) from None
         if before:
-            write(self._previous, before)
+            write(self.previous, before)
         write(self.path, data)
 
     @property
-    def _previous(self) -> Path:
+    def previous(self) -> Path:
+        """The file of the one before."""
         return _previous(self.path)
 
     def _set_aside(self) -> Path:
