@@ -878,3 +878,26 @@ def test_a_run_that_is_resumed_after_a_cell_was_set_back_is_news_of_the_store(ni
     told = night.run()
     assert (told.round.to_store.total, told.round.to_sheet.total) == (0, 1)
     assert night.stored()[3].name == night.said()[3].name == "Hand 3"
+
+
+@pytest.mark.parametrize("is_renamed", [True, False])
+def test_a_sheet_without_its_ids_is_no_backup(night: Kept, is_renamed: bool) -> None:
+    """A backup was put back earlier, and rows came after it. The column id then has another header,
+    or is empty, for one round: what is taken out of the sheet after that is deleted.
+    """
+    night.box.put(changed(PETS, 5, name="Store 5")[4])
+    first = night.run()
+    night.backup(first)
+    night.box.put(NEW)
+    night.box.put(msgspec.structs.replace(NEW, id=51, name="Auch neu"))
+    assert night.run().round.status == "done"
+    before = night.sheet.read_text("utf-8-sig")
+    header, *rows = before.splitlines()
+    away = [f",{row.partition(',')[2]}" for row in rows]
+    lines = [header.replace("id,", "Zettel,", 1), *rows] if is_renamed else [header, *away]
+    night.sheet.write_text("\n".join(lines), "utf-8")
+    assert night.run().round.status == "refused"
+    night.sheet.write_text("\n".join([header, *rows[:-1]]), "utf-8")
+    told = night.run()
+    assert (told.round.status, told.open, 51 in night.stored()) == ("done", (), False)
+    assert night.said() == night.stored()

@@ -752,7 +752,8 @@ def undone(
         same = [each for each in (*gone, *current[: last + 1]) if each.carried == carried]
         same = sorted(same, key=lambda each: each.number)[:1]
     elif not same:
-        if some := next((some for some in _since(written) if _is_undone(sheet, some, base)), ()):
+        may_be = [some for some in _since(written) if _may_be_from(sheet, some[0])]
+        if some := next((some for some in may_be if _is_undone(sheet, some, base)), ()):
             return tuple(some)
         # What a run by hand wrote may be nothing that tells of it.
         by_hand = (each for each in reversed(written) if each.is_by_hand)
@@ -818,10 +819,20 @@ def _newer(current: Iterable[Version], than: Version) -> list[Version]:
     return [each for each in current if each.number > than.number]
 
 
+def _may_be_from(sheet: Sheet, version: Version) -> bool:
+    """Whether the sheet has ids, unless it had none before the version either: where a column lost
+    its header or its cells, no row tells which pet it is about.
+    """
+    columns = Base.from_lines(version.base).columns
+    return bool(named_ids(sheet)) or (columns is not None and "id" not in columns)
+
+
 def _is_from(sheet: Sheet, version: Version, base: Base) -> bool:
     """Whether the sheet says what both sides had agreed on before the version, of two pets or more,
     and nothing that the base says otherwise.
     """
+    if not _may_be_from(sheet, version):
+        return False
     then = Base.from_lines(version.base)
     moved = _moved(then, base)
     pets, last = ({p.id: p for p in pets_of(moved, each.said_frame)} for each in (then, base))
