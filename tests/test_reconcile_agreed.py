@@ -971,6 +971,62 @@ def test_a_killed_run_that_was_undone_is_not_resumed(night: Typed) -> None:
     assert night.said() == night.stored()
 
 
+def _taken_back(_: Typed, store: ps.Store, run: str) -> None:
+    store.apply(store.undo(run), progress=False)
+
+
+def _set_back(night: Typed, store: ps.Store, _: str) -> None:
+    night.type(1, name="Pet 1")
+    rows = night.rows()
+    night.save([*rows[:-1], ["12", "Pet 12", *rows[-1][2:]]])
+    store.apply(store.plan(night.sheet), progress=False)
+
+
+@pytest.mark.parametrize("is_begun", [True, False])
+@pytest.mark.parametrize("take_back", [_taken_back, _set_back])
+def test_a_killed_round_sends_nothing_that_was_sent_by_hand_and_taken_back_since(
+    night: Typed, take_back: Callable[[Typed, ps.Store, str], None], is_begun: bool
+) -> None:
+    """Its run knows of neither: what was done to the pets later counts, whether or not the run
+    had begun with them.
+    """
+    night.options = {"mode": "two-way", "concurrency": 1, "max_failures": 0, "timeout": 30}
+    night.type(1, name="Rex")
+    night.type(12, name="Zoe")
+    night.box.break_with("503=1,only=updatePet+updatePetWithForm")
+    assert night.run().round.status == "interrupted"
+    night.box.break_with(None)
+    with ps.connect(night.box.url, state=night.state) as store:
+        run = store.apply(store.plan(night.sheet), progress=False).run_id
+        assert night.stored()[1].name == "Rex"
+        take_back(night, store, run)
+    assert night.run().round.exit_code == 0
+    number = 1 if is_begun else 12
+    assert night.stored()[number].name == night.said()[number].name == f"Pet {number}"
+
+
+def test_a_killed_round_deletes_no_pet_that_was_deleted_by_hand_and_brought_back(
+    night: Typed,
+) -> None:
+    """The undo of the later run is newer, and the row comes back."""
+    night.options = {
+        "mode": "two-way",
+        "concurrency": 1,
+        "max_failures": 0,
+        "delete_missing": True,
+        "timeout": 30,
+    }
+    night.save(night.rows()[:-1])
+    night.box.break_with("503=1,only=deletePet")
+    assert night.run().round.status == "interrupted"
+    night.box.break_with(None)
+    with ps.connect(night.box.url, state=night.state) as store:
+        plan = store.plan(night.sheet, delete_missing=True)
+        _taken_back(night, store, store.apply(plan, progress=False).run_id)
+    assert night.run().round.exit_code == 0
+    assert night.stored()[12] == night.said()[12] == STORED[11]
+
+
 @pytest.mark.parametrize("edited", [False, True])
 @pytest.mark.parametrize("killed", [False, True])
 def test_an_add_that_was_undone_is_not_made_again(

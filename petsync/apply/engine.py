@@ -63,7 +63,7 @@ from petsync.plan.report import (
     without_request,
 )
 from petsync.protocol.operations import Traffic
-from petsync.table.columns import COLUMNS
+from petsync.table.columns import COLUMNS, Column
 
 __all__ = [
     "CUT",
@@ -854,6 +854,43 @@ def superseded(
             held[number] = over
     results = {**before.results, **{result.number: result for result in known}}
     return replace(before, results=results, held=held), known
+
+
+def overruled(
+    plan: Plan, before: Earlier, later: Iterable[tuple[str, Entry]]
+) -> tuple[Earlier, list[Result]]:
+    """What the resume of a run begins with once `later` runs have changed its pets, and the results
+    that it knows at once: a change that such a run, or its undo, has left otherwise is older, and
+    is not sent. `later` are the changes of these runs, each with its run, the newest first.
+    """
+    newest: dict[tuple[int, Column | None], tuple[str, Pet | None]] = {}
+    for run, entry in later:
+        pet_id = entry.pet_id if entry.assigned_id is None else entry.assigned_id
+        if pet_id is None or entry.kind == "upload":
+            continue
+        columns = entry.fields if entry.kind == "update" else COLUMNS
+        for column in (*columns, None):
+            newest.setdefault((pet_id, column), (run, entry.after))
+    known: list[Result] = []
+    for number, change in enumerate(plan.changes):
+        pet_id = change.pet_id
+        if pet_id is None or number in before.results or number in before.unverified:
+            continue
+        for column in change.fields if change.kind == "update" else (None,):
+            run, pet = newest.get((pet_id, column), ("", None))
+            if run and not _is_left(change, pet, column):
+                why = f"run {run} has changed this pet since: plan again"
+                known.append(result_of(number, change, "conflict", "superseded", why))
+                break
+    results = {**before.results, **{result.number: result for result in known}}
+    return replace(before, results=results), known
+
+
+def _is_left(change: Change, pet: Pet | None, column: Column | None) -> bool:
+    """Whether a later run left the pet as the change would, or has deleted it."""
+    if pet is None or change.after is None:
+        return pet is None and not isinstance(change, Add)
+    return all(same(change.after, pet, each) for each in ((column,) if column else COLUMNS))
 
 
 def overtaken(plan: Plan, records: Sequence[RowRecord]) -> tuple[Earlier, list[Result]]:

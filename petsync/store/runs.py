@@ -35,6 +35,7 @@ from petsync.apply.engine import (
     has_unknown,
     is_of_file,
     is_unassigned,
+    overruled,
     overtaken,
     superseded,
     undone,
@@ -699,14 +700,25 @@ def _taken_up(
     by = undone_by(journal.runs(past.store)).get(past.run_id)
     if by is not None:
         before, known = undone(plan, before, by.run_id)
-    elif (later := journal.later_run(past.run_id)) is not None:
-        added = added_for(plan.changes, plan.tab, later.added, skip=before.results)
-        before, known = superseded(plan, before, later.run_id, added)
     else:
-        return before
+        before, known = overruled(plan, before, _since(past, journal))
+        if (later := journal.later_run(past.run_id)) is not None:
+            added = added_for(plan.changes, plan.tab, later.added, skip=before.results)
+            before, left = superseded(plan, before, later.run_id, added)
+            known += left
     for result in known:
         sitting.done(result)
     return before
+
+
+def _since(past: Past, journal: Journal) -> Iterator[tuple[str, Entry]]:
+    """What later runs have changed, or may have, the newest first."""
+    for run in journal.runs(past.store):
+        if run.run_id == past.run_id:
+            return
+        for entry in journal.entries(run.run_id):
+            if entry.intended and entry.outcome in ("applied", "unknown", None):
+                yield run.run_id, entry
 
 
 def _open_in_undone(runs: Sequence[Past], undone: Mapping[str, Past]) -> str:

@@ -94,7 +94,9 @@ class Auditor:
     """Compares what was before a round with what is after it. `renamed` are the pets whose category
     has another name, or whose row is new, until both sides have the same id beside it. `last_said`
     is what the sheet said of each unit when it last said anything: a run that a kill cut off goes
-    on, and sends it while its column is away.
+    on, and sends it while its column is away. `planned` are new rows of a killed round that a
+    backup took out of the sheet: by docs/reconcile.md the next round resumes that run, and a
+    backup takes back nothing that a round has sent, so that their pets may still be added.
     """
 
     ledger: Ledger = field(default_factory=Ledger)
@@ -104,6 +106,7 @@ class Auditor:
     renamed: set[str] = field(default_factory=set)
     has_several_sheets: bool = False
     last_said: dict[tuple[str, Unit], Any] = field(default_factory=dict)
+    planned: set[str] = field(default_factory=set)
 
     def observe(self, view: View) -> None:
         """Note what both sides agree on now: nothing that people did before is open any more."""
@@ -169,7 +172,10 @@ class Auditor:
         if key in before.pets and key not in after.pets:
             assert key in ledger.rows_removed, f"pet {key} was deleted: {told}"
             assert not ledger.has_edits(ledger.store, key), f"pet {key} had changed: {told}"
-        if key in after.pets and key not in before.pets:
+        if key in after.pets and key not in before.pets and key in self.planned:
+            self.planned.discard(key)
+            ledger.pets_added.add(key)
+        elif key in after.pets and key not in before.pets:
             assert key in before.rows, f"pet {key} came from nowhere: {told}"
             assert key in ledger.rows_added, f"pet {key} came back: {told}"
         if key in before.rows and key not in after.rows:

@@ -160,6 +160,8 @@ class Play:
             assert opens or running.said().strip(), f"exit code {code} without a reason"
         self.auditor.observe(after)
         self.has_kill_behind = code is None
+        if code == 0:
+            self.auditor.planned.clear()
         self._is_unseen &= code is None and not self._has_seen_backup()
         return code
 
@@ -438,6 +440,8 @@ class Play:
                 self.ledger.pets_added.add(key)
             else:
                 self.ledger.forget(key)
+                if self.has_kill_behind:
+                    self.auditor.planned.add(key)
         for key in has - had:  # Rows that went after the backup.
             self.ledger.rows_removed.discard(key)
             if key not in pets:
