@@ -174,3 +174,18 @@ def test_the_number_in_a_new_row_gives_way_to_that_of_its_name(
         return
     with pytest.raises(AssertionError, match="nobody edited the store"):
         _judge(auditor, before, after)
+
+
+@pytest.mark.parametrize("is_planned", [True, False])
+def test_the_pet_of_a_row_that_a_backup_took_out_may_come_by_a_run_of_before(
+    is_planned: bool,
+) -> None:
+    """Where a killed round had planned to add it; its row may follow in the next round."""
+    auditor = Auditor(planned={KEY} if is_planned else set())
+    before, after = View({}, {}), View(_sides(sheet="new", store="new").pets, {})
+    if not is_planned:
+        with pytest.raises(AssertionError, match="came from nowhere"):
+            auditor.judge_round(before, after, code=None, opens=())
+        return
+    auditor.judge_round(before, after, code=None, opens=())
+    auditor.judge_round(after, View(after.pets, after.pets), code=0, opens=())
