@@ -26,6 +26,8 @@ pytestmark = pytest.mark.slow
 
 CATS = ps.Category(2, "Cats")
 BIRDS = ps.Category(3, "Birds")
+STOPS = {"mode": "two-way", "concurrency": 1, "max_failures": 0, "timeout": 30}
+"""A job that stops at its first failure."""
 STORED = changed(changed(PETS, 7, category=CATS), 8, category=BIRDS)
 
 
@@ -434,6 +436,28 @@ def test_a_sheet_that_lost_its_ids_is_refused(night: Typed, how: str, mode: str)
         assert "'Nummer'" in told.round.problem
         assert '[columns] "Nummer" = "id"' in told.round.hint
         assert night.run(mode=mode, columns={"Nummer": "id"}).round.status in ("done", "in-sync")
+
+
+@pytest.mark.parametrize("edited", [True, False])
+@pytest.mark.parametrize("column", ["tags", "status", "category"])
+def test_a_row_stays_while_an_edit_of_it_may_be_under_another_header(
+    night: Typed, column: str, edited: bool
+) -> None:
+    """Its pet is gone: the row is named until the header is back, and then goes if nobody edited
+    it.
+    """
+    night.options = {"mode": "two-way", "delete_missing": True}
+    if edited:
+        night.type(1, **{column: {"tags": "loud", "status": "sold", "category": "Cats"}[column]})
+    night.rename(column, "Zettel")
+    night.box.remove(1)
+    told = night.run()
+    assert (told.round.status, 1 in night.said()) == ("findings", True)
+    assert ("conflict", 1) in kinds(told)
+    night.rename("Zettel", column)
+    told = night.run()
+    assert (told.round.exit_code, 1 in night.said()) == ((5, True) if edited else (0, False))
+    assert 1 not in night.stored()
 
 
 def test_an_open_sheet_ends_the_round_before_anything_is_sent(night: Typed) -> None:
@@ -949,13 +973,7 @@ def test_a_blank_cell_beside_nothing_is_filled(night: Typed) -> None:
 
 def test_a_killed_run_that_was_undone_is_not_resumed(night: Typed) -> None:
     """The next round plans anew; what the undo took back is a change of the store."""
-    night.options = {
-        "mode": "two-way",
-        "concurrency": 1,
-        "max_failures": 0,
-        "delete_missing": True,
-        "timeout": 30,
-    }
+    night.options = {**STOPS, "delete_missing": True}
     night.type(1, name="Rex")
     night.save(night.rows()[:-1])
     night.box.break_with("503=1,only=deletePet")
@@ -990,7 +1008,7 @@ def test_a_killed_round_sends_nothing_that_was_sent_by_hand_and_taken_back_since
     """Its run knows of neither: what was done to the pets later counts, whether or not the run
     had begun with them.
     """
-    night.options = {"mode": "two-way", "concurrency": 1, "max_failures": 0, "timeout": 30}
+    night.options = STOPS
     night.type(1, name="Rex")
     night.type(12, name="Zoe")
     night.box.break_with("503=1,only=updatePet+updatePetWithForm")
@@ -1009,13 +1027,7 @@ def test_a_killed_round_deletes_no_pet_that_was_deleted_by_hand_and_brought_back
     night: Typed,
 ) -> None:
     """The undo of the later run is newer, and the row comes back."""
-    night.options = {
-        "mode": "two-way",
-        "concurrency": 1,
-        "max_failures": 0,
-        "delete_missing": True,
-        "timeout": 30,
-    }
+    night.options = {**STOPS, "delete_missing": True}
     night.save(night.rows()[:-1])
     night.box.break_with("503=1,only=deletePet")
     assert night.run().round.status == "interrupted"

@@ -11,7 +11,7 @@ import pandas as pd
 
 from petsync.models import Pet
 from petsync.plan import match
-from petsync.plan.base import identified, is_blank, is_empty, sharing
+from petsync.plan.base import identified, is_blank, is_empty, missing_columns, sharing
 from petsync.plan.change import Snapshot
 from petsync.plan.decide import Judge
 from petsync.plan.fields import (
@@ -46,6 +46,14 @@ _GONE = "its pet is gone from the store, and the row stays, as deleting was not 
 _LEFT = (
     "Take the row out, or set delete_missing in the job's settings, which takes out such rows; in "
     "a job that sends, the row with its id emptied is added as a new pet."
+)
+_HIDDEN = (
+    "its pet is gone from the store, and the row stays: an edit of it may be in the column {}, "
+    "which has another header"
+)
+_SHOWN = (
+    "Give the column its header again. If it is to stay away: leave it in the sheet, empty. Or "
+    "take the row out."
 )
 _NEVER = "the store has no such pet, and it is not sent, as the store leads"
 _UNSENT = "its action is `{}`, which is not sent, as the store leads"
@@ -96,17 +104,25 @@ def uncertain(sheet: Sheet) -> list[str]:
     return [sheet.address(row) for row in (*sheet.unidentified, *ignored.tolist())]
 
 
-def _note(frame: pd.DataFrame, at: int, sheet: Sheet, problem: str) -> Open:
+def _note(
+    frame: pd.DataFrame,
+    at: int,
+    sheet: Sheet,
+    problem: str,
+    *,
+    kind: Literal["note", "conflict"] = "note",
+    hint: str = "",
+) -> Open:
     row, number = int(frame.index[at]), frame["id"].iloc[at]
     name = frame["name"].iloc[at] if "name" in frame else None
     return Open(
-        kind="note",
+        kind=kind,
         problem=problem,
         pet_id=None if pd.isna(number) else int(number),
         name="" if name is None or pd.isna(name) else str(name),
         row=row,
         address=sheet.address(row),
-        hint=_LEFT if problem == _GONE else "",
+        hint=_LEFT if problem == _GONE else hint,
     )
 
 
@@ -260,7 +276,13 @@ class _Taking:
         if not self._leads:
             at = np.flatnonzero(known)
             known[at] = ~np.logical_or.reduce(list(self._edited(at).values()))
-        removed = [_removal(row, self._sheet) for row in self._said(known & delete_missing)]
+        missing, new = missing_columns(self._sheet, None if self._leads else self._base)
+        goes, names = known & delete_missing, ", ".join(c for c in COLUMNS if c in missing)
+        hidden = [
+            _note(self.rows, at, self._sheet, _HIDDEN.format(names), kind="conflict", hint=_SHOWN)
+            for at in (np.flatnonzero(goes).tolist() if new and names else ())
+        ]
+        removed = [] if hidden else [_removal(row, self._sheet) for row in self._said(goes)]
         told = Rows(
             frame=self.rows,
             takes=self._takes,
@@ -268,7 +290,7 @@ class _Taking:
             never=gone & ~known,
             unknown=lacking & ~gone,
         )
-        return removed, list(told_rows(told, self._sheet, leads=self._leads))
+        return removed, [*hidden, *told_rows(told, self._sheet, leads=self._leads)]
 
     def added(
         self,

@@ -256,8 +256,8 @@ CAUSES: Mapping[Cause, Told] = {
     ),
     "superseded": Told(
         "left to a later run",
-        "A later run has changed the pet since, or has started with the same sheet, so that this one "
-        "adds no more of its rows.",
+        "A later run has changed the pet since, or has started with the same sheet: this one adds "
+        "no more of its rows.",
         "Resume the later run if it was stopped; otherwise plan again from the sheet.",
     ),
     "undone": Told(
