@@ -438,6 +438,29 @@ def test_a_sheet_that_lost_its_ids_is_refused(night: Typed, how: str, mode: str)
         assert night.run(mode=mode, columns={"Nummer": "id"}).round.status in ("done", "in-sync")
 
 
+@pytest.mark.parametrize("is_killed", [True, False])
+@pytest.mark.parametrize(("blank", "text"), [("category", "Dogs"), ("category_id", "1")])
+def test_what_is_typed_beside_a_cell_that_a_round_wrote_is_an_edit(
+    night: Typed, monkeypatch: pytest.MonkeyPatch, blank: str, text: str, is_killed: bool
+) -> None:
+    """One cell of a category is blank and stays so, as the other one takes what the store has: who
+    types then into it what it said once means that.
+    """
+    night.type(1, **{blank: ""})
+    assert night.run().round.exit_code == 0
+    night.box.put(changed(STORED, 1, category=CATS)[0])
+    with monkeypatch.context() as patch:
+        if is_killed:
+            _killed_before_the_base(night, patch)
+        else:
+            assert night.run().round.exit_code == 0
+    assert night.cell(1, blank) == ""
+    night.type(1, **{blank: text})
+    told = night.run()
+    assert night.cell(1, blank) == text
+    assert night.stored()[1].category == DOGS or ("conflict", 1) in kinds(told)
+
+
 @pytest.mark.parametrize("edited", [True, False])
 @pytest.mark.parametrize("column", ["tags", "status", "category"])
 def test_a_row_stays_while_an_edit_of_it_may_be_under_another_header(

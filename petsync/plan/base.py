@@ -712,7 +712,7 @@ def with_inbound(base: Base, inbound: Inbound) -> Base:
     }
     moves |= {gone.pet_id: None for gone in inbound.removed}
     cells = {
-        pet_id: _written(last[pet_id], edit)
+        pet_id: _written(last[pet_id], edit, base.missing)
         for edit in inbound.edits
         if (pet_id := edit.pet.id or 0) in old and {"category", "category_id"} & {*edit.fields}
     }
@@ -760,11 +760,15 @@ def _cells_of(change: Change, categories: Mapping[int, Category]) -> Category:
     return sent if change.row is None else categories.get(change.row, sent)
 
 
-def _written(before: Pet, edit: RowEdit) -> Category:
-    """The category's cells of a row once it has taken what it takes."""
+def _written(before: Pet, edit: RowEdit, missing: Collection[str]) -> Category:
+    """The category's cells of a row once it has taken what it takes: a cell that took nothing says
+    so already, or is left blank, unless its column is missing.
+    """
     old, new = category_cells(before), category_cells(edit.pet)
-    number = new.id if "category_id" in edit.fields else old.id
-    return Category(number, new.name if "category" in edit.fields else old.name)
+    stay = {*missing} - {*edit.fields}
+    return Category(
+        old.id if "category_id" in stay else new.id, old.name if "category" in stay else new.name
+    )
 
 
 def _sent(report: Report) -> Iterator[tuple[int, Change]]:
