@@ -432,6 +432,8 @@ class Play:
             return False
         was, step, sides = self._states[backup.read_bytes()]
         had = {key_of(now.text(row, "name")) or "" for row in now.rows}
+        for key in had if self.has_kill_behind else ():
+            self.auditor.note_planned(key)
         path.write_bytes(backup.read_bytes())
         pets = self.view().pets
         has = {key_of(then.text(row, "name")) or "" for row in then.rows}
@@ -440,8 +442,6 @@ class Play:
                 self.ledger.pets_added.add(key)
             else:
                 self.ledger.forget(key)
-                if self.has_kill_behind:
-                    self.auditor.planned.add(key)
         for key in has - had:  # Rows that went after the backup.
             self.ledger.rows_removed.discard(key)
             if key not in pets:
