@@ -610,8 +610,8 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def pets(self) -> int:
-        """How many pets were written."""
-        return len({touch[0] for touch in _touches([self])[1]})
+        """How many pets were written, ids of rows that lacked them among it."""
+        return len({touch[0] for touch in _touches([self])[1]} | numbered_by([self]))
 
 
 @dataclass(frozen=True, slots=True)
