@@ -36,7 +36,7 @@ from petsync.plan.plan import Inbound, RowEdit
 from petsync.plan.report import Report
 from petsync.table.base import Base
 from petsync.table.columns import CLEARED, COLUMNS, Column
-from petsync.table.frame import frame_from_pets, pets_from_frame
+from petsync.table.frame import frame_from_pets, pets_at, pets_from_frame, plain_values
 from petsync.table.sheet import Sheet
 
 __all__ = [
@@ -201,6 +201,8 @@ def identified(frame: pd.DataFrame, recognised: Mapping[int, int]) -> pd.DataFra
     ids of their pets.
     """
     ids = frame["id"] if "id" in frame else pd.Series(pd.NA, frame.index, dtype="Int64")
+    if not recognised:
+        return frame.assign(id=ids)
     known = pd.Series(recognised, dtype="Int64").reindex(frame.index)
     return frame.assign(id=known.fillna(ids))
 
@@ -369,9 +371,9 @@ class Sight:
             some = at if columns else at[:0]
             for column in columns:
                 some = some[is_blank(self.frame[column].iloc[some])]
-            for column in columns:
+            for column in columns if len(some) else ():
                 some = some[is_empty(said[column].iloc[before[some]])]
-            if columns:
+            if len(some):
                 now = [is_empty(snapshot.frame[c].iloc[places[some]]) for c in columns]
                 some = some[~np.logical_and.reduce(now)]
             for n in some.tolist():
@@ -416,7 +418,7 @@ class Sight:
         masks = match.differences(said, at, base.frame, places[at])
         units = [unit for unit in UNITS if {*COLUMNS_OF[unit]} & base.missing]
         some = at[np.logical_or.reduce([masks[unit] for unit in units])]
-        return {pet.id or 0: pet for pet in pets_from_frame(said.iloc[some])}
+        return {pet.id or 0: pet for pet in pets_at(said, some)}
 
     def _one_sided(self, snapshot: Snapshot, old: Base, elsewhere: frozenset[int]) -> pd.DataFrame:
         settled = {i for i, place in zip(self.ids, self.places, strict=True) if place >= 0}
@@ -429,20 +431,19 @@ class Sight:
 def named_ids(sheet: Sheet) -> frozenset[int]:
     """The ids that rows give, blocked ones too."""
     frame = sheet.frame
-    known = frame["id"].dropna().tolist() if "id" in frame else []
-    return frozenset([*known, *sheet.blocked_ids])
+    known = plain_values(frame["id"].array) if "id" in frame else []
+    return frozenset([*(each for each in known if each is not None), *sheet.blocked_ids])
 
 
 def sharing(sheet: Sheet, settled: Mapping[int, int]) -> set[int]:
     """The rows whose pet, by `settled`, has an id that other rows name, and these others. Nobody
     knows which of them is about the pet.
     """
-    frame = sheet.rows
-    ids = frame["id"].dropna() if "id" in frame else pd.Series(dtype="Int64")
-    named = [
-        *zip(ids.index.tolist(), ids.tolist(), strict=True),
-        *sheet.blocked_pets.items(),
-    ]
+    if not settled:
+        return set()
+    frame = sheet.frame
+    ids = plain_values(frame["id"].array) if "id" in frame else [None] * len(frame)
+    named = [*zip(frame.index.tolist(), ids, strict=True), *sheet.blocked_pets.items()]
     wanted = {pet_id: row for row, pet_id in settled.items()}
     pairs = [(row, wanted[i]) for row, i in named if i in wanted and wanted[i] != row]
     return {row for pair in pairs for row in pair}
@@ -483,7 +484,7 @@ def is_other(pet: Pet, said: Pet) -> bool:
 def is_blank(column: pd.Series[Any]) -> match.Mask:
     """Which cells of a sheet say nothing."""
     if column.dtype != object:
-        return column.isna().to_numpy(dtype=bool, copy=True)
+        return np.array(column.array.isna(), dtype=bool)
     return np.array([not isinstance(value, list) for value in column.tolist()], dtype=bool)
 
 
@@ -494,8 +495,9 @@ def is_empty(column: pd.Series[Any]) -> match.Mask:
     if column.dtype == object:
         return np.array([not any(map(_has_text, value or ())) for value in column], dtype=bool)
     nothing = 0 if column.name == "category_id" else ""
-    gone: match.Mask = column.isna().to_numpy(dtype=bool)
-    return gone | (column == nothing).fillna(value=False).to_numpy(dtype=bool)
+    same = pd.array(column.array == nothing, dtype="boolean")
+    gone: match.Mask = column.array.isna() | same.to_numpy(dtype=bool, na_value=False)
+    return gone
 
 
 def _has_text(item: Tag | str) -> bool:
@@ -514,17 +516,27 @@ def sight_of(
     edited, and so which category a row means that names one and gives the number of another; rows
     whose category is `unclear` agree on none.
     """
-    frame = identified(sheet.rows, recognised)
-    named = frozenset([*frame["id"].dropna().tolist(), *sheet.blocked_ids])
-    lacking = sheet.rows["id"].isna() if "id" in sheet.rows else pd.Series(True, frame.index)
+    said = sheet.rows
+    frame = identified(said, recognised)
+    numbers = frame["id"].array
+    has_pet = ~numbers.isna()
+    named = frozenset([*numbers[has_pet].tolist(), *sheet.blocked_ids])
+    lacks_id = said["id"].array.isna() if "id" in said else np.ones(len(said), dtype=bool)
     shared = sharing(sheet, recognised) & recognised.keys()
-    told = frame[frame["id"].notna() & (frame["action"] != "delete") & ~frame.index.isin([*shared])]
+    tells = has_pet & np.asarray(frame["action"].array != "delete", dtype=bool)
+    tells &= ~frame.index.isin([*shared])
+    told = frame if tells.all() else frame[tells]
     places = match.positions(told["id"], snapshot.frame)
     at = np.flatnonzero(places >= 0)
     masks = {**match.differences(told, at, snapshot.frame, places[at])}
     is_unclear = told.index[at].isin([row for row in unclear if row is not None])
     masks["category"], cells = _exact(
-        masks["category"], told.iloc[at], places[at], snapshot, base, is_unclear
+        masks["category"],
+        told if len(at) == len(told) else told.iloc[at],
+        places[at],
+        snapshot,
+        base,
+        is_unclear,
     )
     rows = told.index.tolist()
     differing = {
@@ -543,8 +555,8 @@ def sight_of(
         cells=cells,
         voiced=_voiced(sheet),
         headers=tuple(map(str, sheet.others.columns)),
-        unnumbered=frozenset(frame["id"][lacking].dropna().tolist()),
-        has_unknown=bool(sheet.unidentified) or bool(frame["id"].isna().any()),
+        unnumbered=frozenset(numbers[lacks_id & has_pet].tolist()),
+        has_unknown=bool(sheet.unidentified) or not has_pet.all(),
         tab=sheet.tab,
     )
 
@@ -574,7 +586,7 @@ def _exact(
     if not len(some):
         return mask, {}
     vocabulary = Vocabulary(snapshot.words)
-    pets = pets_from_frame(snapshot.frame.iloc[places[some]])
+    pets = pets_at(snapshot.frame, places[some])
     lines = [*said_rows(rows.iloc[some], places[some])]
     judge = Judge(vocabulary, base=base)
     ids = [pet.id or 0 for pet in pets]
@@ -620,10 +632,10 @@ def _mixed(
     """The pets that differ, with the units in which they do as they were."""
     if old is None or not mixed:
         return []
-    pets = pets_from_frame(snapshot.frame.iloc[list(mixed)])
+    pets = pets_at(snapshot.frame, list(mixed))
     ids = pd.Series([pet.id for pet in pets], dtype="Int64")
     places = match.positions(ids, old.frame)
-    before = iter(pets_from_frame(old.frame.iloc[places[places >= 0]]))
+    before = iter(pets_at(old.frame, places[places >= 0]))
     made = [
         with_fields(pet, next(before), units)
         for pet, units, place in zip(pets, mixed.values(), places.tolist(), strict=True)
@@ -1168,11 +1180,13 @@ def with_unknown(
     are in conflict, and tags and photos are joined: neither side is taken for newer. `settled`
     are the pets of rows without an id.
     """
-    sight = sight_of(sheet, snapshot, settled)
     known = {*leave} if base is None else {*leave, *base.frame["id"].tolist()}
+    if base is not None and {*named_ids(sheet), *settled.values()} <= known:
+        return base
+    sight = sight_of(sheet, snapshot, settled)
     pairs = zip(sight.rows, sight.ids, sight.places, strict=True)
     places = {place: row for row, pet_id, place in pairs if place >= 0 and pet_id not in known}
-    pets = pets_from_frame(snapshot.frame.iloc[list(places)])
+    pets = pets_at(snapshot.frame, list(places))
     rows = places.values()
     made = [
         with_fields(pet, Pet(id=pet.id), sight.differing.get(row, ()))

@@ -56,7 +56,7 @@ from petsync.plan.uploads import Uploads
 from petsync.profile import STANDARD, ServiceProfile
 from petsync.table.base import Base
 from petsync.table.columns import ADDING, COLUMNS, Column
-from petsync.table.frame import no_collection, pets_from_frame
+from petsync.table.frame import no_collection, pets_at, pets_from_frame
 from petsync.table.sheet import Finding, Sheet
 
 __all__ = [
@@ -756,10 +756,10 @@ def missing(
     covered = statuses.isin(known).to_numpy(dtype=bool) | beyond
     uncovered = int((~covered).sum())
     places, old, beyond = places[covered], old[covered], beyond[covered]
-    pets = pets_from_frame(snapshot.frame.iloc[places])
+    pets = pets_at(snapshot.frame, places)
     fields: list[tuple[Column, ...]] = [()] * len(pets)
     if base is not None:
-        before = pets_from_frame(base.frame.iloc[old])
+        before = pets_at(base.frame, old)
         fields = [differing(was, now) for was, now in zip(before, pets, strict=True)]
     moved = [_moved(pet, each) for pet, each in zip(pets, fields, strict=True) if each]
     sure = ~beyond & np.array([not each for each in fields], dtype=bool)
@@ -866,7 +866,7 @@ def _lost_ids(
         if add.after.photo_urls:
             photos[photo_keys(add.after.photo_urls)].append(add)
     found = []
-    for pet in pets_from_frame(snapshot.frame.iloc[places]):
+    for pet in pets_at(snapshot.frame, places):
         near = [*names[normal(pet.name)], *photos[photo_keys(pet.photo_urls)]]
         found += [(pet, add) for add in {id(each): each for each in near}.values()]
     return found
@@ -891,7 +891,7 @@ def _renamed_ids(
     if not adds:
         return []
     said = {row: add.after for row, add in adds.items()}
-    pets = {pet.id or 0: pet for pet in pets_from_frame(snapshot.frame.iloc[places])}
+    pets = {pet.id or 0: pet for pet in pets_at(snapshot.frame, places)}
     pairs = {(pet.id, add.row) for pet, add in known}
     return [
         (pets[pet_id], adds[row])

@@ -33,7 +33,7 @@ from petsync.plan.rounds import Open
 from petsync.table.base import Base
 from petsync.table.cells import trim
 from petsync.table.columns import ADDING, COLUMNS, Column
-from petsync.table.frame import no_collection, pets_from_frame
+from petsync.table.frame import no_collection, pets_at, pets_from_frame
 from petsync.table.sheet import Sheet
 
 __all__ = ["Inbound", "Lead", "Rows", "inbound", "told_rows", "uncertain"]
@@ -233,7 +233,7 @@ class _Taking:
         wanted = {unit: differs[unit] | fills[unit] for unit in UNITS}
         some = np.flatnonzero(np.logical_or.reduce(list(wanted.values())))
         frame = self.rows.iloc[at[some]]
-        now = pets_from_frame(self._pets.iloc[self._places[at[some]]])
+        now = pets_at(self._pets, self._places[at[some]])
         old = self._exported(at[some])
         given = [tuple(unit for unit in UNITS if wanted[unit][n]) for n in some.tolist()]
         own = [frozenset(unit for unit in UNITS if edited[unit][n]) for n in some.tolist()]
@@ -393,6 +393,8 @@ class _Taking:
     def _blank_beside(self, column: Column, at: match.Positions) -> match.Mask:
         blank = is_blank(self.rows[column].iloc[at])
         some = np.flatnonzero(blank)
+        if not len(some):
+            return blank
         blank[some] = ~is_empty(self._pets[column].iloc[self._places[at[some]]])
         if not self._leads:
             blank &= self._old[at] >= 0
@@ -416,7 +418,7 @@ class _Taking:
         old: list[Pet | None] = [None] * len(at)
         there = np.flatnonzero(self._old[at] >= 0)
         if not self._leads and self._base is not None:
-            pets = pets_from_frame(self._base.frame.iloc[self._old[at[there]]])
+            pets = pets_at(self._base.frame, self._old[at[there]])
             for n, pet in zip(there.tolist(), pets, strict=True):
                 old[n] = pet
         return old

@@ -35,7 +35,7 @@ from petsync.plan.fields import (
 )
 from petsync.table.base import Base
 from petsync.table.columns import ADDING, CLEARED, COLUMNS, Column
-from petsync.table.frame import pets_from_frame
+from petsync.table.frame import pets_at, plain_values
 from petsync.table.sheet import Sheet
 
 __all__ = [
@@ -82,7 +82,7 @@ _BLOCK = 4_096
 def positions(ids: pd.Series[Any], pets: pd.DataFrame) -> Positions:
     """For each id its row in `pets`, -1 where it is missing or not there."""
     known = pets["id"].to_numpy(dtype=np.int64)
-    given = ids.notna().to_numpy()
+    given = ~ids.array.isna()
     if given.all():
         return _found(ids.to_numpy(dtype=np.int64), known)
     found = np.full(len(ids), -1, dtype=np.intp)
@@ -115,7 +115,7 @@ def differences(
     result: dict[Unit, Mask] = {}
     for unit in UNITS:
         masks = [
-            _COMPARE[column](_taken(rows, column, at), pets[column], places)
+            _COMPARE[column](_taken(rows, column, at), pets[column].array, places)
             for column in COLUMNS_OF[unit]
             if column in rows
         ]
@@ -134,21 +134,26 @@ def _found(ids: npt.NDArray[np.int64], known: npt.NDArray[np.int64]) -> Position
     return places[np.where((low <= ids) & (ids <= high), ids - low, high - low + 1)]
 
 
-def _taken(rows: pd.DataFrame, column: Column, at: Positions) -> pd.Series[Any]:
+_Array = pd.api.extensions.ExtensionArray
+
+
+def _taken(rows: pd.DataFrame, column: Column, at: Positions) -> _Array:
     """The column at these rows; no copy where they follow each other."""
-    if len(at) and at[-1] - at[0] + 1 == len(at):
-        return rows[column].iloc[at[0] : at[-1] + 1]
-    return rows[column].iloc[at]
+    is_range = len(at) and at[-1] - at[0] + 1 == len(at)
+    taken: _Array = rows[column].array[slice(at[0], at[-1] + 1) if is_range else at]
+    return taken
 
 
 def _texts(
     meaning: Callable[[str | None], str], *, clears: bool = False
-) -> Callable[[pd.Series[Any], pd.Series[Any], Positions], Mask]:
-    def compare(said: pd.Series[Any], old: pd.Series[Any], places: Positions) -> Mask:
+) -> Callable[[_Array, _Array, Positions], Mask]:
+    def compare(said: _Array, old: _Array, places: Positions) -> Mask:
         left, right = _arrow(said), _arrow(old).take(pa.array(places))
         unequal = pc.fill_null(pc.not_equal(left, right), fill_value=True)
         mask = _bools(pc.and_(pc.is_valid(left), unequal))
         where = np.flatnonzero(mask)
+        if not len(where):
+            return mask
         pairs = zip(
             left.take(pa.array(where)).to_pylist(),
             right.take(pa.array(where)).to_pylist(),
@@ -162,7 +167,7 @@ def _texts(
     return compare
 
 
-def _numbers(said: pd.Series[Any], old: pd.Series[Any], places: Positions) -> Mask:
+def _numbers(said: _Array, old: _Array, places: Positions) -> Mask:
     # An id of 0 is none, and a row without an id says nothing of it.
     left = said.to_numpy(dtype=np.int64, na_value=0)
     right = old.to_numpy(dtype=np.int64, na_value=0)[places]
@@ -172,8 +177,8 @@ def _numbers(said: pd.Series[Any], old: pd.Series[Any], places: Positions) -> Ma
 
 def _lists(
     same: Callable[[Any, Any], bool],
-) -> Callable[[pd.Series[Any], pd.Series[Any], Positions], Mask]:
-    def compare(said: pd.Series[Any], old: pd.Series[Any], places: Positions) -> Mask:
+) -> Callable[[_Array, _Array, Positions], Mask]:
+    def compare(said: _Array, old: _Array, places: Positions) -> Mask:
         left, right = said.to_numpy(dtype=object), old.to_numpy(dtype=object)
         result = np.zeros(len(left), dtype=bool)
         for start, mine, theirs in _blocks(left, right, places):
@@ -193,7 +198,7 @@ def _blocks(
         yield start, left[start:end], right[places[start:end]]
 
 
-def _arrow(texts: pd.Series[Any]) -> Any:
+def _arrow(texts: _Array) -> Any:
     array = pa.array(texts, from_pandas=True)
     return array.cast(pa.large_string()) if array.type != pa.large_string() else array
 
@@ -202,7 +207,7 @@ def _bools(mask: Any) -> Mask:
     return np.array(mask.to_numpy(zero_copy_only=False) if isinstance(mask, pa.Array) else mask)
 
 
-_COMPARE: Mapping[Column, Callable[[pd.Series[Any], pd.Series[Any], Positions], Mask]] = {
+_COMPARE: Mapping[Column, Callable[[_Array, _Array, Positions], Mask]] = {
     "name": _texts(normal),
     "status": _texts(folded),
     "category": _texts(normal, clears=True),
@@ -218,7 +223,7 @@ _COMPARE: Mapping[Column, Callable[[pd.Series[Any], pd.Series[Any], Positions], 
 def pets_of(ids: Iterable[int], frame: pd.DataFrame) -> tuple[Pet, ...]:
     """The pets of these ids, those that are there, each once."""
     places = positions(pd.Series(list(dict.fromkeys(ids)), dtype="Int64"), frame)
-    return tuple(pets_from_frame(frame.iloc[places[places >= 0]]))
+    return tuple(pets_at(frame, places[places >= 0]))
 
 
 def pet_of(pet_id: int, frame: pd.DataFrame) -> Pet | None:
@@ -404,8 +409,7 @@ def _said(column: pd.Series[Any]) -> list[Any]:
     """The values, None where the column says nothing."""
     if column.dtype == object:
         return [value if isinstance(value, list) else None for value in column.tolist()]
-    pairs = zip(column.tolist(), column.isna().tolist(), strict=True)
-    return [None if missing else value for value, missing in pairs]
+    return plain_values(column.array)
 
 
 # Rows without an id: which pet, if any, each of them means.
@@ -428,7 +432,7 @@ class Candidates:
         self._places: dict[tuple[object, ...], list[tuple[int, Pet]]] = defaultdict(list)
         wanted = free & names_among(pets["name"], names) if "name" in self._on else free
         places = np.flatnonzero(wanted)
-        for place, pet in zip(places.tolist(), pets_from_frame(pets.iloc[places]), strict=True):
+        for place, pet in zip(places.tolist(), pets_at(pets, places), strict=True):
             self._places[_pet_key(pet, self._on)].append((place, pet))
 
     def agreeing(self, said: Said) -> list[tuple[int, Pet]]:
@@ -542,7 +546,7 @@ class Sides:
     def pet(self, place: int) -> Pet:
         """The pet of the snapshot at a place."""
         known = self._near.get(place)
-        return pets_from_frame(self.pets.iloc[[place]])[0] if known is None else known
+        return pets_at(self.pets, [place])[0] if known is None else known
 
     def exported(self, pet_id: int | None) -> Pet | None:
         """The pet as it was exported, None where that is not known."""
@@ -602,7 +606,7 @@ class Sides:
         """The pets of all rows that are left over, made in one go."""
         places = np.unique(self._places[self._at])
         places = places[places >= 0]
-        pets = pets_from_frame(self.pets.iloc[places])
+        pets = pets_at(self.pets, places)
         return dict(zip(places.tolist(), pets, strict=True))
 
     @cached_property
@@ -612,7 +616,7 @@ class Sides:
             return {}
         ids = self._frame["id"].iloc[self._at].dropna()
         places = positions(ids, self._base.frame)
-        pets = pets_from_frame(self._base.frame.iloc[places[places >= 0]])
+        pets = pets_at(self._base.frame, places[places >= 0])
         return {**dict.fromkeys(ids.tolist()), **{int(pet.id or 0): pet for pet in pets}}
 
 

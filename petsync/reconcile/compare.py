@@ -39,7 +39,7 @@ from petsync.sheets import Obstacle
 from petsync.store import Store
 from petsync.table.base import Base
 from petsync.table.columns import COLUMNS, Column
-from petsync.table.frame import frame_from_pets, pets_from_frame
+from petsync.table.frame import frame_from_pets, pets_at, pets_from_frame
 from petsync.table.sheet import Sheet
 
 __all__ = ["Look", "Looker", "Opens", "came", "copies", "sight_beside"]
@@ -688,7 +688,7 @@ class Opens:
                 continue
             problem, name, hint = "names a pet that the store does not have", "", ""
             if fields:
-                pet = pets_from_frame(self.look.seen.frame.iloc[[place]])[0]
+                pet = pets_at(self.look.seen.frame, [place])[0]
                 name, problem = pet.name or "", self._both(row, pet, fields)
             is_unsent = self.job.mode == "push" and row not in ignored and {*fields} & _CATEGORY
             if is_unsent:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
@@ -21,7 +22,9 @@ __all__ = [
     "frame_from_pets",
     "integers",
     "no_collection",
+    "pets_at",
     "pets_from_frame",
+    "plain_values",
     "share_tags",
     "shared_tag",
     "texts",
@@ -96,8 +99,15 @@ def frame_from_pets(pets: Iterable[Pet]) -> pd.DataFrame:
 
 def pets_from_frame(frame: pd.DataFrame) -> list[Pet]:
     """The pets of a table, one for each row. Columns that are not there are empty."""
-    columns = [_values(frame, name) for name in (*COLUMNS, EXTRA)]
-    return [_pet(*row) for row in zip(*columns, strict=True)]
+    names = (*COLUMNS, EXTRA)
+    return _pets([frame[name].array if name in frame else None for name in names], len(frame))
+
+
+def pets_at(frame: pd.DataFrame, places: Sequence[int] | npt.NDArray[np.intp]) -> list[Pet]:
+    """The pets in these rows of a table, counted from 0."""
+    # Several times as fast as to take the rows out of the DataFrame.
+    at, names = np.asarray(places, dtype=np.intp), (*COLUMNS, EXTRA)
+    return _pets([frame[name].array[at] if name in frame else None for name in names], len(at))
 
 
 def without_duplicates(frame: pd.DataFrame) -> pd.DataFrame:
@@ -155,12 +165,16 @@ def _extra(pet: Pet) -> dict[str, Any] | None:
     return {**(pet.extra or {}), _CATEGORY_EXTRA: dict(of_category)}
 
 
-def _values(frame: pd.DataFrame, name: str) -> list[Any]:
-    if name not in frame:
-        return [None] * len(frame)
-    column = frame[name]
-    missing = column.isna().to_numpy()
-    values = column.tolist()
+def _pets(columns: Sequence[pd.api.extensions.ExtensionArray | None], size: int) -> list[Pet]:
+    values = [[None] * size if each is None else plain_values(each) for each in columns]
+    return [_pet(*row) for row in zip(*values, strict=True)]
+
+
+def plain_values(column: pd.api.extensions.ExtensionArray) -> list[Any]:
+    """The values of a column as Python's own, None where one is missing."""
+    is_plain = isinstance(column, pd.arrays.NumpyExtensionArray)
+    values: list[Any] = (column.to_numpy() if is_plain else column).tolist()
+    missing = column.isna()
     if not missing.any():
         return values
     return [None if gone else value for value, gone in zip(values, missing.tolist(), strict=True)]

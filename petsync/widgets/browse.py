@@ -26,7 +26,7 @@ from petsync.report.images import of_pet
 from petsync.report.words import count, number, shorten, wrap
 from petsync.store import Store
 from petsync.table.cells import format_photo_urls, format_tags, visible
-from petsync.table.frame import pets_from_frame
+from petsync.table.frame import pets_at
 from petsync.widgets import form as forms
 from petsync.widgets.components import Heading, Table
 from petsync.widgets.form import Form, Work
@@ -103,7 +103,7 @@ class Catalogue:
 
     def pets(self, places: Places) -> list[Pet]:
         """The pets at these places."""
-        return pets_from_frame(self.snapshot.frame.iloc[places])
+        return pets_at(self.snapshot.frame, places)
 
     def pet(self, pet_id: int) -> Pet | None:
         """The pet of this id, None where the snapshot has none."""
