@@ -6,6 +6,7 @@ import hashlib
 import logging
 import os
 import re
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -614,6 +615,10 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
         return len({touch[0] for touch in _touches([self])[1]} | numbered_by([self]))
 
 
+_CHECKED: deque[bytes] = deque(maxlen=1_000)
+"""The digests of versions whose base could be read."""
+
+
 @dataclass(frozen=True, slots=True)
 class Versions:
     """The last ones of a sheet, a file each."""
@@ -689,8 +694,12 @@ class Versions:
 
     def _read(self, path: Path) -> Version | None:
         try:
-            version = msgspec.json.decode(path.read_bytes(), type=Version)
-            Base.from_lines(version.base)
+            data = path.read_bytes()
+            version = msgspec.json.decode(data, type=Version)
+            # A round reads all versions several times: each base is checked once.
+            if (digest := hashlib.sha256(data).digest()) not in _CHECKED:
+                Base.from_lines(version.base)
+                _CHECKED.append(digest)
         except (OSError, msgspec.DecodeError, UnicodeDecodeError, ParcelError) as error:
             _LOG.warning("%s cannot be read, and is passed over: %s", path, error)
             return None

@@ -153,7 +153,10 @@ class Base:
     @property
     def said_frame(self) -> pd.DataFrame:
         """`frame` with the pets as the sheet last said them."""
-        pets = [pet for pet_id, pet in self.said.items() if pet_id in self.ids]
+        if not self.said:
+            return self.frame
+        ids = self.ids
+        pets = [pet for pet_id, pet in self.said.items() if pet_id in ids]
         return self.with_pets(pets).frame if pets else self.frame
 
     def without(self, ids: Collection[int]) -> Base:

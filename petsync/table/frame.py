@@ -112,7 +112,8 @@ def pets_at(frame: pd.DataFrame, places: Sequence[int] | npt.NDArray[np.intp]) -
 
 def without_duplicates(frame: pd.DataFrame) -> pd.DataFrame:
     """The table with one row for each id, the last one; rows without an id all stay."""
-    repeated = frame["id"].duplicated(keep="last") & frame["id"].notna()
+    numbers = frame["id"].array
+    repeated = numbers.duplicated(keep="last") & ~numbers.isna()
     return frame[~repeated].reset_index(drop=True) if repeated.any() else frame
 
 
