@@ -10,7 +10,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from nightly import DOGS, PETS, Typed, changed, kinds
+from nightly import DOGS, PETS, FirstRounds, Typed, changed, kinds
 
 import petsync as ps
 from petsync import sheets
@@ -37,14 +37,17 @@ def _open_box() -> Iterator[Sandbox]:
         yield box
 
 
+@pytest.fixture(scope="module")
+def first_rounds(tmp_path_factory: pytest.TempPathFactory) -> FirstRounds:
+    """The first round of the sheet, made once."""
+    return FirstRounds(tmp_path_factory.mktemp("first"))
+
+
 @pytest.fixture
-def night(_open_box: Sandbox, tmp_path: Path) -> Typed:
+def night(_open_box: Sandbox, first_rounds: FirstRounds, tmp_path: Path) -> Typed:
     """A store and a sheet that agree, and were reconciled once."""
-    _open_box.break_with(None)
-    _open_box.reset(STORED)
     night = Typed(_open_box, tmp_path, {"mode": "two-way"})
-    night.write(STORED)
-    assert night.run().round.status == "in-sync"
+    first_rounds.begin(night, STORED)
     return night
 
 

@@ -12,7 +12,7 @@ from unittest.mock import Mock
 
 import msgspec
 import pytest
-from nightly import PETS, Night, changed, kinds
+from nightly import PETS, FirstRounds, Night, changed, kinds
 from openpyxl import load_workbook
 
 import petsync as ps
@@ -63,26 +63,28 @@ class Kept(Night):
         self.write([*reversed(change([*self.said().values()]))])
 
 
+@pytest.fixture(scope="module")
+def first_rounds(tmp_path_factory: pytest.TempPathFactory) -> FirstRounds:
+    """The first round of each kind of sheet, made once."""
+    return FirstRounds(tmp_path_factory.mktemp("first"))
+
+
 @pytest.fixture
-def night(_open_box: Sandbox, tmp_path: Path) -> Kept:
-    """A CSV file that agrees with a store."""
-    return _kept(_open_box, tmp_path, "csv")
+def night(_open_box: Sandbox, first_rounds: FirstRounds, tmp_path: Path) -> Kept:
+    """A CSV file that agrees with a store, and was reconciled once."""
+    night = Kept(_open_box, tmp_path, {"mode": "two-way", "delete_missing": True})
+    first_rounds.begin(night, PETS)
+    return night
 
 
 @pytest.fixture(params=["csv", "xlsx"])
-def either(_open_box: Sandbox, tmp_path: Path, request: pytest.FixtureRequest) -> Kept:
+def either(
+    _open_box: Sandbox, first_rounds: FirstRounds, tmp_path: Path, request: pytest.FixtureRequest
+) -> Kept:
     """The same, or a workbook."""
-    return _kept(_open_box, tmp_path, request.param)
-
-
-def _kept(box: Sandbox, folder: Path, ending: str) -> Kept:
-    """A store and a sheet that agree, and were reconciled once."""
-    box.break_with(None)
-    box.reset(PETS)
-    night = Kept(box, folder, {"mode": "two-way", "delete_missing": True})
-    night.ending = ending
-    night.write()
-    assert night.run().round.status == "in-sync"
+    night = Kept(_open_box, tmp_path, {"mode": "two-way", "delete_missing": True})
+    night.ending = request.param
+    first_rounds.begin(night, PETS)
     return night
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Mapping
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -136,6 +137,33 @@ class Typed(Night):
         header, *rows = self.rows()
         more = zip(*columns.values(), strict=True)
         self.save([[*header, *columns], *([*a, *b] for a, b in zip(rows, more, strict=True))])
+
+
+class FirstRounds:
+    """Jobs whose sheet and store agree after a first round, which is made once for each kind of
+    sheet and copied from then on.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._origins: dict[str, Path] = {}
+
+    def begin(self, night: Night, pets: Sequence[ps.Pet]) -> None:
+        """Let the store have the pets, and the job's folder a sheet of them that was reconciled."""
+        night.box.break_with(None)
+        night.box.reset(pets)
+        kept = self._folder / night.sheet.suffix
+        if kept.exists():
+            shutil.copytree(kept, night.folder, dirs_exist_ok=True)
+            origin = str(self._origins[kept.name])
+            for file in (night.folder / "state").rglob("*.jsonl"):
+                text = file.read_text("utf-8").replace(origin, str(night.folder))
+                file.write_text(text, "utf-8")
+            return
+        night.write(pets)
+        assert night.run().round.status == "in-sync"
+        self._origins[kept.name] = night.folder
+        shutil.copytree(night.folder, kept)
 
 
 def changed(pets: Iterable[ps.Pet], pet_id: int, **fields: Any) -> list[ps.Pet]:
