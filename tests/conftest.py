@@ -35,7 +35,7 @@ if (
     os.environ["TMPDIR"] = tempfile.tempdir = str(_MEMORY)
 
 # The notes on journals are no test's business but those of its own.
-_USERS = tempfile.TemporaryDirectory(prefix="petsync-users-")
+_USERS = tempfile.TemporaryDirectory(prefix="petsync-users-", ignore_cleanup_errors=True)
 _NUMBERS = itertools.count()
 os.environ["XDG_STATE_HOME"] = _USERS.name
 
@@ -55,25 +55,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 # progress at once; then what takes longest begins, so that all workers end together.
 QUICK = ("test_plan_table", "test_guard", "test_cells", "test_wire_calls")
 LONGEST = (
+    "test_reconcile_agreed",
     "test_browser_forms",
+    "test_reconcile_columns",
+    "test_lineage",
     "test_nights",
     "test_rounds",
-    "test_reconcile_columns",
-    "test_reconcile_agreed",
-    "test_sheets_fuzz",
     "test_crash",
-    "test_browser",
     "test_reconcile_backup",
-    "test_lineage",
-    "test_walls",
-    "test_interrupt",
-    "test_cli_app",
-    "test_rehearsal",
+    "test_browser",
+    "test_sheets_fuzz",
     "test_decoys",
-    "test_plan_laws",
-    "test_undo_store",
-    "test_crash_world",
+    "test_interrupt",
     "test_reconcile_moved",
+    "test_plan_laws",
+    "test_walls",
+    "test_undo_store",
+    "test_rehearsal",
+    "test_cli_app",
+    "test_sheets_round_trip",
+    "test_crash_world",
+    "test_crash_states",
     "test_cli_login",
     "ipynb",
 )
@@ -85,6 +87,11 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     sys.dont_write_bytecode = False
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
+def pytest_unconfigure() -> None:
+    """Remove the users' state folders: a worker ends without the clean-up of an ordinary exit."""
+    _USERS.cleanup()
 
 
 @pytest.hookimpl(wrapper=True)
