@@ -202,14 +202,14 @@ def test_a_dead_link_ends_the_build(tmp_path: Path) -> None:
     good = "[a](../notebooks/01_tour.ipynb#connect) [b](../CHANGELOG.md) [c](../pyproject.toml)"
     dead = ("none.md", "plan.md#none", "#none", "../notebooks/none.ipynb", "../none.txt")
     planted = " ".join(f"[{number}]({link})" for number, link in enumerate(dead))
-    with (docs / "faq.md").open("a", encoding="utf-8") as page:
+    with (docs / "tour.md").open("a", encoding="utf-8") as page:
         page.write(f"\n{good} {planted}\n")
     program = [sys.executable, "-c", _WITH_PLANTED, "mkdocs.yml", str(docs), str(tmp_path / "site")]
     env = os.environ | _QUIET
     done = subprocess.run(program, cwd=ROOT, env=env, capture_output=True, text=True)
     complaints = [line for line in done.stderr.splitlines() if line.startswith("WARNING:")]
     assert done.returncode != 0
-    assert all("Doc file 'faq.md'" in line for line in complaints), complaints
+    assert all("Doc file 'tour.md'" in line for line in complaints), complaints
     for link in ("none.md", "plan.md#none", "#none", "notebooks/none.md", "files/none.txt"):
         assert [line for line in complaints if f"a link '{link}'" in line], complaints
     assert len(complaints) == len(dead)

@@ -519,9 +519,10 @@ def rehearse_command(
     changes nothing in the store, and the plan stays unused. Then it makes a second plan from the
     same sheet, which should be empty.
 
-    Exit codes: 0 if everything went as planned, 2 if a second plan would send something, 3 if rows
-    failed, 4 if the guard refuses the plan (petsync rehearses it anyway), 5 for conflicts or a plan
-    that was applied before, 7 if interrupted.
+    Exit codes: 0 if everything went as planned, 2 if a second plan would send something, 3 if
+    rows failed, errors block rows, or a pet differs from the plan, 4 if the guard refuses the plan
+    (petsync rehearses it anyway), 5 for conflicts or a plan that was applied before, 7 if the run
+    would stop early or was interrupted.
     """
     is_plan = source.suffix.lower() == ".json"
     _check_files(source, output, keep, page)
