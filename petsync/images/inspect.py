@@ -419,7 +419,8 @@ def _check_size(ready: Opened, options: PictureOptions) -> None:
     if size > options.max_bytes:
         raise UnfitError(
             f"it has {_megabytes(size)}, and {_megabytes(options.max_bytes)} are allowed",
-            "Make it smaller (--max-side 2000), or allow more (--max-bytes) if the service does.",
+            "Make it smaller (--max-side 2000, in Python max_side=2000), or allow more "
+            "(--max-bytes, in Python max_bytes) if the service does.",
         )
 
 
@@ -484,8 +485,8 @@ class _Image:
         most = self.options.max_pixels
         return UnfitError(
             f"it has {size[0]:,} × {size[1]:,} pixels{times}, and {most:,} are allowed in all",
-            "A picture that is really so large can be scaled in an image program; --max-pixels "
-            "allows more.",
+            "A picture that is really so large can be scaled in an image program; --max-pixels, "
+            "in Python max_pixels, allows more.",
         )
 
     def _is_large(self, size: tuple[int, int], frames: int) -> bool:
@@ -496,7 +497,7 @@ class _Image:
         if frames > 1:
             raise UnfitError(
                 f"it is an animation of {frames:,} pictures, which is not scaled",
-                "Scale it elsewhere, or upload it without --max-side.",
+                "Scale it elsewhere, or upload it without --max-side (in Python max_side).",
             )
         return True
 

@@ -826,7 +826,8 @@ def _left_alone(count: int) -> list[str]:
         return []
     pets = "1 pet of the store is" if count == 1 else f"{count:,} pets of the store are"
     them = "it" if count == 1 else "them"
-    return [f"{pets} in no row: nothing happens to {them} (--delete-missing would delete {them})."]
+    way = f"--delete-missing, in Python delete_missing=True, would delete {them}"
+    return [f"{pets} in no row: nothing happens to {them} ({way})."]
 
 
 def _never_exported(count: int) -> list[str]:

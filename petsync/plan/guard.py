@@ -11,7 +11,15 @@ import msgspec
 from petsync.errors import SettingsError
 from petsync.models import MAX_ID, MIN_ID
 
-__all__ = ["CAPACITY_CURE", "Guard", "Limit", "Refusal", "Verdict", "over_capacity"]
+__all__ = [
+    "CAPACITY_CURE",
+    "Guard",
+    "Limit",
+    "Refusal",
+    "Verdict",
+    "over_capacity",
+    "raise_limits",
+]
 
 
 _Kind = Literal["add", "update", "delete"]
@@ -221,6 +229,16 @@ class Refusal(msgspec.Struct, frozen=True):
         return (
             f"{self.problem} ({self.override} would let it pass)" if self.override else self.problem
         )
+
+
+def raise_limits(refusals: Iterable[Refusal]) -> str:
+    """The advice to raise the limits, with the guard that does it in Python."""
+    options = sorted({each.override.removeprefix("--") for each in refusals} - {""})
+    arguments = [
+        f"{name.replace('-', '_')}={f'Limit({most}, is_share=False)' if most else True}"
+        for name, _, most in (each.partition(" ") for each in options)
+    ]
+    return f"raise the limit (in Python guard=Guard({', '.join(arguments)}))"
 
 
 class Verdict(msgspec.Struct, frozen=True):

@@ -24,7 +24,15 @@ from petsync.plan.fields import (
     stated,
     with_fields,
 )
-from petsync.plan.guard import CAPACITY_CURE, Guard, Limit, Refusal, Verdict, over_capacity
+from petsync.plan.guard import (
+    CAPACITY_CURE,
+    Guard,
+    Limit,
+    Refusal,
+    Verdict,
+    over_capacity,
+    raise_limits,
+)
 from petsync.plan.lineage import Slot, VacantId
 from petsync.plan.match import pets_of
 from petsync.plan.notes import some
@@ -208,8 +216,8 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
             raise GuardError(
                 f"the guard refuses to write {self.source}: "
                 + "; ".join(sorted(map(str, refusals))),
-                hint="Nothing was written. Look at what is to be written; if it is right, raise "
-                "the limit.",
+                hint="Nothing was written. Look at what is to be written; if it is right, "
+                f"{raise_limits(refusals)}.",
             )
 
     def standing(self, pet_of: Callable[[int], Pet | None]) -> Inbound:
@@ -347,7 +355,7 @@ Choices = Mapping[tuple[int, str], Side]
 _HINTS: Mapping[Side, str] = {
     "sheet": "The sheet's value is sent.",
     "store": "The store's value stays. Write it into the sheet to agree, or let the sheet win "
-    "(--on-conflict sheet).",
+    '(--on-conflict sheet, in Python on_conflict="sheet").',
 }
 _REFUSED_HINT = "The store's value stays. Write it into the sheet to agree, or another one."
 
@@ -1014,7 +1022,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         if pets is not None:
             refusals |= {*msgspec.structs.replace(self, pets=pets).judged().verdict.refusals}
         if refusals:
-            cure = "Look at the plan; if it is right, raise the limit."
+            cure = f"Look at the plan; if it is right, {raise_limits(refusals)}."
             if any(refusal.limit == "sentinel" for refusal in refusals):
                 cure = "Find out what becomes of the sentinels: nothing overrides them."
             elif any(refusal.limit == "capacity" for refusal in refusals):

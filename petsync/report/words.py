@@ -759,8 +759,11 @@ def who_wins(plan: Plan) -> str:
     if not plan.base:
         return "The sheet: it is compared with the store alone."
     if plan.options.on_conflict == "sheet":
-        return "Where both changed a field apart, the sheet (--on-conflict sheet)."
-    return "Where both changed a field apart, the store; --on-conflict sheet sends the sheet's."
+        return "Where both changed a field apart, the sheet (as the plan was asked to)."
+    return (
+        "Where both changed a field apart, the store; --on-conflict sheet, in Python "
+        'on_conflict="sheet", sends the sheet\'s.'
+    )
 
 
 def _covered(plan: Plan) -> str:

@@ -184,7 +184,8 @@ def connect(
     if settings.url is None:
         raise SettingsError(
             "no service is named",
-            hint="Give its address (--url, PETSYNC_URL), or try `petsync demo`.",
+            hint="Give its address (--url, in Python ps.connect(url), or PETSYNC_URL), or try "
+            "`petsync demo`.",
         )
     given = profile if isinstance(profile, ServiceProfile) else None
     return store_of(settings, auth=auth, profile=given, retry=retry)

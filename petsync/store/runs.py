@@ -335,7 +335,7 @@ def _not_found(
         other = found[0]
         return PlanError(
             f"run {other.run_id} was on {other.store}, and this store is {store}",
-            hint=f"Name that store: --url {other.store}",
+            hint=f"Name that store: --url {other.store}, in Python ps.connect({other.store!r})",
         )
     known = [run for run in runs if store in (None, run.store)]
     latest = f"The newest are {_some(known)}. " if known else "No run is known yet. "
@@ -604,7 +604,7 @@ class Runs:
         if past.store != store:
             raise PlanError(
                 f"run {past.run_id} was on {past.store}, and this store is {store}",
-                hint=f"Resume it there: --url {past.store}",
+                hint=f"Resume it there: --url {past.store}, in Python ps.connect({past.store!r})",
             )
         return past
 

@@ -697,9 +697,10 @@ _BUTTONS = (
     (r" \(`petsync check` names each with its address\)", ""),
     (r", set it as PETSYNC_TOKEN;", ", and sign in with it;"),
     (r" with what the same command says with -v", ""),
-    (r" \(--delete-missing would delete (it|them)\)", ""),
+    (r" \(--delete-missing, in Python \S+, would delete (it|them)\)", ""),
     (r" \(--column HEADER=COLUMN, in Python [^)]*\)", ""),
     (r"`petsync check` and sheet.findings list them", "the sheet's own form lists them"),
+    (r" \(in Python guard=Guard\(.*\)\)", ""),
     (r"--max-(?:add|update|delete) ([\d.e+]+(?: %)?)", r"the limit of \1"),
 )
 """What commands are called here."""
