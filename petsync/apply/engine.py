@@ -87,6 +87,7 @@ __all__ = [
     "check_sentinels",
     "confirmed",
     "earlier",
+    "given_up",
     "has_more",
     "has_unknown",
     "is_unassigned",
@@ -97,7 +98,6 @@ __all__ = [
     "settle",
     "statuses_of",
     "superseded",
-    "undone",
 ]
 
 
@@ -720,7 +720,8 @@ class Recorder(Protocol):
 
 
 CUT = "under way when the run was stopped; `petsync resume` finds out what became of it"
-_DONE = frozenset({"already-so", "already-gone", "undone"})
+_DONE = frozenset({"already-so", "already-gone", "undone", "replanned"})
+_REPLANNED = "not sent: what is left of the run is planned again from the sheet as it is now"
 _READ_AGAIN = frozenset({"not-as-sent", "unverified"})
 
 
@@ -731,8 +732,9 @@ class Earlier:
     without an id, and of which nobody knows whether they did. `shared` are adds whose assigned id
     another add was assigned too, and `unverified` changes that the service took and that could not
     be read back as they were sent, each with the pet's id. `held` are changes that are never sent
-    again, each with its result where the store shows that it was not made. With `is_undone` nothing
-    at all is sent. `seconds` is how long the run took so far.
+    again, each with its result where the store shows that it was not made. With `is_given_up`
+    nothing at all is sent; with `is_replanned` another plan sends what is left, so that only adds
+    without an id are waited for. `seconds` is how long the run took so far.
     """
 
     results: Mapping[int, Result] = field(default_factory=dict)
@@ -742,7 +744,8 @@ class Earlier:
     shared: Mapping[int, int] = field(default_factory=dict)
     unverified: Mapping[int, int] = field(default_factory=dict)
     held: Mapping[int, Result] = field(default_factory=dict)
-    is_undone: bool = False
+    is_given_up: bool = False
+    is_replanned: bool = False
     seconds: float = 0.0
 
 
@@ -805,19 +808,21 @@ def has_unknown(past: Past) -> bool:
     return bool(past.open or past.counts.get("unknown"))
 
 
-def undone(plan: Plan, before: Earlier, by: str) -> tuple[Earlier, list[Result]]:
-    """What the resume of a run begins with that run `by` has taken back, and the results that it
-    knows at once: nothing is sent, and what is unknown is found out.
+def given_up(plan: Plan, before: Earlier, by: str = "") -> tuple[Earlier, list[Result]]:
+    """What the resume of a run begins with that run `by` has taken back, or of which another plan
+    makes what is left, and the results that it knows at once: nothing is sent, and what is unknown
+    is found out.
     """
-    why = f"not sent: run {by} took this run back"
+    cause: Cause = "undone" if by else "replanned"
+    why = f"not sent: run {by} took this run back" if by else _REPLANNED
     results = {**before.results}
     known: list[Result] = []
-    held: dict[int, Result] = {}
+    held = {**before.held}
     for number, change in enumerate(plan.changes):
         left = before.left.get(number)
-        if number in results:
+        if number in results or number in held:
             continue
-        over = result_of(number, change, "skipped", "undone", why)
+        over = result_of(number, change, "skipped", cause, why)
         if left is None:
             results[number] = over
             known.append(over)
@@ -825,7 +830,8 @@ def undone(plan: Plan, before: Earlier, by: str) -> tuple[Earlier, list[Result]]
             results[number] = left
         else:
             held[number] = over
-    return replace(before, results=results, held=held, is_undone=True), known
+    before = replace(before, results=results, held=held)
+    return replace(before, is_given_up=True, is_replanned=not by), known
 
 
 def superseded(
@@ -1279,7 +1285,7 @@ async def run(
     sender = Sender(
         target,
         recorder,
-        Present(target, "each" if earlier.is_undone else options.recheck),
+        Present(target, "each" if earlier.is_given_up else options.recheck),
         options.verify,
         begun=frozenset(earlier.open),
         unverified=frozenset(earlier.unverified),
@@ -1311,7 +1317,7 @@ class _Engine:
         self._target, self._recorder = sender.target, sender.recorder
         self._results: dict[int, Result] = dict(earlier.results)
         self._left, self._held = earlier.left, earlier.held
-        self._is_undone = earlier.is_undone
+        self._is_given_up, self._is_replanned = earlier.is_given_up, earlier.is_replanned
         self._failed_here: set[int] = set()
         self._lost_at = dict.fromkeys(earlier.lost, _now())
         self._counts = Counter(result.outcome for result in self._results.values())
@@ -1360,7 +1366,7 @@ class _Engine:
             self._halt.stop(str(error))
 
     async def _phases(self) -> None:
-        if self._is_undone:
+        if self._is_given_up:
             await self._find_out()
             return
         if any(map(is_unassigned, self._changes)):
@@ -1659,7 +1665,7 @@ class _Engine:
             self._counts[self._results.pop(number).outcome] -= 1
 
     async def _find_out(self) -> None:
-        """Find out what became of the changes of a run that was undone. Nothing is sent: what was
+        """Find out what became of the changes of a run that is given up. Nothing is sent: what was
         not made once no request can arrive any more has its result from `held`.
         """
         await self._verify_again()
@@ -1678,7 +1684,8 @@ class _Engine:
                     self._record(result)
                     unread.add(number)
             left = self._unknown_left() - unread
-            if (wait := self._wait([*left])) > 0:
+            adds = [n for n in left if is_unassigned(self._changes[n])]
+            if (wait := self._wait(adds if self._is_replanned else [*left])) > 0:
                 await self._halt.soon(asyncio.sleep(wait))
                 continue
             for number in left:
@@ -1753,10 +1760,10 @@ class _Engine:
         unread = {
             number
             for number in earlier.unverified
-            if earlier.is_undone or isinstance(self._changes[number], Add)
+            if earlier.is_given_up or isinstance(self._changes[number], Add)
         }
         self._unread |= unread
-        held = earlier.held if earlier.is_undone else ()
+        held = earlier.held if earlier.is_given_up else ()
         self._lost_at |= dict.fromkeys(held, _now())
         for number in earlier.lost.union(earlier.shared, unread, held):
             self._results[number] = earlier.left[number]

@@ -63,6 +63,7 @@ Cause = Literal[
     "came-meanwhile",
     "superseded",
     "undone",
+    "replanned",
     "from-plan",
     "not-looked-up",
     "refused",

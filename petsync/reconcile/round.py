@@ -566,7 +566,7 @@ def resumed(course: Course, store: Store) -> tuple[Past, ...]:
     for run in files.begun.runs(store):
         if run.is_stopped and not is_dry:
             course.note(runs=(*course.told.runs, run.id), resumed=course.told.resumed + 1)
-            report: Report | None = store.resume(run.id, progress=False)
+            report: Report | None = store.settle(run.id)
         else:
             report = told_of(run.id, store)
         if report is not None:

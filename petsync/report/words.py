@@ -265,6 +265,12 @@ CAUSES: Mapping[Cause, Told] = {
         "The run was undone before these changes were made. They are never sent.",
         "To make them after all, plan again from the sheet.",
     ),
+    "replanned": Told(
+        "not sent, as they were planned again",
+        "The run was stopped before these changes were made, and the next round of its job planned "
+        "them again from the sheet and the store as they were then.",
+        "The run of that round has what was sent.",
+    ),
     "from-plan": Told(
         "open since the plan",
         "Sheet and store disagree in a way that a person has to settle. Nothing was sent.",
@@ -379,6 +385,7 @@ _OF_SHEETS = frozenset[Cause](
         "came-meanwhile",
         "superseded",
         "undone",
+        "replanned",
         "not-looked-up",
         "refused",
         "not-as-sent",

@@ -66,6 +66,7 @@ class Store:
     photo = blocking(AsyncStore.photo)
     upload = blocking(AsyncStore.upload)
     resume = blocking(AsyncStore.resume)
+    settle = blocking(AsyncStore.settle)
     undo = blocking(AsyncStore.undo)
     runs = blocking(AsyncStore.runs)
     run = blocking(AsyncStore.run)

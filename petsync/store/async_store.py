@@ -812,6 +812,14 @@ class AsyncStore(Pictured, Edited, Signed):
         with self._bar(len(plan.changes), "Resuming", progress, on_progress) as step:
             return await self._runs.resume(past, plan, given, step)
 
+    async def settle(self, run_id: str) -> Report:
+        """Find out what became of all that a stopped run began, and give up the rest of it: nothing
+        is sent, and a new plan makes what is left. The report is of the whole run. Raises as
+        `resume`.
+        """
+        past, plan = self.to_resume(run_id)
+        return await self._runs.resume(past, plan, {}, None, gives_up=True)
+
     def to_resume(self, run_id: str = "", *, startable: bool = False) -> tuple[Past, Plan]:
         """The run that `resume` would finish, and its plan. Raises PlanError where there is none;
         with `startable` also where it was undone, and LockedError while a run is at work.

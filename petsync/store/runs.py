@@ -31,6 +31,7 @@ from petsync.apply.engine import (
     Earlier,
     check_sentinels,
     earlier,
+    given_up,
     has_more,
     has_unknown,
     is_of_file,
@@ -38,7 +39,6 @@ from petsync.apply.engine import (
     overruled,
     overtaken,
     superseded,
-    undone,
 )
 from petsync.apply.journal import Journal, Sitting, row_payload
 from petsync.apply.undo import AddedAgain, Deed, LaterDeed, Present, deeds_of, undo_plan
@@ -57,7 +57,7 @@ from petsync.plan.guard import Guard
 from petsync.plan.lineage import Gone, Renumbered, Restored, Reused, RowRecord, added_for
 from petsync.plan.match import absent, pets_of
 from petsync.plan.plan import Plan
-from petsync.plan.report import OUTCOMES, Entry, Past, Progress, Report, undone_by
+from petsync.plan.report import OUTCOMES, Entry, Past, Progress, Report, Result, undone_by
 from petsync.plan.uploads import Pictures, Uploaded
 from petsync.sheets.files import must_be_closed
 from petsync.sheets.read import sheet_of
@@ -534,22 +534,29 @@ class Runs:
             return await self._sit(plan, target, sitting, started, options, before, on_progress)
 
     async def resume(
-        self, past: Past, plan: Plan, given: Mapping[str, Any], on_progress: OnProgress
+        self,
+        past: Past,
+        plan: Plan,
+        given: Mapping[str, Any],
+        on_progress: OnProgress,
+        *,
+        gives_up: bool = False,
     ) -> Report:
         """The report of a run after one more sitting; if nothing was left, as it is. Run and plan
         are those of `to_resume`; options that are given (not None) hold in place of what they were.
-        Raises as AsyncStore.resume.
+        With `gives_up` nothing is sent. Raises as AsyncStore.resume.
         """
         with closing(await in_thread(partial(Journal.open, self.state, create=False))) as journal:
             _check_startable(past, journal)
             if not has_more(past):
                 return await in_thread(partial(journal.report, past.run_id))
             target = ServiceTarget(self.api)
-            await check_sentinels(plan, target)
+            if not gives_up:
+                await check_sentinels(plan, target)
             sitting = await in_thread(partial(journal.resume, past.run_id))
             # Only now, under the lock, nobody else writes to it any more.
             before = earlier(plan, journal.entries(past.run_id), past.seconds)
-            before = _taken_up(plan, past, before, journal, sitting)
+            before = _taken_up(plan, past, before, journal, sitting, gives_up=gives_up)
             asked = ApplyOptions.of(journal.options(past.run_id), **given)
             return await self._sit(plan, target, sitting, past.started, asked, before, on_progress)
 
@@ -692,19 +699,22 @@ def _is_of_table(plan: Plan, record: RowRecord) -> bool:
 
 
 def _taken_up(
-    plan: Plan, past: Past, before: Earlier, journal: Journal, sitting: Sitting
+    plan: Plan, past: Past, before: Earlier, journal: Journal, sitting: Sitting, *, gives_up: bool
 ) -> Earlier:
     """What a resumed run begins with once it is known what else was done since: its undo, or
     another run of its sheet. The journal has the results that this alone decides.
     """
     by = undone_by(journal.runs(past.store)).get(past.run_id)
     if by is not None:
-        before, known = undone(plan, before, by.run_id)
+        before, known = given_up(plan, before, by.run_id)
     else:
         before, known = overruled(plan, before, _since(past, journal))
         if (later := journal.later_run(past.run_id)) is not None:
             added = added_for(plan.changes, plan.tab, later.added, skip=before.results)
             before, left = superseded(plan, before, later.run_id, added)
+            known += left
+        if gives_up:
+            before, left = given_up(plan, before)
             known += left
     for result in known:
         sitting.done(result)
