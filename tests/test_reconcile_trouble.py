@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -100,21 +101,25 @@ def test_a_query_that_fails_changes_nothing(night: Night) -> None:
     assert (night.state / base).read_bytes() == kept[base]
 
 
-def test_a_round_that_is_stopped_is_finished_by_the_next(tmp_path: Path) -> None:
-    """The run is resumed first, and what was taken back meanwhile is an edit."""
+def test_what_a_stopped_round_left_is_planned_again(tmp_path: Path) -> None:
+    """The next round sends nothing of what was taken back meanwhile: no edit, and no new row."""
     with Sandbox(pets=PETS) as box:
         reads, all_ = (Secret(box.token(scope)) for scope in ("read:pets", tuple(SCOPES)))
         night = Night(box, tmp_path, {"mode": "two-way", "concurrency": 1, "max_failures": 0})
         night.write()
         assert night.run(token=all_).round.status == "in-sync"
         sheet = night.sheet.read_bytes()
-        night.write([*changed(changed(PETS, 1, name="Rex"), 2, name="Mia")])
+        new = ps.Pet(name="Neu", status="sold")
+        night.write([*changed(changed(PETS, 1, name="Rex"), 2, name="Mia"), new])
         told = night.run(token=reads)
         assert (told.round.status, told.round.exit_code) == ("interrupted", 7)
-        assert sorted(kinds(told)) == [("drift", 2), ("failed", 1)]
+        assert sorted(kinds(told)) == [("drift", 1), ("drift", 2), ("failed", None)]
         night.sheet.write_bytes(sheet)
+        before = Counter(box.requests)
         told = night.run(token=all_)
         assert (told.round.resumed, told.round.status) == (1, "done")
+        sent = Counter(box.requests) - before
+        assert {*sent} <= {"findPetsByStatus", "getPetById"}
         assert night.stored() == {pet.id: pet for pet in PETS}
         assert night.run(token=all_).round.resumed == 0
 
