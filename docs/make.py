@@ -87,6 +87,7 @@ _OUTCOMES: Mapping[Cause, str] = {
     "came-meanwhile": "conflict",
     "superseded": "conflict",
     "undone": "skipped",
+    "replanned": "skipped",
     "from-plan": "conflict",
     "not-looked-up": "failed",
     "refused": "failed",

@@ -370,7 +370,8 @@ class Course:
         if isinstance(error.report, Report):
             self.ran(error.report)
             self.is_ended = error.report.stopped.startswith("interrupted")
-        self.ends("interrupted", error.message, f"The next round resumes it. {error.hint}".strip())
+        hint = f"The next round does the rest. {error.hint}".strip()
+        self.ends("interrupted", error.message, hint)
 
     def planned(self, plan: Plan | None, inbound: Inbound | None) -> None:
         """What the store, and what the sheet is to take."""

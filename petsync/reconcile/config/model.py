@@ -961,7 +961,7 @@ JOB: tuple[Option, ...] = (
         table="jobs",
         name="max_failures",
         kind=whole(0),
-        meaning="Stop the round after more failed changes than this; the next round resumes it.",
+        meaning="Stop the round after more failed changes than this; the next round does the rest.",
         default="no limit",
         example="20",
     ),
