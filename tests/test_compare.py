@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 import pytest
@@ -18,7 +19,7 @@ from petsync.plan.change import Add, Delete, Update
 from petsync.plan.fields import normal
 from petsync.plan.guard import Guard
 from petsync.plan.plan import Plan
-from petsync.profile import LIVE
+from petsync.profile import LIVE, STANDARD, ServiceProfile
 from petsync.table.columns import CLEARED
 from petsync.table.sheet import Sheet
 
@@ -85,6 +86,34 @@ def test_an_empty_name_and_a_cleared_cell_are_two_things(is_based: bool) -> None
         assert change.fields == ("category_id",)
         assert plan_of(applied(plan, [pet]), sheet).in_sync
     assert plan_of([REX], sheet_of([pet])).updates[0].after.category is None
+
+
+@pytest.mark.parametrize(
+    ("profile", "now", "is_held"),
+    [
+        (LIVE, {}, True),
+        (LIVE, {"name": "Quinn"}, False),
+        (LIVE, {"tags": (Tag(None, "young"), Tag(None, "shy"))}, False),
+        (LIVE, {"category": DOGS}, False),
+        (LIVE, {"tags": (), "category": None}, False),
+        (STANDARD, {}, False),
+    ],
+)
+def test_an_edit_of_an_exported_pet_is_not_sent_to_one_that_got_its_id(
+    profile: ServiceProfile, now: dict[str, Any], is_held: bool
+) -> None:
+    """Where a service gives ids of deleted pets to new ones: nothing of the pet is as it was."""
+    old = Pet(id=1, name="Quinn", category=DOGS, tags=(Tag(None, "young"),), status="sold")
+    birds, shy = Category(3, "Birds"), (Tag(None, "shy"),)
+    stranger = Pet(id=1, name="Coco", category=birds, tags=shy, status="sold")
+    store = [msgspec.structs.replace(stranger, **now)]
+    sheet = sheet_saying({"id": 1, "name": "Quinn", "photo_urls": ["a"]}, base=base_of([old]))
+    plan = plan_of(store, sheet, profile=profile)
+    assert [each.rule for each in plan.conflicts] == ["id-reused"] * is_held
+    assert bool(plan.changes) is not is_held
+    # A row that nobody edited takes the news.
+    row = {"id": 1, "name": "Quinn"}
+    assert not plan_of(store, sheet_saying(row, base=base_of([old])), profile=profile).conflicts
 
 
 def test_an_empty_name_beside_another_id_is_no_name() -> None:

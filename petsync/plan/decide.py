@@ -28,6 +28,7 @@ from petsync.plan.fields import (
     content,
     differing,
     equal,
+    is_another,
     kept_photos,
     key,
     known_id,
@@ -664,7 +665,7 @@ class Decisions:
             if self.judge.is_older(judged, row.said, pet):
                 self.remarks.older.append(row.number)
             return self._agrees()
-        self._check(row, pet, judged, edits)
+        self._check(row, pet, old, judged, edits)
         if judged.clashes:
             self._clash(row, pet, old, judged)
         if not judged.fields:
@@ -691,8 +692,10 @@ class Decisions:
         if record is not None and is_renamed(record, merged(Pet(), row.said, self.vocabulary)):
             self.remarks.renamed[row.number] = (record, name)
 
-    def _check(self, row: Row, pet: Pet, judged: Judgement, edits: Said) -> None:
+    def _check(self, row: Row, pet: Pet, old: Pet | None, judged: Judgement, edits: Said) -> None:
         """Raise _Held where the row asks for what cannot be meant."""
+        if old is not None and not self._profile.assigns_unique_ids and is_another(old, pet):
+            raise _replaced(old, pet)
         if nameless(pet.category, edits, self.vocabulary):
             raise self._nameless(row, pet.id)
         if row.action in ADDING:
@@ -1024,6 +1027,19 @@ def _reused(pet: Pet, suspect: Suspect) -> _Held:
         "its name, and take the other row out."
     )
     return _Held("id-reused", problem, hint, pet_id)
+
+
+def _replaced(old: Pet, pet: Pet) -> _Held:
+    problem = (
+        f"was edited, and names pet {pet.id}, which was {normal(old.name)!r} at the export. The "
+        f"store has {normal(pet.name)!r} under this id, and everything differs: the service gives "
+        "ids of deleted pets to new ones"
+    )
+    hint = (
+        "Take the row out if it means the earlier pet. If it is the same pet, export again to edit "
+        "it, or write the store's name into the row of a reconciled sheet."
+    )
+    return _Held("id-reused", problem, hint, pet.id)
 
 
 def _begun(record: RowRecord) -> _Held:

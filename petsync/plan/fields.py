@@ -30,6 +30,7 @@ __all__ = [
     "differing",
     "equal",
     "folded",
+    "is_another",
     "kept_photos",
     "key",
     "known_id",
@@ -244,6 +245,25 @@ def equal(one: Pet, other: Pet, column: Column) -> bool:
 def key(pet: Pet, column: Column) -> Hashable:
     """What two pets must share to be equal in a column."""
     return _KEYS[column](pet)
+
+
+def is_another(old: Pet, now: Pet) -> bool:
+    """Whether what an id stood for then and now looks like two pets: the names differ, and so does
+    all else that both of them have.
+    """
+    if normal(old.name) == normal(now.name):
+        return False
+    sides = [
+        (
+            frozenset({normal(pet.category.name if pet.category else None)} - {""}),
+            frozenset({normal(tag.name) for tag in pet.tags} - {""}),
+            frozenset(photo_keys(pet.photo_urls)),
+        )
+        for pet in (old, now)
+    ]
+    both = [(one, other) for one, other in zip(*sides, strict=True) if one and other]
+    is_otherwise = len(both) > 1 or (both and normal(old.status) != normal(now.status))
+    return bool(is_otherwise) and not any(one & other for one, other in both)
 
 
 def content(pet: Pet) -> Hashable:
