@@ -57,7 +57,7 @@ from petsync.plan.guard import Guard
 from petsync.plan.lineage import Gone, Renumbered, Restored, Reused, RowRecord, added_for
 from petsync.plan.match import absent, pets_of
 from petsync.plan.plan import Plan
-from petsync.plan.report import OUTCOMES, Entry, Past, Progress, Report, Result, undone_by
+from petsync.plan.report import OUTCOMES, Entry, Past, Progress, Report, undone_by
 from petsync.plan.uploads import Pictures, Uploaded
 from petsync.sheets.files import must_be_closed
 from petsync.sheets.read import sheet_of
