@@ -308,7 +308,7 @@ FIELDS = (
         "There is no such action.",
         "remove",
         "delete",
-        "Write add, update, delete, merge or ignore, or leave the cell blank.",
+        "Write add, add-another, update, delete, merge or ignore, or leave the cell blank.",
     ),
 )
 
