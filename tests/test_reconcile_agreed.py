@@ -442,6 +442,27 @@ def test_a_sheet_that_lost_its_ids_is_refused(night: Typed, how: str, mode: str)
 
 
 @pytest.mark.parametrize("is_killed", [True, False])
+def test_the_number_beside_the_category_of_a_row_that_was_added_by_hand_is_no_edit(
+    night: Typed, monkeypatch: pytest.MonkeyPatch, is_killed: bool
+) -> None:
+    """The base lacks a pet whose id no run has written into its row: a run that sends another cell
+    of it leaves the category as the row names it.
+    """
+    rows = night.rows()
+    night.save([*rows, [{**NEW_ROW, "category_id": "1"}.get(name, "") for name in rows[0]]])
+    _apply_by_hand(night)
+    (number,) = night.stored().keys() - {pet.id for pet in STORED}
+    _without_id(night, "Neu", photo_urls="https://shop.example/new.jpg")
+    with monkeypatch.context() as patch:
+        if is_killed:
+            _killed_before_the_base(night, patch)
+    for _ in range(2):
+        assert night.run().round.exit_code == 0
+    pet = night.stored()[number]
+    assert (pet.category, len(pet.photo_urls)) == (CATS, 1)
+
+
+@pytest.mark.parametrize("is_killed", [True, False])
 @pytest.mark.parametrize(("blank", "text"), [("category", "Dogs"), ("category_id", "1")])
 def test_what_is_typed_beside_a_cell_that_a_round_wrote_is_an_edit(
     night: Typed, monkeypatch: pytest.MonkeyPatch, blank: str, text: str, is_killed: bool

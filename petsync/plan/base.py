@@ -665,9 +665,9 @@ def categories_of(
     sheet: Sheet, changes: Iterable[Change], conflicts: Iterable[Conflict]
 ) -> dict[int, Category]:
     """By row, the category's cells that say another one than the change, or the conflict that
-    somebody may decide, sends; None for one that says nothing.
+    somebody may decide, leaves; None for one that says nothing.
     """
-    pets = {each.row: each.after for each in changes if _regroups(each)}
+    pets = {each.row: each.after for each in changes if not isinstance(each, Delete)}
     clashing = (each for each in conflicts if any(c.column == "category" for c in each.clashes))
     pets |= {each.row: each.after for each in clashing}
     sent = {row: category_cells(pet) for row, pet in pets.items() if row is not None and pet}
@@ -693,7 +693,7 @@ def with_report(base: Base | None, report: Report) -> Base:
     for pet_id, change in _sent(report):
         before = old.get(pet_id)
         moves[pet_id] = _sent_of(change, pet_id, before, start.said.get(pet_id, before), start)
-        if _regroups(change):
+        if _regroups(change) or (before is None and isinstance(change, Update)):
             cells[pet_id] = _cells_of(change, report.plan.categories)
     added = [each.assigned_id for each in report.results if each.outcome == "applied"]
     return replace(
