@@ -174,38 +174,3 @@ def test_the_number_in_a_new_row_gives_way_to_that_of_its_name(
         return
     with pytest.raises(AssertionError, match="nobody edited the store"):
         _judge(auditor, before, after)
-
-
-@pytest.mark.parametrize("is_planned", [True, False])
-def test_the_pet_of_a_row_that_a_backup_took_out_may_come_by_a_run_of_before(
-    is_planned: bool,
-) -> None:
-    """Where a killed round had planned to add it; its row may follow in the next round."""
-    auditor = Auditor()
-    if is_planned:
-        auditor.ledger.rows_added.add(KEY)
-        auditor.note_planned(KEY)
-        auditor.ledger.forget(KEY)
-    before, after = View({}, {}), View(_sides(sheet="new", store="new").pets, {})
-    if not is_planned:
-        with pytest.raises(AssertionError, match="came from nowhere"):
-            auditor.judge_round(before, after, code=None, opens=())
-        return
-    auditor.judge_round(before, after, code=None, opens=())
-    auditor.judge_round(after, View(after.pets, after.pets), code=0, opens=())
-
-
-@pytest.mark.parametrize("is_planned", [True, False])
-def test_an_edit_that_a_backup_took_out_may_be_sent_by_a_run_of_before(is_planned: bool) -> None:
-    """Where a killed round had planned it; the row takes it then, or in the next round."""
-    auditor = _open_edit()
-    if is_planned:
-        auditor.note_planned(KEY)
-    auditor.ledger.forget(KEY)
-    before = _sides(sheet="old", store="old")
-    for after in (_sides(sheet="old", store="new"), _sides(sheet="new", store="new")):
-        if is_planned:
-            auditor.judge_round(before, after, code=None, opens=())
-            continue
-        with pytest.raises(AssertionError, match="nobody"):
-            auditor.judge_round(before, after, code=None, opens=())

@@ -94,10 +94,7 @@ class Auditor:
     """Compares what was before a round with what is after it. `renamed` are the pets whose category
     has another name, or whose row is new, until both sides have the same id beside it. `last_said`
     is what the sheet said of each unit when it last said anything: a run that a kill cut off goes
-    on, and sends it while its column is away. `planned` is what a killed round may have
-    planned for units, or new rows (the unit ("", "")), that a backup took out of the sheet: by
-    docs/reconcile.md the next round resumes that run, and a backup takes back nothing that a round
-    has sent.
+    on, and sends it while its column is away.
     """
 
     ledger: Ledger = field(default_factory=Ledger)
@@ -107,7 +104,6 @@ class Auditor:
     renamed: set[str] = field(default_factory=set)
     has_several_sheets: bool = False
     last_said: dict[tuple[str, Unit], Any] = field(default_factory=dict)
-    planned: dict[tuple[str, Unit], Any] = field(default_factory=dict)
 
     def observe(self, view: View) -> None:
         """Note what both sides agree on now: nothing that people did before is open any more."""
@@ -173,9 +169,7 @@ class Auditor:
         if key in before.pets and key not in after.pets:
             assert key in ledger.rows_removed, f"pet {key} was deleted: {told}"
             assert not ledger.has_edits(ledger.store, key), f"pet {key} had changed: {told}"
-        if key in after.pets and key not in before.pets and (key, ("", "")) in self.planned:
-            ledger.pets_added.add(key)
-        elif key in after.pets and key not in before.pets:
+        if key in after.pets and key not in before.pets:
             assert key in before.rows, f"pet {key} came from nowhere: {told}"
             assert key in ledger.rows_added, f"pet {key} came back: {told}"
         if key in before.rows and key not in after.rows:
@@ -191,9 +185,6 @@ class Auditor:
         pets = value(before.pets, key, unit), value(after.pets, key, unit)
         if unit[0] == "category_id" and self._is_renamed(key):
             return  # An id counts only with its name, and the name is another one now.
-        if pets[0] != pets[1] and self.planned.get((key, unit), BLANK) == pets[1]:
-            # As if it had been sent before the backup was put back.
-            pets, store = (pets[1], pets[1]), True
         place = f"{key} {unit}: sheet {rows[0]!r} -> {rows[1]!r}, store {pets[0]!r} -> {pets[1]!r}"
         if pets[0] != pets[1]:
             said = self.last_said.get((key, unit)) if rows[0] is BLANK else rows[0]
@@ -246,13 +237,6 @@ class Auditor:
                     self.ledger.sheet.add(pair)
                 else:
                     self.ledger.store.add(pair)
-
-    def note_planned(self, key: str) -> None:
-        """A killed round may have planned to send what is open of this row, or to add its pet."""
-        edits = (pair for pair in self.ledger.sheet if pair[0] == key)
-        self.planned |= {pair: self.last_said.get(pair, BLANK) for pair in edits}
-        if key in self.ledger.rows_added:
-            self.planned[key, ("", "")] = True
 
     def note_store_edits(self, before: View, after: View, *, is_resume: bool) -> None:
         """People changed the store with a command. What it resumed was sent for the sheet: what was

@@ -160,8 +160,6 @@ class Play:
             assert opens or running.said().strip(), f"exit code {code} without a reason"
         self.auditor.observe(after)
         self.has_kill_behind = code is None
-        if code == 0:
-            self.auditor.planned.clear()
         self._is_unseen &= code is None and not self._has_seen_backup()
         return code
 
@@ -432,8 +430,6 @@ class Play:
             return False
         was, step, sides = self._states[backup.read_bytes()]
         had = {key_of(now.text(row, "name")) or "" for row in now.rows}
-        for key in had if self.has_kill_behind else ():
-            self.auditor.note_planned(key)
         path.write_bytes(backup.read_bytes())
         pets = self.view().pets
         has = {key_of(then.text(row, "name")) or "" for row in then.rows}
