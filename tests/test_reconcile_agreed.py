@@ -16,6 +16,7 @@ import petsync as ps
 from petsync import sheets
 from petsync.errors import InterruptedRunError, SheetError
 from petsync.plan.guard import Guard, Limit
+from petsync.plan.report import Report
 from petsync.reconcile.round import reconciled
 from petsync.reconcile.state import BaseFile, Begun, Versions
 from petsync.sandbox import Sandbox
@@ -1068,6 +1069,26 @@ def test_a_killed_round_sends_nothing_that_was_sent_by_hand_and_taken_back_since
     assert night.run().round.exit_code == 0
     number = 1 if is_begun else 12
     assert night.stored()[number].name == night.said()[number].name == f"Pet {number}"
+
+
+@pytest.mark.parametrize("take_back", [_taken_back, _set_back])
+def test_a_run_that_is_resumed_sends_nothing_that_was_taken_back_since(
+    night: Typed, take_back: Callable[[Typed, ps.Store, str], None]
+) -> None:
+    """What a later run or its undo did to a pet is newer, also where the first run had begun."""
+    night.type(1, name="Rex")
+    night.type(12, name="Zoe")
+    with ps.connect(night.box.url, state=night.state, timeout=30) as store:
+        night.box.break_with("503=1,only=updatePet+updatePetWithForm")
+        with pytest.raises(InterruptedRunError) as stopped:
+            store.apply(store.plan(night.sheet), concurrency=1, max_failures=0, progress=False)
+        night.box.break_with(None)
+        report = stopped.value.report
+        assert isinstance(report, Report)
+        take_back(night, store, store.apply(store.plan(night.sheet), progress=False).run_id)
+        resumed = store.resume(report.run_id, progress=False)
+    assert [each.cause for each in resumed.results] == ["superseded"] * 2
+    assert [night.stored()[number].name for number in (1, 12)] == ["Pet 1", "Pet 12"]
 
 
 def test_a_killed_round_deletes_no_pet_that_was_deleted_by_hand_and_brought_back(
