@@ -667,7 +667,7 @@ def categories_of(
     """By row, the category's cells that say another one than the change, or the conflict that
     somebody may decide, leaves; None for one that says nothing.
     """
-    pets = {each.row: each.after for each in changes if not isinstance(each, Delete)}
+    pets: dict[int | None, Pet | None] = {each.row: each.after for each in changes}
     clashing = (each for each in conflicts if any(c.column == "category" for c in each.clashes))
     pets |= {each.row: each.after for each in clashing}
     sent = {row: category_cells(pet) for row, pet in pets.items() if row is not None and pet}
