@@ -347,10 +347,10 @@ def reconcile_command(
     """Bring sheets and stores into agreement, as a configuration says.
 
     CONFIG is the file with the jobs, petsync.toml by default; that one needs a confirmation by
-    `petsync trust`. For each job, petsync finishes the last round, compares both sides, applies the
-    changes, compares again, writes a report and sends notifications. It asks nobody: a plan that
-    exceeds a limit waits in a file, and `petsync apply` of that file releases it. docs/reconcile.md
-    explains each step.
+    `petsync trust`. For each job, petsync finds out what an unfinished round sent, compares both
+    sides, applies the changes, compares again, writes a report and sends notifications. It asks
+    nobody: a plan that exceeds a limit waits in a file, and `petsync apply` of that file releases
+    it. docs/reconcile.md explains each step.
 
     With --dry-run petsync sends nothing and writes only --report. It ends with the exit code of the
     round, or 2 if there are changes.
