@@ -663,7 +663,7 @@ def test_two_rows_that_say_the_same(desk: Desk) -> None:
 @pytest.mark.parametrize("action", ["add", "add-another"])
 @pytest.mark.parametrize("suffix", [".csv", ".xlsx"])
 def test_a_row_that_adds_adds_once(desk: Desk, action: str, suffix: str) -> None:
-    """Applied three times it has one pet."""
+    """Applied three times it has one pet; once it has its id, the row merges."""
     desk.path = desk.path.with_suffix(suffix)
     if suffix == ".csv":
         desk.csv({**REX, "action": action})
@@ -671,8 +671,11 @@ def test_a_row_that_adds_adds_once(desk: Desk, action: str, suffix: str) -> None
         desk.export()
         desk.write(8, {**REX, "action": action})
     for _ in range(3):
-        desk.apply()
+        report = desk.apply()
     assert desk.names().count("Rex") == 1
+    ps.write_back(desk.store.read(desk.path), report, only_ids=True)
+    row = desk.store.read(desk.path).rows.iloc[-1]
+    assert (row["id"], row["action"]) == (desk.pet("Rex").id, "merge")
 
 
 def test_add_is_refused_where_its_twin_is(

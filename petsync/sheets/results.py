@@ -165,7 +165,7 @@ def write_results(sheet: Sheet, results: Results, path: str | Path, *, follow: b
     `results` is a run's report, or a DataFrame indexed by row number with the columns `outcome`,
     `message` and `assigned_id`; the sheet's blocked rows are told by their findings. An id
     cell gets the assigned id, a blank one also that of the pet that the row was recognised as,
-    unless another row names that id; and an `add` that was applied becomes `merge`, so that the
+    unless another row names that id; and an `add` that has its pet becomes `merge`, so that the
     copy can be read and applied again; for that the base that the sheet carries goes with it, and
     says of each row that a report calls applied what the row says. Cells that the sheet has
     corrected are so here, but for those with a formula on which others hang. Of a workbook all else
@@ -268,6 +268,8 @@ def _result_edits(sheet: Sheet, results: pd.DataFrame) -> dict[int, dict[str, st
         edit = _told(result, is_add=row in adds, own=ids.get(row))
         if int(edit.get("id", 0)) in named:
             del edit["id"]
+            if edit["outcome"] != "applied":
+                edit.pop(ACTION, None)
         edits.setdefault(row, {"row": str(row)}).update(edit)
     return edits
 
@@ -284,7 +286,8 @@ def _told(result: object, *, is_add: bool, own: int | None) -> dict[str, str]:
     pet_id = said["assigned_id"] or ("" if own is not None else recognised)
     if pet_id and pet_id != str(own):
         said["id"] = pet_id
-    return {**said, "action": "merge"} if is_add and said["outcome"] == "applied" else said
+    has_pet = said["outcome"] == "applied" or "id" in said
+    return {**said, "action": "merge"} if is_add and has_pet else said
 
 
 def _ids_alone(edits: Mapping[int, Mapping[str, str]]) -> dict[int, dict[str, str]]:
@@ -373,7 +376,7 @@ def write_back(
     only_ids: bool = False,
 ) -> Path:
     """Put the results into the sheet's own file, as `write_results` puts them into a copy; with
-    `only_ids` no columns of results, but the ids alone, and `merge` for an `add` that was applied.
+    `only_ids` no columns of results, but the ids alone, and `merge` for an `add` that has its pet.
 
     The path of the backup is returned: the file as it was, beside it under the name and the
     `moment`, by default now in UTC (`catalogue.backup-20261121-103000.xlsx`; no earlier backup is
