@@ -80,6 +80,15 @@ def test_a_like_pet_that_somebody_else_added_meanwhile_is_drift(night: Night) ->
     assert "somebody else added it as well" in next(e.problem for e in told.open if e.pet_id == 500)
 
 
+def test_like_rows_of_one_sheet_are_nobody_else_s(night: Night) -> None:
+    """Both are added, as the sheet says, and both are the round's own."""
+    new = other(PETS[0], id=None, name="New")
+    night.write([*PETS, new, new])
+    told = night.run(mode="push")
+    assert (told.round.status, told.round.left) == ("done", 0)
+    assert [pet.name for pet in night.stored().values()].count("New") == 2
+
+
 def test_an_outage_is_no_matter_for_a_person_to_decide(night: Night) -> None:
     """The store answers for no pet that is looked up: exit code 1, and nothing was changed."""
     night.write([*PETS[:1], other(PETS[1], name="Rex"), *PETS[2:], other(PETS[0], id=77)])

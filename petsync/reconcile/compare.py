@@ -69,10 +69,10 @@ def came(report: Report | None, before: Snapshot, after: Snapshot) -> Iterator[O
     else did the same.
     """
     added = {} if report is None else _added(report)
-    if not added:
+    if report is None or not added:
         return
-    known = [*before.frame["id"], *added.values()]
-    new = after.frame[~after.frame["id"].isin(known)]
+    own = [each.assigned_id for each in report.results if each.assigned_id is not None]
+    new = after.frame[~after.frame["id"].isin([*before.frame["id"], *own])]
     for pet in pets_from_frame(new):
         if content(pet) in added:
             yield Open(
