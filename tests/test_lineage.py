@@ -213,6 +213,21 @@ def test_a_copy_and_a_renamed_file(book: Desk, is_copy: bool) -> None:
     assert update.pet_id == rex.id
 
 
+@pytest.mark.parametrize("edit", [{}, {"status": "sold"}])
+def test_a_copy_of_a_copy_knows_each_pet_once(book: Desk, edit: Row) -> None:
+    """A new row above those of earlier days is a new pet, though each copy was applied."""
+    for name in ("tuesday.xlsx", "wednesday.xlsx"):
+        book.path = Path(shutil.copy(book.path, book.path.with_name(name)))
+        book.write(8, edit)
+        book.apply()
+    book.path = Path(shutil.copy(book.path, book.path.with_name("thursday.xlsx")))
+    book.edit(lambda sheet: sheet.insert_rows(3))
+    book.write(3, {**REX, "name": "Other", "tags": "old"})
+    plan = book.plan()
+    assert not plan.conflicts
+    assert [each.after.name for each in plan.adds] == ["Other"]
+
+
 def test_a_copy_of_a_list_is_known_by_its_rows(list_: Desk) -> None:
     """Half of the rows of an earlier run in it make it a copy."""
     other = list_.path.with_name("other.csv")

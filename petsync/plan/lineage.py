@@ -338,7 +338,7 @@ def identify(
         group = [record for file in files if file.trust == trust for record in file.records]
         for state in ("added", "unknown", "unsent"):
             used = {m.record.pet_id for m in found.values() if m.kind == "certain"} - {None}
-            old = [r for r in group if r.state == state and r.pet_id not in used]
+            old = _each_content(r for r in group if r.state == state and r.pet_id not in used)
             new = [line for line in lines if line.row not in found]
             if old and new:
                 found |= _Matching(trust, units, old, new, order, last_seen).matches()
@@ -617,6 +617,16 @@ def _files(
         tie = _tie(sheet, expected, trust, ids)
         files.append(_File(trust, tie, newest, expected if tie else [], held))
     return files
+
+
+def _each_content(records: Iterable[RowRecord]) -> list[RowRecord]:
+    """The records, of those of one pet that say the same the first: a copy of a copy has a record
+    by each file.
+    """
+    first: dict[Hashable, RowRecord] = {}
+    for n, each in enumerate(records):
+        first.setdefault((each.identity if each.pet_id else n, _content(each)), each)
+    return [*first.values()]
 
 
 def _split(records: Iterable[RowRecord]) -> tuple[list[RowRecord], list[RowRecord]]:
