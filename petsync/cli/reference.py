@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -79,7 +80,8 @@ def _help(command: click.Command, ctx: click.Context, explained: dict[tuple[str,
             formatter.write_dl(new)
     for path, names in elsewhere.items():
         with formatter.section(f"Options as of {path}"):
-            formatter.write_text(", ".join(names))
+            for line in textwrap.wrap(", ".join(names), _WIDTH - 2, break_on_hyphens=False):
+                formatter.write(f"  {line}\n")
     if isinstance(command, Group):
         command.format_commands(ctx, formatter)
     command.format_epilog(ctx, formatter)
