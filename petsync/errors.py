@@ -59,7 +59,7 @@ __all__ = [
 
 
 class PetsyncError(Exception):
-    """The root of the tree: `message` says what and where, `hint` the way out (may be empty)."""
+    """The base of all errors: `message` says what and where, `hint` what to do (may be empty)."""
 
     exit_code: ClassVar[int] = 1
 
@@ -75,9 +75,9 @@ class PetsyncError(Exception):
 class ApiError(PetsyncError):
     """One request failed.
 
-    `operation` is the interface's name (`"addPet"`), `pet_id` the pet it was about, `status` the
-    HTTP status or None where no answer came, `service_message` what the service said, and
-    `may_have_happened` whether the service may have carried the request out all the same.
+    `operation` is the name in the interface (`"addPet"`), `pet_id` the pet, `status` the HTTP
+    status or None without an answer, `service_message` the service's message, and
+    `may_have_happened` whether the service may have carried out the request.
     """
 
     def __init__(
@@ -100,11 +100,11 @@ class ApiError(PetsyncError):
 
 
 class NotFoundError(ApiError, KeyError):
-    """The service knows no such pet."""
+    """The service has no such pet."""
 
 
 class InvalidInputError(ApiError, ValueError):
-    """The service, or petsync before it, refuses what was sent."""
+    """The service, or petsync before it, refuses the request."""
 
 
 class AuthError(ApiError, PermissionError):
@@ -112,41 +112,41 @@ class AuthError(ApiError, PermissionError):
 
 
 class DuplicateError(ApiError, ValueError):
-    """A pet with that id is there already; nothing was changed."""
+    """A pet with this id exists already; nothing was changed."""
 
 
 class RateLimitedError(ApiError):
-    """Too many requests. `retry_after` is in seconds, None where the service did not say."""
+    """Too many requests. `retry_after` is in seconds, None if the service does not say."""
 
     retry_after: float | None = None
 
 
 class ServiceError(ApiError):
-    """The service failed (5xx). `retry_after` is in seconds, None where it did not say."""
+    """The service failed (5xx). `retry_after` is in seconds, None if it does not say."""
 
     retry_after: float | None = None
 
 
 class TransportError(ApiError, ConnectionError):
-    """No whole answer came. `may_have_happened` is False only where nothing can have been sent."""
+    """No complete answer came. `may_have_happened` is False only if nothing was sent."""
 
 
 class UnavailableError(ApiError, ConnectionError):
-    """The service has been failing for so long that no more is sent to it for now. A run stops at
-    it, and can be resumed; `may_have_happened` is about the request that met it.
+    """The service has failed for so long that petsync sends it nothing more for now. A run stops
+    and can be resumed; `may_have_happened` is about the request with this error.
     """
 
 
 class RedirectError(ApiError):
-    """The service points to another origin; credentials are not sent there."""
+    """The service redirects to another origin; petsync sends no credentials there."""
 
 
 class ResponseError(ApiError, ValueError):
-    """An answer came that is not what the operation promises."""
+    """The answer is not what the operation promises."""
 
 
 class SettingsError(PetsyncError, ValueError):
-    """An option, an environment variable or petsync.toml holds a value that cannot be used."""
+    """An option, an environment variable or petsync.toml has an invalid value."""
 
     exit_code = 64
 
@@ -178,11 +178,11 @@ class ConfigurationError(SettingsError):
 
 
 class SheetError(PetsyncError, ValueError):
-    """A spreadsheet cannot be read or written as a whole (its rows' problems are findings)."""
+    """A spreadsheet cannot be read or written at all (problems of its rows are findings)."""
 
 
 class FindingsError(SheetError):
-    """The sheet has findings, and the caller tolerates none."""
+    """The sheet has findings, and the caller accepts none."""
 
     exit_code = 3
 
@@ -192,31 +192,31 @@ class PlanError(PetsyncError, ValueError):
 
 
 class GuardError(PlanError):
-    """The plan passes a limit, and nothing was sent."""
+    """The plan exceeds a limit, and nothing was sent."""
 
     exit_code = 4
 
 
 class StalePlanError(PlanError):
-    """The plan was applied already; a plan is used once."""
+    """The plan was applied already; a plan can be applied once."""
 
     exit_code = 5
 
 
 class ConflictError(PlanError):
-    """The store moved away from what the plan saw."""
+    """The store has changed since the plan."""
 
     exit_code = 5
 
 
 class LockedError(PetsyncError):
-    """Another run is at work on the same store and state folder."""
+    """Another run is using the same store and state folder."""
 
     exit_code = 6
 
 
 class InterruptedRunError(PetsyncError):
-    """The run was stopped at a change's boundary; what it did is in its journal and `report`."""
+    """The run was stopped between two changes; its journal and `report` say what it did."""
 
     exit_code = 7
     report: object = None

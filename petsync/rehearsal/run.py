@@ -330,19 +330,19 @@ def rehearse(
     on_progress: Callable[[Progress], None] | None = None,
     **options: Any,
 ) -> Rehearsal:
-    """What applying the plan would come to, tried out on a copy of the store on this machine.
+    """Apply the plan to a copy of the store on this machine, and return the result.
 
     `plan` is a Plan, the path of a saved one (`.json`), or whatever `store.plan` takes, with its
-    `options`. The store is read by GET requests alone, and the plan is not used up. `sheet` is the
-    sheet of a Plan, which is otherwise looked for where it was; `snapshot` saves reading the store
-    once more. `faults` breaks answers of the copy while the plan is applied, as of `petsync
-    serve`; with `concurrency` 1 the same `seed` breaks the same ones again. `keep` is a new file
-    for the copy as it is in the end, which `petsync serve --db` serves.
+    `options`. petsync only reads from the store, and the plan stays unused. `sheet` is the sheet of
+    a Plan, by default the file from which it was made; `snapshot` saves another read of the store.
+    `faults` makes the copy fail during the run, as `petsync serve` does; with `concurrency` 1, the
+    same `seed` makes the same answers fail. `keep` is a new file for the resulting copy, for
+    `petsync serve --db`.
 
-    A plan that the guard refuses is rehearsed all the same; the result says so. Raises PlanError
-    for a plan of another store, StalePlanError for one that was applied, SettingsError for an
-    option that cannot be, ApiError where the store cannot be read, and InterruptedRunError or
-    KeyboardInterrupt where the rehearsal was stopped.
+    A plan that the guard refuses is rehearsed too; the result contains the refusal. Raises
+    PlanError for a plan of another store, StalePlanError for one that was applied, SettingsError
+    for an invalid option, ApiError if the store cannot be read, and InterruptedRunError or
+    KeyboardInterrupt if the rehearsal was stopped.
     """
     ApplyOptions(concurrency=concurrency)
     broken = specification(faults, seed)

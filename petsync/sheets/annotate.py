@@ -31,14 +31,14 @@ class Annotated:
 def annotate_sheet(sheet: Sheet, path: str | Path) -> Annotated:
     """Write to `path` a copy of the sheet's workbook with each finding at its cell.
 
-    The cell is red for an error and yellow for a warning, and has a comment that says what is
-    wrong and what to do. All else stays: of every other cell, sheet, chart, image or macro not a
-    byte is changed, and people keep their comments. What petsync marked earlier is replaced. Of a
-    CSV file the copy is a workbook with its cells as text, each line in the row of its number.
+    The cell is red for an error and yellow for a warning, and has a comment with the problem and
+    the fix. Every other cell, sheet, chart, image and macro stays byte for byte, and so do people's
+    comments. Earlier marks of petsync are replaced. The copy of a CSV file is a workbook with its
+    cells as text, and each line in the row with its number.
 
-    Cells that the sheet has corrected are so in the copy.
+    Cells with a correction are corrected in the copy.
 
-    Raises SheetError where the file has changed since it was read, or cannot be written.
+    Raises SheetError if the file has changed since it was read, or if the copy cannot be written.
     """
     sheet, path = as_sheet(sheet), as_path(path)
     source = unchanged(sheet, "Check it again.")

@@ -254,21 +254,20 @@ def read_sheet(
     corrections: Mapping[str, str] | None = None,
     encoding: str | None = None,
 ) -> Sheet:
-    """What the spreadsheet at `path` says: CSV (`.csv .tsv .txt`) or a workbook (`.xlsx .xlsm`).
+    """Read the spreadsheet at `path`: CSV (`.csv .tsv .txt`) or a workbook (`.xlsx .xlsm`).
 
-    `tab` is the worksheet, by default the one that the file's base is of, else the first one with
-    a header that petsync knows; where the former was renamed, and it is not certain which one it
-    is now, SheetError is raised. `mapping` gives our column for each header of the file's own,
-    which must be there; `defaults` does so for headers that may be there. A status is one of
-    `statuses`, or one of `known_statuses` or of the file's own base, as it is spelt there. A cell
-    with the text `clear` empties its field.
-    `encoding` is that of a CSV file, by default UTF-8; a byte order mark must fit it.
-    `corrections` are texts by the address of a cell, as findings have it (`Pets!C12` or `C12`,
-    `line 12, column 3`): that cell is read as this text, "" as a blank one, and everything is
-    judged so. The file stays as it is; the sheet keeps them, and plan and report tell of them.
+    `tab` is the worksheet, by default the exported one, else the first with a known header. If the
+    exported worksheet was renamed and it is not certain which one it is, SheetError is raised.
+    `mapping` gives the column for each header of the file, which must exist; `defaults` does so for
+    headers that may be missing. A status must be one of `statuses`, of `known_statuses` or of the
+    file's base, in the spelling there. A cell with the text `clear` empties its field. `encoding`
+    is that of a CSV file, by default UTF-8; a byte order mark must fit it. `corrections` gives
+    texts by the address of a cell, as in a finding (`Pets!C12` or `C12`, `line 12, column 3`):
+    petsync reads the cell as this text, "" as a blank cell, and checks the sheet with it. The file
+    does not change; sheet, plan and report list the corrections.
 
-    The rows' problems, all of them, are the sheet's findings; SheetError is raised where the
-    file as a whole cannot be read, and names the way out.
+    Problems of rows are the sheet's findings. Raises SheetError, with a way out, if the file cannot
+    be read at all.
     """
     with no_collection():
         source = load(Path(path), encoding)

@@ -375,17 +375,17 @@ def write_back(
     moment: dt.datetime | None = None,
     only_ids: bool = False,
 ) -> Path:
-    """Put the results into the sheet's own file, as `write_results` puts them into a copy; with
-    `only_ids` no columns of results, but the ids alone, and `merge` for an `add` that has its pet.
+    """Write the results into the sheet's own file, as `write_results` writes them into a copy. With
+    `only_ids`, write no result columns but only the ids, and `merge` for an `add` that has its pet.
 
-    The path of the backup is returned: the file as it was, beside it under the name and the
-    `moment`, by default now in UTC (`catalogue.backup-20261121-103000.xlsx`; no earlier backup is
-    ever replaced), and so the sidecar of a CSV file. The file is replaced in one step: whenever
-    it is interrupted, the old one or the new one is there, whole, and the backup before the new
+    Return the path of the backup: the file as it was, beside it, with the `moment` in its name, by
+    default now in UTC (`catalogue.backup-20261121-103000.xlsx`); no earlier backup is replaced. The
+    sidecar of a CSV file gets a backup too. The file is replaced in one step: after an
+    interruption, either the old or the new file is there, complete, and the backup before the new
     one. Links are followed and stay.
 
-    Raises SheetError, and changes nothing, where the file has changed since it was read, is open
-    in Excel or LibreOffice, or cannot be written.
+    Raises SheetError, and changes nothing, if the file has changed since it was read, is open in
+    Excel or LibreOffice, or cannot be written.
     """
     return write_noted(sheet, results, moment=moment, only_ids=only_ids)
 

@@ -38,9 +38,10 @@ __all__ = ["AsyncPending", "AsyncStore", "Pending", "Store", "connect", "demo", 
 
 
 class Store:
-    """One service: loaders, plan and apply, and the eight operations as `api`.
+    """A service: loaders, plan and apply, and the eight operations as `api`.
 
-    `aio` is the same, asynchronous. A store can be used in a `with` block, and closes itself.
+    `aio` has the same methods as coroutines. A store can be used in a `with` block, which closes
+    it.
     """
 
     def __init__(self, aio: AsyncStore, *, owned: ExitStack | None = None) -> None:
@@ -83,8 +84,9 @@ class Store:
         listen: bool = True,
         keep: Keep = "memory",
     ) -> Pending:
-        """A sign-in that waits for a person at a browser: open its `url`, and `wait`, or `paste`
-        the address that the browser ended on. As `aio.begin_sign_in` says.
+        """Return a sign-in that waits for a person at a browser: open its `url`, then `wait`, or
+        `paste` the address at which the browser ended. The options are those of
+        `aio.begin_sign_in`.
         """
         beginning = self.aio.begin_sign_in(
             scopes=scopes, client_id=client_id, implicit=implicit, listen=listen, keep=keep
@@ -105,19 +107,21 @@ class Store:
         corrections: Mapping[str, str] | None = None,
         encoding: str | None = None,
     ) -> Sheet:
-        """The sheet as it is read for this store. `corrections` are texts by the address of a cell,
-        as findings have it: it is read as this text, and the file stays as it is.
+        """Return the sheet as this store reads it. `corrections` gives texts by the address of a
+        cell, as in a finding: petsync reads the cell as this text, and the file does not change.
         """
         return self.aio.read(
             sheet, tab=tab, mapping=mapping, corrections=corrections, encoding=encoding
         )
 
     def serves(self, url: str) -> bool:
-        """Whether a photo's address is this service's own, so that `photo` asks for it."""
+        """Return whether a photo's address is below this service's base URL, so that `photo` reads
+        it.
+        """
         return self.aio.serves(url)
 
     def check(self, plan: Plan) -> None:
-        """Raise PlanError where the plan is for another store, or was applied already."""
+        """Raise PlanError if the plan is for another store, or was applied already."""
         self.aio.check(plan)
 
     def close(self) -> None:
@@ -167,10 +171,11 @@ def connect(
     environ: Mapping[str, str] | None = None,
     retry: RetryPolicy | None = None,
 ) -> Store:
-    """A Store for the service at `url`; what is not given comes from PETSYNC_* and petsync.toml.
+    """Return a Store for the service at `url`. Missing arguments come from PETSYNC_* and
+    petsync.toml.
 
-    `timeout` is in seconds; `environ` stands in for the process's environment. Nothing is sent
-    yet. Raises SettingsError.
+    `timeout` is in seconds; `environ` replaces the process's environment. Sends nothing yet. Raises
+    SettingsError.
     """
     arguments = {
         "url": url,
@@ -218,11 +223,11 @@ def store_of(
 
 
 def demo(*, state: str | Path | None = None, profile: str = "standard") -> Store:
-    """A Store on an embedded pet store of its own, filled with the sample catalogue.
+    """Return a Store on an embedded pet store with the sample catalogue.
 
-    It lives until the store is closed, and listens on this machine only. Under `live` too it keeps
-    any number of pets and gives each an id of its own: the sample catalogue has more pets than the
-    original server keeps, and nearly the highest id.
+    The embedded store ends when the Store is closed, and listens on this machine only. With the
+    profile `live` too, it has room for any number of pets and assigns unique ids, because the
+    sample catalogue has more pets than the reference server keeps, and nearly the highest id.
     """
     from petsync.sandbox import Sandbox
     from petsync.sandbox.http import behaviour_named

@@ -173,15 +173,15 @@ class Edited(ABC):
         guard: Guard = _NO_GUARD,
         snapshot: Snapshot | None = None,
     ) -> Plan:
-        """The plan that changes this one pet, to be applied as every plan; sends nothing that
-        changes anything. What is None says nothing; an empty text or list empties a field.
+        """Return the plan that changes this one pet, for `apply`. Sends only GET requests. A field
+        that is None stays as it is; an empty text or list empties it.
 
-        `tags` and `photo_urls` are lists, or text as a sheet's cell has it. `seen` is the pet as
-        it was when it was decided what to change: what somebody else changed since then stays, and
-        is a conflict where both changed the same. `snapshot` saves reading the whole store
-        once more; the pet itself is read anew in any case.
+        `tags` and `photo_urls` are lists, or text as in a cell of a sheet. `seen` is the pet as it
+        was when the change was decided: later changes by others stay, and a field that both changed
+        is a conflict. `snapshot` saves another read of the whole store; petsync reads the pet
+        itself again in any case.
 
-        Raises NotFoundError where there is no such pet, and FindingsError for a value that a sheet
+        Raises NotFoundError if the pet does not exist, and FindingsError for a value that a sheet
         could not have either.
         """
         (number,) = arguments.pet_ids(pet_id)
@@ -308,19 +308,19 @@ class Pictured:
         again: bool = False,
         on_progress: Callable[[Looked], None] | None = None,
     ) -> Pictures:
-        """The images that `upload` would send: those in the folder `source`, by their names, or
-        those that a sheet's `column` names. Each is decoded whole, and its pet looked up. Sends
-        nothing that changes anything.
+        """Return the images that `upload` would send: those in the folder `source`, by their names,
+        or those that the `column` of a sheet names. Decodes each completely and looks up its pet.
+        Sends only GET requests.
 
-        In a folder a name fits a `pattern` of {id}, {n} and *, such as `{id}_{n}`; paths in a sheet
-        are relative to its folder, or to `folder`. `metadata` goes with every image that neither
-        the `metadata_column` nor metadata.csv in the folder says something of.
+        In a folder, a name must match a `pattern` of {id}, {n} and *, such as `{id}_{n}`. Paths in
+        a sheet are relative to its folder, or to `folder`. `metadata` is for every image for which
+        neither the `metadata_column` nor metadata.csv in the folder has a text.
 
         Metadata (place, time, camera, comments) are removed unless `keep_metadata` is set.
-        `max_side` (pixels) scales down, `max_bytes` and `max_pixels` are limits. What an earlier
-        run uploaded is not uploaded again, except with `again`.
-        Raises SheetError where folder, sheet or column cannot be read, SettingsError for options
-        that cannot be used, and ApiError where the store cannot be asked.
+        `max_side` (pixels) reduces larger images; `max_bytes` and `max_pixels` are limits. Images
+        that an earlier run uploaded are not uploaded again, unless `again` is set. Raises
+        SheetError if folder, sheet or column cannot be read, SettingsError for invalid options, and
+        ApiError if the store does not answer.
         """
         options = PictureOptions(
             keep_metadata=keep_metadata,
@@ -369,9 +369,9 @@ class Pictured:
         again: bool = False,
         on_progress: Callable[[Looked], None] | None = None,
     ) -> Pictures:
-        """The images that `upload` would send to one pet: these files, in their order, whatever
-        they are called; `row` of a picture or problem is its file's place, from 0. Else as
-        `pictures`.
+        """Return the images that `upload` would send to one pet: these files with any names, in
+        their order; `row` of a picture or problem is the index of its file. The options are those
+        of `pictures`.
         """
         (number,) = arguments.pet_ids(pet_id)
         options = PictureOptions(
@@ -397,17 +397,16 @@ class Pictured:
         on_file: Callable[[FileProgress], None] | None = None,
         cancelling: Cancelling | None = None,
     ) -> Uploaded:
-        """Upload the images and report on every file. A pet's images go one after the other, in
-        their order, those of `concurrency` pets at a time. The run is journalled: what it uploaded
-        is not uploaded again by another one.
+        """Upload the images, and return the outcome of every file. Images of one pet are sent one
+        after the other, those of `concurrency` pets at the same time. The journal records the run,
+        so no later run uploads the same image again.
 
-        `settle` is how many seconds an earlier upload, that got no answer and added no photo, may
-        still arrive, before it is sent again (the timeout). `on_progress` is told of all images
-        together, `on_file` of each; those that are named to `cancelling` are left out.
+        `settle` is the number of seconds to wait before an upload is sent again that got no answer
+        and added no photo; by default the timeout. `on_progress` is called for all images together,
+        `on_file` for each; `cancelling` names images to leave out.
 
-        Raises LockedError before anything is sent, and InterruptedRunError with the `report` so far
-        where the run was stopped: the same folder or sheet, looked at and uploaded again, does
-        the rest.
+        Raises LockedError before it sends anything, and InterruptedRunError with the `report` so
+        far if the run was stopped; the same folder or sheet, read and uploaded again, completes it.
         """
         arguments.checked_pictures(pictures)
         late = self._gallery.settings.timeout if settle is None else settle
@@ -419,9 +418,8 @@ class Pictured:
         )
 
     async def photo(self, url: str) -> bytes:
-        """The content of a photo that this service itself serves, below its base URL. Raises
-        InvalidInputError for any other address, without asking anybody, and ApiError where the
-        service does not give it.
+        """Return the content of a photo below the service's base URL. Raises InvalidInputError for
+        any other address, without a request, and ApiError if the service does not return the photo.
         """
         return await self._gallery.photo(url)
 
@@ -548,12 +546,12 @@ class Signed:
     settings: Settings
 
     async def sign_in(self, credentials: Credentials, *, keep: Keep = "memory") -> Account:
-        """Use these from here on, once the service has taken them: what `petsync.auth` makes.
-        `keep="keyring"` keeps them for other processes with the same state folder too.
+        """Use these credentials of `petsync.auth` from now on, if the service accepts them.
+        `keep="keyring"` stores them for other processes with the same state folder.
 
-        Raises AuthError where the service refuses, SettingsError where it does not offer this or
-        the keyring cannot be used, and ApiError where it does not answer; then what was in use
-        before stays.
+        Raises AuthError if the service refuses them, SettingsError if it does not offer this way or
+        the keyring cannot be used, and ApiError if it does not answer; the former credentials then
+        stay.
         """
         self.settings.require_confirmed()
         return await self._desk.sign_in(credentials, keep)
@@ -578,14 +576,15 @@ class Signed:
         return await self._desk.begin(question, keep)
 
     async def who(self) -> Account:
-        """Who one is at the service, and what one may do, as it says now. It is asked questions
-        that change nothing. Raises AuthError where it does not take the sign-in any more.
+        """Return the account at the service: who is signed in, with which permissions. Sends
+        requests that change nothing. Raises AuthError if the service does not accept the sign-in
+        any more.
         """
         return await self._desk.who()
 
     async def sign_out(self) -> Account:
-        """Forget the sign-in, in the keyring too, after the service has ended it where it offers
-        that. What PETSYNC_TOKEN or a file holds stays there.
+        """Delete the sign-in, in the keyring too, after the service has ended it if it offers that.
+        PETSYNC_TOKEN and token files stay.
         """
         return await self._desk.sign_out()
 
@@ -650,16 +649,16 @@ class AsyncStore(Pictured, Edited, Signed):
         self._gallery = Gallery(self.api, settings, self.read, self.snapshot)
 
     async def find_by_status(self, *statuses: str) -> pd.DataFrame:
-        """The pets that have one of the statuses (the profile's, if none is given)."""
+        """Return the pets with one of the statuses, by default with one of the profile's."""
         return await loaders.find_by_status(self.api, self._statuses(statuses))
 
     async def find_by_tags(self, *tags: str) -> pd.DataFrame:
-        """The pets that carry at least one of the tags, each once."""
+        """Return the pets with at least one of the tags, each once."""
         return await loaders.find_by_tags(self.api, tags)
 
     async def snapshot(self, *, statuses: Sequence[str] = ()) -> Snapshot:
-        """The store's records now: the union of the status queries, sorted by id. A status whose
-        query fails is in `coverage.failed`, and its pets are not there.
+        """Return the store's pets now: the result of all status queries, sorted by id. If the query
+        of a status fails, the status is in `coverage.failed`, and its pets are missing.
         """
         asked = (statuses,) if isinstance(statuses, str) else statuses
         return await loaders.snapshot(self.api, self._statuses(asked))
@@ -667,8 +666,9 @@ class AsyncStore(Pictured, Edited, Signed):
     async def look_up(
         self, ids: Iterable[int], *, on_progress: Callable[[Lookups], None] | None = None
     ) -> dict[int, Found]:
-        """What getPetById says of each id, whatever its status: the pet, None where there is none,
-        or Unanswered. Raises ApiError where the store cannot be asked at all.
+        """Return what getPetById answers for each id, whatever the pet's status: the pet, None if
+        the store has no such pet, or Unanswered. Raises ApiError if the store does not answer at
+        all.
         """
         return await look_up(self.api, ids, on_progress=on_progress)
 
@@ -685,19 +685,21 @@ class AsyncStore(Pictured, Edited, Signed):
         snapshot: Snapshot | None = None,
         on_progress: Callable[[Lookups], None] | None = None,
     ) -> Plan:
-        """What would bring the store to what the sheet says. Sends nothing that changes anything.
+        """Return the plan that brings the store into agreement with the sheet. Sends only GET
+        requests.
 
-        `sheet` may be a file or a DataFrame in the canonical columns too; a missing value in it
-        says nothing. With `delete_missing` pets that no row names are deleted, within `guard`.
+        `sheet` is a Sheet, a file or a DataFrame with the canonical columns; a missing value in it
+        says nothing. `delete_missing` deletes the pets that no row names. `match_on` names the
+        columns that find the pet of a row without an id. `guard` has the limits.
 
-        A sheet that was exported carries what the store said then: what nobody edited since says
-        nothing. Of a field that both changed apart the store's value stays, or the sheet's is sent
-        with `on_conflict="sheet"`; the conflict is listed in any case. `two_way` compares with the
-        store alone. Raises PlanError where what the sheet carries cannot be used, GuardError where
-        an export has lost its ids or a column's header, and FindingsError where `strict` and the
+        An exported sheet contains a base, the store's values at the time of the export: a cell that
+        nobody edited since says nothing. If both sides changed a field to different values, the
+        plan lists a conflict; the store's value stays, or `on_conflict="sheet"` sends the sheet's.
+        `two_way` ignores the base. Raises PlanError if the base cannot be used, GuardError if an
+        export has lost its ids or the header of a column, and FindingsError if `strict` and the
         sheet has findings.
 
-        Ids that the snapshot lacks are looked up one by one; `on_progress` is told how many are.
+        petsync looks up the ids that the snapshot lacks; `on_progress` gets their number.
         """
         asked = _asked(delete_missing, match_on, two_way, on_conflict, guard)
         compared = await self.compared(sheet, snapshot, strict=strict, on_progress=on_progress)
@@ -720,9 +722,9 @@ class AsyncStore(Pictured, Edited, Signed):
         snapshot: Snapshot | None = None,
         on_progress: Callable[[Lookups], None] | None = None,
     ) -> Explanations:
-        """Which values of export, sheet and store lead to what `plan` with these arguments does
-        with the pet (or with each of several), and by which rules: an explanation for each row
-        that is about it, or one if there is none. Raises what `plan` raises.
+        """Explain what `plan` with these arguments does with the pet, or with each of several: for
+        each row about the pet, or once if no row is about it, the values of export, sheet and
+        store, the result, and the rules. Raises as `plan`.
         """
         asked = _asked(delete_missing, match_on, two_way, on_conflict, guard)
         ids = arguments.pet_ids(pet_id)
@@ -748,19 +750,20 @@ class AsyncStore(Pictured, Edited, Signed):
         progress: bool | None = None,
         on_progress: Callable[[Progress], None] | None = None,
     ) -> Report:
-        """Carry out the plan and report on every row. The run is journalled below the state folder,
-        before and after each request.
+        """Apply the plan, and return the outcome of every row. The journal in the state folder
+        records each request before it is sent, and its outcome.
 
-        `concurrency` changes at a time at most, fewer while the service is slow or refuses; `rate`
-        is the most requests a second. Each pet is read again just before it is changed, or with
-        `recheck="bulk"` all pets once at the beginning; `verify` reads each back afterwards. With
-        more than `max_failures` failed changes the run stops. `settle` is how many seconds
-        after its request an add without an id, that got no answer and is not there, is sent again:
-        as long as an answer is waited for, if it is not given. A bar shows the progress in a
-        terminal and in a notebook; not with `progress=False`, nor where `on_progress` is told.
+        `concurrency` is the maximum number of changes at the same time; petsync uses fewer while
+        the service is slow or refuses. `rate` is the maximum number of requests per second. Each
+        pet is read again just before it is changed; `recheck="bulk"` reads all pets once at the
+        start. `verify` reads each changed pet again. The run stops after more than `max_failures`
+        failed changes. `settle` is the number of seconds after which an add without an id is sent
+        again, if it got no answer and its pet is not in the store; by default the timeout. A
+        terminal and a notebook show a progress bar, unless `progress=False` or `on_progress` is
+        set.
 
-        Raises GuardError, StalePlanError or LockedError before anything is sent, and
-        InterruptedRunError with the `report` so far where the run was stopped: `resume` goes on.
+        Raises GuardError, StalePlanError or LockedError before it sends anything, and
+        InterruptedRunError with the `report` so far if the run was stopped; `resume` continues it.
         """
         options = ApplyOptions(
             concurrency=concurrency,
@@ -792,13 +795,13 @@ class AsyncStore(Pictured, Edited, Signed):
         progress: bool | None = None,
         on_progress: Callable[[Progress], None] | None = None,
     ) -> Report:
-        """Finish a run that was stopped, killed, or that left failures: what it began and did not
-        see end is found out from the store, what is left is sent, and what is done stays. The
-        report is of the whole run.
+        """Finish a run that was stopped or killed, or that has failures. petsync finds out from the
+        store what happened to requests without an answer, sends what is left, and repeats nothing
+        that is done. The report covers the whole run.
 
-        `run_id`, or the unique beginning of one, or "" for this store's newest run that has
-        anything left. Options that are not given are as they were. Raises PlanError where there is
-        no such run, LockedError while it is at work, and what `apply` raises.
+        `run_id` is the id of a run or its unique beginning; "" is this store's newest run that is
+        not complete. An option that is not given has the value of the run. Raises PlanError if
+        there is no such run, LockedError while it is working, and as `apply`.
         """
         given: dict[str, Any] = {
             "concurrency": concurrency,
@@ -839,25 +842,26 @@ class AsyncStore(Pictured, Edited, Signed):
         guard: Guard = _NO_GUARD,
         on_progress: Callable[[Lookups], None] | None = None,
     ) -> Plan:
-        """The plan that takes a run back, to be applied as every plan; sends nothing that changes
-        anything. Pets that were changed since the run are kept, and listed as conflicts.
+        """Return the plan that restores what a run changed, for `apply`. Sends only GET requests. A
+        pet that was changed since the run stays as it is, and is listed as a conflict.
 
-        `run_id`, or the unique beginning of one, or "" for this store's newest run that changed
-        something and is not undone. Raises PlanError where there is none, LockedError while it is
-        at work. `on_progress` is told how many pets that no query lists are looked up.
+        `run_id` is the id of a run or its unique beginning; "" is this store's newest run that
+        changed something and is not undone. Raises PlanError if there is none, LockedError while it
+        is working. `on_progress` gets the number of pets that petsync looks up because no query
+        lists them.
         """
         name = arguments.run_name(run_id)
         return await Undoing(self.api, self.history).plan(name, guard, on_progress)
 
     async def runs(self) -> pd.DataFrame:
-        """The runs on this store, the newest first: id, kind, state, started (UTC), seconds,
+        """Return the runs on this store, the newest first: id, kind, state, started (UTC), seconds,
         source, total, applied, skipped, conflict, failed, unknown, undoes.
         """
         return runs_frame(await asyncio.to_thread(self.history.runs, self._session.base_url))
 
     async def run(self, run_id: str) -> Report:
-        """What became of every row of a run, as far as it has come. Raises PlanError where there is
-        no such run on this store, and for uploads.
+        """Return the outcome of every row of a run, as far as the run has come. Raises PlanError if
+        this store has no such run, and for uploads.
         """
         return await asyncio.to_thread(
             self.history.report, arguments.run_name(run_id), self._session.base_url
@@ -927,9 +931,9 @@ class AsyncStore(Pictured, Edited, Signed):
         ids: Iterable[int] = (),
         with_undone: bool = False,
     ) -> Compared:
-        """Store and sheet beside each other, with all that has to be looked up, and `ids` too: what
-        plans come from. A row without an id whose pet an undo took away is a new one, unless
-        `with_undone`. Raises as `plan`.
+        """Return the store and the sheet, with everything that a plan must look up, and `ids` too.
+        A row without an id whose pet an undo removed is a new one, unless `with_undone`. Raises as
+        `plan`.
         """
         now = (
             await self.snapshot()

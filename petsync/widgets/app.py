@@ -41,9 +41,9 @@ _NO_REPORT = "Nothing was applied yet: review a plan, and apply it."
 
 
 def app(store: Store | None = None) -> AppForm:
-    """All forms as one page: sign in, open a sheet, review, apply, see the report; images and the
-    catalogue beside them. Without a store it is the one that PETSYNC_URL or petsync.toml names,
-    else one that is chosen on the page.
+    """Return all forms as one page: sign in, open a sheet, review, apply, see the report; images
+    and the catalogue beside them. Without a store, the page uses the one in PETSYNC_URL or
+    petsync.toml, otherwise the one that a person chooses on it.
     """
     return found({}) if store is None else AppForm(store)
 

@@ -559,11 +559,11 @@ def _in_buttons(error: PetsyncError) -> PetsyncError:
 
 
 def review(plan: Plan, store: Store, *, sheet: Sheet | None = None) -> ReviewForm:
-    """A form in which a person looks a plan over, leaves changes out, settles conflicts, and sends
-    it: `store.apply(plan)` for people. Raises PlanError for what is no plan.
+    """Return a form in which a person reviews a plan, leaves out changes, decides conflicts, and
+    applies it. `store.apply(plan)` is the same in code. Raises PlanError if `plan` is no plan.
 
-    The new ids are written into the plan's sheet unless a person takes the tick away, and there is
-    a file with the results to download. `sheet` is the plan's sheet where that is a copy that was
-    sent to this machine, into which nothing is written.
+    The form writes the new ids into the plan's sheet, unless the person clears the tick, and offers
+    a file with the results. `sheet` is the plan's sheet if that is an uploaded copy, into which
+    nothing is written.
     """
     return ReviewForm(arguments.checked_plan(plan), store, sheet=sheet)

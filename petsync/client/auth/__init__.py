@@ -40,10 +40,11 @@ Given = str | Secret
 def bearer(
     token: Given, *, api_key: Given | None = None, renew: Renew | None = None
 ) -> Credentials:
-    """An access token for `petstore_auth`, and the api key if the service wants one too.
+    """Return credentials with an access token for `petstore_auth`, and the API key if the service
+    needs one too.
 
-    `renew` takes no arguments and returns a new token, or awaits one. It is called when the
-    service answers 401, once however many requests were refused, and they are sent again.
+    `renew` takes no arguments and returns a new token, or an awaitable of one. petsync calls it
+    when the service answers 401, once for all refused requests, and sends these again.
     """
     token, api_key = masked(token), masked(api_key)
     if renew is not None and not callable(renew):
@@ -61,9 +62,9 @@ def client_credentials(
     scopes: str | Iterable[str] | None = (READ, WRITE),
     api_key: Given | None = None,
 ) -> Credentials:
-    """A client's own id and secret, for programs that run without a person: a token is asked for
-    when the first request needs one, and a new one before it ends. `scopes` of None asks for what
-    the service gives by itself.
+    """Return credentials with a client's id and secret, for programs that run without a person.
+    petsync gets a token when the first request needs one, and a new one before it expires. If
+    `scopes` is None, the service chooses them.
     """
     client_secret, api_key = masked(client_secret), masked(api_key)
     if not isinstance(client_id, str) or not client_id.strip().isprintable() or not client_id:
@@ -81,9 +82,9 @@ def client_credentials(
 def implicit(
     text: Given, *, state: Given | None = None, api_key: Given | None = None
 ) -> Credentials:
-    """The token in the address that an implicit sign-in ended on, in what stands behind its `#`,
-    or the token alone. `state` is the one that it was begun with; an address that names one is
-    taken only with it. `store.begin_sign_in(implicit=True)` sees to all that.
+    """Return credentials with the token behind the `#` of the address at which an implicit sign-in
+    ended, or with the token alone. `state` is that of the sign-in; an address with a state must
+    have this one. `store.begin_sign_in(implicit=True)` does all of this.
     """
     text, state, api_key = masked(text), masked(state), masked(api_key)
     from petsync.client.auth.browser import token_in
@@ -93,8 +94,8 @@ def implicit(
 
 
 def from_file(path: str | Path, *, api_key: Given | None = None) -> Credentials:
-    """The access token that is in the file, which another program keeps fresh: after a 401 it is
-    read again. Raises SettingsError where there is none.
+    """Return credentials with the access token in the file, which another program renews: petsync
+    reads the file again after a 401. Raises SettingsError if the file has no token.
     """
     api_key = masked(api_key)
     file = Path(path)
@@ -103,13 +104,13 @@ def from_file(path: str | Path, *, api_key: Given | None = None) -> Credentials:
 
 
 def api_key(key: Given) -> Credentials:
-    """The api key alone: enough for getPetById."""
+    """Return credentials with the API key alone, enough for getPetById."""
     key = masked(key)
     return Credentials(None, header_safe(key, "the api key"), grant=Grant(kind="api key"))
 
 
 def none() -> Credentials:
-    """No credentials."""
+    """Return no credentials."""
     return Credentials(grant=Grant(kind="none"))
 
 
