@@ -103,6 +103,18 @@ def test_an_edit_in_a_backup_is_open_unless_it_has_arrived_since(is_sent: bool) 
         _judge(auditor, before, wrong)
 
 
+def test_an_edit_that_was_taken_back_is_none() -> None:
+    """The sheet says again what both sides last agreed on, and takes what the store says since."""
+    auditor = _open_edit()
+    auditor.ledger.store.add((KEY, UNIT))
+    auditor.ledger.sheet.add((KEY, UNIT))
+    before = _sides(sheet="old", store="newer")
+    auditor.observe(before)
+    _judge(auditor, before, _sides(sheet="newer", store="newer"))
+    with pytest.raises(AssertionError, match="the store's edit is lost"):
+        _judge(auditor, before, _sides(sheet="old", store="old"))
+
+
 def test_an_edit_of_after_a_stopped_run_is_newer_than_what_it_sends() -> None:
     """A resumed run sends what the sheet said before."""
     auditor = _open_edit()

@@ -194,11 +194,18 @@ class Auditor:
         if rows[0] is not BLANK and rows[1] is not BLANK and rows[0] != rows[1]:
             assert rows[1] == pets[0], f"{place}: nobody said so"
             assert store, f"{place}: nobody edited the store"
-            assert not sheet, f"{place}: the sheet's edit is lost"
+            is_taken_back = self.agreed_on.get((key, unit, rows[0]), -1) == self._last_agreed(
+                key, unit
+            )
+            assert not sheet or is_taken_back, f"{place}: the sheet's edit is lost"
         if rows[0] is BLANK and rows[1] is not BLANK:
             assert rows[1] in (pets[0], pets[1]), f"{place}: nobody said so"
         if rows[0] is not BLANK and rows[1] is BLANK:
             assert pets[0] in (None, False), f"{place}: the sheet's value is lost"
+
+    def _last_agreed(self, key: str, unit: Unit) -> int:
+        """When both sides last said the same: who types that again has taken their edit back."""
+        return self.agreed_at.get((key, unit), -2)
 
     def _is_renamed(self, key: str) -> bool:
         open_ = self.ledger.sheet | self.ledger.store
