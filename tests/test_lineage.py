@@ -213,6 +213,27 @@ def test_a_copy_and_a_renamed_file(book: Desk, is_copy: bool) -> None:
     assert update.pet_id == rex.id
 
 
+def test_the_number_beside_the_name_in_a_new_row_stays_no_edit(desk: Desk) -> None:
+    """The name won as the row was added; what is edited later alone is sent."""
+    dogs, cats = desk.box.pets()[0].category, Category(2, "Cats")
+    desk.box.put(msgspec.structs.replace(desk.box.pets()[0], category=cats))
+    desk.path = desk.path.with_suffix(".xlsx")
+    desk.export()
+    desk.write(8, {**REX, "category": "Cats"})
+    desk.edit(lambda sheet: _set(sheet, 8, 5, 1))
+    for tags in ("calm", "calm; young", "young"):
+        desk.write(8, {"tags": tags})
+        desk.apply()
+        assert desk.pet("Rex").category == cats
+        assert not desk.plan().changes
+    desk.write(8, {"category": "Dogs"})
+    desk.apply()
+    assert desk.pet("Rex").category == dogs
+    desk.edit(lambda sheet: _set(sheet, 8, 5, 2))
+    desk.apply()
+    assert desk.pet("Rex").category == cats
+
+
 @pytest.mark.parametrize("edit", [{}, {"status": "sold"}])
 def test_a_copy_of_a_copy_knows_each_pet_once(book: Desk, edit: Row) -> None:
     """A new row above those of earlier days is a new pet, though each copy was applied."""

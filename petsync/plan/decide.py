@@ -119,13 +119,15 @@ class Judge:
 
     Of the `base` only the sheet's side counts here: what a row last said, where both sides differed
     in that, the columns that were missing, and the units of which nobody knows whether the row is
-    older than the base: what it says otherwise clashes, whatever the store has.
+    older than the base: what it says otherwise clashes, whatever the store has. Of pets that the
+    base lacks, `last_said` has what their rows said when a run last knew them.
     """
 
     vocabulary: Vocabulary
     sheet_wins: bool = False
     uploads: Uploads = field(default_factory=Uploads)
     base: Base | None = None
+    last_said: dict[int, Pet] = field(default_factory=dict)
 
     def judge(self, said: Said, now: Pet, old: Pet | None, units: Iterable[Unit]) -> Judgement:
         """The judgement of a row on the pet as it is `now`; `old` is the pet as exported, None
@@ -246,7 +248,7 @@ class Judge:
         """The pet as the sheet last said it."""
         if self.base is None or old.id is None:
             return old
-        return self.base.said.get(old.id, old)
+        return self.base.said.get(old.id) or self.last_said.get(old.id, old)
 
     def _edited(self, unit: Unit, said: Said, old: Pet) -> tuple[Column, ...]:
         """The unit's columns that the row says otherwise than the export: of a category's name
@@ -582,7 +584,11 @@ class Decisions:
         old, record = self.sides.exported(pet_id), self.remarks.known.get(row.number)
         if old is not None or record is None or not (self._has_base and record.base):
             return old
-        return msgspec.structs.replace(record.last_agreed, id=pet_id)
+        old = msgspec.structs.replace(record.last_agreed, id=pet_id)
+        if record.category is not None and pet_id is not None:
+            said = msgspec.structs.replace(old, category=record.category)
+            self.judge.last_said[pet_id] = said
+        return old
 
     def _on_nothing(self, row: Row, old: Pet | None) -> Change | None:
         if row.action == "delete":

@@ -30,7 +30,7 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-from petsync.models import Pet
+from petsync.models import Category, Pet
 from petsync.plan.change import Add, Change
 from petsync.plan.fields import COLUMNS_OF, UNITS, Unit, Vocabulary, content, folded, normal
 from petsync.plan.match import merged, said_rows
@@ -165,6 +165,7 @@ class RowRecord(msgspec.Struct, frozen=True, kw_only=True):
     row without an id; else "". `action` is what the row's action was; "" for `merge`, and where the
     run did not write it down. `agreed` is what sheet and store last agreed on, where the run left
     the row in conflict or its change did not arrive; else None, as it is what the row said.
+    `category` is what the category's cells said, where that is another one than was sent.
     """
 
     run_id: str
@@ -178,6 +179,7 @@ class RowRecord(msgspec.Struct, frozen=True, kw_only=True):
     below: int | None = None
     said: Pet
     agreed: Pet | None = None
+    category: Category | None = None
     pet_id: int | None = None
     state: Literal["added", "unknown", "unsent", "held"] = "added"
     written: str = ""

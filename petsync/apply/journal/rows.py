@@ -444,6 +444,7 @@ class _Row(msgspec.Struct, frozen=True, array_like=True):
 class _Rows(msgspec.Struct, frozen=True):
     """The rows without an id of a plan's sheet. `seen` is when the plan was made, if it has the pet
     of every such row or adds it; else "". `vacant` are the rows that named the id of no pet.
+    `categories` are those of the plan, of the rows that it changes.
     """
 
     tab: str = ""
@@ -452,6 +453,7 @@ class _Rows(msgspec.Struct, frozen=True):
     rows: list[_Row] = []
     seen: str = ""
     vacant: tuple[VacantId, ...] = ()
+    categories: dict[int, Category] = {}
 
 
 _Place = tuple[str, str]
@@ -507,6 +509,7 @@ def row_payload(plan: Plan) -> bytes:
     says = {each.row: each.after for each in plan.changes if isinstance(each, Update)}
     adds = {each.row for each in plan.changes if isinstance(each, Add) and each.pet_id is None}
     held = {each.row for each in plan.conflicts} | {each.row for each in plan.blocked}
+    slots = plan.slots.keys()
     rows = [
         _Row(
             row=row,
@@ -531,6 +534,9 @@ def row_payload(plan: Plan) -> bytes:
             rows=rows,
             seen=seen,
             vacant=plan.vacant,
+            categories={
+                row: each for row, each in plan.categories.items() if row in adds or row in slots
+            },
         )
     elif seen and plan.source_digest:
         kept = _Rows(tab=plan.tab, seen=seen)
@@ -558,6 +564,7 @@ def row_records(
     undone: set[str] = set()
     known: dict[tuple[_Place, int | None], Pet] = {}
     agreed: dict[tuple[_Place, int | None], Pet] = {}
+    categories: dict[tuple[_Place, int | None], Category | None] = {}
     added: set[tuple[str, int | None]] = set()
     seen: dict[_Place, str] = {}
     for run, kind, source, undoes, started, payload in connection.execute(_RUNS_OF_STORE, (store,)):
@@ -586,6 +593,7 @@ def row_records(
                 kept,
                 known,
                 agreed,
+                categories,
             )
         )
         for each in records:
@@ -593,6 +601,7 @@ def row_records(
             for place in (_ANYWHERE, (each.source, each.tab)):
                 agreed[place, each.pet_id] = each.last_agreed
                 known[place, each.pet_id] = each.said
+                categories[place, each.pet_id] = each.category
         added |= {(run, each.pet_id) for each in records if each.run_id == run and each.is_added}
         found += [
             each
@@ -834,6 +843,7 @@ def _of_run(
     kept: _Rows,
     known: Mapping[tuple[_Place, int | None], Pet],
     agreed: Mapping[tuple[_Place, int | None], Pet],
+    categories: Mapping[tuple[_Place, int | None], Category | None],
 ) -> Iterator[RowRecord]:
     arrived = {int(each[0]) for each in connection.execute(_ARRIVED, (run,))}
     rows = {each.row: each for each in kept.rows}
@@ -854,6 +864,7 @@ def _of_run(
             above=place.above,
             below=place.below,
             said=msgspec.structs.replace(_read_pet.decode(after), id=None),
+            category=kept.categories.get(row),
             pet_id=assigned if state == "added" else None,
             state=state,
             source=about.source,
@@ -878,6 +889,11 @@ def _of_run(
             below=each.below,
             said=msgspec.structs.replace(said, id=None),
             agreed=None if is_agreed else agreed.get(own) or agreed.get(anywhere),
+            category=(
+                kept.categories.get(each.row)
+                if each.open == "change"
+                else categories.get(own, categories.get(anywhere))
+            ),
             pet_id=each.pet_id,
             state="added" if each.pet_id is not None else "held",
             may_be=each.may_be,
