@@ -668,8 +668,8 @@ def categories_of(
     somebody may decide, leaves; None for one that says nothing.
     """
     pets: dict[int | None, Pet | None] = {each.row: each.after for each in changes}
-    clashing = (each for each in conflicts if any(c.column == "category" for c in each.clashes))
-    pets |= {each.row: each.after for each in clashing}
+    # Whatever somebody decides in a conflict: the cells of its row are known then.
+    pets |= {each.row: each.after for each in conflicts if each.clashes}
     sent = {row: category_cells(pet) for row, pet in pets.items() if row is not None and pet}
     frame = sheet.rows[sheet.rows.index.isin([*sent])]
     lines = said_rows(frame, np.full(len(frame), -1, dtype=np.intp))
