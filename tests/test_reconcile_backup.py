@@ -21,6 +21,7 @@ from petsync.errors import InterruptedRunError
 from petsync.plan.guard import Guard, Limit
 from petsync.plan.plan import Plan
 from petsync.plan.report import RoundReport
+from petsync.reconcile import state
 from petsync.reconcile.round import reconciled
 from petsync.reconcile.state import BaseFile
 from petsync.sandbox import Sandbox
@@ -258,7 +259,7 @@ def test_two_new_rows_that_are_taken_out_are_deleted(night: Kept) -> None:
     """Their ids were all that was written: the sheet is no backup, which has the rows."""
     night.edit(lambda pets: [*pets, *(ps.Pet(name=f"Ohne {n}", status="sold") for n in (1, 2))])
     assert night.run().round.status == "done"
-    night.edit(lambda pets: [pet for pet in pets if "Ohne" not in (pet.name or "")])
+    night.write(pet for pet in night.said().values() if "Ohne" not in (pet.name or ""))
     told = night.run(guard=Guard(max_delete=Limit(2, is_share=False)))
     assert (told.round.status, _is_told(told)) == ("done", False)
     assert night.stored().keys() == {pet.id for pet in PETS}
@@ -457,13 +458,13 @@ def test_a_backup_in_which_rows_lack_their_ids_is_known_each_time(night: Kept) -
     assert night.run().round.status == "in-sync"
 
 
-def test_ten_versions_are_kept(night: Kept) -> None:
+def test_twenty_versions_are_kept(night: Kept) -> None:
     """For their owner alone; the oldest goes, and a damaged one is passed over."""
-    for number in range(11):
+    for number in range(20):
         night.box.put(changed(PETS, 5, name=f"Store {number}")[4])
         last = night.run()
     kept = sorted((night.state / "reconcile/versions/catalogue").iterdir())
-    assert [path.name for path in kept] == [f"{number:08}.json" for number in range(2, 12)]
+    assert len(kept) == 20
     assert {path.stat().st_mode & 0o777 for path in kept} == {0o600}
     kept[0].write_bytes(b"{")
     night.backup(last)
@@ -916,3 +917,201 @@ def test_a_sheet_without_its_ids_is_no_backup(night: Kept, is_renamed: bool) -> 
     told = night.run()
     assert (told.round.status, told.open, 51 in night.stored()) == ("done", (), False)
     assert night.said() == night.stored()
+
+
+def _is_older(told: RoundReport) -> bool:
+    return any("an older copy or a backup was put back?" in each.problem for each in told.open)
+
+
+def _days(night: Kept) -> list[bytes]:
+    """Two days on which both sides change, and a day on which the sheet does; returns the files
+    that a person has saved from before the first day on.
+    """
+    saved = [night.sheet.read_bytes()]
+    for own, news in (((1, 2), (5,)), ((3,), (6,)), ((1, 4), ())):
+        for pet_id in own:
+            name = f"Sheet {pet_id}.{len(saved)}"
+            night.edit(lambda pets, pet_id=pet_id, name=name: changed(pets, pet_id, name=name))  # type: ignore[misc]
+        for pet_id in news:
+            night.box.put(changed(PETS, pet_id, name=f"Store {pet_id}")[pet_id - 1])
+        assert night.run().round.status == "done"
+        saved.append(night.sheet.read_bytes())
+    return saved
+
+
+@pytest.mark.parametrize(("day", "edited"), [(0, ()), (0, (1, 8)), (1, (8,))])
+def test_an_older_copy_of_ones_own_reverts_nothing(
+    either: Kept, day: int, edited: tuple[int, ...]
+) -> None:
+    """A file that a round left is compared by what was agreed on then: the sheet takes what came
+    since, of both sides, and an edit in the copy is sent, or is a conflict.
+    """
+    night = either
+    saved, before = _days(night), night.stored()
+    night.sheet.write_bytes(saved[day])
+    for pet_id in edited:
+        night.edit(lambda pets, pet_id=pet_id: changed(pets, pet_id, name="Rex"))  # type: ignore[misc]
+    night.box.put(changed(PETS, 9, name="Store 9")[8])
+    dry = night.run(dry_run=True)
+    told = night.run()
+    assert dry.round.to_store == told.round.to_store
+    named = [("conflict", 1)] if 1 in edited else []
+    assert kinds(told) == [("note", None), *named]
+    assert _is_older(told)
+    assert told.round.to_store.total == int(8 in edited)
+    after = {**before, 9: changed(PETS, 9, name="Store 9")[8]}
+    after |= {8: changed(PETS, 8, name="Rex")[7]} if 8 in edited else {}
+    assert night.stored() == after
+    if not named:
+        assert night.said() == after
+        again = night.run()
+        assert (again.round.status, again.open) == ("in-sync", ())
+
+
+def test_older_copies_of_ones_own_in_any_order_revert_nothing(either: Kept) -> None:
+    """The first file twice, a newer one after an older one, and one of before a job's new name."""
+    night = either
+    saved, before = _days(night), night.stored()
+    for number, day in enumerate((0, 2, 1, 0, 0)):
+        night.sheet.write_bytes(saved[day])
+        told = night.run(name="renamed" if number > 2 else "catalogue")
+        assert (told.round.to_store.total, told.round.exit_code) == (0, 0)
+        assert night.stored() == before == night.said()
+
+
+@pytest.mark.parametrize("is_saved_again", [False, True])
+def test_where_only_own_edits_are_back_nobody_can_tell(either: Kept, is_saved_again: bool) -> None:
+    """Of two pets or more: bytes of text come again where a person takes back edits, and so do the
+    values of a workbook; its bytes do not.
+    """
+    night = either
+    first = night.sheet.read_bytes()
+    night.edit(lambda pets: changed(changed(pets, 1, name="One"), 2, name="Two"))
+    assert night.run().round.status == "done"
+    before = night.stored()
+    night.sheet.write_bytes(first)
+    if is_saved_again:
+        night.edit(lambda pets: changed(pets, 8, name="Rex"))
+    is_sure = night.ending == "xlsx" and not is_saved_again
+    named = {("conflict", 1), ("conflict", 2)}
+    told = night.run()
+    after = {**before, **({8: changed(PETS, 8, name="Rex")[7]} if is_saved_again else {})}
+    assert night.stored() == after
+    if is_sure:
+        assert (told.round.status, _is_older(told), night.said()) == ("done", True, after)
+        return
+    for _ in range(2):
+        assert told.round.status == "conflicts"
+        assert {each for each in kinds(told) if each[0] == "conflict"} == named
+        told = night.run()
+    night.box.put(PETS[0])
+    night.edit(lambda pets: changed(pets, 2, name="Two"))
+    assert night.run().round.exit_code == 0
+    assert night.said() == night.stored()
+    assert [night.stored()[n].name for n in (1, 2)] == ["Pet 1", "Two"]
+
+
+def test_the_note_on_edits_that_are_back_names_the_round(night: Kept) -> None:
+    """And one pet alone, set back in a text file, is an edit."""
+    first = night.sheet.read_bytes()
+    night.edit(lambda pets: changed(pets, 1, name="One"))
+    night.run()
+    night.sheet.write_bytes(first)
+    assert night.run().round.to_store.total == 1
+    assert night.stored()[1].name == "Pet 1"
+    agreed = night.run()
+    night.edit(lambda pets: changed(changed(pets, 1, name="One"), 2, name="Two"))
+    night.run()
+    night.sheet.write_bytes(first)
+    (note,) = (each for each in night.run().open if each.kind == "note")
+    assert f"after round {agreed.round.id} of " in note.problem
+
+
+def test_rows_of_an_older_copy_of_ones_own_neither_return_nor_are_missing(either: Kept) -> None:
+    """Pets that came since are not deleted, and those that went since do not come back."""
+    night = either
+    most = Limit(12, is_share=False)
+    guard = Guard(max_add=most, max_update=most, max_delete=most)
+    night.options = {**night.options, "guard": guard}
+    first = night.sheet.read_bytes()
+    new = ps.Pet(name="Ohne", status="sold", tags=(ps.Tag(2, "loud"),))
+    night.edit(lambda pets: [*pets, new])
+    night.run()
+    night.edit(lambda pets: [pet for pet in pets if pet.id != 3])
+    night.box.put(NEW)
+    night.box.remove(7)
+    night.run()
+    night.edit(lambda pets: changed(pets, 1, name="One", status="sold"))
+    night.run()
+    before = night.stored()
+    assert not before.keys() & {3, 7}
+    night.sheet.write_bytes(first)
+    told = night.run()
+    assert (told.round.exit_code, told.round.to_store.total, _is_older(told)) == (0, 0, True)
+    assert night.stored() == before == night.said()
+
+
+def test_a_workbook_from_before_a_round_that_was_killed_is_an_older_copy(
+    exported: Exported, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What that round sent is not taken back by the file that the round before it left."""
+    night = exported
+    first = night.sheet.read_bytes()
+    night.type(1, "name", "One")
+    with monkeypatch.context() as patch:
+        patch.setattr(BaseFile, "keep", Mock(side_effect=KeyboardInterrupt))
+        assert night.run().round.status == "interrupted"
+    before = night.stored()
+    assert before[1].name == "One"
+    night.sheet.write_bytes(first)
+    assert _is_older(night.run())
+    assert night.stored() == before == night.said()
+    assert night.run().open == ()
+
+
+def test_an_export_from_before_the_first_round_reverts_nothing(exported: Exported) -> None:
+    """It was edited by then: of the export itself its own base tells, and nobody can tell whether
+    its values are meant.
+    """
+    night = exported
+    shutil.rmtree(night.state)
+    first = night.sheet.read_bytes()
+    night.type(1, "name", "One")
+    night.type(2, "name", "Two")
+    assert night.run().round.to_store.total == 2
+    before = night.stored()
+    night.sheet.write_bytes(first)
+    told = night.run()
+    assert night.stored() == before
+    assert kinds(told)[0] == ("note", None)
+    assert {*kinds(told)[1:]} == {("conflict", 1), ("conflict", 2)}
+    assert "at its export of" in told.open[0].problem
+
+
+def test_a_push_sends_an_older_copy_and_deletes_nothing_by_it(
+    either: Kept,
+) -> None:
+    """The sheet leads there; pets whose rows came since are not missing."""
+    night = either
+    night.options = {"mode": "push", "delete_missing": True}
+    night.run()
+    first = night.sheet.read_bytes()
+    two = [ps.Pet(id=number, name=f"New {number}", status="sold") for number in (51, 52)]
+    night.edit(lambda pets: [*changed(pets, 1, name="One"), *two])
+    assert night.run().round.to_store.total == 3
+    night.sheet.write_bytes(first)
+    told = night.run()
+    assert {51, 52} < night.stored().keys()
+    assert night.stored()[1].name == "Pet 1"
+    if night.ending == "xlsx":
+        assert (told.round.exit_code, _is_older(told)) == (0, True)
+    else:
+        assert {("conflict", 51), ("conflict", 52)} <= {*kinds(told)}
+
+
+def test_large_versions_are_fewer() -> None:
+    """Twenty, or so many as take 50 MB, but always ten."""
+    assert state._too_many(dict.fromkeys(range(1, 20), 10)) == []
+    assert state._too_many(dict.fromkeys(range(1, 21), 10)) == [1]
+    assert state._too_many(dict.fromkeys(range(1, 20), 5000000)) == [*range(1, 10)]
+    assert state._too_many(dict.fromkeys(range(1, 13), 50000000)) == [1, 2, 3]

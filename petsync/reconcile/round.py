@@ -66,6 +66,7 @@ from petsync.reconcile.state import (
     Begun,
     History,
     Kept,
+    OlderCopy,
     Past,
     Remembered,
     SheetWaiting,
@@ -82,11 +83,12 @@ from petsync.reconcile.state import (
     mark_of,
     may_lack_again,
     numbered_by,
+    of_file,
+    older_copy,
     still_back,
     told_of,
     touched,
     traces,
-    undone,
 )
 from petsync.redact import Redactor
 from petsync.report.words import in_terms
@@ -513,11 +515,12 @@ class Files:
 class Footing:
     """The base, the digest of the one that the sheet carries, and what is to be said of them.
     Nothing is deleted by a base of which it is not sure that it is the last one. `undone` are the
-    versions that the sheet does not have any more: it is a backup that was put back; of `doubts`
-    that is not sure. `own` are the pets of the sheet's own base; those that are `claimed` are in no
-    row, and not missing either. `runs` are the marks of the runs that the base has. `by_hand` are
-    versions that runs by hand wrote, and that are to be kept; `has_ids_by_hand`: such runs may have
-    written ids into rows since a version whose round was killed. The rows of pets that `may_lack`
+    versions that the sheet does not have any more: it is an older copy that was put back; of
+    `doubts` that is not sure. `own` are the pets of the sheet's own base; those that are `claimed`
+    are in no row, and not missing either. `runs` are the marks of the runs that the base has.
+    `found` are versions that are to be kept, which runs by hand wrote, or that the sheet carries;
+    `has_ids_by_hand`: such runs may have written ids into rows since a version whose round was
+    killed. The rows of pets that `may_lack`
     their id had it, unless the sheet is a backup from before.
     """
 
@@ -530,7 +533,7 @@ class Footing:
     own: frozenset[int] = frozenset()
     runs: frozenset[str] = frozenset()
     claimed: frozenset[int] = frozenset()
-    by_hand: tuple[Version, ...] = ()
+    found: tuple[Version, ...] = ()
     has_ids_by_hand: bool = False
     may_lack: frozenset[int] = frozenset()
 
@@ -610,8 +613,9 @@ def footing_of(
     taken = Files.of(course).sheet.released(sheet)
     every = _versions(course, base, taken)
     versions = [each for each in every if not each.is_undone]
-    lost, mixed = _lost(course, sheet, every, base, other)
-    cut_off = next((each for each in versions[-1:] if not each.is_agreed), None)
+    copy = _older_copy(course, sheet, every, base, other)
+    last = [each for each in versions if not each.is_state][-1:]
+    cut_off = next((each for each in last if not each.is_agreed), None)
     runs = memory.runs
     if cut_off is not None:
         base, runs = replace(Base.from_lines(cut_off.base), store=store), frozenset(cut_off.runs)
@@ -627,17 +631,21 @@ def footing_of(
     base = _with_runs(base, new) or base
     if taken is not None:
         base = with_inbound(base, taken)
+    copy = _older_than_runs(course, copy, sheet, versions, base, new)
+    lost, mixed = copy.lost, copy.doubtful
     if lost:
         then = replace(Base.from_lines(lost[0].base), store=store)
         if sheet.digest != lost[0].before:
-            then = then.without(came_since(sheet, every))
+            writes = [each for each in every if not each.is_state]
+            then = then.without(came_since(sheet, writes or every))
             then = with_newer_cells(then, base, sheet)
         then = _with_numbered(then, numbered_by(every))
-        notes = (*_notes(memory.problem, moved), _put_back(lost))
+        notes = (*_notes(memory.problem, moved), _put_back(lost, course.job.mode))
         return Footing(then, carried, notes, undone=lost)
     notes = (*_notes(memory.problem, moved), *told)
     doubts = doubtful(sheet, versions, base) if course.job.mode == "two-way" else ()
     if mixed or doubts:
+        notes = (*notes, *(_in_doubt(mixed) if course.job.mode == "two-way" else ()))
         base, in_doubt = _mixed(
             base, mixed or doubts, sheet, elsewhere=elsewhere, is_seen=bool(mixed)
         )
@@ -650,27 +658,59 @@ def footing_of(
         notes,
         not (memory.is_older or course.owner.formers),
         doubts=mixed or doubts,
-        by_hand=tuple(msgspec.structs.replace(each, runs=tuple(sorted(runs))) for each in written),
+        found=tuple(msgspec.structs.replace(each, runs=tuple(sorted(runs))) for each in written),
         has_ids_by_hand=has_ids_by_hand,
         may_lack=frozenset(may_lack),
     )
 
 
-def _lost(
+def _older_copy(
     course: Course, sheet: Sheet, versions: Sequence[Version], base: Base, carried: str
-) -> tuple[tuple[Version, ...], tuple[Version, ...]]:
-    """The versions that the sheet does not have any more, which is remembered until a round has
-    finished with it; or else those of which it may have some, though a round has seen it before.
+) -> OlderCopy:
+    """Which older copy the sheet is; what is sure of that is remembered until a round has finished
+    with the sheet.
     """
-    lost, mixed = undone(sheet, versions, base, carried), tuple[Version, ...]()
-    back = () if lost else still_back(sheet, versions)
+    copy = older_copy(sheet, versions, base, carried)
+    back = () if copy.versions else still_back(sheet, versions)
     if back:
         found = traces(sheet, Base.from_lines(back[0].base), base)
-        lost, mixed = ((), back) if found.now else (back, ())
-        mixed = () if found.is_newer else mixed
-    if lost and not course.owner.dry_run:
-        Files.of(course).versions.back(lost)
-    return lost, mixed
+        copy = OlderCopy(() if found.is_newer else back, is_sure=not found.now)
+    return _remembered(course, copy)
+
+
+def _older_than_runs(
+    course: Course,
+    copy: OlderCopy,
+    sheet: Sheet,
+    versions: Sequence[Version],
+    base: Base,
+    past: Sequence[Past],
+) -> OlderCopy:
+    """The older copy, or else the file that the last round left, if it was put back after runs have
+    sent what was edited in it since; `base` has these runs. Where nobody can be sure, these edits
+    were taken back.
+    """
+    last = [each for each in versions[-1:] if each.is_state and each.before == sheet.digest]
+    is_sent = any(
+        plan.source_digest not in ("", sheet.digest)
+        and plan.tab == sheet.tab
+        and _is_before(each.inbound.created, plan.created)
+        for plan in (each.report.plan for each in past)
+        for each in last
+    )
+    if copy.versions or not is_sent:
+        return copy
+    found = of_file(sheet, last, base)
+    return _remembered(course, OlderCopy(found.lost))
+
+
+def _remembered(course: Course, copy: OlderCopy) -> OlderCopy:
+    job = course.job
+    if copy.doubtful and not (job.mode == "two-way" or (job.mode == "push" and job.delete_missing)):
+        return OlderCopy()  # nothing follows from what the base says of such a sheet
+    if copy.lost and not course.owner.dry_run:
+        Files.of(course).versions.back(copy.lost)
+    return copy
 
 
 def _is_backup(course: Course, sheet: Sheet, memory: Remembered, carried: str) -> bool:
@@ -680,7 +720,7 @@ def _is_backup(course: Course, sheet: Sheet, memory: Remembered, carried: str) -
     base = memory.base
     if base is None or sheet.base is None or not same_place(base.store, sheet.base.store):
         return False
-    return bool(undone(sheet, Files.of(course).versions.all(), base, carried))
+    return bool(older_copy(sheet, Files.of(course).versions.all(), base, carried).versions)
 
 
 def _of_export(
@@ -706,7 +746,13 @@ def _of_export(
         "round: an older file was put in its place? It is compared by that base"
     )
     notes = _notes(memory.problem, moved, older or "")
-    return Footing(_with_runs(base, by_hand) or base, digest_of(sheet.base), (*notes, *told))
+    carried = digest_of(sheet.base)
+    return Footing(
+        _with_runs(base, by_hand) or base,
+        carried,
+        (*notes, *told),
+        found=(_state("", base.to_lines(), base, sheet, carried=carried),),
+    )
 
 
 def _is_before(one: str, other: str) -> bool:
@@ -1113,17 +1159,41 @@ def _versions(course: Course, base: Base, taken: Inbound | None) -> Sequence[Ver
     return (*known, released if course.owner.dry_run else versions.keep(released))
 
 
-def _put_back(lost: Sequence[Version]) -> Open:
-    writer = "run" if lost[0].is_by_hand else "round"
+def _put_back(lost: Sequence[Version], mode: str) -> Open:
+    what = "an older copy or a backup" if lost[0].is_state else "a backup"
     problem = (
-        f"the sheet is as it was before {writer} {lost[0].round}: a backup was put back? It is "
-        "compared by what was agreed on then"
+        f"the sheet is as it was {_moment_of(lost[0])}: {what} was put back? It is compared by "
+        "what was agreed on then"
     )
     hint = (
         "The sheet takes what came since once more. If all of that is to go: change it in the "
         "store, or write delete into the rows' action column."
     )
+    if mode == "push":
+        hint = "Its values are sent all the same; pets whose rows came since are not deleted."
     return Open(kind="note", problem=problem, hint=hint)
+
+
+def _moment_of(version: Version) -> str:
+    """When the sheet was as it is before the version, in words."""
+    if not version.is_state:
+        return f"before {'run' if version.is_by_hand else 'round'} {version.round}"
+    at = f"{version.inbound.created[:16].replace('T', ' ')} UTC"
+    return f"after round {version.round} of {at}" if version.round else f"at its export of {at}"
+
+
+def _in_doubt(mixed: Sequence[Version]) -> tuple[Open, ...]:
+    return tuple(
+        Open(
+            kind="note",
+            problem=f"of some pets the sheet says again what it said {_moment_of(first)}: an older "
+            "copy was put back, or somebody took these edits back. Neither side is changed in them",
+            hint="To keep the store's values, write them into the sheet. If the sheet is right, "
+            'change the store, or set on_conflict = "sheet" for one round.',
+        )
+        for first in mixed[:1]
+        if first.is_state
+    )
 
 
 def _notes(*texts: str) -> tuple[Open, ...]:
@@ -1501,12 +1571,13 @@ def assigned(report: Report | None) -> dict[int, int]:
 @dataclass(frozen=True, slots=True)
 class Written:
     """What a sheet took, the cells that could not be written, and the base that it carries now, if
-    it got one.
+    it got one; `digest` is that of the file then, "" where nothing was written.
     """
 
     inbound: Inbound
     stuck: tuple[Obstacle, ...] = ()
     carried: Base | None = None
+    digest: str = ""
 
 
 def write(
@@ -1529,8 +1600,9 @@ def write(
     version = versions.keep(_version(course, look, done, footing))
     backup = sheets.write_synced(sheet, rest, base=carried)
     course.note(backup=str(backup), applied=course.told.applied + done.touched.total)
-    versions.put(msgspec.structs.replace(version, after=looker.read().digest))
-    return Written(done, stuck, carried)
+    digest = looker.read().digest
+    versions.put(msgspec.structs.replace(version, after=digest))
+    return Written(done, stuck, carried, digest)
 
 
 def _version(course: Course, look: Look, inbound: Inbound, footing: Footing) -> Version:
@@ -1546,6 +1618,36 @@ def _version(course: Course, look: Look, inbound: Inbound, footing: Footing) -> 
         is_again=bool(footing.undone or footing.doubts),
         runs=tuple(sorted(footing.runs)),
         carried=digest_of(look.sheet.base),
+    )
+
+
+def _state(
+    round_id: str,
+    lines: Sequence[str],
+    base: Base,
+    sheet: Sheet,
+    *,
+    digest: str = "",
+    carried: str,
+) -> Version:
+    """The sheet as a round leaves it, as the file of this digest, and the lines of the base of what
+    both sides agree on; without a round, as it was exported.
+    """
+    return Version(
+        round=round_id,
+        before=digest,
+        after=digest,
+        is_agreed=True,
+        base=tuple(lines),
+        inbound=Inbound(
+            created=base.taken_at,
+            store=base.store,
+            source=sheet.source,
+            tab=sheet.tab,
+            digest=digest,
+            lead="merge",
+        ),
+        carried=carried,
     )
 
 
@@ -1732,7 +1834,7 @@ class _Doing:
     def all(self) -> None:
         """Send, write, look again, and keep what both sides agree on now."""
         course, changed = self.course, False
-        for version in self.footing.by_hand:
+        for version in self.footing.found:
             self.files.versions.keep(version)
         if self.look.plan.changes and course.job.mode != "pull":
             with course.step("apply"):
@@ -1803,8 +1905,7 @@ class _Doing:
         if self.base is not None:
             self.base = with_inbound(self.base, written.inbound)
             self.footing = footing.carrying(written.carried)
-            self.files.base.keep(self.base, self.footing.carried, self.footing.runs)
-            self._agree()
+            self._keep_base(self.base, written.digest or sheet.digest)
 
     def _number(self) -> bool:
         """Give rows without an id that of their pet, whatever comes between; whether any got it."""
@@ -1838,14 +1939,19 @@ class _Doing:
         if job.mode == "push":
             self.notes = (*self.notes, *came(self.course.report, before, snapshot))
 
-    def _agree(self) -> None:
-        has_ids = self.footing.has_ids_by_hand
-        self.files.versions.agree(self.sheet, has_ids_by_hand=has_ids)
+    def _keep_base(self, base: Base, digest: str) -> None:
+        """Keep what both sides agree on, with the sheet of this digest."""
+        lines, footing = base.to_lines(), self.footing
+        self.files.base.keep(lines, footing.carried, footing.runs)
+        if digest:
+            round_ = self.course.told.id
+            state = _state(round_, lines, base, self.sheet, digest=digest, carried=footing.carried)
+            self.files.versions.settle(state)
+        self.files.versions.agree(self.sheet, has_ids_by_hand=footing.has_ids_by_hand)
 
     def _keep(self) -> None:
         base = self.look.next_base()
-        self.files.base.keep(base, self.footing.carried, self.footing.runs)
-        self._agree()
+        self._keep_base(base, self.look.sheet.digest)
         give_up(self.course, base, self.footing.own, named_ids(self.look.sheet))
         self.files.begun.forget()
         self.files.sheet.forget()
@@ -1872,7 +1978,11 @@ def _make(course: Course, looker: Looker) -> None:
         sheet = looker.read()
         course.note(rows=len(sheet))
         look = looker.look(sheet, looker.snapshot(), sheet.base)
-    Files.of(course).base.keep(look.next_base(), digest_of(sheet.base))
+    files, base, carried = Files.of(course), look.next_base(), digest_of(sheet.base)
+    lines = base.to_lines()
+    state = _state(course.told.id, lines, base, sheet, digest=sheet.digest, carried=carried)
+    files.base.keep(lines, carried)
+    files.versions.settle(state)
     course.stands(Opens(course.job, look, is_first=looker.is_first).all())
 
 

@@ -6,10 +6,9 @@ import hashlib
 import logging
 import os
 import re
-from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
@@ -33,7 +32,7 @@ from petsync.plan.base import SETTLED, moved_units, named_ids
 from petsync.plan.change import Coverage, broken, released_note
 from petsync.plan.fields import COLUMNS_OF, cell, normal
 from petsync.plan.guard import Guard, Limit, Refusal
-from petsync.plan.match import pets_of, said_pet, said_rows
+from petsync.plan.match import differences, pets_of, positions, said_pet, said_rows
 from petsync.plan.plan import Inbound, Plan
 from petsync.plan.report import Report, RoundReport, undone_by
 from petsync.plan.rounds import Open, Round, SheetChange
@@ -42,7 +41,7 @@ from petsync.report.json import round_json
 from petsync.report.round import round_page
 from petsync.sheets import load_edits, save_edits
 from petsync.store import Store
-from petsync.table.base import Base, ParcelError, unpack
+from petsync.table.base import Base, ParcelError, unpack, verify
 from petsync.table.columns import Column
 from petsync.table.sheet import Sheet
 
@@ -51,6 +50,7 @@ __all__ = [
     "Begun",
     "History",
     "Kept",
+    "OlderCopy",
     "Past",
     "Remembered",
     "Run",
@@ -69,6 +69,8 @@ __all__ = [
     "mark_of",
     "may_lack_again",
     "numbered_by",
+    "of_file",
+    "older_copy",
     "path_of",
     "save",
     "saved",
@@ -76,7 +78,6 @@ __all__ = [
     "told_of",
     "touched",
     "traces",
-    "undone",
     "with_room",
     "write",
     "written_since",
@@ -268,14 +269,15 @@ class BaseFile:
         told = f"{problem}. The one of the round before is used, and nothing is deleted by it"
         return Remembered(older.base, older.carried, told, is_older=True)
 
-    def keep(self, base: Base, carried: str, runs: Collection[str] = ()) -> None:
-        """Write a base in place of the last one, which stays as the previous one; `runs` are the
-        marks of the runs that it has. Raises PetsyncError; then the last one is still there.
+    def keep(self, base: Base | Sequence[str], carried: str, runs: Collection[str] = ()) -> None:
+        """Write a base, or its lines, in place of the last one, which stays as the previous one;
+        `runs` are the marks of the runs that it has. Raises PetsyncError; then the last one is
+        still there.
         """
+        lines = base.to_lines() if isinstance(base, Base) else base
         head = [f"# carried {carried}"] if carried else []
         head += [f"# runs {' '.join(sorted(runs))}"] if runs else []
-        lines = [*head, *base.to_lines()]
-        data = "\n".join(lines).encode("ascii") + b"\n"
+        data = "\n".join([*head, *lines]).encode("ascii") + b"\n"
         try:
             before = self.path.read_bytes()
         except FileNotFoundError:
@@ -558,13 +560,16 @@ def _prune(folder: Path, keep: int) -> None:
                 (folder / f"{name}{ending}").unlink(missing_ok=True)
 
 
-# Versions: what petsync wrote into a sheet, so that a backup that is put back is known as one.
+# Versions: the states of a sheet, so that an older copy that is put back is known as one.
 #
-# A backup is the sheet as it was before something was written into it. To the base of after that,
-# it looks as if a person had taken all of it back; to the base of its own time it is what it is.
+# An older copy is the sheet as it was before petsync wrote something into it, or as a round left
+# it. To the base of today, it looks as if a person had taken back all that came since; to the base
+# of its own time it is what it is.
 
 
-_KEPT = 10
+_KEPT = 20
+_ALWAYS_KEPT = 10
+_KEPT_BYTES = 50_000_000
 _LEAST = 2
 """So many pets have to be as they were: one alone is what a person sets back."""
 
@@ -575,7 +580,8 @@ Text = str | None
 
 
 class Version(msgspec.Struct, frozen=True, kw_only=True):
-    """A sheet before a round wrote into it, and what was written.
+    """A sheet before a round wrote into it, and what was written; or, with the same digest `before`
+    and `after`, a sheet as a round left it.
 
     `before` and `after` are the digests of the file, `after` "" until it is there; `base` is what
     both sides agreed on while the sheet was as before, in the lines of a base, and `runs` are the
@@ -605,18 +611,24 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     carried: str = ""
 
     @property
+    def is_state(self) -> bool:
+        """Whether nothing was written: it is the sheet as a round left it."""
+        return self.before == self.after
+
+    @property
     def is_written(self) -> bool:
         """Whether the sheet is known to have had it."""
         return bool(self.after) or (self.is_agreed and not self.is_lost)
 
     @property
+    def is_known(self) -> bool:
+        """Whether the sheet is known to have been the file of before."""
+        return self.is_written or self.is_left
+
+    @property
     def pets(self) -> int:
         """How many pets were written, ids of rows that lacked them among it."""
         return len({touch[0] for touch in _touches([self])[1]} | numbered_by([self]))
-
-
-_CHECKED: deque[bytes] = deque(maxlen=1_000)
-"""The digests of versions whose base could be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -631,17 +643,28 @@ class Versions:
         return tuple(each for each in found if each is not None)
 
     def keep(self, version: Version) -> Version:
-        """Keep one more, on the disk when this returns; the oldest goes, and one that was not
-        written and starts from the same file. Raises PetsyncError.
+        """Keep one more, on the disk when this returns; the oldest go, and one by which nothing was
+        written and that starts from the same file. Raises PetsyncError.
         """
-        last = [each for each in self.all()[-1:] if not each.is_written]
-        numbers = [int(path.stem) for path in self.folder.glob("[0-9]*.json")]
-        numbered = msgspec.structs.replace(version, number=max(numbers, default=0) + 1)
+        last = [each for each in self.all()[-1:] if each.is_state or not each.is_written]
+        sizes = {int(path.stem): path.stat().st_size for path in self.folder.glob("[0-9]*.json")}
+        numbered = msgspec.structs.replace(version, number=max(sizes, default=0) + 1)
         self.put(numbered)
         # What both sides agree on of one file only grows.
         again = [each.number for each in last if each.before == version.before]
-        self.forget(again or sorted(numbers)[: 1 - _KEPT])
+        self.forget(again or _too_many(sizes))
         return numbered
+
+    def settle(self, version: Version) -> None:
+        """Keep the state in which a round leaves the sheet; in place of the last one, if that is of
+        the same file. Raises PetsyncError.
+        """
+        last = [each for each in self.all()[-1:] if each.is_state and not each.is_undone]
+        again = [each.number for each in last if each.before == version.before]
+        if again:
+            self.put(msgspec.structs.replace(version, number=again[0]))
+        else:
+            self.keep(version)
 
     def agree(self, sheet: Sheet, *, has_ids_by_hand: bool = False) -> None:
         """The kept base has by now what was written. Of a version whose round was killed, the sheet
@@ -694,16 +717,25 @@ class Versions:
 
     def _read(self, path: Path) -> Version | None:
         try:
-            data = path.read_bytes()
-            version = msgspec.json.decode(data, type=Version)
-            # A round reads all versions several times: each base is checked once.
-            if (digest := hashlib.sha256(data).digest()) not in _CHECKED:
-                Base.from_lines(version.base)
-                _CHECKED.append(digest)
+            version = msgspec.json.decode(path.read_bytes(), type=Version)
+            # A round reads all versions several times, and decodes few of their bases.
+            verify(version.base)
         except (OSError, msgspec.DecodeError, UnicodeDecodeError, ParcelError) as error:
             _LOG.warning("%s cannot be read, and is passed over: %s", path, error)
             return None
         return version
+
+
+def _too_many(sizes: Mapping[int, int]) -> list[int]:
+    """The oldest of the versions, by number, if there is to be one more: more than are kept, or
+    more than may be kept of large ones. `sizes` are in bytes.
+    """
+    left = sorted(sizes)
+    while len(left) >= _ALWAYS_KEPT and (
+        len(left) >= _KEPT or sum(sizes[number] for number in left) > _KEPT_BYTES
+    ):
+        left = left[1:]
+    return sorted(sizes.keys() - {*left})
 
 
 def arrived(sheet: Sheet, version: Version, *, has_ids_by_hand: bool = False) -> bool:
@@ -725,50 +757,142 @@ def arrived(sheet: Sheet, version: Version, *, has_ids_by_hand: bool = False) ->
     return sum(has) * 2 > len(has)
 
 
-def undone(
-    sheet: Sheet, versions: Sequence[Version], base: Base, carried: str = ""
-) -> tuple[Version, ...]:
-    """Those of the versions that the sheet does not have any more, oldest first: it is a backup
-    that was put back. First the one whose file it is again; else the one since which nothing that
-    was written stands any more, see `undone_pets`, or from before which the sheet is, as the `base`
-    of the last round tells. () where the sheet is no such backup.
+@dataclass(frozen=True, slots=True)
+class OlderCopy:
+    """The `versions` that a sheet does not have any more, oldest first: it is an older copy, or a
+    backup, that was put back; () where it is none. It is not sure where it says no more than that a
+    person took back edits of two pets or more.
+    """
 
-    A version that is undone already is found where a newer backup is put back after an older one;
+    versions: tuple[Version, ...] = ()
+    is_sure: bool = True
+
+    @property
+    def lost(self) -> tuple[Version, ...]:
+        """The versions, if it is sure."""
+        return self.versions if self.is_sure else ()
+
+    @property
+    def doubtful(self) -> tuple[Version, ...]:
+        """The versions, if it is not sure."""
+        return () if self.is_sure else self.versions
+
+
+def older_copy(
+    sheet: Sheet, versions: Sequence[Version], base: Base, carried: str = ""
+) -> OlderCopy:
+    """Which older copy the sheet is. First the one whose file it is; else the one since which
+    nothing that was written stands any more, see `undone_pets`, or whose values it has, as the
+    `base` of the last round tells. Of several, the one that the sheet is most like.
+
+    A version that is undone already is found where a newer copy is put back after an older one;
     then it is followed by those that are not undone and newer.
 
     `carried` is the digest of the base that the sheet carries, where the last round saw another
     one, else "". It shows without doubt before which versions the sheet was saved.
     """
     current = [each for each in versions if not each.is_undone]
-    # Of one that was cut off nobody knows whether it ever was in the sheet.
-    written = [each for each in current if each.is_written]
-    known = [each for each in current if each.is_written or each.is_left]
-    if current and sheet.digest in (current[-1].after, *(each.after for each in known[-1:])):
-        return ()
-    # The file of before one that was cut off is known all the same, if others came after it, or
-    # whole rounds.
-    last = current.index(known[-1]) if known else -1
-    for at in reversed(range(last + 1)):
+    # Of one that was cut off nobody knows whether it ever was in the sheet. The file of before it
+    # is known all the same, if others came after it, or whole rounds.
+    known = [each for each in current if each.is_known]
+    if any(sheet.digest == each.after for each in (*current[-1:], *known[-1:])):
+        return OlderCopy()
+    upto_known = current[: current.index(known[-1]) + 1] if known else []
+    written = [each for each in current if each.is_written and not each.is_state]
+    for at in reversed(range(len(upto_known))):
         if current[at].before == sheet.digest:
-            is_meant = not carried and _is_meant(known[-1], sheet, base)
-            return () if is_meant else tuple(current[at:])
+            is_meant = not carried and _is_meant(written[-1:], sheet, base)
+            return OlderCopy() if is_meant else of_file(sheet, current[at:], base)
     if any(sheet.digest == each.before for each in current):
-        return ()  # its round died before it wrote
+        return OlderCopy()  # its round died before it wrote
     gone = [each for each in versions if each.is_undone]
-    same = [each for each in gone if each.before == sheet.digest][-1:]
-    if carried and not same:
-        # Of several, the oldest: what was sent later is then no edit that was taken back.
-        same = [each for each in (*gone, *current[: last + 1]) if each.carried == carried]
-        same = sorted(same, key=lambda each: each.number)[:1]
-    elif not same:
-        may_be = [some for some in _since(written) if _may_be_from(sheet, some[0])]
-        if some := next((some for some in may_be if _is_undone(sheet, some, base)), ()):
-            return tuple(some)
-        # What a run by hand wrote may be nothing that tells of it.
-        by_hand = (each for each in reversed(written) if each.is_by_hand)
-        like = [each for each in (*by_hand, *reversed(gone)) if _is_from(sheet, each, base)]
-        same = [min(like, key=lambda each: _lacking(sheet, each, base))] if like else []
-    return tuple(each for one in same for each in (one, *_newer(current, one)))
+
+    def since(one: Version) -> tuple[Version, ...]:
+        return (one, *_newer(current, one))
+
+    if same := [each for each in gone if each.before == sheet.digest]:
+        return of_file(sheet, since(same[-1]), base)
+    if carried:
+        same = [each for each in (*gone, *upto_known) if each.carried == carried]
+        return OlderCopy(since(_nearest(sheet, same))) if same else OlderCopy()
+    for some in _since(written):
+        if _may_be_from(sheet, some[0]) and _is_undone(sheet, some, base):
+            older = [each for each in upto_known if each.number <= some[0].number]
+            return OlderCopy(since(_nearest(sheet, older)))
+    like = _like(sheet, [*gone, *known], base)
+    return _of_values(sheet, since(_nearest(sheet, like)), base) if like else OlderCopy()
+
+
+def _like(sheet: Sheet, versions: Sequence[Version], base: Base) -> list[Version]:
+    """The versions whose values the sheet has, and of these the ones of which it lacks the fewest
+    rows.
+    """
+    if len(_edited_pets(sheet, base)) < _LEAST:
+        return []
+    like = [each for each in versions if _is_from(sheet, each, base)]
+    lacking = [_lacking(sheet, each, base) for each in like]
+    return [each for each, n in zip(like, lacking, strict=True) if n == min(lacking)]
+
+
+def of_file(sheet: Sheet, versions: Sequence[Version], base: Base) -> OlderCopy:
+    """The older copy that has the very bytes of before the first of the versions. Bytes of text
+    come again where a person takes back edits by hand; of one pet alone, that is what they did.
+    """
+    copy = OlderCopy(tuple(versions))
+    if not versions[0].is_state:
+        return copy
+    then = Base.from_lines(versions[0].base)
+    moved = _moved(then, base)
+    is_sure = bool(sheet.tab) or bool(_written_in(versions, then))
+    if not moved or (not is_sure and len(moved) < _LEAST):
+        return OlderCopy()
+    return replace(copy, is_sure=is_sure)
+
+
+def _of_values(sheet: Sheet, versions: Sequence[Version], base: Base) -> OlderCopy:
+    """The older copy that has the values of before the first of the versions. Rows alone that are
+    not there were taken out, and one that lacks its id was there.
+    """
+    first, then = versions[0], Base.from_lines(versions[0].base)
+    pets = traces(sheet, then, base).then
+    if first.is_by_hand or first.is_undone or pets & _written_in(versions, then):
+        return OlderCopy(tuple(versions))
+    pets -= lacking_id(sheet, pets, base)
+    is_like = len(pets) >= _LEAST and pets & then.ids
+    return OlderCopy(tuple(versions), is_sure=False) if is_like else OlderCopy()
+
+
+def _written_in(versions: Sequence[Version], then: Base) -> set[int]:
+    """The pets of which the versions changed a cell or a row since `then`; whoever takes out a row
+    that came since takes out all that was written in it.
+    """
+    return {i for i, column in written_since(versions) if column is None or i in then.ids}
+
+
+def _nearest(sheet: Sheet, versions: Iterable[Version]) -> Version:
+    """The version whose file the sheet is most like, by the values in which they differ. A pet
+    whose row lacks its id again was in the sheet.
+    """
+    best, *older = sorted(versions, key=lambda each: each.number, reverse=True)
+    for each in older:
+        newer = Base.from_lines(best.base)
+        found = traces(sheet, Base.from_lines(each.base), newer)
+        then = found.then - lacking_id(sheet, found.then, newer)
+        if then and len(then) >= len(found.now):
+            best = each
+    return best
+
+
+def _edited_pets(sheet: Sheet, base: Base) -> set[int]:
+    """The pets of which the sheet says something else than it last did, by the base."""
+    last, rows = base.said_frame, sheet.rows
+    edited = {*(base.ids ^ named_ids(sheet))}
+    if "id" in rows:
+        places = positions(rows["id"], last)
+        at = np.flatnonzero(places >= 0)
+        masks = differences(rows, at, last, places[at])
+        edited |= {*rows["id"].iloc[at[np.logical_or.reduce([*masks.values()])]].tolist()}
+    return edited
 
 
 def still_back(sheet: Sheet, versions: Sequence[Version]) -> tuple[Version, ...]:
@@ -869,18 +993,20 @@ def doubtful(sheet: Sheet, versions: Sequence[Version], base: Base) -> tuple[Ver
     alone is as before, or lacks its id again: a person set it back, or put a backup back and edited
     it.
     """
-    versions = [each for each in versions if each.is_written]
-    if not versions or sheet.digest in (versions[-1].before, versions[-1].after):
+    written = [each for each in versions if each.is_written and not each.is_state]
+    digests = {versions[-1].after, written[-1].before, written[-1].after} if written else {""}
+    if not written or sheet.digest in digests:
         return ()
-    for some in _since(versions):
+    for some in _since(written):
         pets = undone_pets(sheet, some, base)
-        if (
-            pets is not None
-            and len(pets) == 1
-            and pets <= _pets_of(some) | lacking_id(sheet, pets, base)
-            and not (some[-1].is_again and some[-1].pets == 1)
-        ):
+        if pets is None or len(pets) != 1 or (some[-1].is_again and some[-1].pets == 1):
+            continue
+        if pets <= lacking_id(sheet, pets, base):
             return tuple(some)
+        if pets <= _pets_of(some):
+            older = [each for each in versions if each.is_known and each.number <= some[0].number]
+            first = _nearest(sheet, older)
+            return (first, *_newer(versions, first))
     return ()
 
 
@@ -897,12 +1023,17 @@ def _since(versions: Sequence[Version]) -> Iterable[Sequence[Version]]:
     return (versions[at:] for at in range(len(versions)))
 
 
-def _is_meant(last: Version, sheet: Sheet, base: Base) -> bool:
+def _is_meant(last: Sequence[Version], sheet: Sheet, base: Base) -> bool:
     """Whether one pet alone is set back for the second time: whoever does it twice means it, unless
-    more has been agreed on since.
+    more has been agreed on since the `last` write.
     """
-    is_second = last.is_again and last.before == sheet.digest and last.pets < _LEAST
-    return is_second and len(_moved(Base.from_lines(last.base), base)) < _LEAST
+    return any(
+        each.is_again
+        and each.before == sheet.digest
+        and each.pets < _LEAST
+        and len(_moved(Base.from_lines(each.base), base)) < _LEAST
+        for each in last
+    )
 
 
 def _moved(then: Base, base: Base) -> dict[int, frozenset[Column]]:
