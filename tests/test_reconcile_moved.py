@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from unittest.mock import Mock
@@ -319,6 +320,25 @@ def _sold(night: Moving) -> None:
     sold = changed(PETS, 3, status="sold")
     night.put("a.csv", [pet for pet in PETS if pet.status == "available" and pet.id != 3])
     night.put("b.csv", [pet for pet in sold if pet.status == "sold"])
+
+
+def test_a_row_that_a_backup_of_its_new_sheet_lacks_is_not_deleted(
+    box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It moved, and the round was killed before its first sheet had given it up."""
+    night = _moving(box, tmp_path)
+    for number in (1, 2):
+        box.put(changed(PETS, number, name=f"Store {number}")[number - 1])
+    backup = night.rounds()[0].round.backup
+    night.put("a.csv", box.pets()[:7])
+    night.put("b.csv", PETS[7:])
+    with monkeypatch.context() as patch:
+        patch.setattr(round_of_jobs, "give_up", Mock(side_effect=KeyboardInterrupt))
+        night.rounds()
+    shutil.copy(backup, night.folder / "in" / "a.csv")
+    for _ in range(3):
+        night.rounds()
+        assert 7 in {pet.id for pet in box.pets()}
 
 
 def test_a_row_that_moves_to_another_job_is_not_deleted(jobs: Moving) -> None:

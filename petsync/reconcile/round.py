@@ -1214,7 +1214,7 @@ def with_claims(
 ) -> Footing:
     """The footing with the pets of its base that are in no row any more, and that a row of another
     sheet of the store names, or may: all of them, where that cannot be told, and those of a
-    folder's file that is not there any more.
+    folder's file that is not there any more, or in which a backup was put back.
     """
     base, job = footing.base, course.job
     own = frozenset[int]() if base is None else base.ids
@@ -1229,6 +1229,7 @@ def with_claims(
             found |= dict.fromkeys(_meant(source.read(looker.store), names), source.name)
         away = _away(course, looker.store.url, names.keys() - found.keys()) if names else {}
         problem = _said({i: found[i] for i in sorted(found.keys() & {*snapshot.frame["id"]})})
+        found |= _had_before_a_backup(course, names.keys() - found.keys() - away.keys())
     except PetsyncError as error:
         found = dict.fromkeys(names, "")
         problem = f"no pet is deleted as missing: another sheet may have it. {error.message}"
@@ -1280,6 +1281,24 @@ def _away(course: Course, store: str, ids: Iterable[int]) -> dict[int, Path]:
             base = BaseFile(path).load(set_aside=False).base
             if base is not None and same_place(base.store, store):
                 found |= dict.fromkeys(wanted & base.ids, path)
+    return found
+
+
+def _had_before_a_backup(course: Course, ids: Iterable[int]) -> dict[int, str]:
+    """Those of the pets that another file of the folder had until a backup was put back there, with
+    its name: their rows moved there, and nobody took them out.
+    """
+    wanted, found = {*ids}, dict[int, str]()
+    if not wanted or course.job.folder is None:
+        return found
+    for source in sources_of(course.job):
+        if source.part == course.told.part:
+            continue
+        files = Files.named(course.owner.kept, course.job.name, source.part)
+        for version in files.versions.all():
+            if version.is_undone or version.is_back:
+                ids_then = Base.from_lines(version.base).ids
+                found |= dict.fromkeys(wanted & ids_then, source.name)
     return found
 
 
