@@ -463,6 +463,41 @@ def test_the_number_beside_the_category_of_a_row_that_was_added_by_hand_is_no_ed
     assert (pet.category, len(pet.photo_urls)) == (CATS, 1)
 
 
+@pytest.mark.parametrize("is_moved", [False, True])
+@pytest.mark.parametrize(
+    ("sheet", "store", "result"),
+    [
+        ("", "pending", "pending"),
+        ("available", "", "available"),
+        ("available", "available", "available"),
+        ("available", "pending", "conflict"),
+    ],
+)
+def test_a_row_that_was_added_by_hand_is_compared_by_what_was_sent(
+    night: Typed, sheet: str, store: str, result: str, *, is_moved: bool
+) -> None:
+    """No run has written the id into it: an edit of one side arrives on the other, also in another
+    place of the sheet, and edits of the same cell on both sides are a conflict that stays one.
+    """
+    header, *rows = night.rows()
+    night.save([header, *rows, [NEW_ROW.get(name, "") for name in header]])
+    _apply_by_hand(night)
+    (number,) = night.stored().keys() - {pet.id for pet in STORED}
+    if store:
+        night.box.put(changed([night.stored()[number]], number, status=store)[0])
+    status = {"status": sheet} if sheet else {}
+    _without_id(night, "Neu", photo_urls="https://shop.example/new.jpg", **status)
+    if is_moved:
+        header, *rows = night.rows()
+        night.save([header, rows[-1], *rows[:-1]])
+    for _ in range(3):
+        told = night.run()
+        assert (("conflict", number) in kinds(told)) is (result == "conflict")
+        assert night.stored()[number].status == (store if result == "conflict" else result)
+        assert night.cell(number, "status") == (sheet if result == "conflict" else result)
+        assert len(night.stored()[number].photo_urls) == 1
+
+
 @pytest.mark.parametrize("is_killed", [True, False])
 @pytest.mark.parametrize(("blank", "text"), [("category", "Dogs"), ("category_id", "1")])
 def test_what_is_typed_beside_a_cell_that_a_round_wrote_is_an_edit(

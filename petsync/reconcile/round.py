@@ -54,7 +54,7 @@ from petsync.plan.guard import CAPACITY_CURE, Refusal
 from petsync.plan.match import pets_of
 from petsync.plan.plan import Identified, Inbound, Plan
 from petsync.plan.report import Past as PastRun
-from petsync.plan.report import Report, RoundReport, Rounds, undone_by
+from petsync.plan.report import Report, Result, RoundReport, Rounds, undone_by
 from petsync.plan.rounds import Counts, Open, Round, SheetChange, Status, exit_code_of
 from petsync.reconcile import state
 from petsync.reconcile.compare import Look, Looker, Opens, came, copies, sight_beside
@@ -520,8 +520,9 @@ class Footing:
     are in no row, and not missing either. `runs` are the marks of the runs that the base has.
     `found` are versions that are to be kept, which runs by hand wrote, or that the sheet carries;
     `has_ids_by_hand`: such runs may have written ids into rows since a version whose round was
-    killed. The rows of pets that `may_lack`
-    their id had it, unless the sheet is a backup from before.
+    killed. The rows of pets that `may_lack` their id had it, unless the sheet is a backup from
+    before. `added` are runs by hand with what they sent of pets that they added and that no row
+    names: the base lacks these.
     """
 
     base: Base | None
@@ -536,6 +537,7 @@ class Footing:
     found: tuple[Version, ...] = ()
     has_ids_by_hand: bool = False
     may_lack: frozenset[int] = frozenset()
+    added: tuple[Past, ...] = ()
 
     def carrying(self, carried: Base | None) -> Footing:
         """The footing once the sheet carries another base; None if it still has the same one."""
@@ -621,6 +623,7 @@ def footing_of(
         base, runs = replace(Base.from_lines(cut_off.base), store=store), frozenset(cut_off.runs)
     own = {*(each.report.run_id for each in past), *(mark.partition(":")[0] for mark in runs)}
     by_hand, told = _by_hand(course, sheet, base.taken_at, service, own, versions=every, last=base)
+    by_hand, added = _split(by_hand, sheet)
     has_ids_by_hand = _has_ids_by_hand(course, sheet, every, service, own)
     if taken is None and cut_off is not None:
         has_it = arrived(sheet, cut_off, has_ids_by_hand=has_ids_by_hand)
@@ -661,6 +664,7 @@ def footing_of(
         found=tuple(msgspec.structs.replace(each, runs=tuple(sorted(runs))) for each in written),
         has_ids_by_hand=has_ids_by_hand,
         may_lack=frozenset(may_lack),
+        added=added,
     )
 
 
@@ -740,6 +744,7 @@ def _of_export(
     since = last if is_older else base.taken_at
     bases = (base.taken_at,) if is_older else (base.taken_at, "")
     by_hand, told = _by_hand(course, sheet, since, service, (), bases)
+    by_hand, added = _split(by_hand, sheet)
     # An export is dated in whole seconds: one of this very second is no older file.
     older = base.taken_at[:19] < last[:19] and (
         f"the sheet carries the base of {base.taken_at[:19]} UTC, which is older than the last "
@@ -752,6 +757,7 @@ def _of_export(
         carried,
         (*notes, *told),
         found=(_state("", base.to_lines(), base, sheet, carried=carried),),
+        added=added,
     )
 
 
@@ -825,13 +831,18 @@ def _mixed(
 
 
 def with_older_rows(footing: Footing, look: Look) -> Footing:
-    """The footing of a backup with the pets that its base lacks, since runs added them later: each
-    as its row said it then. The row of the backup may say what it said even before, so that nobody
-    knows whether it was edited where it says something else.
+    """The footing with the pets that its base lacks and that runs by hand added since, where a row
+    without an id is known to be that of such a pet. Where the sheet is a backup, with those that
+    any run added later: each as its row said it then. The row of the backup may say what it said
+    even before, so that nobody knows whether it was edited where it says something else.
     """
     base = footing.base
-    if base is None or not footing.undone:
+    if base is None:
         return footing
+    if not footing.undone:
+        runs = [_limited(run, look.records.keys() - base.ids) for run in footing.added]
+        runs = [run for run in runs if run.report.results]
+        return replace(footing, base=_with_runs(base, runs)) if runs else footing
     later = {i: each.said for i, each in look.records.items() if i not in base.ids}
     if not later:
         return footing
@@ -875,12 +886,7 @@ def _by_hand(
             for entry in store.aio.history.entries(report.run_id)
             if entry.intended and datetime.fromisoformat(entry.intended) > since
         }
-        named = named_ids(sheet)
-        results = tuple(
-            each
-            for each in report.results
-            if each.number in later and (each.assigned_id is None or each.assigned_id in named)
-        )
+        results = tuple(each for each in report.results if each.number in later)
         report = msgspec.structs.replace(report, results=results)
         other_cells = _written_later(report, versions) | _set_back(report, last)
         other_cells |= _corrected(report)
@@ -894,6 +900,30 @@ def _by_hand(
             hint = f"If the store is to have it after all: `petsync undo {by.run_id}`."
             notes.append(Open(kind="note", problem=problem, hint=hint))
     return past, notes
+
+
+def _split(past: Sequence[Past], sheet: Sheet) -> tuple[list[Past], tuple[Past, ...]]:
+    """The runs without the pets that they added and that no row names, and with these alone: which
+    of them a row without an id means is known once both sides were looked at.
+    """
+    added = {each.assigned_id for run in past for each in run.report.results} - {None}
+    lacking = {pet_id for pet_id in added if pet_id is not None} - named_ids(sheet)
+    alone = [_limited(run, lacking) for run in past]
+    rest = [_limited(run, lacking, is_rest=True) for run in past]
+    return rest, tuple(run for run in alone if run.report.results)
+
+
+def _limited(past: Past, pets: Collection[int], *, is_rest: bool = False) -> Past:
+    """The run with its results of these pets alone, or with the rest of them."""
+    changes = past.report.plan.changes
+    results = tuple(
+        each for each in past.report.results if is_rest is not (_pet_of(each, changes) in pets)
+    )
+    return replace(past, report=msgspec.structs.replace(past.report, results=results))
+
+
+def _pet_of(result: Result, changes: Sequence[Change]) -> int | None:
+    return changes[result.number].pet_id if result.assigned_id is None else result.assigned_id
 
 
 def _written_later(report: Report, versions: Sequence[Version]) -> frozenset[Touch]:
