@@ -1640,6 +1640,21 @@ def test_a_category_applied_by_hand_stays_while_its_column_is_away(
     assert told.round.status == "in-sync"
 
 
+def test_a_pet_that_an_undo_brought_back_is_not_missing(night: Typed) -> None:
+    """Its row was taken out while the store did not have it: the pet is new in the store."""
+    night.options = {"mode": "two-way", "delete_missing": True}
+    rows = night.rows()
+    night.save([*rows, [NEW_ROW.get(name, "") for name in rows[0]]])
+    assert night.run().round.status == "done"
+    (number,) = night.stored().keys() - {pet.id for pet in STORED}
+    undo = _undo(night)
+    night.save([row for row in night.rows() if row[0] != str(number)])
+    _undo(night, undo)
+    for _ in range(2):
+        assert night.run().round.to_store.total == 0
+        assert night.stored()[number] == night.said()[number]
+
+
 def test_a_hand_made_run_of_before_the_last_round_counts_no_more(night: Typed) -> None:
     """It is not laid over what both sides have agreed on since."""
     night.type(1, name="Rex")

@@ -628,6 +628,7 @@ def footing_of(
     if taken is None and cut_off is not None:
         has_it = arrived(sheet, cut_off, has_ids_by_hand=has_ids_by_hand)
         taken = cut_off.inbound if has_it else None
+    base = base.without(_added_again(base, sheet, service, own))
     past = sorted([*past, *by_hand], key=lambda each: each.report.started)
     new = [each for each in past if each.mark not in runs or each.is_by_hand]
     written = [*_written_by_hand(sheet, base, new, taken, service, every)]
@@ -900,6 +901,28 @@ def _by_hand(
             hint = f"If the store is to have it after all: `petsync undo {by.run_id}`."
             notes.append(Open(kind="note", problem=problem, hint=hint))
     return past, notes
+
+
+def _added_again(base: Base, sheet: Sheet, store: Store, own: Collection[str]) -> set[int]:
+    """The pets of the base in no row that runs by hand, also undos, have added since: they are new
+    in the store, and not missing in the sheet.
+    """
+    since, left = datetime.fromisoformat(base.taken_at), base.ids - named_ids(sheet)
+    runs = [
+        run
+        for run in store.aio.history.runs(store.url)
+        if run.run_id not in own and (not run.ended or datetime.fromisoformat(run.ended) > since)
+    ]
+    return {
+        entry.pet_id
+        for run in (runs if left else ())
+        for entry in store.aio.history.entries(run.run_id)
+        if entry.kind == "add"
+        and entry.outcome == "applied"
+        and entry.pet_id in left
+        and entry.intended
+        and datetime.fromisoformat(entry.intended) > since
+    }
 
 
 def _split(past: Sequence[Past], sheet: Sheet) -> tuple[list[Past], tuple[Past, ...]]:
