@@ -433,16 +433,21 @@ def test_a_part_of_it_is_a_persons_edit(night: Kept) -> None:
     assert (50 in night.stored(), _is_told(told)) == (False, False)
 
 
-def test_one_pet_that_is_set_back_twice_is_meant(night: Kept) -> None:
-    """The first time it may have been a backup; nobody loses anything by being asked."""
+def test_one_pet_that_is_set_back_twice_is_meant(either: Kept) -> None:
+    """The first time it may have been a backup; nobody loses anything by being asked. A workbook
+    with the same bytes is the backup each time.
+    """
+    night = either
     night.box.put(changed(PETS, 5, name="Store 5")[4])
     first = night.run()
     night.backup(first)
     assert _is_told(night.run())
     assert night.stored()[5].name == "Store 5"
     night.backup(first)
-    assert not _is_told(night.run())
-    assert night.stored()[5].name == night.said()[5].name == "Pet 5"
+    is_meant = night.ending == "csv"
+    assert _is_told(night.run()) is not is_meant
+    name = "Pet 5" if is_meant else "Store 5"
+    assert night.stored()[5].name == night.said()[5].name == name
 
 
 def test_a_backup_in_which_rows_lack_their_ids_is_known_each_time(night: Kept) -> None:

@@ -801,7 +801,9 @@ def older_copy(
     written = [each for each in current if each.is_written and not each.is_state]
     for at in reversed(range(len(upto_known))):
         if current[at].before == sheet.digest:
-            is_meant = not carried and _is_meant(written[-1:], sheet, base)
+            # The bytes of a workbook come again with a copy alone.
+            is_text = not carried and not sheet.tab
+            is_meant = is_text and _is_meant(written[-1:], sheet, base)
             return OlderCopy() if is_meant else of_file(sheet, current[at:], base)
     if any(sheet.digest == each.before for each in current):
         return OlderCopy()  # its round died before it wrote

@@ -450,13 +450,13 @@ class Play:
 
     def _is_meant(self, now: Grid, then: Grid, data: bytes) -> bool:
         """Whether this backup was put back before and differs in one row: by docs/reconcile.md,
-        who sets one pet back a second time means it.
+        who sets one pet back a second time means it, if the sheet is a CSV file.
         """
         rows = [{key_of(g.text(row, "name")): row for row in g.rows} for g in (now, then)]
         differing = [key for key in {**rows[0], **rows[1]} if rows[0].get(key) != rows[1].get(key)]
         is_second = data in self._put_back
         self._put_back.add(data)
-        return is_second and len(differing) < 2
+        return is_second and len(differing) < 2 and now.path.suffix == ".csv"
 
     def _rows_moved(self, path: Path, then: Grid) -> bool:
         """Whether a row of the backup is in another sheet by now."""
