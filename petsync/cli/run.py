@@ -754,7 +754,7 @@ def undo_command(
     RUN is the id of a run or its beginning; the default is the store's newest run that changed
     something and is not undone. The undo is a plan: petsync shows it, the guard judges it, and you
     confirm it. A pet that somebody changed since the run stays as it is and is listed. An undo is a
-    run too, and can be undone.
+    run too: its id undoes it.
 
     Without --yes and without a terminal, it sends nothing (exit code 2). Other exit codes: 0, 3 if
     rows failed, 4 if it exceeds a limit, 5 for conflicts, 6 if a run uses this store, 7 if stopped.
