@@ -908,6 +908,8 @@ def _added_again(base: Base, sheet: Sheet, store: Store, own: Collection[str]) -
     in the store, and not missing in the sheet.
     """
     since, left = datetime.fromisoformat(base.taken_at), base.ids - named_ids(sheet)
+    if not left:
+        return set()
     runs = [
         run
         for run in store.aio.history.runs(store.url)
@@ -915,7 +917,7 @@ def _added_again(base: Base, sheet: Sheet, store: Store, own: Collection[str]) -
     ]
     return {
         entry.pet_id
-        for run in (runs if left else ())
+        for run in runs
         for entry in store.aio.history.entries(run.run_id)
         if entry.kind == "add"
         and entry.outcome == "applied"
