@@ -25,7 +25,7 @@ settings.register_profile("petsync", deadline=None, derandomize="CI" in os.envir
 settings.load_profile("petsync")
 
 # Put files into memory where the machine has room for them. To wait for the disk proves nothing:
-# tests kill processes and never the machine. It takes a quarter of the time.
+# tests kill processes and never the machine.
 _MEMORY, _ENOUGH = Path("/dev/shm"), 4 << 30
 if (
     "TMPDIR" not in os.environ
