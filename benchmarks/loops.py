@@ -97,7 +97,7 @@ class Nowhere:
     async def keep_known(self, ids: Iterable[int]) -> None:
         """Return at once."""
 
-    def known(self) -> Collection[int] | None:
+    def get_known_ids(self) -> Collection[int] | None:
         """None."""
         return None
 

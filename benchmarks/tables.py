@@ -24,7 +24,7 @@ import pyarrow as pa
 from load import answer
 
 from petsync.plan.change import Coverage, Snapshot
-from petsync.plan.compare import compare, unproved
+from petsync.plan.compare import compare, find_unproved_ids
 from petsync.plan.plan import Plan, PlanOptions
 from petsync.profile import STANDARD
 from petsync.table.base import Base
@@ -143,7 +143,7 @@ def petsync(inputs: Inputs, *, is_three_way: bool = False) -> Work:
     options = PlanOptions(delete_missing=True)
 
     def plan(_: object) -> Plan:
-        found = dict.fromkeys(unproved(sheet.frame, snapshot.frame))
+        found = dict.fromkeys(find_unproved_ids(sheet.frame, snapshot.frame))
         return compare(snapshot, sheet, found=found, created=COMPARED, options=options)
 
     return Work(plan, _of_plan)

@@ -25,7 +25,7 @@ from petsync.plan.guard import Guard, Limit
 from petsync.plan.report import RoundReport
 from petsync.plan.rounds import Round
 from petsync.reconcile.config.model import Configuration, Job, Reports
-from petsync.reconcile.round import reconciled
+from petsync.reconcile.round import reconcile_jobs
 from petsync.report.history import history_page
 from petsync.report.round import round_page
 from petsync.samples import sample_data
@@ -100,7 +100,7 @@ class Shop:
         self.box.break_with("503=1" if number == _OUTAGE else None)
         if number == _SLOW:
             self.box.break_with("latency=0.02")
-        for told in reconciled(self._config()):
+        for told in reconcile_jobs(self._config()):
             self.told.append(_dated(told, _FIRST + timedelta(days=number), self))
         self.box.break_with(None)
 

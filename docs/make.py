@@ -61,8 +61,10 @@ the id of the run.
 | outcome | meaning |
 |---|---|
 | `applied` | the change is in the store |
-| `skipped` | the change was not needed, or was not sent yet |
+| `unchanged` | nothing was to be done |
+| `not sent` | nothing was sent: not yet, or never; the cause says which |
 | `conflict` | sheet and store contradict each other; nothing was sent |
+| `needs fixing` | an error in the sheet blocks the row; nothing was sent |
 | `failed` | as far as the store shows, the change was not made |
 | `unknown` | nobody knows yet whether the change was made |
 
@@ -78,16 +80,16 @@ _OUTCOMES: Mapping[Cause, str] = {
     "confirmed": "applied",
     "another-id": "applied",
     "named-id": "applied",
-    "already-so": "skipped",
-    "already-gone": "skipped",
-    "not-begun": "skipped",
-    "held-back": "skipped",
+    "already-so": "unchanged",
+    "already-gone": "unchanged",
+    "not-begun": "not sent",
+    "held-back": "not sent",
     "changed-since": "conflict",
     "gone": "conflict",
     "came-meanwhile": "conflict",
     "superseded": "conflict",
-    "undone": "skipped",
-    "replanned": "skipped",
+    "undone": "not sent",
+    "replanned": "not sent",
     "from-plan": "conflict",
     "not-looked-up": "failed",
     "refused": "failed",
@@ -101,7 +103,7 @@ _OUTCOMES: Mapping[Cause, str] = {
     "same-id": "failed, unknown",
     "overwrote": "failed",
     "unsafe-id": "failed",
-    "blocked": "failed",
+    "blocked": "needs fixing",
     "cut-off": "unknown",
     "unexpected": "unknown",
 }

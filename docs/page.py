@@ -15,7 +15,7 @@ import pandas as pd
 from playwright.sync_api import Browser, sync_playwright
 
 from petsync.plan.change import Coverage, Snapshot
-from petsync.plan.compare import compare, unproved
+from petsync.plan.compare import compare, find_unproved_ids
 from petsync.plan.plan import Plan
 from petsync.profile import STANDARD
 from petsync.report.plan import plan_page
@@ -57,7 +57,7 @@ def sample_plan() -> Plan:
         source=_STORE,
         taken_at=_PLANNED,
     )
-    found = dict.fromkeys(unproved(sheet.frame, snapshot.frame))
+    found = dict.fromkeys(find_unproved_ids(sheet.frame, snapshot.frame))
     return compare(snapshot, sheet, found=found, created=_PLANNED.isoformat())
 
 

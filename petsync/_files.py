@@ -128,7 +128,7 @@ def create_file(path: Path, data: bytes, *, like: Path) -> bool:
         file.write(data)
         _finish(file)
         shutil.copystat(like, new)
-        done = _placed(new, path)
+        done = _claim_name(new, path)
     _settle(path.parent)
     return done
 
@@ -179,7 +179,7 @@ def _finish(file: IO[bytes]) -> None:
     file.close()
 
 
-def _placed(new: Path, path: Path) -> bool:
+def _claim_name(new: Path, path: Path) -> bool:
     """Give the file its name, unless another one has it."""
     try:
         os.link(new, path)
@@ -374,7 +374,7 @@ def replace_sheet_file(
     the file is on the disk, also if the power fails. Raises SheetError where it cannot be written;
     what was there is then untouched.
     """
-    with _told(path):
+    with _translate_errors(path):
         replace_file(path, data, follow=follow, like=None if like is None else Path(like))
 
 
@@ -382,12 +382,12 @@ def create_sheet_file(path: Path, data: bytes, *, like: Path) -> bool:
     """Put `data` at `path`, where no file and no link is yet, with the mode and the times of
     another file; whether it was done. Raises SheetError where it cannot be written.
     """
-    with _told(path):
+    with _translate_errors(path):
         return create_file(path, data, like=like)
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
+def _translate_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError) as error:

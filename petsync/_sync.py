@@ -73,7 +73,7 @@ class LoopThread:
 
     def start(self, work: Coroutine[Any, Any, R]) -> Task[R]:
         """The coroutine, under way; returns at once."""
-        return Task(self._started(), work)
+        return Task(self._ensure_started(), work)
 
     def close(self) -> None:
         """End the loop and its thread; used again, it starts anew."""
@@ -85,7 +85,7 @@ class LoopThread:
             thread.join()
             loop.close()
 
-    def _started(self) -> asyncio.AbstractEventLoop:
+    def _ensure_started(self) -> asyncio.AbstractEventLoop:
         with self._starting:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()

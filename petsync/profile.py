@@ -95,7 +95,7 @@ def profile_from(name: str, overrides: Mapping[str, Any] | None = None) -> Servi
         raise SettingsError(f"profile {name!r} is unknown", hint=f"Known: {', '.join(PROFILES)}.")
     hints = get_type_hints(ServiceProfile)
     values: dict[str, Any] = {
-        key: _checked(key, value, hints) for key, value in (overrides or {}).items()
+        key: _check_value(key, value, hints) for key, value in (overrides or {}).items()
     }
     return replace(PROFILES[name], **values)
 
@@ -103,7 +103,7 @@ def profile_from(name: str, overrides: Mapping[str, Any] | None = None) -> Servi
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
-def _checked(key: str, value: object, hints: Mapping[str, Any]) -> object:
+def _check_value(key: str, value: object, hints: Mapping[str, Any]) -> object:
     if key not in hints:
         raise SettingsError(f"[service] {key} is unknown", hint=f"Known: {', '.join(hints)}.")
     options, items = get_args(hints[key]), value if isinstance(value, list | tuple) else ()

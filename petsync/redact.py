@@ -55,7 +55,9 @@ class Redactor:
         self._long = [each for each in plain if len(each) >= _LONG and "://" not in each]
         self._plus = any(" " in each for each in plain)
         patterns = [_plain(each, each in self._long) for each in plain if each.strip()]
-        patterns += [each for text in texts if len(text) >= _SHORT for each in _packed(text)]
+        patterns += [
+            each for text in texts if len(text) >= _SHORT for each in _iter_encoded_patterns(text)
+        ]
         patterns.sort(key=lambda each: (-len(each), each))
         self._wanted = re.compile("|".join(patterns)) if patterns else None
 
@@ -63,8 +65,8 @@ class Redactor:
         """The text without the secrets."""
         if self._wanted is None:
             return text
-        found = [span for each in self._readings(text) for span in self._found(each)]
-        return _covered(text, found, self._stars) if found else text
+        found = [span for each in self._readings(text) for span in self._find_secrets(each)]
+        return _mask_spans(text, found, self._stars) if found else text
 
     def __repr__(self) -> str:
         return "Redactor(***)"
@@ -79,9 +81,9 @@ class Redactor:
                 if level is None:
                     break
                 yield level
-                level = level.decoded()
+                level = level.decode()
 
-    def _found(self, level: _Level) -> Iterator[tuple[int, int]]:
+    def _find_secrets(self, level: _Level) -> Iterator[tuple[int, int]]:
         """Where in the text as it was given a secret stands."""
         assert self._wanted is not None
         for match in self._wanted.finditer(level.text):
@@ -126,7 +128,7 @@ class _Level:
         self.text, self._pieces, self._below = text, pieces, below
         self._starts = [piece.start for piece in pieces]
 
-    def decoded(self) -> _Level | None:
+    def decode(self) -> _Level | None:
         """The text with one layer of escapes less; None where it has none."""
         pieces: list[_Piece] = []
         parts: list[str] = []
@@ -181,7 +183,7 @@ def _levels(text: str) -> set[str]:
     level: _Level | None = _Level(text)
     while level is not None and len(found) <= _LEVELS:
         found.add(level.text)
-        level = level.decoded()
+        level = level.decode()
     return found
 
 
@@ -192,7 +194,7 @@ def _plain(text: str, is_long: bool) -> str:
     return rf"(?i:{re.escape(text[:_PREFIX] if is_long else text)})"
 
 
-def _packed(text: str) -> Iterator[str]:
+def _iter_encoded_patterns(text: str) -> Iterator[str]:
     """Regular expressions for what does not encode the text character by character."""
     percent = quote(text, safe="")
     lower = re.sub("%..", lambda match: match[0].lower(), percent)
@@ -219,7 +221,7 @@ def _common(text: str, at: int, secret: str) -> int:
     return same if same >= _PREFIX else 0
 
 
-def _covered(text: str, spans: Iterable[tuple[int, int]], stars: str) -> str:
+def _mask_spans(text: str, spans: Iterable[tuple[int, int]], stars: str) -> str:
     """The text with the stars for each of the spans; those that overlap are one."""
     parts: list[str] = []
     done = 0

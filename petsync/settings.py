@@ -17,7 +17,7 @@ from typing import Any
 
 from petsync._files import read_ordinary
 from petsync.errors import SettingsError
-from petsync.trust import allowed_names, is_confirmed, unlisted
+from petsync.trust import allowed_names, build_unlisted_error, is_confirmed
 
 __all__ = [
     "AUTH",
@@ -27,7 +27,7 @@ __all__ = [
     "Settings",
     "checked_encoding",
     "column_named",
-    "filled",
+    "expand_variables",
     "is_same",
     "nearest",
     "read_confirmed",
@@ -232,7 +232,7 @@ OF_THE_URL = frozenset({"auth", "allow_http"})
 def _own_url(toml: Mapping[str, Any], environ: Mapping[str, str]) -> str | None:
     """The file's own url, None where it has none that can be told."""
     try:
-        return filled(toml["url"], environ) if "url" in toml else None
+        return expand_variables(toml["url"], environ) if "url" in toml else None
     except SettingsError:
         return None
 
@@ -257,7 +257,7 @@ def _all_filled(
     value: Any, environ: Mapping[str, str], names: Collection[str] | None = None
 ) -> Any:
     if isinstance(value, str):
-        return filled(value, environ, names)
+        return expand_variables(value, environ, names)
     if isinstance(value, Mapping):
         return {key: _all_filled(entry, environ, names) for key, entry in value.items()}
     if isinstance(value, list):
@@ -351,7 +351,9 @@ _VARIABLE = re.compile(r"\$(?:\$|\{([^{}]*)\})")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-def filled(text: str, environ: Mapping[str, str], names: Collection[str] | None = None) -> str:
+def expand_variables(
+    text: str, environ: Mapping[str, str], names: Collection[str] | None = None
+) -> str:
     """The text with the environment's values in place of `${NAME}`, and `$` in place of `$$`.
 
     Raises SettingsError that names the variable, where it is not set or empty, or is none of the
@@ -369,7 +371,7 @@ def _variable(name: str | None, environ: Mapping[str, str], names: Collection[st
             hint="A name has letters, digits and _. A dollar that means itself is $$.",
         )
     if names is not None and name not in names and name in environ:
-        raise unlisted(name)
+        raise build_unlisted_error(name)
     if not environ.get(name):
         is_set = "is empty" if name in environ else "is not set"
         raise SettingsError(

@@ -23,12 +23,12 @@ __all__ = [
     "LISTED",
     "SECRETS",
     "allowed_names",
+    "build_unlisted_error",
     "confirm",
     "is_confirmed",
     "names_in",
     "record_path",
     "relevant",
-    "unlisted",
     "withdraw",
 ]
 
@@ -87,7 +87,7 @@ def allowed_names(environ: Mapping[str, str], also: Collection[str] = ()) -> fro
     return frozenset({*ours, *also, *re.findall(r"\w+", environ.get(LISTED, ""))})
 
 
-def unlisted(name: str) -> SettingsError:
+def build_unlisted_error(name: str) -> SettingsError:
     """The error for a variable that the file may not use."""
     return SettingsError(
         f"the environment variable {name} is not for this file",

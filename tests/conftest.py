@@ -72,11 +72,14 @@ LONGEST = (
     "test_walls",
     "test_undo_store",
     "test_rehearsal",
-    "test_cli_app",
+    "test_compare",
+    "test_resolve",
+    "test_flow_rate",
     "test_sheets_round_trip",
+    "test_cli_files",
+    "test_cli_app",
     "test_crash_world",
     "test_crash_states",
-    "test_cli_login",
     "ipynb",
 )
 

@@ -12,7 +12,7 @@ from shop import base_of, plan_of, sheet_of, sheet_saying
 from test_compare import CATS, PETS, REX, TOM, applied
 
 from petsync.models import Category, Pet, Tag
-from petsync.plan.base import advanced
+from petsync.plan.base import advance_base
 from petsync.plan.fields import differing
 from petsync.plan.plan import Plan
 from petsync.plan.report import Report, Result
@@ -77,7 +77,7 @@ def report_on(plan: Plan, *, failed: Collection[int] = (), first_id: int = 100) 
 
 def after(sheet: Sheet, report: Report) -> Base:
     """The advanced base of a sheet that has one."""
-    base = advanced(sheet, report)
+    base = advance_base(sheet, report)
     assert base is not None
     return base
 
@@ -265,7 +265,7 @@ def test_the_store_s_part_of_a_merge_is_not_taken_for_the_row_s() -> None:
 def test_a_sheet_without_a_base_gets_none() -> None:
     """A sheet that was not exported stays one."""
     sheet = sheet_saying({"id": 1, "status": "sold"})
-    assert advanced(sheet, report_on(plan_of(PETS, sheet))) is None
+    assert advance_base(sheet, report_on(plan_of(PETS, sheet))) is None
 
 
 def test_a_recognised_row_is_its_pet_s() -> None:

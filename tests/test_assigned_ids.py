@@ -298,7 +298,7 @@ def undone(state: Path, target: MemoryTarget) -> Plan:
         pets=len(target.pets),
         created="",
         guard=Guard(),
-        known=journal.known("run"),
+        known=journal.find_known_ids("run"),
     )
 
 

@@ -28,8 +28,8 @@ def test_pages_in_a_browser() -> None:
         "-m",
         "pytest",
         "-q",
-        "-p",
-        "no:xdist",
+        # To load these plugins takes seconds, and nothing here needs them.
+        *(f"-pno:{name}" for name in ("xdist", "nbval", "schemathesis")),
         "-o",
         "addopts=",
         "--maxfail=5",

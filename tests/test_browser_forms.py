@@ -18,7 +18,9 @@ FOLDER = Path(__file__).parent / "browser" / "forms"
 
 def test_forms_in_a_browser() -> None:
     """Every test in tests/browser/forms passes in Chromium."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-o", "addopts="]
+    command = [sys.executable, "-m", "pytest", "-q", "-o", "addopts="]
+    # To load these plugins takes seconds, and nothing here needs them.
+    command += [f"-pno:{name}" for name in ("xdist", "nbval", "schemathesis")]
     own = {name: text for name, text in os.environ.items() if not name.startswith("PYTEST_")}
     done = subprocess.run(
         [*command, "--maxfail=5", "--durations=10", FOLDER],

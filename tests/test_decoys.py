@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ _CONFIGURATION = (
 _READY_S = 120
 
 
+@cache
 def _imported() -> set[str]:
     """The top-level modules that petsync's own source names in an import."""
     names = set()
@@ -44,18 +46,25 @@ def _imported() -> set[str]:
     return names - {"__future__"}
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A folder with a decoy for each module of Python's, of petsync's and of its dependencies, and
-    for each configuration file; a decoy that runs writes its name to `ran` beside the folder.
+@cache
+def _decoys() -> set[str]:
+    """A file for each module of Python's, of petsync's and of its dependencies, and for each
+    configuration file.
     """
-    folder = tmp_path / "from a stranger"
-    folder.mkdir()
     modules = {*sys.stdlib_module_names, *importlib.metadata.packages_distributions(), *_imported()}
     modules |= {"sitecustomize", "usercustomize"}
-    text = f"open({str(tmp_path / 'ran')!r}, 'a').write(__file__ + chr(10))\n"
-    for name in (*(f"{name}.py" for name in modules if "/" not in name), *_CONFIGURATION):
-        (folder / name).write_text(text, "utf-8")
+    return {*(f"{name}.py" for name in modules if "/" not in name), *_CONFIGURATION}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with all decoys; one that runs writes its name to `ran` beside the folder."""
+    folder = tmp_path / "from a stranger"
+    folder.mkdir()
+    decoy = tmp_path / "decoy"
+    decoy.write_text(f"open({str(tmp_path / 'ran')!r}, 'a').write(__file__ + chr(10))\n", "utf-8")
+    for name in _decoys():
+        (folder / name).hardlink_to(decoy)
     (folder / ".env").write_text("PETSYNC_URL=https://stranger.example\n", "utf-8")
     return folder
 

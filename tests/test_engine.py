@@ -168,11 +168,11 @@ def test_a_pet_that_changed_is_not_deleted(tmp_path: Path) -> None:
     plan = plan_of(PETS, sheet_of(PETS, action="delete"))
     target = MemoryTarget([msgspec.structs.replace(REX, photo_urls=("other",))])
     report = carry_out(plan, target, tmp_path)
-    assert outcomes(report) == ["conflict", "skipped"]
+    assert outcomes(report) == ["conflict", "unchanged"]
     assert list(target.pets) == [1]
 
 
-def test_a_change_that_somebody_made_already_is_skipped(tmp_path: Path) -> None:
+def test_a_change_that_somebody_made_already_is_not_sent(tmp_path: Path) -> None:
     """What is so already is not sent."""
     plan = plan_of(
         PETS, sheet_saying({"id": 1, "name": "Max"}, {"id": 9, "name": "N", "status": "sold"})
@@ -181,7 +181,7 @@ def test_a_change_that_somebody_made_already_is_skipped(tmp_path: Path) -> None:
         [msgspec.structs.replace(REX, name="Max"), Pet(id=9, name="N", status="sold")]
     )
     report = carry_out(plan, target, tmp_path)
-    assert outcomes(report) == ["skipped", "skipped"]
+    assert outcomes(report) == ["unchanged", "unchanged"]
     assert set(target.calls) == {"get"}
 
 
@@ -271,7 +271,7 @@ def test_deletes_are_held_back_when_something_failed(tmp_path: Path) -> None:
     target.failures["rename"] = [InvalidInputError("refused")]
     sheet = sheet_saying({"id": 1, "name": "Max"}, {"id": 2, "action": "delete"})
     report = carry_out(plan_of(PETS, sheet), target, tmp_path)
-    assert outcomes(report) == ["failed", "skipped"]
+    assert outcomes(report) == ["failed", "not sent"]
     assert "held back" in report.results[1].message
     target.failures["rename"] = [InvalidInputError("refused")]
     lenient = plan_of(PETS, sheet, match_on=("name",))
@@ -285,7 +285,7 @@ def test_a_refused_token_stops_the_run(tmp_path: Path) -> None:
     target.failures["rename"] = [AuthError("token expired", status=401)]
     sheet = sheet_saying({"id": 1, "name": "Max"}, {"id": 2, "name": "Moritz"})
     report = carry_out(plan_of(PETS, sheet), target, tmp_path, concurrency=1)
-    assert outcomes(report) == ["failed", "skipped"]
+    assert outcomes(report) == ["failed", "not sent"]
     assert report.stopped == "token expired"
     assert report.exit_code == 7
 
@@ -339,7 +339,7 @@ def test_a_second_cancellation_ends_the_changes_under_way_too(tmp_path: Path) ->
         task.cancel()
         return await asyncio.wait_for(task, 60)
 
-    assert outcomes(asyncio.run(work())) == ["skipped"]
+    assert outcomes(asyncio.run(work())) == ["not sent"]
 
 
 @pytest.mark.parametrize("times", [1, 2, 5])
@@ -426,12 +426,16 @@ def test_progress_counts_every_change(tmp_path: Path) -> None:
 
 
 def test_conflicts_and_blocked_rows_are_in_the_report(tmp_path: Path) -> None:
-    """Rows in = applied + skipped + conflict + failed + unknown."""
+    """Every row that went in has one outcome, also where nothing is sent for it."""
     sheet = sheet_saying(
         {"id": 1}, {"id": 9, "action": "update"}, blocked=(8,), problems=(error_at(8),)
     )
     report = carry_out(plan_of(PETS, sheet), MemoryTarget(PETS), tmp_path)
-    assert report.counts == {"applied": 0, "skipped": 1, "conflict": 1, "failed": 1, "unknown": 0}
+    assert {name: n for name, n in report.counts.items() if n} == {
+        "unchanged": 1,
+        "conflict": 1,
+        "needs fixing": 1,
+    }
     assert report.to_frame()["row"].tolist() == [3, 8]
     assert report.exit_code == 3
 
@@ -498,7 +502,7 @@ def test_a_full_disk_stops_the_run(tmp_path: Path) -> None:
     report = asyncio.run(ran(plan, target, full_after(0, begun(tmp_path, plan)), concurrency=1))
     assert "cannot be written" in report.stopped
     assert set(target.calls) == {"get"}
-    assert outcomes(report) == ["skipped", "skipped"]
+    assert outcomes(report) == ["not sent", "not sent"]
 
 
 def test_a_lost_add_is_not_mistaken_for_an_old_pet_that_came_to_say_the_same(
@@ -522,7 +526,7 @@ def test_an_add_whose_pet_has_come_since_the_plan_is_not_sent(tmp_path: Path) ->
     plan = plan_of(PETS, sheet_saying(twins, twins))
     assert outcomes(carry_out(plan, target, tmp_path / "here")) == ["applied", "applied"]
     again = carry_out(plan, target, tmp_path / "elsewhere")
-    assert [(r.outcome, r.cause) for r in again.results] == [("skipped", "already-so")] * 2
+    assert [(r.outcome, r.cause) for r in again.results] == [("unchanged", "already-so")] * 2
     assert {r.assigned_id for r in again.results} == {3, 4}
     assert len(target.pets) == 4
     more = plan_of(list(target.pets.values()), sheet_saying(twins))
@@ -551,7 +555,7 @@ def test_a_callback_that_raises_stops_the_run_and_keeps_the_report(tmp_path: Pat
     target = MemoryTarget(PETS)
     rows = sheet_saying({"id": 1, "name": "Max"}, {"id": 2, "name": "M"})
     report = carry_out(plan_of(PETS, rows), target, tmp_path, on_progress=bad, concurrency=1)
-    assert outcomes(report) == ["applied", "skipped"]
+    assert outcomes(report) == ["applied", "not sent"]
     assert "my own mistake" in report.stopped
     assert target.pets[1].name == "Max"
 
@@ -661,7 +665,7 @@ def test_failures_are_tried_again_by_a_resume_and_deletes_follow(tmp_path: Path)
     target = MemoryTarget(PETS)
     target.failures["rename"] = [InvalidInputError("refused")]
     plan = plan_of(PETS, sheet_saying({"id": 1, "name": "Max"}, {"id": 2, "action": "delete"}))
-    assert outcomes(carry_out(plan, target, tmp_path)) == ["failed", "skipped"]
+    assert outcomes(carry_out(plan, target, tmp_path)) == ["failed", "not sent"]
     assert outcomes(resumed(plan, target, tmp_path)) == ["applied", "applied"]
     assert list(target.pets) == [1]
 
@@ -673,7 +677,7 @@ def test_too_many_failures_stop_a_run(tmp_path: Path) -> None:
     target.failures["rename"] = [InvalidInputError("refused")] * 10
     plan = plan_of(store, sheet_of([msgspec.structs.replace(p, name="x") for p in store]))
     report = carry_out(plan, target, tmp_path, concurrency=1, max_failures=2)
-    assert outcomes(report) == ["failed"] * 3 + ["skipped"] * 7
+    assert outcomes(report) == ["failed"] * 3 + ["not sent"] * 7
     assert "no more than 2 may (--max-failures, in Python max_failures)" in report.stopped
     target.failures.clear()
     assert outcomes(resumed(plan, target, tmp_path)) == ["applied"] * 10
@@ -752,7 +756,7 @@ def test_a_read_back_that_fails_is_tried_again(
         return
     assert [(r.outcome, r.cause) for r in first.results] == [
         ("unknown", "unverified"),
-        ("skipped", "held-back"),
+        ("not sent", "held-back"),
     ]
     target.left = 0
     report = resumed(plan, target, tmp_path)
@@ -771,7 +775,7 @@ def test_deletes_follow_where_a_pet_is_still_not_as_it_was_sent(tmp_path: Path) 
     target = Loud(PETS)
     plan = plan_of(PETS, sheet_saying({"id": 1, "name": "Max"}, {"id": 2, "action": "delete"}))
     first = carry_out(plan, target, tmp_path, verify=True)
-    assert outcomes(first) == ["failed", "skipped"]
+    assert outcomes(first) == ["failed", "not sent"]
     report = resumed(plan, target, tmp_path)
     assert [(r.outcome, r.cause) for r in report.results] == [
         ("conflict", "not-as-sent"),
@@ -792,7 +796,7 @@ def test_a_resume_adds_nothing_that_a_later_run_has_added(tmp_path: Path) -> Non
     assert outcomes(report) == ["applied"] * 5
     report = resumed(plan, target, tmp_path)
     assert len(target.pets) == 2 + 8
-    assert outcomes(report) == ["applied"] * 3 + ["skipped"] * 5
+    assert outcomes(report) == ["applied"] * 3 + ["unchanged"] * 5
     assert len({r.assigned_id for r in report.results}) == 8
     assert report.exit_code == 0
 
@@ -804,7 +808,7 @@ def test_a_pet_of_a_status_that_the_plan_did_not_ask_for_is_taken(tmp_path: Path
     target = MemoryTarget([*PETS, hidden])
     report = carry_out(plan_of(PETS, sheet_saying(row)), target, tmp_path / "one")
     assert [(r.outcome, r.cause, r.assigned_id) for r in report.results] == [
-        ("skipped", "already-so", 9)
+        ("unchanged", "already-so", 9)
     ]
     assert "pet already that says just this: 9" in report.results[0].message
     named = sheet_saying({"id": 9, **row}, {**row, "action": "add-another"})
@@ -843,7 +847,8 @@ def test_an_unavailable_service_pauses_the_run(tmp_path: Path) -> None:
     assert [r.cause for r in report.results] == ["not-begun", "not-begun"]
     assert report.stopped == "failing since 09:00"
     (past,) = Journal.open(tmp_path, create=False).runs()
-    assert (past.open, *past.counts.values()) == (0,) * 6
+    assert {name: n for name, n in past.counts.items() if n} == {"not sent": 2}
+    assert past.open == 0
     assert outcomes(resumed(plan, target, tmp_path)) == ["applied", "applied"]
 
 

@@ -81,7 +81,7 @@ class MemoryJournal(Double, of=Recorder):
         await self.flush()
         self.ids = frozenset(ids)
 
-    def known(self) -> Collection[int] | None:
+    def get_known_ids(self) -> Collection[int] | None:
         """As it was kept."""
         return self.ids
 

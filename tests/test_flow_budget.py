@@ -101,7 +101,7 @@ def test_those_that_wait_for_tokens_get_them_in_turn_or_leave() -> None:
         tasks[3].cancel()
         await asyncio.sleep(0.5)
         for _ in range(4):
-            budget.succeeded()
+            budget.record_success()
         await asyncio.gather(*tasks, return_exceptions=True)
         return served
 

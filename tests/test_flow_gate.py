@@ -125,12 +125,12 @@ def test_an_operation_is_compared_with_itself() -> None:
     """A list that takes ten seconds is no sign of a slow service."""
     window = Window()
     for _ in range(100):
-        window.answered("getPetById", 0.0, 0.01, full=True)
+        window.record_answer("getPetById", 0.0, 0.01, full=True)
     before = window.limit
     for _ in range(100):
-        window.answered("findPetsByStatus", 0.0, 10.0, full=True)
-        window.answered("uploadFile", 0.0, 10.0, full=True)
-        window.answered("updatePet", 0.0, 2.0, full=True)
+        window.record_answer("findPetsByStatus", 0.0, 10.0, full=True)
+        window.record_answer("uploadFile", 0.0, 10.0, full=True)
+        window.record_answer("updatePet", 0.0, 2.0, full=True)
     assert window.limit >= before
 
 

@@ -166,11 +166,11 @@ def test_refusals_of_one_moment_are_one_lesson() -> None:
     """However many requests were on their way when the first was refused."""
     learnt = LearntRate()
     for number in range(100):
-        learnt.accepted(number * 0.001)
-    learnt.refused(0.099, 0.1, 1.0)
+        learnt.record_accepted(number * 0.001)
+    learnt.record_refused(0.099, 0.1, 1.0)
     once = learnt.rate
     for _ in range(30):
-        learnt.refused(0.099, 0.101, 1.0)
+        learnt.record_refused(0.099, 0.101, 1.0)
     assert learnt.rate == once == pytest.approx(99.0)
 
 

@@ -350,7 +350,7 @@ def test_old_tokens_stay_masked(caplog: pytest.LogCaptureFixture) -> None:
     shown.append("".join(traceback.format_exception(error)))
     assert not any(secret in text for text in shown for secret in (OLD, NEW, third))
     assert "***" in str(error)
-    assert session.credentials.masked(f"{OLD} {NEW.upper()} {third}") == "*** *** ***"
+    assert session.credentials.mask(f"{OLD} {NEW.upper()} {third}") == "*** *** ***"
 
 
 def test_retries_and_renewals_go_together() -> None:

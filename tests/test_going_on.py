@@ -15,7 +15,7 @@ from openpyxl import load_workbook
 
 import petsync as ps
 from petsync.models import Category, Pet, Tag
-from petsync.plan.base import SentRun, continued
+from petsync.plan.base import SentRun, continue_base
 from petsync.plan.change import Update
 from petsync.plan.plan import Plan
 from petsync.sandbox import Sandbox
@@ -412,10 +412,10 @@ def test_an_update_whose_end_nobody_saw_is_never_set_back_silently(desk: Desk) -
     update = Update(row=2, source="", fields=("name",), before=old, after=new)
     run = SentRun("r", str(path), sheet.tab, (), (update,))
     desk.box.put(new)
-    moved = continued(sheet, sheet.base, [run], [], desk.store.snapshot().frame)
+    moved = continue_base(sheet, sheet.base, [run], [], desk.store.snapshot().frame)
     assert moved.unsure == {1001: ("name",)}
     desk.box.put(old)
-    moved = continued(sheet, sheet.base, [run], [], desk.store.snapshot().frame)
+    moved = continue_base(sheet, sheet.base, [run], [], desk.store.snapshot().frame)
     assert moved.unsure == {}
     assert moved.said_frame.equals(sheet.base.said_frame)
 

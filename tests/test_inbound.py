@@ -18,7 +18,7 @@ from petsync.models import Pet, Tag
 from petsync.plan.change import Conflict
 from petsync.plan.fields import differing
 from petsync.plan.guard import Guard, Limit
-from petsync.plan.intake import inbound
+from petsync.plan.intake import build_inbound
 from petsync.plan.plan import Inbound
 from petsync.table.sheet import Sheet
 
@@ -40,7 +40,7 @@ def taken(
         sheet = dataclasses.replace(sheet, base=old)
         more.setdefault("plan", plan_of(now, sheet, two_way=old is None))
     more.setdefault("guard", FREE)
-    return inbound(sheet, snapshot_of(now), old, lead=lead, created="2026-11-21", **more)
+    return build_inbound(sheet, snapshot_of(now), old, lead=lead, created="2026-11-21", **more)
 
 
 def fields(one: Inbound) -> dict[int, tuple[str, ...]]:
@@ -206,7 +206,7 @@ def test_a_store_that_nobody_changed_gives_nothing(old: list[Pet], said: list[Pe
     ("more", "names"),
     [
         ({}, ["Neo"]),
-        ({"adds": False}, []),
+        ({"adds": ()}, []),
         ({"statuses": ("AVAILABLE ",)}, ["Neo"]),
         ({"statuses": ("sold",)}, []),
         ({"tags": ("shop",)}, ["Neo"]),

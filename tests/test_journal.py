@@ -7,6 +7,7 @@ import sqlite3
 import stat
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -46,7 +47,7 @@ def test_what_a_run_did_is_read_back_as_it_was_written(journal: Journal) -> None
         sitting = begun(journal, "run", plan, options={"concurrency": 4})
         await asyncio.gather(intended(sitting, 0, first), intended(sitting, 1, second))
         sitting.done(result(0, first), after=found)
-        sitting.done(result(2, third, "skipped", cause="already-so", message="so already"))
+        sitting.done(result(2, third, "unchanged", cause="already-so", message="so already"))
         await closed(sitting)
 
     asyncio.run(work())
@@ -57,7 +58,7 @@ def test_what_a_run_did_is_read_back_as_it_was_written(journal: Journal) -> None
     assert one.intended.endswith("+00:00")
     assert one.seconds >= 0
     assert (two.before, two.after, two.outcome) == (PETS[1], second.after, None)
-    assert (three.outcome, three.cause, three.message) == ("skipped", "already-so", "so already")
+    assert (three.outcome, three.cause, three.message) == ("unchanged", "already-so", "so already")
     assert (three.intended, three.attempts, one.attempts) == ("", 0, 1)
     assert journal.options("run") == {"concurrency": 4}
     assert journal.plan("run") == plan
@@ -330,9 +331,9 @@ def test_a_report_is_made_again_from_the_journal(journal: Journal) -> None:
     assert [r.outcome for r in report.results] == [
         "applied",
         "unknown",
-        "skipped",
+        "not sent",
         "conflict",
-        "failed",
+        "needs fixing",
     ]
     causes = [r.cause for r in report.results]
     assert causes == ["", "cut-off", "not-begun", "from-plan", "blocked"]
@@ -341,6 +342,34 @@ def test_a_report_is_made_again_from_the_journal(journal: Journal) -> None:
     assert report.results[2].message == "not begun, as the run was stopped"
     assert sum(report.counts.values()) == plan.rows
     assert report.exit_code == InterruptedRunError.exit_code
+
+
+def test_what_petsync_0_2_called_skipped_is_unchanged_or_not_sent(journal: Journal) -> None:
+    """A journal of that time is read by the causes in it, in its entries as in its counts."""
+    stored = {
+        "already-so": "unchanged",
+        "already-gone": "unchanged",
+        "not-begun": "not sent",
+        "held-back": "not sent",
+        "undone": "not sent",
+        "replanned": "not sent",
+        "": "not sent",
+    }
+    change = small_plan(PETS[:1]).changes[0]
+
+    async def work() -> None:
+        sitting = begun(journal, "run", total=len(stored) + 1)
+        for number, cause in enumerate(stored):
+            sitting.done(result(number, change, "skipped", cause=cause))
+        await closed(sitting)
+
+    asyncio.run(work())
+    with closing(sqlite3.connect(journal.path)) as seen:
+        assert seen.execute("SELECT DISTINCT outcome FROM change").fetchall() == [("skipped",)]
+    assert {each.cause: each.outcome for each in journal.entries("run")} == stored
+    (past,) = journal.runs()
+    counts = {name: total for name, total in past.counts.items() if total}
+    assert (counts, past.open) == ({"unchanged": 2, "not sent": 6}, 0)
 
 
 def test_times_of_all_sittings_add_up(journal: Journal) -> None:
@@ -402,17 +431,17 @@ def test_the_ids_known_before_are_there_in_a_later_sitting(journal: Journal) -> 
 
     async def work() -> None:
         sitting = begun(journal, "run")
-        assert sitting.known() is None
+        assert sitting.get_known_ids() is None
         await sitting.keep_known(iter(ids))
-        assert set(sitting.known() or ()) == ids
+        assert set(sitting.get_known_ids() or ()) == ids
         await sitting.close()
         sitting = journal.resume("run")
-        assert set(sitting.known() or ()) == ids
+        assert set(sitting.get_known_ids() or ()) == ids
         await sitting.keep_known([])
         await sitting.close()
         sitting = journal.resume("run")
-        assert list(sitting.known() or ()) == []
-        assert sitting.known() is not None
+        assert list(sitting.get_known_ids() or ()) == []
+        assert sitting.get_known_ids() is not None
         await closed(sitting)
 
     asyncio.run(work())
@@ -437,7 +466,7 @@ def test_images_are_kept_with_their_digest(journal: Journal) -> None:
         asyncio.run(work(run, STORE))
     asyncio.run(work("zzz", "another"))
     assert journal.payload("one") == b"\x00list"
-    found = journal.uploaded(STORE)
+    found = journal.read_uploads(STORE)
     assert list(found) == [(2**62, "ab" * 32)]
     kept = found[2**62, "ab" * 32]
     assert (kept.message, kept.after, kept.attempts, kept.kind) == ("two", after, 1, "upload")
@@ -446,7 +475,7 @@ def test_images_are_kept_with_their_digest(journal: Journal) -> None:
     assert (open_one.outcome, open_one.digest) == (None, "cd" * 32)
     with pytest.raises(PlanError, match="uploads images, and has no plan"):
         journal.plan("one")
-    assert journal.uploaded("nowhere") == {}
+    assert journal.read_uploads("nowhere") == {}
 
 
 def test_any_pet_comes_back_as_it_was(journal: Journal) -> None:
@@ -496,7 +525,7 @@ def test_without_a_journal_there_is_an_empty_one_and_no_file(tmp_path: Path) -> 
     journal = Journal.open(state, create=False)
     assert journal.runs() == []
     assert journal.used_by("0") is None
-    assert journal.uploaded(STORE) == {}
+    assert journal.read_uploads(STORE) == {}
     assert not state.exists()
     asyncio.run(closed_run(journal, "run"))
     assert [past.run_id for past in journal.runs()] == ["run"]

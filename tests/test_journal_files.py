@@ -73,7 +73,7 @@ def told(journal: Journal) -> Iterator[tuple[str, Any]]:
         if run != "run-3":
             yield f"plan {run}", _or_error(lambda run=run: journal.plan(run))
             yield f"report {run}", _or_error(lambda run=run: journal.report(run).run_id)
-    yield "uploaded", _or_error(lambda: _sealed(journal.uploaded(STORE).values()))
+    yield "uploaded", _or_error(lambda: _sealed(journal.read_uploads(STORE).values()))
     for plan in (PLAN, OTHER):
         yield plan.fingerprint, _or_error(lambda plan=plan: journal.used_by(plan.fingerprint))
     facts = ("run_id", "kind", "store", "source", "fingerprint", "started", "total")

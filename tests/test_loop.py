@@ -53,6 +53,8 @@ def test_an_interrupt_waits_for_the_clean_up(loop: LoopThread) -> None:
     cleaned: list[str] = []
 
     async def work() -> str:
+        # Work that is cancelled before it begins has no clean-up.
+        interrupt_in("run")
         try:
             await asyncio.sleep(3600)
         except asyncio.CancelledError:
@@ -61,7 +63,6 @@ def test_an_interrupt_waits_for_the_clean_up(loop: LoopThread) -> None:
             return "stopped in order"
         return "never"
 
-    interrupt_in("run")
     assert loop.run(work()) == "stopped in order"
     assert cleaned == ["yes"]
 
@@ -86,7 +87,7 @@ def test_an_interrupt_before_the_first_step_neither_hangs_nor_leaves_a_task(
 ) -> None:
     """The loop is busy, so the task is cancelled before it has begun."""
     loop.run(asyncio.sleep(0))
-    inner, goes_on = loop._started(), threading.Event()
+    inner, goes_on = loop._ensure_started(), threading.Event()
     inner.call_soon_threadsafe(goes_on.wait, 60)
     interrupt_in("run", then=lambda: once_main_waits_in("_after_interrupt", goes_on.set))
     with pytest.raises(KeyboardInterrupt):
@@ -109,7 +110,7 @@ def test_closing_ends_what_is_still_under_way() -> None:
             ended.append("yes")
 
     bridge.run(asyncio.sleep(0))
-    asyncio.run_coroutine_threadsafe(endless(), bridge._started())
+    asyncio.run_coroutine_threadsafe(endless(), bridge._ensure_started())
     assert begun.wait(60)
     bridge.close()
     assert ended == ["yes"]
@@ -119,12 +120,12 @@ def test_a_second_interrupt_returns_at_once(loop: LoopThread) -> None:
     """A clean-up that hangs does not hold the caller."""
 
     async def stubborn() -> None:
+        interrupt_in("run", then=lambda: interrupt_in("_after_interrupt"))
         try:
             await asyncio.sleep(3600)
         except asyncio.CancelledError:
             await asyncio.sleep(3600)
 
-    interrupt_in("run", then=lambda: interrupt_in("_after_interrupt"))
     with pytest.raises(KeyboardInterrupt):
         loop.run(stubborn())
 

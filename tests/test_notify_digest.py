@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from receiver import configured, conflict, told
 
 from petsync.reconcile.config.model import Job
-from petsync.reconcile.notify import Memory, day_due, decide, digest_lines, digested
+from petsync.reconcile.notify import Memory, day_due, decide, digest_lines, note_digest
 from petsync.reconcile.schedule import is_overdue, last_due, next_due
 
 SEVEN = time(7)
@@ -26,7 +26,7 @@ def days(memory: Memory, *moments: datetime) -> list[str]:
     said = []
     for moment in moments:
         if day := day_due(memory, SEVEN, moment):
-            digested(memory, day, moment)
+            note_digest(memory, day, moment)
             said.append(day[-2:])
     return said
 
@@ -53,7 +53,7 @@ def test_a_clock_that_is_set_back_sends_no_day_twice() -> None:
         "08",
     ]
     ahead = Memory()
-    digested(ahead, "2036-01-01", at(1, 8))
+    note_digest(ahead, "2036-01-01", at(1, 8))
     assert days(ahead, at(2, 8), at(2, 9), at(3, 8)) == ["02", "03"]
 
 
@@ -92,7 +92,7 @@ def test_a_digest_has_a_line_for_each_job(tmp_path: Path) -> None:
         ),
         "fresh: no round yet",
     )
-    digested(memory, "2026-11-03", at(3, 7))
+    note_digest(memory, "2026-11-03", at(3, 7))
     late, *_ = digest_lines(memory, config, at(4, 8))
     assert late == (
         "nightly: done; 0 rounds, 0 well; last began 2026-11-03 02:00; "

@@ -34,14 +34,14 @@ def test_what_could_not_be_sent_is_sent_later(tmp_path: Path) -> None:
     with Receiver() as receiver:
         config = config_of(tmp_path, receiver.url)
         receiver.status = 500
-        (said,) = Notifier(config).told([told("error")], NOW)
+        (said,) = Notifier(config).notify([told("error")], NOW)
         assert said.startswith("the notice 'petsync: catalogue failed (error)' could not be sent")
         assert "address 1: " in said
         assert "500" in said
         assert "Hu5h" not in said
         receiver.status = 200
-        assert Notifier(config).told([told("error")], NOW + timedelta(hours=1)) == ()
-        assert Notifier(config).told([told("error")], NOW + timedelta(hours=2)) == ()
+        assert Notifier(config).notify([told("error")], NOW + timedelta(hours=1)) == ()
+        assert Notifier(config).notify([told("error")], NOW + timedelta(hours=2)) == ()
     (notice,) = receiver.got
     assert "This is from 2026-11-21 02:00 +0000" in notice["message"]
 
@@ -51,10 +51,10 @@ def test_an_address_that_took_it_is_not_told_twice(tmp_path: Path) -> None:
     with Receiver() as well, Receiver() as ill:
         config = config_of(tmp_path, well.url, ill.url)
         ill.status = 503
-        (said,) = Notifier(config).told([told("error")], NOW)
+        (said,) = Notifier(config).notify([told("error")], NOW)
         assert "address 2" in said
         ill.status = 200
-        assert Notifier(config).told([told("done")], NOW) == ()
+        assert Notifier(config).notify([told("done")], NOW) == ()
     assert well.titles == ill.titles
     assert len(well.titles) == 2
 
@@ -65,7 +65,7 @@ def test_a_receiver_that_hangs_is_left(tmp_path: Path, monkeypatch: pytest.Monke
     with Receiver() as receiver:
         receiver.hangs = True
         rounds = [told("error", job=name) for name in ("a", "b", "c")]
-        said = Notifier(config_of(tmp_path, receiver.url)).told(rounds, NOW)
+        said = Notifier(config_of(tmp_path, receiver.url)).notify(rounds, NOW)
         assert len(said) == 3
         assert "no answer within" in said[0]
 
@@ -75,7 +75,7 @@ def test_a_redirection_is_no_arrival(tmp_path: Path) -> None:
     with Receiver() as elsewhere, Receiver() as receiver:
         receiver.status = 302
         receiver.headers = {"Location": elsewhere.url.reveal().replace("json:", "http:")}
-        assert Notifier(config_of(tmp_path, receiver.url)).told([told("error")], NOW)
+        assert Notifier(config_of(tmp_path, receiver.url)).notify([told("error")], NOW)
     assert elsewhere.paths == []
 
 
@@ -91,12 +91,12 @@ def test_no_address_is_logged(
     for status in (200, 404):
         with Receiver() as receiver:
             receiver.status = status
-            Notifier(config_of(tmp_path, receiver.url)).told([told("error", job="x")], NOW)
+            Notifier(config_of(tmp_path, receiver.url)).notify([told("error", job="x")], NOW)
             port = receiver.url.reveal().split(":")[2].split("/")[0]
         assert receiver.paths == [PATH]
         (tmp_path / "state/reconcile/notify.json").unlink()
     broken = Secret("nonsense://Hu5h-T0ken:secretword@host/path-of-the-hook")
-    (said,) = Notifier(config_of(tmp_path, broken)).told([told("error")], NOW)
+    (said,) = Notifier(config_of(tmp_path, broken)).notify([told("error")], NOW)
     assert "apprise does not know" in said
     told_all = caplog.text + "".join(capfd.readouterr()) + said
     for piece in ("Hu5h", "path-of-the-hook", "secretword", f":{port}", "T0ken"):
@@ -112,10 +112,10 @@ def test_without_apprise_the_way_to_it_is_told(
     with Receiver() as receiver:
         config = config_of(tmp_path, receiver.url)
         monkeypatch.setitem(sys.modules, "apprise", None)
-        (said,) = Notifier(config).told([told("error")], NOW)
+        (said,) = Notifier(config).notify([told("error")], NOW)
         assert "pip install 'petsync[notify]'" in said
         monkeypatch.undo()
-        assert Notifier(config).told([told("error")], NOW) == ()
+        assert Notifier(config).notify([told("error")], NOW) == ()
     assert len(receiver.got) == 1
 
 
@@ -132,7 +132,7 @@ def test_two_processes_at_once_tell_each_thing_once(tmp_path: Path) -> None:
         config = config_of(tmp_path, receiver.url)
         work = [
             threading.Thread(
-                target=lambda n=n: Notifier(config).told([told("error", job=f"job{n}")], NOW)
+                target=lambda n=n: Notifier(config).notify([told("error", job=f"job{n}")], NOW)
             )
             for n in range(4)
         ]
@@ -147,10 +147,10 @@ def test_a_damaged_memory_is_set_aside(tmp_path: Path) -> None:
     """People may hear things again, but they hear them."""
     with Receiver() as receiver:
         config = config_of(tmp_path, receiver.url)
-        Notifier(config).told([told("error")], NOW)
+        Notifier(config).notify([told("error")], NOW)
         kept = tmp_path / "state/reconcile/notify.json"
         kept.write_bytes(kept.read_bytes()[:40])
-        assert Notifier(config).told([told("error")], NOW) == ()
+        assert Notifier(config).notify([told("error")], NOW) == ()
     assert len(receiver.got) == 2
     assert kept.with_suffix(".damaged").exists()
 
@@ -159,7 +159,7 @@ def test_people_that_cannot_be_told_change_no_round(tmp_path: Path) -> None:
     """A state folder that is a file, or a plugin that raises, is a sentence in the result."""
     (tmp_path / "state").write_text("a file")
     config = config_of(tmp_path, Secret("json://127.0.0.1:9/Hu5h"))
-    (said,) = Notifier(config).told([told("error")], NOW)
+    (said,) = Notifier(config).notify([told("error")], NOW)
     assert said.startswith("people could not be told of these rounds")
     assert "Hu5h" not in said
 
@@ -167,7 +167,7 @@ def test_people_that_cannot_be_told_change_no_round(tmp_path: Path) -> None:
         raise RuntimeError("json://127.0.0.1:9/Hu5h")
 
     other = replace(config, state=tmp_path / "other")
-    (said,) = Notifier(other, deliver=broken).told([told("error")], NOW)
+    (said,) = Notifier(other, deliver=broken).notify([told("error")], NOW)
     assert said == "people could not be told of these rounds: RuntimeError while it was made"
 
 
@@ -180,15 +180,15 @@ def test_notices_are_given_up_after_a_week_and_beyond_a_hundred(tmp_path: Path) 
 
     notifier = Notifier(config, deliver=refused)
     rounds = [told("error", job=f"job{n}") for n in range(103)]
-    said = notifier.told(rounds, NOW)
+    said = notifier.notify(rounds, NOW)
     assert sum("is given up: too many wait" in each for each in said) == 3
-    later = notifier.told([told("error", job="job0")], NOW + timedelta(days=8))
+    later = notifier.notify([told("error", job="job0")], NOW + timedelta(days=8))
     assert sum("could not be sent for a week" in each for each in later) == 99
 
 
 def test_nobody_is_told_where_no_address_is(tmp_path: Path) -> None:
     """Without addresses nothing is made, kept or loaded."""
-    assert Notifier(configured(tmp_path)).told([told("error")], NOW) == ()
+    assert Notifier(configured(tmp_path)).notify([told("error")], NOW) == ()
     assert not (tmp_path / "state").exists()
 
 

@@ -17,7 +17,7 @@ from markdown_it import MarkdownIt
 from receiver import Receiver, configured, conflict, told
 
 from petsync.reconcile.config.model import EVENTS, Event, Job, Notify
-from petsync.reconcile.config.templates import DEFAULTS, NAMES, filled, mistakes_in
+from petsync.reconcile.config.templates import DEFAULTS, NAMES, fill, mistakes_in
 from petsync.reconcile.notify import Notifier, plain
 from petsync.redact import Redactor
 from petsync.settings import Secret
@@ -59,7 +59,7 @@ class Desk:
             return ""
 
         config = replace(self.config, secrets=secrets)
-        assert Notifier(config, deliver=keep).told(rounds, datetime.now(UTC)) == ()  # type: ignore[arg-type]
+        assert Notifier(config, deliver=keep).notify(rounds, datetime.now(UTC)) == ()  # type: ignore[arg-type]
         return [(title, body) for _, title, body in self.said]
 
 
@@ -197,7 +197,7 @@ def test_the_given_templates_use_known_names_only() -> None:
     assert {*DEFAULTS} == {*EVENTS}
     for title, body in DEFAULTS.values():
         assert (mistakes_in(title), mistakes_in(body)) == ((), ())
-        assert filled(title, dict.fromkeys(NAMES, "x"))
+        assert fill(title, dict.fromkeys(NAMES, "x"))
 
 
 def test_every_name_and_every_given_text_is_documented() -> None:
@@ -239,7 +239,7 @@ def test_a_receiver_gets_title_body_and_kind(tmp_path: Path) -> None:
     with Receiver() as receiver:
         config = configured(tmp_path, notify=Notify(urls=(receiver.url,), on=EVENTS[:4]))
         for round_ in (told("error"), told("conflicts", conflict(1)), told("in-sync")):
-            assert Notifier(config).told([round_], datetime.now(UTC)) == ()
+            assert Notifier(config).notify([round_], datetime.now(UTC)) == ()
     assert [each["type"] for each in receiver.got] == ["failure", "warning", "success"]
     assert receiver.titles == [
         "petsync: catalogue failed (error)",

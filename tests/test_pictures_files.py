@@ -14,7 +14,7 @@ from PIL import Image, ImageOps
 
 from petsync.errors import SettingsError
 from petsync.images.find import ENDINGS
-from petsync.images.inspect import Opened, UnfitError, opened, orientation, parts
+from petsync.images.inspect import Opened, UnfitError, orientation, parts, prepare_image
 from petsync.plan.uploads import PictureOptions
 
 PLAIN = PictureOptions()
@@ -23,7 +23,7 @@ FORMATS = {"JPEG": ".jpg", "PNG": ".png", "GIF": ".gif", "WEBP": ".webp"}
 
 def look(content: bytes, ending: str = ".png", **options: object) -> Opened:
     """The file, opened."""
-    return opened(content, ending, PictureOptions(**options))  # type: ignore[arg-type]
+    return prepare_image(content, ending, PictureOptions(**options))  # type: ignore[arg-type]
 
 
 def refused(content: bytes, ending: str = ".png", **options: object) -> str:
@@ -303,5 +303,5 @@ def test_limits_are_whole_numbers(name: str, value: object) -> None:
 def test_sample_pictures_are_whole() -> None:
     """Every picture of the sample data can be uploaded."""
     folder = Path(__file__).parent.parent / "sample_data" / "images"
-    found = [opened(path.read_bytes(), path.suffix, PLAIN) for path in folder.iterdir()]
+    found = [prepare_image(path.read_bytes(), path.suffix, PLAIN) for path in folder.iterdir()]
     assert len(found) == 20

@@ -52,7 +52,7 @@ def told(found: Found) -> dict[str, str]:
 )
 def test_template(template: str, name: str, expected: tuple[int, int] | None) -> None:
     """A template reads the pet and the number out of a name, and nothing that is not there."""
-    found = Patterns.of(template).read(name)
+    found = Patterns.of(template).parse_name(name)
     assert (found and tuple(found)) == expected
 
 
@@ -71,7 +71,7 @@ def test_template_that_cannot_be_used(template: object) -> None:
 def test_any_name_is_read_quickly(name: str) -> None:
     """No name of a file makes a template take long, or raises."""
     for template in ("{id}_{n}", "*{id}_{n}", "{id}*{n}"):
-        Patterns.of(template).read(name + "1" * 250)
+        Patterns.of(template).parse_name(name + "1" * 250)
 
 
 def test_everything_in_a_folder_is_told(tmp_path: Path) -> None:
@@ -278,7 +278,7 @@ def test_workbook_of_pictures(tmp_path: Path, store: ps.Store) -> None:
     ]
     assert [p.source for p in pictures.problems] == ["Shop!C3"]
     report = store.upload(pictures)
-    assert [r.outcome for r in report.results] == ["applied", "applied", "failed"]
+    assert [r.outcome for r in report.results] == ["applied", "applied", "needs fixing"]
 
 
 def test_a_sheet_of_pictures_in_another_encoding(tmp_path: Path, store: ps.Store) -> None:

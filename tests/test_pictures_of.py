@@ -101,13 +101,13 @@ def test_each_file_is_followed(box: Sandbox, store: ps.Store, files: list[Path])
 def test_what_is_cancelled_before_its_turn_is_not_sent(
     box: Sandbox, store: ps.Store, files: list[Path]
 ) -> None:
-    """It is skipped, nothing of it is in the journal, and it can be uploaded later."""
+    """It is `not sent`, nothing of it is in the journal, and it can be uploaded later."""
     unwanted = ps.types.Cancelling()
     unwanted.cancel(1)
     report = store.upload(store.pictures_of(7, files), cancelling=unwanted)
     assert outcomes(report) == {
         "c.png": ("applied", ""),
-        "a.png": ("skipped", "not-begun"),
+        "a.png": ("not sent", "not-begun"),
         "b.png": ("applied", ""),
     }
     assert box.requests["uploadFile"] == 2
@@ -170,7 +170,7 @@ def test_cancelling_while_an_earlier_doubt_is_waited_for(
     timer.start()
     report = store.upload(store.pictures_of(7, files[0]), settle=3000, cancelling=unwanted)
     timer.join()
-    assert outcomes(report) == {"c.png": ("skipped", "not-begun")}
+    assert outcomes(report) == {"c.png": ("not sent", "not-begun")}
 
 
 def test_a_photo_of_the_service_is_fetched_and_nothing_else(

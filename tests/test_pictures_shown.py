@@ -157,7 +157,7 @@ def test_failures_come_first() -> None:
     """The files that need a person come before all others, each with its cure."""
     done = report(
         result_of(picture(file="ok.jpg"), "applied", urls=("http://x/1",), sent=2_000),
-        result_of(picture(file="old.jpg"), "skipped", "already-so", "uploaded before"),
+        result_of(picture(file="old.jpg"), "unchanged", "already-so", "uploaded before"),
         result_of(picture(file="lost.jpg"), "unknown", "no-answer", "no answer", cure="Look."),
         result_of(picture(file="bad.jpg"), "failed", "refused", "too large", cure="Shrink it."),
         result_of_problem(
@@ -165,7 +165,7 @@ def test_failures_come_first() -> None:
         ),
     )
     for shown in (repr(done), done._repr_html_()):
-        places = [shown.index(name) for name in ("bad.jpg", "none.jpg", "lost.jpg", "old.jpg")]
+        places = [shown.index(name) for name in ("bad.jpg", "lost.jpg", "none.jpg", "old.jpg")]
         assert places == sorted(places)
         assert "Shrink it." in shown
     assert sum(done.counts.values()) == len(done.results) == len(done.to_frame()) == 5
@@ -174,7 +174,8 @@ def test_failures_come_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("outcome", "code"), [(o, 0 if o in ("applied", "skipped") else 3) for o in OUTCOMES]
+    ("outcome", "code"),
+    [(o, 0 if o in ("applied", "unchanged", "not sent") else 3) for o in OUTCOMES],
 )
 def test_exit_code(outcome: Any, code: int) -> None:
     """What should be uploaded and is not is 3; a stopped run is 7 in any case."""

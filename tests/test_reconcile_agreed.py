@@ -17,8 +17,8 @@ from petsync import sheets
 from petsync.errors import InterruptedRunError, SheetError
 from petsync.plan.guard import Guard, Limit
 from petsync.plan.report import Report
-from petsync.reconcile.round import reconciled
-from petsync.reconcile.state import BaseFile, Begun, Versions
+from petsync.reconcile.round import reconcile_jobs
+from petsync.reconcile.state import BaseFile, PendingRuns, Versions
 from petsync.sandbox import Sandbox
 from petsync.sandbox.http import STANDARD
 from petsync.store.runs import Outputs, Wanted
@@ -569,7 +569,7 @@ def test_a_deleted_pet_does_not_come_back_as_its_row_moves(
 
     def rounds() -> list[str]:
         job = night.job("inbox", folder=folder, sheet=None, files="*.csv", delete_missing=deletes)
-        return [told.round.status for told in reconciled(night.config(job))]
+        return [told.round.status for told in reconcile_jobs(night.config(job))]
 
     write("a.csv", STORED[:6])
     write("b.csv", STORED[6:])
@@ -1676,7 +1676,7 @@ def test_a_run_that_the_base_has_is_not_laid_over_it_again(
         night.box.put(changed(list(night.stored().values()), 1, name="Store 1")[0])
 
     with monkeypatch.context() as patch:
-        patch.setattr(Begun, "forget", Mock(side_effect=KeyboardInterrupt))
+        patch.setattr(PendingRuns, "forget", Mock(side_effect=KeyboardInterrupt))
         assert night.run().round.status == "interrupted"
     marks = BaseFile(next((night.state / "reconcile" / "bases").glob("*.base"))).load(
         set_aside=False
@@ -1726,7 +1726,7 @@ def test_a_row_that_is_pasted_after_its_pet_has_gone_is_a_conflict(
 
     def rounds() -> list[str]:
         job = night.job("inbox", folder=folder, sheet=None, files="*.csv", delete_missing=deletes)
-        return [told.round.status for told in reconciled(night.config(job))]
+        return [told.round.status for told in reconcile_jobs(night.config(job))]
 
     for path in (night.state / "reconcile" / "bases").iterdir():
         path.unlink()  # of the fixture's own job, which knows the pet
@@ -1767,7 +1767,9 @@ def test_a_row_that_is_pasted_after_a_round_has_deleted_its_pet_is_a_conflict(
     night.type(1, name="Rex")
     with monkeypatch.context() as patch:
         if killed == "sheet":
-            patch.setattr("petsync.reconcile.round._Doing._look_again", Mock(side_effect=OSError))
+            patch.setattr(
+                "petsync.reconcile.round._Execution._look_again", Mock(side_effect=OSError)
+            )
         elif killed == "base":
             patch.setattr(BaseFile, "keep", Mock(side_effect=KeyboardInterrupt))
         night.run()
@@ -1875,15 +1877,15 @@ def test_a_renamed_job_goes_on_with_what_its_runs_sent(
     night.type(1, name="Pet 1")
     night.type(2, category="Dogs")
     renamed = night.config(night.job("renamed"))
-    (dry,) = reconciled(renamed, dry_run=True)
-    (told,) = reconciled(renamed)
+    (dry,) = reconcile_jobs(renamed, dry_run=True)
+    (told,) = reconcile_jobs(renamed)
     assert (dry.round.to_store.update, told.round.status) == (2, "done")
     assert [each.problem for each in told.open] == [
         "the job was called catalogue at its last round, and goes on from there"
     ]
     assert night.said() == night.stored() == {pet.id: pet for pet in STORED}
     assert not [name for name in night.kept_files() if "bases/catalogue" in name]
-    (told,) = reconciled(renamed)
+    (told,) = reconcile_jobs(renamed)
     assert (told.round.status, told.open) == ("in-sync", ())
 
 
@@ -1896,10 +1898,10 @@ def test_the_first_round_of_a_renamed_job_deletes_nothing(night: Typed, still_th
     night.save(night.rows()[:-1])
     new = night.job("renamed")
     jobs = (new, night.job(enabled=False)) if still_there else (new,)
-    (told,) = reconciled(night.config(*jobs))
+    (told,) = reconcile_jobs(night.config(*jobs))
     assert told.round.to_store.delete == 0
     assert len(night.stored()) == len(STORED)
     assert any("bases/catalogue" in name for name in night.kept_files()) is still_there
     if not still_there:
-        (told,) = reconciled(night.config(*jobs))
+        (told,) = reconcile_jobs(night.config(*jobs))
         assert told.round.to_store.delete == 1

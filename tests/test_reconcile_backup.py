@@ -14,6 +14,7 @@ import msgspec
 import pytest
 from nightly import PETS, FirstRounds, Night, changed, kinds
 from openpyxl import load_workbook
+from pairwise import pairwise
 
 import petsync as ps
 from petsync import sheets
@@ -22,11 +23,11 @@ from petsync.plan.guard import Guard, Limit
 from petsync.plan.plan import Plan
 from petsync.plan.report import RoundReport
 from petsync.reconcile import state
-from petsync.reconcile.round import reconciled
+from petsync.reconcile.round import reconcile_jobs
 from petsync.reconcile.state import BaseFile
 from petsync.sandbox import Sandbox
 from petsync.sheets import sync
-from petsync.sheets.results import kept
+from petsync.sheets.results import create_backup
 from petsync.store.runs import Outputs, Wanted
 
 pytestmark = pytest.mark.slow
@@ -166,9 +167,9 @@ def _killed(_: Kept, patch: pytest.MonkeyPatch) -> None:
 def _opened(night: Kept, patch: pytest.MonkeyPatch) -> None:
     def keep(*args: Any) -> Path:
         night.lock.write_bytes(b"\x05Maria")
-        return kept(*args)
+        return create_backup(*args)
 
-    patch.setattr(sync, "kept", keep)
+    patch.setattr(sync, "create_backup", keep)
 
 
 @pytest.mark.parametrize("cut_off", [_killed, _opened])
@@ -376,7 +377,7 @@ def test_a_backup_in_a_folder_with_a_row_twice_stays_one(night: Kept) -> None:
     night.options = {**night.options, "sheet": None, "folder": folder, "files": "*.csv"}
 
     def rounds() -> list[RoundReport]:
-        return [*reconciled(night.config())]
+        return [*reconcile_jobs(night.config())]
 
     def write_other(*pets: ps.Pet) -> None:
         ps.write_sheet(ps.frame_from_pets(pets), other, base=False)
@@ -503,7 +504,7 @@ def test_a_row_that_moves_to_another_file_is_no_edit(night: Kept) -> None:
 
     def rounds() -> set[str]:
         job = night.job("inbox", folder=folder, files="*.csv", sheet=None)
-        return {told.round.status for told in reconciled(night.config(job))}
+        return {told.round.status for told in reconcile_jobs(night.config(job))}
 
     write("a.csv", PETS[:6])
     write("b.csv", PETS[6:])
@@ -563,9 +564,10 @@ def exported(_open_box: Sandbox, tmp_path: Path) -> Exported:
     return night
 
 
-@pytest.mark.parametrize("edited", [False, True])
-@pytest.mark.parametrize("pets", [(5,), (5, 6)])
-@pytest.mark.parametrize("how", ["sent", "by hand", "killed before", "killed behind"])
+@pytest.mark.parametrize(
+    ("how", "pets", "edited"),
+    pairwise(("sent", "by hand", "killed before", "killed behind"), ((5,), (5, 6)), (False, True)),
+)
 def test_a_backup_of_an_export_reverts_nothing(
     exported: Exported,
     monkeypatch: pytest.MonkeyPatch,

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 import pytest
 from nightly import Typed
+from pairwise import pairwise
 from rounds.auditor import Auditor, Ledger, View, differences, view_of
 from rounds.sheet import Service, key_of, read_grid
 
@@ -85,7 +86,7 @@ def _killed(where: Any, name: str, *, at: int = 1, after: bool) -> Callable[...,
 
 KILLS: dict[str, Callable[[pytest.MonkeyPatch], None] | None] = {
     "none": None,
-    "sent": _killed(rounds._Doing, "_apply", after=True),
+    "sent": _killed(rounds._Execution, "_apply", after=True),
     "begun-to-write": _killed(sheets, "write_synced", after=False),
     "written": _killed(sheets, "write_synced", after=True),
     "base-kept": _killed(BaseFile, "keep", after=True),
@@ -208,21 +209,11 @@ class Scene:
         self.place(is_there=is_there)
 
 
-def _plays() -> Iterator[tuple[tuple[str, ...], tuple[bool, ...], str, str]]:
-    """So many plays that each pair of two choices is in one: what is cut, in which rounds it is
-    there, where the kill is, and what is done by hand.
-    """
-    places = [*product((True, False), repeat=3)]
-    every = [*product(CUTS, places, KILLS, BY_HAND)]
-    missing = {pair for play in every for pair in _pairs(play)}
-    while missing:
-        best = max(every, key=lambda play: len(missing.intersection(_pairs(play))))
-        missing.difference_update(_pairs(best))
-        yield best
-
-
-def _pairs(play: tuple[Any, ...]) -> list[Any]:
-    return [(n, m, play[n], play[m]) for n in range(4) for m in range(n + 1, 4)]
+PLAYS = pairwise(CUTS, *((True, False),) * 3, KILLS, BY_HAND, together=[(2, 3, 4)])
+"""What is cut, whether it is there in each of three rounds, where the second of them is killed, and
+what is done by hand. A kill meets every way in which the columns are there in its round and in the
+one behind it, which goes on from what it left.
+"""
 
 
 @pytest.fixture(scope="module")
@@ -231,13 +222,15 @@ def box() -> Iterator[Sandbox]:
         yield box
 
 
-@pytest.mark.parametrize(("cut", "there", "kill", "by_hand"), [*_plays()])
+@pytest.mark.parametrize(("cut", "first", "killed", "behind", "kill", "by_hand"), PLAYS)
 def test_each_edit_arrives_or_is_named_whatever_column_was_away(
     box: Sandbox,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     cut: tuple[str, ...],
-    there: tuple[bool, ...],
+    first: bool,
+    killed: bool,
+    behind: bool,
     kill: str,
     by_hand: str,
 ) -> None:
@@ -251,7 +244,7 @@ def test_each_edit_arrives_or_is_named_whatever_column_was_away(
     scene = Scene(night, cut)
     scene.auditor.observe(scene.view())
     try:
-        for time, is_there in zip(TIMES, (*there, True), strict=True):
+        for time, is_there in zip(TIMES, (first, killed, behind, True), strict=True):
             scene.place(is_there=is_there)
             if time == "next":
                 scene.work_by_hand(by_hand)

@@ -12,6 +12,7 @@ from doubles import Double
 from msgspec.structs import replace as other
 from nightly import PETS, Night, kinds
 
+from petsync.models import Category, Pet, Tag
 from petsync.plan.report import RoundReport
 from petsync.plan.rounds import Round
 from petsync.reconcile.round import Step, Watcher
@@ -69,6 +70,19 @@ def test_a_copied_row_without_an_id_is_told(night: Night) -> None:
     assert (told.round.status, told.round.to_store.add) == ("done", 1)
     assert any("one more of it" in each.problem for each in told.open)
     assert not night.run().open
+
+
+def test_a_blank_cell_of_a_row_that_finds_its_pet_takes_what_the_store_has(night: Night) -> None:
+    """As after a lost request that added the pet, to which somebody has given a category since."""
+    new = Pet(name="Lost", status="pending")
+    night.write([*PETS, new])
+    photos = ("https://x.example/1.jpg",)
+    full = other(new, id=900, category=Category(3, "Cats"), tags=(Tag(1, "late"),))
+    full = other(full, photo_urls=photos)
+    night.box.reset([*PETS, full])
+    assert night.run().round.status == "done"
+    assert night.said()[900] == night.stored()[900] == full
+    assert night.run().round.status == "in-sync"
 
 
 def test_a_like_pet_that_somebody_else_added_meanwhile_is_drift(night: Night) -> None:

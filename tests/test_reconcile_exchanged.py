@@ -12,7 +12,7 @@ from msgspec.structs import replace as other
 from nightly import PETS, Night, changed
 
 import petsync as ps
-from petsync.plan.compare import exchanged, twins
+from petsync.plan.compare import find_exchanged, twins
 from petsync.sandbox import Sandbox
 
 pytestmark = pytest.mark.slow
@@ -93,10 +93,12 @@ def test_rows_that_say_nothing_else_are_alike_by_name_alone(tmp_path: Path) -> N
     path.write_text("id,name\n1,Pet 2\n2,Pet 1\n3,Pet 3\n")
     sheet = ps.read_sheet(path)
     before = ps.frame_from_pets(PETS)
-    assert [(each.pet_id, each.other) for each in exchanged(sheet, before, {2, 3})] == [
+    assert [(each.pet_id, each.other) for each in find_exchanged(sheet, before, {2, 3})] == [
         (1, 2),
         (2, 1),
     ]
-    assert not exchanged(sheet, None, {2, 3})
-    assert not exchanged(sheet, before, {2})
-    assert not exchanged(replace(sheet, frame=sheet.frame.drop(columns="name")), before, {2, 3})
+    assert not find_exchanged(sheet, None, {2, 3})
+    assert not find_exchanged(sheet, before, {2})
+    assert not find_exchanged(
+        replace(sheet, frame=sheet.frame.drop(columns="name")), before, {2, 3}
+    )

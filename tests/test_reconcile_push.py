@@ -11,8 +11,8 @@ from openpyxl import load_workbook
 
 import petsync as ps
 from petsync.plan.guard import Guard, Limit
-from petsync.reconcile.round import reconciled
-from petsync.reconcile.state import BaseFile, History, Kept, digest_of
+from petsync.reconcile.round import reconcile_jobs
+from petsync.reconcile.state import BaseFile, History, StatePaths, digest_of
 from petsync.sandbox import Sandbox
 
 pytestmark = pytest.mark.slow
@@ -112,7 +112,7 @@ def test_an_export_that_got_ids_is_no_older_file(night: Night) -> None:
         book.worksheets[0].cell(14, column).value = text
     book.save(path)
     assert night.run(sheet=path).round.to_sheet.update == 1
-    kept = BaseFile(Kept(night.state).base("catalogue")).load(set_aside=False)
+    kept = BaseFile(StatePaths(night.state).base("catalogue")).load(set_aside=False)
     assert kept.carried == digest_of(ps.read_sheet(path).base)
     told = night.run(sheet=path)
     assert (told.round.status, told.open) == ("in-sync", ())
@@ -300,7 +300,7 @@ def test_names_of_another_file_have_the_store_s_numbers(night: Night) -> None:
     said = changed(night.stored().values(), 1, category=ps.Category(name="Birds"))
     for name, pets in (("a.csv", said[:1]), ("b.csv", said[1:])):
         ps.write_sheet(ps.frame_from_pets(pets), folder / name, base=False)
-    reconciled(night.config(night.job(folder=folder)))
+    reconcile_jobs(night.config(night.job(folder=folder)))
     assert night.stored()[1].category == BIRDS
 
 

@@ -153,7 +153,7 @@ def test_a_pet_in_two_files_of_a_folder_is_held_in_both(store: ps.Store, tmp_pat
         "The folder has a row of this pet in a.csv (line 3, column 1) too.",
     ]
     assert held["b.csv"].knowing(["adopted"]).blocked == (3, 4)
-    assert Folder().held("a.csv", read["a.csv"]).blocked == (3,)
+    assert Folder().block_twins("a.csv", read["a.csv"]).blocked == (3,)
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def _held(
     files = Folder(match_on)
     for part, sheet in read.items():
         files.note(part, sheet)
-    return {part: files.held(part, sheet) for part, sheet in read.items()}, read
+    return {part: files.block_twins(part, sheet) for part, sheet in read.items()}, read
 
 
 def test_files_of_a_folder_are_in_the_encoding_of_the_job(store: ps.Store, tmp_path: Path) -> None:

@@ -21,9 +21,9 @@ import petsync as ps
 from petsync.plan.report import RoundReport
 from petsync.plan.rounds import Round
 from petsync.reconcile.config.model import Reports
-from petsync.reconcile.locks import locked
-from petsync.reconcile.round import Step, Watcher, reconciled
-from petsync.reconcile.state import History, Kept
+from petsync.reconcile.locks import lock_job
+from petsync.reconcile.round import Step, Watcher, reconcile_jobs
+from petsync.reconcile.state import History, StatePaths
 from petsync.sandbox import Sandbox
 from petsync.sandbox.tokens import SCOPES
 from petsync.settings import Secret
@@ -81,8 +81,8 @@ class Meddler(Double, of=Watcher):
 def test_a_job_that_is_at_work_is_left_alone(night: Night) -> None:
     """Exit code 6; other jobs run all the same."""
     other = night.job("other", mode="check")
-    with locked(Kept(night.state), "catalogue"):
-        rounds = reconciled(night.config(night.job(), other))
+    with lock_job(StatePaths(night.state), "catalogue"):
+        rounds = reconcile_jobs(night.config(night.job(), other))
     assert [told.round.status for told in rounds] == ["locked", "in-sync"]
     assert rounds.exit_code == 6
     assert "another process" in rounds[0].round.problem
@@ -132,7 +132,7 @@ def test_an_interrupt_ends_the_round_and_what_would_follow(night: Night) -> None
 
     night.write(changed(PETS, 1, name="Rex"))
     jobs = night.config(night.job(), night.job("other", mode="check"))
-    rounds = reconciled(jobs, watchers=[Meddler("snapshot", interrupt)])
+    rounds = reconcile_jobs(jobs, watchers=[Meddler("snapshot", interrupt)])
     assert [told.round.status for told in rounds] == ["interrupted"]
     assert rounds.exit_code == 7
     assert History(night.state).rounds()[-1].status == "interrupted"
@@ -187,13 +187,13 @@ def test_a_folder_has_a_base_for_each_sheet(night: Night, tmp_path: Path) -> Non
     for name, pets in (("a.csv", PETS[:6]), ("b.csv", PETS[6:])):
         ps.write_sheet(ps.frame_from_pets(pets), folder / name, base=False)
     config = night.config(night.job("inbox", folder=folder, files="*.csv", sheet=None))
-    assert [told.round.part for told in reconciled(config)] == ["a.csv", "b.csv"]
+    assert [told.round.part for told in reconcile_jobs(config)] == ["a.csv", "b.csv"]
     ps.write_sheet(ps.frame_from_pets(PETS[1:6]), folder / "a.csv", base=False)
     ps.write_sheet(ps.frame_from_pets([PETS[0], *PETS[6:]]), folder / "b.csv", base=False)
-    rounds = reconciled(config)
+    rounds = reconcile_jobs(config)
     assert [told.round.status for told in rounds] == ["in-sync", "in-sync"]
     ps.write_sheet(ps.frame_from_pets(PETS[:6]), folder / "a.csv", base=False)
-    rounds = reconciled(config)
+    rounds = reconcile_jobs(config)
     assert [told.round.status for told in rounds] == ["findings", "findings"]
     assert [[(each.kind, each.pet_id) for each in told.open] for told in rounds] == [
         [("finding", 1)],
@@ -209,7 +209,7 @@ def test_one_bad_job_keeps_no_other_from_running(night: Night, tmp_path: Path) -
         night.job("gone", sheet=tmp_path / "none.csv"),
         night.job(),
     ]
-    rounds = reconciled(night.config(*jobs))
+    rounds = reconcile_jobs(night.config(*jobs))
     assert [told.round.status for told in rounds] == ["error", "error", "error", "in-sync"]
     assert rounds[0].round.exit_code == 64
     assert all(told.round.hint for told in rounds[:3])
@@ -226,7 +226,7 @@ def test_a_state_folder_that_cannot_be_written_is_told(night: Night, tmp_path: P
     blocked = tmp_path / "file"
     blocked.write_text("", "utf-8")
     night.write(changed(PETS, 1, name="Rex"))
-    (told,) = reconciled(replace(night.config(), state=blocked / "state"))
+    (told,) = reconcile_jobs(replace(night.config(), state=blocked / "state"))
     assert told.round.status == "error"
     assert night.stored()[1].name == "Pet 1"
 
@@ -286,7 +286,7 @@ def test_what_nobody_expects_is_an_error_round(
 ) -> None:
     """With its traceback in the log, without secrets, and the lock given back."""
     config = night.config(night.job(tags=(Odd(),)), secrets=(Secret("s3cr3t-word"),))
-    (told,) = reconciled(config)
+    (told,) = reconcile_jobs(config)
     assert (told.round.status, told.round.exit_code) == ("error", 1)
     assert told.round.problem.startswith("unexpected: ")
     assert "Traceback" in caplog.text
@@ -320,7 +320,7 @@ def test_old_reports_go(night: Night) -> None:
     """As many as are kept stay, each a page with its JSON."""
     reports = Reports(folder=night.folder / "few", keep=2)
     for _ in range(3):
-        (told,) = reconciled(night.config(night.job(mode="check"), report=reports))
+        (told,) = reconcile_jobs(night.config(night.job(mode="check"), report=reports))
     files = sorted(path.name for path in (night.folder / "few" / "catalogue").iterdir())
     assert len(files) == 4
     assert files[-2:] == [f"{told.round.id}.html", f"{told.round.id}.json"]

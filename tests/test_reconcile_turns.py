@@ -10,7 +10,7 @@ import pytest
 
 from petsync.errors import LockedError
 from petsync.reconcile.locks import turn, turn_of
-from petsync.reconcile.state import Kept
+from petsync.reconcile.state import StatePaths
 
 
 @pytest.fixture(autouse=True)
@@ -22,7 +22,7 @@ def _temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_two_state_folders_take_turns_on_one_machine(tmp_path: Path) -> None:
     """However the address is written; another store is no matter of theirs."""
-    one, other = Kept(tmp_path / "one"), Kept(tmp_path / "other")
+    one, other = StatePaths(tmp_path / "one"), StatePaths(tmp_path / "other")
     with turn(one, "https://shop.example/v2"):
         with pytest.raises(LockedError, match="another job has been at work"):
             turn(other, "HTTPS://Shop.example:443/v2/", patience=0.0).__enter__()
@@ -37,11 +37,11 @@ def test_the_second_one_goes_on_when_the_first_is_done(tmp_path: Path) -> None:
     done: list[str] = []
 
     def second() -> None:
-        with turn(Kept(tmp_path / "other"), "https://shop.example", patience=60.0):
+        with turn(StatePaths(tmp_path / "other"), "https://shop.example", patience=60.0):
             done.append("second")
 
     waiting = Thread(target=second)
-    with turn(Kept(tmp_path / "one"), "https://shop.example"):
+    with turn(StatePaths(tmp_path / "one"), "https://shop.example"):
         waiting.start()
         done.append("first")
     waiting.join(60.0)
@@ -75,6 +75,6 @@ def test_a_folder_that_others_may_have_made_is_not_used(
         folder.touch()
     else:
         monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
-    with turn(Kept(tmp_path / "one"), "https://shop.example", patience=0.0):
+    with turn(StatePaths(tmp_path / "one"), "https://shop.example", patience=0.0):
         assert not [*tmp_path.glob("elsewhere/*")]
     assert "take turns only where they share a state folder" in caplog.text

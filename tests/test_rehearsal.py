@@ -35,7 +35,7 @@ from petsync.errors import InterruptedRunError, PlanError, SettingsError, StaleP
 from petsync.plan.rehearsal import surprises
 from petsync.plan.report import Progress
 from petsync.rehearsal import rehearse
-from petsync.rehearsal.run import imitated
+from petsync.rehearsal.run import build_behaviour
 from petsync.sandbox import Sandbox
 
 pytestmark = pytest.mark.slow
@@ -502,7 +502,7 @@ def test_limits_of_the_plan_go_along(store: Store) -> None:
 def test_settings_of_a_service_are_imitated(tmp_path: Path) -> None:
     """A shop with statuses of its own gets a copy that takes these and refuses others."""
     profile = replace(STANDARD, statuses=("here", "gone"))
-    with Sandbox(profile=imitated(profile)[0], auth=False) as box:
+    with Sandbox(profile=build_behaviour(profile)[0], auth=False) as box:
         box.reset([Pet(id=n, name=f"Pet {n}", status="here") for n in range(1, 12)])
         with connect(box.url, environ={}, profile=profile, state=tmp_path) as store:
             rehearsal = rehearse(store, _rows({"id": 1, "status": "gone"}))
@@ -514,9 +514,12 @@ def test_settings_that_cannot_be_imitated_are_told() -> None:
     """What a profile requires and the sandbox does not is said in a sentence; the two profiles that
     come along are imitated whole.
     """
-    assert imitated(STANDARD)[1] == imitated(LIVE)[1] == ()
-    behaviour, beyond = imitated(replace(STANDARD, required=("name", "status")))
+    assert build_behaviour(STANDARD)[1] == build_behaviour(LIVE)[1] == ()
+    behaviour, beyond = build_behaviour(replace(STANDARD, required=("name", "status")))
     assert not behaviour.strict_pets
     assert len(beyond) == 1
     assert "name and status" in beyond[0]
-    assert "status" in imitated(replace(STANDARD, required=("name", "photo_urls", "status")))[1][0]
+    assert (
+        "status"
+        in build_behaviour(replace(STANDARD, required=("name", "photo_urls", "status")))[1][0]
+    )

@@ -14,7 +14,7 @@ from render_samples import HOSTILE, UPDATE, large_plan, plan_with, report_of, re
 from petsync.plan.report import OUTCOMES, Cause, Report
 from petsync.report.run import report_html, report_lines
 from petsync.report.show import report_text
-from petsync.report.words import CAUSES, results_by_cause, told
+from petsync.report.words import CAUSES, describe_cause, results_by_cause
 
 DOCS = Path(__file__).parent.parent / "docs"
 COMMANDS = {"check", "resume", "undo"}
@@ -46,7 +46,7 @@ def test_cures_name_real_commands() -> None:
     """What a cure tells people to type is there, and is of the run that the report is on."""
     for outcome in OUTCOMES:
         for cause in CAUSES:
-            words = told(outcome, cause, "20261120-1")
+            words = describe_cause(outcome, cause, "20261120-1")
             typed = re.findall(r"`petsync (\w+)([^`]*)`", words.cure)
             assert {command for command, _ in typed} <= COMMANDS
             assert all("20261120-1" in rest for command, rest in typed if command != "check")
@@ -63,7 +63,7 @@ def test_causes_page_is_up_to_date() -> None:
     assert [row[0].strip('`"') for row in rows] == list(get_args(Cause)) == list(CAUSES)
     for code, outcomes, *_ in rows:
         assert set(outcomes.split(", ")) <= set(OUTCOMES), code
-    assert {*re.findall(r"^\| `(\w+)` \|", page.partition("| code |")[0], re.MULTILINE)} == {
+    assert {*re.findall(r"^\| `([a-z ]+)` \|", page.partition("| code |")[0], re.MULTILINE)} == {
         *OUTCOMES
     }
 
@@ -75,7 +75,7 @@ def test_what_needs_a_person_comes_first() -> None:
     """
     report = report_of(
         result(0, "applied"),
-        result(1, "skipped", cause="already-so"),
+        result(1, "unchanged", cause="already-so"),
         result(2, "conflict", cause="gone"),
         result(3, "unknown", cause="no-answer"),
         result(4, "failed", cause="refused"),
@@ -83,18 +83,18 @@ def test_what_needs_a_person_comes_first() -> None:
         result(6, "failed", cause="service-error"),
         result(7, "applied", cause="another-id"),
         result(8, "applied", cause="confirmed"),
-        *(result(n, "failed", cause="blocked", kind="none") for n in range(9, 14)),
+        *(result(n, "needs fixing", cause="blocked", kind="none") for n in range(9, 14)),
         plan=plan_with(*[UPDATE] * 9),
     )
     lines = report_text(report).splitlines()
-    assert [line for line in lines if re.match(r"\d", line)] == [
+    assert [line for line in lines if re.match(r"\d[a-z\d ]*: ", line)] == [
         "2 failed: an error in the service",
         "1 failed: refused by the service",
-        "5 failed: blocked by errors in the sheet",
         "1 unknown: no answer",
+        "5 need fixing: errors in the sheet",
         "1 in conflict: gone from the store",
         "1 applied: under another id",
-        "1 skipped: the store was so already",
+        "1 unchanged: the store was so already",
     ]
 
 
@@ -102,16 +102,16 @@ def test_an_undo_has_no_sheet() -> None:
     """No cure of an undo's report speaks of a sheet, or of a plan made from one."""
     for outcome in OUTCOMES:
         for cause in CAUSES:
-            cure = told(outcome, cause, "r-2", "r-1").cure
+            cure = describe_cause(outcome, cause, "r-2", "r-1").cure
             assert not re.search("sheet|row as|Plan again|plan again|new plan|UNDONE", cure), cause
-    assert told("conflict", "changed-since", "r-2", "r-1").cure == (
+    assert describe_cause("conflict", "changed-since", "r-2", "r-1").cure == (
         "`petsync undo r-1` again shows what is left."
     )
 
 
 def test_a_lost_answer_says_what_is_known() -> None:
     """Of a request without an answer it is said whether the store has shown its end."""
-    failed, unknown = (told(o, "no-answer", "x").meaning for o in ("failed", "unknown"))
+    failed, unknown = (describe_cause(o, "no-answer", "x").meaning for o in ("failed", "unknown"))
     assert failed.endswith("The store shows that nothing came of it.")
     assert unknown.endswith("Whether the change was made is not known.")
 
@@ -122,20 +122,22 @@ def test_results_from_before_causes_are_told_too() -> None:
     assert [group.told.title for group in results_by_cause(report, None)] == [
         "no cause on record",
         "whether it happened is not known",
+        "no cause on record",
         "a person has to decide",
+        "no cause on record",
         "as planned",
-        "nothing was sent for them",
+        "no cause on record",
     ]
 
 
 def test_what_was_not_begun_is_counted_and_not_listed() -> None:
     """Of thousands of changes that a stop left, three are shown, and all where all are wanted."""
-    left = [result(n, "skipped", cause="not-begun") for n in range(50)]
+    left = [result(n, "not sent", cause="not-begun") for n in range(50)]
     report = report_of(*left, stopped="interrupted", plan=large_plan(50))
     assert report_text(report).count("  * Pets!B18") == 3
     assert "... and 47 more" in report_text(report)
     assert report_text(report, limit=None).count("  * Pets!B18") == 50
-    assert "<details><summary>50 skipped: not begun</summary>" in report_html(report)
+    assert "<details><summary>50 not sent: not begun</summary>" in report_html(report)
 
 
 def test_a_large_report_is_shown_at_once() -> None:
@@ -148,7 +150,7 @@ def test_a_large_report_is_shown_at_once() -> None:
     reports = {size: mixed(size) for size in (1_300, 5_200)}
     assert growth(lambda size: report_text(reports[size]), 1_300) < 5
     shown = len(report_text(report).splitlines())
-    assert shown < 24 * len(CAUSES)
+    assert shown < 24 * len(CAUSES) + len(OUTCOMES)
     number = sum(each.cause == "no-answer" for each in report.results)
     assert f"{number:,} failed: no answer" in report_text(report)
 

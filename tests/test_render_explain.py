@@ -31,7 +31,7 @@ petsync plan, in numbers
   to change         1  name 1, status 1, tags 1, photo_urls 1
   to delete         2
   conflicts         1
-  blocked           1  by errors in the sheet
+  needs fixing      1  errors in the sheet
   in agreement    870
   older             0
   gone              0
@@ -101,7 +101,7 @@ def test_explanations_stand_below_each_other() -> None:
         ("add", "+ Pet 17, Bella (Pets!B18): it will be added."),
         ("delete", "- Pet 17, Bella (Pets!B18): it will be deleted."),
         ("conflict", "! Pet 17, Bella (Pets!B18): it is in conflict."),
-        ("blocked", "x Pet 17, Bella (Pets!B18): nothing is sent, as its row is blocked."),
+        ("blocked", "x Pet 17, Bella (Pets!B18): nothing is sent, as its row needs fixing."),
         ("ignored", "* Pet 17, Bella (Pets!B18): nothing is sent, as its row is ignored."),
         ("unchanged", "* Pet 17, Bella (Pets!B18): nothing changes."),
     ],

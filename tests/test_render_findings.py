@@ -19,7 +19,7 @@ from petsync import sample_data
 from petsync.report.html import page
 from petsync.report.sheet import findings_html, sheet_html
 from petsync.report.show import findings_text, table_text
-from petsync.report.words import Place, gathered, listed
+from petsync.report.words import Place, format_places, group_findings
 from petsync.sheets import read_sheet, write_sheet
 from petsync.table.sheet import FIELDS, Finding, Findings, cell_address
 
@@ -43,7 +43,7 @@ def test_many_equal_findings_take_a_few_lines() -> None:
 def test_the_most_frequent_rule_comes_first_and_errors_among_equals() -> None:
     """The order is by number, then by severity, then by code."""
     rules = ["b-two", "a-one", "b-two", "c-one"]
-    groups = gathered(
+    groups = group_findings(
         [finding(rule, n) for n, rule in enumerate(rules)]
         + [
             replace(spelt(9), rule="a-warned"),
@@ -86,13 +86,13 @@ def test_no_finding_is_left_uncounted() -> None:
 )
 def test_places_are_said_shortly(places: list[tuple[str, str, int]], said: str) -> None:
     """Ranges for consecutive rows, the sheet's name once, a number where it is not plain."""
-    assert listed([Place(*each) for each in places]) == said
+    assert format_places([Place(*each) for each in places]) == said
 
 
 @given(st.sets(st.integers(1, 60), min_size=1))
 def test_ranges_are_the_cells_they_stand_for(rows: set[int]) -> None:
     """However the rows lie, the number of cells is right, and each listed one is there."""
-    said = listed([Place("Pets!", "C", row) for row in rows])
+    said = format_places([Place("Pets!", "C", row) for row in rows])
     head = re.sub(r"( and [0-9]+ more)? \([0-9]+ cells\)$", "", said)
     found: set[int] = set()
     for span in head.removeprefix("Pets!").split(", "):

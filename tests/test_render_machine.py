@@ -19,7 +19,7 @@ def test_a_report_as_json() -> None:
         "applied",
         "failed",
         "unknown",
-        "skipped",
+        "not sent",
         "conflict",
     ]
     assert saved["results"][0]["assigned_id"] == 1201
@@ -33,8 +33,8 @@ def test_json_groups_by_cause() -> None:
         ("failed", "service-error", 1),
         ("unknown", "no-answer", 1),
         ("conflict", "from-plan", 1),
+        ("not sent", "held-back", 1),
         ("applied", "", 1),
-        ("skipped", "held-back", 1),
     ]
     assert all(each["title"] and each["meaning"] and each["cure"] for each in saved["causes"])
 

@@ -91,7 +91,9 @@ def cells(text: str) -> list[list[str]]:
 def test_a_plan_as_markdown() -> None:
     """The heading is the sum, then the guard's verdict, then tables of all that there is."""
     text = plan_markdown(small_plan())
-    assert text.startswith("## Plan: 1 to add, 1 to change, 2 to delete; 1 conflict, 1 row blocked")
+    assert text.startswith(
+        "## Plan: 1 to add, 1 to change, 2 to delete; 1 conflict, 1 row needs fixing"
+    )
     assert "> **The guard refuses this plan: nothing will be sent.**" in text
     rows = cells(text)
     assert ["`17`", "`Bella`", "name", "`Bella`", "`Bela`", "`Pets!B18`"] in rows

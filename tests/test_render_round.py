@@ -23,7 +23,7 @@ from petsync.report import round as said
 from petsync.report.json import FORMAT, round_json, rounds_json
 from petsync.report.round import round_html, round_page, rounds_html
 from petsync.report.show import round_text, rounds_text
-from petsync.report.text import unbroken
+from petsync.report.text import wrap_keeping_paths
 
 WELL = RoundReport(round=round_of(job="orders", status="in-sync"))
 FAILED = RoundReport(
@@ -272,14 +272,14 @@ def test_every_status_has_its_words(status: str) -> None:
 
 def test_counts_are_short() -> None:
     """Signs for adds, changes and deletes; 0 for none of them."""
-    assert said.counted(Counts(add=3, delete=1_200)) == "+3 -1,200"
-    assert said.counted(Counts()) == "0"
+    assert said.format_counts(Counts(add=3, delete=1_200)) == "+3 -1,200"
+    assert said.format_counts(Counts()) == "0"
 
 
 @pytest.mark.parametrize("length", [40, 78, 79, 80, 120])
 def test_the_path_of_a_report_stays_in_one_piece(length: int) -> None:
     """It is indented where there is room, and longer than the line only where it is by itself."""
     path = f"/{'x' * (length - 1)}"
-    (line,) = [each.plain for each in unbroken(path, 80, indent=2)]
+    (line,) = [each.plain for each in wrap_keeping_paths(path, 80, indent=2)]
     assert line.strip() == path
     assert len(line) <= max(80, length)

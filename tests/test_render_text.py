@@ -46,7 +46,7 @@ from petsync.report.show import findings_text, plan_text, report_text, snapshot_
 pytestmark = pytest.mark.slow
 
 PLAN = """\
-Plan: 1 to add, 1 to change, 2 to delete; 1 conflict, 1 row blocked, 870 in
+Plan: 1 to add, 1 to change, 2 to delete; 1 conflict, 1 row needs fixing, 870 in
 agreement, 3 ignored.
 
 The guard refuses this plan: nothing will be sent
@@ -78,13 +78,13 @@ Delete 2 pets
 1 conflict: nothing is sent until a person decides
   ! Pets!A12 matches several pets: 3, 8. Give the row its id.
 
-1 row blocked by errors in the sheet
+1 row needs fixing
   x Pets!C60: The store has no such status.
 
 Notes
   * Pet 100 (Tom) would be deleted. Look twice.
 
-Plan: 1 to add, 1 to change, 2 to delete; 1 conflict, 1 row blocked, 870 in
+Plan: 1 to add, 1 to change, 2 to delete; 1 conflict, 1 row needs fixing, 870 in
 agreement, 3 ignored.
 The guard refuses this plan: nothing will be sent"""
 
@@ -94,12 +94,14 @@ petsync run 20261120-093100-4f2a
   sheet  edited.xlsx
   begun  2026-11-20 09:31:00 UTC, took 3.2 s
 
-  applied    1
-  skipped  874
-  conflict   1
-  failed     1
-  unknown    1
-  total    878
+  applied        1
+  unchanged    873
+  not sent       1
+  conflict       1
+  needs fixing   0
+  failed         1
+  unknown        1
+  total        878
 
 1 failed: an error in the service
   The service answered that something in it went wrong. What can be sent twice
@@ -121,13 +123,14 @@ petsync run 20261120-093100-4f2a
   Do what each row says, and plan again.
   ! Pets!B18: matches several pets: 3, 8.
 
-1 skipped: held back
+1 not sent: held back
   Deletes come last, and none is sent where too much failed before them.
   Fix what failed; `petsync resume 20261120-093100-4f2a` then sends the deletes
   too.
   * Pets!B18, delete of pet 17 (Tom): held back, as 1 earlier changes failed
 
-Done with problems: 1 applied, 874 skipped, 1 conflict, 1 failed, 1 unknown.
+Done with problems: 1 applied, 873 unchanged, 1 not sent, 1 conflict, 1 failed,
+1 unknown.
 To take it back: `petsync undo 20261120-093100-4f2a`"""
 
 SHEET = """\
@@ -149,9 +152,9 @@ petsync sheet
   The cell shows #N/A. Write available if that is meant.
   x Pets!C9
 
-Checked: 2 rows can be used, 4 blocked; 4 errors, 4 warnings.
-A plan leaves the blocked rows and their pets alone: fix the cells, and check
-again. docs/findings.md explains each code."""
+Checked: 2 rows can be used, 4 rows need fixing; 4 errors, 4 warnings.
+A plan leaves these rows and their pets alone: fix the cells, and check again.
+docs/findings.md explains each code."""
 
 SNAPSHOT = """\
 petsync snapshot
@@ -464,8 +467,8 @@ def test_ids_are_whole_and_aligned() -> None:
 def test_totals_of_a_report_add_up() -> None:
     """The outcomes that a report shows add up to its total, which is the rows that went in."""
     lines = report_text(small_report()).splitlines()
-    counts = {word: int(n.replace(",", "")) for word, n in map(str.split, lines[5:11])}
-    total = counts.pop("total")
+    counts = {word: int(n) for word, n in (line.rsplit(None, 1) for line in lines[5:13])}
+    total = counts.pop("  total")
     assert sum(counts.values()) == total == 870 + 3 + len(small_report().results)
 
 
@@ -474,7 +477,7 @@ def test_a_report_of_a_stop_says_why_and_what_is_left() -> None:
     text = report_text(replace(stopped_report(), stopped="the token expired\nLog in again."))
     assert "\nWhy it stopped\n  the token expired\n  Log in again.\n" in text
     assert text.partition("Stopped early: ")[2].replace("\n", " ") == (
-        "1 applied, 2 skipped, 1 unknown. 3 changes are left: "
+        "1 applied, 2 not sent, 1 unknown. 3 changes are left: "
         "`petsync resume 20261120-093100-4f2a` does them."
     )
 
@@ -534,7 +537,7 @@ def test_a_row_in_conflict_counts_once() -> None:
     assert "applied: tags. So" in text
     sum_ = text.replace("\n", " ").partition("Done with problems: ")[2]
     assert sum_ == (
-        "1 applied, 5 skipped, 1 conflict (of these, 1 row's other edits were applied). "
+        "1 applied, 5 unchanged, 1 conflict (of these, 1 row's other edits were applied). "
         "To take it back: `petsync undo 20261120-093100-4f2a`"
     )
     assert sum(mixed_report().counts.values()) == 7

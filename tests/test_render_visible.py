@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from render_samples import HOSTILE
 from rich.cells import cell_len
 
-from petsync.report.words import quoted, shorten, wrap
+from petsync.report.words import quote_text, shorten, wrap
 from petsync.table.cells import visible
 
 texts = st.text(max_size=60) | st.sampled_from(HOSTILE)
@@ -65,7 +65,7 @@ def test_what_visible_text_looks_like(text: str, shown: str) -> None:
 )
 def test_what_could_be_misread_is_quoted(text: str, shown: str) -> None:
     """A value that looks like the notation around it stands in quotes; an absent one says so."""
-    assert quoted(text) == shown
+    assert quote_text(text) == shown
 
 
 @given(texts, st.integers(min_value=0, max_value=90))

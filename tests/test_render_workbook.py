@@ -46,7 +46,7 @@ def test_a_plan_as_a_workbook(tmp_path: Path) -> None:
     """The workbook has a summary, a row for each changed field, conflicts, blocked rows, notes."""
     plan_workbook(small_plan(), tmp_path / "plan.xlsx")
     book = load_workbook(tmp_path / "plan.xlsx")
-    assert book.sheetnames == ["Summary", "Changes", "Conflicts", "Blocked", "Notes"]
+    assert book.sheetnames == ["Summary", "Changes", "Conflicts", "Needs fixing", "Notes"]
     changes = rows(book["Changes"])
     assert changes[0] == ("add", None, "Mochi", "name", None, "Mochi", "Pets!A61")
     assert ("update", "17", "Bella", "status", "available", "sold", "Pets!B18") in changes
@@ -65,7 +65,9 @@ def test_a_plan_as_a_workbook(tmp_path: Path) -> None:
         )
     ]
     assert rows(book["Notes"]) == [("Pet 100 (Tom) would be deleted. Look twice.",)]
-    assert rows(book["Blocked"]) == [(60, "Pets!C60", None, None, "The store has no such status.")]
+    assert rows(book["Needs fixing"]) == [
+        (60, "Pets!C60", None, None, "The store has no such status.")
+    ]
     facts = {row[0]: row[1:] for row in rows(book["Summary"])}
     assert facts["to change"] == (1, "name 1, status 1, tags 1, photo_urls 1")
     assert facts["in agreement"] == (870, None)
@@ -205,7 +207,7 @@ def test_a_blocked_row_names_its_pet(tmp_path: Path) -> None:
     """The pet of a blocked row has its id and its name in columns of their own."""
     blocked = replace(BLOCKED, pet_id=17, name="Bella")
     book = saved(plan_with(blocked=(blocked,)), tmp_path)
-    assert rows(book["Blocked"])[0][:4] == (60, "Pets!C60", "17", "Bella")
+    assert rows(book["Needs fixing"])[0][:4] == (60, "Pets!C60", "17", "Bella")
 
 
 def test_excel_is_told_that_ids_are_text(tmp_path: Path) -> None:
@@ -296,13 +298,13 @@ def test_a_report_as_a_workbook(tmp_path: Path) -> None:
     report_workbook(small_report(), tmp_path / "report.xlsx")
     book = load_workbook(tmp_path / "report.xlsx")
     results = rows(book["Results"])
-    assert [row[0] for row in results] == ["failed", "unknown", "conflict", "applied", "skipped"]
+    assert [row[0] for row in results] == ["failed", "unknown", "conflict", "not sent", "applied"]
     assert results[0][1] == "service-error"
     assert results[0][-2] == "updatePet: the service answered 503"
     assert "`petsync resume 20261120-093100-4f2a`" in results[0][-1]
     assert results[2][:6] == ("conflict", "from-plan", None, None, None, None)
-    assert results[3][:6] == ("applied", None, "add", None, "1201", "Mochi")
-    assert results[3][-1] is None
+    assert results[4][:6] == ("applied", None, "add", None, "1201", "Mochi")
+    assert results[4][-1] is None
     said = rows(book["Summary"])
     counts = {name: number for what, number, name in said if what == "rows"}
     assert counts.pop("in all") == sum(counts.values()) == 878

@@ -15,7 +15,7 @@ from openpyxl.worksheet.worksheet import Worksheet
 import petsync as ps
 from petsync.models import Pet
 from petsync.plan.plan import Plan
-from petsync.reconcile.round import reconciled
+from petsync.reconcile.round import reconcile_jobs
 from petsync.sandbox import Sandbox
 from petsync.sandbox.http import STANDARD
 
@@ -202,7 +202,7 @@ def test_a_blocked_row_that_names_the_id_is_held_once_it_is_corrected(
     """Nobody knew what it said when the service assigned its id."""
     path = tmp_path / "pets.csv"
     path.write_text(HEAD + "5,Old,sold,remove\n,Nova,available,\n")
-    assert applied(store, path).counts["failed"] == 1
+    assert applied(store, path).counts["needs fixing"] == 1
     path.write_text(HEAD + "5,Old,sold,delete\n,Nova,available,\n")
     assert rules(store.plan(path)) == HELD
 
@@ -310,6 +310,6 @@ def test_an_id_that_another_file_names_takes_no_new_pet(
     night = Night(box, tmp_path, {"mode": mode, "delete_missing": True})
     job = night.job(folder=folder, sheet=None, files="*.csv")
     for _ in range(2):
-        told = reconciled(night.config(job))
+        told = reconcile_jobs(night.config(job))
         assert stored(box) == {4: "Nova"}
     assert [each.round.status for each in told] == ["findings", "findings"]

@@ -5,6 +5,7 @@ Each seed has people and kills of its own; `--rounds 200 --rounds-seed 7` plays 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,10 +19,18 @@ pytestmark = pytest.mark.slow
 KEY, UNIT = "k1", ("name", "")
 
 
-def test_each_edit_arrives_or_is_named(rounds_seed: int, rounds: int, tmp_path: Path) -> None:
-    """No round reverts an edit, loses or doubles a pet, or ends well while sides differ."""
+@pytest.fixture(scope="module")
+def loaded() -> Iterator[Nursery]:
+    """Forks the rounds of all seeds: to load what they need takes as long as several of them."""
     with Nursery("nights.loaded") as nursery:
-        Play(rounds_seed, tmp_path, nursery).play(rounds)
+        yield nursery
+
+
+def test_each_edit_arrives_or_is_named(
+    rounds_seed: int, rounds: int, tmp_path: Path, loaded: Nursery
+) -> None:
+    """No round reverts an edit, loses or doubles a pet, or ends well while sides differ."""
+    Play(rounds_seed, tmp_path, loaded).play(rounds)
 
 
 def _sides(*, sheet: str, store: str) -> View:

@@ -26,8 +26,8 @@ from petsync.plan.base import sight_of
 from petsync.plan.change import Add, Delete, Update
 from petsync.plan.fields import content, differing, equal, same, same_tags
 from petsync.plan.guard import Guard
-from petsync.plan.intake import inbound
-from petsync.plan.plan import drifted, moved_since
+from petsync.plan.intake import build_inbound
+from petsync.plan.plan import describe_drift, moved_since
 from petsync.plan.report import Entry, Past, Result, result_of
 from petsync.sandbox import Sandbox
 from petsync.table.columns import COLUMNS, Column
@@ -120,7 +120,7 @@ def _of_verify(sent: Pet, found: Pet) -> set[Column]:
 
 
 def _of_sentinel(sent: Pet, found: Pet) -> set[Column]:
-    said = drifted(sent, found)
+    said = describe_drift(sent, found)
     assert bool(said) == any(True for _ in moved_since((found,), base_of([sent])))
     return {c for c in FIELDS if f" {c}" in said.replace(",", "")}
 
@@ -180,7 +180,7 @@ def _of_resume(sent: Pet, found: Pet) -> set[Column]:
 def _of_reconcile(sent: Pet, found: Pet) -> set[Column]:
     """What a sheet and the store do not agree on, and what the sheet takes."""
     sheet, snapshot = sheet_of([sent]), snapshot_of([found])
-    taken = inbound(sheet, snapshot, None, lead="store", created=_now())
+    taken = build_inbound(sheet, snapshot, None, lead="store", created=_now())
     # Beside a category's name, a blank id is filled: the cell says nothing that could differ.
     blank = {"category_id"} if sent.category and not sent.category.id else set()
     fields = {field for edit in taken.edits for field in edit.fields} - blank

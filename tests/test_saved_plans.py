@@ -306,9 +306,7 @@ def test_what_drifted_is_set_aside_and_the_rest_is_applied(tmp_path: Path) -> No
     report = carry_out(plan, target, tmp_path)
     quarantined = {r.pet_id for r in report.results if r.outcome == "conflict"}
     assert quarantined == set(drift)
-    assert report.counts == {
-        "applied": 300, "skipped": 0, "conflict": 30, "failed": 0, "unknown": 0
-    }  # fmt: skip
+    assert {name: n for name, n in report.counts.items() if n} == {"applied": 300, "conflict": 30}
     assert report.exit_code == 5
     wanted = {pet.id: pet for pet in pets} | moved
     for change in plan.changes:
@@ -453,7 +451,7 @@ def test_a_summary_counts_what_the_plan_holds() -> None:
 def test_every_row_of_a_part_is_accounted_for(
     tmp_path_factory: pytest.TempPathFactory, triple: Triple, data: st.DataObject
 ) -> None:
-    """Rows and missing pets are applied, skipped, in conflict, failed or unknown, each once."""
+    """Each row and each missing pet has one outcome, also those that a part leaves out."""
     plan = triple.plan()
     without_row = sum(each.row is None for each in (*plan.changes, *plan.conflicts))
     ids = st.sets(st.sampled_from([1, 2, 3, 4, 8, 9]))

@@ -1,5 +1,7 @@
 """A sheet carries the store's records of its export, and what cannot be trusted is refused."""
 
+import io
+import zipfile
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -14,7 +16,7 @@ from petsync import _files
 from petsync.errors import SheetError
 from petsync.models import MAX_ID, Category, Pet, Tag
 from petsync.plan.change import Coverage, Snapshot
-from petsync.sheets import peek, read_sheet, worksheet_of, write_sheet
+from petsync.sheets import peek, read_sheet, results, worksheet_of, write_sheet
 from petsync.sheets.base import NAME, TAB, base_of
 from petsync.sheets.xlsx import read
 from petsync.table.base import LINE, Base, ParcelError, pack, unpack
@@ -38,6 +40,30 @@ def a_snapshot(some=PETS):
         source="http://shop.example/v2/ü",
         taken_at=datetime(2026, 11, 21, 12, 30, tzinfo=UTC),
     )
+
+
+def test_a_workbook_of_the_same_pets_needs_no_backup(tmp_path):
+    """A workbook without a base that is written again, with nothing new but the time, has none."""
+    path, frame = tmp_path / "pets.xlsx", frame_from_pets(PETS)
+    write_sheet(frame, path)
+    earlier = io.BytesIO()
+    with zipfile.ZipFile(path) as now, zipfile.ZipFile(earlier, "w") as then:
+        for info in now.infolist():
+            then.writestr(zipfile.ZipInfo(info.filename, (2026, 1, 1, 0, 0, 0)), now.read(info))
+    path.write_bytes(earlier.getvalue())
+    assert write_sheet(frame, path) is None
+    path.write_bytes(earlier.getvalue())
+    assert write_sheet(frame.assign(name="Max"), path) is not None
+
+
+@KINDS
+def test_a_replaced_export_is_read_once(tmp_path, name, monkeypatch):
+    """To write over an export reads it once: the reading of a large workbook takes long."""
+    write_sheet(a_snapshot(), tmp_path / name)
+    read = []
+    monkeypatch.setattr(results, "read_sheet", lambda path: read.append(path) or read_sheet(path))
+    write_sheet(a_snapshot(PETS[:2]), tmp_path / name)
+    assert read == [tmp_path / name]
 
 
 @KINDS
@@ -152,7 +178,7 @@ def test_lines_that_were_tampered_with_are_refused(harm, reason):
 
 def test_a_bomb_is_not_unpacked(monkeypatch):
     """Lines that would unpack to far more than they are end after a bounded part of it."""
-    monkeypatch.setattr("petsync.table.base._bound", lambda packed: 1 << 40)
+    monkeypatch.setattr("petsync.table.base._compute_size_limit", lambda packed: 1 << 40)
     lines = pack(b"\0" * 40_000_000)
     monkeypatch.undo()
     assert sum(map(len, lines)) < 60_000

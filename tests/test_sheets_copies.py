@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from petsync.errors import SheetError
 from petsync.sheets import annotate_sheet, must_take_results, read_sheet, write_back, write_results
-from petsync.sheets.xlsx.edit import widened
+from petsync.sheets.xlsx.edit import widen_columns
 from petsync.sheets.xlsx.edit_parts import Splices, Styles, outline
 
 pytestmark = pytest.mark.slow
@@ -114,7 +114,7 @@ def test_other_columns_keep_their_width(gaps, widths):
         first = last + 1
     root = outline(f"<worksheet><cols>{cols}</cols></worksheet>".encode())
     after, end = {}, 0
-    for each in widened(root, widths):
+    for each in widen_columns(root, widths):
         low, high = int(each.pop("min")), int(each.pop("max"))
         assert end < low <= high
         end = high
@@ -133,7 +133,7 @@ def test_splices_change_only_their_places(wanted):
             splices.replace(start, stop, text)
             expected += data[end:start] + text.encode()
             end = stop
-    assert splices.applied(data) == expected + data[end:]
+    assert splices.apply(data) == expected + data[end:]
 
 
 @pytest.mark.parametrize(
@@ -154,11 +154,11 @@ def test_a_colour_that_is_taken_away_leaves_the_style_of_before(fill):
         '<xf numFmtId="4" fillId="0"><alignment horizontal="center"/></xf></cellXfs></styleSheet>'
     )
     styles = Styles(text.encode())
-    painted = styles.painted(1, "ABCDEF")
+    painted = styles.paint(1, "ABCDEF")
     assert styles.is_painted(painted, "ABCDEF")
-    assert Styles(styles.bytes()).stripped(painted, "ABCDEF") == 1
-    assert Styles(styles.bytes()).stripped(painted, "123456") == painted
-    assert Styles(styles.bytes()).painted(1, "ABCDEF") == painted
+    assert Styles(styles.bytes()).strip_paint(painted, "ABCDEF") == 1
+    assert Styles(styles.bytes()).strip_paint(painted, "123456") == painted
+    assert Styles(styles.bytes()).paint(1, "ABCDEF") == painted
 
 
 RESULTS = pd.DataFrame({"outcome": ["applied"], "message": [""], "assigned_id": [None]}, [2])

@@ -21,7 +21,7 @@ from petsync.sheets.validate import columns
 from petsync.sheets.validate.columns import NBSP, Column
 from petsync.sheets.validate.findings import Notes
 from petsync.sheets.xlsx import read
-from petsync.sheets.xlsx.package import stored
+from petsync.sheets.xlsx.package import pack_parts
 from petsync.sheets.xlsx.read import halves
 from petsync.sheets.xlsx.survey import Extent, extent
 from petsync.table.cells import BLANKS, trim
@@ -43,7 +43,7 @@ def grid(data, size):
     """The grid as plain values, or what is said of a file that has none."""
     source = Source(Path("pets.csv"), "text", data)
     try:
-        found = csv.read(source, Mapper.of("pets.csv", None), size=size)
+        found = csv.read_grid(source, Mapper.of("pets.csv", None), size=size)
     except SheetError as error:
         return str(error)
     columns = [column.text.to_pylist() for column in found.columns]
@@ -172,7 +172,7 @@ DAMAGE = ("damaged-characters", "decomposed-characters")
 def test_blanks_are_trimmed_alike(texts):
     """A column is trimmed, and blank, where each of its texts is."""
     cells = Cells(pa.array(texts, pa.large_string()))
-    assert cells.trimmed().to_pylist() == [trim(text) for text in texts]
+    assert cells.trim().to_pylist() == [trim(text) for text in texts]
     assert cells.blank().tolist() == [not trim(text) for text in texts]
 
 
@@ -230,7 +230,7 @@ def test_numbers_of_many_cells_are_shown_as_each(values):
     """A column of a workbook has the texts and the kinds of its cells, one by one."""
     kinds = {float: Kind.NUMBER, bool: Kind.BOOLEAN, str: Kind.TEXT}
     cells = read.cells_of(values)
-    assert cells.text.to_pylist() == [read.shown(value) for value in values]
+    assert cells.text.to_pylist() == [read.format_value(value) for value in values]
     found = [Kind.TEXT] * len(values) if cells.kinds is None else cells.kinds.tolist()
     assert found == [kinds[type(value)] for value in values]
 
@@ -238,7 +238,7 @@ def test_numbers_of_many_cells_are_shown_as_each(values):
 @given(parts=st.dictionaries(st.text(max_size=5).filter(lambda t: "\0" not in t), st.binary()))
 def test_a_stored_container_is_a_zip_file(parts):
     """Every part is in it as it is, with a right checksum."""
-    with zipfile.ZipFile(stored({f"xl/é{name}": data for name, data in parts.items()})) as file:
+    with zipfile.ZipFile(pack_parts({f"xl/é{name}": data for name, data in parts.items()})) as file:
         assert file.testzip() is None
         assert file.namelist() == [f"xl/é{name}" for name in parts]
         assert [file.read(info) for info in file.infolist()] == list(parts.values())
@@ -258,7 +258,7 @@ def workbook(tmp_path_factory, cells):
 
 def in_halves(source, large):
     """The grid of a workbook as plain values."""
-    found = read.read(source, Mapper.of("pets.xlsx", None), None, large=large)
+    found = read.read_grid(source, Mapper.of("pets.xlsx", None), None, large=large)
     columns = [
         (column.text.to_pylist(), None if column.kinds is None else column.kinds.tolist())
         for column in found.columns

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.slow
 
 SECONDS = 60.0
 """The most of a processor that one small file may take, which ends what would never end."""
-SHARDS = {"container": 600, "parts": 800, "claims": 700, "text": 700}
+SHARDS = {"container": 500, "parts": 600, "claims": 500, "text": 400}
 
 
 @pytest.mark.parametrize("kind", SHARDS)

@@ -203,7 +203,7 @@ def test_a_workbook_may_have_its_parts_anywhere(tmp_path, style):
 
 def results_of(sheet):
     """Results of a run that left every row as it was."""
-    said = {"outcome": "skipped", "message": "", "assigned_id": None}
+    said = {"outcome": "unchanged", "message": "", "assigned_id": None}
     return pd.DataFrame([said] * len(sheet), index=sheet.frame.index)
 
 
@@ -222,7 +222,7 @@ def test_a_csv_file_is_read_in_the_encoding_that_is_named(tmp_path, encoding):
     write_results(sheet, results_of(sheet), tmp_path / "done.csv")
     again = read_sheet(tmp_path / "done.csv", encoding=encoding)
     assert again.frame.equals(sheet.frame)
-    assert again.others["outcome"].tolist() == ["skipped"] * 2
+    assert again.others["outcome"].tolist() == ["unchanged"] * 2
 
 
 def test_results_that_an_encoding_cannot_hold_are_written_in_utf8(tmp_path):

@@ -22,7 +22,7 @@ from petsync.plan.change import Coverage, Snapshot
 from petsync.plan.compare import compare
 from petsync.sheets import read_sheet, write_sheet
 from petsync.sheets.base import TAB
-from petsync.sheets.exact import FRAGILE, resaved
+from petsync.sheets.exact import FRAGILE, find_resaved_forms
 from petsync.table.columns import COLUMNS
 from petsync.table.frame import frame_from_pets
 
@@ -174,7 +174,7 @@ def test_an_edit_is_still_an_edit(exported, office, snapshot, tmp_path):
 
 
 def test_what_it_changes_is_known(office, tmp_path):
-    """LibreOffice changes a text just as `resaved` says, and leaves all others alone."""
+    """LibreOffice changes a text just as `find_resaved_forms` says, and leaves all others alone."""
     pieces = ["_", "x", "_x0041_", "_x005F_", "x0001_", "_x00_", "_x1_", "a", "\x01", "\r", "\n"]
     draw = random.Random(7)
     drawn = {"".join(draw.choices(pieces, k=draw.randint(1, 6))) for _ in range(3_000)}
@@ -182,7 +182,7 @@ def test_what_it_changes_is_known(office, tmp_path):
     frame = frame_from_pets(Pet(id=n, name=text) for n, text in enumerate(texts))
     write_sheet(frame, tmp_path / "texts.xlsx", base=False)
     names = read_sheet(office(tmp_path / "texts.xlsx")).frame["name"]
-    expected = [(resaved(text, times=1) or [text])[0] for text in texts]
+    expected = [(find_resaved_forms(text, times=1) or [text])[0] for text in texts]
     assert dict(zip(texts, names, strict=True)) == dict(zip(texts, expected, strict=True))
     changed = [text for text, now in zip(texts, names, strict=True) if text != now]
     assert len(changed) > 100

@@ -77,7 +77,7 @@ def test_each_row_tells_what_became_of_it(workbook, tmp_path):
     assert rows[1][5:] == ("outcome", "message", "assigned_id", "row")
     assert rows[2][5:] == ("applied", None, None, "3")
     assert rows[3] == ("91", "Rex", "sold", "merge", 2.5, "applied", "=added", "91", "4")
-    assert rows[4][5] == "failed"
+    assert rows[4][5] == "needs fixing"
     assert rows[4][6].startswith("Pets!C5: The store has no such status. Write sold")
     assert rows[5][0] is None
     assert rows[5][3] == "ADD"
@@ -116,10 +116,10 @@ def test_results_of_results_use_the_same_columns(workbook, tmp_path):
     """A second run on the copy overwrites its result columns and adds none."""
     write_results(read_sheet(workbook), RESULTS, tmp_path / "one.xlsx")
     again = read_sheet(tmp_path / "one.xlsx")
-    write_results(again, results(r3=("skipped", "same", None)), tmp_path / "two.xlsx")
+    write_results(again, results(r3=("unchanged", "same", None)), tmp_path / "two.xlsx")
     sheet = openpyxl.load_workbook(tmp_path / "two.xlsx")["Pets"]
     assert sheet.max_column == 9
-    assert [cell.value for cell in sheet[3]][5:] == ["skipped", "same", None, "3"]
+    assert [cell.value for cell in sheet[3]][5:] == ["unchanged", "same", None, "3"]
     assert [cell.value for cell in sheet[4]][5:] == [None, None, None, "4"]
     assert sheet["A4"].value == "91"
 
@@ -189,7 +189,7 @@ def test_a_csv_copy_keeps_delimiter_mark_and_rows(tmp_path, delimiter):
     assert again.frame["id"].tolist()[:2] == [1, 92]
     assert again.others["outcome"].tolist()[:2] == ["applied", "applied"]
     assert again.others["note"].tolist()[:2] == ["=x", "y"]
-    assert "failed" in text
+    assert "needs fixing" in text
     assert again.blocked_ids >= {3}
 
 
@@ -231,7 +231,7 @@ def test_results_are_a_pleasure_to_read(tmp_path):
     assert [cell.value for cell in sheet[1]][5:] == ["outcome", "message", "assigned_id", "row"]
     assert sheet["F1"].fill.fgColor.rgb == sheet["E1"].fill.fgColor.rgb == "002F5D62"
     assert sheet["F1"].font.bold
-    assert [sheet.column_dimensions[name].width for name in "BFG"] == [33, 11, 90]
+    assert [sheet.column_dimensions[name].width for name in "BFG"] == [33, 13, 90]
     fills = {sheet[f"F{row}"].fill.fgColor.rgb for row in (2, 3, 5)}
     assert len(fills) == 3
     assert sheet["F2"].number_format == "@"
@@ -284,7 +284,7 @@ def test_hidden_columns_do_not_hide_the_results(tmp_path):
     assert re.findall(rb'min="(\d+)" max="(\d+)" width="(\d+)"( hidden)?', found[0]) == [
         (b"1", b"2", b"9", b""),
         (b"5", b"5", b"3", b" hidden"),
-        (b"6", b"6", b"11", b""),
+        (b"6", b"6", b"13", b""),
         (b"7", b"7", b"90", b""),
         (b"8", b"8", b"22", b""),
         (b"9", b"9", b"8", b""),
@@ -293,7 +293,7 @@ def test_hidden_columns_do_not_hide_the_results(tmp_path):
 
 
 def test_a_row_that_repeats_another_is_told_so(tmp_path):
-    """A row that was used once already is skipped, and its copy can still be read."""
+    """A row that was used once already is `unchanged`, and its copy can still be read."""
     path = tmp_path / "pets.csv"
     path.write_text("id,name\n1,Bello\n1,Bello\n2,Rex\n")
     sheet = read_sheet(path)
@@ -302,7 +302,7 @@ def test_a_row_that_repeats_another_is_told_so(tmp_path):
     again = read_sheet(tmp_path / "out.csv")
     assert again.blocked == ()
     lines = (tmp_path / "out.csv").read_text().splitlines()
-    assert lines[2].startswith('1,Bello,skipped,"The row is the same as line 2')
+    assert lines[2].startswith('1,Bello,unchanged,"The row is the same as line 2')
 
 
 def test_an_id_that_the_service_exchanged_is_replaced(tmp_path):
@@ -436,7 +436,7 @@ def test_a_recognised_row_gets_its_pet_s_id(tmp_path, name, is_back):
         "recognised as pet 4",
         "recognised as pet 7",
     ]
-    assert done.others["outcome"].tolist()[:5] == [*["skipped"] * 4, "applied"]
+    assert done.others["outcome"].tolist()[:5] == [*["unchanged"] * 4, "applied"]
     now = [*STORE[:2], replace(STORE[2], name="Mina"), replace(STORE[3], status="pending")]
     again = plan_of(now, done)
     assert [change.row for change in again.changes] == []

@@ -2,6 +2,9 @@
 
 import csv
 import json
+import os
+import stat
+from pathlib import Path
 
 import openpyxl
 import pandas as pd
@@ -16,6 +19,7 @@ from petsync.errors import SheetError
 from petsync.models import MAX_ID, Pet, Tag
 from petsync.protocol.json import decode_pets
 from petsync.sheets import read_sheet, write_sheet
+from petsync.sheets.sidecar import beside
 from petsync.table.cells import trim
 from petsync.table.columns import CLEAR, COLUMNS
 from petsync.table.frame import frame_from_pets
@@ -51,6 +55,13 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("sheets")
 
 
+def _remove(*paths):
+    """Remove what an earlier example wrote: an export reads the file that it replaces."""
+    for path in paths:
+        path.unlink(missing_ok=True)
+        beside(path).unlink(missing_ok=True)
+
+
 @pytest.mark.parametrize("suffix", [".xlsx", ".csv", ".tsv"])
 @settings(deadline=None, max_examples=60)
 @given(catalogue=CATALOGUES)
@@ -60,6 +71,7 @@ def test_a_table_comes_back(folder, suffix, catalogue):
     """read_sheet(write_sheet(x)) is x for any Unicode and any id, without an error."""
     frame = frame_from_pets(catalogue)
     path = folder / f"pets{suffix}"
+    _remove(path)
     write_sheet(frame, path)
     sheet = read_sheet(path, known_statuses={pet.status for pet in catalogue if pet.status})
     assert not sheet.errors
@@ -73,6 +85,7 @@ def test_a_sheet_comes_back(folder, suffix, catalogue):
     """A Sheet that is written again says the same: what it empties it still empties."""
     known = {pet.status for pet in catalogue if pet.status}
     frame = frame_from_pets(catalogue).drop(columns=["category_id"])
+    _remove(folder / "first.csv", folder / f"second{suffix}")
     write_sheet(frame, folder / "first.csv")
     first = read_sheet(folder / "first.csv", known_statuses=known)
     if len(first):
@@ -192,6 +205,32 @@ def test_writing_is_atomic_and_keeps_the_mode(tmp_path):
     write_sheet(frame, path)
     assert path.stat().st_mode & 0o777 == 0o640
     assert [each.name for each in tmp_path.iterdir()] == ["pets.xlsx"]
+
+
+@pytest.mark.parametrize("name", ["pets.csv", "pets.xlsx"])
+@pytest.mark.parametrize("umask", [0o000, 0o022])
+def test_nobody_else_reads_a_private_sheet_while_it_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, umask: int
+) -> None:
+    """The new file is as private as the old one from its first byte, whatever the umask."""
+    path, modes, fsync = tmp_path / name, [], os.fsync
+    frame = frame_from_pets([Pet(id=7, name="Rex")])
+    write_sheet(frame, path)
+    path.chmod(0o600)
+
+    def look(file: int) -> None:
+        modes.append(os.fstat(file).st_mode)
+        fsync(file)
+
+    monkeypatch.setattr(os, "fsync", look)
+    before = os.umask(umask)
+    try:
+        write_sheet(frame, path)
+    finally:
+        os.umask(before)
+    files = [mode & 0o777 for mode in modes if stat.S_ISREG(mode)]
+    assert files
+    assert {*files} == {0o600}
 
 
 @pytest.mark.parametrize(

@@ -328,7 +328,7 @@ def test_one_of_anything_is_said_in_the_singular(tmp_path: Path) -> None:
     sheet = csv_of(tmp_path, "id,name,status\n1\n2,Rex,Sold\n")
     assert "the row has 1 cell where the header has 3" in sheet.problems[0].problem
     text = " ".join(findings_text(sheet).split())
-    assert "1 row can be used, 1 blocked; 1 error, 1 warning." in text
+    assert "1 row can be used, 1 row needs fixing; 1 error, 1 warning." in text
     assert table_text(sheet.findings).endswith("1 error and 1 warning in 2 rows.")
     mark = Mark(1, 0, paragraphs=dict.fromkeys("abcdefghi"))
     assert mark.text.endswith("petsync: 1 more finding is listed by petsync check. (more)")

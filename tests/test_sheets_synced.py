@@ -17,7 +17,7 @@ from test_sheets_round_trip import CATALOGUES, as_said
 from petsync.errors import PlanError, SheetError
 from petsync.models import Category, Pet, Tag
 from petsync.plan.guard import Guard, Limit
-from petsync.plan.intake import inbound
+from petsync.plan.intake import build_inbound
 from petsync.sheets import (
     SheetEdits,
     cells_of,
@@ -45,7 +45,7 @@ NEW = {"id": "9", "name": "Neo", "status": "available"}
 def led(path, now, known=(), **more):
     """The sheet at the path, and the edits by which it says what the store does."""
     sheet = read_sheet(path, known_statuses=known)
-    taken = inbound(
+    taken = build_inbound(
         sheet,
         snapshot_of(now),
         sheet.base,
@@ -395,12 +395,12 @@ def test_what_would_be_read_otherwise_is_not_written(book, monkeypatch):
     """The new file is read before it takes the old one's place."""
     from petsync.sheets.xlsx import edit
 
-    made = edit.amended
+    made = edit.amend_workbook
 
     def spoilt(source, sheet, edits, **more):
         return made(source, sheet, SheetEdits({2: {"tags": "lost"}, **edits.cells}), **more)
 
-    monkeypatch.setattr(edit, "amended", spoilt)
+    monkeypatch.setattr(edit, "amend_workbook", spoilt)
     before = book.read_bytes()
     with pytest.raises(SheetError, match=r"would be read otherwise: Pets!D2"):
         write_synced(read_sheet(book), SheetEdits({3: {"name": "Max"}}))
@@ -440,7 +440,9 @@ def test_what_a_sheet_waits_for_is_kept_in_a_file_of_its_owner(tmp_path):
     """It comes back the same; where there is none, the way out is told."""
     path = plain(tmp_path / "pets.xlsx", [["id", "name"], ["1", "Rex"]])
     sheet = read_sheet(path)
-    one = inbound(sheet, snapshot_of([replace(REX, name="Max")]), None, lead="store", created="")
+    one = build_inbound(
+        sheet, snapshot_of([replace(REX, name="Max")]), None, lead="store", created=""
+    )
     file = tmp_path / "waiting.json"
     assert save_edits(one, file) == file
     assert file.stat().st_mode & 0o777 == 0o600

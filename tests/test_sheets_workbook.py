@@ -12,7 +12,7 @@ from test_sheets_base import a_snapshot
 from petsync.errors import SheetError
 from petsync.models import Category, Pet, Tag
 from petsync.sheets import exact, read_sheet, write_sheet
-from petsync.sheets.exact import resaved
+from petsync.sheets.exact import find_resaved_forms
 from petsync.sheets.xlsx.contents import GUIDE
 from petsync.sheets.xlsx.write import LISTS, SPARE
 from petsync.table.columns import ACTIONS, COLUMNS
@@ -208,7 +208,7 @@ def test_what_a_program_mangled_is_no_edit(tmp_path):
     path = tmp_path / "a.xlsx"
     write_sheet(frame_from_pets(FRAGILE), path)
     as_libreoffice_saves(
-        path, ["a\nb", "a\nb", resaved(FRAGILE[2].name)[0].replace("_", "_x005F_")]
+        path, ["a\nb", "a\nb", find_resaved_forms(FRAGILE[2].name)[0].replace("_", "_x005F_")]
     )
     assert read_sheet(path).frame["name"].tolist() == [pet.name for pet in FRAGILE]
     as_libreoffice_saves(path, ["a b", "a\nb\n", "AB"])

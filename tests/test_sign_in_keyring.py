@@ -462,7 +462,7 @@ def test_a_lost_answer_is_told_to_others(box: Sandbox, store: ps.Store, state: P
         for one in (store, other):
             age(one, left=30)
             with pytest.raises(ps.errors.TransportError):
-                asyncio.run(kept_here.renewed(credentials(one), lost))
+                asyncio.run(kept_here.renew(credentials(one), lost))
         assert len(sent) == 1
         assert len(other.find_by_status("available")) == 1
         assert renewals(box) == 0
@@ -475,9 +475,9 @@ def test_a_lost_answer_is_told_to_others(box: Sandbox, store: ps.Store, state: P
         age(other, left=-5)
         for _ in range(2):
             with pytest.raises(ps.errors.TransportError):
-                asyncio.run(kept_here.renewed(credentials(other), lost))
+                asyncio.run(kept_here.renew(credentials(other), lost))
         with pytest.raises(ps.errors.AuthError, match="in vain"):
-            asyncio.run(kept_here.renewed(credentials(other), lost))
+            asyncio.run(kept_here.renew(credentials(other), lost))
         assert len(sent) == 3
 
 

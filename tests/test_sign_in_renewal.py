@@ -187,10 +187,10 @@ def test_what_is_asked_again(replies: list[bytes | None], asked: int) -> None:
         authority = Authority(server.url, auth=place, timeout=5)
         mine = Credentials(Secret("old"), grant=Grant(refresh=Secret("r"), client_id="petsync"))
         if replies[-1] == GRANTED and asked > 1:
-            assert asyncio.run(authority.renewed(mine)).token == Secret("new")
+            assert asyncio.run(authority.renew(mine)).token == Secret("new")
         else:
             with pytest.raises(ps.errors.PetsyncError):
-                asyncio.run(authority.renewed(mine))
+                asyncio.run(authority.renew(mine))
         assert len(server.requests) == asked
 
 
@@ -258,14 +258,14 @@ def test_a_lost_answer(
 def test_clock_skew(box: Sandbox, store: ps.Store, skew: float) -> None:
     """A clock that was set by a day since costs a renewal at most, and never the sign-in."""
     mine = credentials(store)
-    grant = mine.grant.renewed(
+    grant = mine.grant.with_terms(
         refresh=mine.grant.refresh,
         scopes=mine.grant.scopes,
         issued=mine.grant.issued + skew,
         expires=(mine.grant.expires or 0.0) + skew,
     )
     assert mine.token is not None
-    store.api.aio.session.use(mine.granted(mine.token, grant))
+    store.api.aio.session.use(mine.with_grant(mine.token, grant))
     assert len(store.find_by_status("available")) == 1
     assert renewals(box) <= 1
     assert len(store.find_by_status("available")) == 1
@@ -292,7 +292,7 @@ def test_old_secrets_stay_masked(box: Sandbox, store: ps.Store) -> None:
     now = credentials(store)
     for secret in (before.token, before.grant.refresh, now.token, now.grant.refresh):
         assert secret is not None
-        assert now.masked(f"you sent {secret.reveal()}") == "you sent ***"
+        assert now.mask(f"you sent {secret.reveal()}") == "you sent ***"
 
 
 def test_an_implicit_token_ends(tmp_path: Path) -> None:

@@ -93,7 +93,15 @@ def test_an_edited_table_is_planned_applied_and_then_in_sync(box: Sandbox, store
     assert (len(plan.adds), len(plan.updates), len(plan.deletes)) == (1, 2, 1)
     assert box.pets() == [REX, TOM, ADA]
     report = store.apply(plan, verify=True)
-    assert report.counts == {"applied": 4, "skipped": 0, "conflict": 0, "failed": 0, "unknown": 0}
+    assert report.counts == {
+        "applied": 4,
+        "unchanged": 0,
+        "not sent": 0,
+        "conflict": 0,
+        "needs fixing": 0,
+        "failed": 0,
+        "unknown": 0,
+    }
     assert store.plan(added, delete_missing=True).in_sync
     after = {pet.name: pet for pet in box.pets()}
     assert set(after) == {"Rex", "Tom", "Goldie"}

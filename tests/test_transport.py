@@ -108,7 +108,7 @@ def test_a_narrowed_session_uses_the_given_transport() -> None:
     with ScriptedServer(PET) as server:
 
         async def act(api: AsyncApi) -> None:
-            narrowed = api.session.narrowed()
+            narrowed = api.session.with_only()
             assert (await AsyncApi(narrowed).get_pet_by_id(7)).id == 7
             await narrowed.close()
 

@@ -181,7 +181,7 @@ def test_what_is_not_settled_waits_for_a_resume(outcome: Any) -> None:
     assert f"petsync resume {RUN}" in plan.conflicts[0].suggestion
 
 
-@pytest.mark.parametrize("outcome", ["skipped", "conflict", "failed"])
+@pytest.mark.parametrize("outcome", ["unchanged", "not sent", "conflict", "failed"])
 def test_what_was_not_done_is_not_taken_back(outcome: Any) -> None:
     """It is no part of an undo."""
     assert undone(replace(RENAMED, outcome=outcome), now=MAX).rows == 0
@@ -308,7 +308,7 @@ def test_a_sentinel_is_not_undone() -> None:
 def rules() -> set[str]:
     """The rules of an undo's conflicts, from the code that gives them."""
     code = (ROOT / "petsync" / "apply" / "undo.py").read_text("utf-8")
-    return set(re.findall(r'_kept\(\s*deed,\s*"([a-z-]+)"', code))
+    return set(re.findall(r'_build_conflict\(\s*deed,\s*"([a-z-]+)"', code))
 
 
 def test_every_rule_is_described() -> None:

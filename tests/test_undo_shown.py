@@ -39,7 +39,7 @@ PAST = Past(
     seconds=3.2,
     state="done",
     total=14,
-    counts={"applied": 12, "conflict": 1},
+    counts={"applied": 12, "not sent": 1, "conflict": 1},
 )
 
 
@@ -135,7 +135,7 @@ def test_a_list_of_runs() -> None:
     said = lines_of(runs_lines([undo, PAST, stopped]))
     assert f"  {RUN}  2026-11-21 09:30:00 UTC  apply   done     3.2 s" in said
     assert (
-        "spring.xlsx: 12 of 14 changes applied, 1 conflict, 1 not begun; undone in part by run"
+        "spring.xlsx: 12 of 14 changes applied, 1 not sent, 1 conflict; undone in part by run"
         in (folded(said))
     )
     assert "stopped" in said

@@ -246,7 +246,7 @@ def test_lines_of_any_command_fit_a_terminal(monkeypatch: pytest.MonkeyPatch) ->
     """-v folds them as a round's log does."""
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr(sys, "stderr", shown := _Terminal())
-    with Context(verbose=1).logged():
+    with Context(verbose=1).log_to_stderr():
         logging.getLogger("petsync.apply").info("a word and another " * 9)
     (*lines,) = shown.getvalue().splitlines()
     assert len(lines) > 1

@@ -15,7 +15,7 @@ from receiver import configured, told
 
 from petsync.plan.report import RoundReport
 from petsync.reconcile.config.model import Configuration, Job, Metrics
-from petsync.reconcile.observe import GAUGES, Measured, measured, noted, read, watching
+from petsync.reconcile.observe import GAUGES, Measured, measure, note_round, read_latest, watching
 
 DOCS = Path(__file__).parents[1] / "docs" / "monitoring.md"
 
@@ -75,12 +75,12 @@ def test_jobs_of_other_processes_stay_in_the_textfile(tmp_path: Path) -> None:
 def test_rounds_that_end_at_the_same_moment_are_all_counted(tmp_path: Path) -> None:
     """Whatever the order, none overwrites another's numbers."""
     rounds = [told("done", job=f"job{n}").round for n in range(6)]
-    threads = [threading.Thread(target=noted, args=(tmp_path, each)) for each in rounds]
+    threads = [threading.Thread(target=note_round, args=(tmp_path, each)) for each in rounds]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(read(tmp_path)) == [f"job{n}" for n in range(6)]
+    assert sorted(read_latest(tmp_path)) == [f"job{n}" for n in range(6)]
 
 
 def test_a_locked_start_hides_nothing_of_the_last_round(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_a_file_that_is_gone_is_told_of_no_more(tmp_path: Path) -> None:
     config = config_of(tmp_path, "inbox", "other")
 
     def after(*rounds: RoundReport) -> set[str]:
-        with measured(config) as watcher:
+        with measure(config) as watcher:
             for each in rounds:
                 watcher.ended(each)
         return {name.split("part=")[1] for name in samples(config) if "exit_code" in name}
@@ -111,11 +111,11 @@ def test_a_file_that_is_gone_is_told_of_no_more(tmp_path: Path) -> None:
     assert after(a, b) == {"a.csv", "b.csv"}
     stopped = told("interrupted", job="inbox", part="b.csv")
     assert after(stopped) == {"a.csv", "b.csv"}
-    with measured(config) as watcher:
+    with measure(config) as watcher:
         watcher.ended(told("error", job="inbox"))
-    assert {*read(config.state)} == {"inbox", "inbox/a.csv", "inbox/b.csv"}
+    assert {*read_latest(config.state)} == {"inbox", "inbox/a.csv", "inbox/b.csv"}
     assert after(b) == {"b.csv"}
-    assert {*read(config.state)} == {"inbox/b.csv"}
+    assert {*read_latest(config.state)} == {"inbox/b.csv"}
 
 
 def test_a_files_name_is_a_label_whatever_it_is(tmp_path: Path) -> None:
@@ -128,10 +128,10 @@ def test_a_files_name_is_a_label_whatever_it_is(tmp_path: Path) -> None:
 
 def test_a_damaged_file_of_numbers_begins_anew(tmp_path: Path) -> None:
     """It is set aside, and the next round is told."""
-    noted(tmp_path, told("done").round)
+    note_round(tmp_path, told("done").round)
     kept = tmp_path / "reconcile/latest.json"
     kept.write_bytes(b"{")
-    assert sorted(noted(tmp_path, told("done", job="b").round)) == ["b"]
+    assert sorted(note_round(tmp_path, told("done", job="b").round)) == ["b"]
     assert kept.with_suffix(".damaged").exists()
 
 

@@ -21,7 +21,7 @@ import petsync as ps
 from petsync.client.probe import examine
 from petsync.reconcile import run
 from petsync.reconcile.config.model import Configuration, Log, Metrics, Notify
-from petsync.reconcile.observe import traced
+from petsync.reconcile.observe import trace
 from petsync.sandbox import Sandbox
 from petsync.settings import Secret
 
@@ -47,7 +47,7 @@ def test_no_secret_is_left_behind(
             receiver.status = 200 if each is token else 500
             config = watched(night, each, receiver, form)
             exporter = InMemorySpanExporter()
-            with traced(config, exporter) as watcher:
+            with trace(config, exporter) as watcher:
                 code = run(config, watchers=[watcher]).exit_code
             spans += exporter.get_finished_spans()
             assert code == (0 if each is token else 1)
@@ -87,7 +87,7 @@ def test_no_encoding_of_a_secret_is_left_behind(
             body = json.dumps({"message": said}) if media.endswith("json") else said
             server._script = [answer(400, body.encode(), content_type=media)]
             exporter = InMemorySpanExporter()
-            with traced(config := watched(night, token, receiver, "json"), exporter) as watcher:
+            with trace(config := watched(night, token, receiver, "json"), exporter) as watcher:
                 assert run(config, watchers=[watcher]).exit_code == 1
             told += [span.to_json() for span in exporter.get_finished_spans()]
             auth = ps.auth.bearer(token)

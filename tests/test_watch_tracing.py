@@ -10,7 +10,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import StatusCode
 from receiver import configured, told
 
-from petsync.reconcile.observe import traced
+from petsync.reconcile.observe import trace
 from petsync.sandbox import Sandbox
 from petsync.settings import Secret
 
@@ -23,7 +23,7 @@ def test_a_real_round_is_a_span_with_its_steps(tmp_path: Path) -> None:
     with Sandbox(pets=PETS, auth=False) as box:
         night = Night(box, tmp_path)
         night.write(changed(PETS, 3, name="Rex"))
-        with traced(night.config(), exporter) as watcher:
+        with trace(night.config(), exporter) as watcher:
             report = night.run(watchers=[watcher])
     *steps, round_ = exporter.get_finished_spans()
     assert round_.name == "petsync.round"
@@ -39,7 +39,7 @@ def test_a_real_round_is_a_span_with_its_steps(tmp_path: Path) -> None:
 def test_an_error_is_its_type_and_its_message(tmp_path: Path) -> None:
     """Without a traceback, and without secrets, in the step and in the round; it passes on."""
     exporter, config = InMemorySpanExporter(), configured(tmp_path, secrets=(Secret(HUSH),))
-    with traced(config, exporter) as watcher:
+    with trace(config, exporter) as watcher:
         watcher.began(told(part=HUSH).round)
         with pytest.raises(KeyError), watcher.step(told(part=HUSH).round, "read"):
             raise KeyError(HUSH)
@@ -60,7 +60,7 @@ def test_an_error_is_its_type_and_its_message(tmp_path: Path) -> None:
 def test_a_round_that_never_began_is_a_span_too(tmp_path: Path) -> None:
     """A job that was locked is told when it ends, and the next round has a span of its own."""
     exporter = InMemorySpanExporter()
-    with traced(configured(tmp_path), exporter) as watcher:
+    with trace(configured(tmp_path), exporter) as watcher:
         watcher.ended(told("locked"))
         watcher.began(told().round)
         watcher.ended(told())

@@ -50,7 +50,7 @@ from petsync.models import MAX_ID, ApiResponse, Pet
 from petsync.plan.change import Add, Change, Delete, Update
 from petsync.plan.fields import content, differing, normal, same, with_fields
 from petsync.plan.lineage import RowRecord, added_for
-from petsync.plan.plan import Plan, drifted
+from petsync.plan.plan import Plan, describe_drift
 from petsync.plan.report import (
     Cause,
     Entry,
@@ -81,23 +81,23 @@ __all__ = [
     "Sender",
     "Target",
     "UnsentError",
-    "absent",
     "came_since",
     "cause_of",
     "check_sentinels",
-    "confirmed",
     "earlier",
     "given_up",
     "has_more",
     "has_unknown",
     "is_unassigned",
+    "mark_absent",
+    "mark_confirmed",
     "mismatch",
     "refuse_drifted",
     "result_in",
     "run",
     "settle",
+    "settle_superseded",
     "statuses_of",
-    "superseded",
 ]
 
 
@@ -123,7 +123,7 @@ def came_since(changes: Sequence[Change], pets: Iterable[Pet]) -> dict[int, int 
     It may be that add's own pet, from a run that this one knows nothing of, or a pet of a status
     that the plan did not ask for. No pet is taken for two adds.
     """
-    adds = _unassigned(changes)
+    adds = _find_unassigned(changes)
     if not adds:
         return {}
     named = {change.pet_id for change in changes}
@@ -144,7 +144,7 @@ def came_since(changes: Sequence[Change], pets: Iterable[Pet]) -> dict[int, int 
     return met
 
 
-def _unassigned(changes: Sequence[Change]) -> dict[int, Add]:
+def _find_unassigned(changes: Sequence[Change]) -> dict[int, Add]:
     numbered = enumerate(changes)
     return {n: c for n, c in numbered if isinstance(c, Add) and is_unassigned(c)}
 
@@ -172,7 +172,7 @@ def settle(
     return found
 
 
-def confirmed(result: Result, pet_id: int) -> Result:
+def mark_confirmed(result: Result, pet_id: int) -> Result:
     """The result of an unknown add whose pet was found."""
     return msgspec.structs.replace(
         result,
@@ -183,7 +183,7 @@ def confirmed(result: Result, pet_id: int) -> Result:
     )
 
 
-def absent(result: Result) -> Result:
+def mark_absent(result: Result) -> Result:
     """The result of an unknown add of which the store has no pet."""
     said = result.message.rstrip(".?!; ")
     message = f"{said}; the store does not have it, so nothing was added"
@@ -315,7 +315,7 @@ class Claims:
         """Whether the pet is what one of the adds sent."""
         return pet is not None and any(True for _ in self._exact(numbers, pet))
 
-    def lost(self, found: Mapping[int, Pet | None]) -> dict[int, int]:
+    def find_lost(self, found: Mapping[int, Pet | None]) -> dict[int, int]:
         """The adds whose pets are not stored, with the ids that they were assigned; `found` has
         the present pets of the ids of `to_prove`.
         """
@@ -346,15 +346,17 @@ class Claims:
         # A service may store a pet otherwise than it was sent; its name tells whose it is.
         near = {
             number: len(differing(after, pet))
-            for number, after in self._sent(numbers)
+            for number, after in self._iter_unassigned(numbers)
             if normal(after.name) == normal(pet.name)
         }
         return min(near, key=near.__getitem__) if near else None
 
     def _exact(self, numbers: Collection[int], pet: Pet) -> Iterator[int]:
-        return (number for number, after in self._sent(numbers) if not differing(after, pet))
+        return (
+            number for number, after in self._iter_unassigned(numbers) if not differing(after, pet)
+        )
 
-    def _sent(self, numbers: Collection[int]) -> Iterator[tuple[int, Pet]]:
+    def _iter_unassigned(self, numbers: Collection[int]) -> Iterator[tuple[int, Pet]]:
         for number in numbers:
             change = self._changes[number]
             if isinstance(change, Add) and is_unassigned(change):
@@ -397,7 +399,7 @@ class Halt:
         else:
             self.stop("interrupted")
 
-    async def ended(self, work: Coroutine[Any, Any, None]) -> None:
+    async def run_to_end(self, work: Coroutine[Any, Any, None]) -> None:
         """Return when the work has ended. Whoever cancels this meanwhile interrupts it."""
         task = asyncio.ensure_future(work)
         while not task.done():
@@ -619,7 +621,7 @@ class Present:
         if isinstance(change, Add):
             return _addable(change, now), None
         if isinstance(change, Update):
-            return _updated(change, now), now
+            return _merge_update(change, now), now
         _check_deletable(change, now)
         return None, now
 
@@ -645,29 +647,29 @@ def _addable(change: Add, now: Pet | None) -> Pet:
     if differing(change.after, now):
         why = "the store has another pet with this id now"
         raise UnsentError("conflict", "came-meanwhile", why)
-    raise UnsentError("skipped", "already-so", "the pet is there already, just so")
+    raise UnsentError("unchanged", "already-so", "the pet is there already, just so")
 
 
-def _updated(change: Update, now: Pet | None) -> Pet:
+def _merge_update(change: Update, now: Pet | None) -> Pet:
     """The present pet with the planned fields; others' changes to other fields stay."""
     if now is None:
         raise UnsentError("conflict", "gone", "the pet is gone")
     moved = [field for field in change.fields if not same(change.before, now, field)]
     if moved and all(same(change.after, now, field) for field in change.fields):
-        raise UnsentError("skipped", "already-so", "the pet is so already")
+        raise UnsentError("unchanged", "already-so", "the pet is so already")
     if moved:
-        raise _moved(moved)
+        raise _build_moved_error(moved)
     return with_fields(now, change.after, change.fields)
 
 
 def _check_deletable(change: Delete, now: Pet | None) -> None:
     if now is None:
-        raise UnsentError("skipped", "already-gone", "the pet is gone already")
+        raise UnsentError("unchanged", "already-gone", "the pet is gone already")
     if moved := differing(change.before, now):
-        raise _moved(moved)
+        raise _build_moved_error(moved)
 
 
-def _moved(fields: Iterable[str]) -> UnsentError:
+def _build_moved_error(fields: Iterable[str]) -> UnsentError:
     why = f"changed in the store since the plan: {', '.join(fields)}"
     return UnsentError("conflict", "changed-since", why)
 
@@ -703,7 +705,7 @@ class Recorder(Protocol):
     async def keep_known(self, ids: Iterable[int]) -> None:
         """Return when it is on disk which pets there were before one without an id was added."""
 
-    def known(self) -> Collection[int] | None:
+    def get_known_ids(self) -> Collection[int] | None:
         """The ids of `keep_known`, None where it was never called in this run."""
 
     async def hold(self) -> None:
@@ -720,7 +722,7 @@ class Recorder(Protocol):
 
 
 CUT = "under way when the run was stopped; `petsync resume` finds out what became of it"
-_DONE = frozenset({"already-so", "already-gone", "undone", "replanned"})
+_NEVER_SENT = frozenset({"undone", "replanned"})
 _REPLANNED = "not sent: what is left of the run is planned again from the sheet as it is now"
 _READ_AGAIN = frozenset({"not-as-sent", "unverified"})
 
@@ -754,8 +756,8 @@ FRESH = Earlier()
 
 
 def earlier(plan: Plan, entries: Iterable[Entry], seconds: float) -> Earlier:
-    """What a resumed run begins with. Final are applied, conflict, and skipped because the pet was
-    so already; all else is left to be done.
+    """What a resumed run begins with. Final are applied, unchanged, conflict, and what is never
+    sent; all else is left to be done.
     """
     entries = list(entries)
     twice = _assigned_twice(entries)
@@ -777,7 +779,7 @@ def earlier(plan: Plan, entries: Iterable[Entry], seconds: float) -> Earlier:
             continue
         if entry.cause == "not-begun":
             continue
-        if entry.outcome != "skipped":
+        if entry.outcome != "not sent":
             left[entry.number] = result_in(entry, change)
         if entry.intended:
             began.add(entry.number)
@@ -822,7 +824,7 @@ def given_up(plan: Plan, before: Earlier, by: str = "") -> tuple[Earlier, list[R
         left = before.left.get(number)
         if number in results or number in held:
             continue
-        over = result_of(number, change, "skipped", cause, why)
+        over = result_of(number, change, "not sent", cause, why)
         if left is None:
             results[number] = over
             known.append(over)
@@ -834,7 +836,7 @@ def given_up(plan: Plan, before: Earlier, by: str = "") -> tuple[Earlier, list[R
     return replace(before, is_given_up=True, is_replanned=not by), known
 
 
-def superseded(
+def settle_superseded(
     plan: Plan, before: Earlier, later: str, added: Mapping[int, int]
 ) -> tuple[Earlier, list[Result]]:
     """What the resume of a run begins with once the run `later` of its sheet has begun, and the
@@ -853,7 +855,7 @@ def superseded(
         if number in added:
             pet_id = added[number]
             there = f"run {later}, or one before it, added this row as {pet_id}"
-            over = result_of(number, change, "skipped", "already-so", there, pet_id)
+            over = result_of(number, change, "unchanged", "already-so", there, pet_id)
         if number not in unclear:
             known.append(over)
         elif number in added:
@@ -862,7 +864,7 @@ def superseded(
     return replace(before, results=results, held=held), known
 
 
-def overruled(
+def settle_overruled(
     plan: Plan, before: Earlier, later: Iterable[tuple[str, Entry]]
 ) -> tuple[Earlier, list[Result]]:
     """What the resume of a run begins with once `later` runs have changed its pets, and the results
@@ -899,7 +901,7 @@ def _is_left(change: Change, pet: Pet | None, column: Column | None) -> bool:
     return all(same(change.after, pet, each) for each in ((column,) if column else COLUMNS))
 
 
-def overtaken(plan: Plan, records: Sequence[RowRecord]) -> tuple[Earlier, list[Result]]:
+def settle_overtaken(plan: Plan, records: Sequence[RowRecord]) -> tuple[Earlier, list[Result]]:
     """What a run begins with whose plan is older than other runs of its sheet, and the results
     that it knows at once. `records` are the rows that those runs added: from the plan's file, or
     from a copy of it.
@@ -933,7 +935,7 @@ def overtaken(plan: Plan, records: Sequence[RowRecord]) -> tuple[Earlier, list[R
         why = f"run {record.run_id} has added {which} as {record.pet_id} since this plan was made"
         is_same = record.pet_id in unedited or content(record.said) == content(change.after)
         if is_this and is_same:
-            known[number] = result_of(number, change, "skipped", "already-so", why, record.pet_id)
+            known[number] = result_of(number, change, "unchanged", "already-so", why, record.pet_id)
         else:
             known[number] = result_of(
                 number, change, "conflict", "superseded", f"{why}: plan again"
@@ -949,10 +951,10 @@ def is_of_file(plan: Plan, record: RowRecord) -> bool:
 
 
 def _is_final(entry: Entry) -> bool:
-    if entry.outcome == "skipped":
-        return entry.cause in _DONE
+    if entry.outcome == "not sent":
+        return entry.cause in _NEVER_SENT
     # A pet that took another's place is in the store: sent again, it would be there twice.
-    return entry.outcome in ("applied", "conflict") or entry.cause == "overwrote"
+    return entry.outcome in ("applied", "unchanged", "conflict") or entry.cause == "overwrote"
 
 
 def _assigned_twice(entries: Iterable[Entry]) -> frozenset[int]:
@@ -1011,7 +1013,7 @@ class Sender:
         try:
             wanted, now = await self.present.prepare(change)
         except UnsentError as reason:
-            return self._unsent(number, change, reason)
+            return self._build_unsent_result(number, change, reason)
         except (AuthError, UnavailableError):
             raise
         except ApiError as error:
@@ -1022,7 +1024,7 @@ class Sender:
         self.on_wire.discard(number)
         return result
 
-    def _unsent(self, number: int, change: Change, reason: UnsentError) -> Result:
+    def _build_unsent_result(self, number: int, change: Change, reason: UnsentError) -> Result:
         if reason.cause.startswith("already-") and number in self.begun:
             return result_of(number, change, "applied", "confirmed", _CONFIRMED)
         if reason.outcome == "conflict" and number in self.unverified:
@@ -1036,7 +1038,7 @@ class Sender:
         try:
             await self.present.prepare(change)
         except UnsentError as reason:
-            return self._unsent(number, change, reason)
+            return self._build_unsent_result(number, change, reason)
         except (AuthError, UnavailableError):
             raise
         except ApiError as error:
@@ -1085,7 +1087,7 @@ class Sender:
                     )
                 left += 1
                 self.repeated.add(number)
-                now, wanted = newer.pet, _renewed(change, newer.pet)
+                now, wanted = newer.pet, _merge_newer(change, newer.pet)
                 await self.recorder.intend(number, change, before=now, after=wanted)
                 again = self._again(number, change, wanted, now)
                 continue
@@ -1169,7 +1171,7 @@ class Sender:
     ) -> Result:
         cause = cause_of(error)
         if error.may_have_happened and change.pet_id is not None:
-            settled = await self._settled(change.pet_id, wanted, before, error)
+            settled = await self._check_outcome(change.pet_id, wanted, before, error)
             return result_of(number, change, *settled)
         if error.may_have_happened:
             if (error.status or 0) >= 400 and error.status not in _GATEWAY:
@@ -1180,12 +1182,12 @@ class Sender:
             return result_of(number, change, "conflict", "came-meanwhile", why)
         if isinstance(error, NotFoundError):
             if wanted is None:
-                gone = UnsentError("skipped", "already-gone", "the pet is gone already")
-                return self._unsent(number, change, gone)
+                gone = UnsentError("unchanged", "already-gone", "the pet is gone already")
+                return self._build_unsent_result(number, change, gone)
             return result_of(number, change, "conflict", "gone", "the pet is gone")
         return result_of(number, change, "failed", cause, error.message)
 
-    async def _settled(
+    async def _check_outcome(
         self, pet_id: int, wanted: Pet | None, before: Pet | None, error: ApiError
     ) -> tuple[Outcome, Cause, str]:
         """No answer came for a pet whose id is known: the store itself says what happened."""
@@ -1214,7 +1216,7 @@ class _NewerError(Exception):
         self.pet, self.error = pet, error
 
 
-def _renewed(change: Change, now: Pet) -> Pet:
+def _merge_newer(change: Change, now: Pet) -> Pet:
     return now if change.after is None else with_fields(now, change.after, change.fields)
 
 
@@ -1278,7 +1280,7 @@ async def run(
     """Carry out the plan, or what `earlier` sittings left of it, and report on every row.
 
     A change's failure is its result. What stops the whole run (a refused token, a full disk, a
-    cancellation) leaves the rest `skipped`, and `report.stopped` says why: the requests that are
+    cancellation) leaves the rest `not sent`, and `report.stopped` says why: the requests that are
     on their way may end first, within `grace`. A second cancellation cuts them off at once.
     """
     begun = time.monotonic()
@@ -1331,33 +1333,33 @@ class _Engine:
 
     async def run(self) -> str:
         """Work to the end or to a stop; why it stopped, "" if it did not."""
-        await self._halt.ended(self._work())
+        await self._halt.run_to_end(self._work())
         return self._halt.why
 
     def results(self) -> Iterator[Result]:
-        """A result for each change; those that were not begun are skipped."""
+        """A result for each change; those that were not begun are `not sent`."""
         why = "not begun, as the run was stopped" if self._halt.why else "not begun"
         for number, change in enumerate(self._changes):
             result = self._results.get(number)
             if result is None and number in self._sender.on_wire:
                 result = result_of(number, change, "unknown", "cut-off", CUT)
             known = result or self._left.get(number)
-            yield known or result_of(number, change, "skipped", "not-begun", why)
+            yield known or result_of(number, change, "not sent", "not-begun", why)
 
     async def _work(self) -> None:
         try:
             await self._phases()
             await self._recorder.flush()
         except HaltedError:
-            await self._flushed()
+            await self._flush_rest()
         except PetsyncError as error:
             self._halt.stop(str(error))
-            await self._flushed()
+            await self._flush_rest()
         except Exception as error:  # noqa: BLE001 - a surprise must not lose the report
             self._halt.stop(f"unexpected: {error!r}")
-            await self._flushed()
+            await self._flush_rest()
 
-    async def _flushed(self) -> None:
+    async def _flush_rest(self) -> None:
         """What a stopped run knows is written too, as far as that is possible."""
         self._recorder.hurry()
         try:
@@ -1407,7 +1409,7 @@ class _Engine:
             if is_unassigned(change):
                 await self._add(number, change)
             else:
-                self._record(await self._sent(number, change))
+                self._record(await self._send_change(number, change))
         except PetsyncError as error:
             self._stop(number, change, error)
         except Exception as error:  # noqa: BLE001 - one change's surprise must not lose the report
@@ -1415,7 +1417,7 @@ class _Engine:
             result = result_of(number, change, "unknown", "unexpected", f"unexpected: {error!r}")
             self._results.setdefault(number, result)
 
-    async def _sent(self, number: int, change: Change) -> Result:
+    async def _send_change(self, number: int, change: Change) -> Result:
         result = await self._sender.send(number, change)
         if result.outcome == "unknown":
             # Its last attempt may have been long after its first one.
@@ -1433,7 +1435,7 @@ class _Engine:
         if isinstance(error, UnavailableError) and self._is_fresh(number):
             # The journal has its intent: without this nobody would know whether it was sent.
             with suppress(PetsyncError):
-                self._record(result_of(number, change, "skipped", "not-begun", _NOT_SENT))
+                self._record(result_of(number, change, "not sent", "not-begun", _NOT_SENT))
         if isinstance(error, AuthError):
             with suppress(PetsyncError):
                 self._record(result_of(number, change, "failed", cause_of(error), error.message))
@@ -1460,7 +1462,7 @@ class _Engine:
             replaced = self._claims.there.get(result.assigned_id)
         elif isinstance(change, Add) and change.pet_id is not None and result.outcome == "applied":
             self._claims.there[change.pet_id] = change.after
-        self._recorder.done(result, after=_landed(change, result), replaced=replaced)
+        self._recorder.done(result, after=_build_landed_pet(change, result), replaced=replaced)
         self._tell(result)
         self._count_failure(result)
 
@@ -1503,7 +1505,7 @@ class _Engine:
         why = f"held back, as {self._failures()} earlier changes failed"
         for number, change in enumerate(self._changes):
             if change.kind == "delete" and number not in self._results:
-                self._record(result_of(number, change, "skipped", "held-back", why))
+                self._record(result_of(number, change, "not sent", "held-back", why))
 
     # Adds without an id ------------------------------------------------------------------------
 
@@ -1516,7 +1518,7 @@ class _Engine:
         pets = await self._all()
         self._claims.there = {pet.id: pet for pet in pets if pet.id is not None}
         self._claims.check_room(self._claims.there.get(MAX_ID) or await self._highest())
-        if self._recorder.known() is None:
+        if self._recorder.get_known_ids() is None:
             for number, pet_id in came_since(self._changes, pets).items():
                 if number not in self._results:
                     self._meet(number, pet_id)
@@ -1528,7 +1530,7 @@ class _Engine:
         left = [
             n for n, c in enumerate(self._changes) if is_unassigned(c) and n not in self._results
         ]
-        for number, pet_id in self._arrived(left, pets).items():
+        for number, pet_id in self._find_arrived(left, pets).items():
             if number in self._sender.begun:
                 self._confirm_one(self._left[number], pet_id)
             else:
@@ -1558,7 +1560,7 @@ class _Engine:
             self._record(result_of(number, change, "conflict", "came-meanwhile", _CAME))
         else:
             why = _THERE.format(pet_id)
-            self._record(result_of(number, change, "skipped", "already-so", why, pet_id))
+            self._record(result_of(number, change, "unchanged", "already-so", why, pet_id))
 
     async def _add(self, number: int, change: Change) -> None:
         """Add a pet without an id; alone, where the service is known to give out an id twice, and
@@ -1573,14 +1575,14 @@ class _Engine:
                     self._record(result_of(number, change, "failed", "unsafe-id", why))
                     return
                 if self._is_alone():
-                    self._record(self._claimed(change, await self._sent(number, change)))
+                    self._record(self._claim_id(change, await self._send_change(number, change)))
                     return
-        self._record(self._claimed(change, await self._sent(number, change)))
+        self._record(self._claim_id(change, await self._send_change(number, change)))
 
     def _is_alone(self) -> bool:
         return self._claims.is_shared or not self._claims.has_assigned
 
-    def _claimed(self, change: Change, result: Result) -> Result:
+    def _claim_id(self, change: Change, result: Result) -> Result:
         """The result, once it is noted which id the service gave."""
         number, pet_id = result.number, result.assigned_id
         if pet_id is None:
@@ -1596,15 +1598,15 @@ class _Engine:
         if fate == "shared":
             for other in self._claims.holders(pet_id):
                 if other != number:
-                    self._record(self._disputed(other, pet_id))
-            return self._disputed(number, pet_id)
+                    self._record(self._dispute_id(other, pet_id))
+            return self._dispute_id(number, pet_id)
         if number in self._lost_ids and result.outcome == "applied":
             old = self._lost_ids[number]
             again = f"added again: the service had given its first id {old} to another pet too"
             return msgspec.structs.replace(result, message=again)
         return result
 
-    def _disputed(self, number: int, pet_id: int) -> Result:
+    def _dispute_id(self, number: int, pet_id: int) -> Result:
         why = f"the service gave it the id {pet_id}, and gave that to another new pet too"
         return result_of(number, self._changes[number], "unknown", "same-id", why, pet_id)
 
@@ -1612,11 +1614,11 @@ class _Engine:
         """Find out what became of the adds without an id that got no answer, and whose pet has an
         id that may have been given twice. Those that are proved not to be there are sent again.
         """
-        while self._unsettled() or self._claims.to_prove(everything=False):
+        while self._find_unsettled() or self._claims.to_prove(everything=False):
             pets = await self._all()
             lost = await self._prove(pets)
             self._confirm(pets)
-            unknown = [number for number in self._unsettled() if number not in lost]
+            unknown = [number for number in self._find_unsettled() if number not in lost]
             if not lost and (wait := self._wait(unknown)) > 0:
                 await self._halt.soon(asyncio.sleep(wait))
                 continue
@@ -1625,14 +1627,14 @@ class _Engine:
                 if self._resent[number] < _ROUNDS:
                     self._repeat(number)
                 elif number in unknown:
-                    self._record(absent(self._results[number]))
+                    self._record(mark_absent(self._results[number]))
             await self._phase(is_unassigned)
 
     async def _prove(self, listed: Iterable[Pet]) -> set[int]:
         """Find out which adds have the id that the service gave them; those that have not, and are
         not stored.
         """
-        groups = self._claims.to_prove(everything=bool(self._unsettled()))
+        groups = self._claims.to_prove(everything=bool(self._find_unsettled()))
         pets = {pet.id: pet for pet in listed}
         found: dict[int, Pet | None] = {}
         for pet_id, numbers in groups.items():
@@ -1640,14 +1642,14 @@ class _Engine:
             if not self._claims.is_stored(numbers, found[pet_id]):
                 # That a list lacks a pet, or has it otherwise, does not prove it.
                 found[pet_id] = await self._halt.soon(self._target.get(pet_id))
-        lost = self._claims.lost(found)
+        lost = self._claims.find_lost(found)
         for number in (number for numbers in groups.values() for number in numbers):
             if number in lost:
                 self._lose(number)
                 continue
             self._claims.prove(number)
             if _is_disputed(self._results[number]):
-                self._record(confirmed(self._results[number], self._claims.id_of(number)))
+                self._record(mark_confirmed(self._results[number], self._claims.id_of(number)))
         return set(lost)
 
     def _lose(self, number: int) -> None:
@@ -1696,7 +1698,7 @@ class _Engine:
         unknown = {n for n in self._held if self._results[n].outcome == "unknown"}
         return unknown - self._unread
 
-    def _unsettled(self) -> list[int]:
+    def _find_unsettled(self) -> list[int]:
         return [
             number
             for number, result in self._results.items()
@@ -1707,16 +1709,16 @@ class _Engine:
 
     def _confirm(self, pets: Iterable[Pet]) -> None:
         """Record those of the adds without an answer whose pets are there."""
-        for number, pet_id in self._arrived(self._unsettled(), pets).items():
+        for number, pet_id in self._find_arrived(self._find_unsettled(), pets).items():
             self._confirm_one(self._results[number], pet_id)
 
     def _confirm_one(self, result: Result, pet_id: int) -> None:
         self._claims.remember(result.number, pet_id, is_proved=True)
-        self._record(confirmed(result, pet_id))
+        self._record(mark_confirmed(result, pet_id))
 
-    def _arrived(self, numbers: Iterable[int], pets: Iterable[Pet]) -> dict[int, int]:
+    def _find_arrived(self, numbers: Iterable[int], pets: Iterable[Pet]) -> dict[int, int]:
         """The pets of these adds that were not there before the run, by the adds' numbers."""
-        known = frozenset(self._recorder.known() or ())
+        known = frozenset(self._recorder.get_known_ids() or ())
         return settle(numbers, self._changes, self._results, known, pets)
 
     async def _verify_again(self) -> None:
@@ -1779,7 +1781,7 @@ def _is_disputed(result: Result) -> bool:
     return result.outcome == "unknown" and result.cause == "same-id"
 
 
-def _landed(change: Change, result: Result) -> Pet | None:
+def _build_landed_pet(change: Change, result: Result) -> Pet | None:
     """The pet that the service gave an id of its own, with that id."""
     if result.assigned_id is None or change.after is None:
         return None
@@ -1800,7 +1802,7 @@ def refuse_drifted(plan: Plan, now: Mapping[int, Pet | None]) -> None:
     said = [
         problem
         for pet in plan.sentinels
-        if pet.id is not None and pet.id in now and (problem := drifted(pet, now[pet.id]))
+        if pet.id is not None and pet.id in now and (problem := describe_drift(pet, now[pet.id]))
     ]
     if said:
         raise GuardError(

@@ -10,7 +10,7 @@ import msgspec
 
 from petsync.models import Pet
 from petsync.plan.change import Add, Change, Conflict, Coverage, Delete, Unanswered, Update
-from petsync.plan.fields import cell, differing, equal, stated, with_fields
+from petsync.plan.fields import cell, differing, equal, find_filled_columns, with_fields
 from petsync.plan.guard import Guard
 from petsync.plan.plan import Plan
 from petsync.plan.report import Cause, Entry, Outcome, Past
@@ -88,7 +88,7 @@ def deeds_of(entries: Iterable[Entry]) -> Iterator[Deed]:
     """What was done, or may have been, in the order of the entries; several images of one pet are
     one deed, at the place of the first. What was surely not done is left out.
     """
-    done = [_deed(entry) for entry in entries if _may_be_done(entry)]
+    done = [_build_deed(entry) for entry in entries if _may_be_done(entry)]
     images = _together(deed for deed in done if deed.is_image)
     for deed in done:
         if not deed.is_image:
@@ -105,7 +105,7 @@ def _is_done(entry: Entry) -> bool:
     return entry.outcome == "applied" or (entry.outcome, entry.cause) in _DONE
 
 
-def _deed(entry: Entry) -> Deed:
+def _build_deed(entry: Entry) -> Deed:
     assigned = entry.assigned_id
     fields, kind = entry.fields, entry.kind
     if kind == "add" and entry.before is not None and entry.after is not None:
@@ -119,14 +119,14 @@ def _deed(entry: Entry) -> Deed:
         fields=fields,
         before=entry.before,
         after=entry.after,
-        urls=_added(entry) if entry.kind == "upload" else frozenset(),
+        urls=_find_added_urls(entry) if entry.kind == "upload" else frozenset(),
         is_settled=_is_done(entry),
         is_renumbered=entry.cause == "another-id",
         is_assigned=entry.pet_id is None and assigned is not None,
     )
 
 
-def _added(entry: Entry) -> frozenset[str]:
+def _find_added_urls(entry: Entry) -> frozenset[str]:
     """The addresses that an upload brought."""
     if entry.before is None or entry.after is None:
         return frozenset()
@@ -232,7 +232,7 @@ class _Judge:
         now = self.found.get(deed.pet_id or 0, _NOT_ASKED)
         if isinstance(now, Unanswered):
             what = f"could not be looked up: {now.problem}"
-            return _kept(deed, "not-looked-up", what, "Undo again when the store answers")
+            return _build_conflict(deed, "not-looked-up", what, "Undo again when the store answers")
         if deed.kind == "add":
             return self._of_add(deed, now)
         if deed.kind == "delete":
@@ -243,19 +243,19 @@ class _Judge:
         if not deed.is_settled:
             what = "may have been changed by the run, which did not see it through"
             cure = f"`petsync resume {self.run}` finds out what became of it; then undo again"
-            return _kept(deed, "not-settled", what, cure)
+            return _build_conflict(deed, "not-settled", what, cure)
         if deed.pet_id is None:
             what = "added a pet, and the service did not say which id it gave it"
-            return _kept(
+            return _build_conflict(
                 deed, "no-id-known", what, "Find it in the store, and delete it by a sheet"
             )
         known = deed.after if deed.kind == "add" else deed.before
         if known is not None and deed.kind == "upload" and deed.is_forgotten:
             what = "was given an image by the run, which could not read its address"
-            return _kept(deed, "not-recorded", what, "Take the address out by a sheet")
+            return _build_conflict(deed, "not-recorded", what, "Take the address out by a sheet")
         if known is None:
             what = "was changed by the run, and the journal does not say from what"
-            return _kept(deed, "not-recorded", what, "Change it back by a sheet")
+            return _build_conflict(deed, "not-recorded", what, "Change it back by a sheet")
         return None
 
     def _of_add(self, deed: Deed, now: Pet | None) -> Change | Conflict | None:
@@ -264,18 +264,22 @@ class _Judge:
         if deed.is_assigned and deed.pet_id in self.known:
             what = "was there before the run, which put a new pet in its place"
             cure = "The journal does not say what it was. Change it back by a sheet"
-            return _kept(deed, "not-recorded", what, cure, now)
+            return _build_conflict(deed, "not-recorded", what, cure, now)
         if since := differing(deed.left, now):
-            return self._changed(deed, now, since, "Delete it by a sheet if it is to go")
+            return self._build_changed_conflict(
+                deed, now, since, "Delete it by a sheet if it is to go"
+            )
         return Delete(row=deed.row, source=deed.source, before=now)
 
     def _of_update(self, deed: Deed, now: Pet | None) -> Change | Conflict | None:
         if now is None:
-            return self._gone(deed)
+            return self._build_gone_conflict(deed)
         if all(equal(now, deed.was, field) for field in deed.fields):
             return None
         if since := differing(deed.left, now):
-            return self._changed(deed, now, since, "Change it by a sheet if it is to be as before")
+            return self._build_changed_conflict(
+                deed, now, since, "Change it by a sheet if it is to be as before"
+            )
         after = with_fields(now, deed.was, deed.fields)
         return Update(row=deed.row, source=deed.source, fields=deed.fields, before=now, after=after)
 
@@ -285,36 +289,38 @@ class _Judge:
             run, pet_id = found
             what = f"was deleted by the run, and is in the store again as pet {pet_id} (run {run})"
             cure = f"To have it under its old id, delete pet {pet_id} by a sheet; then undo again"
-            return _kept(deed, "added-again", what, cure)
+            return _build_conflict(deed, "added-again", what, cure)
         if now is None:
-            return Add(row=deed.row, source=deed.source, fields=stated(was), after=was)
+            return Add(row=deed.row, source=deed.source, fields=find_filled_columns(was), after=was)
         if since := differing(was, now):
             told = _contrast(was, now, since, whose="before it was")
             what = f"was deleted by the run, and there is one of this id again: {told}"
             cure = self._first(deed, now, since, "Change it by a sheet if it is to be as before")
-            return _kept(deed, "came-since-run", what, cure, now)
+            return _build_conflict(deed, "came-since-run", what, cure, now)
         return None
 
     def _of_upload(self, deed: Deed, now: Pet | None) -> Change | Conflict | None:
         if now is None or deed.urls.isdisjoint(now.photo_urls):
             return None
         if since := differing(deed.left, now):
-            return self._changed(deed, now, since, "Take the photos out by a sheet")
+            return self._build_changed_conflict(deed, now, since, "Take the photos out by a sheet")
         kept = tuple(url for url in now.photo_urls if url not in deed.urls)
         after = msgspec.structs.replace(now, photo_urls=kept)
         fields: tuple[Column, ...] = ("photo_urls",)
         return Update(row=deed.row, source=deed.source, fields=fields, before=now, after=after)
 
-    def _changed(self, deed: Deed, now: Pet, since: Sequence[Column], otherwise: str) -> Conflict:
+    def _build_changed_conflict(
+        self, deed: Deed, now: Pet, since: Sequence[Column], otherwise: str
+    ) -> Conflict:
         told = _contrast(deed.left, now, since, whose="the run left")
         what = f"was changed since the run, and is kept as it is: {told}"
         cure = self._first(deed, now, since, otherwise)
-        return _kept(deed, "changed-since-run", what, cure, now)
+        return _build_conflict(deed, "changed-since-run", what, cure, now)
 
-    def _gone(self, deed: Deed) -> Conflict:
+    def _build_gone_conflict(self, deed: Deed) -> Conflict:
         shown = f"`petsync runs {self.run} --pet {deed.pet_id}` shows what it was"
         what = "was changed by the run, and is gone since"
-        return _kept(deed, "gone-since-run", what, self._first(deed, None, (), shown))
+        return _build_conflict(deed, "gone-since-run", what, self._first(deed, None, (), shown))
 
     def _first(self, deed: Deed, now: Pet | None, since: Sequence[Column], otherwise: str) -> str:
         """What to do: where later runs made the pet what it is now, the newest of them is to be
@@ -342,18 +348,23 @@ _NOT_ASKED = Unanswered("", "nobody asked for it")
 
 def _contrast(left: Pet, now: Pet, fields: Iterable[Column], *, whose: str) -> str:
     """`name is 'Maxi' (the run left 'Max')`; `whose` is `the run left` there."""
-    said = (f"{field} is {_shown(now, field)} ({whose} {_shown(left, field)})" for field in fields)
+    said = (
+        f"{field} is {_quote_cell(now, field)} ({whose} {_quote_cell(left, field)})"
+        for field in fields
+    )
     return ", ".join(said)
 
 
-def _shown(pet: Pet, field: Column) -> str:
+def _quote_cell(pet: Pet, field: Column) -> str:
     text = " | ".join(cell(pet, field).splitlines())
     if not text:
         return "nothing"
     return f"'{text}'" if len(text) <= _SHOWN else f"'{text[:_SHOWN]}…'"
 
 
-def _kept(deed: Deed, rule: str, problem: str, suggestion: str, now: Pet | None = None) -> Conflict:
+def _build_conflict(
+    deed: Deed, rule: str, problem: str, suggestion: str, now: Pet | None = None
+) -> Conflict:
     """A conflict: about the pet, or, where its id is not known, about the row that added it."""
     return Conflict(
         row=deed.row if deed.pet_id is None else None,

@@ -197,10 +197,10 @@ def _await_consent(context: Context, pending: Pending, wait: float) -> Account:
         "The browser then ends on a page that cannot be reached, which is as it should be. Copy "
         "that page's whole address and paste it here."
     )
-    return _pasted(context, pending)
+    return _paste_address(context, pending)
 
 
-def _pasted(context: Context, pending: Pending) -> Account:
+def _paste_address(context: Context, pending: Pending) -> Account:
     """The account for the address that somebody pastes, who may take a wrong one first."""
     for _ in range(_TRIES - 1):
         try:

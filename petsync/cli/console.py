@@ -7,7 +7,7 @@ from typing import Any
 from rich.cells import cell_len
 from rich.console import Console
 
-__all__ = ["Plain", "console", "folded"]
+__all__ = ["Plain", "console", "fold_text"]
 
 
 class Plain(Console):
@@ -23,7 +23,7 @@ def console(stream: Any) -> Console:
     return Plain(file=stream, highlight=False, markup=False, emoji=False)
 
 
-def folded(text: str, width: int) -> str:
+def fold_text(text: str, width: int) -> str:
     """The text in lines of at most `width` cells, where words are not longer; each keeps its
     indentation, and no word is broken.
     """

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from petsync._files import landing
-from petsync.cli.signals import held, loading
+from petsync.cli.signals import ignore_signals, loading
 from petsync.errors import InterruptedRunError, PetsyncError, SettingsError
 from petsync.settings import Secret, Settings, Unshown, read_confirmed, read_file, resolve
 from petsync.trust import allowed_names
@@ -55,13 +55,13 @@ __all__ = [
     "command",
     "environment",
     "exit_code",
+    "flush_output",
     "free",
     "interruptible_run",
     "is_interactive",
     "jobs",
     "keep_apart",
     "looked_up",
-    "lost",
     "must_be_writable",
     "names",
     "of_output",
@@ -69,7 +69,7 @@ __all__ = [
     "prepare",
     "print_account",
     "runs",
-    "shown",
+    "show_progress",
     "tell",
     "warn",
 ]
@@ -178,11 +178,11 @@ class Context:
         """Lines to a person, folded to the terminal's width, or to 80 columns where there is none;
         what a service or a sheet put into them cannot steer the terminal.
         """
-        from petsync.cli.console import folded
+        from petsync.cli.console import fold_text
         from petsync.table.cells import visible
 
         err, shown = self.err, visible(text, keep="\n")
-        err.print(folded(shown, err.width) if fold else shown, style=style, soft_wrap=True)
+        err.print(fold_text(shown, err.width) if fold else shown, style=style, soft_wrap=True)
 
     def busy(self, text: str) -> AbstractContextManager[object]:
         """Meanwhile a terminal shows what takes so long."""
@@ -202,7 +202,7 @@ class Context:
         self.show(msgspec.json.format(msgspec.json.encode(value), indent=2))
 
     @contextmanager
-    def logged(self) -> Iterator[None]:
+    def log_to_stderr(self) -> Iterator[None]:
         """Meanwhile, petsync's log goes to stderr: with -v what was repeated, with -vv all."""
         log, handler = logging.getLogger("petsync"), logging.StreamHandler(sys.stderr)
         handler.setFormatter(_Harmless("%(asctime)s %(name)s: %(message)s"))
@@ -399,7 +399,7 @@ class Command(_Sections):
 
     def invoke(self, ctx: click.Context) -> Any:
         """What the command's function returns, its log on stderr where -v asks for it."""
-        with ctx.ensure_object(Context).logged():
+        with ctx.ensure_object(Context).log_to_stderr():
             return super().invoke(ctx)
 
 
@@ -544,7 +544,7 @@ def interruptible_run(context: Context) -> Iterator[None]:
     try:
         yield
     except (KeyboardInterrupt, click.Abort):
-        with held():
+        with ignore_signals():
             run = _own_run(context, since)
         if run is None:
             raise click.Abort from None
@@ -609,7 +609,7 @@ _MANY = 300
 
 
 @contextmanager
-def shown(
+def show_progress(
     console: Console,
     total: int,
     text: str = "Applying",
@@ -706,12 +706,12 @@ def prepare() -> None:
         )
 
 
-def lost() -> OSError | None:
+def flush_output() -> OSError | None:
     """Why standard output cannot be written, None if it can. Streams that cannot be are turned
     off, so that the last flush of the process does not fail once more.
     """
-    _flushed(sys.stderr)
-    return _flushed(sys.stdout)
+    _flush(sys.stderr)
+    return _flush(sys.stdout)
 
 
 def of_output(error: BaseException) -> OSError | None:
@@ -727,7 +727,7 @@ def _nowhere(mode: str) -> Any:
     return Path(os.devnull).open(mode, encoding="utf-8")
 
 
-def _flushed(stream: Any) -> OSError | None:
+def _flush(stream: Any) -> OSError | None:
     try:
         stream.flush()
     except OSError as error:

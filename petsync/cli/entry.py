@@ -17,7 +17,7 @@ from petsync.cli.context import (
     Context,
     Group,
     exit_code,
-    lost,
+    flush_output,
     of_output,
     prepare,
     tell,
@@ -107,7 +107,7 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
                 # Interrupted on its last steps, a command has come to its end.
                 if code is None or not isinstance(error, KeyboardInterrupt):
                     code = exit_code(error)
-                    code = _told(error, context, given)
+                    code = _report_error(error, context, given)
             if args is None:
                 signals.settle(code, hurried=code in _ENDED)
     except KeyboardInterrupt:
@@ -116,17 +116,19 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     sys.exit(code)
 
 
-def _told(error: Exception | KeyboardInterrupt, context: Context, given: Sequence[str]) -> int:
+def _report_error(
+    error: Exception | KeyboardInterrupt, context: Context, given: Sequence[str]
+) -> int:
     """The exit code for the error, once it was told as far as the streams allow it."""
-    gone = lost() or of_output(error)
+    gone = flush_output() or of_output(error)
     if gone is None and not isinstance(error, BrokenPipeError):
         try:
             return tell(error, context, given)
         except OSError as failed:
-            gone = lost() or failed
+            gone = flush_output() or failed
     # A reader that went away (`petsync plan … | head`) has seen what it wanted.
     if gone is not None and not isinstance(gone, BrokenPipeError):
         with suppress(OSError):
             context.say(f"error: standard output cannot be written: {gone.strerror}", "bold red")
-    lost()
+    flush_output()
     return 1

@@ -46,7 +46,7 @@ __all__ = [
     "of_plan",
     "of_sheet",
     "plan_options",
-    "read",
+    "read_inputs",
     "round_named",
     "rounds_in",
     "run_options",
@@ -90,7 +90,7 @@ def round_named(state: Path, name: str) -> RoundReport | None:
     """The round of that id, or whose id alone begins so, with what its report says of differences;
     None where there is none. Raises PlanError where there are several.
     """
-    from petsync.reconcile.state import saved
+    from petsync.reconcile.state import load_report
 
     found = _rounds_named(state, name)
     if len(found) > 1:
@@ -98,7 +98,7 @@ def round_named(state: Path, name: str) -> RoundReport | None:
         raise PlanError(f"{len(found)} rounds begin with {name}", hint=f"The newest are: {ids}.")
     if not found:
         return None
-    return saved(as_it_is(found[0]))
+    return load_report(as_it_is(found[0]))
 
 
 def _rounds_named(state: Path, name: str) -> list[Round]:
@@ -256,14 +256,14 @@ def run_options(function: Callable[..., int]) -> Callable[..., int]:
     """Give the command these options, and its function those that were given as `pacing`."""
 
     @functools.wraps(function)
-    def gathered(*args: Any, **options: Any) -> int:
+    def call_with_pacing(*args: Any, **options: Any) -> int:
         given = {name: options.pop(name) for name in _NAMES}
         pacing = {name: value for name, value in given.items() if value is not None}
         return function(*args, pacing=pacing, **options)
 
     for option in reversed(_PACING_OPTIONS):
-        gathered = option(gathered)
-    return gathered
+        call_with_pacing = option(call_with_pacing)
+    return call_with_pacing
 
 
 # A sheet becomes a plan: the options that `plan` and `apply` share.
@@ -453,13 +453,13 @@ def plan_options(function: Callable[..., int]) -> Callable[..., int]:
     """Give the command these options, and its function an `Asked` as `asked`."""
 
     @functools.wraps(function)
-    def gathered(*args: Any, **options: Any) -> int:
+    def call_with_asked(*args: Any, **options: Any) -> int:
         asked = Asked(**{field.name: options.pop(field.name) for field in fields(Asked)})
         return function(*args, asked=asked, **options)
 
     for option in reversed(_PLANNING_OPTIONS):
-        gathered = option(gathered)
-    return gathered
+        call_with_asked = option(call_with_asked)
+    return call_with_asked
 
 
 def sheet_options(function: Callable[..., int]) -> Callable[..., int]:
@@ -477,7 +477,7 @@ def of_sheet(
 ) -> tuple[Plan, Sheet]:
     """The plan that brings the store to what the sheet says, and the sheet as it was read."""
     arguments = asked.arguments
-    snapshot, sheet = read(store, path, asked)
+    snapshot, sheet = read_inputs(store, path, asked)
     plan = store.plan(sheet, **arguments, snapshot=snapshot, on_progress=on_progress)
     return plan, sheet
 
@@ -491,11 +491,11 @@ def why_of_sheet(
 ) -> Explanations:
     """Why the plan that `of_sheet` makes does with these pets what it does."""
     arguments = asked.arguments
-    snapshot, sheet = read(store, path, asked)
+    snapshot, sheet = read_inputs(store, path, asked)
     return store.why(sheet, ids, **arguments, snapshot=snapshot, on_progress=on_progress)
 
 
-def read(store: Store, path: Path, asked: Asked) -> tuple[Snapshot, Sheet]:
+def read_inputs(store: Store, path: Path, asked: Asked) -> tuple[Snapshot, Sheet]:
     """The store as it is now, and the sheet as it is read for it."""
     snapshot = store.snapshot()
     known = frozenset(snapshot.frame["status"].dropna().unique())

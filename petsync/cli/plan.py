@@ -21,7 +21,7 @@ from petsync.cli.options import (
     as_usage_error,
     of_sheet,
     plan_options,
-    read,
+    read_inputs,
     sheet_options,
     verdict_code,
     why_of_sheet,
@@ -177,7 +177,7 @@ def export_command(
     if not force:
         _check_file(out)
     with context.connect() as store, context.busy("Reading the store"):
-        base = _read(store, statuses, tags)
+        base = _read_base(store, statuses, tags)
     if not len(base) and out.is_file() and out.stat().st_size:
         raise PetsyncError(
             f"{base.store} has no pet to export, and {out} is not empty: it was left alone",
@@ -212,7 +212,7 @@ def _check_ending(out: Path) -> None:
         raise click.UsageError(f"{out}: the ending must be one of {', '.join(_SUFFIXES)}.")
 
 
-def _read(store: Store, statuses: tuple[str, ...], tags: tuple[str, ...]) -> Base:
+def _read_base(store: Store, statuses: tuple[str, ...], tags: tuple[str, ...]) -> Base:
     """What is asked for, as it is in the store now."""
     # pandas is loaded when a store is read.
     from petsync.sheets.base import base_of
@@ -541,7 +541,7 @@ def rehearse_command(
         with context.connect() as store:
             written = (output, keep, page)
             given = None if is_plan else asked
-            rehearsal = _rehearsed(context, store, source, given, written, options)
+            rehearsal = _rehearse(context, store, source, given, written, options)
     except (KeyboardInterrupt, click.Abort):
         raise InterruptedRunError(
             "the rehearsal was interrupted", hint="Nothing was sent to the store itself."
@@ -552,7 +552,7 @@ def rehearse_command(
     return rehearsal.exit_code
 
 
-def _rehearsed(
+def _rehearse(
     context: Context,
     store: Store,
     source: Path,
@@ -565,15 +565,15 @@ def _rehearsed(
     sheet: Sheet | None = None
     with progress.looked_up(context.err, "Reading the store") as looked_up:
         if asked is None:
-            plan = _loaded(store, source)
+            plan = _load_plan(store, source)
             _keep_sheet(plan, written)
             snapshot = store.snapshot()
         else:
             arguments = asked.arguments
-            snapshot, sheet = read(store, source, asked)
+            snapshot, sheet = read_inputs(store, source, asked)
             plan = store.plan(sheet, **arguments, snapshot=snapshot, on_progress=looked_up)
             _keep_sheet(plan, written)
-    with progress.shown(context.err, len(plan.changes), "Rehearsing") as step:
+    with progress.show_progress(context.err, len(plan.changes), "Rehearsing") as step:
         return rehearse(store, plan, sheet=sheet, snapshot=snapshot, on_progress=step, **options)
 
 
@@ -590,7 +590,7 @@ def _keep_sheet(plan: Plan, written: Iterable[Path | None]) -> None:
             must_be_replaceable(path)
 
 
-def _loaded(store: Store, path: Path) -> Plan:
+def _load_plan(store: Store, path: Path) -> Plan:
     from petsync.apply.planfile import load_plan
 
     plan = load_plan(path)

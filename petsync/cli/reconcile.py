@@ -112,22 +112,22 @@ def _print(context: Context, configuration: Configuration) -> None:
 
     out = context.out
     for label, text in lines(configuration, datetime.now(UTC)):
-        out.print(_labelled(label, text, out.width), soft_wrap=True)
+        out.print(_format_labelled(label, text, out.width), soft_wrap=True)
 
 
-def _labelled(label: str, text: str, width: int) -> str:
+def _format_labelled(label: str, text: str, width: int) -> str:
     """The text behind its label, in lines of that width; below it where a word is too long."""
     from rich.cells import cell_len
 
-    from petsync.cli.console import folded
+    from petsync.cli.console import fold_text
     from petsync.table.cells import visible
 
     if not label:
-        return folded(visible(text), width)
+        return fold_text(visible(text), width)
     start = f"  {label:{_LABEL}}"
-    first, *more = folded(visible(text), width - len(start)).split("\n")
+    first, *more = fold_text(visible(text), width - len(start)).split("\n")
     if max(map(cell_len, (first, *more))) > width - len(start):
-        return "\n".join([start.rstrip(), *folded(visible(text), width).split("\n")])
+        return "\n".join([start.rstrip(), *fold_text(visible(text), width).split("\n")])
     return "\n".join([start + first, *(" " * len(start) + line for line in more)])
 
 
@@ -184,10 +184,10 @@ def schedule(context: Context, file: Path, kind: str, into: Path | None) -> int:
         raise click.UsageError("--into goes with --for systemd.")
     with loading():
         from petsync.reconcile.config.load import timetable
-    from petsync.reconcile.config.tools import crontab, scheduled, units, unscheduled
+    from petsync.reconcile.config.tools import crontab, scheduled_jobs, units, unscheduled_note
 
     table = timetable(file, os.environ)
-    if not scheduled(table):
+    if not scheduled_jobs(table):
         raise SettingsError(
             f"no job of {file} has a schedule", hint='Write, say, schedule = "0 2 * * *" in it.'
         )
@@ -197,13 +197,15 @@ def schedule(context: Context, file: Path, kind: str, into: Path | None) -> int:
         context.show_json({"crontab": text} if kind == "cron" else {"units": files})
     elif into is not None:
         _write(context, files, into)
-        for said in unscheduled(table):
+        for said in unscheduled_note(table):
             context.say(said)
     elif kind == "cron":
         context.show(crontab(table, _program()).encode())
     else:
         parts = [f"# {name}\n{text}" for name, text in files.items()]
-        context.show("\n".join((*(f"# {said}\n" for said in unscheduled(table)), *parts)).encode())
+        context.show(
+            "\n".join((*(f"# {said}\n" for said in unscheduled_note(table)), *parts)).encode()
+        )
     return 0
 
 

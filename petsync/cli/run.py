@@ -50,8 +50,8 @@ __all__ = [
     "is_sheet_plan",
     "outputs_of",
     "resume_command",
+    "run_with_progress",
     "undo_command",
-    "watched",
     "write_sheet_plan",
 ]
 
@@ -276,7 +276,7 @@ def apply_command(
             if into_sheet is None:
                 into_sheet = _asked_for_ids(context, plan, sheet, yes=yes)
             outputs = outputs_of(store)
-            outputs.remember(plan, _wanted(into_sheet, results))
+            outputs.remember(plan, _build_wanted(into_sheet, results))
             report, error = carry_out(context, store, plan, **pacing)
         return conclude(context, report, error, sheet, page, outputs=outputs)
 
@@ -311,7 +311,7 @@ def _finished_first(
     outputs = outputs_of(store)
     sheet = outputs.sheet(plan, store.api.aio.session.profile.statuses)
     again = partial(store.resume, past.run_id, **pacing)
-    report, error = watched(context, store, len(plan.changes), again, text="Resuming")
+    report, error = run_with_progress(context, store, len(plan.changes), again, text="Resuming")
     code = conclude(context, report, error, sheet, None, outputs=outputs)
     return code if report.stopped else 0
 
@@ -340,10 +340,12 @@ def carry_out(
     context: Context, store: Store, plan: Plan, **options: Any
 ) -> tuple[Report, InterruptedRunError | None]:
     """The report of a run of the plan, with progress on the way, and its interruption."""
-    return watched(context, store, len(plan.changes), partial(store.apply, plan, **options))
+    return run_with_progress(
+        context, store, len(plan.changes), partial(store.apply, plan, **options)
+    )
 
 
-def watched(
+def run_with_progress(
     context: Context,
     store: Store,
     total: int,
@@ -357,7 +359,9 @@ def watched(
     traffic = store.api.aio.session.traffic
     with (
         signals.stopping(_STOPPING),
-        progress.shown(context.err, total, text, traffic=traffic, lines=context.verbose) as step,
+        progress.show_progress(
+            context.err, total, text, traffic=traffic, lines=context.verbose
+        ) as step,
     ):
         try:
             return run(on_progress=step), None
@@ -417,7 +421,7 @@ def _leave_results(
 
     said: Said = []
     code = 0
-    wanted = outputs.wanted(report.plan)
+    wanted = outputs.read_wanted(report.plan)
     # The copy first: it is of the sheet as it is before anything is written into that.
     results = Path(wanted.results) if wanted.results else None
     if results is None and sheet is not None and report.plan.changes:
@@ -457,7 +461,9 @@ def _write_results(
         path = free(path)
 
     if path.is_symlink() and not is_named:
-        said.append((f"{_shown(path)} is a symbolic link: the results get another name.", "bold"))
+        said.append(
+            (f"{_shorten_path(path)} is a symbolic link: the results get another name.", "bold")
+        )
         path = free(path)
 
     def save() -> None:
@@ -466,12 +472,14 @@ def _write_results(
         elif backup := outputs.write_results(sheet, report, path, follow=is_named):
             backups.append(backup)
 
-    code = _write(said, f"What became of each row is in {_shown(path)}.", save)
-    said += [(f"The file of that name is kept as {_shown(backup)}.", "") for backup in backups]
+    code = _write(said, f"What became of each row is in {_shorten_path(path)}.", save)
+    said += [
+        (f"The file of that name is kept as {_shorten_path(backup)}.", "") for backup in backups
+    ]
     return code
 
 
-def _shown(path: Path) -> Path:
+def _shorten_path(path: Path) -> Path:
     """The path as it is shorter: from here, where it is below this folder."""
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path
@@ -529,7 +537,7 @@ def _asked_for_ids(context: Context, plan: Plan, sheet: Sheet | None, *, yes: bo
     return "ids" if click.confirm(question, default=True, err=True) else ""
 
 
-def _wanted(into_sheet: IntoSheet, results: Path | None) -> Wanted:
+def _build_wanted(into_sheet: IntoSheet, results: Path | None) -> Wanted:
     from petsync.store.runs import Wanted
 
     return Wanted(into_sheet=into_sheet, results="" if results is None else str(results.absolute()))
@@ -636,7 +644,7 @@ def resume_command(
                 outputs = outputs_of(store)
                 sheet = None if plan.undoes else outputs.sheet(plan, statuses)
             if results is not None:
-                wanted = outputs.wanted(plan)
+                wanted = outputs.read_wanted(plan)
                 outputs.remember(plan, replace(wanted, results=str(results.absolute())))
             if has_more(past):
                 found = store.look_up([pet.id for pet in plan.sentinels if pet.id is not None])
@@ -644,7 +652,7 @@ def resume_command(
                 refuse_drifted(plan, now)
             total = len(plan.changes)
             context.say(f"Resuming run {run} on {store.url}: {total:,} changes in all.")
-            report, error = watched(
+            report, error = run_with_progress(
                 context, store, total, partial(store.resume, run, **pacing), text="Resuming"
             )
         return conclude(context, report, error, sheet, page, outputs=outputs)

@@ -171,7 +171,7 @@ def _show_runs(
         show_past_rounds(rounds, context.out, limit=limit)
         context.out.print()
     show_runs(runs, context.out, limit=limit)
-    unfinished = next(_unfinished(runs), None)
+    unfinished = next(_iter_unfinished(runs), None)
     if unfinished is not None:
         context.say(f"`petsync resume {unfinished.run_id}` does what is left of that run.")
     for run in _undone_unknown(runs):
@@ -181,7 +181,7 @@ def _show_runs(
         )
 
 
-def _unfinished(runs: Sequence[Past]) -> Iterator[Past]:
+def _iter_unfinished(runs: Sequence[Past]) -> Iterator[Past]:
     """Those that have anything left which a resume can do, and that are not undone."""
     from petsync.apply.engine import has_more
     from petsync.plan.report import undone_by
@@ -278,7 +278,7 @@ def _show_upload(
             f"--results: run {past.run_id} uploaded images, and has no rows for a workbook. "
             "--report FILE.html shows what happened to each file."
         )
-    entries, report = history.entries(past.run_id), _uploaded(history, past)
+    entries, report = history.entries(past.run_id), _load_upload(history, past)
     if context.as_json:
         files = None if report is None else report.results
         context.show_json({"run": past, "changes": entries, "files": files})
@@ -298,7 +298,7 @@ def _show_upload(
         context.say(f"Saved {page}.")
 
 
-def _uploaded(history: History, past: Past) -> Uploaded | None:
+def _load_upload(history: History, past: Past) -> Uploaded | None:
     """The upload's report; None where another petsync wrote down its files."""
     try:
         return history.upload(past.run_id)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from types import FrameType
 
-__all__ = ["held", "interruptible", "leave", "loading", "settle", "stopping"]
+__all__ = ["ignore_signals", "interruptible", "leave", "loading", "settle", "stopping"]
 
 _INTERRUPTED = 130
 _LATER = 0.01
@@ -32,7 +32,7 @@ def interruptible() -> Iterator[None]:
     fresh = (_end, signal.SIG_DFL, signal.default_int_handler)
     unraisable, sys.unraisablehook = sys.unraisablehook, _unraisable
     try:
-        with _handled([n for n in _names() if signal.getsignal(n) in fresh], _interrupt):
+        with _handle_signals([n for n in _names() if signal.getsignal(n) in fresh], _interrupt):
             yield
     finally:
         sys.unraisablehook = unraisable
@@ -44,7 +44,7 @@ def loading() -> Iterator[None]:
     would come out as anything, or be lost; and nothing has been begun yet.
     """
     ignored = (signal.SIG_IGN, None)
-    with _handled([n for n in _names() if signal.getsignal(n) not in ignored], _end):
+    with _handle_signals([n for n in _names() if signal.getsignal(n) not in ignored], _end):
         yield
 
 
@@ -61,14 +61,14 @@ def stopping(text: str) -> Iterator[None]:
         _interrupt(number, frame)
 
     is_ours = signal.getsignal(signal.SIGINT) is _interrupt
-    with _handled([signal.SIGINT] if is_ours else [], tell):
+    with _handle_signals([signal.SIGINT] if is_ours else [], tell):
         yield
 
 
 @contextmanager
-def held() -> Iterator[None]:
+def ignore_signals() -> Iterator[None]:
     """Meanwhile a request to end does nothing: it has come already, and the way out is short."""
-    with _handled([n for n in _names() if callable(signal.getsignal(n))], lambda *_: None):
+    with _handle_signals([n for n in _names() if callable(signal.getsignal(n))], lambda *_: None):
         yield
 
 
@@ -110,7 +110,7 @@ def _names() -> list[signal.Signals]:
 
 
 @contextmanager
-def _handled(
+def _handle_signals(
     names: Iterable[signal.Signals], handler: Callable[[int, FrameType | None], None]
 ) -> Iterator[None]:
     """Meanwhile these signals are handled so; where the thread may say, which is the main one. What

@@ -77,7 +77,8 @@ def app_command(context: Context, port: int, no_browser: bool, theme: str) -> in
         )
     context.settings  # noqa: B018 - what is wrong with them is said here, not on the page
     with loading():
-        from petsync.widgets.webapp import Given, open_browser, serve
+        from petsync.widgets.app import Given
+        from petsync.widgets.webapp import open_browser, serve
     token = context.taken_token()
     given = Given(str(Path.cwd()), _options(context))
     files: list[Path] = []
@@ -180,7 +181,7 @@ def demo_command(context: Context, keep: Path | None) -> int:
     """
     if context.url is not None:
         raise click.UsageError("The demo has a store of its own: leave --url out.")
-    folder = _made(keep)
+    folder = _make_demo_folder(keep)
     with ps.demo(state=folder / ".petsync", profile=context.profile or "standard") as store:
         shown = _Demo(context, store, folder).run()
     if context.as_json:
@@ -269,7 +270,7 @@ class _Demo:
         self.context.say(f"   {text}")
 
 
-def _made(keep: Path | None) -> Path:
+def _make_demo_folder(keep: Path | None) -> Path:
     """The new folder; the demo never writes into one that has something in it."""
     folder = keep or free(_FOLDER)
     try:

@@ -97,13 +97,13 @@ def each_query(
     make: Callable[..., Call[list[Pet]]], values: str | Sequence[str], profile: ServiceProfile
 ) -> list[Call[list[Pet]]]:
     """The calls that ask for all values: one, or one each where only a first value counts."""
-    asked = _listed(values)
+    asked = _as_list(values)
     groups = [[value] for value in asked] if profile.one_value_a_query and asked else [asked]
     queries = [make(group, profile=profile) for group in groups]
     return list({query.request.target: query for query in queries}.values())
 
 
-def _listed(values: object) -> list[object]:
+def _as_list(values: object) -> list[object]:
     """What is no text is left for the operation to refuse by its own name."""
     if isinstance(values, Iterable) and not isinstance(values, str):
         return list(values)

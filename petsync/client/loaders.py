@@ -39,7 +39,7 @@ __all__ = [
     "find_by_status",
     "find_by_tags",
     "look_up",
-    "settled",
+    "resolve_copies",
     "snapshot",
 ]
 
@@ -106,10 +106,10 @@ class _Run:
     async def work(self) -> None:
         """Look up one id after the other until none is left."""
         for pet_id in self._left:
-            self.found[pet_id] = await self._found(pet_id)
+            self.found[pet_id] = await self._fetch_pet(pet_id)
             self._tell()
 
-    async def _found(self, pet_id: int) -> Found:
+    async def _fetch_pet(self, pet_id: int) -> Found:
         pet: Pet | None = None
         try:
             pet = await self._api.get_pet_by_id(pet_id)
@@ -155,26 +155,28 @@ def _most_in_a_row(error: ApiError) -> int:
 # Copies of one pet, in one answer or in two: equal ones are one, others are read again.
 
 
-async def settled(api: AsyncApi, frame: pd.DataFrame) -> tuple[pd.DataFrame, tuple[int, ...]]:
+async def resolve_copies(
+    api: AsyncApi, frame: pd.DataFrame
+) -> tuple[pd.DataFrame, tuple[int, ...]]:
     """The table with one row for each id, sorted by it and without rows that have none, and the
     ids of the pets whose copies differed, which are as getPetById says.
 
     Raises ResponseError for such a pet that cannot be read, and what look_up raises.
     """
-    numbered = _numbered(frame)
+    numbered = _drop_missing_ids(frame)
     if _ascends(numbered["id"]):
         return numbered, ()
     differing = _differing(numbered)
     if differing:
         found = await look_up(api, differing)
-        pets = [_read(pet_id, found[pet_id]) for pet_id in differing]
+        pets = [_require_answer(pet_id, found[pet_id]) for pet_id in differing]
         others = numbered[~numbered["id"].isin(differing)]
         here = frame_from_pets([pet for pet in pets if pet is not None])
         numbered = pd.concat([others, here], ignore_index=True)
     return without_duplicates(numbered).sort_values("id", ignore_index=True), differing
 
 
-def _numbered(frame: pd.DataFrame) -> pd.DataFrame:
+def _drop_missing_ids(frame: pd.DataFrame) -> pd.DataFrame:
     missing = frame["id"].isna()
     return frame[~missing].reset_index(drop=True) if missing.any() else frame
 
@@ -204,7 +206,7 @@ def _changes(column: pd.Series[Any]) -> npt.NDArray[np.bool_]:
     return changed.astype(bool)
 
 
-def _read(pet_id: int, found: Pet | Unanswered | None) -> Pet | None:
+def _require_answer(pet_id: int, found: Pet | Unanswered | None) -> Pet | None:
     if isinstance(found, Unanswered):
         raise ResponseError(
             f"pet {pet_id} came in copies that differ, and cannot be read by its id: "
@@ -266,13 +268,13 @@ async def _each(
 def as_frame(call: Call[list[Pet]], *, copies: bool = False) -> Call[pd.DataFrame]:
     """The same call, with its answer as a table: one row for each pet, or for each copy of it."""
 
-    def read(response: Response) -> pd.DataFrame:
+    def read_frame(response: Response) -> pd.DataFrame:
         if kind_of(response) == "json":
             return frame_from_json(response.body, copies=copies)
         frame = frame_from_pets(call.read(response))
         return frame if copies else without_duplicates(frame)
 
-    return Call(call.request, read)
+    return Call(call.request, read_frame)
 
 
 def _is_about_the_query(error: ApiError) -> bool:
@@ -311,7 +313,7 @@ async def snapshot(api: AsyncApi, statuses: Sequence[str]) -> Snapshot:
     """
     taken_at = datetime.now(UTC)
     parts, coverage = await by_status(api, statuses)
-    frame, reread = await settled(api, _joined(parts))
+    frame, reread = await resolve_copies(api, _concat(parts))
     return Snapshot(
         frame=frame,
         coverage=coverage,
@@ -326,8 +328,8 @@ async def _load(
 ) -> pd.DataFrame:
     asked = each_query(make, values, api.session.profile)
     parts = [await api.session.send(as_frame(call)) for call in asked]
-    return parts[0] if len(parts) == 1 else without_duplicates(_joined(parts))
+    return parts[0] if len(parts) == 1 else without_duplicates(_concat(parts))
 
 
-def _joined(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
+def _concat(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
     return parts[0] if len(parts) == 1 else pd.concat(parts, ignore_index=True)

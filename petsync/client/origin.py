@@ -12,7 +12,7 @@ import httpx
 from petsync.errors import RedirectError, SettingsError
 from petsync.protocol.operations import Request, Response
 
-__all__ = ["checked_base", "encoded", "endless", "is_loopback", "redirect_target"]
+__all__ = ["checked_base", "encode_url", "endless", "is_loopback", "redirect_target"]
 
 
 _PORTS = {"http": 80, "https": 443}
@@ -58,7 +58,7 @@ def is_loopback(host: str) -> bool:
         return host == "localhost" or host.endswith(".localhost")
 
 
-def encoded(url: str) -> str:
+def encode_url(url: str) -> str:
     """The URL in ASCII, as it is sent; what is encoded stays so. Raises httpx.InvalidURL."""
     return str(httpx.URL(url))
 
@@ -73,21 +73,23 @@ def redirect_target(
     it shows of the address.
     """
     if "location" not in response.headers:
-        raise _refused(request, response.status, f"answers {response.status} without saying where")
+        raise _redirect_error(
+            request, response.status, f"answers {response.status} without saying where"
+        )
     try:
-        target = encoded(urljoin(url, response.headers["location"]))
+        target = encode_url(urljoin(url, response.headers["location"]))
         here, there = urlsplit(url), urlsplit(target)
         same = _origin(here) == _origin(there)
     except (ValueError, httpx.InvalidURL):
         said = f"answers {response.status} and points to an address that cannot be read"
-        raise _refused(request, response.status, said) from None
+        raise _redirect_error(request, response.status, said) from None
     if "@" in there.netloc:
         said = f"answers {response.status} and points to an address with a user in it"
-        raise _refused(request, response.status, said)
+        raise _redirect_error(request, response.status, said)
     if same and (response.status in (307, 308) or request.method == "GET"):
         return target
     where = masked(f"{there.scheme}://{there.netloc.rpartition('@')[2]}")
-    raise _refused(
+    raise _redirect_error(
         request,
         response.status,
         f"answers {response.status} and points to {where}",
@@ -97,10 +99,10 @@ def redirect_target(
 
 def endless(request: Request, status: int, times: int) -> RedirectError:
     """The error for redirects that lead to redirects."""
-    return _refused(request, status, f"still redirects after {times} times")
+    return _redirect_error(request, status, f"still redirects after {times} times")
 
 
-def _refused(request: Request, status: int, said: str, *, hint: str = "") -> RedirectError:
+def _redirect_error(request: Request, status: int, said: str, *, hint: str = "") -> RedirectError:
     # 307 and 308 ask for the request once more. The others may follow a change that was made.
     asks_again = status in (307, 308)
     return RedirectError(

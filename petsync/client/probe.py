@@ -114,7 +114,7 @@ class Asker:
         if not 200 <= response.status < 300:
             # Its words are shown; what is shown of pets is masked there.
             said = response.body.decode("utf-8", "surrogateescape")
-            masked = session.credentials.masked(said).encode("utf-8", "surrogateescape")
+            masked = session.credentials.mask(said).encode("utf-8", "surrogateescape")
             response = replace(response, body=masked)
         self.answers.append(response)
         return response
@@ -268,11 +268,11 @@ class Site:
 
     async def status_without_credentials(self) -> int:
         """How a small query is answered for anybody."""
-        return await self._narrowed("findPetsByStatus", f"/pet/findByStatus?status={NO_STATUS}")
+        return await self._fetch_status("findPetsByStatus", f"/pet/findByStatus?status={NO_STATUS}")
 
     async def status_with_key_alone(self) -> int:
         """How getPetById is answered for the api key without a token."""
-        return await self._narrowed("getPetById", f"/pet/{self.sample.id}", key=True)
+        return await self._fetch_status("getPetById", f"/pet/{self.sample.id}", key=True)
 
     def remember(self, status: str, response: Response, pets: list[Pet]) -> None:
         """Learn from what findPetsByStatus listed for one status."""
@@ -284,8 +284,8 @@ class Site:
         wanted = accept or MEDIA[self.profile.media]
         return await self.asker.get(operation, target, accept=wanted)
 
-    async def _narrowed(self, operation: str, target: str, *, key: bool = False) -> int:
-        alone = self.session.narrowed(key=key)
+    async def _fetch_status(self, operation: str, target: str, *, key: bool = False) -> int:
+        alone = self.session.with_only(key=key)
         try:
             return (await self.asker.get(operation, target, session=alone)).status
         finally:
@@ -344,7 +344,7 @@ async def examine(session: Session) -> Diagnosis:
     site = Site(session, Asker(session))
     checks = [
         # A token that was renewed meanwhile is masked too.
-        replace(check, found=session.credentials.masked(check.found))
+        replace(check, found=session.credentials.mask(check.found))
         async for check in _checks(site)
     ]
     return Diagnosis(
@@ -360,7 +360,7 @@ async def examine(session: Session) -> Diagnosis:
 
 async def _checks(site: Site) -> AsyncIterator[Check]:
     yield _address(site.session)
-    trouble = await _listed(site)
+    trouble = await _check_listing(site)
     if trouble is not None:
         yield trouble
         return
@@ -385,7 +385,7 @@ def _address(session: Session) -> Check:
     return Check("address", "noted", said)
 
 
-async def _listed(site: Site) -> Check | None:
+async def _check_listing(site: Site) -> Check | None:
     """Ask for every status alone and remember the pets; the check that fails, if one does."""
     topic = "reachable"
     for status in site.profile.statuses:
@@ -393,7 +393,7 @@ async def _listed(site: Site) -> Check | None:
             response = await site.by_status(f"status={quote(status, safe='')}")
             topic = "findPetsByStatus"
             if response.status in _REFUSED:
-                return _refused(site, response)
+                return _access_failure(site, response)
             pets = pets_in(response)
         except AuthError as error:
             return Check("access", "fails", _sentence(error))
@@ -405,7 +405,7 @@ async def _listed(site: Site) -> Check | None:
     return None
 
 
-def _refused(site: Site, response: Response) -> Check:
+def _access_failure(site: Site, response: Response) -> Check:
     error = error_of(response, "findPetsByStatus")
     if site.session.credentials.token is None:
         said = f"{response.status}: it asks for a token, and none was given"
@@ -540,8 +540,8 @@ async def _as_xml(site: Site) -> Check:
         said += f"; {shape.photo_array or 'without'}/{shape.photo_item}"
     if shape.tag_item:
         said += f"; {shape.tag_array or 'without'}/{shape.tag_item}"
-    site.facts.xml_photo_item = _named(shape.photo_item, ("photoUrls", "photoUrl"))
-    site.facts.xml_tag_item = _named(shape.tag_item, ("tags", "tag"))
+    site.facts.xml_photo_item = _element_name(shape.photo_item, ("photoUrls", "photoUrl"))
+    site.facts.xml_tag_item = _element_name(shape.tag_item, ("tags", "tag"))
     if site.profile.media == "json":
         fits = site.fits("xml_photo_item", "xml_tag_item")
         return Check("XML", "fits" if fits else "differs", said)
@@ -552,7 +552,7 @@ async def _as_xml(site: Site) -> Check:
     return Check("XML", "fails", f"{said}; {lost}")
 
 
-def _named(item: str, known: tuple[str, ...]) -> str | None:
+def _element_name(item: str, known: tuple[str, ...]) -> str | None:
     """The element name of an array's items, where it is one that a profile can say."""
     return item if item in known else None
 

@@ -56,7 +56,7 @@ class RetryBudget:
             if not turn.done():
                 turn.set_result(None)
 
-    def succeeded(self) -> None:
+    def record_success(self) -> None:
         """A request was answered well."""
         if self._tokens < _BURST:
             self._tokens += _PER_SUCCESS

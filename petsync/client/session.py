@@ -17,7 +17,7 @@ import httpx
 
 from petsync.client.auth.credentials import Credentials
 from petsync.client.auth.renewal import Keyring, Renewer, still_refused
-from petsync.client.origin import checked_base, encoded, endless, redirect_target
+from petsync.client.origin import checked_base, encode_url, endless, redirect_target
 from petsync.client.retry import RetryPolicy
 from petsync.client.throttle import LONGEST_PAUSE, Breaker, Flow, Gate, Health, Pace
 from petsync.client.transport import (
@@ -109,11 +109,11 @@ class Exchange:
             if failure is not None:
                 raise failure
             if log.isEnabledFor(logging.DEBUG):
-                shown = credentials.masked(url)
+                shown = credentials.mask(url)
                 log.debug("%s %s: %d", request.method, shown, response.status)
             if not 300 <= response.status < 400 or response.status == 304:
                 return response
-            url = redirect_target(request, response, url, credentials.masked)
+            url = redirect_target(request, response, url, credentials.mask)
         raise endless(request, response.status, _REDIRECTS)
 
     def _headers(self, request: Request, credentials: Credentials) -> _Headers:
@@ -133,7 +133,7 @@ class Exchange:
         about = "" if request.pet_id is None else f" of pet {request.pet_id}"
         what = "cannot be reached" if unsent else "gave no whole answer"
         untrusted = tls_reason(error)
-        reason = credentials.masked(untrusted or _reason(error))
+        reason = credentials.mask(untrusted or _reason(error))
         hint = "Is the address right, and the service up?" if unsent else ""
         return TransportError(
             f"{request.operation}{about}: {self._base_url} {what} ({reason})",
@@ -160,7 +160,7 @@ class Exchange:
 
 def _encoded_base(url: str) -> str:
     try:
-        return encoded(url)
+        return encode_url(url)
     except httpx.InvalidURL as error:
         raise SettingsError(f"the address {url!r} cannot be read: {error}") from None
 
@@ -230,7 +230,7 @@ class Sending(Generic[T]):
     async def result(self) -> T:
         """What the call reads of its answer. Raises ApiError."""
         try:
-            return await self._authorised()
+            return await self._send_authorised()
         except ApiError as error:
             if not self.goes_on(error):
                 raise
@@ -252,20 +252,20 @@ class Sending(Generic[T]):
         """As Repeated says."""
         if _asked_for(self._last) > LONGEST_PAUSE:
             return True
-        return self._attempts >= self._line.policy.attempts or wait > self._left()
+        return self._attempts >= self._line.policy.attempts or wait > self._seconds_left()
 
     async def pause(self, seconds: float) -> None:
         """As Repeated says: the back-off, then a token of the budget."""
         await self._line.flow.rest(seconds)
-        if not await self._line.flow.budget.take(self._left()):
+        if not await self._line.flow.budget.take(self._seconds_left()):
             raise self._last
 
     async def attempt(self) -> T:
         """As Repeated says."""
         await self._look(self._last)
-        return await self._authorised()
+        return await self._send_authorised()
 
-    async def _authorised(self) -> T:
+    async def _send_authorised(self) -> T:
         """One attempt; after a 401, which surely did nothing, again with a renewed token."""
         is_new = False
         while True:
@@ -296,26 +296,26 @@ class Sending(Generic[T]):
             changes = self._call.request.method != "GET"
             await flow.enter(again=self._begun != 0.0, changes=changes)
         except UnavailableError as error:
-            raise self._noted(error) from None
+            raise self._annotate_error(error) from None
         begun = flow.now()
         self._held += begun - asked
         self._age = self._line.keyring.age
         try:
             if self._hold is not None:
                 await self._hold()
-            result = await self._read()
+            result = await self._exchange_once()
         except ApiError as error:
             wait = self._line.policy.common_wait(self._attempts + 1)
-            flow.failed(self._call.request.operation, error, begun, wait)
-            self._noted(error)
+            flow.record_failure(self._call.request.operation, error, begun, wait)
+            self._annotate_error(error)
             raise
         else:
-            flow.answered(self._call.request.operation, begun)
+            flow.record_answer(self._call.request.operation, begun)
             return result
         finally:
             flow.leave()
 
-    async def _read(self) -> T:
+    async def _exchange_once(self) -> T:
         line, request = self._line, self._call.request
         credentials = line.keyring.credentials
         line.flow.counts.requests += 1
@@ -323,19 +323,19 @@ class Sending(Generic[T]):
             request, credentials, line.flow.carrier, self._on_sent
         )
         if not 200 <= response.status < 300:
-            raise error_for(response, request, datetime.now(UTC), credentials.masked)
+            raise error_for(response, request, datetime.now(UTC), credentials.mask)
         try:
             return self._call.read(response)
         except ResponseError as error:
             # Its frames hold the answer.
             failure = error.with_traceback(None)
         failure.status = response.status
-        failure.message = f"{request.operation}: {credentials.masked(failure.message)}"
+        failure.message = f"{request.operation}: {credentials.mask(failure.message)}"
         failure.args = (failure.message,)
         failure.may_have_happened = True
         raise failure from None
 
-    def _noted(self, error: ApiError) -> ApiError:
+    def _annotate_error(self, error: ApiError) -> ApiError:
         """The error, which now also says what is known of the attempts before."""
         request = self._call.request
         error.operation, error.pet_id = request.operation, request.pet_id
@@ -346,7 +346,7 @@ class Sending(Generic[T]):
         self._last = error
         return error
 
-    def _left(self) -> float:
+    def _seconds_left(self) -> float:
         """The seconds that may still pass, without those in which everything waits."""
         if self._is_waited_for:
             return math.inf
@@ -446,15 +446,15 @@ class Session:
     def _learning(self, call: Call[T]) -> Call[T]:
         """The same call, which also learns the shape of the pets in its answer."""
 
-        def read(response: Response) -> T:
+        def read_and_learn(response: Response) -> T:
             result = call.read(response)
             self.shape = shape_in(response.body, self.shape)
             return result
 
-        return Call(call.request, read)
+        return Call(call.request, read_and_learn)
 
     async def answer(self, request: Request) -> Response:
-        """What the service answers, whatever its status, as it is: `credentials.masked` takes
+        """What the service answers, whatever its status, as it is: `credentials.mask` takes
         secrets out of what is shown of it.
 
         One attempt, which waits its turn and teaches nothing. Raises AuthError where there is no
@@ -508,7 +508,7 @@ class Session:
         """Return with a new token for the one that was refused. Raises AuthError."""
         await self._keyring.renew(self._keyring.age, refused)
 
-    def narrowed(self, *, token: bool = False, key: bool = False) -> Session:
+    def with_only(self, *, token: bool = False, key: bool = False) -> Session:
         """Another session with the service that has no more than these of the credentials, and
         does not retry.
         """
@@ -530,7 +530,7 @@ class Session:
     async def close(self, *, for_good: bool = False) -> None:
         """Close the connections. The next request opens others; `for_good`, it is an error."""
         self._is_closed = self._is_closed or for_good
-        await self._keyring.settled(self._timeout)
+        await self._keyring.wait_for_renewal(self._timeout)
         here = asyncio.get_running_loop()
         lines = list(self._lines.items())
         self._lines.clear()

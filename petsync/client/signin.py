@@ -19,7 +19,7 @@ from petsync.errors import ApiError, AuthError, SettingsError
 from petsync.models import MAX_ID, NOBODY, READ, WRITE, Account, Kept
 from petsync.protocol.operations import Request, error_for
 
-__all__ = ["Desk", "asked", "identify"]
+__all__ = ["Desk", "identify", "make_sign_in_request"]
 
 
 # Identity: what the service says of credentials, by questions that change nothing.
@@ -66,8 +66,8 @@ async def identify(session: Session, authority: Authority, tried: Credentials) -
 
 
 async def _by_token(session: Session, authority: Authority, tried: Credentials) -> Account:
-    seen = await _asked(session, Credentials(tried.token), _READ)
-    told = {} if seen.status == 401 else await _told(authority, tried)
+    seen = await _try_credentials(session, Credentials(tried.token), _READ)
+    told = {} if seen.status == 401 else await _introspect(authority, tried)
     # Of another program's token a service may say so although it is good.
     is_dead = told.get("active") is False and tried.grant.client_id != ""
     if seen.status == 401 or (is_dead and seen.is_open):
@@ -94,7 +94,7 @@ async def _by_token(session: Session, authority: Authority, tried: Credentials) 
 
 
 async def _by_key(session: Session, tried: Credentials) -> Account:
-    seen = await _asked(session, Credentials(None, tried.key), _BY_KEY)
+    seen = await _try_credentials(session, Credentials(None, tried.key), _BY_KEY)
     if seen.status in _REFUSED:
         raise AuthError(
             "sign-in: the service does not take this api key",
@@ -113,7 +113,7 @@ async def _by_key(session: Session, tried: Credentials) -> Account:
     )
 
 
-async def _asked(session: Session, tried: Credentials, request: Request) -> _Seen:
+async def _try_credentials(session: Session, tried: Credentials, request: Request) -> _Seen:
     status = await _status(session, tried, request)
     anybody = status if status in _REFUSED else await _status(session, Credentials(), request)
     return _Seen(status, anybody)
@@ -127,14 +127,14 @@ async def _status(session: Session, tried: Credentials, request: Request) -> int
     finally:
         await trial.close()
     if answer.status >= 500 or answer.status == 429 or 300 <= answer.status < 400:
-        raise error_for(answer, request, datetime.now(UTC), tried.masked)
+        raise error_for(answer, request, datetime.now(UTC), tried.mask)
     return answer.status
 
 
-async def _told(authority: Authority, tried: Credentials) -> Mapping[str, Any]:
+async def _introspect(authority: Authority, tried: Credentials) -> Mapping[str, Any]:
     """What introspection says; nothing where there is none, or it does not answer."""
     try:
-        return await authority.introspected(tried) or {}
+        return await authority.introspect(tried) or {}
     except (ApiError, SettingsError):
         return {}
 
@@ -197,19 +197,19 @@ class Desk:
     def __init__(self, session: Session, authority: Authority, vault: Vault) -> None:
         self._session, self._authority, self._vault = session, authority, vault
         self._pending: WeakSet[AsyncPending] = WeakSet()
-        session.renew_by(self._renewed)
+        session.renew_by(self._renew)
 
     async def sign_in(self, credentials: Credentials, keep: str) -> Account:
         """As AsyncStore says."""
         kept = await self._keeps(keep)
-        return await self._taken(_kept(credentials, kept))
+        return await self._accept(_with_keep(credentials, kept))
 
     async def begin(self, question: Asked, keep: str) -> AsyncPending:
         """As AsyncStore says."""
         kept = await self._keeps(keep)
         named = replace(question, client_id=question.client_id or self._authority.client_id)
-        pending = await AsyncPending.begun(
-            self._authority, named, lambda found: self._taken(_kept(found, kept))
+        pending = await AsyncPending.begin(
+            self._authority, named, lambda found: self._accept(_with_keep(found, kept))
         )
         self._pending.add(pending)
         return pending
@@ -233,7 +233,7 @@ class Desk:
         if not mine and mine.grant.kept != "keyring":
             return Account(url=self._session.base_url, problem=NOBODY)
         self._session.use(Credentials(grant=Grant(kind="none", kept="memory")))
-        problems = [await self._ended(mine)]
+        problems = [await self._revoke(mine)]
         if mine.grant.kept in ("keyring", "environment"):
             problems.append(await self._forgotten(mine))
         return Account(url=self._session.base_url, problem="; ".join(filter(None, problems)))
@@ -241,14 +241,14 @@ class Desk:
     async def _renewed_or_seen(self) -> Account:
         await self._session.fresh()
         try:
-            return await self._seen()
+            return await self._identify_current()
         except AuthError as refused:
             if not self._session.credentials.renews:
                 raise
             await self._session.renew(refused)
-        return await self._seen()
+        return await self._identify_current()
 
-    async def _seen(self) -> Account:
+    async def _identify_current(self) -> Account:
         return await identify(self._session, self._authority, self._session.credentials)
 
     async def _forgotten(self, mine: Credentials) -> str:
@@ -256,9 +256,9 @@ class Desk:
         if mine.grant.kept == "keyring":
             await self._vault.forget(mine)
             return ""
-        there = await asyncio.to_thread(self._vault.kept)
+        there = await asyncio.to_thread(self._vault.load)
         if there is not None:
-            await self._ended(there)
+            await self._revoke(there)
             await self._vault.forget(there)
         return "what PETSYNC_… in the environment holds is still there, and counts next time"
 
@@ -273,22 +273,22 @@ class Desk:
             return "memory"
         raise SettingsError(f"keep is {keep!r}; it must be 'memory' or 'keyring'")
 
-    async def _taken(self, offered: Credentials) -> Account:
+    async def _accept(self, offered: Credentials) -> Account:
         """The account, once the service has taken what was offered."""
         if offered.token is None and offered.grant.renews:
-            offered = await self._authority.renewed(offered)
+            offered = await self._authority.renew(offered)
         account = await identify(self._session, self._authority, offered)
         if offered.grant.kept == "keyring":
             await self._vault.put(offered)
         self._session.use(offered)
         return account
 
-    async def _renewed(self, mine: Credentials) -> Credentials:
+    async def _renew(self, mine: Credentials) -> Credentials:
         if mine.grant.kept == "keyring":
-            return await self._vault.renewed(mine, self._authority.renewed)
-        return await self._authority.renewed(mine)
+            return await self._vault.renew(mine, self._authority.renew)
+        return await self._authority.renew(mine)
 
-    async def _ended(self, mine: Credentials) -> str:
+    async def _revoke(self, mine: Credentials) -> str:
         """What a person should know of the end of the sign-in at the service."""
         if mine.grant.kind in ("none", "api key", "token") or mine.token is None:
             return ""
@@ -299,7 +299,7 @@ class Desk:
         return "" if ended else "the service ends no tokens: yours works until it expires"
 
 
-def _kept(credentials: Credentials, kept: Kept) -> Credentials:
+def _with_keep(credentials: Credentials, kept: Kept) -> Credentials:
     if not isinstance(credentials, Credentials) or not credentials:
         raise SettingsError(
             "there is nothing to sign in with",
@@ -329,7 +329,7 @@ def _way_out(grant: Grant) -> str:
     return ""
 
 
-def asked(
+def make_sign_in_request(
     scopes: str | Sequence[str], client_id: str | None, *, implicit: bool, listen: bool
 ) -> Asked:
     """What a person is asked for; a text may hold several scopes."""

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 import httpx
 
 from petsync.client.api import AsyncApi
-from petsync.client.origin import encoded
+from petsync.client.origin import encode_url
 from petsync.client.session import PHOTO, Session
 from petsync.errors import ApiError, InvalidInputError, NotFoundError
 from petsync.models import ApiResponse, Pet
@@ -36,14 +36,14 @@ async def photo(session: Session, url: str) -> bytes:
     request = Request(operation=PHOTO, method="GET", target=target, headers={"accept": "image/*"})
     answer = await session.answer(request)
     if answer.status != 200:
-        raise error_for(answer, request, datetime.now(UTC), session.credentials.masked)
+        raise error_for(answer, request, datetime.now(UTC), session.credentials.mask)
     return answer.body
 
 
 def target_of(base_url: str, url: str) -> str | None:
     """What of the address follows the base URL; None where it leads anywhere else."""
     try:
-        base, whole = encoded(base_url), encoded(url)
+        base, whole = encode_url(base_url), encode_url(url)
         path = unquote(urlsplit(whole).path)
     except (ValueError, httpx.InvalidURL):
         return None
@@ -89,19 +89,19 @@ class ServiceTarget:
     async def get(self, pet_id: int) -> Pet | None:
         """The pet as it is now, None for a 404."""
         try:
-            return await self._sent(operations.get_pet_by_id(pet_id, profile=self._profile))
+            return await self._send(operations.get_pet_by_id(pet_id, profile=self._profile))
         except NotFoundError:
             return None
 
     async def add(self, pet: Pet, *, again: Again | None = None) -> Pet:
         """By addPet."""
         call = operations.add_pet(pet, profile=self._profile, shape=self._session.shape)
-        return await self._sent(call, again=again)
+        return await self._send(call, again=again)
 
     async def replace(self, pet: Pet, *, again: Again | None = None) -> Pet:
         """By updatePet."""
         call = operations.update_pet(pet, profile=self._profile, shape=self._session.shape)
-        return await self._sent(call, again=again)
+        return await self._send(call, again=again)
 
     async def rename(
         self, pet_id: int, *, name: str | None, status: str | None, again: Again | None = None
@@ -110,11 +110,11 @@ class ServiceTarget:
         call = operations.update_pet_with_form(
             pet_id, name=name, status=status, profile=self._profile
         )
-        await self._sent(call, again=again)
+        await self._send(call, again=again)
 
     async def delete(self, pet_id: int, *, again: Again | None = None) -> None:
         """By deletePet."""
-        await self._sent(operations.delete_pet(pet_id, profile=self._profile), again=again)
+        await self._send(operations.delete_pet(pet_id, profile=self._profile), again=again)
 
     async def upload(
         self,
@@ -135,9 +135,9 @@ class ServiceTarget:
             profile=self._profile,
         )
         told = None if on_sent is None else _of_content(call.request.body, content, on_sent)
-        return await self._sent(call, again=again, on_sent=told)
+        return await self._send(call, again=again, on_sent=told)
 
-    async def _sent(
+    async def _send(
         self,
         call: Call[T],
         *,

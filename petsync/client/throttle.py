@@ -77,7 +77,7 @@ class Breaker:
         known = self.in_a_row >= self.failures or self._gone_in_a_row >= self.gone
         return self._reached and known
 
-    def answered(self) -> None:
+    def record_answer(self) -> None:
         """The service answered: whatever it said, it is there."""
         self._reached = True
         if self.in_a_row:
@@ -85,7 +85,7 @@ class Breaker:
             self.is_open = False
             self._pause, self._tried = _FIRST_PAUSE, -math.inf
 
-    def failed(self, error: ApiError, begun: float, now: float) -> float:
+    def record_failure(self, error: ApiError, begun: float, now: float) -> float:
         """An attempt that was sent at `begun` failed; for how long everything is to wait."""
         if not self.in_a_row:
             # One that never answered is not waited for any longer than its first time-out.
@@ -203,13 +203,13 @@ class LearntRate:
         self._resumed = -math.inf
         self._forget()
 
-    def accepted(self, begun: float) -> None:
+    def record_accepted(self, begun: float) -> None:
         """A request that was sent at `begun` was taken, whatever came of it."""
         if not self._took and self.rate is None:
             self._begun = begun
         self._took += 1
 
-    def refused(self, begun: float, now: float, pause: float) -> None:
+    def record_refused(self, begun: float, now: float, pause: float) -> None:
         """A request that was sent at `begun` met a 429, and everything pauses."""
         is_another = begun >= self._resumed and self._took > 0 and now >= self._blind_until
         self._resumed = max(self._resumed, now + pause)
@@ -373,17 +373,17 @@ class Window:
         self.limit = min(self.limit, self._most)
         self._exact = min(getattr(self, "_exact", _FIRST), float(self._most))
 
-    def answered(self, operation: str, begun: float, now: float, *, full: bool) -> None:
+    def record_answer(self, operation: str, begun: float, now: float, *, full: bool) -> None:
         """An answer came. `full`: as many were under way as may be, so that more can be tried."""
         latency = self._latencies.get(operation)
         if latency is not None and latency.is_worse(now - begun):
-            self.cut(begun, now)
+            self.shrink(begun, now)
         elif full and self.limit < self._most:
             self._exact += 1.0 if self._starts_slowly else 1.0 / self._exact
             self._exact = min(self._exact, float(self._most))
             self.limit = int(self._exact)
 
-    def cut(self, begun: float, now: float, *, to_one: bool = False) -> None:
+    def shrink(self, begun: float, now: float, *, to_one: bool = False) -> None:
         """Halve it, once for all the requests that were under way together; or go down to one."""
         if to_one:
             self._exact = 1.0
@@ -596,38 +596,38 @@ class Flow:
             if not turn.done():
                 turn.set_result(None)
 
-    def answered(self, operation: str, begun: float) -> None:
+    def record_answer(self, operation: str, begun: float) -> None:
         """An answer came that was no sign of trouble. To be called before `leave`."""
-        self.window.answered(operation, begun, self.now(), full=self.gate.is_full)
-        self.pace.learnt.accepted(begun)
-        self.breaker.answered()
-        self.budget.succeeded()
+        self.window.record_answer(operation, begun, self.now(), full=self.gate.is_full)
+        self.pace.learnt.record_accepted(begun)
+        self.breaker.record_answer()
+        self.budget.record_success()
 
-    def failed(self, operation: str, error: ApiError, begun: float, backoff: float) -> None:
+    def record_failure(self, operation: str, error: ApiError, begun: float, backoff: float) -> None:
         """An attempt ended in an error; `backoff` is the pause where the service asks for none.
         To be called before `leave`.
         """
         if isinstance(error, RateLimitedError):
-            self._refused(error, begun, backoff)
+            self._handle_refusal(error, begun, backoff)
         elif is_outage(error):
-            self._lost(error, begun)
+            self._handle_outage(error, begun)
         else:
-            self.answered(operation, begun)
+            self.record_answer(operation, begun)
 
-    def _refused(self, error: RateLimitedError, begun: float, backoff: float) -> None:
+    def _handle_refusal(self, error: RateLimitedError, begun: float, backoff: float) -> None:
         now = self.now()
         self.counts.refused += 1
-        self.window.cut(begun, now)
-        self.breaker.answered()
+        self.window.shrink(begun, now)
+        self.breaker.record_answer()
         pause = backoff if error.retry_after is None else error.retry_after
         if pause > 0:
-            self.pace.learnt.refused(begun, now, pause)
+            self.pace.learnt.record_refused(begun, now, pause)
         self._wait(error, pause, now)
 
-    def _lost(self, error: ApiError, begun: float) -> None:
+    def _handle_outage(self, error: ApiError, begun: float) -> None:
         now = self.now()
-        pause = self.breaker.failed(error, begun, now)
-        self.window.cut(begun, now, to_one=self.breaker.holds)
+        pause = self.breaker.record_failure(error, begun, now)
+        self.window.shrink(begun, now, to_one=self.breaker.holds)
         self.pace.pause(now, pause)
         if isinstance(error, ServiceError):
             self.counts.refused += error.status == 503

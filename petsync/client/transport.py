@@ -230,7 +230,7 @@ class HttpxCarrier:
                 if answer.is_stream_consumed:  # The transport has read and decompressed it.
                     content = await answer.aread()
                     if len(content) > _most(answer.status_code, bounds.size):
-                        content = _cut(content, answer.status_code, bounds.size)
+                        content = _truncate(content, answer.status_code, bounds.size)
                 else:
                     pieces = answer.aiter_raw()
                     content = await _content(pieces, answer.status_code, readable, bounds.size)
@@ -327,7 +327,7 @@ async def _content(
             parts.append(part)
             length += len(part)
             if length > most:
-                return _cut(b"".join(parts), status, size)
+                return _truncate(b"".join(parts), status, size)
     except zlib.error as error:
         raise aiohttp.ClientPayloadError(f"it cannot be decompressed: {error}") from None
     if decoder is not None and parts and not decoder.is_whole:
@@ -339,7 +339,7 @@ def _most(status: int, size: int) -> int:
     return size if 200 <= status < 300 else min(size, _REFUSAL)
 
 
-def _cut(content: bytes, status: int, size: int) -> bytes:
+def _truncate(content: bytes, status: int, size: int) -> bytes:
     """The beginning of a refusal; of any other answer a part is worth nothing."""
     if 200 <= status < 300:
         raise TooLongError(f"{size / 1e6:,.0f} MB")

@@ -35,7 +35,7 @@ __all__ = [
     "Named",
     "Patterns",
     "content_of",
-    "described",
+    "describe_content",
     "format_of",
     "hidden_kind",
     "in_folder",
@@ -77,7 +77,7 @@ class Captions:
         except UnicodeDecodeError as error:
             why = f"byte {error.start + 1:,} is not UTF-8"
             raise SheetError(f"{path} cannot be read: {why}", hint=_CAPTIONS_HINT) from None
-        return cls(_read(text, path), is_there=True)
+        return cls(_read_captions(text, path), is_there=True)
 
     def of_file(self, file: str, otherwise: str | None) -> str | None:
         """What is said of a file."""
@@ -87,7 +87,7 @@ class Captions:
         self.used.add(key)
         return self.said[key][1]
 
-    def unused(self) -> Iterator[PictureProblem]:
+    def iter_unused(self) -> Iterator[PictureProblem]:
         """The rows about files that are not there."""
         for key, (line, _) in self.said.items():
             if key not in self.used:
@@ -100,7 +100,7 @@ class Captions:
                 )
 
 
-def _read(text: str, path: Path) -> dict[str, tuple[int, str]]:
+def _read_captions(text: str, path: Path) -> dict[str, tuple[int, str]]:
     first = text.partition("\n")[0]
     delimiter = max(",;\t", key=first.count)
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
@@ -258,7 +258,7 @@ def format_of(content: bytes) -> Format | None:
     return None
 
 
-def described(content: bytes) -> str:
+def describe_content(content: bytes) -> str:
     """What a file that is none of the four formats really is, as a person would say it."""
     if content[4:8] == b"ftyp":
         brand = content[8:12]
@@ -341,7 +341,7 @@ class Patterns:
             raise SettingsError("there is no pattern for the files' names", hint=_PATTERN_HINT)
         return cls(given, tuple(map(_regex, given)))
 
-    def read(self, stem: str) -> Named | None:
+    def parse_name(self, stem: str) -> Named | None:
         """What a name without its ending tells; None where no template fits."""
         for regex in self.regexes:
             match = regex.fullmatch(stem)
@@ -398,7 +398,7 @@ def in_folder(
         raise SheetError(
             f"the folder {folder} cannot be read: {error.strerror}", hint="Is its name right?"
         ) from None
-    walk.found.problems += walk.captions.unused()
+    walk.found.problems += walk.captions.iter_unused()
     return walk.found
 
 
@@ -446,7 +446,7 @@ class _Walk:
 
     def _file(self, entry: os.DirEntry[str]) -> Iterator[PictureProblem]:
         file, ending = self._file_name(entry), _ending(entry.name)
-        named = self.patterns.read(entry.name[: len(entry.name) - len(ending)])
+        named = self.patterns.parse_name(entry.name[: len(entry.name) - len(ending)])
         if ending not in IMAGE_ENDINGS:
             yield PictureProblem(file=file, problem="it is no picture by its name", blocks=False)
             return
@@ -462,9 +462,9 @@ class _Walk:
             place=named.place,
             metadata=self.captions.of_file(file, self.metadata),
         )
-        yield from self._checked(candidate, entry)
+        yield from self._check_candidate(candidate, entry)
 
-    def _checked(self, one: Candidate, entry: os.DirEntry[str]) -> Iterator[PictureProblem]:
+    def _check_candidate(self, one: Candidate, entry: os.DirEntry[str]) -> Iterator[PictureProblem]:
         try:
             is_outside = entry.is_symlink() and not is_within(one.path, self.root)
             if is_outside:
@@ -525,15 +525,15 @@ def in_sheet(
     paths = _column(sheet, column)
     said = None if metadata_column is None else _column(sheet, metadata_column)
     reading = _Reading(sheet, paths, said, metadata, root)
-    found = Found(problems=[*_blocked(sheet), *_repeated(sheet)])
+    found = Found(problems=[*_iter_blocked(sheet), *_iter_repeated(sheet)])
     for at, row in enumerate(sheet.rows.index.tolist()):
         reading.row(at, row, found)
     return found
 
 
 def _column(sheet: Sheet, name: str) -> pd.Series[Any]:
-    wanted = _folded(name)
-    fitting = [header for header in sheet.others.columns if _folded(str(header)) == wanted]
+    wanted = _fold_header(name)
+    fitting = [header for header in sheet.others.columns if _fold_header(str(header)) == wanted]
     if len(fitting) == 1:
         return sheet.others[fitting[0]]
     own = ", ".join(repr(str(header)) for header in sheet.others.columns) or "none"
@@ -545,11 +545,11 @@ def _column(sheet: Sheet, name: str) -> pd.Series[Any]:
     )
 
 
-def _folded(name: str) -> str:
+def _fold_header(name: str) -> str:
     return re.sub(r"[\s_]", "", unicodedata.normalize("NFC", name)).casefold()
 
 
-def _blocked(sheet: Sheet) -> Iterator[PictureProblem]:
+def _iter_blocked(sheet: Sheet) -> Iterator[PictureProblem]:
     errors: dict[int, list[Finding]] = defaultdict(list)
     for finding in sheet.problems:
         if finding.severity == "error":
@@ -567,7 +567,7 @@ def _blocked(sheet: Sheet) -> Iterator[PictureProblem]:
         )
 
 
-def _repeated(sheet: Sheet) -> Iterator[PictureProblem]:
+def _iter_repeated(sheet: Sheet) -> Iterator[PictureProblem]:
     """The rows that say of their pet what another says: the reader keeps the first of them alone,
     while in the columns that are read here they may name another picture.
     """
@@ -601,7 +601,7 @@ class _Reading:
         if self.sheet.rows["action"].iloc[at] in _PASSED_OVER:
             found.ignored += 1
             return
-        where = self._told(row, text)
+        where = self._build_reporter(row, text)
         pet_id = self.sheet.rows["id"].iloc[at] if "id" in self.sheet.rows else pd.NA
         if pd.isna(pet_id):
             found.problems.append(
@@ -662,9 +662,9 @@ class _Reading:
             return one.problem(f"there is no such file in {self.root} ({why})", cure)
         return None
 
-    def _told(self, row: int, text: str) -> Any:
-        def told(problem: str, cure: str) -> PictureProblem:
+    def _build_reporter(self, row: int, text: str) -> Any:
+        def build_problem(problem: str, cure: str) -> PictureProblem:
             source = self.sheet.address(row, str(self.paths.name))
             return PictureProblem(file=text, problem=problem, cure=cure, source=source, row=row)
 
-        return told
+        return build_problem

@@ -23,7 +23,7 @@ from petsync.images.find import (
     Candidate,
     Format,
     content_of,
-    described,
+    describe_content,
     format_of,
     hidden_kind,
 )
@@ -47,14 +47,14 @@ __all__ = [
     "Orientation",
     "Part",
     "UnfitError",
-    "decided",
+    "decide_fates",
     "digest_of",
-    "examined",
     "exif_of",
     "frames_of",
-    "opened",
+    "inspect_files",
     "orientation",
     "parts",
+    "prepare_image",
     "ready",
     "thumbnail",
     "with_pet",
@@ -166,7 +166,7 @@ def without_metadata(content: bytes, form: Format, found: list[Part]) -> bytes:
         elif place is not None and part.body == place[0] and held is not None and held.value > 1:
             rest.append(_exif_part(held.alone(), form))
     new = b"".join(rest)
-    return _resealed(new) if form == "WEBP" else new
+    return _fix_webp_header(new) if form == "WEBP" else new
 
 
 def _exif_part(exif: bytes, form: Format) -> bytes:
@@ -288,7 +288,7 @@ def _webp(content: bytes) -> Iterator[Part]:
 _EXIF_FLAG, _XMP_FLAG = 0x08, 0x04
 
 
-def _resealed(content: bytes) -> bytes:
+def _fix_webp_header(content: bytes) -> bytes:
     """A WebP file whose head agrees with what is left of it."""
     whole = bytearray(content)
     whole[4:8] = (len(content) - 8).to_bytes(4, "little")
@@ -375,7 +375,7 @@ def digest_of(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def opened(content: bytes, ending: str, options: PictureOptions) -> Opened:
+def prepare_image(content: bytes, ending: str, options: PictureOptions) -> Opened:
     """The image, decoded from the first pixel to the last, and made ready as the options say.
 
     Raises UnfitError for everything that is no whole image of one of the four formats with the
@@ -398,7 +398,9 @@ def _form(content: bytes, ending: str) -> Format:
         raise UnfitError("it is empty (0 bytes)", _COPY_AGAIN)
     form = format_of(content)
     if form is None:
-        raise UnfitError(f"it is {described(content)}, and no JPEG, PNG, GIF or WebP", _SAVE_AGAIN)
+        raise UnfitError(
+            f"it is {describe_content(content)}, and no JPEG, PNG, GIF or WebP", _SAVE_AGAIN
+        )
     named = ENDINGS.get(ending.lower())
     if named != form:
         fitting = next(key for key, value in ENDINGS.items() if value == form)
@@ -435,13 +437,13 @@ class _Image:
         """The image, decoded, and as far as the options say without metadata and scaled."""
         frames = frames_of(self.found)
         bare = without_metadata(self.content, self.form, self.found)
-        with self._decoded(bare, frames) as image:
+        with self._decode_frames(bare, frames) as image:
             width, height = image.size
             new = self.content if self.options.keep_metadata else bare
             done: tuple[Done, ...] = () if new == self.content else ("metadata",)
             saved, sent = "", image.size
             if self._is_large(image.size, frames):
-                new, saved, sent = self._saved(image)
+                new, saved, sent = self._reencode(image)
                 done += ("scaled",)
         return Opened(
             format=self.form,
@@ -456,7 +458,7 @@ class _Image:
             sent_height=sent[1],
         )
 
-    def _decoded(self, bare: bytes, frames: int) -> Image.Image:
+    def _decode_frames(self, bare: bytes, frames: int) -> Image.Image:
         """The image, after every frame of it was decoded to its end.
 
         A JPEG is decoded without its metadata: Pillow reads them unasked, and warns of what is
@@ -501,7 +503,7 @@ class _Image:
             )
         return True
 
-    def _saved(self, image: Image.Image) -> tuple[bytes, str, tuple[int, int]]:
+    def _reencode(self, image: Image.Image) -> tuple[bytes, str, tuple[int, int]]:
         """The image upright, scaled and encoded again; how, and its size."""
         exif = b""
         try:
@@ -511,12 +513,12 @@ class _Image:
                 held = orientation(exif)
                 if held is not None and held.value in _TURNS:
                     new, exif = new.transpose(_TURNS[held.value]), held.upright(exif)
-            new = _scaled(new, self.options.max_side or max(new.size))
-            return self._encoded(new, image.info.get("icc_profile"), exif)
+            new = _scale(new, self.options.max_side or max(new.size))
+            return self._encode(new, image.info.get("icc_profile"), exif)
         except Exception as error:  # noqa: BLE001 - an encoder's reason is for the person
             raise UnfitError(f"it cannot be saved again: {_reason(error)}", _SAVE_AGAIN) from None
 
-    def _encoded(
+    def _encode(
         self, image: Image.Image, profile: bytes | None, exif: bytes
     ) -> tuple[bytes, str, tuple[int, int]]:
         how, words = self._how()
@@ -550,7 +552,7 @@ def _smooth(image: Image.Image) -> Image.Image:
     return image.convert({"1": "L", "PA": "RGBA"}.get(image.mode, image.mode))
 
 
-def _scaled(image: Image.Image, side: int) -> Image.Image:
+def _scale(image: Image.Image, side: int) -> Image.Image:
     factor = side / max(image.size)
     width, height = (max(1, min(side, round(each * factor))) for each in image.size)
     return image.resize((width, height), Image.Resampling.LANCZOS)
@@ -597,7 +599,7 @@ def with_pet(
             yield one.problem(why, "Try again once the service answers.")
 
 
-async def examined(
+async def inspect_files(
     members: list[tuple[Candidate, Pet]],
     options: PictureOptions,
     on_progress: Callable[[Looked], None] | None = None,
@@ -608,7 +610,7 @@ async def examined(
 
     async def work() -> None:
         for number, (one, pet) in left:
-            results[number] = await asyncio.to_thread(_examined, one, pet, options)
+            results[number] = await asyncio.to_thread(_inspect_file, one, pet, options)
             if on_progress is not None:
                 on_progress(Looked(len(results), len(members)))
 
@@ -629,10 +631,10 @@ def ready(picture: Picture, options: PictureOptions) -> bytes:
         raise UnfitError("the file was changed since it was looked at", "Look once more.")
     if not picture.done:
         return content
-    return opened(content, path.suffix, options).content
+    return prepare_image(content, path.suffix, options).content
 
 
-def decided(
+def decide_fates(
     pictures: Iterable[Picture],
     pets: Mapping[int, Pet],
     uploads: Uploads,
@@ -645,12 +647,12 @@ def decided(
     did not come to their end; where they have nothing left to do, all is begun anew.
     """
     members = sorted(pictures, key=lambda one: (one.pet_id, one.place, one.file))
-    repeated = set(_repeated(members))
+    repeated = set(_find_repeated(members))
     if again is not None and all(again.attempt(_about(one)) for one in members):
         again = Uploads()
     judge = _Judge(pets, uploads, adds, again)
     return [
-        msgspec.structs.replace(one, fate="twice") if at in repeated else judge.told(one)
+        msgspec.structs.replace(one, fate="twice") if at in repeated else judge.decide_fate(one)
         for at, one in enumerate(members)
     ]
 
@@ -662,7 +664,7 @@ class _Judge:
     adds: bool
     again: Uploads | None
 
-    def told(self, picture: Picture) -> Picture:
+    def decide_fate(self, picture: Picture) -> Picture:
         """The picture with its fate, and the run that decides it."""
         about = _about(picture)
         if self.again is None:
@@ -685,7 +687,7 @@ def _about(picture: Picture) -> tuple[int, tuple[str, str]]:
     return picture.pet_id, (picture.digest, picture.sent_digest)
 
 
-def _repeated(members: Iterable[Picture]) -> Iterator[int]:
+def _find_repeated(members: Iterable[Picture]) -> Iterator[int]:
     """The places of those that are the same as one before them, for the same pet."""
     seen: set[tuple[int, str]] = set()
     for at, one in enumerate(members):
@@ -696,10 +698,10 @@ def _repeated(members: Iterable[Picture]) -> Iterator[int]:
             seen |= keys
 
 
-def _examined(one: Candidate, pet: Pet, options: PictureOptions) -> Picture | PictureProblem:
+def _inspect_file(one: Candidate, pet: Pet, options: PictureOptions) -> Picture | PictureProblem:
     try:
         content = content_of(one.path)
-        found = opened(content, one.path.suffix, options)
+        found = prepare_image(content, one.path.suffix, options)
     except UnfitError as error:
         return one.problem(error.problem, error.cure)
     except OSError as error:
@@ -748,7 +750,7 @@ def thumbnail(content: bytes, side: int = _SIDE) -> str:
         return ""
     asked = PictureOptions(max_side=side, max_bytes=_LARGEST)
     try:
-        small = opened(content, _ENDING[form], asked)
+        small = prepare_image(content, _ENDING[form], asked)
     except UnfitError:
         return _first(content, form, side)
     # Nothing in a form moves by itself.

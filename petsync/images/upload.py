@@ -52,7 +52,7 @@ __all__ = [
     "UploadOptions",
     "begun_again",
     "left_alone",
-    "recounted",
+    "rebuild_uploaded",
     "run",
     "uploads_to",
     "without_run",
@@ -126,8 +126,8 @@ def left_alone(picture: Picture) -> UploadedFile:
         why = f"run {picture.run} sent it and got no answer; the service does not show what it has"
         return result_of(picture, "unknown", "no-answer", why, cure=_LOOK)
     if picture.fate == "twice":
-        return result_of(picture, "skipped", "already-so", "the same picture is there twice")
-    return result_of(picture, "skipped", "already-so", f"uploaded before, in run {picture.run}")
+        return result_of(picture, "unchanged", "already-so", "the same picture is there twice")
+    return result_of(picture, "unchanged", "already-so", f"uploaded before, in run {picture.run}")
 
 
 class UnsentError(Exception):
@@ -167,7 +167,7 @@ class PictureSender:
     def __post_init__(self) -> None:
         self.items = self.pictures.items
 
-    def cancelled(self, number: int) -> None:
+    def cancel(self, number: int) -> None:
         """Cut what is under way for this picture."""
         self._cut.get(number, lambda: None)()
 
@@ -180,13 +180,13 @@ class PictureSender:
         entry = self._entry(number, before)
         # From here on it ends in peace: an intent that nothing follows would be a doubt for ever.
         self.on_wire.add(number)
-        await self._intended(entry)
-        result = self._unsent(entry) if self.halt.why or number in self.cancelling else None
-        result = result or await self._uploaded(number, entry, content)
+        await self._record_intent(entry)
+        result = self._record_unsent(entry) if self.halt.why or number in self.cancelling else None
+        result = result or await self._upload(number, entry, content)
         self.on_wire.discard(number)
         return result
 
-    async def _intended(self, entry: Entry) -> None:
+    async def _record_intent(self, entry: Entry) -> None:
         try:
             await self.recorder.image(entry)
         except PetsyncError:
@@ -212,7 +212,7 @@ class PictureSender:
         before = await self.halt.soon(self._pet(picture))
         doubt = self._doubt(picture)
         if doubt is not None:
-            done = await self._arrived(number, doubt, before)
+            done = await self._confirm_arrived(number, doubt, before)
             if done is not None:
                 return done, before, b""
             before = await self.halt.soon(self._pet(picture))
@@ -222,14 +222,14 @@ class PictureSender:
         """The result of the work. Raises UnsentError where the picture is cancelled meanwhile."""
         if number in self.cancelling:
             work.close()
-            raise self._unwanted(number)
+            raise self._build_cancelled_error(number)
         task = asyncio.ensure_future(work)
         self._cut[number] = task.cancel
         try:
             return await task
         except asyncio.CancelledError:
             if self._is_cut(number):
-                raise self._unwanted(number) from None
+                raise self._build_cancelled_error(number) from None
             raise
         finally:
             del self._cut[number]
@@ -240,8 +240,8 @@ class PictureSender:
         outer = task is not None and task.cancelling() > 0
         return number in self.cancelling and not outer and not self.halt.why
 
-    def _unwanted(self, number: int) -> UnsentError:
-        return UnsentError(result_of(self.items[number], "skipped", "not-begun", _CANCELLED))
+    def _build_cancelled_error(self, number: int) -> UnsentError:
+        return UnsentError(result_of(self.items[number], "not sent", "not-begun", _CANCELLED))
 
     # Before it is sent -------------------------------------------------------------------------
 
@@ -269,18 +269,18 @@ class PictureSender:
         asked_again = self.pictures.options.again
         if done is not None and not (asked_again and done.entry.intended <= self.pictures.created):
             why = f"uploaded before, in run {done.run_id}"
-            raise UnsentError(result_of(picture, "skipped", "already-so", why))
+            raise UnsentError(result_of(picture, "unchanged", "already-so", why))
         return None if picture.fate == "again" else self.earlier.doubt(about)
 
-    async def _arrived(self, number: int, doubt: Attempt, now: Pet) -> UploadedFile | None:
+    async def _confirm_arrived(self, number: int, doubt: Attempt, now: Pet) -> UploadedFile | None:
         """The result of a picture that an earlier run uploaded without seeing it; None where it
         is proved that it did not. Raises UnsentError where nothing tells.
         """
         picture = self.items[number]
-        urls = self.earlier.arrived(doubt, now)
+        urls = self.earlier.find_arrived_urls(doubt, now)
         if not urls and self.adds and (wait := self._wait(doubt.entry)) > 0:
             await self.halt.soon(asyncio.sleep(wait))
-            urls = self.earlier.arrived(doubt, await self.halt.soon(self._pet(picture)))
+            urls = self.earlier.find_arrived_urls(doubt, await self.halt.soon(self._pet(picture)))
         if not urls:
             if not self.adds:
                 raise UnsentError(left_alone(msgspec.structs.replace(picture, run=doubt.run_id)))
@@ -290,7 +290,7 @@ class PictureSender:
         entry = self._entry(number, before)
         await self.recorder.image(entry)
         why = f"uploaded in run {doubt.run_id}, as the store has its photo"
-        return self._told(entry, "applied", "confirmed", why, after=after, urls=urls)
+        return self._record_result(entry, "applied", "confirmed", why, after=after, urls=urls)
 
     def _wait(self, entry: Entry) -> float:
         """Seconds until an upload that got no answer is no longer expected to come through."""
@@ -313,7 +313,7 @@ class PictureSender:
 
     # Once it is sent ---------------------------------------------------------------------------
 
-    async def _uploaded(self, number: int, entry: Entry, content: bytes) -> UploadedFile:
+    async def _upload(self, number: int, entry: Entry, content: bytes) -> UploadedFile:
         picture = self.items[number]
 
         async def again(error: ApiError) -> None:
@@ -334,7 +334,7 @@ class PictureSender:
         except UnsentError:
             return await self._cut_off(entry)
         except HaltedError:
-            return self._unsent(entry)
+            return self._record_unsent(entry)
         except (AuthError, UnavailableError) as error:
             if not error.may_have_happened:
                 self.halt.stop(str(error))
@@ -343,63 +343,69 @@ class PictureSender:
         except ApiError as error:
             if not error.may_have_happened:
                 return self._told_failed(entry, error)
-            return await self._settled(entry, error)
+            return await self._check_outcome(entry, error)
         return await self._after(entry, len(content))
 
     async def _after(self, entry: Entry, sent: int) -> UploadedFile:
         """The result of an upload that the service says is done."""
         try:
-            now = await self._read(entry)
+            now = await self._read_pet(entry)
         except ApiError as error:
             why = f"uploaded; the photo's address could not be read: {error.message}"
-            return self._told(entry, "applied", "", why, sent=sent)
+            return self._record_result(entry, "applied", "", why, sent=sent)
         urls = () if entry.before is None or now is None else added_urls(entry.before, now)
-        return self._told(entry, "applied", "", "", after=now, urls=urls, sent=sent)
+        return self._record_result(entry, "applied", "", "", after=now, urls=urls, sent=sent)
 
-    async def _settled(self, entry: Entry, error: ApiError) -> UploadedFile:
+    async def _check_outcome(self, entry: Entry, error: ApiError) -> UploadedFile:
         """No answer came: the pet itself says what happened, if anything does."""
         now: Pet | None = None
         try:
-            now = await self._read(entry)
+            now = await self._read_pet(entry)
             if now is not None and entry.before is not None:
                 urls = added_urls(entry.before, now)
                 if urls:
                     why = "confirmed by the photo that the pet has since"
-                    return self._told(entry, "applied", "confirmed", why, after=now, urls=urls)
+                    return self._record_result(
+                        entry, "applied", "confirmed", why, after=now, urls=urls
+                    )
         except ApiError:
-            return self._told(entry, "unknown", cause_of(error), error.message, cure=AGAIN)
+            return self._record_result(entry, "unknown", cause_of(error), error.message, cure=AGAIN)
         if not self.adds:
-            return self._told(entry, "unknown", cause_of(error), error.message, cure=_LOOK)
-        return self._told(entry, "failed", cause_of(error), error.message, after=now, cure=AGAIN)
+            return self._record_result(entry, "unknown", cause_of(error), error.message, cure=_LOOK)
+        return self._record_result(
+            entry, "failed", cause_of(error), error.message, after=now, cure=AGAIN
+        )
 
     async def _cut_off(self, entry: Entry) -> UploadedFile:
         """The result of a picture that was cancelled on its way: the pet says whether it came
         through all the same.
         """
         try:
-            now = await self._read(entry)
+            now = await self._read_pet(entry)
         except ApiError:
             now = None
         if now is not None and entry.before is not None and (urls := added_urls(entry.before, now)):
             why = "it had come through before it could be cancelled"
-            return self._told(entry, "applied", "confirmed", why, after=now, urls=urls)
+            return self._record_result(entry, "applied", "confirmed", why, after=now, urls=urls)
         why = "cancelled on its way, and the pet does not show it"
-        return self._told(entry, "unknown", "cut-off", why, cure=AGAIN if self.adds else _LOOK)
+        return self._record_result(
+            entry, "unknown", "cut-off", why, cure=AGAIN if self.adds else _LOOK
+        )
 
-    async def _read(self, entry: Entry) -> Pet | None:
+    async def _read_pet(self, entry: Entry) -> Pet | None:
         return None if entry.pet_id is None else await self.target.get(entry.pet_id)
 
-    def _unsent(self, entry: Entry) -> UploadedFile:
+    def _record_unsent(self, entry: Entry) -> UploadedFile:
         if not self.halt.why:
-            return self._told(entry, "skipped", "not-begun", _CANCELLED)
+            return self._record_result(entry, "not sent", "not-begun", _CANCELLED)
         why = f"not uploaded: {self.halt.why.splitlines()[0]}"
-        return self._told(entry, "skipped", "not-begun", why, cure=NEXT)
+        return self._record_result(entry, "not sent", "not-begun", why, cure=NEXT)
 
     def _told_failed(self, entry: Entry, error: ApiError) -> UploadedFile:
-        result = self.failed(entry.number, error)
-        return self._told(entry, "failed", result.cause, result.message, cure=result.cure)
+        result = self.build_failed(entry.number, error)
+        return self._record_result(entry, "failed", result.cause, result.message, cure=result.cure)
 
-    def failed(self, number: int, error: ApiError) -> UploadedFile:
+    def build_failed(self, number: int, error: ApiError) -> UploadedFile:
         """The result of a picture that was surely not uploaded."""
         if isinstance(error, NotFoundError):
             gone = "the pet is gone from the store"
@@ -408,7 +414,7 @@ class PictureSender:
         cure = NEXT if cause in HOLDING else error.hint
         return result_of(self.items[number], "failed", cause, error.message, cure=cure)
 
-    def _told(
+    def _record_result(
         self,
         entry: Entry,
         outcome: Outcome,
@@ -481,7 +487,7 @@ async def run(
     """Upload what is to be uploaded, and report on every file.
 
     `earlier` is what earlier runs did; `adds` whether the service adds an address to a pet for
-    each upload. What stops the whole run leaves the rest `skipped`; `stopped` says why. `on_file`
+    each upload. What stops the whole run leaves the rest `not sent`; `stopped` says why. `on_file`
     is told of each picture alone, and those that are `cancelling` are left out.
     """
     begun = time.monotonic()
@@ -562,16 +568,16 @@ class _Engine:
 
     async def run(self) -> str:
         """Work to the end or to a stop; why it stopped, "" if it did not."""
-        self._cancelling.listen(self._sender.cancelled)
-        await self._halt.ended(self._work())
+        self._cancelling.listen(self._sender.cancel)
+        await self._halt.run_to_end(self._work())
         return self._halt.why
 
     def results(self) -> dict[int, UploadedFile]:
-        """A result for each picture, by its number; those that were not begun are skipped."""
+        """A result for each picture, by its number; those that were not begun are `not sent`."""
         why = f"not begun: {self._halt.why.splitlines()[0]}" if self._halt.why else "not begun"
         results = {}
         for number, picture in enumerate(self._items):
-            rest = result_of(picture, "skipped", "not-begun", why, cure=NEXT)
+            rest = result_of(picture, "not sent", "not-begun", why, cure=NEXT)
             if number in self._on_wire:
                 rest = result_of(picture, "unknown", "cut-off", _CUT, cure=AGAIN)
             results[number] = self._results.get(number, rest)
@@ -620,7 +626,7 @@ class _Engine:
         why = f"held back, as {holder.file} comes before it and did not come through"
         cure = "The same command again uploads both, in their order."
         picture = self._items[number]
-        self._end(number, result_of(picture, "skipped", "held-back", why, cure=cure))
+        self._end(number, result_of(picture, "not sent", "held-back", why, cure=cure))
 
     async def _one(self, number: int) -> None:
         self._tell_of(number)
@@ -642,7 +648,7 @@ class _Engine:
         if not isinstance(error, ApiError) or error.may_have_happened:
             return
         self._on_wire.discard(number)
-        self._results[number] = self._sender.failed(number, error)
+        self._results[number] = self._sender.build_failed(number, error)
 
     # Progress ----------------------------------------------------------------------------------
 
@@ -718,7 +724,7 @@ def begun_again(journal: Journal, store: str, source: str) -> Uploads:
     `again`: by the newest runs of it, as far back as none of them came to its end.
     """
     runs = journal.runs(store)
-    return _of(journal, runs, list(_unfinished(journal, runs, source)))
+    return _of(journal, runs, list(_iter_unfinished(journal, runs, source)))
 
 
 def _of(journal: Journal, runs: Sequence[Past], chosen: Sequence[Past]) -> Uploads:
@@ -726,12 +732,12 @@ def _of(journal: Journal, runs: Sequence[Past], chosen: Sequence[Past]) -> Uploa
     attempts = (
         Attempt(*told, undone=told[1].pet_id in back.get(run.run_id, ()))
         for run in reversed(chosen)
-        for told in _told(journal, run.run_id)
+        for told in _iter_upload_entries(journal, run.run_id)
     )
     return Uploads.of(attempts)
 
 
-def _unfinished(journal: Journal, runs: Sequence[Past], source: str) -> Iterator[Past]:
+def _iter_unfinished(journal: Journal, runs: Sequence[Past], source: str) -> Iterator[Past]:
     for run in runs:
         if run.kind != "upload" or run.source != source:
             continue
@@ -747,7 +753,9 @@ def _is_again(payload: bytes) -> bool:
         return False
 
 
-def _told(journal: Journal, run_id: str) -> Iterator[tuple[str, Entry, tuple[str, ...]]]:
+def _iter_upload_entries(
+    journal: Journal, run_id: str
+) -> Iterator[tuple[str, Entry, tuple[str, ...]]]:
     files = _files(journal.payload(run_id))
     for entry in journal.entries(run_id):
         file = files[entry.number] if entry.number < len(files) else ""
@@ -766,7 +774,7 @@ def _files(payload: bytes) -> Sequence[str]:
 # An upload's report made anew, from what its run was begun with and what its journal knows.
 
 
-def recounted(past: Past, pictures: Pictures, entries: Iterable[Entry]) -> Uploaded:
+def rebuild_uploaded(past: Past, pictures: Pictures, entries: Iterable[Entry]) -> Uploaded:
     """What became of each file that the run was to upload. What was left alone from the start, as
     it was uploaded before or had a problem, is not in the journal, and not in this report.
     """
@@ -786,7 +794,7 @@ def recounted(past: Past, pictures: Pictures, entries: Iterable[Entry]) -> Uploa
 def _result(picture: Picture, entry: Entry | None) -> UploadedFile:
     if entry is None:
         why = "nothing was sent for it in this run"
-        return result_of(picture, "skipped", "not-begun", why, cure=NEXT)
+        return result_of(picture, "not sent", "not-begun", why, cure=NEXT)
     if entry.outcome is None:
         why = "begun, and nobody knows yet whether it was done"
         return result_of(picture, "unknown", "cut-off", why, cure=AGAIN)
@@ -796,7 +804,7 @@ def _result(picture: Picture, entry: Entry | None) -> UploadedFile:
         entry.outcome,
         entry.cause,
         entry.message,
-        cure="" if done else NEXT if entry.outcome == "skipped" else AGAIN,
+        cure="" if done else NEXT if entry.outcome == "not sent" else AGAIN,
         urls=_urls(entry) if done else (),
         sent=picture.sent_size if done and entry.cause != "confirmed" else 0,
     )

@@ -43,25 +43,25 @@ __all__ = [
     "SETTLED",
     "SentRun",
     "Sight",
-    "advanced",
+    "advance_base",
     "as_exported",
     "categories_of",
-    "continued",
+    "continue_base",
+    "find_remembered",
     "follows",
-    "identified",
     "is_blank",
     "is_empty",
     "is_other",
     "missing_columns",
     "moved_units",
     "named_ids",
-    "remembered",
     "said_category",
     "sharing",
     "sight_of",
     "with_inbound",
     "with_missing",
     "with_newer_cells",
+    "with_pet_ids",
     "with_report",
     "with_unknown",
 ]
@@ -73,7 +73,7 @@ __all__ = [
 # edited it, and would say nothing.
 
 
-def advanced(sheet: Sheet, report: Report) -> Base | None:
+def advance_base(sheet: Sheet, report: Report) -> Base | None:
     """The base for the sheet after the run, None where it has none.
 
     Of each row that was applied, or that the store agreed with, the base says what the row says;
@@ -83,19 +83,19 @@ def advanced(sheet: Sheet, report: Report) -> Base | None:
     if sheet.base is None:
         return None
     pets = {pet.id: pet for pet in pets_from_frame(sheet.base.frame)}
-    for pet_id, pet in _applied(report):
+    for pet_id, pet in _iter_applied_pets(report):
         if pet is None:
             pets.pop(pet_id, None)
         else:
             pets[pet_id] = pets.get(pet_id, pet)
     sent = _partly_applied(report)
-    moved = dict(_applied(report))
-    regrouped = _regrouped(report)
+    moved = dict(_iter_applied_pets(report))
+    regrouped = _find_sent_categories(report)
     before = {pet.id: pet for pet in pets_from_frame(sheet.base.said_frame)}
     said = {
         pet_id: pet for pet_id, pet in sheet.base.said.items() if _is_agreed(pets, moved, pet_id)
     }
-    for row in _edited(sheet, report, sheet.base, sent):
+    for row in _iter_settled_rows(sheet, report, sheet.base, sent):
         if row.number in report.plan.recognised and row.pet_id is not None:
             pets.setdefault(row.pet_id, Pet(id=row.pet_id))
         if row.action == "delete":
@@ -106,7 +106,7 @@ def advanced(sheet: Sheet, report: Report) -> Base | None:
             agreed = _overlaid(pets[row.pet_id], cells, last, regrouped)
             pets[row.pet_id] = agreed
             said.pop(row.pet_id, None)
-            spelled = msgspec.structs.replace(agreed, category=_spelled(cells, last))
+            spelled = msgspec.structs.replace(agreed, category=_build_category(cells, last))
             if not all(equal(agreed, spelled, column) for column in COLUMNS_OF["category"]):
                 said[row.pet_id] = spelled
     ordered = sorted(pets.values(), key=lambda pet: pet.id or 0)
@@ -127,7 +127,7 @@ def _is_agreed(
     )
 
 
-def _applied(report: Report) -> Iterator[tuple[int | None, Pet | None]]:
+def _iter_applied_pets(report: Report) -> Iterator[tuple[int | None, Pet | None]]:
     """The pets that the run left, by id; None for those that it deleted."""
     for result in report.results:
         if result.outcome != "applied" or result.kind == "none":
@@ -142,7 +142,7 @@ def _applied(report: Report) -> Iterator[tuple[int | None, Pet | None]]:
             yield change.pet_id, change.after
 
 
-def _regrouped(report: Report) -> dict[int | None, Category | None]:
+def _find_sent_categories(report: Report) -> dict[int | None, Category | None]:
     """The categories that the run sent, by the ids of the pets."""
     changes = report.plan.changes
     columns = {*COLUMNS_OF["category"]}
@@ -167,7 +167,7 @@ def _of(row: Row, sent: Mapping[int | None, frozenset[str]]) -> Mapping[Column, 
     return {c: value for c, value in row.said.items() if fields is None or c in fields}
 
 
-def _edited(
+def _iter_settled_rows(
     sheet: Sheet, report: Report, base: Base, sent: Mapping[int | None, frozenset[str]]
 ) -> Iterator[Row]:
     """The rows that may have been edited, and are settled now, at least in what was sent."""
@@ -176,7 +176,7 @@ def _edited(
         for each in report.results
         if each.row is not None and each.assigned_id is not None and each.outcome == "applied"
     }
-    frame = identified(sheet.rows, {**report.plan.recognised, **added})
+    frame = with_pet_ids(sheet.rows, {**report.plan.recognised, **added})
     stuck = {result.row for result in report.results if result.outcome != "applied"} - set(sent)
     settled = ~frame.index.isin(stuck) & (frame["action"] != "ignore").to_numpy(dtype=bool)
     rows = frame[settled]
@@ -196,7 +196,7 @@ def _edited_since(rows: pd.DataFrame, base: Base) -> match.Mask:
     return result
 
 
-def identified(frame: pd.DataFrame, recognised: Mapping[int, int]) -> pd.DataFrame:
+def with_pet_ids(frame: pd.DataFrame, recognised: Mapping[int, int]) -> pd.DataFrame:
     """The rows, those that were recognised, or whose pets the store has under another id, with the
     ids of their pets.
     """
@@ -220,12 +220,12 @@ def _overlaid(
     new |= {name: tuple(said[name]) for name in ("tags", "photo_urls") if name in said}
     if pet.id in regrouped:
         new["category"] = regrouped[pet.id]
-    elif _spelled(said, last) != last.category:
-        new["category"] = _spelled(said, pet)
+    elif _build_category(said, last) != last.category:
+        new["category"] = _build_category(said, pet)
     return msgspec.structs.replace(pet, **new)
 
 
-def _spelled(said: Mapping[Column, Any], last: Pet) -> Category | None:
+def _build_category(said: Mapping[Column, Any], last: Pet) -> Category | None:
     """The category as a row says it: a cell that says nothing counts as what it `last` said."""
     if "category" in said and clears(said, last.category):
         return None
@@ -294,14 +294,14 @@ class Sight:
         still to be filled stays as it was, too.
         """
         pairs = [each for each in zip(self.rows, self.places, strict=True) if each[1] >= 0]
-        blank = self._unfilled(snapshot, old) if fills and old is not None else {}
+        blank = self._find_unfilled_units(snapshot, old) if fills and old is not None else {}
         units = {row: (*self.differing.get(row, ()), *blank.get(row, ())) for row, _ in pairs}
         mixed = {place: units[row] for row, place in pairs if units[row]}
         # Two rows with one pet: the base has each pet once.
         agreeing = {place for _, place in pairs} - mixed.keys()
         parts = [
             snapshot.frame.iloc[sorted(agreeing)],
-            *_mixed(snapshot, mixed, _returned(old)),
+            *_build_mixed_pets(snapshot, mixed, _restore_said_columns(old)),
         ]
         if old is not None:
             parts.append(self._one_sided(snapshot, old, elsewhere))
@@ -317,17 +317,17 @@ class Sight:
             columns=self.voiced | missing,
             missing=missing,
             headers=old.headers if renamed and old is not None else self.headers,
-            unnumbered=self._unnumbered(old),
+            unnumbered=self._find_unnumbered(old),
             tab=self.tab,
         )
         return replace(
             base,
-            said=self._said(base, old),
-            gone=self._gone(base, snapshot, old),
+            said=self._collect_said_pets(base, old),
+            gone=self._find_gone(base, snapshot, old),
             unsure=self._unsure(base, old),
         )
 
-    def _gone(self, base: Base, snapshot: Snapshot, old: Base | None) -> dict[int, str]:
+    def _find_gone(self, base: Base, snapshot: Snapshot, old: Base | None) -> dict[int, str]:
         """The pets that have gone from both sides, for a while: their rows may come back."""
         if old is None:
             return {}
@@ -352,12 +352,12 @@ class Sight:
         }
         return {pet_id: units for pet_id, units in left.items() if units}
 
-    def _unnumbered(self, old: Base | None) -> frozenset[int]:
+    def _find_unnumbered(self, old: Base | None) -> frozenset[int]:
         """The pets whose rows lack their id; those of before too while a row may be theirs."""
         before = frozenset[int]() if old is None or not self.has_unknown else old.unnumbered
         return self.unnumbered | (before - self.named)
 
-    def _unfilled(self, snapshot: Snapshot, old: Base) -> dict[int, tuple[Unit, ...]]:
+    def _find_unfilled_units(self, snapshot: Snapshot, old: Base) -> dict[int, tuple[Unit, ...]]:
         """By row, the units that say nothing and had nothing, and of which the store has something
         by now.
         """
@@ -380,7 +380,7 @@ class Sight:
                 found[self.rows[n]] = (*found.get(self.rows[n], ()), unit)
         return found
 
-    def _said(self, base: Base, old: Base | None) -> dict[int, Pet]:
+    def _collect_said_pets(self, base: Base, old: Base | None) -> dict[int, Pet]:
         """The pets as the sheet says them, or last said them, where that differs from the base."""
         rows = dict(zip(self.ids, self.rows, strict=True))
         seen = {i for i, place in zip(self.ids, self.places, strict=True) if place >= 0}
@@ -463,7 +463,7 @@ def missing_columns(sheet: Sheet, base: Base | None) -> tuple[frozenset[str], tu
     """
     if base is None or base.columns is None:
         return frozenset(), ()
-    missing = base.columns - _voiced(sheet) - {"id"}
+    missing = base.columns - _find_used_columns(sheet) - {"id"}
     new = [str(header) for header in sheet.others.columns if str(header) not in base.headers]
     return missing, tuple(new) if missing - {*sheet.columns} else ()
 
@@ -517,7 +517,7 @@ def sight_of(
     whose category is `unclear` agree on none.
     """
     said = sheet.rows
-    frame = identified(said, recognised)
+    frame = with_pet_ids(said, recognised)
     numbers = frame["id"].array
     has_pet = ~numbers.isna()
     named = frozenset([*numbers[has_pet].tolist(), *sheet.blocked_ids])
@@ -553,7 +553,7 @@ def sight_of(
         named=named,
         frame=told,
         cells=cells,
-        voiced=_voiced(sheet),
+        voiced=_find_used_columns(sheet),
         headers=tuple(map(str, sheet.others.columns)),
         unnumbered=frozenset(numbers[lacks_id & has_pet].tolist()),
         has_unknown=bool(sheet.unidentified) or not has_pet.all(),
@@ -561,7 +561,7 @@ def sight_of(
     )
 
 
-def _voiced(sheet: Sheet) -> frozenset[str]:
+def _find_used_columns(sheet: Sheet) -> frozenset[str]:
     """The columns in which a row says anything; all that are there where no row can be used."""
     frame = sheet.rows
     there = [column for column in COLUMNS if column in frame and column != "id"]
@@ -610,7 +610,7 @@ def said_category(said: Said) -> Category:
     return Category(said.get("category_id"), said.get("category"))
 
 
-def _returned(old: Base | None) -> Base | None:
+def _restore_said_columns(old: Base | None) -> Base | None:
     """The base in which columns that said nothing are as the sheet said them before: what comes
     back and differs is still to be compared by that. Of a category's name and id one may have said
     nothing.
@@ -626,7 +626,7 @@ def _returned(old: Base | None) -> Base | None:
     )
 
 
-def _mixed(
+def _build_mixed_pets(
     snapshot: Snapshot, mixed: Mapping[int, tuple[Unit, ...]], old: Base | None
 ) -> list[pd.DataFrame]:
     """The pets that differ, with the units in which they do as they were."""
@@ -690,14 +690,14 @@ def with_report(base: Base | None, report: Report) -> Base:
     old = {pet.id: pet for pet in pets_of(ids, start.frame)}
     moves: dict[int, tuple[Pet, Pet] | None] = {}
     cells: dict[int, Category] = {}
-    for pet_id, change in _sent(report):
+    for pet_id, change in _iter_sent_changes(report):
         before = old.get(pet_id)
         moves[pet_id] = _sent_of(change, pet_id, before, start.said.get(pet_id, before), start)
         if _regroups(change) or (before is None and isinstance(change, Update)):
             cells[pet_id] = _cells_of(change, report.plan.categories)
     added = [each.assigned_id for each in report.results if each.outcome == "applied"]
     return replace(
-        _moved(start, moves, cells),
+        _with_moves(start, moves, cells),
         unnumbered=start.unnumbered.union(filter(None, added)),
         gone={**start.gone, **{i: report.started for i, pets in moves.items() if pets is None}},
     )
@@ -718,26 +718,26 @@ def with_inbound(base: Base, inbound: Inbound) -> Base:
         if edit.pet.id is not None and edit.pet.id in old
     }
     moves |= {
-        pet.id: (pet, _unseen(pet, last.get(pet.id), away))
+        pet.id: (pet, _fill_missing_columns(pet, last.get(pet.id), away))
         for pet in inbound.added
         if pet.id is not None
     }
     moves |= {gone.pet_id: None for gone in inbound.removed}
     cells = {
-        pet_id: _written(last[pet_id], edit, base.missing)
+        pet_id: _merge_category_edit(last[pet_id], edit, base.missing)
         for edit in inbound.edits
         if (pet_id := edit.pet.id or 0) in old and {"category", "category_id"} & {*edit.fields}
     }
     numbered = {each.pet_id for each in inbound.identified if each.lacks_id}
     return replace(
-        _moved(base, moves, cells),
+        _with_moves(base, moves, cells),
         taken_at=inbound.created,
         unnumbered=base.unnumbered - numbered,
         gone={**base.gone, **{each.pet_id: inbound.created for each in inbound.removed}},
     )
 
 
-def remembered(sheet: Sheet, base: Base, pets: pd.DataFrame) -> dict[int, int]:
+def find_remembered(sheet: Sheet, base: Base, pets: pd.DataFrame) -> dict[int, int]:
     """The pets of rows without an id, by row: of those that say what a pet of the base was that no
     other row names. They meant it at the last round, whatever the store has made of it since.
     """
@@ -772,7 +772,7 @@ def _cells_of(change: Change, categories: Mapping[int, Category]) -> Category:
     return sent if change.row is None else categories.get(change.row, sent)
 
 
-def _written(before: Pet, edit: RowEdit, missing: Collection[str]) -> Category:
+def _merge_category_edit(before: Pet, edit: RowEdit, missing: Collection[str]) -> Category:
     """The category's cells of a row once it has taken what it takes: a cell that took nothing says
     so already, or is left blank, unless its column is missing.
     """
@@ -783,7 +783,7 @@ def _written(before: Pet, edit: RowEdit, missing: Collection[str]) -> Category:
     )
 
 
-def _sent(report: Report) -> Iterator[tuple[int, Change]]:
+def _iter_sent_changes(report: Report) -> Iterator[tuple[int, Change]]:
     """The changes that arrived, each with its pet's id."""
     for result in report.results:
         if result.kind == "none" or not (result.outcome == "applied" or result.cause in SETTLED):
@@ -803,12 +803,12 @@ def _sent_of(
     if isinstance(change, Delete):
         return None
     if isinstance(change, Update) and old is not None and last is not None:
-        return _told(change, old), _told(change, last)
+        return _apply_update(change, old), _apply_update(change, last)
     pet = msgspec.structs.replace(change.after, id=pet_id)
-    return pet, _unseen(pet, last, base.missing.difference(change.fields))
+    return pet, _fill_missing_columns(pet, last, base.missing.difference(change.fields))
 
 
-def _told(change: Update, old: Pet) -> Pet:
+def _apply_update(change: Update, old: Pet) -> Pet:
     """A pet of the base, or as the sheet last said it, with what the row said of it in a change.
     Tags and photos that both sides had changed were merged, and the sheet says that only once it
     was written: of these the pet gets what the change itself added and took away.
@@ -817,15 +817,15 @@ def _told(change: Update, old: Pet) -> Pet:
     sent = with_fields(old, change.after, [c for c in change.fields if c not in merged])
     before, after = change.before, change.after
     if "tags" in merged:
-        tags = _changed(old.tags, before.tags, after.tags, lambda tag: normal(tag.name))
+        tags = _merge_items(old.tags, before.tags, after.tags, lambda tag: normal(tag.name))
         sent = msgspec.structs.replace(sent, tags=tags)
     if "photo_urls" in merged:
-        urls = _changed(old.photo_urls, before.photo_urls, after.photo_urls, normal)
+        urls = _merge_items(old.photo_urls, before.photo_urls, after.photo_urls, normal)
         sent = msgspec.structs.replace(sent, photo_urls=urls)
     return sent
 
 
-def _changed(
+def _merge_items(
     items: Sequence[_T], before: Sequence[_T], after: Sequence[_T], key: Callable[[_T], str]
 ) -> tuple[_T, ...]:
     """The items, without those that are in `before` and not `after`, and with those that came."""
@@ -834,7 +834,7 @@ def _changed(
     return (*stay, *(each for each in after if key(each) not in were | there))
 
 
-def _moved(base: Base, moves: Moves, categories: Mapping[int, Category]) -> Base:
+def _with_moves(base: Base, moves: Moves, categories: Mapping[int, Category]) -> Base:
     """The base with the pets as they are now, and the cells of their categories in the sheet."""
     if not moves:
         return base
@@ -870,7 +870,7 @@ def _with_cells(pet: Pet, cells: Category | None, before: Pet | None) -> Pet:
     return msgspec.structs.replace(pet, category=blank)
 
 
-def _unseen(pet: Pet, said: Pet | None, missing: Collection[str]) -> Pet:
+def _fill_missing_columns(pet: Pet, said: Pet | None, missing: Collection[str]) -> Pet:
     """A pet that is new, in the columns that are missing as the sheet last said it."""
     return pet if said is None else with_columns(pet, said, missing)
 
@@ -930,7 +930,7 @@ class _Cell(NamedTuple):
         return max(n for n, _ in self.states if n <= number)
 
 
-def continued(
+def continue_base(
     sheet: Sheet,
     base: Base,
     own: Sequence[SentRun],
@@ -947,7 +947,7 @@ def continued(
     """
     if not own and not copies:
         return base
-    return _Continued(sheet, base, own, copies, now).moved(copies)
+    return _Continued(sheet, base, own, copies, now).build_base(copies)
 
 
 def follows(
@@ -987,7 +987,7 @@ class _Continued:
             self._take(number, run)
         self.older, self.newer = self._evidence(own)
 
-    def moved(self, copies: Sequence[SentRun]) -> Base:
+    def build_base(self, copies: Sequence[SentRun]) -> Base:
         """The base by the runs, unsure of the cells that may be older."""
         sides, unsure = dict[tuple[int, Unit], tuple[Pet, Pet]](), dict(self._base.unsure)
         for (pet_id, unit), cell in self._cells.items():
@@ -1013,7 +1013,7 @@ class _Continued:
             if isinstance(change, Add) and change.after.id in self._rows.keys() - base.ids
         }
         moves = {pet_id: (pet, pet) for pet_id, (pet, _) in added.items()}
-        return _moved(base, moves, {pet_id: cells for pet_id, (_, cells) in added.items()})
+        return _with_moves(base, moves, {pet_id: cells for pet_id, (_, cells) in added.items()})
 
     def _take(self, number: int, run: SentRun) -> None:
         """Move on by the run of this number."""
@@ -1024,7 +1024,7 @@ class _Continued:
             if not isinstance(change, Update) or pet_id not in self._old:
                 continue
             before = self._new[pet_id]
-            after = self._new[pet_id] = _told(change, before)
+            after = self._new[pet_id] = _apply_update(change, before)
             said = self._said[pet_id] = self._said_after(run, change, self._said[pet_id])
             for unit in UNITS:
                 if changed_columns(before, after, unit):
@@ -1034,7 +1034,7 @@ class _Continued:
     def _said_after(self, run: SentRun, change: Update, said: Pet) -> Pet:
         """The pet as the row said it when the run sent the change."""
         cells = _cells_of(change, run.categories) if _regroups(change) else None
-        return _with_cells(_told(change, said), cells, said)
+        return _with_cells(_apply_update(change, said), cells, said)
 
     def _seen_now(self, change: Update) -> Update | None:
         """The update in the fields in which its pet is as it was to be."""
@@ -1094,7 +1094,7 @@ class _Continued:
             if not isinstance(change, Update) or row is None or old is None:
                 continue
             first = self._first[pet_id]
-            after, said = _told(change, old), self._said_after(run, change, first)
+            after, said = _apply_update(change, old), self._said_after(run, change, first)
             for unit in UNITS:
                 if (pet_id, unit) in self._cells or not changed_columns(old, after, unit):
                     continue

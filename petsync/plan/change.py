@@ -28,7 +28,7 @@ __all__ = [
     "Snapshot",
     "Unanswered",
     "Update",
-    "broken",
+    "describe_limits",
     "release_of",
     "released_note",
 ]
@@ -181,7 +181,7 @@ class Blocked(msgspec.Struct, frozen=True, kw_only=True):
 _END = "Whoever applies it releases it: its limits were raised just as far as it needs."
 
 
-def broken(refusals: Iterable[Refusal]) -> str:
+def describe_limits(refusals: Iterable[Refusal]) -> str:
     """The limits by the names that they have in the configuration."""
     return "; ".join(refusal.problem.replace("--max-", "max_") for refusal in refusals)
 
@@ -223,7 +223,7 @@ class Coverage(msgspec.Struct, frozen=True):
     def __contains__(self, status: object) -> bool:
         if not isinstance(status, str):
             return False
-        return _compared(status) in map(_compared, self.statuses)
+        return _fold_status(status) in map(_fold_status, self.statuses)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -279,5 +279,5 @@ class Snapshot:
         return as_html(self)
 
 
-def _compared(status: str) -> str:
+def _fold_status(status: str) -> str:
     return normal(status).casefold()

@@ -28,12 +28,12 @@ from petsync.plan.fields import (
     UNITS,
     Unit,
     differing,
-    folded,
+    find_filled_columns,
+    fold_status,
     key,
     normal,
     photo_keys,
     same,
-    stated,
     unit_key,
 )
 from petsync.plan.guard import Guard, Verdict
@@ -66,8 +66,10 @@ __all__ = [
     "base_of",
     "come_since",
     "compare",
-    "exchanged",
     "exchanged_note",
+    "find_exchanged",
+    "find_shifted",
+    "find_unproved_ids",
     "has_ids",
     "in_a_copy",
     "looking_alike",
@@ -76,12 +78,10 @@ __all__ = [
     "namesakes",
     "namesakes_note",
     "open_rows",
-    "renamed",
-    "shifted",
+    "split_renamed",
     "strange_letters",
     "twins",
     "under_other_ids",
-    "unproved",
 ]
 
 
@@ -108,7 +108,7 @@ class Exchanged(NamedTuple):
     name: str
 
 
-def exchanged(
+def find_exchanged(
     sheet: Sheet, before: pd.DataFrame | None, rows: Collection[int]
 ) -> tuple[Exchanged, ...]:
     """Those of the `rows` that say, in all that they say, what another pet was `before`, whose own
@@ -128,7 +128,7 @@ def exchanged(
     if len(some) < _LEAST_EXCHANGED:
         return ()
     return tuple(
-        _exchanged(frame, row, before.iloc[places[row]], others.iloc[p]) for row, p in some
+        _build_exchanged(frame, row, before.iloc[places[row]], others.iloc[p]) for row, p in some
     )
 
 
@@ -142,7 +142,7 @@ def exchanged_note(
     pairs = [
         f"{sheet.address(each.row)} gives {each.name!r}, which was pet {each.other}, the id "
         f"{each.pet_id}, which was {each.was!r}"
-        for each in exchanged(sheet, before, rows)
+        for each in find_exchanged(sheet, before, rows)
     ]
     if pairs:
         yield (
@@ -181,7 +181,7 @@ def _by_name(pets: pd.DataFrame, wanted: Collection[str]) -> dict[str, list[int]
     return places
 
 
-def _exchanged(
+def _build_exchanged(
     frame: pd.DataFrame, row: int, own: pd.Series[Any], other: pd.Series[Any]
 ) -> Exchanged:
     return Exchanged(
@@ -211,7 +211,7 @@ def looking_alike(
     adds = [each for each in changes if isinstance(each, Add) and _is_open(each, sheet)]
     if not adds or pets.empty:
         return changes, []
-    by_name, by_photos = _indexed(pets, adds)
+    by_name, by_photos = _index_pets(pets, adds)
     conflicts: dict[int | None, Conflict] = {}
     for add in adds:
         near = [
@@ -251,10 +251,10 @@ def _edited_in_one_column(
 
 def _differing(said: Pet, pet: Pet) -> set[Column]:
     """The columns beside the name in which the pet is not what is said."""
-    return {*stated(said)} - {"name", "category_id", *_agreeing(said, pet)}
+    return {*find_filled_columns(said)} - {"name", "category_id", *_agreeing(said, pet)}
 
 
-def renamed(
+def split_renamed(
     changes: Iterable[Change], sheet: Sheet, pets: pd.DataFrame, identical: Mapping[int, int]
 ) -> tuple[list[Change], list[Conflict]]:
     """The changes without the adds that may be one of the `pets`, which no row names, under another
@@ -283,8 +283,12 @@ def renamed(
         at = bisect_left(rows, add.row or 0)
         above = known[at - 1][1] if at else None
         below = known[at][1] if at < len(known) else None
-        columns = tuple(c for c in _COMPARED if c in stated(add.after)) if known else _COMPARED
-        if not any(c in stated(add.after) for c in _COMPARED[0 if known else 1 :]):
+        columns = (
+            tuple(c for c in _COMPARED if c in find_filled_columns(add.after))
+            if known
+            else _COMPARED
+        )
+        if not any(c in find_filled_columns(add.after) for c in _COMPARED[0 if known else 1 :]):
             continue
         if columns not in by_look:
             by_look[columns] = _by_look(listed, columns)
@@ -294,7 +298,7 @@ def renamed(
             like = [pet for pet in like if _is_between(above, below, pet.id or 0, of_status)]
         if like and (known or len(like) == 1):
             conflicts[add.row] = _look_alike(
-                add, like[0], [c for c in columns if c in stated(add.after)]
+                add, like[0], [c for c in columns if c in find_filled_columns(add.after)]
             )
     kept = [each for each in changes if not (isinstance(each, Add) and each.row in conflicts)]
     return kept, [*conflicts.values()]
@@ -317,19 +321,19 @@ def in_a_copy(
     by_look: dict[tuple[Column, ...], dict[Hashable, list[Pet]]] = {}
     by_name: dict[str, list[Pet]] = defaultdict(list)
     for pet in free.values():
-        by_name[folded(pet.name)].append(pet)
+        by_name[fold_status(pet.name)].append(pet)
     conflicts: list[Conflict] = []
     for add in changes:
         if not isinstance(add, Add) or not _is_open(add, sheet):
             continue
-        columns = tuple(c for c in _COMPARED if c in stated(add.after))
+        columns = tuple(c for c in _COMPARED if c in find_filled_columns(add.after))
         if columns not in by_look:
             by_look[columns] = _by_look(free.values(), columns)
-        name = folded(add.after.name)
+        name = fold_status(add.after.name)
         like = by_look[columns].get(_look(add.after, columns), [])
         near = [pet for pet in (*by_name.get(name, ()), *like) if pet.id not in taken]
         if near:
-            pet = min(near, key=lambda pet: _likeness(name, folded(pet.name), pet.id or 0))
+            pet = min(near, key=lambda pet: _likeness(name, fold_status(pet.name), pet.id or 0))
             taken.add(pet.id)
             agreeing = _agreeing(add.after, pet) or ("name",)
             why = ", and most rows look like pets"
@@ -385,7 +389,7 @@ def come_since(
     if not adds or base.tags:
         return changes, []
     new = pets[match.positions(pets["id"], base.frame) < 0]
-    by_name, _ = _indexed(new, adds)
+    by_name, _ = _index_pets(new, adds)
     pairs = [
         (add, pet, agreeing)
         for add in adds
@@ -421,7 +425,7 @@ def under_other_ids(
     adds = [each for each in changes if isinstance(each, Add) and _has_new_id(each, sheet)]
     if not adds or not unnamed.any():
         return changes, []
-    by_name, by_photos = _indexed(pets, adds)
+    by_name, by_photos = _index_pets(pets, adds)
     given = Counter(photo_keys(add.after.photo_urls) for add in adds)
     free = {*pets["id"][unnamed].tolist()}
     pairs: list[tuple[Add, Pet, tuple[Column, ...]]] = []
@@ -465,7 +469,7 @@ def _held_once(
         if add.row not in conflicts and pet.id not in taken:
             taken.add(pet.id)
             why = problem(add, pet, ", ".join(agreeing))
-            conflicts[add.row] = _held(add, pet, why, suggestion(pet))
+            conflicts[add.row] = _build_lookalike(add, pet, why, suggestion(pet))
     kept = [each for each in changes if not (isinstance(each, Add) and each.row in conflicts)]
     return kept, sorted(conflicts.values(), key=lambda each: each.row or 0)
 
@@ -532,7 +536,7 @@ def _is_merged(add: Add, sheet: Sheet) -> bool:
     return add.row in sheet.rows.index and bool(sheet.rows.at[add.row, "action"] == "merge")
 
 
-def _indexed(
+def _index_pets(
     pets: pd.DataFrame, adds: Sequence[Add]
 ) -> tuple[dict[str, list[Pet]], dict[tuple[str, ...], list[Pet]]]:
     """The pets by their names and by their photos, those that any add has."""
@@ -551,16 +555,16 @@ def _indexed(
 
 def _agreeing(said: Pet, pet: Pet) -> tuple[Column, ...]:
     """The columns in which the pet is what is said."""
-    return tuple(c for c in stated(said) if c != "category_id" and same(said, pet, c))
+    return tuple(c for c in find_filled_columns(said) if c != "category_id" and same(said, pet, c))
 
 
 def _is_like(said: Pet, agreeing: Collection[Column]) -> bool:
-    others = [c for c in stated(said) if c not in ("name", "category_id")]
+    others = [c for c in find_filled_columns(said) if c not in ("name", "category_id")]
     return 2 * sum(c in agreeing for c in others) >= len(others)
 
 
 def _look_alike(add: Add, pet: Pet, agreeing: Sequence[Column], why: str = "") -> Conflict:
-    return _held(
+    return _build_lookalike(
         add,
         pet,
         f"has no id, as no row of the sheet has, and looks like pet {pet.id} ({pet.name}): they "
@@ -569,7 +573,7 @@ def _look_alike(add: Add, pet: Pet, agreeing: Sequence[Column], why: str = "") -
     )
 
 
-def _held(add: Add, pet: Pet, problem: str, suggestion: str) -> Conflict:
+def _build_lookalike(add: Add, pet: Pet, problem: str, suggestion: str) -> Conflict:
     return Conflict(
         row=add.row,
         source=add.source,
@@ -610,7 +614,7 @@ def strange_letters(changes: Iterable[Change], pets: pd.DataFrame) -> Iterator[s
         for column, text in _texts(change.after):
             if text.isascii() or before.get(column) == text:
                 continue
-            if strange := _mixed(text):
+            if strange := _find_mixed_script(text):
                 mixed.setdefault(f"{change.source}: {text!r}: {strange}", "")
             elif _looks(text).isascii():
                 whole.setdefault((column, text), change.source)
@@ -619,7 +623,7 @@ def strange_letters(changes: Iterable[Change], pets: pd.DataFrame) -> Iterator[s
             f"{some([*mixed])}. These letters look like others: if nobody meant them, type the "
             "text again."
         )
-    known = _known(pets) if whole else {}
+    known = _collect_known_texts(pets) if whole else {}
     twins = [
         f"{source}: {text!r} looks like {twin!r}"
         for (column, text), source in whole.items()
@@ -641,7 +645,7 @@ def _texts(pet: Pet) -> Iterator[tuple[str, str]]:
     yield from ((f"tags {normal(tag.name)}", normal(tag.name)) for tag in pet.tags)
 
 
-def _mixed(text: str) -> str:
+def _find_mixed_script(text: str) -> str:
     """Which letter of a word is of another script than the rest; "" where none is."""
     for word in _WORD.findall(text):
         scripts = {letter: _script(letter) for letter in word}
@@ -664,7 +668,7 @@ def _looks(text: str) -> str:
     return text.translate(_LOOKALIKES)
 
 
-def _known(pets: pd.DataFrame) -> dict[tuple[str, str], str]:
+def _collect_known_texts(pets: pd.DataFrame) -> dict[tuple[str, str], str]:
     """The store's own texts of Latin letters alone, by column and look."""
     known = {
         (column, text): text
@@ -729,7 +733,7 @@ def missing(
     places = np.flatnonzero(~named)
     if base is None and not options.delete_missing:
         return Missing([], [], _left_alone(len(places)))
-    places, old, new = _exported(snapshot, places, base)
+    places, old, new = _split_exported(snapshot, places, base)
     never = _never_exported(int((~snapshot.frame["id"].iloc[new].isin(in_doubt)).sum()))
     pairs = _lost_ids(snapshot, places, changes, open_rows)
     # With another name, the place alone tells little: it counts where the pet would be deleted.
@@ -761,18 +765,20 @@ def missing(
     if base is not None:
         before = pets_at(base.frame, old)
         fields = [differing(was, now) for was, now in zip(before, pets, strict=True)]
-    moved = [_moved(pet, each) for pet, each in zip(pets, fields, strict=True) if each]
+    moved = [
+        _build_removed_conflict(pet, each) for pet, each in zip(pets, fields, strict=True) if each
+    ]
     sure = ~beyond & np.array([not each for each in fields], dtype=bool)
     gone = [pets[at] for at in np.flatnonzero(sure).tolist()]
     there = {pet.id: tab for pet in gone if (tab := _worksheet_with(pet.id, elsewhere))}
     moved += [_in_worksheet(pet, there[pet.id], elsewhere) for pet in gone if pet.id in there]
     gone = [pet for pet in gone if pet.id not in there]
     deletes = [Delete(row=None, source="", before=pet, why="missing") for pet in gone]
-    notes = [*never, *_uncovered(uncovered), *_renames(deletes, changes)]
+    notes = [*never, *_describe_uncovered(uncovered), *_renames(deletes, changes)]
     return Missing(deletes, [*conflicts, *moved], notes, held)
 
 
-def _exported(
+def _split_exported(
     snapshot: Snapshot, places: match.Positions, base: Base | None
 ) -> tuple[match.Positions, match.Positions, match.Positions]:
     """Of the places, those of pets that were exported; these pets' places in the base; and the
@@ -785,7 +791,7 @@ def _exported(
     return places[there], old[there], places[~there]
 
 
-def _moved(pet: Pet, fields: Sequence[Column]) -> Conflict:
+def _build_removed_conflict(pet: Pet, fields: Sequence[Column]) -> Conflict:
     return Conflict(
         row=None,
         source="",
@@ -837,7 +843,7 @@ def _never_exported(count: int) -> list[str]:
     return [f"{these} not in the export, so nothing happens to {'it' if count == 1 else 'them'}."]
 
 
-def _uncovered(count: int) -> list[str]:
+def _describe_uncovered(count: int) -> list[str]:
     if not count:
         return []
     one = count == 1
@@ -984,7 +990,7 @@ class Shifted(tuple[Column, ...]):
     note: str = ""
 
 
-def shifted(changes: Iterable[Change], sheet: Sheet, base: Base | None) -> Shifted:
+def find_shifted(changes: Iterable[Change], sheet: Sheet, base: Base | None) -> Shifted:
     """The columns in which most updates give a row what another row had when the sheet was
     exported: what a sort of the column alone, or cells that were inserted or deleted, leave behind.
     """
@@ -1015,10 +1021,10 @@ def shifted(changes: Iterable[Change], sheet: Sheet, base: Base | None) -> Shift
             first = next(row for row, value in edits.items() if value in there)
             found += [column for column in COLUMNS_OF[unit] if column in sheet.rows]
             places.append(f"{sheet.address(first, unit)} ({unit})")
-    return _shifted(found, places)
+    return _build_shifted(found, places)
 
 
-def _shifted(found: Sequence[Column], places: Sequence[str]) -> Shifted:
+def _build_shifted(found: Sequence[Column], places: Sequence[str]) -> Shifted:
     result = Shifted(found)
     if places:
         result.note = (
@@ -1164,7 +1170,7 @@ _CORRECTED = 200
 _DEFAULT_OPTIONS = PlanOptions()
 _DEFAULT_GUARD = Guard()
 
-unproved = match.unproved
+find_unproved_ids = match.find_unproved_ids
 
 
 def compare(
@@ -1186,13 +1192,13 @@ def compare(
 ) -> Plan:
     """The plan that brings the store to what the sheet says.
 
-    `found` answers, for every id of `unproved(sheet.rows, snapshot.frame)`, what getPetById
-    says: the pet, or None for a 404. `created` is the moment, ISO 8601. Photos that `uploads`
-    added are not taken away by a sheet that does not know of them. `matches` says which rows
-    without an id earlier runs know, as `identify` finds them. `undone` gives, for the pets that
-    undos took away, the run that was undone, and `restored` those that undos changed, as these left
-    them; `renumbered` the pets that the store has under another id than they were added with, and
-    `suspects` the rows whose id the service has assigned to the pet of another row since. A pet
+    `found` answers, for every id of `find_unproved_ids(sheet.rows, snapshot.frame)`, what
+    getPetById says: the pet, or None for a 404. `created` is the moment, ISO 8601. Photos that
+    `uploads` added are not taken away by a sheet that does not know of them. `matches` says which
+    rows without an id earlier runs know, as `identify` finds them. `undone` gives, for the pets
+    that undos took away, the run that was undone, and `restored` those that undos changed, as these
+    left them; `renumbered` the pets that the store has under another id than they were added with,
+    and `suspects` the rows whose id the service has assigned to the pet of another row since. A pet
     that is `outside` of what the caller covers is not deleted as missing.
 
     By the base that the sheet carries, what was edited since the export is told from what was
@@ -1215,13 +1221,13 @@ def compare(
             renumbered,
             suspects,
         )
-        plan = _compared(
+        plan = _build_plan(
             snapshot, sheet, decisions, created, options, guard, profile, base, known, outside
         )
         return msgspec.structs.replace(plan, vacant=_vacant(plan, sheet, decisions, found))
 
 
-def _compared(
+def _build_plan(
     snapshot: Snapshot,
     sheet: Sheet,
     decisions: Decisions,
@@ -1239,7 +1245,7 @@ def _compared(
         remarks = decisions.remarks
         identical = {row: remarks.recognised[row] for row in remarks.identical}
         decided, lookalikes = looking_alike(decided, sheet, unnamed, identical)
-        decided, others = renamed(decided, sheet, unnamed, identical)
+        decided, others = split_renamed(decided, sheet, unnamed, identical)
         lookalikes += others
         decided, rest = in_a_copy(decided, sheet, unnamed, lookalikes)
         lookalikes += rest
@@ -1275,9 +1281,9 @@ def _compared(
     decided = [each for each in decided if not (isinstance(each, Add) and each.row in held)]
     changes: list[Change] = sorted([*decided, *gone.deletes], key=_order)
     conflicts = (*decisions.conflicts, *lookalikes, *refused, *gone.conflicts)
-    moved = shifted(decided, sheet, base)
+    moved = find_shifted(decided, sheet, base)
     before = snapshot.frame if base is None else base.said_frame
-    edited = _edited(decided, conflicts)
+    edited = _find_edited_columns(decided, conflicts)
     watched = pets_of(guard.sentinels, snapshot.frame)
     plan = Plan(
         created=created,
@@ -1294,7 +1300,7 @@ def _compared(
         guard=guard,
         changes=tuple(changes),
         conflicts=conflicts,
-        blocked=_blocked(sheet, decisions.sides),
+        blocked=_collect_blocked_rows(sheet, decisions.sides),
         unchanged=decisions.unchanged,
         recognised=decisions.remarks.recognised,
         categories=categories_of(sheet, changes, conflicts),
@@ -1309,14 +1315,14 @@ def _compared(
         capacity=profile.capacity,
         notes=(
             *_silent(sheet, base, edited.values()),
-            *_warned(sheet),
+            *_iter_warning_notes(sheet),
             *decisions.notes(),
             *gone.notes,
             *namesakes_note(decided),
             *([moved.note] if moved.note else exchanged_note(edited, sheet, before)),
             *strange_letters(decided, snapshot.frame),
             *notes_of(conflicts),
-            *_corrected(sheet),
+            *_iter_correction_notes(sheet),
         ),
         coverage=snapshot.coverage,
         sentinels=watched,
@@ -1412,7 +1418,7 @@ def _vacant(
     )
 
 
-def _edited(
+def _find_edited_columns(
     changes: Iterable[Change], conflicts: Iterable[Conflict]
 ) -> dict[int, frozenset[Column]]:
     """By row, the columns in which it says something else than its pet, whoever wins a clash."""
@@ -1447,7 +1453,7 @@ def _silent(sheet: Sheet, base: Base | None, edited: Iterable[frozenset[Column]]
         yield f"The sheet lacks the {which} {', '.join(lost)} of its export{stay}.{unused}{hint}"
 
 
-def _warned(sheet: Sheet) -> Iterator[str]:
+def _iter_warning_notes(sheet: Sheet) -> Iterator[str]:
     """What the sheet's warnings come to; a header that is nearly one of ours in full, as its whole
     column says nothing.
     """
@@ -1461,13 +1467,20 @@ def _warned(sheet: Sheet) -> Iterator[str]:
             f"{some(damaged)}: some program seems to have read this text in a wrong encoding. What "
             "the plan sends of it is sent as it is written here: correct it first."
         )
-    rest = len(warnings) - len(headers) - len(damaged)
+    rest = [
+        warning.address
+        for warning in warnings
+        if not warning.rule.startswith("header") and warning.rule != "damaged-characters"
+    ]
     if rest:
-        cells = "1 cell was" if rest == 1 else f"{rest:,} cells were"
-        yield f"{cells} read with a warning; `petsync check` and sheet.findings list them."
+        cells = "1 cell was" if len(rest) == 1 else f"{len(rest):,} cells were"
+        yield (
+            f"{cells} read with a warning: {some(rest)}. `petsync check` and sheet.findings say "
+            "which."
+        )
 
 
-def _corrected(sheet: Sheet) -> Iterator[str]:
+def _iter_correction_notes(sheet: Sheet) -> Iterator[str]:
     """Each cell that says something else here than in the file; of very many the first ones."""
     rest = len(sheet.corrections) - _CORRECTED
     for each in sheet.corrections[:_CORRECTED]:
@@ -1486,7 +1499,7 @@ def _order(change: Change) -> int:
     return _ORDER[change.kind] + is_unnumbered
 
 
-def _blocked(sheet: Sheet, sides: Sides) -> tuple[Blocked, ...]:
+def _collect_blocked_rows(sheet: Sheet, sides: Sides) -> tuple[Blocked, ...]:
     errors: dict[int, list[Finding]] = defaultdict(list)
     for finding in sheet.problems:
         if finding.severity == "error":
@@ -1499,7 +1512,7 @@ def _blocked_row(
     sheet: Sheet, row: int, errors: Sequence[Finding], names: Mapping[int, str]
 ) -> Blocked:
     """The row under its first error's address, with what is wrong in every cell, and the cure."""
-    said = [_said(finding) for finding in errors]
+    said = [_describe_finding(finding) for finding in errors]
     rest = [
         f"{finding.address}: {text}" for finding, text in zip(errors[1:], said[1:], strict=True)
     ]
@@ -1514,6 +1527,6 @@ def _blocked_row(
     )
 
 
-def _said(finding: Finding) -> str:
+def _describe_finding(finding: Finding) -> str:
     value = f"{finding.value[:60]!r}: " if finding.value.strip() else ""
     return f"{value}{finding.problem} {finding.suggestion}".rstrip()

@@ -28,6 +28,7 @@ from petsync.plan.fields import (
     content,
     differing,
     equal,
+    find_filled_columns,
     is_another,
     kept_photos,
     key,
@@ -39,7 +40,6 @@ from petsync.plan.fields import (
     said_columns,
     says,
     spelling,
-    stated,
     unit_text,
     with_columns,
 )
@@ -61,7 +61,7 @@ from petsync.plan.match import (
     clears,
     contradiction,
     laid_over,
-    merged,
+    merge_row,
     nameless,
     names_among,
     positions,
@@ -138,7 +138,7 @@ class Judge:
         clashes: list[Clash] = []
         rules: list[tuple[Unit, FieldRule]] = []
         for unit in units:
-            agreed = self._agreed(unit, said, old)
+            agreed = self._find_agreed_pet(unit, said, old)
             rule, new, changed = self._one(unit, said, now, agreed)
             rules.append((unit, rule))
             if rule in _CLASHING and agreed is not None:
@@ -154,7 +154,7 @@ class Judge:
         """
         if old is None:
             return said
-        edited = (c for unit in units for c in self._edited(unit, said, old))
+        edited = (c for unit in units for c in self._find_edited_columns(unit, said, old))
         return {column: said[column] for column in edited}
 
     def meant_category(self, said: Said, now: Pet, old: Pet | None) -> Pet:
@@ -190,7 +190,7 @@ class Judge:
         if old is None:
             return self._alone(unit, said, now)
         moved = changed_columns(old, now, unit)
-        edits = {column: said[column] for column in self._edited(unit, said, old)}
+        edits = {column: said[column] for column in self._find_edited_columns(unit, said, old)}
         if not edits:
             return ("not-edited" if moved else "same"), now, ()
         new = laid_over(now, unit, edits, self.vocabulary)
@@ -229,7 +229,7 @@ class Judge:
                 rule, new = "merged", msgspec.structs.replace(now, photo_urls=urls)
         return rule, new, changed_columns(new, now, unit)
 
-    def _agreed(self, unit: Unit, said: Said, old: Pet | None) -> Pet | None:
+    def _find_agreed_pet(self, unit: Unit, said: Said, old: Pet | None) -> Pet | None:
         """The pet as both sides last agreed on it: where columns of the row were missing at the
         last round, as the sheet said it before, since the sheet has not seen what came meanwhile.
         Of a category's name and id one may have been missing, and counts if it was edited.
@@ -241,7 +241,7 @@ class Judge:
             return old
         if given <= self.base.missing:
             return self._last_said(old)
-        edited = self.base.missing.intersection(self._edited(unit, said, old))
+        edited = self.base.missing.intersection(self._find_edited_columns(unit, said, old))
         return with_columns(old, self._last_said(old), edited)
 
     def _last_said(self, old: Pet) -> Pet:
@@ -250,7 +250,7 @@ class Judge:
             return old
         return self.base.said.get(old.id) or self.last_said.get(old.id, old)
 
-    def _edited(self, unit: Unit, said: Said, old: Pet) -> tuple[Column, ...]:
+    def _find_edited_columns(self, unit: Unit, said: Said, old: Pet) -> tuple[Column, ...]:
         """The unit's columns that the row says otherwise than the export: of a category's name
         and id each cell by itself, as people change the one and leave the other.
         """
@@ -354,7 +354,7 @@ class Decisions:
         self._matches = {} if matches is None else matches
         self._suspects = self._held_suspects(suspects or {})
         self.sides = Sides(sheet, snapshot.frame, base, self._suspects)
-        self.uncertain = [*_untrusted(sheet), *self._ignored_without_id()]
+        self.uncertain = [*_find_untrusted_ids(sheet), *self._ignored_without_id()]
         self.unchanged = self.sides.unchanged
         self.conflicts: list[Conflict] = []
         self.may_be: dict[int, tuple[Identity, ...]] = {}
@@ -424,7 +424,7 @@ class Decisions:
         if row.pet_id is not None:
             pet = self._pet_of(row, row.pet_id)
             if pet is not None and row.number in self._suspects:
-                raise _reused(pet, self._suspects[row.number])
+                raise _hold_reused(pet, self._suspects[row.number])
             return self._on(row, pet)
         match = self._matches.get(row.number)
         if match is not None and (change := self._of_match(row, match)) is not _UNKNOWN:
@@ -466,7 +466,7 @@ class Decisions:
         if row.action == "merge" and not self._options.match_on and row.number in self._identical:
             return _UNKNOWN
         self.may_be[row.number] = tuple(each.identity for each in match.records)
-        raise _begun(record) if is_begun else _doubtful(match)
+        raise _hold_begun(record) if is_begun else _doubtful(match)
 
     def _may_be_there(self, record: RowRecord) -> bool:
         """Whether the store may have the pet of the record, or an undo took it away."""
@@ -581,7 +581,7 @@ class Decisions:
 
     def _base_of(self, row: Row, pet_id: int | None) -> Pet | None:
         """The pet as the sheet was exported or, of a row that a run added, as it said then."""
-        old, record = self.sides.exported(pet_id), self.remarks.known.get(row.number)
+        old, record = self.sides.find_exported(pet_id), self.remarks.known.get(row.number)
         if old is not None or record is None or not (self._has_base and record.base):
             return old
         old = msgspec.structs.replace(record.last_agreed, id=pet_id)
@@ -695,13 +695,13 @@ class Decisions:
         if old is not None and is_converted(old.name, name):
             self.remarks.converted[row.number] = (str(old.name), name)
         record = self.remarks.known.get(row.number)
-        if record is not None and is_renamed(record, merged(Pet(), row.said, self.vocabulary)):
+        if record is not None and is_renamed(record, merge_row(Pet(), row.said, self.vocabulary)):
             self.remarks.renamed[row.number] = (record, name)
 
     def _check(self, row: Row, pet: Pet, old: Pet | None, judged: Judgement, edits: Said) -> None:
         """Raise _Held where the row asks for what cannot be meant."""
         if old is not None and not self._profile.assigns_unique_ids and is_another(old, pet):
-            raise _replaced(old, pet)
+            raise _hold_replaced(old, pet)
         if nameless(pet.category, edits, self.vocabulary):
             raise self._nameless(row, pet.id)
         if row.action in ADDING:
@@ -717,7 +717,7 @@ class Decisions:
         forced = judged
         if not self.judge.sheet_wins:
             forced = replace(self.judge, sheet_wins=True).judge(row.said, pet, old, row.units)
-        clashes = [self._told(clash, row) for clash in judged.clashes]
+        clashes = [self._annotate_clash(clash, row) for clash in judged.clashes]
         source = self._source(row, _column(clashes[0].column, row.said))
         sides: tuple[Side, ...] = ("sheet", "store")
         for winner in sides:
@@ -745,7 +745,7 @@ class Decisions:
         """Whether the sheet's value is sent."""
         return self.judge.sheet_wins and not clash.refused
 
-    def _told(self, clash: Clash, row: Row) -> Clash:
+    def _annotate_clash(self, clash: Clash, row: Row) -> Clash:
         """The clash with what is to be said of the sheet's value."""
         refused, said = "", Remarks()
         if clash.column == "status" and not normal(clash.sheet):
@@ -759,7 +759,7 @@ class Decisions:
         return msgspec.structs.replace(clash, refused=refused, note=note)
 
     def _add(self, row: Row) -> Change | None:
-        after = merged(Pet(id=row.pet_id), row.said, self.vocabulary)
+        after = merge_row(Pet(id=row.pet_id), row.said, self.vocabulary)
         if not normal(after.name) and "name" in self._profile.required:
             hint = "Give it a name, or the id of its pet."
             raise _Held("no-name", "would be a new pet without a name", hint, row.pet_id)
@@ -772,7 +772,7 @@ class Decisions:
             raise self._nameless(row, row.pet_id)
         if contradiction(row.said, self.vocabulary):
             self.remarks.by_name.append(row.number)
-        fields = stated(after)
+        fields = find_filled_columns(after)
         self._check_spelling(row, fields, None, after)
         self._mind_category(row, fields)
         alike = [] if row.pet_id is not None else self._alike.get(content(after), [])
@@ -875,7 +875,7 @@ class Decisions:
     def _meant_tag(self, name: str) -> tuple[str, str]:
         if not self._is_new_tag(name):
             return "", ""
-        return _meant(name, self.vocabulary.tag_spelled(name), self._new_tags)
+        return _find_usual_spelling(name, self.vocabulary.tag_spelled(name), self._new_tags)
 
     def _check_category(self, row: Row, pet_id: int | None) -> None:
         name, number = str(row.said.get("category") or ""), known_id(row.said.get("category_id"))
@@ -884,7 +884,7 @@ class Decisions:
         if number is not None and self.vocabulary.category_numbered(number) is None:
             return
         known = self.vocabulary.category_spelled(name)
-        meant, who = _meant(normal(name), known, self._new_categories)
+        meant, who = _find_usual_spelling(normal(name), known, self._new_categories)
         numbered = _NUMBERED.fullmatch(normal(name))
         if not meant and numbered and (known := self.vocabulary.category_spelled(numbered[1])):
             meant, who = known.name or "", "the store has"
@@ -997,7 +997,7 @@ def _by_spelling(names: Mapping[str, int]) -> Mapping[str, Counter[str]]:
     return found
 
 
-def _meant(
+def _find_usual_spelling(
     name: str, known: Category | Tag | None, new: Mapping[str, Counter[str]]
 ) -> tuple[str, str]:
     """Which other spelling of a new name is meant, and who has it: the store, or else most rows;
@@ -1011,7 +1011,7 @@ def _meant(
     return next((each for each in usual if each != name), ""), "other rows name"
 
 
-def _reused(pet: Pet, suspect: Suspect) -> _Held:
+def _hold_reused(pet: Pet, suspect: Suspect) -> _Held:
     reused, pet_id = suspect.reused, pet.id
     name = repr(normal(reused.pet.name))
     if isinstance(reused, Gone):
@@ -1035,7 +1035,7 @@ def _reused(pet: Pet, suspect: Suspect) -> _Held:
     return _Held("id-reused", problem, hint, pet_id)
 
 
-def _replaced(old: Pet, pet: Pet) -> _Held:
+def _hold_replaced(old: Pet, pet: Pet) -> _Held:
     problem = (
         f"was edited, and names pet {pet.id}, which was {normal(old.name)!r} at the export. The "
         f"store has {normal(pet.name)!r} under this id, and everything differs: the service gives "
@@ -1048,7 +1048,7 @@ def _replaced(old: Pet, pet: Pet) -> _Held:
     return _Held("id-reused", problem, hint, pet.id)
 
 
-def _begun(record: RowRecord) -> _Held:
+def _hold_begun(record: RowRecord) -> _Held:
     return _Held(
         "added-unknown",
         f"was about to be added on {record.on} in run {record.run_id}, and nobody knows whether "
@@ -1062,7 +1062,7 @@ def _doubtful(match: Match) -> _Held:
     ids = some([str(each.pet_id) for each in records if each.pet_id is not None])
     record = match.record
     if not ids:
-        return _begun(record)
+        return _hold_begun(record)
     if all(each.is_undone for each in records):
         return _Held(
             "added-before",
@@ -1092,7 +1092,7 @@ def _column(column: Column, said: Said) -> Column:
     return "category_id" if column == "category" and column not in said else column
 
 
-def _untrusted(sheet: Sheet) -> list[str]:
+def _find_untrusted_ids(sheet: Sheet) -> list[str]:
     """Where an id is missing in a blocked row, or is there but cannot be read."""
     findings = [
         finding.address

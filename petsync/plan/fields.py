@@ -29,7 +29,8 @@ __all__ = [
     "content",
     "differing",
     "equal",
-    "folded",
+    "find_filled_columns",
+    "fold_status",
     "is_another",
     "kept_photos",
     "key",
@@ -40,7 +41,7 @@ __all__ = [
     "merged_photos",
     "merged_tags",
     "normal",
-    "paired",
+    "pair_rows",
     "photo_keys",
     "said_columns",
     "same",
@@ -48,7 +49,6 @@ __all__ = [
     "same_tags",
     "says",
     "spelling",
-    "stated",
     "tag_key",
     "unit_key",
     "unit_text",
@@ -61,7 +61,7 @@ __all__ = [
 # Pairing: as many rows as possible with a pet of their own, whatever order they come in.
 
 
-def paired(
+def pair_rows(
     rows: Sequence[Hashable], pets: Sequence[Hashable], fits: Callable[[int, int], bool]
 ) -> list[int | None]:
     """For each row the place of its pet, None for none; no pet is given twice.
@@ -157,7 +157,7 @@ def normal(text: str | None) -> str:
     return (text if text.isascii() else unicodedata.normalize("NFC", text)).strip()
 
 
-def folded(text: str | None) -> str:
+def fold_status(text: str | None) -> str:
     """A status as it is compared: normal, without regard to case."""
     return normal(text).casefold()
 
@@ -184,7 +184,7 @@ def differing(expected: Pet, found: Pet) -> tuple[Column, ...]:
     return tuple(c for c in COLUMNS if c != "id" and not same(expected, found, c))
 
 
-def stated(pet: Pet) -> tuple[Column, ...]:
+def find_filled_columns(pet: Pet) -> tuple[Column, ...]:
     """The columns in which the pet has anything, in the table's order; `id` is no field."""
     return tuple(column for column, has in _HAS.items() if has(pet))
 
@@ -285,7 +285,7 @@ def same_tags(expected: Iterable[Tag], found: Iterable[Tag]) -> bool:
     loose, rest = [*(wanted - there)], [*(there - wanted)]
     if not all(any(_fits(one, other) for other in there) for one in loose):
         return False
-    return None not in paired(rest, loose, lambda n, place: _fits(loose[place], rest[n]))
+    return None not in pair_rows(rest, loose, lambda n, place: _fits(loose[place], rest[n]))
 
 
 def same_photos(expected: Iterable[str], found: Iterable[str]) -> bool:
@@ -340,7 +340,7 @@ def _category(pet: Pet) -> str | None:
 _KEYS: Mapping[Column, Callable[[Pet], Hashable]] = {
     "id": lambda pet: pet.id,
     "name": lambda pet: normal(pet.name),
-    "status": lambda pet: folded(pet.status),
+    "status": lambda pet: fold_status(pet.status),
     "category": lambda pet: normal(_category(pet)),
     "category_id": lambda pet: known_id(_category_id(pet)),
     "tags": lambda pet: _tag_keys(pet.tags),
@@ -376,7 +376,7 @@ Urls = tuple[str, ...]
 def meant_photos(old: Urls, said: Iterable[str]) -> Urls:
     """The list that is said, with the pet's own spelling of each address that the pet has."""
     said = tuple(said)
-    return old if same_photos(old, said) else _spelled(photo_keys(said), old, said)
+    return old if same_photos(old, said) else _restore_spelling(photo_keys(said), old, said)
 
 
 def merged_photos(base: Iterable[str], sheet: Iterable[str], store: Iterable[str]) -> Urls | None:
@@ -392,12 +392,12 @@ def merged_photos(base: Iterable[str], sheet: Iterable[str], store: Iterable[str
     common = set(old) & set(mine) & set(theirs)
     was, here, there = ([u for u in side if u in common] for side in (old, mine, theirs))
     if here in (was, there):
-        merged = _joined(old, theirs, mine)
+        merged = _merge_urls(old, theirs, mine)
     elif there == was:
-        merged = _joined(old, mine, theirs)
+        merged = _merge_urls(old, mine, theirs)
     else:
         return None
-    return _spelled(merged, sides[2], sides[1])
+    return _restore_spelling(merged, sides[2], sides[1])
 
 
 def kept_photos(sheet: Iterable[str], store: Iterable[str], kept: Collection[str]) -> Urls:
@@ -408,10 +408,10 @@ def kept_photos(sheet: Iterable[str], store: Iterable[str], kept: Collection[str
     theirs, mine = map(photo_keys, sides)
     held = frozenset(map(normal, kept))
     old = tuple(url for url in theirs if url in mine or url not in held)
-    return _spelled(_joined(old, mine, theirs), *sides)
+    return _restore_spelling(_merge_urls(old, mine, theirs), *sides)
 
 
-def _spelled(keys: Iterable[str], first: Iterable[str], other: Iterable[str]) -> Urls:
+def _restore_spelling(keys: Iterable[str], first: Iterable[str], other: Iterable[str]) -> Urls:
     """The addresses as the first list spells them, else as the other one does."""
     spelling: dict[str, str] = {}
     for url in (*first, *other):
@@ -419,7 +419,7 @@ def _spelled(keys: Iterable[str], first: Iterable[str], other: Iterable[str]) ->
     return tuple(spelling[key] for key in keys)
 
 
-def _joined(old: Urls, first: Urls, other: Urls) -> Urls:
+def _merge_urls(old: Urls, first: Urls, other: Urls) -> Urls:
     """`first` without what `other` took out of `old`, and with what it put in."""
     had, left = set(old), set(other)
     result = [url for url in first if url in left or url not in had]
@@ -567,7 +567,7 @@ def meant_tags(old: Tags, said: Iterable[Tag], vocabulary: Vocabulary) -> Tags:
     """The tags that are meant, those of the pet first and in its order, so that a tag that stays
     keeps its id and its unknown fields.
     """
-    meant = _meant(said, old, vocabulary)
+    meant = _resolve_tags(said, old, vocabulary)
     kept = [tag for tag in old if tag in meant]
     fresh = dict.fromkeys(tag for tag in meant if tag not in kept)
     return (*kept, *fresh)
@@ -577,7 +577,7 @@ def merged_tags(base: Tags, said: Sequence[Tag], store: Tags, vocabulary: Vocabu
     """The store's tags without those that the sheet took from the base, and with those that it
     added to it.
     """
-    meant = _meant(said, base, vocabulary)
+    meant = _resolve_tags(said, base, vocabulary)
     had, has = set(map(tag_key, base)), set(map(tag_key, meant))
     gone = [tag for tag in base if tag_key(tag) not in has]
     kept = [tag for tag in store if not any(matches(each, tag) for each in gone)]
@@ -589,7 +589,7 @@ def merged_tags(base: Tags, said: Sequence[Tag], store: Tags, vocabulary: Vocabu
     return (*kept, *dict.fromkeys(come))
 
 
-def _meant(said: Iterable[Tag], old: Sequence[Tag], vocabulary: Vocabulary) -> list[Tag]:
+def _resolve_tags(said: Iterable[Tag], old: Sequence[Tag], vocabulary: Vocabulary) -> list[Tag]:
     """The tag that each of the sheet's is. Those that say all come first, so that one without an id
     is a tag of that name that no other of the sheet's is, if there is one.
     """

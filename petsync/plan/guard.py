@@ -128,7 +128,7 @@ class Guard(msgspec.Struct, frozen=True, kw_only=True):
             self._over("update", updates, pets, self.max_update, _SMALL_UPDATES),
             self._over("delete", deletes, pets, self.max_delete, 1),
             self._everything(pets, deletes),
-            self._shifted(shifted),
+            self._refuse_shifted(shifted),
         ]
         return Verdict(refusals=(*(refusal for refusal in said if refusal), *sentinels))
 
@@ -160,7 +160,7 @@ class Guard(msgspec.Struct, frozen=True, kw_only=True):
         )
         return Refusal("add", problem, f"--max-add {adds}")
 
-    def _shifted(self, columns: Collection[str]) -> Refusal | None:
+    def _refuse_shifted(self, columns: Collection[str]) -> Refusal | None:
         if not columns or self.allow_shifted:
             return None
         those = (

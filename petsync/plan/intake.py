@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
@@ -11,7 +11,7 @@ import pandas as pd
 
 from petsync.models import Pet
 from petsync.plan import match
-from petsync.plan.base import identified, is_blank, is_empty, missing_columns, sharing
+from petsync.plan.base import is_blank, is_empty, missing_columns, sharing, with_pet_ids
 from petsync.plan.change import Snapshot
 from petsync.plan.decide import Judge
 from petsync.plan.fields import (
@@ -20,11 +20,11 @@ from petsync.plan.fields import (
     Unit,
     Vocabulary,
     cell,
-    folded,
+    find_filled_columns,
+    fold_status,
     known_id,
     normal,
     same,
-    stated,
 )
 from petsync.plan.guard import Guard
 from petsync.plan.match import Mask, Row, Said, said_pet, said_rows
@@ -36,7 +36,7 @@ from petsync.table.columns import ADDING, COLUMNS, Column
 from petsync.table.frame import no_collection, pets_at, pets_from_frame
 from petsync.table.sheet import Sheet
 
-__all__ = ["Inbound", "Lead", "Rows", "inbound", "told_rows", "uncertain"]
+__all__ = ["Inbound", "Lead", "Rows", "build_inbound", "told_rows", "uncertain"]
 
 
 # Rows of a sheet that stand for no pet, and why they stay: notes of a round.
@@ -126,7 +126,7 @@ def _note(
     )
 
 
-# inbound: what a sheet takes from the store, field by field, and what it leaves. Pure.
+# build_inbound: what a sheet takes from the store, field by field, and what it leaves. Pure.
 #
 # In a `merge` a field is taken where the store's value is another than the row's and nobody
 # touched the row's since the base; where both did, the sheet's stays (it is the plan that sends
@@ -143,7 +143,7 @@ _NO_GUARD = Guard()
 _NOT_LOOKED_UP = "not-looked-up"
 
 
-def inbound(
+def build_inbound(
     sheet: Sheet,
     snapshot: Snapshot,
     base: Base | None,
@@ -154,7 +154,7 @@ def inbound(
     settled: Mapping[int, int] | None = None,
     on_conflict: Literal["ask", "store", "sheet"] = "ask",
     delete_missing: bool = False,
-    adds: bool = True,
+    adds: Collection[int] | None = None,
     statuses: Sequence[str] = (),
     tags: Sequence[str] = (),
     begun: Mapping[str, str] | None = None,
@@ -167,13 +167,14 @@ def inbound(
     action is `ignore`, `add`, `add-another` or `delete`. The snapshot has every pet that a row
     names, also those that only getPetById gave: of the others the pet is gone, unless the plan says
     that it could not be looked up. `settled` gives the pets of rows without an id, by row: those
-    that the plan recognised and those that a run added.
+    that the plan recognised and those that a run added. Of the pets in no row only `adds` become
+    rows, None for all of them.
     """
     with no_collection():
         asked = _Taking(sheet, snapshot, base, lead, plan, settled or {}, on_conflict)
         edits = tuple(asked.edits())
-        removed, stay = asked.gone(delete_missing)
-        added, held = asked.added(statuses, tags, begun or {}, delete_missing, adds=adds)
+        removed, stay = asked.find_removed(delete_missing)
+        added, held = asked.find_added(statuses, tags, begun or {}, delete_missing, adds=adds)
         return Inbound(
             created=created,
             store=snapshot.source,
@@ -186,7 +187,7 @@ def inbound(
             lead=lead,
             rows=len(sheet.rows) + len(sheet.blocked),
             edits=edits,
-            identified=tuple(asked.identified()),
+            identified=tuple(asked.iter_identified()),
             added=tuple(added),
             removed=tuple(removed),
             notes=(*stay, *held),
@@ -212,7 +213,7 @@ class _Taking:
         self._stays = on_conflict == "ask"
         self._said_before = self._pets if base is None else base.said_frame
         self._judge = Judge(Vocabulary(snapshot.words), on_conflict == "sheet", base=base)
-        self.rows = identified(sheet.rows, settled)
+        self.rows = with_pet_ids(sheet.rows, settled)
         self._places = match.positions(self.rows["id"], self._pets)
         self._old = _positions(self.rows["id"], base)
         action = self.rows["action"]
@@ -229,12 +230,12 @@ class _Taking:
         at = np.flatnonzero(self._takes & (self._places >= 0))
         differs = match.differences(self.rows, at, self._pets, self._places[at])
         fills = {unit: self._fillable(unit, at) for unit in UNITS}
-        edited = self._edited(at)
+        edited = self._mask_edited(at)
         wanted = {unit: differs[unit] | fills[unit] for unit in UNITS}
         some = np.flatnonzero(np.logical_or.reduce(list(wanted.values())))
         frame = self.rows.iloc[at[some]]
         now = pets_at(self._pets, self._places[at[some]])
-        old = self._exported(at[some])
+        old = self._find_exported_pets(at[some])
         given = [tuple(unit for unit in UNITS if wanted[unit][n]) for n in some.tolist()]
         own = [frozenset(unit for unit in UNITS if edited[unit][n]) for n in some.tolist()]
         lines = said_rows(frame, self._places[at[some]], given)
@@ -249,7 +250,7 @@ class _Taking:
                     pet=pet,
                 )
 
-    def identified(self) -> Iterator[Identified]:
+    def iter_identified(self) -> Iterator[Identified]:
         """The rows that were settled and lack the id of their pet, unless another row names it, or
         say `add` of one that is there.
         """
@@ -268,21 +269,23 @@ class _Taking:
                     row=row, source=source, pet_id=pet_id, lacks_id=lacks, was_add=was_add
                 )
 
-    def gone(self, delete_missing: bool) -> tuple[list[Removal], list[Open]]:
+    def find_removed(self, delete_missing: bool) -> tuple[list[Removal], list[Open]]:
         """The rows that go, and notes on those that name no pet and stay."""
         lacking = self._takes & (self._places < 0) & self.rows["id"].notna().to_numpy()
         gone = lacking & ~self.rows.index.isin(self._untold)
         known = gone & (self._old >= 0)
         if not self._leads:
             at = np.flatnonzero(known)
-            known[at] = ~np.logical_or.reduce(list(self._edited(at).values()))
+            known[at] = ~np.logical_or.reduce(list(self._mask_edited(at).values()))
         missing, new = missing_columns(self._sheet, None if self._leads else self._base)
         goes, names = known & delete_missing, ", ".join(c for c in COLUMNS if c in missing)
         hidden = [
             _note(self.rows, at, self._sheet, _HIDDEN.format(names), kind="conflict", hint=_SHOWN)
             for at in (np.flatnonzero(goes).tolist() if new and names else ())
         ]
-        removed = [] if hidden else [_removal(row, self._sheet) for row in self._said(goes)]
+        removed = (
+            [] if hidden else [_removal(row, self._sheet) for row in self._iter_said_rows(goes)]
+        )
         told = Rows(
             frame=self.rows,
             takes=self._takes,
@@ -292,25 +295,26 @@ class _Taking:
         )
         return removed, [*hidden, *told_rows(told, self._sheet, leads=self._leads)]
 
-    def added(
+    def find_added(
         self,
         statuses: Sequence[str],
         tags: Sequence[str],
         begun: Mapping[str, str],
         delete_missing: bool,
         *,
-        adds: bool,
+        adds: Collection[int] | None,
     ) -> tuple[list[Pet], list[Open]]:
-        """The pets that become rows, if any `adds` are made, and notes on those that are in no row
-        and stay so.
+        """The pets that become rows, `adds` alone if they are given, and notes on those that are in
+        no row and stay so.
         """
-        if not adds:
-            return [], []
-        lacking = self._pets[~self._named()]
+        is_lacking = ~self._mask_named()
+        if adds is not None:
+            is_lacking &= self._pets["id"].isin(adds).to_numpy(dtype=bool)
+        lacking = self._pets[is_lacking]
         lacking = lacking[_in_scope(lacking, statuses, tags)]
         old = _positions(lacking["id"], self._base) >= 0
         doubts = uncertain(self._sheet)
-        awaited = {**begun, **self._awaited()}
+        awaited = {**begun, **self._find_awaited_names()}
         added, notes = [], []
         for pet, was_there in zip(pets_from_frame(lacking), old.tolist(), strict=True):
             why = self._why_not(pet, was_there, doubts, awaited, delete_missing)
@@ -370,14 +374,14 @@ class _Taking:
             **{each.pet_id: each.source for each in held if each.rule == "looks-alike"},
         }
 
-    def _named(self) -> match.Mask:
+    def _mask_named(self) -> match.Mask:
         ids = [*self.rows["id"].dropna(), *self._sheet.blocked_ids, *self._settled.values()]
         places = match.positions(pd.Series(ids, dtype="Int64"), self._pets)
         named = np.zeros(len(self._pets), dtype=bool)
         named[places[places >= 0]] = True
         return named
 
-    def _awaited(self) -> dict[str, str]:
+    def _find_awaited_names(self) -> dict[str, str]:
         """The names in rows whose pet is not known yet, with a row that has it."""
         if "name" not in self.rows:
             return {}
@@ -403,7 +407,7 @@ class _Taking:
                 blank[some] = is_empty(self._said_before[column].iloc[self._old[at[some]]])
         return blank
 
-    def _edited(self, at: match.Positions) -> Mapping[Unit, match.Mask]:
+    def _mask_edited(self, at: match.Positions) -> Mapping[Unit, match.Mask]:
         """In which units the rows say something else than the base, or than one that lacks them."""
         masks = {unit: np.full(len(at), not self._leads) for unit in UNITS}
         there = np.flatnonzero(self._old[at] >= 0)
@@ -414,7 +418,7 @@ class _Taking:
                 masks[unit][there] = mask
         return masks
 
-    def _exported(self, at: match.Positions) -> list[Pet | None]:
+    def _find_exported_pets(self, at: match.Positions) -> list[Pet | None]:
         old: list[Pet | None] = [None] * len(at)
         there = np.flatnonzero(self._old[at] >= 0)
         if not self._leads and self._base is not None:
@@ -452,7 +456,7 @@ class _Taking:
         said = {} if self._base is None else self._base.said
         return said.get(old.id or 0, old)
 
-    def _said(self, mask: match.Mask) -> Iterator[Row]:
+    def _iter_said_rows(self, mask: match.Mask) -> Iterator[Row]:
         at = np.flatnonzero(mask)
         return said_rows(self.rows.iloc[at], self._places[at])
 
@@ -466,8 +470,8 @@ def _positions(ids: pd.Series[Any], base: Base | None) -> match.Positions:
 def _in_scope(pets: pd.DataFrame, statuses: Sequence[str], tags: Sequence[str]) -> match.Mask:
     mask = np.ones(len(pets), dtype=bool)
     if statuses:
-        wanted = {folded(status) for status in statuses}
-        known = {each for each in pets["status"].dropna().unique() if folded(each) in wanted}
+        wanted = {fold_status(status) for status in statuses}
+        known = {each for each in pets["status"].dropna().unique() if fold_status(each) in wanted}
         mask &= pets["status"].isin(known).to_numpy(dtype=bool)
     if tags:
         names = {normal(tag) for tag in tags}
@@ -478,7 +482,7 @@ def _in_scope(pets: pd.DataFrame, statuses: Sequence[str], tags: Sequence[str]) 
 
 def _shows(column: Column, pet: Pet) -> bool:
     """Whether the pet's cell is not blank: a text of white space alone reads as nothing."""
-    return column in stated(pet) and bool(trim(cell(pet, column)))
+    return column in find_filled_columns(pet) and bool(trim(cell(pet, column)))
 
 
 def _texts(said: Said, fields: Iterable[Column]) -> dict[Column, str]:

@@ -32,8 +32,8 @@ import pandas as pd
 
 from petsync.models import Category, Pet
 from petsync.plan.change import Add, Change
-from petsync.plan.fields import COLUMNS_OF, UNITS, Unit, Vocabulary, content, folded, normal
-from petsync.plan.match import merged, said_rows
+from petsync.plan.fields import COLUMNS_OF, UNITS, Unit, Vocabulary, content, fold_status, normal
+from petsync.plan.match import merge_row, said_rows
 from petsync.table.sheet import Sheet
 
 __all__ = [
@@ -48,10 +48,10 @@ __all__ = [
     "VacantId",
     "actions_of",
     "added_for",
-    "doubted",
     "identify",
     "is_renamed",
     "lost_rows",
+    "mark_doubts",
     "means_gone",
     "said_in",
     "slots_of",
@@ -255,7 +255,7 @@ def said_in(sheet: Sheet, rows: Iterable[int], vocabulary: Vocabulary) -> dict[i
     """What these rows say, each as a pet, by row number."""
     frame = sheet.rows.loc[sorted(rows)]
     nowhere = np.full(len(frame), -1, dtype=np.intp)
-    return {row.number: merged(Pet(), row.said, vocabulary) for row in said_rows(frame, nowhere)}
+    return {row.number: merge_row(Pet(), row.said, vocabulary) for row in said_rows(frame, nowhere)}
 
 
 def suspects(sheet: Sheet, reused: Mapping[int, Reused], pets: pd.DataFrame) -> dict[int, Suspect]:
@@ -345,12 +345,12 @@ def identify(
             if old and new:
                 found |= _Matching(trust, units, old, new, order, last_seen).matches()
     ignored = _ignored_names(sheet, vocabulary)
-    found |= _lost(lines, files, found, order, ignored, units, last_seen)
+    found |= _match_lost_rows(lines, files, found, order, ignored, units, last_seen)
     numbered = _said_with(sheet, _possible(files) & claimed, vocabulary)
-    return found | _held(lines, files, found, order, units, last_seen, numbered)
+    return found | _match_held_rows(lines, files, found, order, units, last_seen, numbered)
 
 
-def doubted(
+def mark_doubts(
     matches: Mapping[int, Match],
     sheet: Sheet,
     vocabulary: Vocabulary,
@@ -482,11 +482,11 @@ def _places(there: Collection[int], ids: Sequence[int]) -> Iterator[tuple[int, _
 def without_base(matches: Mapping[int, Match]) -> dict[int, Match]:
     """The matches, of which none says what its row was exported with."""
 
-    def told(match: Match) -> Match:
+    def strip_base(match: Match) -> Match:
         records = (msgspec.structs.replace(each, base="") for each in match.records)
         return match._replace(records=tuple(records))
 
-    return {row: told(match) for row, match in matches.items()}
+    return {row: strip_base(match) for row, match in matches.items()}
 
 
 class _Line(NamedTuple):
@@ -654,7 +654,7 @@ def _tie(sheet: Sheet, records: Sequence[RowRecord], trust: _Trust, ids: Collect
     return "" if trust == "any" else "name"
 
 
-def _lost(
+def _match_lost_rows(
     lines: Iterable[_Line],
     files: Iterable[_File],
     found: Mapping[int, Match],
@@ -721,7 +721,7 @@ def _lost(
     }
 
 
-def _held(
+def _match_held_rows(
     lines: Sequence[_Line],
     files: Iterable[_File],
     found: Mapping[int, Match],
@@ -1046,7 +1046,7 @@ class _Matching:
             others = _by(partial(_part, after), lines)
             for number, records in parts.items():
                 own = others.get(number, [])
-                for pair in _aligned(records, own):
+                for pair in _align_rows(records, own):
                     is_loose = len(own) != len(records) and not _stands_out(pair, records, own)
                     yield pair, is_anchored, is_loose
 
@@ -1275,7 +1275,7 @@ def _agreement(record: RowRecord, line: _Line) -> int:
     return 4 * has_name + 3 * is_similar + len(_agreeing(record, line)) + shared
 
 
-def _aligned(records: Sequence[RowRecord], lines: Sequence[_Line]) -> list[_Pair]:
+def _align_rows(records: Sequence[RowRecord], lines: Sequence[_Line]) -> list[_Pair]:
     """The pairs of two runs of rows in the same place: in order, where there are as many; else each
     record with the row that is most like it.
     """
@@ -1438,7 +1438,7 @@ def _category(pet: Pet) -> Hashable:
 
 _PARTS: Mapping[Unit, Callable[[Pet], Hashable]] = {
     "name": lambda pet: normal(pet.name),
-    "status": lambda pet: folded(pet.status),
+    "status": lambda pet: fold_status(pet.status),
     "category": _category,
     "tags": lambda pet: frozenset(normal(tag.name) for tag in pet.tags),
     "photo_urls": lambda pet: tuple(dict.fromkeys(pet.photo_urls)),

@@ -21,13 +21,13 @@ from petsync.plan.fields import (
     Unit,
     Vocabulary,
     differing,
-    folded,
+    fold_status,
     key,
     known_id,
     meant_photos,
     meant_tags,
     normal,
-    paired,
+    pair_rows,
     same_photos,
     same_tags,
     says,
@@ -45,14 +45,15 @@ __all__ = [
     "Row",
     "Said",
     "Sides",
-    "absent",
     "clears",
     "contradiction",
     "differences",
+    "find_absent_ids",
+    "find_unproved_ids",
     "has_unknown_names",
     "key_of",
     "laid_over",
-    "merged",
+    "merge_row",
     "nameless",
     "names_among",
     "pet_of",
@@ -60,7 +61,6 @@ __all__ = [
     "positions",
     "said_pet",
     "said_rows",
-    "unproved",
 ]
 
 
@@ -84,13 +84,13 @@ def positions(ids: pd.Series[Any], pets: pd.DataFrame) -> Positions:
     known = pets["id"].to_numpy(dtype=np.int64)
     given = ~ids.array.isna()
     if given.all():
-        return _found(ids.to_numpy(dtype=np.int64), known)
+        return _find_positions(ids.to_numpy(dtype=np.int64), known)
     found = np.full(len(ids), -1, dtype=np.intp)
-    found[given] = _found(ids[given].to_numpy(dtype=np.int64), known)
+    found[given] = _find_positions(ids[given].to_numpy(dtype=np.int64), known)
     return found
 
 
-def unproved(rows: pd.DataFrame, pets: pd.DataFrame) -> list[int]:
+def find_unproved_ids(rows: pd.DataFrame, pets: pd.DataFrame) -> list[int]:
     """The ids that rows name and the snapshot lacks: getPetById has to say whether they are."""
     if "id" not in rows:
         return []
@@ -99,7 +99,7 @@ def unproved(rows: pd.DataFrame, pets: pd.DataFrame) -> list[int]:
     return [int(identity) for identity in named.unique()]
 
 
-def absent(ids: Iterable[int], pets: pd.DataFrame) -> list[int]:
+def find_absent_ids(ids: Iterable[int], pets: pd.DataFrame) -> list[int]:
     """Those of the ids that no pet has."""
     given = list(dict.fromkeys(ids))
     places = positions(pd.Series(given, dtype="Int64"), pets).tolist()
@@ -115,7 +115,7 @@ def differences(
     result: dict[Unit, Mask] = {}
     for unit in UNITS:
         masks = [
-            _COMPARE[column](_taken(rows, column, at), pets[column].array, places)
+            _COMPARE[column](_take_rows(rows, column, at), pets[column].array, places)
             for column in COLUMNS_OF[unit]
             if column in rows
         ]
@@ -123,7 +123,7 @@ def differences(
     return result
 
 
-def _found(ids: npt.NDArray[np.int64], known: npt.NDArray[np.int64]) -> Positions:
+def _find_positions(ids: npt.NDArray[np.int64], known: npt.NDArray[np.int64]) -> Positions:
     low, high = (int(known.min()), int(known.max())) if len(known) else (0, 0)
     if high - low > _SPARSE * len(known):
         return pd.Index(known).get_indexer(pd.Index(ids))
@@ -137,7 +137,7 @@ def _found(ids: npt.NDArray[np.int64], known: npt.NDArray[np.int64]) -> Position
 _Array = pd.api.extensions.ExtensionArray
 
 
-def _taken(rows: pd.DataFrame, column: Column, at: Positions) -> _Array:
+def _take_rows(rows: pd.DataFrame, column: Column, at: Positions) -> _Array:
     """The column at these rows; no copy where they follow each other."""
     is_range = len(at) and at[-1] - at[0] + 1 == len(at)
     taken: _Array = rows[column].array[slice(at[0], at[-1] + 1) if is_range else at]
@@ -209,7 +209,7 @@ def _bools(mask: Any) -> Mask:
 
 _COMPARE: Mapping[Column, Callable[[_Array, _Array, Positions], Mask]] = {
     "name": _texts(normal),
-    "status": _texts(folded),
+    "status": _texts(fold_status),
     "category": _texts(normal, clears=True),
     "category_id": _numbers,
     "tags": _lists(same_tags),
@@ -237,7 +237,7 @@ def pet_of(pet_id: int, frame: pd.DataFrame) -> Pet | None:
 Said = Mapping[Column, Any]
 
 
-def merged(pet: Pet, said: Said, vocabulary: Vocabulary) -> Pet:
+def merge_row(pet: Pet, said: Said, vocabulary: Vocabulary) -> Pet:
     """The pet with what the row says; a value that means the same as the pet's is kept as it is."""
     new = {
         unit: _MEANT[unit](getattr(pet, unit), said, vocabulary)
@@ -328,7 +328,7 @@ def _name(old: str | None, said: Said, _: Vocabulary) -> Any:
 
 
 def _status(old: str | None, said: Said, _: Vocabulary) -> Any:
-    return old if folded(said["status"]) == folded(old) else said["status"] or None
+    return old if fold_status(said["status"]) == fold_status(old) else said["status"] or None
 
 
 def _tags(old: Any, said: Said, vocabulary: Vocabulary) -> Any:
@@ -344,21 +344,23 @@ def _category(old: Category | None, said: Said, vocabulary: Vocabulary) -> Categ
     if clears(said, old):
         return None
     if name is None or not normal(name):
-        return _numbered(old, number, vocabulary)
+        return _resolve_category_id(old, number, vocabulary)
     if old is not None and (known_id(old.id), normal(old.name)) == (number, normal(name)):
         return old
     if number is None or contradiction(said, vocabulary):
-        return _named(old, name, vocabulary)
+        return _resolve_category_name(old, name, vocabulary)
     return Category(number, name)
 
 
-def _numbered(old: Category | None, number: int | None, vocabulary: Vocabulary) -> Category | None:
+def _resolve_category_id(
+    old: Category | None, number: int | None, vocabulary: Vocabulary
+) -> Category | None:
     if number is None or (old is not None and old.id == number):
         return old
     return vocabulary.category_numbered(number) or Category(number)
 
 
-def _named(old: Category | None, name: str, vocabulary: Vocabulary) -> Category:
+def _resolve_category_name(old: Category | None, name: str, vocabulary: Vocabulary) -> Category:
     if old is not None and normal(old.name) == normal(name):
         return old
     return vocabulary.category_named(name) or Category(None, name)
@@ -394,8 +396,8 @@ def said_rows(
 ) -> Iterator[Row]:
     """The rows of a sheet's frame, each with the place of its pet."""
     names: list[Column] = [c for c in COLUMNS if c in frame and c != "id"]
-    columns = [_said(frame[c]) for c in names]
-    ids = _said(frame["id"]) if "id" in frame else [None] * len(frame)
+    columns = [_list_values(frame[c]) for c in names]
+    ids = _list_values(frame["id"]) if "id" in frame else [None] * len(frame)
     cells = zip(*columns, strict=True) if columns else iter([()] * len(frame))
     given = units or [UNITS] * len(frame)
     heads = zip(frame.index.tolist(), frame["action"].tolist(), ids, strict=True)
@@ -405,7 +407,7 @@ def said_rows(
         yield Row(*head, said, place, may_differ)
 
 
-def _said(column: pd.Series[Any]) -> list[Any]:
+def _list_values(column: pd.Series[Any]) -> list[Any]:
     """The values, None where the column says nothing."""
     if column.dtype == object:
         return [value if isinstance(value, list) else None for value in column.tolist()]
@@ -461,10 +463,10 @@ class Candidates:
     ) -> dict[int, tuple[int, Pet]]:
         def fits(row: int, place: int) -> bool:
             pet = pets[place][1]
-            return not differing(merged(pet, rows[row].said, vocabulary), pet)
+            return not differing(merge_row(pet, rows[row].said, vocabulary), pet)
 
         kinds = [tuple(unit_key(pet, unit) for unit in UNITS) for _, pet in pets]
-        places = paired([_content(row) for row in rows], kinds, fits)
+        places = pair_rows([_content(row) for row in rows], kinds, fits)
         pairs = zip(rows, places, strict=True)
         return {row.number: pets[place] for row, place in pairs if place is not None}
 
@@ -531,7 +533,7 @@ class Sides:
         self._deletes = (action == "delete").to_numpy(dtype=bool)
         self._adds = action.isin(ADDING).to_numpy(dtype=bool)
         self._places = _places(self._frame, pets)
-        self.named = self._named(sheet)
+        self.named = self._mask_named(sheet)
         self.ignored = int((~self.active).sum())
         self.older: list[int] = []
         at, bits = self._left_over()
@@ -548,7 +550,7 @@ class Sides:
         known = self._near.get(place)
         return pets_at(self.pets, [place])[0] if known is None else known
 
-    def exported(self, pet_id: int | None) -> Pet | None:
+    def find_exported(self, pet_id: int | None) -> Pet | None:
         """The pet as it was exported, None where that is not known."""
         if pet_id is None or self._base is None:
             return None
@@ -564,7 +566,7 @@ class Sides:
         named = there[there["name"].notna()]
         return dict(zip(named["id"].tolist(), named["name"].tolist(), strict=True))
 
-    def _named(self, sheet: Sheet) -> Mask:
+    def _mask_named(self, sheet: Sheet) -> Mask:
         blocked = pd.Series(sorted(sheet.blocked_ids), dtype="Int64")
         places = np.concatenate([self._places, positions(blocked, self.pets)])
         named = np.zeros(len(self.pets), dtype=bool)
@@ -584,13 +586,13 @@ class Sides:
         """Of the rows `at`, those that differ from their pet in what they may have edited."""
         bits = _bits(differences(self._frame, at, self.pets, self._places[at]))
         at, bits = at[bits > 0], bits[bits > 0]
-        edited = (bits & self._edited(at)) > 0
+        edited = (bits & self._find_edited_units(at)) > 0
         if self._suspect:
             edited |= self._frame.index[at].isin(self._suspect)
         self.older = self._frame.index[at[~edited]].tolist()
         return at[edited], bits[edited]
 
-    def _edited(self, at: Positions) -> Bits:
+    def _find_edited_units(self, at: Positions) -> Bits:
         """In which units the rows say something else than the base; all, where it lacks them."""
         result = np.full(len(at), len(_UNITS_OF) - 1, np.uint8)
         if self._base is None or not len(at):

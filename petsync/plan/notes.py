@@ -78,8 +78,8 @@ class Remarks:
                 f"{some(pairs)}: rows without an id that an earlier run added or recognised were "
                 "taken as their pets, whatever was edited since."
             )
-        yield from self._renamed(address)
-        yield from self._misnamed(address)
+        yield from self._iter_renamed_notes(address)
+        yield from self._iter_misnamed_notes(address)
         for run, command in {each.run_id: each.resume for each in self.unsent.values()}.items():
             rows = [row for row, each in self.unsent.items() if each.run_id == run]
             yield (
@@ -116,7 +116,7 @@ class Remarks:
                 "store has something newer, which stays. Export afresh to see it, or to set it "
                 "back."
             )
-        yield from self._gone(address)
+        yield from self._iter_gone_notes(address)
         if self.by_name:
             yield (
                 f"{_at(self.by_name, address, 'category_id')}: category and category_id contradict "
@@ -129,7 +129,7 @@ class Remarks:
             for row, (was, now) in sorted(self.converted.items())
         )
 
-    def _renamed(self, address: Callable[[int, str], str]) -> Iterator[str]:
+    def _iter_renamed_notes(self, address: Callable[[int, str], str]) -> Iterator[str]:
         pairs = [
             f"{address(n, 'name')} (pet {record.pet_id}, {record.how} on {record.on} as "
             f"{record.said.name!r}, now {name!r})"
@@ -141,7 +141,7 @@ class Remarks:
                 "new pet, write `add-another` in the action column."
             )
 
-    def _misnamed(self, address: Callable[[int, str], str]) -> Iterator[str]:
+    def _iter_misnamed_notes(self, address: Callable[[int, str], str]) -> Iterator[str]:
         pairs = [
             f"{address(row, 'id')} deletes pet {pet.id} ({pet.name}) as {name!r}"
             for row, (pet, name) in sorted(self.misnamed.items())
@@ -152,7 +152,7 @@ class Remarks:
                 "given an id of old to a new pet: take out the rows that mean an earlier one."
             )
 
-    def _gone(self, address: Callable[[int, str], str]) -> Iterator[str]:
+    def _iter_gone_notes(self, address: Callable[[int, str], str]) -> Iterator[str]:
         for run in dict.fromkeys(self.undone.values()):
             rows = [row for row, each in self.undone.items() if each == run]
             yield (

@@ -20,8 +20,8 @@ from petsync.plan.fields import (
     cell,
     changed_columns,
     differing,
+    find_filled_columns,
     said_columns,
-    stated,
     with_fields,
 )
 from petsync.plan.guard import (
@@ -57,7 +57,7 @@ __all__ = [
     "both_changed",
     "both_sides",
     "conflicts_of",
-    "drifted",
+    "describe_drift",
     "frame_of",
     "hint_of",
     "is_told",
@@ -65,8 +65,8 @@ __all__ = [
     "lost_or_touched",
     "moved_since",
     "notes_of",
-    "resolved",
-    "selected",
+    "resolve_clashes",
+    "select_changes",
     "summary_of",
     "unknown_ids",
 ]
@@ -82,13 +82,13 @@ def both_sides(clash: Clash) -> str:
     """`name (sheet: 'Rex', store: 'Max')`; long texts from where they begin to differ."""
     sheet, store = clash.sheet, clash.store
     if max(len(sheet), len(store)) <= _SHOWN:
-        return f"{clash.column} (sheet: {_shown(sheet, 0)}, store: {_shown(store, 0)})"
+        return f"{clash.column} (sheet: {_quote(sheet, 0)}, store: {_quote(store, 0)})"
     pairs = enumerate(zip(sheet, store, strict=False))
     alike = next((n for n, (a, b) in pairs if a != b), min(len(sheet), len(store)))
-    return f"{clash.column} (sheet: {_shown(sheet, alike)}, store: {_shown(store, alike)})"
+    return f"{clash.column} (sheet: {_quote(sheet, alike)}, store: {_quote(store, alike)})"
 
 
-def _shown(text: str, alike: int) -> str:
+def _quote(text: str, alike: int) -> str:
     start = max(0, alike - _SHOWN // 4)
     part = " | ".join(text[start : start + _SHOWN].splitlines())
     cut = "…" if start else "", "…" if len(text) > start + _SHOWN else ""
@@ -278,7 +278,7 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
                     values={"id": ("", str(known.pet_id))},
                 )
         for pet in self.added:
-            values = {c: ("", cell(pet, c)) for c in stated(pet) if c in self.places}
+            values = {c: ("", cell(pet, c)) for c in find_filled_columns(pet) if c in self.places}
             yield SheetChange(kind="add", pet_id=pet.id, name=pet.name or "", values=values)
         for gone in self.removed:
             yield SheetChange(
@@ -369,7 +369,7 @@ class Resolved(NamedTuple):
     winner: Side
 
 
-def resolved(
+def resolve_clashes(
     changes: Sequence[Change],
     conflicts: Sequence[Conflict],
     notes: Sequence[str],
@@ -379,21 +379,21 @@ def resolved(
     """The parts of a plan in which the clashes that are named take these sides. `address` gives
     the place of a cell. Raises PlanError for a clash that is not there, or a side that cannot be.
     """
-    wanted = dict(_checked(conflicts, choices))
+    wanted = dict(_check_choices(conflicts, choices))
     touched = {conflict.row for conflict in conflicts if _is_named(conflict, wanted)}
     edits = {c.row: c for c in changes if isinstance(c, Update) and c.row in touched}
     groups: defaultdict[int | None, list[Conflict]] = defaultdict(list)
     for conflict in conflicts:
         if conflict.clashes and conflict.row in touched:
             groups[conflict.row].append(conflict)
-    parts = {row: list(_decided(group, wanted)) for row, group in groups.items()}
+    parts = {row: list(_split_conflict(group, wanted)) for row, group in groups.items()}
     made = [_update(parts[row], edits.get(row), address) for row in groups]
     kept = [c for c in changes if not (isinstance(c, Update) and c.row in groups)]
     after = tuple(_laid(conflicts, parts))
     winners = {each.winner for each in after if each.clashes}
     own = {clash.note for conflict in conflicts for clash in conflict.clashes}
     return Resolved(
-        changes=tuple(_placed(kept, [update for update in made if update is not None])),
+        changes=tuple(_insert_updates(kept, [update for update in made if update is not None])),
         conflicts=after,
         notes=(*(note for note in notes if note not in own), *notes_of(after)),
         winner="sheet" if winners == {"sheet"} else "store",
@@ -422,7 +422,7 @@ def notes_of(conflicts: Iterable[Conflict]) -> Iterator[str]:
             yield from (clash.note for clash in conflict.clashes if clash.note)
 
 
-def _checked(
+def _check_choices(
     conflicts: Iterable[Conflict], choices: Choices
 ) -> Iterator[tuple[tuple[int, str], Side]]:
     """The choices, with `category` for a category's id too."""
@@ -454,7 +454,7 @@ def _is_named(conflict: Conflict, wanted: Mapping[tuple[int, str], Side]) -> boo
     return any((conflict.pet_id, clash.column) in wanted for clash in conflict.clashes)
 
 
-def _decided(
+def _split_conflict(
     group: Sequence[Conflict], wanted: Mapping[tuple[int, str], Side]
 ) -> Iterator[Conflict]:
     """A row's conflict as it is now: one, or one for each side where both win something."""
@@ -511,7 +511,7 @@ def _laid(
             yield from parts[conflict.row]
 
 
-def _placed(changes: Sequence[Change], made: Sequence[Update]) -> Iterator[Change]:
+def _insert_updates(changes: Sequence[Change], made: Sequence[Update]) -> Iterator[Change]:
     """The changes with updates put among the others by their rows."""
     waiting = sorted(made, key=lambda update: update.row or 0, reverse=True)
     for change in changes:
@@ -546,7 +546,7 @@ def frame_of(changes: Sequence[Change], address: Address) -> pd.DataFrame:
     return frame.astype({"id": "Int64"}).infer_objects()
 
 
-def selected(
+def select_changes(
     changes: Sequence[Change],
     address: Address,
     *,
@@ -561,9 +561,9 @@ def selected(
     Raises PlanError for what cannot be selected by.
     """
     wanted = None if ids is None else frozenset(_ids(ids))
-    kinds = frozenset(_known(actions, _KINDS, "actions"))
-    columns = None if fields is None else frozenset(_known(fields, COLUMNS[1:], "fields"))
-    picked = None if query is None else _picked(changes, address, query)
+    kinds = frozenset(_check_known(actions, _KINDS, "actions"))
+    columns = None if fields is None else frozenset(_check_known(fields, COLUMNS[1:], "fields"))
+    picked = None if query is None else _query_columns(changes, address, query)
     places = None if numbers is None else frozenset(numbers)
     parts = (
         _part(change, columns, None if picked is None else picked.get(n))
@@ -630,7 +630,9 @@ def _whole(columns: frozenset[str]) -> frozenset[str]:
     return columns | _CATEGORY if columns & _CATEGORY else columns
 
 
-def _picked(changes: Sequence[Change], address: Address, query: str) -> dict[int, frozenset[str]]:
+def _query_columns(
+    changes: Sequence[Change], address: Address, query: str
+) -> dict[int, frozenset[str]]:
     """The columns that the query picks, by the change's place."""
     frame = frame_of(changes, address)
     frame["place"] = [
@@ -662,7 +664,7 @@ def _ids(given: Iterable[int] | int) -> list[int]:
         ) from None
 
 
-def _known(given: object, known: Sequence[str], name: str) -> tuple[str, ...]:
+def _check_known(given: object, known: Sequence[str], name: str) -> tuple[str, ...]:
     many = isinstance(given, Iterable) and not isinstance(given, str)
     values = tuple(given) if many and isinstance(given, Iterable) else (given,)
     for value in () if given is None else values:
@@ -722,7 +724,7 @@ def lost_or_touched(
             yield Refusal("sentinel", problem)
 
 
-def drifted(sentinel: Pet, now: Pet | None) -> str:
+def describe_drift(sentinel: Pet, now: Pet | None) -> str:
     """How a plan's sentinel is not as it was, "" where it is."""
     if now is None:
         return f"sentinel {sentinel.id} is gone from the store since the plan"
@@ -1089,7 +1091,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         out, the store wins. The guard judges the new plan, which has a
         fingerprint of its own. Raises PlanError for what cannot be selected by.
         """
-        changes = selected(
+        changes = select_changes(
             self.changes,
             self.address,
             ids=ids,
@@ -1124,7 +1126,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         """
         if not choices:
             return self
-        made = resolved(self.changes, self.conflicts, self.notes, choices, self._cell)
+        made = resolve_clashes(self.changes, self.conflicts, self.notes, choices, self._cell)
         new = msgspec.structs.replace(
             self,
             changes=made.changes,

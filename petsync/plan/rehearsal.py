@@ -139,9 +139,11 @@ class Rehearsal:
             return []
         changes = self.report.plan.changes
         first = {_place(changes[r.number]): r for r in self.report.results[: len(changes)]}
-        return [self._left(change, first.get(_place(change))) for change in self.again.changes]
+        return [
+            self._explain_left(change, first.get(_place(change))) for change in self.again.changes
+        ]
 
-    def _left(self, change: Change, result: Result | None) -> Left:
+    def _explain_left(self, change: Change, result: Result | None) -> Left:
         if result is None:
             return Left(change, "left-out" if self.plan.left_out else "new")
         if result.outcome != "applied":
@@ -199,14 +201,14 @@ def surprises(report: Report, before: Pets, after: Pets) -> pd.DataFrame:
         if pet_id is not None:
             touched.add(pet_id)
         now = None if pet_id is None else after.get(pet_id)
-        rows += _of_change(change, result, pet_id, _wanted(change, pet_id, before), now)
+        rows += _of_change(change, result, pet_id, _build_wanted_pet(change, pet_id, before), now)
     rows += _of_others(before, after, touched)
     # As objects first: beside a missing one, pandas would round an id to a float.
     frame = pd.DataFrame(rows, columns=_NAMES, dtype=object)
     return frame.astype({"id": "Int64"}).infer_objects()
 
 
-def _wanted(change: Change, pet_id: int | None, before: Pets) -> Pet | None:
+def _build_wanted_pet(change: Change, pet_id: int | None, before: Pets) -> Pet | None:
     if isinstance(change, Delete):
         return None
     if isinstance(change, Add):

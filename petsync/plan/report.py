@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 import pandas as pd
@@ -44,10 +44,23 @@ __all__ = [
 # Report: what became of every row of a plan.
 
 
-Outcome = Literal["applied", "skipped", "conflict", "failed", "unknown"]
-OUTCOMES: tuple[Outcome, ...] = ("applied", "skipped", "conflict", "failed", "unknown")
-_WORST: tuple[Outcome, ...] = ("skipped", "applied", "conflict", "unknown", "failed")
-"""`unknown`: no answer came, and asking the store did not settle whether it happened."""
+Outcome = Literal[
+    "applied", "unchanged", "not sent", "conflict", "needs fixing", "failed", "unknown"
+]
+"""`unchanged`: nothing was to be done. `not sent`: nothing was sent for it, so far or ever.
+`needs fixing`: an error in the sheet blocks the row. `unknown`: no answer came, and asking the
+store did not settle whether it happened.
+"""
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+_WORST: tuple[Outcome, ...] = (
+    "unchanged",
+    "applied",
+    "not sent",
+    "conflict",
+    "needs fixing",
+    "unknown",
+    "failed",
+)
 
 Cause = Literal[
     "",
@@ -103,7 +116,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """A run's results in the plan's order, and its totals.
 
-    Rows in the sheet plus missing pets = applied + skipped + conflict + failed + unknown.
+    Rows in the sheet plus missing pets = applied + unchanged + not sent + conflict + needs fixing +
+    failed + unknown.
     `stopped` says why a run ended early, "" if it did not; times are ISO 8601 in UTC.
     """
 
@@ -116,12 +130,14 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def counts(self) -> Mapping[Outcome, int]:
-        """How many rows had each outcome; rows that agreed, were ignored or were left out of the
-        plan are `skipped`. A row with several results counts once, by the worst.
+        """How many rows had each outcome. Rows that agree or are ignored are `unchanged`, those
+        that were left out of the plan `not sent`. A row with several results counts once, by the
+        worst.
         """
         counts = Counter(result.outcome for result in self.results if result.row is None)
         counts.update(result.outcome for result in self.by_row().values())
-        counts["skipped"] += self.plan.unchanged + self.plan.ignored + self.plan.left_out
+        counts["unchanged"] += self.plan.unchanged + self.plan.ignored
+        counts["not sent"] += self.plan.left_out
         return {outcome: counts[outcome] for outcome in OUTCOMES}
 
     def by_row(self) -> dict[int, Result]:
@@ -130,16 +146,16 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         for result in self.results:
             if result.row is not None:
                 known = rows.get(result.row)
-                rows[result.row] = result if known is None else _joined(known, result)
+                rows[result.row] = result if known is None else _merge_results(known, result)
         return rows
 
     @property
     def exit_code(self) -> int:
-        """0 done, 3 some rows failed, 5 conflicts, 7 stopped early."""
+        """0 done, 3 some rows failed or need fixing, 5 conflicts, 7 stopped early."""
         counts = self.counts
         if self.stopped:
             return InterruptedRunError.exit_code
-        if counts["failed"] or counts["unknown"]:
+        if counts["failed"] or counts["needs fixing"] or counts["unknown"]:
             return 3
         return 5 if counts["conflict"] else 0
 
@@ -209,16 +225,16 @@ def without_request(plan: Plan) -> Iterator[Result]:
             row=blocked.row,
             source=blocked.source,
             pet_id=blocked.pet_id,
-            outcome="failed",
+            outcome="needs fixing",
             cause="blocked",
             message=blocked.problem,
         )
         number += 1
 
 
-def _joined(one: Result, other: Result) -> Result:
+def _merge_results(one: Result, other: Result) -> Result:
     worse = max(one, other, key=lambda result: _WORST.index(result.outcome))
-    told = [_told(result) for result in (one, other)]
+    told = [_describe(result) for result in (one, other)]
     return msgspec.structs.replace(
         worse,
         message=". ".join(text.rstrip(".") for text in told if text),
@@ -226,7 +242,7 @@ def _joined(one: Result, other: Result) -> Result:
     )
 
 
-def _told(result: Result) -> str:
+def _describe(result: Result) -> str:
     if result.outcome != "applied":
         return result.message
     return "; ".join(filter(None, (f"applied: {', '.join(result.fields)}", result.message)))
@@ -242,8 +258,8 @@ class Past(msgspec.Struct, frozen=True, kw_only=True):
     """One run: `state` is `running` while a living process is at work on it, `stopped` where it
     ended before its last change (`stopped` says why, "killed" where nothing could be written any
     more), and `done`. Times are ISO 8601 in UTC, `ended` is "" while it runs; `seconds` are those
-    of all sittings. `total` is the number of changes, `counts` how many had each outcome, and
-    `open` how many were begun and have no outcome. `undoes` is the run that it takes back,
+    of all sittings. `total` is the number of changes, `counts` how many have each outcome, and
+    `open` how many were begun and have none. `undoes` is the run that it takes back,
     `pets` how many pets what was applied is of.
     """
 
@@ -418,7 +434,7 @@ def has_left(run: Past) -> bool:
 
 def left_in(run: Past) -> int:
     """How many changes of a run were not done, or have an unknown outcome."""
-    return run.total - run.counts.get("applied", 0) - run.counts.get("skipped", 0)
+    return run.total - run.counts.get("applied", 0) - run.counts.get("unchanged", 0)
 
 
 def _pets(entries: Iterable[Entry]) -> frozenset[int]:

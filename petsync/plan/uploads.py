@@ -354,8 +354,9 @@ class FileProgress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Uploaded(msgspec.Struct, frozen=True, kw_only=True):
-    """A result for each file that was looked at; files = applied + skipped + conflict + failed +
-    unknown. `run_id` is "" where there was nothing to send. `stopped` says why it ended early.
+    """A result for each file that was looked at; files = applied + unchanged + not sent + conflict
+    + needs fixing + failed + unknown. `run_id` is "" where there was nothing to send. `stopped`
+    says why it ended early.
     """
 
     run_id: str
@@ -384,7 +385,8 @@ class Uploaded(msgspec.Struct, frozen=True, kw_only=True):
         if self.stopped:
             return InterruptedRunError.exit_code
         counts = self.counts
-        return 3 if counts["failed"] or counts["unknown"] or counts["conflict"] else 0
+        bad: tuple[Outcome, ...] = ("conflict", "needs fixing", "failed", "unknown")
+        return 3 if any(counts[outcome] for outcome in bad) else 0
 
     def to_frame(self) -> pd.DataFrame:
         """The results: file, source, row, id, pet, outcome, cause, message, cure, url, bytes; one
@@ -481,7 +483,7 @@ def result_of_problem(problem: PictureProblem) -> UploadedFile:
         pet_id=problem.pet_id,
         source=problem.source,
         row=problem.row,
-        outcome="failed" if problem.blocks else "skipped",
+        outcome="needs fixing" if problem.blocks else "not sent",
         cause="blocked",
         message=problem.problem,
         cure=problem.cure,
@@ -555,7 +557,7 @@ class Uploads:
         doubt = self.doubt(picture)
         if doubt is None:
             return "new"
-        if self.arrived(doubt, now):
+        if self.find_arrived_urls(doubt, now):
             return "confirm"
         return "retry" if adds else "doubtful"
 
@@ -575,7 +577,7 @@ class Uploads:
         found = (self.doubts.get((pet_id, digest)) for digest in digests)
         return next((each for each in found if each is not None), None)
 
-    def arrived(self, doubt: Attempt, now: Pet) -> tuple[str, ...]:
+    def find_arrived_urls(self, doubt: Attempt, now: Pet) -> tuple[str, ...]:
         """The address that the pet has since such an upload was begun, and that no other upload
         added; () if there is none.
         """

@@ -111,19 +111,19 @@ def encode_api_response(answer: ApiResponse) -> bytes:
 def _outgoing(pet: Pet) -> dict[str, Any]:
     known: dict[str, Any] = {
         "id": pet.id,
-        "category": None if pet.category is None else _labelled(pet.category),
+        "category": None if pet.category is None else _encode_label(pet.category),
         "name": pet.name,
         "status": pet.status,
     }
-    lists = {"photoUrls": pet.photo_urls, "tags": [_labelled(tag) for tag in pet.tags]}
-    return {**(pet.extra or {}), **_given(known), **lists}
+    lists = {"photoUrls": pet.photo_urls, "tags": [_encode_label(tag) for tag in pet.tags]}
+    return {**(pet.extra or {}), **_drop_none(known), **lists}
 
 
-def _labelled(thing: Category | Tag) -> dict[str, Any]:
-    return {**(thing.extra or {}), **_given({"id": thing.id, "name": thing.name})}
+def _encode_label(thing: Category | Tag) -> dict[str, Any]:
+    return {**(thing.extra or {}), **_drop_none({"id": thing.id, "name": thing.name})}
 
 
-def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
+def _drop_none(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in fields.items() if value is not None}
 
 

@@ -127,10 +127,10 @@ def reader(
 ) -> Callable[[Response], T]:
     """What reads an answer of either kind."""
 
-    def read(response: Response) -> T:
+    def decode(response: Response) -> T:
         return (from_json if kind_of(response) == "json" else from_xml)(response.body)
 
-    return read
+    return decode
 
 
 _any_pet = reader(json.decode_pet, xml.decode_pet)
@@ -163,7 +163,7 @@ def pet_answer(pet_id: int, *, asked: str, needs_id: bool) -> Callable[[Response
     `asked` begins the message ("asked for"); without `needs_id` a pet without an id is taken.
     """
 
-    def read(response: Response) -> Pet:
+    def read_answer(response: Response) -> Pet:
         pet = read_pet(response)
         if pet.id == pet_id or (pet.id is None and not needs_id):
             return pet
@@ -173,7 +173,7 @@ def pet_answer(pet_id: int, *, asked: str, needs_id: bool) -> Callable[[Response
             hint="Does something between here and the service, a cache or a proxy, answer for it?",
         )
 
-    return read
+    return read_answer
 
 
 def read_api_response(response: Response) -> ApiResponse:
@@ -191,7 +191,7 @@ def done_answer(pet_id: int) -> Callable[[Response], None]:
     such as `{}` or the web page of a portal, raises ResponseError: it may come from elsewhere.
     """
 
-    def read(response: Response) -> None:
+    def read_answer(response: Response) -> None:
         if not response.body.strip():
             return
         answer = _decode_api_response(response)
@@ -200,7 +200,7 @@ def done_answer(pet_id: int) -> Callable[[Response], None]:
         elif read_pet(response).id != pet_id:
             raise ResponseError(f"the answer says nothing of pet {pet_id}")
 
-    return read
+    return read_answer
 
 
 def _successful(answer: ApiResponse) -> ApiResponse:
@@ -357,7 +357,7 @@ def _send_pet(
             pet_id=pet.id,
         ) from None
     if pet.id is not None:
-        _checked(pet.id, operation)
+        _check_id(pet.id, operation)
     media = _MEDIA[profile.media]
     request = Request(
         operation=operation,
@@ -402,7 +402,7 @@ def _request(
     return Request(
         operation=operation,
         method=method,
-        target=f"/pet/{_checked(pet_id, operation)}{suffix}",
+        target=f"/pet/{_check_id(pet_id, operation)}{suffix}",
         headers={"accept": _MEDIA[profile.media], **(headers or {})},
         body=body,
         pet_id=pet_id,
@@ -410,7 +410,7 @@ def _request(
     )
 
 
-def _checked(pet_id: int, operation: str) -> int:
+def _check_id(pet_id: int, operation: str) -> int:
     """The id itself: an id of another type or size must not become another path."""
     if isinstance(pet_id, bool) or not isinstance(pet_id, int) or not MIN_ID <= pet_id <= MAX_ID:
         raise InvalidInputError(f"{operation}: {pet_id!r} is no int64 pet id", operation=operation)
@@ -452,7 +452,7 @@ def _multipart(
     if additional_metadata is not None:
         parts.append(('name="additionalMetadata"\r\n', additional_metadata.encode()))
     if file is not None:
-        disposition = f'name="file"; filename="{_escaped(filename)}"\r\n'
+        disposition = f'name="file"; filename="{_escape_filename(filename)}"\r\n'
         parts.append((disposition + "Content-Type: application/octet-stream\r\n", file))
     digest = hashlib.sha256(b"".join(content for _, content in parts)).hexdigest()
     boundary = f"petsync-{digest[:48]}"
@@ -463,7 +463,7 @@ def _multipart(
     return boundary, body + f"--{boundary}--\r\n".encode()
 
 
-def _escaped(filename: str) -> str:
+def _escape_filename(filename: str) -> str:
     """As WHATWG's form encoding does it, so that a name cannot end its header."""
     return filename.replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")
 

@@ -110,7 +110,7 @@ def decode_pet(body: bytes) -> Pet:
     """One pet, in any known shape. Raises ResponseError where the bytes are no pet."""
     root = parse(body)
     if _local(root).lower() != "pet":
-        raise ResponseError(f"the XML is {_named(root)}, not a Pet")
+        raise ResponseError(f"the XML is {_format_tag(root)}, not a Pet")
     return _read_pet(root, "the pet")
 
 
@@ -122,10 +122,10 @@ def decode_pets(body: bytes) -> list[Pet]:
     root = parse(body)
     items = list(root)
     if not items and not _LIST_ROOT.search(_local(root).lower()):
-        raise ResponseError(f"a list of pets was expected, not {_named(root)}")
+        raise ResponseError(f"a list of pets was expected, not {_format_tag(root)}")
     for item in items:
         if _local(item).lower() not in _PET_ITEMS:
-            raise ResponseError(f"the list holds {_named(item)}, where a Pet was expected")
+            raise ResponseError(f"the list holds {_format_tag(item)}, where a Pet was expected")
     return [_read_pet(item, f"pet {n} of {len(items)}") for n, item in enumerate(items, 1)]
 
 
@@ -233,15 +233,15 @@ def _read_pet(element: ET.Element, where: str) -> Pet:
     return Pet(
         id=identity,
         name=_text(fields.pop("name", [])),
-        photo_urls=tuple(item.text or "" for item in _unwrapped(photos, _PHOTO_ITEMS)),
+        photo_urls=tuple(item.text or "" for item in _unwrap(photos, _PHOTO_ITEMS)),
         category=Category(*_read_label(categories[0], where)) if categories else None,
-        tags=tuple(Tag(*_read_label(item, where)) for item in _unwrapped(tags, _TAG_ITEMS)),
+        tags=tuple(Tag(*_read_label(item, where)) for item in _unwrap(tags, _TAG_ITEMS)),
         status=_text(fields.pop("status", [])),
         extra=_read_extra(fields),
     )
 
 
-def _unwrapped(elements: Iterable[ET.Element], names: frozenset[str]) -> Iterable[ET.Element]:
+def _unwrap(elements: Iterable[ET.Element], names: frozenset[str]) -> Iterable[ET.Element]:
     """The items of an array, whether they stand in a container or by themselves."""
     for element in elements:
         children = list(element)
@@ -277,7 +277,7 @@ def _value(element: ET.Element, depth: int) -> Any:
     return _read_extra(fields, depth + 1)
 
 
-def _named(element: ET.Element) -> str:
+def _format_tag(element: ET.Element) -> str:
     return f"<{_local(element)[:40]}>"
 
 

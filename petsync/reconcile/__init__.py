@@ -48,9 +48,11 @@ def run(
     ConfigurationError for a configuration that cannot be used, SettingsError where there is no
     such job.
     """
-    from petsync.reconcile.jobs import passed
+    from petsync.reconcile.jobs import run_jobs
 
-    return passed(config, job=job, dry_run=dry_run, moved=moved, environ=environ, watchers=watchers)
+    return run_jobs(
+        config, job=job, dry_run=dry_run, moved=moved, environ=environ, watchers=watchers
+    )
 
 
 if not TYPE_CHECKING:

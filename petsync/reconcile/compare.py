@@ -15,20 +15,19 @@ from petsync.client.loaders import Found
 from petsync.errors import ServiceError
 from petsync.models import Pet
 from petsync.plan.base import (
-    SETTLED,
     Sight,
-    identified,
+    find_remembered,
     missing_columns,
     named_ids,
-    remembered,
     sight_of,
+    with_pet_ids,
     with_unknown,
 )
 from petsync.plan.change import Add, Change, Conflict, Snapshot, Unanswered
 from petsync.plan.fields import Vocabulary, cell, content, differing, normal
 from petsync.plan.guard import Verdict
-from petsync.plan.intake import inbound
-from petsync.plan.lineage import Match, RowRecord, doubted, without_base
+from petsync.plan.intake import build_inbound
+from petsync.plan.lineage import Match, RowRecord, mark_doubts, without_base
 from petsync.plan.match import names_among, pets_of, said_pet, said_rows
 from petsync.plan.plan import Inbound, Plan, PlanOptions
 from petsync.plan.report import Report, Result
@@ -42,7 +41,7 @@ from petsync.table.columns import COLUMNS, Column
 from petsync.table.frame import frame_from_pets, pets_at, pets_from_frame
 from petsync.table.sheet import Sheet
 
-__all__ = ["Look", "Looker", "Opens", "came", "copies", "sight_beside"]
+__all__ = ["Comparer", "Comparison", "Differences", "copies", "note_twins", "sight_beside"]
 
 
 # Doubles: pets that are in the store twice, or are to be, with nothing to tell them apart.
@@ -64,11 +63,11 @@ def copies(plan: Plan) -> Iterator[Open]:
             )
 
 
-def came(report: Report | None, before: Snapshot, after: Snapshot) -> Iterator[Open]:
+def note_twins(report: Report | None, before: Snapshot, after: Snapshot) -> Iterator[Open]:
     """The pets that came while the run was at work, and that are just what it has added: somebody
     else did the same.
     """
-    added = {} if report is None else _added(report)
+    added = {} if report is None else _contents_added(report)
     if report is None or not added:
         return
     own = [each.assigned_id for each in report.results if each.assigned_id is not None]
@@ -86,7 +85,7 @@ def came(report: Report | None, before: Snapshot, after: Snapshot) -> Iterator[O
             )
 
 
-def _added(report: Report) -> dict[Hashable, int]:
+def _contents_added(report: Report) -> dict[Hashable, int]:
     """The pets that a run has added, by what they are."""
     return {
         content(change.after): result.assigned_id
@@ -97,16 +96,17 @@ def _added(report: Report) -> dict[Hashable, int]:
     }
 
 
-# Look: both sides of a job at one moment, and what follows for either.
+# Comparison: both sides of a job at one moment, and what follows for either.
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Comparison:
     """Sheet and store beside each other: the `snapshot` is of the job's scope, `seen` has the pets
     outside of it too that rows name. `plan` is what the store is to take, `inbound` what the sheet
     is, None where nothing is ever written to it. What was agreed on of pets that are `elsewhere`
     stays, for the sheet that has their rows now; pets that are `claimed` are in no row here, and
-    not missing either. `settled` are the pets of rows without an id.
+    not missing either. Of the pets in no row `returning` alone become rows of a folder's sheet.
+    `settled` are the pets of rows without an id.
     `silence`: why the store answered for none of the pets that were looked up, "" where it did.
     `outside`: pets whose rows were taken out and that the job's scope does not have, as the store
     has them, or why it does not say.
@@ -124,6 +124,7 @@ class Look:
     inbound: Inbound | None = None
     elsewhere: frozenset[int] = frozenset()
     claimed: frozenset[int] = frozenset()
+    returning: frozenset[int] = frozenset()
     silence: str = ""
     outside: Mapping[int, Found] = field(default_factory=dict)
     records: Mapping[int, RowRecord] = field(default_factory=dict)
@@ -147,7 +148,7 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Looker:
+class Comparer:
     """Looks at both sides of a job, or of one sheet of a folder. What no sheet of a folder names is
     a matter of its first one.
     """
@@ -163,14 +164,19 @@ class Looker:
         """The pets that the folder's other sheets name: they are none of this one's."""
         return frozenset() if self.folder is None else self.folder.elsewhere(self.source.part)
 
+    @property
+    def read_at(self) -> str:
+        """When the file of a folder was first read as it is; "" for any other sheet."""
+        return "" if self.folder is None else self.folder.read_at(self.source.part)
+
     def read(self, known_statuses: Collection[str] = ()) -> Sheet:
         """What the sheet says now; a status that the store has is known."""
         sheet = self.source.read(self.store, known_statuses)
-        return sheet if self.folder is None else self.folder.held(self.source.part, sheet)
+        return sheet if self.folder is None else self.folder.block_twins(self.source.part, sheet)
 
     def snapshot(self) -> Snapshot:
         """The pets of the job's scope. Raises where the store did not list all of them."""
-        snapshot = self._listed(self.job.statuses)
+        snapshot = self._list_pets(self.job.statuses)
         usual = {*self.store.api.aio.session.profile.statuses}
         if self.job.mode == "pull" or usual <= {*snapshot.coverage.statuses}:
             # The frame loses pets below, whose categories and tags are the store's all the same.
@@ -184,7 +190,7 @@ class Looker:
             )
         return replace(snapshot, frame=snapshot.frame[keep].reset_index(drop=True))
 
-    def _listed(self, statuses: Sequence[str]) -> Snapshot:
+    def _list_pets(self, statuses: Sequence[str]) -> Snapshot:
         snapshot = self.store.snapshot(statuses=statuses)
         failed = snapshot.coverage.failed
         if failed:
@@ -196,7 +202,7 @@ class Looker:
             )
         return snapshot
 
-    def look(
+    def compare(
         self,
         sheet: Sheet,
         snapshot: Snapshot,
@@ -205,14 +211,17 @@ class Looker:
         may_delete: bool = True,
         claimed: frozenset[int] = frozenset(),
         may_lack: frozenset[int] = frozenset(),
-    ) -> Look:
+        returning: frozenset[int] = frozenset(),
+        has_inbound: bool = True,
+    ) -> Comparison:
         """Both beside each other; ids that only the sheet knows are looked up. Pets that another
         sheet has `claimed` are not missing. The rows of pets that `may_lack` their id had it once.
+        Without `has_inbound` it does not say what the sheet is to take.
         """
         sheet = self._with_known_statuses(sheet, snapshot, base)
         own = None if base is None else base.without(self.elsewhere)
-        meant = {} if own is None else remembered(sheet, own, snapshot.frame)
-        rows = replace(sheet, frame=identified(sheet.frame, meant) if meant else sheet.frame)
+        meant = {} if own is None else find_remembered(sheet, own, snapshot.frame)
+        rows = replace(sheet, frame=with_pet_ids(sheet.frame, meant) if meant else sheet.frame)
         missing = None if own is None else own.without(claimed - named_ids(rows))
         outside = self._outside(rows, snapshot, missing)
         near = self._with_namesakes(rows, snapshot)
@@ -232,7 +241,7 @@ class Looker:
             compared = replace(compared, matches=without_base(compared.matches))
         if self._numbers(sheet):
             numbered = frozenset[int]() if own is None else own.ids - own.unnumbered
-            close = doubted(compared.matches, rows, Vocabulary(there.words), numbered, may_lack)
+            close = mark_doubts(compared.matches, rows, Vocabulary(there.words), numbered, may_lack)
             compared = replace(compared, matches=close)
         doubts = self._doubts(rows, own, there, compared.matches)
         compared = replace(compared, matches={**compared.matches, **doubts})
@@ -255,8 +264,8 @@ class Looker:
         }
         untold = {i for i, each in outside.items() if isinstance(each, Unanswered)}
         seen = _without(there, left)
-        kept = self.elsewhere | claimed if self.job.mode == "two-way" else frozenset[int]()
-        look = Look(
+        paths = self.elsewhere | claimed if self.job.mode == "two-way" else frozenset[int]()
+        comparison = Comparison(
             sheet=sheet,
             snapshot=snapshot,
             seen=seen,
@@ -264,8 +273,9 @@ class Looker:
             plan=plan,
             settled=settled,
             sight=sight_beside(plan, sheet, seen, settled, base),
-            elsewhere=kept | untold,
+            elsewhere=paths | untold,
             claimed=claimed,
+            returning=returning,
             silence=_silence([*compared.found.values(), *outside.values()]),
             outside=outside,
             records={
@@ -280,53 +290,57 @@ class Looker:
                 if record.state == "unknown"
             },
         )
-        if self.job.mode in ("push", "check"):
-            return look
-        return replace(look, inbound=self.inbound(look, plan, {}, may_delete=may_delete))
+        if not has_inbound or self.job.mode in ("push", "check"):
+            return comparison
+        return replace(
+            comparison, inbound=self.plan_inbound(comparison, plan, {}, may_delete=may_delete)
+        )
 
-    def inbound(
-        self, look: Look, plan: Plan, added: Mapping[int, int], *, may_delete: bool
+    def plan_inbound(
+        self, comparison: Comparison, plan: Plan, added: Mapping[int, int], *, may_delete: bool
     ) -> Inbound:
-        """What the sheet of a look is to take, beside the plan. `added` are the pets, by row, that
-        a run of that plan added without an id.
+        """What the sheet of a comparison is to take, beside the plan. `added` are the pets, by row,
+        that a run of that plan added without an id.
         """
         job = self.job
-        settled = {**look.settled, **added}
-        return inbound(
-            look.sheet,
-            look.seen,
-            self._whole(look.base, look.sheet, look.seen, settled),
+        settled = {**comparison.settled, **added}
+        return build_inbound(
+            comparison.sheet,
+            comparison.seen,
+            self._whole(comparison.base, comparison.sheet, comparison.seen, settled),
             lead="store" if job.mode == "pull" else "merge",
             created=_now(),
             plan=plan,
             settled=settled,
             on_conflict=job.on_conflict,
-            delete_missing=job.delete_missing and may_delete and look.base is not None,
+            delete_missing=job.delete_missing and may_delete and comparison.base is not None,
             # Nobody can tell which of several sheets a new pet belongs into.
-            adds=job.folder is None,
+            adds=None if job.folder is None else comparison.returning,
             statuses=job.statuses,
             tags=job.tags,
-            begun=look.begun,
+            begun=comparison.begun,
             guard=job.guard,
         )
 
-    def numbered(self, look: Look, settled: Mapping[int, int]) -> Inbound:
-        """The ids that rows of a sheet that leads are to get, beside a look at it."""
-        whole = self.inbound(look, look.plan, settled, may_delete=False)
+    def plan_ids(self, comparison: Comparison, settled: Mapping[int, int]) -> Inbound:
+        """The ids that rows of a sheet that leads are to get, beside a comparison."""
+        whole = self.plan_inbound(comparison, comparison.plan, settled, may_delete=False)
         ids = tuple(each for each in whole.identified if each.lacks_id)
         return msgspec.structs.replace(
             whole, edits=(), added=(), removed=(), notes=(), identified=ids, verdict=Verdict()
         )
 
-    def to_sheet(self, look: Look) -> Counts:
+    def to_sheet(self, comparison: Comparison) -> Counts:
         """What the sheet is to take: rows without an id are to get that of their pet, which may
         have to be added first.
         """
-        counts = Counts() if look.inbound is None else look.inbound.touched
-        if look.inbound is None and not self.takes_ids(look.sheet):
+        counts = Counts() if comparison.inbound is None else comparison.inbound.touched
+        if comparison.inbound is None and not self.takes_ids(comparison.sheet):
             return counts
-        adds = [each for each in look.plan.adds if each.pet_id is None and self.job.mode != "pull"]
-        known = look.settled if look.inbound is None else {}
+        adds = [
+            each for each in comparison.plan.adds if each.pet_id is None and self.job.mode != "pull"
+        ]
+        known = comparison.settled if comparison.inbound is None else {}
         return msgspec.structs.replace(counts, update=counts.update + len(adds) + len(known))
 
     def takes_ids(self, sheet: Sheet) -> bool:
@@ -385,7 +399,7 @@ class Looker:
         rows = sheet.rows[lacking]
         if rows.empty or "name" not in rows or not (self.job.statuses or self.job.tags):
             return snapshot
-        whole = self._listed(())
+        whole = self._list_pets(())
         frame = whole.frame[~whole.frame["id"].isin({*snapshot.frame["id"], *self.elsewhere})]
         if not self.job.match_on or "name" in self.job.match_on:
             names = {normal(name) for name in rows["name"].dropna()}
@@ -470,7 +484,7 @@ def _without(snapshot: Snapshot, ids: Collection[int]) -> Snapshot:
     return replace(snapshot, frame=frame)
 
 
-# Every difference that a look finds, each with the reason for which it stands.
+# Every difference that a comparison finds, each with the reason for which it stands.
 
 
 Kind = Literal["conflict", "finding", "failed", "waiting", "drift", "note"]
@@ -505,15 +519,15 @@ _IDENTITY = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Opens:
-    """What stands between sheet and store in a look. Changes that are still to be made are
-    `pending`, but for those that the `report` of a run says failed. `is_before`: the look is of
-    before that run, so what arrived does not stand any more. `is_refused`: they will never be
+class Differences:
+    """What differs between sheet and store. Changes that are still to be made are
+    `pending`, but for those that the `report` of a run says failed. `is_before`: the comparison is
+    of before that run, so what arrived does not stand any more. `is_refused`: they will never be
     made. `stuck` are cells that cannot be written, `unwritten` why nothing of the sheet could be.
     """
 
     job: Job
-    look: Look
+    comparison: Comparison
     pending: Pending = "drift"
     report: Report | None = None
     is_before: bool = False
@@ -530,8 +544,8 @@ class Opens:
 
     def all(self) -> tuple[Open, ...]:
         """All of them: what needs a person first, then the rest, in the sheet's order each."""
-        said = [*self._conflicts(), *self._blocked(), *self._changes(), *self._sheet()]
-        said += self._unnamed(said)
+        said = [*self._conflicts(), *self._blocked_rows(), *self._changes(), *self._sheet()]
+        said += self._unnamed_pets(said)
         columns = [*self._columns()]
         first = [each for each in columns if each.kind != "note"]
         return (*first, *said, *self._rest(said), *(columns if not first else ()))
@@ -540,11 +554,11 @@ class Opens:
         """The columns that say nothing any more: a header that has come since may be the new one of
         such a column, and then edits in it are not seen.
         """
-        missing, new = missing_columns(self.look.sheet, self.look.base)
+        missing, new = missing_columns(self.comparison.sheet, self.comparison.base)
         if not missing:
             return
         names = ", ".join(column for column in (*COLUMNS, "action") if column in missing)
-        there = missing <= {*self.look.sheet.columns}
+        there = missing <= {*self.comparison.sheet.columns}
         says = "is empty" if there else "is missing"
         problem = (
             f"the column {names} {says}, and was not before: when it comes back, it is "
@@ -557,24 +571,24 @@ class Opens:
         yield Open(
             kind="finding",
             problem=f"{problem}. New headers, which petsync does not use: {headers}",
-            address=self.look.sheet.address(self.look.sheet.header_row, new[0]),
+            address=self.comparison.sheet.address(self.comparison.sheet.header_row, new[0]),
             hint="Give the column its header again, or map the new one in the configuration "
             "([columns]). If the column is to stay away: leave it in the sheet, empty.",
         )
 
     def _conflicts(self) -> Iterator[Open]:
-        base = self.look.base
+        base = self.comparison.base
         agreed = frozenset() if base is None else base.ids
         unsure = frozenset() if base is None else frozenset(base.unsure)
-        for conflict in self.look.plan.open_conflicts:
+        for conflict in self.comparison.plan.open_conflicts:
             if self.job.mode == "pull" and conflict.rule not in _IDENTITY:
                 continue
             if conflict.clashes and self.job.on_conflict == "store" and self._is_merged:
                 continue
             yield _of_conflict(conflict, is_known=conflict.pet_id in agreed - unsure)
 
-    def _blocked(self) -> Iterator[Open]:
-        for blocked in self.look.plan.blocked:
+    def _blocked_rows(self) -> Iterator[Open]:
+        for blocked in self.comparison.plan.blocked:
             yield Open(
                 kind="finding",
                 problem=blocked.problem,
@@ -585,14 +599,14 @@ class Opens:
             )
 
     def _changes(self) -> Iterator[Open]:
-        for change in () if self.job.mode == "pull" else self.look.plan.changes:
+        for change in () if self.job.mode == "pull" else self.comparison.plan.changes:
             result = self.results.get((change.row, change.pet_id))
             if result is None:
                 yield _of_change(change, self.pending, self._to_do(change))
-            elif result.outcome == "skipped" and result.cause not in SETTLED:
+            elif result.outcome == "not sent":
                 yield _of_change(change, self.pending, result.message or self._to_do(change))
-            elif result.outcome in ("applied", "skipped"):
-                # It arrived; in a later look, somebody has changed it back meanwhile.
+            elif result.outcome in ("applied", "unchanged"):
+                # It arrived; in a later comparison, somebody has changed it back meanwhile.
                 if not self.is_before:
                     yield _of_change(change, self.pending, self._to_do(change))
             elif result.outcome == "conflict":
@@ -602,10 +616,10 @@ class Opens:
 
     def _sheet(self) -> Iterator[Open]:
         """What the sheet is to take, and what its rules leave."""
-        if self.look.inbound is None:
+        if self.comparison.inbound is None:
             return
         stuck = {each.row: each for each in self.stuck}
-        for change in self.look.inbound.changes:
+        for change in self.comparison.inbound.changes:
             obstacle = stuck.get(change.row)
             kind: Kind = "failed" if self.unwritten else self.pending
             problem, hint = self.unwritten or self._takes(change), ""
@@ -623,21 +637,25 @@ class Opens:
                 fields=tuple(change.values) if change.kind == "update" else (),
                 hint=hint,
             )
-        yield from self.look.inbound.notes
+        yield from self.comparison.inbound.notes
 
-    def _unnamed(self, said: Sequence[Open]) -> Iterator[Open]:
+    def _unnamed_pets(self, said: Sequence[Open]) -> Iterator[Open]:
         """The pets of the store that no row names, and that nothing else was said of: each by
         itself whose row was taken out; of very many that never had one, their number.
         """
-        told = {each.pet_id for each in said} | self.look.sight.named
-        left = [each for each in self.look.snapshot.frame["id"].tolist() if each not in told]
-        known = frozenset() if self.look.base is None else frozenset(self.look.base.frame["id"])
+        told = {each.pet_id for each in said} | self.comparison.sight.named
+        left = [each for each in self.comparison.snapshot.frame["id"].tolist() if each not in told]
+        known = (
+            frozenset()
+            if self.comparison.base is None
+            else frozenset(self.comparison.base.frame["id"])
+        )
         never = [each for each in left if each not in known] if self.is_first else []
         if len(never) > _LISTED:
             problem = f"{len(never):,} pets of the store are in no row, and never were"
             yield Open(kind="note", problem=problem, hint="Nothing happens to them.")
             never = []
-        for pet in pets_of(sorted({*left} & known) + never, self.look.snapshot.frame):
+        for pet in pets_of(sorted({*left} & known) + never, self.comparison.snapshot.frame):
             yield Open(
                 kind="note",
                 problem=self._why_unnamed(pet.id or 0, was_there=pet.id in known),
@@ -648,7 +666,7 @@ class Opens:
 
     def _outside(self) -> Iterator[Open]:
         """The pets whose rows were taken out, and that the job's scope does not have."""
-        for pet_id, found in sorted(self.look.outside.items()):
+        for pet_id, found in sorted(self.comparison.outside.items()):
             if isinstance(found, Pet):
                 tags = f", its tags are {cell(found, 'tags')!r}" if self.job.tags else ""
                 yield Open(
@@ -669,7 +687,7 @@ class Opens:
     def _why_unnamed(self, pet_id: int, *, was_there: bool) -> str:
         if not was_there:
             return "is in the store, and in no row"
-        if self.job.delete_missing and pet_id in self.look.claimed:
+        if self.job.delete_missing and pet_id in self.comparison.claimed:
             return (
                 "is in no row here any more; it is not deleted, as another sheet may have its row"
             )
@@ -680,7 +698,7 @@ class Opens:
     def _rest(self, said: Sequence[Open]) -> Iterator[Open]:
         """Rows that differ, and that no rule wants changed; what they are is never left out."""
         rows = {each.row for each in said}
-        sight, kind = self.look.sight, "drift" if self.job.mode == "check" else "note"
+        sight, kind = self.comparison.sight, "drift" if self.job.mode == "check" else "note"
         ignored = {*sight.frame.index[sight.frame["action"] == "ignore"]}
         for row, pet_id, place in zip(sight.rows, sight.ids, sight.places, strict=True):
             fields = sight.columns(row)
@@ -688,7 +706,7 @@ class Opens:
                 continue
             problem, name, hint = "names a pet that the store does not have", "", ""
             if fields:
-                pet = pets_at(self.look.seen.frame, [place])[0]
+                pet = pets_at(self.comparison.seen.frame, [place])[0]
                 name, problem = pet.name or "", self._both(row, pet, fields)
             is_unsent = self.job.mode == "push" and row not in ignored and {*fields} & _CATEGORY
             if is_unsent:
@@ -700,14 +718,14 @@ class Opens:
                 pet_id=pet_id,
                 name=name,
                 row=row,
-                address=self.look.sheet.address(row),
+                address=self.comparison.sheet.address(row),
                 fields=fields,
                 hint=hint,
             )
 
     def _both(self, row: int, pet: Pet, fields: Sequence[Column]) -> str:
         """What a row and its pet say of the fields in which they differ."""
-        (line,) = said_rows(self.look.sight.frame.loc[[row]], np.array([-1], dtype=np.intp))
+        (line,) = said_rows(self.comparison.sight.frame.loc[[row]], np.array([-1], dtype=np.intp))
         said = said_pet(line.said)
         texts = [(c, cell(pet, c), cell(said, c)) for c in fields if c in line.said]
         other = [each for each in texts if each[1] != each[2]]
@@ -717,9 +735,9 @@ class Opens:
     def _takes(self, change: SheetChange) -> str:
         """What is to become of a row; in pull, whose value gives way there."""
         if change.kind != "update":
-            return self._meant(_TAKES[change.kind])
+            return self._in_mode(_TAKES[change.kind])
         if self.job.mode != "pull":
-            said = "; ".join(_moved(name, *texts) for name, texts in change.values.items())
+            said = "; ".join(_find_moved(name, *texts) for name, texts in change.values.items())
             return f"{said} (the store has it so)"
         lost = (
             f"{name}: {_short(old)} gives way to {_short(new)}"
@@ -735,15 +753,15 @@ class Opens:
         if change.kind == "update" and change.before is not None and change.after is not None:
             pets = (change.before, change.after)
             texts = [(name, *(cell(pet, name) for pet in pets)) for name in change.fields]
-            say = _apart if is_check else _moved
+            say = _apart if is_check else _find_moved
             return "; ".join(say(*each) for each in texts)
         if is_check and change.kind in _CHECKED:
             return _CHECKED[change.kind]
         ids = change.kind == "add" and change.pet_id is None and self._is_merged
         said = f"is to be {_VERBS[change.kind]} in the store"
-        return self._meant(f"{said}, and its row gets the id" if ids else said)
+        return self._in_mode(f"{said}, and its row gets the id" if ids else said)
 
-    def _meant(self, said: str) -> str:
+    def _in_mode(self, said: str) -> str:
         return said.replace("is to ", "would ") if self.is_refused else said
 
     @property
@@ -793,7 +811,7 @@ def _of_change(change: Change, kind: Literal["drift", "waiting", "failed"], prob
     )
 
 
-def _moved(column: str, before: str, after: str) -> str:
+def _find_moved(column: str, before: str, after: str) -> str:
     return f"{column}: {_short(before)} -> {_short(after)}"
 
 

@@ -22,9 +22,9 @@ from petsync.plan.report import RoundReport
 from petsync.plan.rounds import Round
 from petsync.reconcile.config.model import Configuration, Job
 from petsync.reconcile.notify import Notifier
-from petsync.reconcile.observe import Endpoint, logged
+from petsync.reconcile.observe import Endpoint, logging_to
 from petsync.reconcile.schedule import last_due, next_due
-from petsync.reconcile.state import History, Kept
+from petsync.reconcile.state import History, StatePaths
 
 __all__ = ["Due", "Every", "Fresh", "Load", "every", "interval", "tell"]
 
@@ -103,17 +103,17 @@ class Fresh:
             self._takes(self.load(self.config.path, self.environ))
         except (PetsyncError, OSError) as error:
             self.is_valid = False
-            with logged(self.config):
+            with logging_to(self.config):
                 log.error("the configuration as it was before is used: %s", error)
             tell(self.config, self.config.path.name, error)
 
     def _takes(self, changed: Configuration) -> None:
-        with logged(changed):
+        with logging_to(changed):
             log.info("%s was read again", changed.path)
             if changed.metrics.listen != self._listens:
                 log.warning("[metrics] listen is used after a restart; until then it is as it was")
         if not self.is_valid:
-            _told(changed, _round(changed.path.name))
+            _notify(changed, _round(changed.path.name))
         self.is_valid, self.config = True, changed
 
 
@@ -122,11 +122,11 @@ def tell(config: Configuration, name: str, error: Exception) -> None:
     said = {"problem": type(error).__name__, "hint": "The log has more.", "exit_code": 1}
     if isinstance(error, PetsyncError):
         said = {"problem": error.message, "hint": error.hint, "exit_code": error.exit_code}
-    _told(config, _round(name, status="error", **said))
+    _notify(config, _round(name, status="error", **said))
 
 
-def _told(config: Configuration, round_: Round) -> None:
-    Notifier(config).told((RoundReport(round=round_),), datetime.now(UTC))
+def _notify(config: Configuration, round_: Round) -> None:
+    Notifier(config).notify((RoundReport(round=round_),), datetime.now(UTC))
 
 
 def _round(job: str, **said: Any) -> Round:
@@ -192,10 +192,10 @@ def every(
     environ = os.environ if environ is None else environ
     run, load = run or _run(), _logging(load or _load(), log_format)
     first = config if isinstance(config, Configuration) else load(Path(config), environ)
-    Kept(first.state).check()
+    StatePaths(first.state).check()
     fresh = Fresh(first, environ, load)
     loop = Every(fresh, Due(first.state), seconds, stop, run)
-    with loop.served(served), _heard(stop):
+    with loop.serve(served), _heard(stop):
         return loop.go()
 
 
@@ -251,7 +251,7 @@ class Every:
         }
 
     @contextmanager
-    def served(self, told: Callable[[str], object]) -> Iterator[None]:
+    def serve(self, told: Callable[[str], object]) -> Iterator[None]:
         """Meanwhile the metrics and the health can be asked for, if the configuration says so."""
         endpoint = self._endpoint()
         if endpoint is not None:
@@ -268,7 +268,7 @@ class Every:
             return None
         from petsync.reconcile.observe import page_of
 
-        with logged(self.fresh.config):
+        with logging_to(self.fresh.config):
             try:
                 metrics = page_of(lambda: self.fresh.config, self.own)
                 endpoint = Endpoint(listen, metrics, self.health)
@@ -302,7 +302,7 @@ class Every:
             return (_INTERRUPTED,)
         except Exception as error:
             self.errors += 1
-            with logged(config):
+            with logging_to(config):
                 log.exception("%s could not be reconciled", job.name)
             tell(config, job.name, error)
             return ()
@@ -311,12 +311,12 @@ class Every:
 def _logging(load: Load, form: Literal["text", "json"] | None) -> Load:
     """The same, with another log format if one is given."""
 
-    def loaded(path: Path, environ: Mapping[str, str]) -> Configuration:
+    def reload(path: Path, environ: Mapping[str, str]) -> Configuration:
         config = load(path, environ)
         log = replace(config.log, level=config.log.level or "info")
         return replace(config, log=replace(log, format=form) if form else log)
 
-    return loaded
+    return reload
 
 
 @contextmanager
@@ -326,14 +326,14 @@ def _heard(stop: threading.Event) -> Iterator[None]:
     names = [n for n in (signal.SIGINT, signal.SIGTERM) if callable(signal.getsignal(n))]
     before = {name: signal.getsignal(name) for name in names} if is_main else {}
 
-    def told(number: int, frame: FrameType | None) -> None:
+    def note_signal(number: int, frame: FrameType | None) -> None:
         stop.set()
         handler = before[signal.Signals(number)]
         if callable(handler):
             handler(number, frame)
 
     for name in before:
-        signal.signal(name, told)
+        signal.signal(name, note_signal)
     try:
         yield
     finally:

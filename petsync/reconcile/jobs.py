@@ -12,13 +12,13 @@ from petsync.reconcile.config.load import load
 from petsync.reconcile.config.model import Configuration
 from petsync.reconcile.notify import Notifier
 from petsync.reconcile.observe import watching
-from petsync.reconcile.round import Telling, Watcher, reconciled
-from petsync.reconcile.state import Kept
+from petsync.reconcile.round import Watcher, Watchers, reconcile_jobs
+from petsync.reconcile.state import StatePaths
 
-__all__ = ["passed"]
+__all__ = ["run_jobs"]
 
 
-def passed(
+def run_jobs(
     config: Configuration | str | Path,
     *,
     job: str,
@@ -30,13 +30,13 @@ def passed(
     """The rounds, once everybody was told; as `petsync.reconcile.run` says."""
     if not isinstance(config, Configuration):
         config = load(config, os.environ if environ is None else environ)
-    Kept(config.state).check()
+    StatePaths(config.state).check()
     if dry_run:
-        return reconciled(config, job=job, dry_run=True, moved=moved, watchers=watchers)
+        return reconcile_jobs(config, job=job, dry_run=True, moved=moved, watchers=watchers)
     with watching(config) as own:
         everybody = [*own, *watchers]
-        rounds = reconciled(config, job=job, moved=moved, watchers=everybody)
+        rounds = reconcile_jobs(config, job=job, moved=moved, watchers=everybody)
         if rounds:
-            with Telling(everybody).step(rounds[-1].round, "notify"):
-                Notifier(config).told(rounds, datetime.now().astimezone())
+            with Watchers(everybody).step(rounds[-1].round, "notify"):
+                Notifier(config).notify(rounds, datetime.now().astimezone())
         return rounds

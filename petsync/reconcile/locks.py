@@ -15,9 +15,9 @@ from urllib.parse import urlsplit
 
 from petsync._files import make_private_folder
 from petsync.errors import LockedError, PetsyncError
-from petsync.reconcile.state import Kept
+from petsync.reconcile.state import StatePaths
 
-__all__ = ["Place", "locked", "place_of", "turn", "turn_of"]
+__all__ = ["Place", "lock_job", "place_of", "turn", "turn_of"]
 
 
 # Places: what tells stores apart, however their addresses are written.
@@ -91,12 +91,12 @@ _PATIENCE = 600.0
 
 
 @contextmanager
-def locked(kept: Kept, job: str) -> Iterator[None]:
+def lock_job(paths: StatePaths, job: str) -> Iterator[None]:
     """Hold the job's lock; a process that ends in any way gives it back.
 
     Raises LockedError where another has it, and PetsyncError where it cannot be made.
     """
-    with _held(kept.lock(job), 0.0) as is_ours:
+    with _hold(paths.lock(job), 0.0) as is_ours:
         if not is_ours:
             raise LockedError(
                 f"job {job} is at work already, in another process",
@@ -107,14 +107,14 @@ def locked(kept: Kept, job: str) -> Iterator[None]:
 
 
 @contextmanager
-def turn(kept: Kept, store: str, *, patience: float = _PATIENCE) -> Iterator[None]:
+def turn(paths: StatePaths, store: str, *, patience: float = _PATIENCE) -> Iterator[None]:
     """Hold the store's turn among jobs that send to it: schedules like to start all at once. Those
     of this user on this machine wait for each other even if they keep their state apart. Raises as
     `locked`, after this many seconds.
     """
     with ExitStack() as held:
-        for path in filter(None, (kept.turn(store), turn_of(store))):
-            if not held.enter_context(_held(path, patience)):
+        for path in filter(None, (paths.turn(store), turn_of(store))):
+            if not held.enter_context(_hold(path, patience)):
                 raise LockedError(
                     f"another job has been at work on {store} for {patience / 60:g} minutes",
                     hint="`petsync runs` shows what is at work. The next round tries again.",
@@ -123,7 +123,7 @@ def turn(kept: Kept, store: str, *, patience: float = _PATIENCE) -> Iterator[Non
 
 
 @contextmanager
-def _held(path: Path, seconds: float) -> Iterator[bool]:
+def _hold(path: Path, seconds: float) -> Iterator[bool]:
     """Whether the lock could be had in that time; then it is held meanwhile."""
     # filelock is loaded by those who reconcile.
     from filelock import FileLock, Timeout

@@ -26,7 +26,7 @@ from petsync.errors import PetsyncError
 from petsync.plan.report import RoundReport
 from petsync.plan.rounds import Counts, Open, Round, exit_code_of
 from petsync.reconcile.config.model import Configuration, Event, Job
-from petsync.reconcile.config.templates import DEFAULTS, NAMES, filled, mistakes_in
+from petsync.reconcile.config.templates import DEFAULTS, NAMES, fill, mistakes_in
 from petsync.reconcile.schedule import is_overdue, next_due
 from petsync.reconcile.send import deliver_by_apprise as by_apprise
 from petsync.redact import Redactor
@@ -46,16 +46,16 @@ __all__ = [
     "day_due",
     "decide",
     "digest_lines",
-    "digested",
+    "enqueue",
     "is_new",
-    "kept",
     "mark_of",
     "mistakes_in",
+    "note_digest",
+    "open_memory",
     "open_of",
     "origins",
     "plain",
-    "put",
-    "sent",
+    "send_pending",
     "values_of",
 ]
 
@@ -152,7 +152,7 @@ class Memory(msgspec.Struct):
 
 
 @contextmanager
-def kept(state: Path, now: datetime) -> Iterator[tuple[Memory, Path]]:
+def open_memory(state: Path, now: datetime) -> Iterator[tuple[Memory, Path]]:
     """The memory, and the file to save it in, while no other process has it.
 
     Raises OSError, and filelock.Timeout where another process does not let go of it.
@@ -162,7 +162,7 @@ def kept(state: Path, now: datetime) -> Iterator[tuple[Memory, Path]]:
     make_private_folder(folder)
     path = folder / "notify.json"
     with FileLock(folder / "notify.lock", timeout=_PATIENCE, mode=0o600):
-        memory = _read(path)
+        memory = _read_memory(path)
         memory.not_after(now.timestamp())
         yield memory, path
 
@@ -172,7 +172,7 @@ def save(memory: Memory, path: Path) -> None:
     write_private(path, msgspec.json.encode(memory), follow=False)
 
 
-def _read(path: Path) -> Memory:
+def _read_memory(path: Path) -> Memory:
     """What is kept; a damaged file is set aside, and the memory begins anew."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=Memory)
@@ -223,10 +223,10 @@ def decide(
     for told in real:
         standing = memory.standings.setdefault(told.round.name, Standing(told.round.job))
         _count(standing, told.round)
-        notices += _locked(standing, told, now, remind)
+        notices += _notice_lock(standing, told, now, remind)
         if told.round.status != "locked":
             notices += _notices_of(standing, told, now, remind)
-    return tuple(_together([*notices, *_gone(memory, real)]))
+    return tuple(_together([*notices, *_notice_missing(memory, real)]))
 
 
 def open_of(told: RoundReport) -> tuple[Open, ...]:
@@ -268,7 +268,9 @@ def _count(standing: Standing, round_: Round) -> None:
     tally.failed += round_.failed
 
 
-def _locked(standing: Standing, told: RoundReport, now: float, remind: float) -> Iterator[Notice]:
+def _notice_lock(
+    standing: Standing, told: RoundReport, now: float, remind: float
+) -> Iterator[Notice]:
     """A lock that is held is somebody at work, unless that takes longer than `remind`."""
     if told.round.status != "locked":
         standing.locked_since = standing.locked_told = 0.0
@@ -334,7 +336,7 @@ def _waiting(
         standing.waiting = ""
 
 
-def _gone(memory: Memory, rounds: Sequence[RoundReport]) -> Iterator[Notice]:
+def _notice_missing(memory: Memory, rounds: Sequence[RoundReport]) -> Iterator[Notice]:
     """Files that a folder's job does not have any more; what was told of them is over once all
     that it has are well.
     """
@@ -427,14 +429,14 @@ def plain(text: str, width: int = _WIDEST, *, known: Collection[str] = ()) -> st
     character that looks like it. Addresses of the `known` origins stay whole.
     """
 
-    def broken(found: re.Match[str]) -> str:
+    def break_word(found: re.Match[str]) -> str:
         if found["like"]:
             return found[0].translate(_LIKE)
         if found["start"]:
             return f"· {found[0]}"
         return found[0] if found["address"] and _is_known(found, known) else f"{found[0]} "
 
-    return _MARKUP.sub(broken, shorten(visible(text), width))
+    return _MARKUP.sub(break_word, shorten(visible(text), width))
 
 
 def _is_known(found: re.Match[str], known: Collection[str]) -> bool:
@@ -457,14 +459,14 @@ def day_due(memory: Memory, at: dt.time, now: datetime) -> str:
     """
     local = now.astimezone()
     day = local.date() if local.time() >= at else local.date() - timedelta(days=1)
-    sent = [date.fromisoformat(each) for each in memory.digests]
-    if not sent:
+    days = [date.fromisoformat(each) for each in memory.digests]
+    if not days:
         return day.isoformat() if day == local.date() else ""
-    is_due = day not in sent and (day > min(sent) or min(sent) - day > _JUMP)
+    is_due = day not in days and (day > min(days) or min(days) - day > _JUMP)
     return day.isoformat() if is_due else ""
 
 
-def digested(memory: Memory, day: str, now: datetime) -> None:
+def note_digest(memory: Memory, day: str, now: datetime) -> None:
     """Remember that this day has its digest, and count anew from here."""
     memory.digests = (*memory.digests, day)[-_DAYS:]
     memory.digested = now.timestamp()
@@ -545,14 +547,14 @@ def mark_of(address: Secret) -> str:
     return blake2s(text, digest_size=2).hexdigest()
 
 
-def put(memory: Memory, pending: Sequence[Pending]) -> tuple[str, ...]:
+def enqueue(memory: Memory, pending: Sequence[Pending]) -> tuple[str, ...]:
     """Have these sent too. Returns what had to be given up for them, in words."""
     every = (*memory.outbox, *pending)
     memory.outbox = every[-_MOST_WAITING:]
     return tuple(_given_up(each, "too many wait") for each in every[:-_MOST_WAITING])
 
 
-def sent(
+def send_pending(
     memory: Memory, addresses: Sequence[Secret], now: datetime, deliver: Deliver
 ) -> Iterator[str]:
     """Send what is to be sent, oldest first; yields what could not be, in words.
@@ -656,8 +658,8 @@ def values_of(
         "round": safe(round_.id),
         "started": _local(datetime.fromisoformat(round_.started)),
         "seconds": duration(round_.seconds),
-        "to_store": _planned(round_.to_store),
-        "to_sheet": _planned(round_.to_sheet),
+        "to_store": _describe_counts(round_.to_store),
+        "to_sheet": _describe_counts(round_.to_sheet),
         "open": "\n".join(_open(notice, safe)),
         "waiting": _exact(clean(round_.waiting)),
         "command": _exact(clean(_command(round_, job, config))),
@@ -683,7 +685,7 @@ def _few(names: tuple[str, ...]) -> str:
     return ", ".join(names[:_MOST_LINES]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def _planned(counts: Counts) -> str:
+def _describe_counts(counts: Counts) -> str:
     parts = [(counts.add, "to add"), (counts.update, "to change"), (counts.delete, "to delete")]
     said = ", ".join(f"{number} {what}" for number, what in parts if number)
     return f"{said} ({count(counts.total, 'pet')})" if said else ""
@@ -691,7 +693,7 @@ def _planned(counts: Counts) -> str:
 
 def _open(notice: Notice, safe: Safe) -> Iterator[str]:
     """A line for each open difference, what is new in front."""
-    every = [each for told in (notice.told, *notice.others) for each in _listed(notice, told)]
+    every = [each for told in (notice.told, *notice.others) for each in _select_open(notice, told)]
     every.sort(key=lambda each: not is_new(each, notice.new))
     for each in every[:_MOST_LINES]:
         yield f"- {_place(each, safe)}: {safe(each.problem)}"
@@ -699,7 +701,7 @@ def _open(notice: Notice, safe: Safe) -> Iterator[str]:
         yield f"- and {len(every) - _MOST_LINES} more, which the report lists"
 
 
-def _listed(notice: Notice, told: RoundReport) -> tuple[Open, ...]:
+def _select_open(notice: Notice, told: RoundReport) -> tuple[Open, ...]:
     if notice.event == "failure":
         # Of what is refused, the changes that did not come to pass are no news.
         passed = ("note", "waiting", "drift" if told.round.status == "refused" else "")
@@ -753,7 +755,7 @@ class Notifier:
         self._clean, self._marked = Redactor(secrets), Redactor(secrets, stars=_STARS)
         self._deliver = deliver or by_apprise
 
-    def told(self, rounds: Sequence[RoundReport], now: datetime) -> tuple[str, ...]:
+    def notify(self, rounds: Sequence[RoundReport], now: datetime) -> tuple[str, ...]:
         """Decide what these rounds, the latest ones, give to tell, and send it. `now` has a zone.
 
         Returns what could not be sent, a sentence each. Nothing is raised: that people cannot be
@@ -763,7 +765,7 @@ class Notifier:
         if not self._notify.urls or not real:
             return ()
         try:
-            return self._told(real, now)
+            return self._notify_rounds(real, now)
         except Timeout:
             why = "another process has been telling people for minutes"
         except (OSError, PetsyncError) as error:
@@ -774,16 +776,16 @@ class Notifier:
         log.error("%s", said)
         return (said,)
 
-    def _told(self, rounds: Sequence[RoundReport], now: datetime) -> tuple[str, ...]:
-        with kept(self._config.state, now) as (memory, path):
+    def _notify_rounds(self, rounds: Sequence[RoundReport], now: datetime) -> tuple[str, ...]:
+        with open_memory(self._config.state, now) as (memory, path):
             notices = decide(memory, rounds, now.timestamp(), self._notify.remind)
             pending = [self._pending(notice, now) for notice in notices if self._wants(notice)]
-            given_up = put(memory, [*pending, *self._digest(memory, rounds[-1], now)])
+            given_up = enqueue(memory, [*pending, *self._digest(memory, rounds[-1], now)])
             # Told twice is better than never: it is kept before anything is sent.
             save(memory, path)
             if not memory.outbox:
                 return given_up
-            said = (*given_up, *sent(memory, self._notify.urls, now, self._deliver))
+            said = (*given_up, *send_pending(memory, self._notify.urls, now, self._deliver))
             save(memory, path)
         return said
 
@@ -795,7 +797,7 @@ class Notifier:
         if "digest" not in self._notify.on or not day:
             return ()
         lines = digest_lines(memory, self._config, now)
-        digested(memory, day, now)
+        note_digest(memory, day, now)
         notice = Notice(event="digest", name=last.round.job, told=last)
         return (self._pending(notice, now, "\n".join(lines)),)
 
@@ -805,13 +807,13 @@ class Notifier:
         values = {**values_of(notice, self._config, self._marked), "lines": lines}
         return Pending(
             event=notice.event,
-            title=self._finished(filled(title or default_title, values), _TITLE, keep=""),
-            body=self._finished(filled(body or default_body, values), _BODY, keep="\n"),
+            title=self._finish(fill(title or default_title, values), _TITLE, keep=""),
+            body=self._finish(fill(body or default_body, values), _BODY, keep="\n"),
             made=now.timestamp(),
             to=tuple(dict.fromkeys(mark_of(address) for address in self._notify.urls)),
         )
 
-    def _finished(self, text: str, most: int, *, keep: str) -> str:
+    def _finish(self, text: str, most: int, *, keep: str) -> str:
         """The text without secrets and control characters, cut."""
         shown = visible(self._clean(text.strip()), keep=keep).replace(_STARS, "***")
         return shown if len(shown) <= most else f"{shown[: most - 6]} (cut)"

@@ -48,12 +48,12 @@ __all__ = [
     "TextLines",
     "Traced",
     "kept_only",
-    "logged",
-    "measured",
-    "noted",
+    "logging_to",
+    "measure",
+    "note_round",
     "page_of",
-    "read",
-    "traced",
+    "read_latest",
+    "trace",
     "watching",
 ]
 
@@ -99,13 +99,13 @@ class JsonLines(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": self._clean(record.getMessage()),
-            **{name: self._said(value) for name, value in _fields(record)},
+            **{name: self._clean_value(value) for name, value in _fields(record)},
         }
         if trace := _trace(record):
             told["traceback"] = self._clean(trace)
         return msgspec.json.encode(_encodable(told)).decode()
 
-    def _said(self, value: Any) -> Any:
+    def _clean_value(self, value: Any) -> Any:
         return self._clean(value) if isinstance(value, str) else value
 
 
@@ -246,7 +246,7 @@ def _numbers(round_: Round) -> dict[str, Any]:
 
 
 @contextmanager
-def logged(config: Configuration) -> Iterator[Logged]:
+def logging_to(config: Configuration) -> Iterator[Logged]:
     """Meanwhile, what petsync logs goes where `[log]` says, each record with its round. That people
     could not be told goes to standard error in any case.
     """
@@ -257,7 +257,7 @@ def logged(config: Configuration) -> Iterator[Logged]:
             for handler in _handlers(config.log):
                 handler.setFormatter(_formatter(config.log, handler, clean))
                 handler.addFilter(watcher)
-                stack.enter_context(_attached(handler))
+                stack.enter_context(_attach(handler))
             yield watcher
     finally:
         with suppress(ValueError):  # left in another context than it was entered in
@@ -272,7 +272,7 @@ def _formatter(config: Log, handler: logging.Handler, clean: Redactor) -> loggin
 
 
 @contextmanager
-def _attached(handler: logging.Handler) -> Iterator[None]:
+def _attach(handler: logging.Handler) -> Iterator[None]:
     """The handler gets what petsync logs, and none of -v's repeats it on the same stream."""
     mine, level = logging.getLogger("petsync"), logging.getLogger("petsync").level
     doubles = [each for each in mine.handlers if _doubles(each, handler)]
@@ -334,8 +334,8 @@ def watching(config: Configuration) -> Iterator[list[Watcher]]:
     An extra that is not installed is told in the log: it keeps no job from its work.
     """
     with ExitStack() as stack:
-        watchers: list[Watcher] = [stack.enter_context(logged(config))]
-        for enter in (_measured, _traced):
+        watchers: list[Watcher] = [stack.enter_context(logging_to(config))]
+        for enter in (_metrics_watchers, _tracing_watchers):
             try:
                 watchers += enter(config, stack)
             except SettingsError as error:
@@ -343,18 +343,18 @@ def watching(config: Configuration) -> Iterator[list[Watcher]]:
         yield watchers
 
 
-def _measured(config: Configuration, stack: ExitStack) -> list[Watcher]:
+def _metrics_watchers(config: Configuration, stack: ExitStack) -> list[Watcher]:
     if config.metrics.textfile is None and not config.metrics.listen:
         return []
 
-    return [stack.enter_context(measured(config))]
+    return [stack.enter_context(measure(config))]
 
 
-def _traced(config: Configuration, stack: ExitStack) -> list[Watcher]:
+def _tracing_watchers(config: Configuration, stack: ExitStack) -> list[Watcher]:
     if not config.tracing:
         return []
 
-    return [stack.enter_context(traced(config))]
+    return [stack.enter_context(trace(config))]
 
 
 # The address at which a `petsync reconcile --every` can be asked how it is.
@@ -404,7 +404,9 @@ class Endpoint:
     def _answer(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         if self._host in _LOCAL and _host_of(environ) not in _LOCAL:
             # A web page can have a name of its own lead here, and read what is answered.
-            return _said(start, "421 Misdirected Request", "text/plain", "Not under this name.\n")
+            return _respond(
+                start, "421 Misdirected Request", "text/plain", "Not under this name.\n"
+            )
         path = environ.get("PATH_INFO", "")
         if path == "/metrics":
             answer: Iterable[bytes] = self._metrics(environ, start)
@@ -412,11 +414,11 @@ class Endpoint:
         if path == "/healthz":
             told = dict(self._health())
             status = "200 OK" if told.get("ok") else "503 Service Unavailable"
-            return _said(start, status, "application/json", json.dumps(told))
-        return _said(start, "404 Not Found", "text/plain", "There are /metrics and /healthz.\n")
+            return _respond(start, status, "application/json", json.dumps(told))
+        return _respond(start, "404 Not Found", "text/plain", "There are /metrics and /healthz.\n")
 
 
-def _said(start: Callable[..., Any], status: str, kind: str, text: str) -> Iterable[bytes]:
+def _respond(start: Callable[..., Any], status: str, kind: str, text: str) -> Iterable[bytes]:
     start(status, [("Content-Type", f"{kind}; charset=utf-8"), ("Cache-Control", "no-store")])
     return [text.encode()]
 
@@ -495,12 +497,12 @@ class Latest(msgspec.Struct):
     statuses: dict[str, int] = {}
 
 
-def noted(state: Path, round_: Round) -> Mapping[str, Latest]:
+def note_round(state: Path, round_: Round) -> Mapping[str, Latest]:
     """Every job's latest, with this round among them. Raises OSError, filelock.Timeout.
 
     A locked round tells nothing of the job but that it was locked.
     """
-    with _held(state) as every:
+    with _edit_latest(state) as every:
         before = every.get(round_.name, Latest(round_))
         statuses = {**before.statuses, round_.status: before.statuses.get(round_.status, 0) + 1}
         is_locked = round_.status == "locked" and round_.name in every
@@ -514,24 +516,24 @@ def noted(state: Path, round_: Round) -> Mapping[str, Latest]:
 
 def kept_only(state: Path, job: str, names: Collection[str]) -> Mapping[str, Latest]:
     """Every job's latest, of this job only these; the others of its files are there no more."""
-    with _held(state) as every:
+    with _edit_latest(state) as every:
         for name in [n for n, each in every.items() if each.round.job == job and n not in names]:
             del every[name]
     return every
 
 
 @contextmanager
-def _held(state: Path) -> Iterator[dict[str, Latest]]:
+def _edit_latest(state: Path) -> Iterator[dict[str, Latest]]:
     """What is kept, to be changed, while no other process has it; written at the end."""
     path = _path(state)
     make_private_folder(path.parent)
     with FileLock(path.with_suffix(".lock"), timeout=_LOCK_TIMEOUT, mode=0o600):
-        every = read(state)
+        every = read_latest(state)
         yield every
         write_private(path, msgspec.json.encode(every), follow=False)
 
 
-def read(state: Path) -> dict[str, Latest]:
+def read_latest(state: Path) -> dict[str, Latest]:
     """What is kept; {} where nothing is. A damaged file is set aside."""
     path = _path(state)
     try:
@@ -621,22 +623,22 @@ class Measured:
         if told.round.dry_run:
             return
         self._seen.setdefault(told.round.job, {})[told.round.name] = told.round
-        self._written(noted(self._config.state, told.round))
+        self._write_textfile(note_round(self._config.state, told.round))
 
     def close(self) -> None:
         """Take away the numbers of files that their folder has no more."""
         for job, rounds in self._seen.items():
             is_whole = job not in rounds or rounds[job].is_well
             if is_whole and all(each.exit_code != _INTERRUPTED for each in rounds.values()):
-                self._written(kept_only(self._config.state, job, rounds))
+                self._write_textfile(kept_only(self._config.state, job, rounds))
 
-    def _written(self, latest: Mapping[str, Latest]) -> None:
+    def _write_textfile(self, latest: Mapping[str, Latest]) -> None:
         if self._config.metrics.textfile is not None:
             _write(self._config.metrics.textfile, _Families(self._config, latest, {}))
 
 
 @contextmanager
-def measured(config: Configuration) -> Iterator[Measured]:
+def measure(config: Configuration) -> Iterator[Measured]:
     """The watcher of one pass. Raises SettingsError where prometheus_client is not installed."""
     watcher = Measured(config)
     yield watcher
@@ -659,7 +661,7 @@ def page_of(
 
         def collect(self) -> Iterable[Any]:
             """The families, of what is kept now."""
-            return _Families(config(), read(config().state), own()).collect()
+            return _Families(config(), read_latest(config().state), own()).collect()
 
     registry = client.CollectorRegistry()
     registry.register(Now())
@@ -806,7 +808,7 @@ class Traced:
             try:
                 yield
             except BaseException as error:
-                self._failed(span, type(error).__name__, str(error))
+                self._note_failure(span, type(error).__name__, str(error))
                 raise
 
     def ended(self, told: RoundReport) -> None:
@@ -821,7 +823,7 @@ class Traced:
         for name in _NUMBERS:
             span.set_attribute(f"petsync.{name}", getattr(round_, name))
         if round_.exit_code in (1, 7, 64) or round_.failed:
-            self._failed(span, round_.status, round_.problem)
+            self._note_failure(span, round_.status, round_.problem)
         span.end()
 
     def _about(self, round_: Round) -> dict[str, Any]:
@@ -833,7 +835,7 @@ class Traced:
             "petsync.dry_run": round_.dry_run,
         }
 
-    def _failed(self, span: Any, kind: str, message: str) -> None:
+    def _note_failure(self, span: Any, kind: str, message: str) -> None:
         from opentelemetry.trace import Status, StatusCode
 
         said = self._clean(message)
@@ -842,7 +844,7 @@ class Traced:
 
 
 @contextmanager
-def traced(config: Configuration, exporter: Any = None) -> Iterator[Traced]:
+def trace(config: Configuration, exporter: Any = None) -> Iterator[Traced]:
     """Meanwhile spans go to `exporter`, or to where the standard OTEL_* variables say.
 
     Raises SettingsError where OpenTelemetry is not installed.

@@ -21,6 +21,7 @@ from typing import Any, Literal, Protocol
 from urllib.parse import unquote
 
 import msgspec
+import numpy as np
 import pandas as pd
 
 from petsync import sheets
@@ -47,37 +48,44 @@ from petsync.plan.base import (
     with_newer_cells,
     with_report,
 )
-from petsync.plan.change import Change, Snapshot, Update, broken
-from petsync.plan.compare import Exchanged, exchanged
+from petsync.plan.change import Change, Snapshot, Update, describe_limits
+from petsync.plan.compare import Exchanged, find_exchanged
 from petsync.plan.fields import COLUMNS_OF, UNITS, normal, same, with_fields
 from petsync.plan.guard import CAPACITY_CURE, Refusal
-from petsync.plan.match import pets_of
+from petsync.plan.match import pets_of, said_pet, said_rows
 from petsync.plan.plan import Identified, Inbound, Plan
 from petsync.plan.report import Past as PastRun
 from petsync.plan.report import Report, Result, RoundReport, Rounds, undone_by
 from petsync.plan.rounds import Counts, Open, Round, SheetChange, Status, exit_code_of
 from petsync.reconcile import state
-from petsync.reconcile.compare import Look, Looker, Opens, came, copies, sight_beside
+from petsync.reconcile.compare import (
+    Comparer,
+    Comparison,
+    Differences,
+    copies,
+    note_twins,
+    sight_beside,
+)
 from petsync.reconcile.config.model import Configuration, Job
-from petsync.reconcile.locks import locked, place_of, turn
-from petsync.reconcile.sources import Folder, Source, connected, sources_of
+from petsync.reconcile.locks import lock_job, place_of, turn
+from petsync.reconcile.sources import Folder, Source, connect_store, sources_of
 from petsync.reconcile.state import (
     BaseFile,
-    Begun,
+    CellKey,
     History,
-    Kept,
     OlderCopy,
-    Past,
-    Remembered,
+    PendingRuns,
+    RecentRun,
     SheetWaiting,
-    Touch,
+    StatePaths,
+    StoredBase,
     Version,
     Versions,
     Waiting,
-    arrived,
-    came_since,
     digest_of,
     doubtful,
+    find_came_since,
+    has_arrived,
     is_final,
     lacking_id,
     mark_of,
@@ -85,10 +93,10 @@ from petsync.reconcile.state import (
     numbered_by,
     of_file,
     older_copy,
+    report_of,
     still_back,
-    told_of,
-    touched,
     traces,
+    written_cells,
 )
 from petsync.redact import Redactor
 from petsync.report.words import in_terms
@@ -102,25 +110,25 @@ from petsync.table.sheet import Sheet
 __all__ = [
     "CODES",
     "STEPS",
-    "Course",
-    "Files",
-    "Footing",
-    "Pass",
+    "Reconciliation",
+    "RoundContext",
+    "RoundStart",
+    "SheetFiles",
     "Step",
-    "Telling",
     "Watcher",
+    "Watchers",
     "Written",
-    "assigned",
+    "assigned_ids",
     "check",
-    "footing_of",
+    "find_start",
     "give_up",
     "is_held",
     "is_to_be_made",
-    "made",
+    "make_sheet",
     "must_have_ids",
-    "reconciled",
-    "resumed",
+    "reconcile_jobs",
     "same_place",
+    "settle_runs",
     "with_claims",
     "with_older_rows",
     "with_siblings",
@@ -169,7 +177,7 @@ class Watcher(Protocol):
 _LOG = logging.getLogger(__name__)
 
 
-class Telling:
+class Watchers:
     """Tells each of the watchers; what one raises is logged, and the others are told all the same.
 
     An interrupt is no error of a watcher, and passes.
@@ -201,12 +209,12 @@ class _Step(AbstractContextManager[None]):
     """A watcher's own step, from which nothing comes out."""
 
     def __init__(self, watcher: Watcher, told: Round, name: Step) -> None:
-        self._watcher, self._told, self._name = watcher, told, name
+        self._watcher, self._do, self._name = watcher, told, name
         self._inner: AbstractContextManager[object] | None = None
 
     def __enter__(self) -> None:
         def enter() -> None:
-            inner = self._watcher.step(self._told, self._name)
+            inner = self._watcher.step(self._do, self._name)
             inner.__enter__()
             self._inner = inner
 
@@ -239,7 +247,7 @@ def _complain(watcher: Watcher) -> None:
     _LOG.exception("%s failed; the round goes on", type(watcher).__name__)
 
 
-# Course: one round on its way, and how it is told, whatever becomes of it.
+# RoundContext: one round while it runs, and how it ends.
 
 
 CODES: dict[Status, int] = {
@@ -270,37 +278,38 @@ _FAULT = "This is a fault in petsync. Please report it; the log has its tracebac
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pass:
+class Reconciliation:
     """What all rounds of one reconciliation share. `moved`: the job's store is the same one, at
     another address. `formers`: the former names of jobs that have another one since their last
     round.
     """
 
     config: Configuration
-    telling: Telling
+    telling: Watchers
     dry_run: bool = False
     moved: bool = False
     formers: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def kept(self) -> Kept:
+    def paths(self) -> StatePaths:
         """Where things are kept. A dry run renames nothing."""
-        return Kept(self.config.state, self.formers if self.dry_run else {})
+        return StatePaths(self.config.state, self.formers if self.dry_run else {})
 
-    def scrubbed(self, text: str) -> str:
+    def scrub(self, text: str) -> str:
         """The text without any secret of the configuration."""
         return Redactor(self.config.secrets)(text)
 
 
 @dataclass(slots=True)
-class Course:
+class RoundContext:
     """One round; `told` says of it what is known so far. `is_ended` where a person ended it, and
     with it all that was to follow.
     """
 
-    owner: Pass
+    owner: Reconciliation
     job: Job
     told: Round
+    read_at: str = ""
     plan: Plan | None = None
     report: Report | None = None
     opens: tuple[Open, ...] = ()
@@ -310,7 +319,9 @@ class Course:
     _since: float = field(default_factory=time.monotonic)
 
     @classmethod
-    def begun(cls, owner: Pass, job: Job, *, part: str = "", source: str = "") -> Course:
+    def begin(
+        cls, owner: Reconciliation, job: Job, *, part: str = "", source: str = ""
+    ) -> RoundContext:
         """A round that begins now."""
         now = datetime.now(UTC)
         told = Round(
@@ -341,7 +352,7 @@ class Course:
             yield
 
     @contextmanager
-    def guarded(self) -> Iterator[None]:
+    def guard(self) -> Iterator[None]:
         """Whatever ends the work inside becomes how the round ends."""
         try:
             yield
@@ -355,7 +366,7 @@ class Course:
             self.ends("interrupted", "the round was stopped", "The next round goes on.")
             return
         if isinstance(error, InterruptedRunError):
-            self._stopped(error)
+            self._stop(error)
             return
         if isinstance(error, PetsyncError):
             cure = _SERVICE if isinstance(error, ApiError) else ""
@@ -364,18 +375,18 @@ class Course:
                 self.note(exit_code=SettingsError.exit_code)
             return
         trace = "".join(traceback.format_exception(error))
-        _LOG.error("round %s failed:\n%s", self.told.id, self.owner.scrubbed(trace))
+        _LOG.error("round %s failed:\n%s", self.told.id, self.owner.scrub(trace))
         reason = " ".join(str(error).split())[:300]
         self.ends("error", f"unexpected: {type(error).__name__}: {reason}", _FAULT)
 
-    def _stopped(self, error: InterruptedRunError) -> None:
+    def _stop(self, error: InterruptedRunError) -> None:
         if isinstance(error.report, Report):
-            self.ran(error.report)
+            self.note_report(error.report)
             self.is_ended = error.report.stopped.startswith("interrupted")
         hint = f"The next round does the rest. {error.hint}".strip()
         self.ends("interrupted", error.message, hint)
 
-    def planned(self, plan: Plan | None, inbound: Inbound | None) -> None:
+    def note_plan(self, plan: Plan | None, inbound: Inbound | None) -> None:
         """What the store, and what the sheet is to take."""
         self.plan = plan
         if plan is not None:
@@ -385,14 +396,14 @@ class Course:
             self.sheet = inbound.changes
             self.note(to_sheet=inbound.touched)
 
-    def ran(self, report: Report) -> None:
+    def note_report(self, report: Report) -> None:
         """What became of it there."""
         self.report = report
         applied = sum(each.outcome == "applied" for each in report.results)
         runs = dict.fromkeys([*self.told.runs, report.run_id])
         self.note(runs=tuple(runs), applied=self.told.applied + applied)
 
-    def stands(self, opens: tuple[Open, ...]) -> None:
+    def note_open(self, opens: tuple[Open, ...]) -> None:
         """What is open at the end, and how the round ends by that."""
         self.opens = tuple(
             msgspec.structs.replace(
@@ -412,7 +423,7 @@ class Course:
             self._say(self._end(kinds))
 
     def _say(self, status: Status, problem: str = "", hint: str = "") -> None:
-        problem, hint = (self.owner.scrubbed(in_terms(each, _KEYS)) for each in (problem, hint))
+        problem, hint = (self.owner.scrub(in_terms(each, _KEYS)) for each in (problem, hint))
         self.note(status=status, exit_code=CODES[status], problem=problem, hint=hint)
 
     def _end(self, kinds: Mapping[str, int]) -> Status:
@@ -427,12 +438,12 @@ class Course:
         """Write down how it went, tell the watchers, and give what is to be told."""
         self.note(seconds=round(time.monotonic() - self._since, 3))
         if not self.owner.dry_run:
-            self._written()
+            self._write()
         told = self._all()
         self.owner.telling.ended(told)
         return told
 
-    def _written(self) -> None:
+    def _write(self) -> None:
         settings = self.owner.config.report
         page = state.path_of(settings, self.job.name, self.told.id)
         self.note(report=str(page))
@@ -441,20 +452,20 @@ class Course:
                 state.save(settings, self._all())
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - told, not swallowed
             self.note(report="")
-            self._unwritten(error)
+            self._note_error(error)
         try:
             History(self.owner.config.state).append(self.told)
         except Exception as error:  # noqa: BLE001 - told, not swallowed
-            self._unwritten(error)
+            self._note_error(error)
 
-    def _unwritten(self, error: BaseException) -> None:
+    def _note_error(self, error: BaseException) -> None:
         """A round that went well, and of which nothing can be kept, did not go well."""
         before = self.told.exit_code, self.told.status, self.told.problem, self.told.hint
         self.fail(error)
         if exit_code_of((before[0], self.told.exit_code)) == before[0]:
             code, status, problem, hint = before
             self.note(exit_code=code, status=status, problem=problem, hint=hint)
-            _LOG.error("round %s: %s", self.told.id, self.owner.scrubbed(str(error)))
+            _LOG.error("round %s: %s", self.told.id, self.owner.scrub(str(error)))
 
     def _all(self) -> RoundReport:
         return RoundReport(
@@ -480,39 +491,39 @@ def _status_of(error: PetsyncError) -> Status:
     return next((status for kind, status in kinds if isinstance(error, kind)), "error")
 
 
-# Footing: what a round starts from.
+# RoundStart: what a round starts from.
 
 
 @dataclass(frozen=True, slots=True)
-class Files:
+class SheetFiles:
     """What is kept of one sheet of a job."""
 
     base: BaseFile
-    begun: Begun
+    pending: PendingRuns
     waiting: Waiting
     sheet: SheetWaiting
     versions: Versions
 
     @classmethod
-    def of(cls, course: Course) -> Files:
+    def of(cls, context: RoundContext) -> SheetFiles:
         """Those of the sheet that a round is about."""
-        return cls.named(course.owner.kept, course.job.name, course.told.part)
+        return cls.for_sheet(context.owner.paths, context.job.name, context.told.part)
 
     @classmethod
-    def named(cls, kept: Kept, job: str, part: str) -> Files:
+    def for_sheet(cls, paths: StatePaths, job: str, part: str) -> SheetFiles:
         """Those of a job's sheet."""
         name = (job, part)
         return cls(
-            BaseFile(kept.base(*name)),
-            Begun(kept.begun(*name)),
-            Waiting(kept.waiting(*name), job),
-            SheetWaiting(kept.waiting(*name, side="sheet")),
-            Versions(kept.versions(*name)),
+            BaseFile(paths.base(*name)),
+            PendingRuns(paths.pending(*name)),
+            Waiting(paths.waiting(*name), job),
+            SheetWaiting(paths.waiting(*name, side="sheet")),
+            Versions(paths.versions(*name)),
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Footing:
+class RoundStart:
     """The base, the digest of the one that the sheet carries, and what is to be said of them.
     Nothing is deleted by a base of which it is not sure that it is the last one. `undone` are the
     versions that the sheet does not have any more: it is an older copy that was put back; of
@@ -522,7 +533,8 @@ class Footing:
     `has_ids_by_hand`: such runs may have written ids into rows since a version whose round was
     killed. The rows of pets that `may_lack` their id had it, unless the sheet is a backup from
     before. `added` are runs by hand with what they sent of pets that they added and that no row
-    names: the base lacks these.
+    names: the base lacks these. Pets that are `returning` had a row in the folder's file of which
+    an older copy was put back, and get it again.
     """
 
     base: Base | None
@@ -537,56 +549,60 @@ class Footing:
     found: tuple[Version, ...] = ()
     has_ids_by_hand: bool = False
     may_lack: frozenset[int] = frozenset()
-    added: tuple[Past, ...] = ()
+    added: tuple[RecentRun, ...] = ()
+    returning: frozenset[int] = frozenset()
 
-    def carrying(self, carried: Base | None) -> Footing:
-        """The footing once the sheet carries another base; None if it still has the same one."""
+    def carrying(self, carried: Base | None) -> RoundStart:
+        """The same once the sheet carries another base; None if it still has the same one."""
         return self if carried is None else replace(self, carried=digest_of(carried))
 
 
-def looked(looker: Looker, sheet: Sheet, snapshot: Snapshot, footing: Footing) -> Look:
-    """Sheet and store beside each other, with what the footing knows of pets in no row."""
-    return looker.look(
+def compare_sides(
+    comparer: Comparer, sheet: Sheet, snapshot: Snapshot, start: RoundStart
+) -> Comparison:
+    """Sheet and store beside each other, with what `start` knows of pets in no row."""
+    return comparer.compare(
         sheet,
         snapshot,
-        footing.base,
-        may_delete=footing.may_delete,
-        claimed=footing.claimed,
-        may_lack=footing.may_lack,
+        start.base,
+        may_delete=start.may_delete,
+        claimed=start.claimed,
+        may_lack=start.may_lack,
+        returning=start.returning,
     )
 
 
-def resumed(course: Course, store: Store) -> tuple[Past, ...]:
+def settle_runs(context: RoundContext, store: Store) -> tuple[RecentRun, ...]:
     """What became of the runs that earlier rounds of this job, or whoever released their plans,
     began, and of which its base does not know yet, oldest first; the job's own is finished first,
     if it was stopped.
     """
-    if course.job.mode in ("pull", "check"):
+    if context.job.mode in ("pull", "check"):
         return ()
-    files, is_dry = Files.of(course), course.owner.dry_run
-    released = files.waiting.released(store)
+    files, is_dry = SheetFiles.of(context), context.owner.dry_run
+    released = files.waiting.released_plan(store)
     if released and not is_dry:
-        files.begun.remember(released, is_own=False)
+        files.pending.remember(released, is_own=False)
         files.waiting.clear()
-    past: list[Past] = []
-    for run in files.begun.runs(store):
+    past: list[RecentRun] = []
+    for run in files.pending.runs(store):
         if run.is_stopped and not is_dry:
-            course.note(runs=(*course.told.runs, run.id), resumed=course.told.resumed + 1)
+            context.note(runs=(*context.told.runs, run.id), resumed=context.told.resumed + 1)
             report: Report | None = store.settle(run.id)
         else:
-            report = told_of(run.id, store)
+            report = report_of(run.id, store)
         if report is not None:
-            past.append(Past(report))
+            past.append(RecentRun(report))
     return tuple(sorted(past, key=lambda each: each.report.started))
 
 
-def footing_of(
-    course: Course,
+def find_start(
+    context: RoundContext,
     sheet: Sheet,
     service: Store,
-    past: Sequence[Past],
+    past: Sequence[RecentRun],
     elsewhere: Collection[int] = (),
-) -> Footing:
+) -> RoundStart:
     """The base that a round compares by: the kept one, with what runs brought about since; or the
     one of then, where the sheet is a backup that was put back; or the sheet's own, if it carries
     one that was not there at the last round: then somebody exported it afresh. That a backup was
@@ -597,36 +613,36 @@ def footing_of(
     """
     store = service.url
     own_base = None if sheet.base is None else as_exported(sheet.base)
-    if course.job.mode == "check":
-        return Footing(own_base)
-    memory = Files.of(course).base.load(set_aside=not course.owner.dry_run)
+    if context.job.mode == "check":
+        return RoundStart(own_base)
+    memory = SheetFiles.of(context).base.load(set_aside=not context.owner.dry_run)
     carried = digest_of(sheet.base)
     # The last round saw another base in the sheet: it was exported afresh, or is an older file.
     other = carried if carried != memory.carried else ""
-    if own_base is not None and other and not _is_backup(course, sheet, memory, other):
-        return _of_export(course, sheet, own_base, service, memory)
+    if own_base is not None and other and not _is_backup(context, sheet, memory, other):
+        return _of_export(context, sheet, own_base, service, memory)
     if memory.base is None:
         refused = sheet.base_refused and f"{sheet.base_refused}; this round is as the first one"
         first = _with_runs(None, past)
-        return Footing(first, carried, _notes(memory.problem, refused), not memory.is_older)
+        return RoundStart(first, carried, _notes(memory.problem, refused), not memory.is_older)
     base, moved = _base_of_store(
-        course, memory.base, store, f"the base of job {course.job.name} is of"
+        context, memory.base, store, f"the base of job {context.job.name} is of"
     )
-    taken = Files.of(course).sheet.released(sheet)
-    every = _versions(course, base, taken)
+    taken = SheetFiles.of(context).sheet.released_edits(sheet)
+    every = _versions(context, base, taken)
     versions = [each for each in every if not each.is_undone]
-    copy = _older_copy(course, sheet, every, base, other)
+    copy = _older_copy(context, sheet, every, base, other)
     last = [each for each in versions if not each.is_state][-1:]
     cut_off = next((each for each in last if not each.is_agreed), None)
     runs = memory.runs
     if cut_off is not None:
         base, runs = replace(Base.from_lines(cut_off.base), store=store), frozenset(cut_off.runs)
     own = {*(each.report.run_id for each in past), *(mark.partition(":")[0] for mark in runs)}
-    by_hand, told = _by_hand(course, sheet, base.taken_at, service, own, versions=every, last=base)
+    by_hand, told = _by_hand(context, sheet, base.taken_at, service, own, versions=every, last=base)
     by_hand, added = _split(by_hand, sheet)
-    has_ids_by_hand = _has_ids_by_hand(course, sheet, every, service, own)
+    has_ids_by_hand = _has_ids_by_hand(context, sheet, every, service, own)
     if taken is None and cut_off is not None:
-        has_it = arrived(sheet, cut_off, has_ids_by_hand=has_ids_by_hand)
+        has_it = has_arrived(sheet, cut_off, has_ids_by_hand=has_ids_by_hand)
         taken = cut_off.inbound if has_it else None
     base = base.without(_added_again(base, sheet, service, own))
     past = sorted([*past, *by_hand], key=lambda each: each.report.started)
@@ -635,32 +651,33 @@ def footing_of(
     base = _with_runs(base, new) or base
     if taken is not None:
         base = with_inbound(base, taken)
-    copy = _older_than_runs(course, copy, sheet, versions, base, new)
+    copy = _older_than_runs(context, copy, sheet, versions, base, new)
     lost, mixed = copy.lost, copy.doubtful
     if lost:
         then = replace(Base.from_lines(lost[0].base), store=store)
         if sheet.digest != lost[0].before:
             writes = [each for each in every if not each.is_state]
-            then = then.without(came_since(sheet, writes or every))
+            then = then.without(find_came_since(sheet, writes or every))
             then = with_newer_cells(then, base, sheet)
         then = _with_numbered(then, numbered_by(every))
-        notes = (*_notes(memory.problem, moved), _put_back(lost, course.job.mode))
-        return Footing(then, carried, notes, undone=lost)
+        notes = (*_notes(memory.problem, moved), _put_back(lost, context.job.mode))
+        returning = base.ids - then.ids - named_ids(sheet) - {*elsewhere}
+        return RoundStart(then, carried, notes, undone=lost, returning=returning)
     notes = (*_notes(memory.problem, moved), *told)
-    doubts = doubtful(sheet, versions, base) if course.job.mode == "two-way" else ()
+    doubts = doubtful(sheet, versions, base) if context.job.mode == "two-way" else ()
     if mixed or doubts:
-        notes = (*notes, *(_in_doubt(mixed) if course.job.mode == "two-way" else ()))
-        base, in_doubt = _mixed(
-            base, mixed or doubts, sheet, elsewhere=elsewhere, is_seen=bool(mixed)
+        notes = (*notes, *(_in_doubt(mixed) if context.job.mode == "two-way" else ()))
+        base, in_doubt = _with_doubts(
+            context.job, base, mixed or doubts, sheet, elsewhere=elsewhere, is_seen=bool(mixed)
         )
         notes = (*notes, *in_doubt)
     may_lack = may_lack_again(sheet, every, base)
     base = _with_earlier(_with_numbered(base, may_lack), sheet, every)
-    return Footing(
+    return RoundStart(
         base,
         carried,
         notes,
-        not (memory.is_older or course.owner.formers),
+        not (memory.is_older or context.owner.formers),
         doubts=mixed or doubts,
         found=tuple(msgspec.structs.replace(each, runs=tuple(sorted(runs))) for each in written),
         has_ids_by_hand=has_ids_by_hand,
@@ -670,7 +687,7 @@ def footing_of(
 
 
 def _older_copy(
-    course: Course, sheet: Sheet, versions: Sequence[Version], base: Base, carried: str
+    context: RoundContext, sheet: Sheet, versions: Sequence[Version], base: Base, carried: str
 ) -> OlderCopy:
     """Which older copy the sheet is; what is sure of that is remembered until a round has finished
     with the sheet.
@@ -680,16 +697,16 @@ def _older_copy(
     if back:
         found = traces(sheet, Base.from_lines(back[0].base), base)
         copy = OlderCopy(() if found.is_newer else back, is_sure=not found.now)
-    return _remembered(course, copy)
+    return _remember_copy(context, copy)
 
 
 def _older_than_runs(
-    course: Course,
+    context: RoundContext,
     copy: OlderCopy,
     sheet: Sheet,
     versions: Sequence[Version],
     base: Base,
-    past: Sequence[Past],
+    past: Sequence[RecentRun],
 ) -> OlderCopy:
     """The older copy, or else the file that the last round left, if it was put back after runs have
     sent what was edited in it since; `base` has these runs. Where nobody can be sure, these edits
@@ -706,45 +723,45 @@ def _older_than_runs(
     if copy.versions or not is_sent:
         return copy
     found = of_file(sheet, last, base)
-    return _remembered(course, OlderCopy(found.lost))
+    return _remember_copy(context, OlderCopy(found.lost))
 
 
-def _remembered(course: Course, copy: OlderCopy) -> OlderCopy:
-    job = course.job
+def _remember_copy(context: RoundContext, copy: OlderCopy) -> OlderCopy:
+    job = context.job
     if copy.doubtful and not (job.mode == "two-way" or (job.mode == "push" and job.delete_missing)):
         return OlderCopy()  # nothing follows from what the base says of such a sheet
-    if copy.lost and not course.owner.dry_run:
-        Files.of(course).versions.back(copy.lost)
+    if copy.lost and not context.owner.dry_run:
+        SheetFiles.of(context).versions.back(copy.lost)
     return copy
 
 
-def _is_backup(course: Course, sheet: Sheet, memory: Remembered, carried: str) -> bool:
+def _is_backup(context: RoundContext, sheet: Sheet, memory: StoredBase, carried: str) -> bool:
     """Whether the sheet, which carries another base than at the last round, is a backup of this
     job's that was put back.
     """
     base = memory.base
     if base is None or sheet.base is None or not same_place(base.store, sheet.base.store):
         return False
-    return bool(older_copy(sheet, Files.of(course).versions.all(), base, carried).versions)
+    return bool(older_copy(sheet, SheetFiles.of(context).versions.all(), base, carried).versions)
 
 
 def _of_export(
-    course: Course,
+    context: RoundContext,
     sheet: Sheet,
     base: Base,
     service: Store,
-    memory: Remembered,
-) -> Footing:
-    """The footing by the base that the sheet carries, with what somebody sent of this very file.
+    memory: StoredBase,
+) -> RoundStart:
+    """The start by the base that the sheet carries, with what somebody sent of this very file.
     Where that base is older than the last round, what was sent before that round may be of another
     file. Raises SheetError where it is of another store.
     """
-    base, moved = _base_of_store(course, base, service.url, f"{sheet.source} was exported from")
+    base, moved = _base_of_store(context, base, service.url, f"{sheet.source} was exported from")
     last = "" if memory.base is None else memory.base.taken_at
     is_older = bool(last) and _is_before(base.taken_at, last)
     since = last if is_older else base.taken_at
     bases = (base.taken_at,) if is_older else (base.taken_at, "")
-    by_hand, told = _by_hand(course, sheet, since, service, (), bases)
+    by_hand, told = _by_hand(context, sheet, since, service, (), bases)
     by_hand, added = _split(by_hand, sheet)
     # An export is dated in whole seconds: one of this very second is no older file.
     older = base.taken_at[:19] < last[:19] and (
@@ -753,7 +770,7 @@ def _of_export(
     )
     notes = _notes(memory.problem, moved, older or "")
     carried = digest_of(sheet.base)
-    return Footing(
+    return RoundStart(
         _with_runs(base, by_hand) or base,
         carried,
         (*notes, *told),
@@ -791,7 +808,8 @@ def _with_earlier(base: Base, sheet: Sheet, versions: Sequence[Version]) -> Base
     return base
 
 
-def _mixed(
+def _with_doubts(
+    job: Job,
     base: Base,
     versions: Sequence[Version],
     sheet: Sheet,
@@ -805,7 +823,10 @@ def _mixed(
     the versions wrote, and of the other pets that are as they were then.
     """
     then = Base.from_lines(versions[0].base)
-    older, written = traces(sheet, then, base).then, {pet_id for pet_id, _ in touched(versions)}
+    older, written = (
+        traces(sheet, then, base).then,
+        {pet_id for pet_id, _ in written_cells(versions)},
+    )
     units = {
         pet_id: some
         for pet_id, some in moved_units(then, base).items()
@@ -819,7 +840,7 @@ def _mixed(
     pets += pets_of({*units} - named_ids(sheet), then.frame)
     told = tuple(
         Open(
-            kind="conflict",
+            kind=_kind_of_lost(job),
             problem=f"its row, which came after round {versions[0].round}, is not in the sheet: it "
             "was taken out, or a backup was put back. It is not taken for missing",
             pet_id=pet_id,
@@ -828,38 +849,59 @@ def _mixed(
         )
         for pet_id in sorted(lacking - {*elsewhere})
     )
-    return _with_unsure(base.without(lacking).with_pets(pets), units), told
+    base = _with_lost(job, base, lacking - {*elsewhere}).without(lacking & {*elsewhere})
+    return _with_unsure(base.with_pets(pets), units), told
 
 
-def with_older_rows(footing: Footing, look: Look) -> Footing:
-    """The footing with the pets that its base lacks and that runs by hand added since, where a row
+def with_older_rows(start: RoundStart, comparison: Comparison) -> RoundStart:
+    """The start with the pets that its base lacks and that runs by hand added since, where a row
     without an id is known to be that of such a pet. Where the sheet is a backup, with those that
     any run added later: each as its row said it then. The row of the backup may say what it said
     even before, so that nobody knows whether it was edited where it says something else.
     """
-    base = footing.base
+    base = start.base
     if base is None:
-        return footing
-    if not footing.undone:
-        runs = [_limited(run, look.records.keys() - base.ids) for run in footing.added]
+        return start
+    if not start.undone:
+        runs = [_limit_to(run, comparison.records.keys() - base.ids) for run in start.added]
         runs = [run for run in runs if run.report.results]
-        return replace(footing, base=_with_runs(base, runs)) if runs else footing
-    later = {i: each.said for i, each in look.records.items() if i not in base.ids}
+        return replace(start, base=_with_runs(base, runs)) if runs else start
+    later = {i: each.said for i, each in comparison.records.items() if i not in base.ids}
     if not later:
-        return footing
+        return start
     pets = [msgspec.structs.replace(pet, id=pet_id) for pet_id, pet in later.items()]
     unsure = {**base.unsure, **dict.fromkeys(later, UNITS)}
-    return replace(footing, base=replace(base.with_pets(pets), unsure=unsure))
+    return replace(start, base=replace(base.with_pets(pets), unsure=unsure))
 
 
-def _with_runs(base: Base | None, past: Sequence[Past]) -> Base | None:
+def _with_new_rows(start: RoundStart, comparison: Comparison) -> RoundStart:
+    """The start with the pets that its base lacks and that rows without an id were found to mean,
+    where the row says nothing else than the store: each as its row says it. What is blank there was
+    never emptied, and takes the store's value.
+    """
+    base = start.base
+    if base is None:
+        return start
+    differing = comparison.sight.differing
+    pets = {
+        row: pet_id
+        for row, pet_id in comparison.settled.items()
+        if pet_id not in base.ids and not differing.get(row)
+    }
+    lines = comparison.sheet.rows.loc[comparison.sheet.rows.index.isin(pets)]
+    new = said_rows(lines, np.full(len(lines), -1, dtype=np.intp)) if pets else ()
+    said = [msgspec.structs.replace(said_pet(each.said), id=pets[each.number]) for each in new]
+    return replace(start, base=base.with_pets(said)) if said else start
+
+
+def _with_runs(base: Base | None, past: Sequence[RecentRun]) -> Base | None:
     for each in past:
         base = _with_run(base, each)
     return base
 
 
 def _by_hand(
-    course: Course,
+    context: RoundContext,
     sheet: Sheet,
     taken_at: str,
     store: Store,
@@ -867,19 +909,19 @@ def _by_hand(
     bases: Collection[str] = (),
     versions: Sequence[Version] = (),
     last: Base | None = None,
-) -> tuple[list[Past], list[Open]]:
+) -> tuple[list[RecentRun], list[Open]]:
     """The runs by which somebody has applied the sheet since a moment, but for the job's `own`, and
     what has to be said of those that were undone. Where `bases` are given, only runs that compared
     by one of these: moments, "" for a run that compared with the store alone. Cells that the
     `versions` wrote after a run was planned do not say what it sent, nor do those that said
     something else in a later round, by the base that it left `last`.
     """
-    past, notes = list[Past](), list[Open]()
-    if course.job.mode != "two-way" or not sheet.digest:
+    past, notes = list[RecentRun](), list[Open]()
+    if context.job.mode != "two-way" or not sheet.digest:
         return past, notes
     undoing = undone_by(store.aio.history.runs(store.url))
     since = datetime.fromisoformat(taken_at)
-    for report in _hand_made(course, sheet, store, own, taken_at):
+    for report in _hand_made(context, sheet, store, own, taken_at):
         if bases and report.plan.base not in bases:
             continue
         later = {
@@ -890,8 +932,8 @@ def _by_hand(
         results = tuple(each for each in report.results if each.number in later)
         report = msgspec.structs.replace(report, results=results)
         other_cells = _written_later(report, versions) | _set_back(report, last)
-        other_cells |= _corrected(report)
-        past.append(Past(report, is_by_hand=True, other_cells=other_cells))
+        other_cells |= _find_corrected(report)
+        past.append(RecentRun(report, is_by_hand=True, other_cells=other_cells))
         by = undoing.get(report.run_id)
         if by is not None and results:
             problem = (
@@ -927,18 +969,20 @@ def _added_again(base: Base, sheet: Sheet, store: Store, own: Collection[str]) -
     }
 
 
-def _split(past: Sequence[Past], sheet: Sheet) -> tuple[list[Past], tuple[Past, ...]]:
+def _split(
+    past: Sequence[RecentRun], sheet: Sheet
+) -> tuple[list[RecentRun], tuple[RecentRun, ...]]:
     """The runs without the pets that they added and that no row names, and with these alone: which
     of them a row without an id means is known once both sides were looked at.
     """
     added = {each.assigned_id for run in past for each in run.report.results} - {None}
     lacking = {pet_id for pet_id in added if pet_id is not None} - named_ids(sheet)
-    alone = [_limited(run, lacking) for run in past]
-    rest = [_limited(run, lacking, is_rest=True) for run in past]
+    alone = [_limit_to(run, lacking) for run in past]
+    rest = [_limit_to(run, lacking, is_rest=True) for run in past]
     return rest, tuple(run for run in alone if run.report.results)
 
 
-def _limited(past: Past, pets: Collection[int], *, is_rest: bool = False) -> Past:
+def _limit_to(past: RecentRun, pets: Collection[int], *, is_rest: bool = False) -> RecentRun:
     """The run with its results of these pets alone, or with the rest of them."""
     changes = past.report.plan.changes
     results = tuple(
@@ -951,10 +995,10 @@ def _pet_of(result: Result, changes: Sequence[Change]) -> int | None:
     return changes[result.number].pet_id if result.assigned_id is None else result.assigned_id
 
 
-def _written_later(report: Report, versions: Sequence[Version]) -> frozenset[Touch]:
+def _written_later(report: Report, versions: Sequence[Version]) -> frozenset[CellKey]:
     """The cells and rows that rounds wrote after a run was planned."""
     planned = report.plan.created
-    return touched(
+    return written_cells(
         each
         for each in versions
         if each.is_agreed
@@ -964,7 +1008,7 @@ def _written_later(report: Report, versions: Sequence[Version]) -> frozenset[Tou
     )
 
 
-def _set_back(report: Report, last: Base | None) -> frozenset[Touch]:
+def _set_back(report: Report, last: Base | None) -> frozenset[CellKey]:
     """The cells of which the sheet said something else than the run sent, in a round after that run
     was planned: it was resumed since.
     """
@@ -980,7 +1024,7 @@ def _set_back(report: Report, last: Base | None) -> frozenset[Touch]:
     )
 
 
-def _corrected(report: Report) -> frozenset[Touch]:
+def _find_corrected(report: Report) -> frozenset[CellKey]:
     """The cells that a run read as somebody said, and not as the file says."""
     pets = {change.row: change.pet_id for change in report.plan.changes}
     columns: dict[str, Column] = {column: column for column in COLUMNS}
@@ -988,7 +1032,7 @@ def _corrected(report: Report) -> frozenset[Touch]:
     return frozenset((i, column) for i, column in cells if i is not None and column is not None)
 
 
-def _with_run(base: Base | None, past: Past) -> Base:
+def _with_run(base: Base | None, past: RecentRun) -> Base:
     """The base with a run, but for what it sent from cells that say something else."""
     report, cells = past.report, past.other_cells
     if not cells:
@@ -1008,7 +1052,7 @@ def _with_unsure(base: Base, units: Mapping[int, Collection[str]]) -> Base:
     return replace(base, unsure={**base.unsure, **more})
 
 
-def _without_cells(change: Change, cells: Collection[Touch]) -> Change | None:
+def _without_cells(change: Change, cells: Collection[CellKey]) -> Change | None:
     """The change without the units of these cells; None where nothing of it is left."""
     if not isinstance(change, Update):
         return None if (change.pet_id, None) in cells else change
@@ -1019,21 +1063,21 @@ def _without_cells(change: Change, cells: Collection[Touch]) -> Change | None:
 
 
 def _hand_made(
-    course: Course, sheet: Sheet, store: Store, own: Collection[str], since: str
+    context: RoundContext, sheet: Sheet, store: Store, own: Collection[str], since: str
 ) -> Iterator[Report]:
     """What became of the runs by which somebody has applied the sheet after a moment, oldest first,
     but for the job's `own`.
     """
-    if course.job.mode != "two-way" or not sheet.digest:
+    if context.job.mode != "two-way" or not sheet.digest:
         return
     for run in _later(store.aio.history.runs(store.url), datetime.fromisoformat(since)):
-        report = None if run.run_id in own else told_of(run.run_id, store)
+        report = None if run.run_id in own else report_of(run.run_id, store)
         if report is not None and _is_of(report, sheet):
             yield report
 
 
 def _has_ids_by_hand(
-    course: Course,
+    context: RoundContext,
     sheet: Sheet,
     versions: Sequence[Version],
     store: Store,
@@ -1041,13 +1085,13 @@ def _has_ids_by_hand(
 ) -> bool:
     """Whether somebody has applied the sheet by hand since a version whose round was killed."""
     since = [Base.from_lines(each.base).taken_at for each in versions if not each.is_agreed]
-    return bool(since) and any(True for _ in _hand_made(course, sheet, store, own, min(since)))
+    return bool(since) and any(True for _ in _hand_made(context, sheet, store, own, min(since)))
 
 
 def _written_by_hand(
     sheet: Sheet,
     base: Base,
-    past: Sequence[Past],
+    past: Sequence[RecentRun],
     taken: Inbound | None,
     store: Store,
     versions: Sequence[Version],
@@ -1061,7 +1105,7 @@ def _written_by_hand(
         report, plan = run.report, run.report.plan
         base = _with_run(base, run)
         is_new = run.is_by_hand and report.run_id not in known
-        wanted = Outputs(store.aio.history).wanted(plan) if is_new else Wanted()
+        wanted = Outputs(store.aio.history).read_wanted(plan) if is_new else Wanted()
         after = wanted.digest or wanted.intended
         if not after or plan.source_digest in ("", sheet.digest):
             continue
@@ -1108,14 +1152,14 @@ def _is_of(report: Report, sheet: Sheet) -> bool:
     return plan.tab == sheet.tab and (is_same or plan.source_digest == sheet.digest)
 
 
-def must_have_ids(course: Course, sheet: Sheet, footing: Footing) -> None:
+def must_have_ids(context: RoundContext, sheet: Sheet, start: RoundStart) -> None:
     """Raise GuardError where the sheet had ids at the last round, and none of its rows has one now:
     each row that was edited since would become a new pet, and its old one would be missing.
     """
-    base = footing.base
-    if course.job.mode == "check" or base is None or not len(base) or named_ids(sheet):
+    base = start.base
+    if context.job.mode == "check" or base is None or not len(base) or named_ids(sheet):
         return
-    if sheet.rows.empty or not _had_ids(course, sheet, base):
+    if sheet.rows.empty or not _had_ids(context, sheet, base):
         return
     new = [str(header) for header in sheet.others.columns if str(header) not in base.headers]
     unused = ", ".join(map(repr, new))
@@ -1128,7 +1172,7 @@ def must_have_ids(course: Course, sheet: Sheet, footing: Footing) -> None:
         problem += f"; it has not seen these headers before: {unused}" if new else ""
         cure = 'Name the header of the column "id" again'
         if new:
-            cure += f', or map it in the configuration ([columns] {_quoted(new[0])} = "id")'
+            cure += f', or map it in the configuration ([columns] {_quote(new[0])} = "id")'
     raise GuardError(
         problem,
         hint=f"Nothing was changed, on either side: rows without their ids would become new pets. "
@@ -1136,26 +1180,26 @@ def must_have_ids(course: Course, sheet: Sheet, footing: Footing) -> None:
     )
 
 
-def _had_ids(course: Course, sheet: Sheet, base: Base) -> bool:
+def _had_ids(context: RoundContext, sheet: Sheet, base: Base) -> bool:
     """Whether rows had ids when the base was kept; an export always has them."""
     if base.columns is None:
-        return sheet.base is not None or course.job.mode in ("pull", "two-way")
+        return sheet.base is not None or context.job.mode in ("pull", "two-way")
     return "id" in base.columns
 
 
-def _renamed(course: Course) -> tuple[Open, ...]:
+def _note_former_names(context: RoundContext) -> tuple[Open, ...]:
     """A note on the job's former name."""
     return _notes(
         *(
             f"the job was called {former} at its last round, and goes on from there"
-            for former in course.owner.formers.values()
+            for former in context.owner.formers.values()
         )
     )
 
 
-def _worksheets(course: Course, sheet: Sheet) -> tuple[Open, ...]:
+def _worksheets(context: RoundContext, sheet: Sheet) -> tuple[Open, ...]:
     """A note on the other worksheets that may have rows of pets, where the job names none."""
-    if course.job.tab is not None or not sheet.ids_elsewhere:
+    if context.job.tab is not None or not sheet.ids_elsewhere:
         return ()
     some = ", ".join(map(repr, [*sheet.ids_elsewhere][:_LISTED]))
     more = (
@@ -1172,23 +1216,23 @@ def _worksheets(course: Course, sheet: Sheet) -> tuple[Open, ...]:
     )
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def _base_of_store(course: Course, base: Base, store: str, what: str) -> tuple[Base, str]:
+def _base_of_store(context: RoundContext, base: Base, store: str, what: str) -> tuple[Base, str]:
     """The base, if it is of this store, or of the same one before it moved, and what is to be said
     of that. Raises SheetError.
     """
     if same_place(base.store, store):
         return base, ""
-    if course.owner.moved:
+    if context.owner.moved:
         return replace(base, store=store), f"What was agreed on with {base.store} is taken over"
     raise SheetError(
         f"{what} {base.store}, and the job's store is {store}",
         hint="Nothing was changed: what differs between two stores is nobody's edit. Name the "
         "store that it is of in the job. If it is the same store at a new address: `petsync "
-        f"reconcile --job {course.job.name} --moved`. If it is another one: export the sheet from "
+        f"reconcile --job {context.job.name} --moved`. If it is another one: export the sheet from "
         "it.",
     )
 
@@ -1198,9 +1242,9 @@ def same_place(one: str, other: str) -> bool:
     return place_of(one) == place_of(other)
 
 
-def _versions(course: Course, base: Base, taken: Inbound | None) -> Sequence[Version]:
+def _versions(context: RoundContext, base: Base, taken: Inbound | None) -> Sequence[Version]:
     """What was written into the sheet; what a person has released since comes last."""
-    versions = Files.of(course).versions
+    versions = SheetFiles.of(context).versions
     known = versions.all()
     if taken is None or any(each.inbound == taken for each in known):
         return known
@@ -1211,7 +1255,7 @@ def _versions(course: Course, base: Base, taken: Inbound | None) -> Sequence[Ver
         base=tuple(base.to_lines()),
         inbound=taken,
     )
-    return (*known, released if course.owner.dry_run else versions.keep(released))
+    return (*known, released if context.owner.dry_run else versions.keep(released))
 
 
 def _put_back(lost: Sequence[Version], mode: str) -> Open:
@@ -1265,126 +1309,187 @@ _LISTED = 3
 
 
 def with_claims(
-    course: Course, sheet: Sheet, snapshot: Snapshot, footing: Footing, looker: Looker
-) -> Footing:
-    """The footing with the pets of its base that are in no row any more, and that a row of another
+    context: RoundContext, sheet: Sheet, snapshot: Snapshot, start: RoundStart, comparer: Comparer
+) -> RoundStart:
+    """The start with the pets of its base that are in no row any more, and that a row of another
     sheet of the store names, or may: all of them, where that cannot be told, and those of a
-    folder's file that is not there any more, or in which a backup was put back.
+    folder's file that is not there any more. Of those that are in no sheet its base knows nothing,
+    where an older copy of another one was put back, to which their rows may have moved.
     """
-    base, job = footing.base, course.job
+    base, job = start.base, context.job
     own = frozenset[int]() if base is None else base.ids
-    footing = replace(footing, own=own)
-    if base is None or not (job.mode == "two-way" or (job.mode == "push" and job.delete_missing)):
-        return footing
-    gone = base.without(named_ids(sheet) | looker.elsewhere).frame
+    start = replace(start, own=own)
+    if job.mode not in ("two-way", "push"):
+        return start
+    files = _lost_with_files(context, sheet, snapshot, comparer)
+    start = replace(start, notes=(*start.notes, *files))
+    if base is None or not (job.mode == "two-way" or job.delete_missing):
+        return start
+    gone = base.without(named_ids(sheet) | comparer.elsewhere).frame
     names = dict(zip(gone["id"].tolist(), map(normal, gone["name"].fillna("")), strict=True))
+    there = {*snapshot.frame["id"]}
     problem, found, away = "", dict[int, str](), dict[int, Path]()
+    lost, put_back = frozenset[int](), list[str]()
     try:
-        for source in _sources(course, looker.store.url) if names else ():
-            found |= dict.fromkeys(_meant(source.read(looker.store), names), source.name)
-        away = _away(course, looker.store.url, names.keys() - found.keys()) if names else {}
-        problem = _said({i: found[i] for i in sorted(found.keys() & {*snapshot.frame["id"]})})
-        found |= _had_before_a_backup(course, names.keys() - found.keys() - away.keys())
+        for source in _sources(context, comparer.store.url) if names else ():
+            found |= dict.fromkeys(_ids_named(source.read(comparer.store), names), source.name)
+        away = _away(context, comparer.store.url, names.keys() - found.keys()) if names else {}
+        problem = _describe_moved({i: found[i] for i in sorted(found.keys() & there)})
+        lost = frozenset(names.keys() & there - found.keys() - away.keys())
+        put_back = [*_put_back_since(context, comparer.store, base)] if lost else []
     except PetsyncError as error:
         found = dict.fromkeys(names, "")
         problem = f"no pet is deleted as missing: another sheet may have it. {error.message}"
     told = [Open(kind="note", problem=problem)] if problem else []
-    told += _told_away({i: away[i] for i in sorted(away.keys() & {*snapshot.frame["id"]})})
-    notes = (*footing.notes, *(told if job.delete_missing else ()))
-    return replace(footing, claimed=frozenset({*found, *away}), notes=notes)
+    if put_back:
+        start = replace(start, base=_with_lost(job, base, lost))
+        told += (_told_lost(job, pet_id, put_back[0]) for pet_id in sorted(lost))
+    notes = (*start.notes, *(told if job.delete_missing else ()))
+    return replace(start, claimed=frozenset({*found, *away}), notes=notes)
 
 
-def give_up(course: Course, base: Base, own: frozenset[int], named: frozenset[int]) -> None:
+def _with_lost(job: Job, base: Base, ids: Collection[int]) -> Base:
+    """The base for pets whose rows are lost. In a folder nobody knows where they belong: they stay,
+    in conflict until a row names them again. Elsewhere they are new, and become rows again.
+    """
+    rest = base.without(ids)
+    return rest if job.folder is None else rest.with_pets([Pet(id=i) for i in sorted(ids)])
+
+
+def give_up(context: RoundContext, base: Base, own: frozenset[int], named: frozenset[int]) -> None:
     """Take pets that are new in this sheet's `base`, beside its `own`, out of those of the folder's
     other sheets; and those that it has `named` out of those of files that are not there any more.
     Raises PetsyncError where the folder cannot be read, or a base cannot be read or written.
     """
-    job = course.job
+    job = context.job
     if job.folder is None:
         return
     new, named = base.ids - own, base.ids & named
-    away = {*_bases_away(course, job)}
-    path_of_own = course.owner.kept.base(job.name, course.told.part)
-    for path in (*away, *_bases(course, job)) if new else away:
+    away = {*_bases_away(context, job)}
+    path_of_own = context.owner.paths.base(job.name, context.told.part)
+    for path in (*away, *_bases(context, job)) if new else away:
         ids = new | named if path in away else new
         file = BaseFile(path)
-        memory = file.load(set_aside=False) if path != path_of_own else Remembered()
+        memory = file.load(set_aside=False) if path != path_of_own else StoredBase()
         if memory.base is not None and not memory.is_older and ids & memory.base.ids:
             file.keep(memory.base.without(ids), memory.carried, memory.runs)
 
 
-def _bases(course: Course, job: Job) -> list[Path]:
+def _bases(context: RoundContext, job: Job) -> list[Path]:
     """The files of the bases of a folder's sheets, also of those that are not there any more."""
-    kept = course.owner.kept
-    there = sorted(kept.base(job.name).parent.glob("*.base"))
-    return [path for path in there if kept.is_part(path, job.name)]
+    paths = context.owner.paths
+    there = sorted(paths.base(job.name).parent.glob("*.base"))
+    return [path for path in there if paths.is_part(path, job.name)]
 
 
-def _bases_away(course: Course, job: Job) -> list[Path]:
+def _bases_away(context: RoundContext, job: Job) -> list[Path]:
     """Those whose sheet is not in the folder any more. Raises SheetError."""
-    there = {course.owner.kept.base(job.name, each.part) for each in sources_of(job)}
-    return [path for path in _bases(course, job) if path not in there]
+    there = {context.owner.paths.base(job.name, each.part) for each in sources_of(job)}
+    return [path for path in _bases(context, job) if path not in there]
 
 
-def _away(course: Course, store: str, ids: Iterable[int]) -> dict[int, Path]:
+def _away(context: RoundContext, store: str, ids: Iterable[int]) -> dict[int, Path]:
     """Those of the pets that a file of a folder had which is not there any more, with its base.
     Raises PetsyncError.
     """
     wanted, found = {*ids}, dict[int, Path]()
-    for job in _heard(course, store):
-        for path in _bases_away(course, job) if wanted and job.folder is not None else ():
+    for job in _heard(context, store):
+        for path in _bases_away(context, job) if wanted and job.folder is not None else ():
             base = BaseFile(path).load(set_aside=False).base
             if base is not None and same_place(base.store, store):
                 found |= dict.fromkeys(wanted & base.ids, path)
     return found
 
 
-def _had_before_a_backup(course: Course, ids: Iterable[int]) -> dict[int, str]:
-    """Those of the pets that another file of the folder had until a backup was put back there, with
-    its name: their rows moved there, and nobody took them out.
+def _put_back_since(context: RoundContext, store: Store, base: Base) -> Iterator[str]:
+    """The other sheets of the store in which an older copy was put back since a round of this one
+    has kept its base. Raises PetsyncError.
     """
-    wanted, found = {*ids}, dict[int, str]()
-    if not wanted or course.job.folder is None:
-        return found
-    for source in sources_of(course.job):
-        if source.part == course.told.part:
+    for source in _sources(context, store.url):
+        if _is_put_back(context, source, store, base.taken_at):
+            yield source.name
+
+
+def _told_lost(job: Job, pet_id: int, sheet: str) -> Open:
+    return Open(
+        kind=_kind_of_lost(job),
+        problem="its row is not in the sheet any more, and is not taken for missing: it may have "
+        f"moved to {sheet}, where an older copy was put back",
+        pet_id=pet_id,
+        hint="" if job.folder is not None else "If the pet is to go: delete it in the store.",
+    )
+
+
+def _kind_of_lost(job: Job) -> Literal["conflict", "note"]:
+    """In a folder the plan has a conflict for each pet whose row is lost."""
+    return "conflict" if job.folder is None else "note"
+
+
+def _is_put_back(context: RoundContext, source: Source, store: Store, since: str) -> bool:
+    """Whether the sheet is an older copy that was put back, or a round has seen one since."""
+    files = SheetFiles.for_sheet(context.owner.paths, source.job.name, source.part)
+    versions = files.versions.all()
+    for each in versions:
+        if each.is_back or (each.undone_at and _is_before(since, each.undone_at)):
+            return True
+    memory = files.base.load(set_aside=False)
+    if memory.base is None or not versions:
+        return False
+    sheet = source.read(store)
+    carried = digest_of(sheet.base)
+    other = carried if carried != memory.carried else ""
+    return bool(older_copy(sheet, versions, memory.base, other).versions)
+
+
+def _lost_with_files(
+    context: RoundContext, sheet: Sheet, snapshot: Snapshot, comparer: Comparer
+) -> Iterator[Open]:
+    """A conflict for each file that is not in the folder any more and had pets of the store that no
+    row names now. Raises PetsyncError.
+    """
+    if context.job.folder is None or not comparer.is_first:
+        return
+    listed = {*snapshot.frame["id"]} - named_ids(sheet)
+    for path in _bases_away(context, context.job):
+        base = BaseFile(path).load(set_aside=False).base
+        if base is None or not same_place(base.store, comparer.store.url):
             continue
-        files = Files.named(course.owner.kept, course.job.name, source.part)
-        for version in files.versions.all():
-            if version.is_undone or version.is_back:
-                ids_then = Base.from_lines(version.base).ids
-                found |= dict.fromkeys(wanted & ids_then, source.name)
-    return found
+        lost = base.without(base.ids - listed).frame
+        names = dict(zip(lost["id"].tolist(), map(normal, lost["name"].fillna("")), strict=True))
+        if not names:
+            continue
+        sheets_now = [sheet, *(each.read(comparer.store) for each in _sources(context, base.store))]
+        named = {pet_id for each in sheets_now for pet_id in _ids_named(each, names)}
+        if ids := sorted(names.keys() - named):
+            yield _told_away(path, ids)
 
 
-def _told_away(away: Mapping[int, Path]) -> Iterator[Open]:
-    for path in dict.fromkeys(away.values()):
-        ids = [pet_id for pet_id, each in away.items() if each == path]
-        some = ", ".join(map(str, ids[:_LISTED]))
-        more = f" and {len(ids) - _LISTED:,} more" if len(ids) > _LISTED else ""
-        _, _, name = unquote(path.name.removesuffix(".base")).partition("--")
-        pets = "pet" if len(ids) == 1 else "pets"
-        yield Open(
-            kind="conflict",
-            problem=f"the file {name} was in the folder and is not there any more: no pet is "
-            f"deleted that it had and that no row names now ({pets} {some}{more})",
-            hint=f"Put the file back. If these pets are meant to go, remove {path}, which says "
-            "what the file had: the next round deletes them.",
-        )
+def _told_away(path: Path, ids: Sequence[int]) -> Open:
+    some = ", ".join(map(str, ids[:_LISTED]))
+    more = f" and {len(ids) - _LISTED:,} more" if len(ids) > _LISTED else ""
+    _, _, name = unquote(path.name.removesuffix(".base")).partition("--")
+    pets = "pet" if len(ids) == 1 else "pets"
+    return Open(
+        kind="conflict",
+        problem=f"the file {name} was in the folder and is not there any more: no pet is deleted "
+        f"that it had and that no row names now ({pets} {some}{more})",
+        hint="Put the file back, or its rows into another file. If these pets are meant to go: "
+        f"remove {path}, which says what the file had, and delete the pets in the store.",
+    )
 
 
-def _sources(course: Course, store: str) -> Iterator[Source]:
+def _sources(context: RoundContext, store: str) -> Iterator[Source]:
     """The sheets that say what the store is to have, but for this one."""
-    own = (course.job.name, course.told.part)
-    for job in _heard(course, store):
+    own = (context.job.name, context.told.part)
+    for job in _heard(context, store):
         others = [each for each in sources_of(job) if (job.name, each.part) != own]
-        yield from _with_last(course.owner.kept, others)
+        yield from _with_last(context.owner.paths, others)
 
 
-def _with_last(kept: Kept, sources: Iterable[Source]) -> Iterator[Source]:
+def _with_last(paths: StatePaths, sources: Iterable[Source]) -> Iterator[Source]:
     """The sources, each with the base of its last round."""
     for source in sources:
-        file = BaseFile(kept.base(source.job.name, source.part))
+        file = BaseFile(paths.base(source.job.name, source.part))
         yield replace(source, last=partial(_base_in, file))
 
 
@@ -1392,15 +1497,15 @@ def _base_in(file: BaseFile) -> Base | None:
     return file.load(set_aside=False).base
 
 
-def _heard(course: Course, store: str) -> Iterator[Job]:
+def _heard(context: RoundContext, store: str) -> Iterator[Job]:
     """The jobs whose sheets say what the store is to have."""
-    for job in course.owner.config.jobs:
-        is_heard = job.enabled or job.name == course.job.name
+    for job in context.owner.config.jobs:
+        is_heard = job.enabled or job.name == context.job.name
         if is_heard and job.mode in ("push", "two-way") and same_place(job.url, store):
             yield job
 
 
-def _meant(sheet: Sheet, names: Mapping[int, str]) -> Iterator[int]:
+def _ids_named(sheet: Sheet, names: Mapping[int, str]) -> Iterator[int]:
     """Those of the pets that a row names; one without an id by its name."""
     yield from named_ids(sheet) & names.keys()
     frame = sheet.rows
@@ -1410,7 +1515,7 @@ def _meant(sheet: Sheet, names: Mapping[int, str]) -> Iterator[int]:
         yield from (pet_id for pet_id, name in names.items() if name in said)
 
 
-def _said(found: Mapping[int, str]) -> str:
+def _describe_moved(found: Mapping[int, str]) -> str:
     if not found:
         return ""
     some = ", ".join(f"pet {pet_id} ({name})" for pet_id, name in [*found.items()][:_LISTED])
@@ -1438,51 +1543,55 @@ _MIXED = (
 _NAMED = 5
 
 
-def is_held(course: Course, looker: Looker, look: Look, footing: Footing) -> bool:
+def is_held(
+    context: RoundContext, comparer: Comparer, comparison: Comparison, start: RoundStart
+) -> bool:
     """Whether the round ends before anything is changed, once all that stands was told. Raises
     FindingsError where the job is strict and the sheet has errors.
     """
-    first = Opens(course.job, look, is_first=looker.is_first).all()
-    course.planned(None if course.job.mode == "pull" else look.plan, look.inbound)
-    ids = _numbered(course, looker, look)
-    course.note(drift=sum(each.kind != "note" for each in first))
-    course.stands((*footing.notes, *ids, *first))
-    if course.job.strict and look.sheet.errors:
-        arguments.no_findings(look.sheet)
-    mixed = _mixed_up(course.job, look)
-    to_store, to_sheet = _refusals_to_store(course.job, look), _of_sheet(look)
+    first = Differences(context.job, comparison, is_first=comparer.is_first).all()
+    context.note_plan(None if context.job.mode == "pull" else comparison.plan, comparison.inbound)
+    ids = _note_new_ids(context, comparer, comparison)
+    context.note(drift=sum(each.kind != "note" for each in first))
+    context.note_open((*start.notes, *ids, *first))
+    if context.job.strict and comparison.sheet.errors:
+        arguments.no_findings(comparison.sheet)
+    mixed = _mixed_up(context.job, comparison)
+    to_store, to_sheet = _refusals_to_store(context.job, comparison), _of_sheet(comparison)
     refusals = (*to_store, *to_sheet)
-    is_dry = course.owner.dry_run
-    if not is_dry and course.job.mode != "check":
+    is_dry = context.owner.dry_run
+    if not is_dry and context.job.mode != "check":
         keep_store, keep_sheet = (_waits(each) and not mixed for each in (to_store, to_sheet))
-        _clear(course, keep_store=keep_store, keep_sheet=keep_sheet)
+        _clear(context, keep_store=keep_store, keep_sheet=keep_sheet)
     if mixed:
-        course.stands((*footing.notes, *_never(course, looker, look)))
-        _refuse_mixed(course, look, mixed)
+        context.note_open((*start.notes, *_never(context, comparer, comparison)))
+        _refuse_mixed(context, comparison, mixed)
         return True
     if not refusals:
         return False
-    if not _waits(refusals) or course.job.mode == "check":
-        course.stands((*footing.notes, *_never(course, looker, look)))
-        _refuse(course, looker, look, refusals)
+    if not _waits(refusals) or context.job.mode == "check":
+        context.note_open((*start.notes, *_never(context, comparer, comparison)))
+        _refuse(context, comparer, comparison, refusals)
     elif is_dry:
-        _would_wait(course, looker, look, footing, refusals)
+        _would_wait(context, comparer, comparison, start, refusals)
     elif to_store:
-        files = Files.of(course)
-        held = files.waiting.hold(look.plan, looker.store)
-        files.begun.remember(held, is_own=False)
-        _wait(course, looker, look, footing, refusals, str(files.waiting.path))
-    elif look.inbound is not None:
-        files = Files.of(course)
-        files.sheet.hold(look.inbound, course.job.name)
-        _wait(course, looker, look, footing, refusals, str(files.sheet.path))
+        files = SheetFiles.of(context)
+        held = files.waiting.hold(comparison.plan, comparer.store)
+        files.pending.remember(held, is_own=False)
+        _wait(context, comparer, comparison, start, refusals, str(files.waiting.path))
+    elif comparison.inbound is not None:
+        files = SheetFiles.of(context)
+        files.sheet.hold(comparison.inbound, context.job.name)
+        _wait(context, comparer, comparison, start, refusals, str(files.sheet.path))
     return True
 
 
-def _numbered(course: Course, looker: Looker, look: Look) -> tuple[Open, ...]:
+def _note_new_ids(
+    context: RoundContext, comparer: Comparer, comparison: Comparison
+) -> tuple[Open, ...]:
     """Say beforehand how many rows are to get an id, beside those that are told one by one."""
-    told, planned = course.told.to_sheet.update, looker.to_sheet(look)
-    course.note(to_sheet=planned)
+    told, planned = context.told.to_sheet.update, comparer.to_sheet(comparison)
+    context.note(to_sheet=planned)
     count = planned.update - told
     if not count:
         return ()
@@ -1491,8 +1600,8 @@ def _numbered(course: Course, looker: Looker, look: Look) -> tuple[Open, ...]:
     return (Open(kind="note", problem=problem, hint="It is written into the sheet."),)
 
 
-def _refusals_to_store(job: Job, look: Look) -> tuple[Refusal, ...]:
-    refusals = look.plan.verdict.refusals
+def _refusals_to_store(job: Job, comparison: Comparison) -> tuple[Refusal, ...]:
+    refusals = comparison.plan.verdict.refusals
     if job.mode in ("pull", "check"):
         # Nothing of the plan is sent, so only what it says of the sides themselves counts.
         own = "empty" if job.mode == "check" else ""
@@ -1500,22 +1609,24 @@ def _refusals_to_store(job: Job, look: Look) -> tuple[Refusal, ...]:
     return refusals
 
 
-def _of_sheet(look: Look) -> tuple[Refusal, ...]:
-    return () if look.inbound is None else look.inbound.verdict.refusals
+def _of_sheet(comparison: Comparison) -> tuple[Refusal, ...]:
+    return () if comparison.inbound is None else comparison.inbound.verdict.refusals
 
 
-def _mixed_up(job: Job, look: Look) -> tuple[Exchanged, ...]:
+def _mixed_up(job: Job, comparison: Comparison) -> tuple[Exchanged, ...]:
     """Rows whose ids went astray, if the store is to take what they say."""
     if job.mode not in ("push", "two-way"):
         return ()
-    before = None if look.base is None else look.base.said_frame
-    return exchanged(look.sheet, before, look.sight.differing)
+    before = None if comparison.base is None else comparison.base.said_frame
+    return find_exchanged(comparison.sheet, before, comparison.sight.differing)
 
 
-def _refuse_mixed(course: Course, look: Look, mixed: Sequence[Exchanged]) -> None:
+def _refuse_mixed(
+    context: RoundContext, comparison: Comparison, mixed: Sequence[Exchanged]
+) -> None:
     first = [
-        f"{look.sheet.address(each.row)} gives {each.name!r}, which was pet {each.other}, the id "
-        f"{each.pet_id}, which was {each.was!r}"
+        f"{comparison.sheet.address(each.row)} gives {each.name!r}, which was pet {each.other}, "
+        f"the id {each.pet_id}, which was {each.was!r}"
         for each in mixed[:_NAMED]
     ]
     more = f"; and {len(mixed) - _NAMED:,} more" if len(mixed) > _NAMED else ""
@@ -1523,43 +1634,49 @@ def _refuse_mixed(course: Course, look: Look, mixed: Sequence[Exchanged]) -> Non
         f"{len(mixed):,} rows say what other pets were, as if the ids had been sorted or moved "
         f"without their rows: {'; '.join(first)}{more}"
     )
-    course.ends("refused", problem, _MIXED)
+    context.ends("refused", problem, _MIXED)
 
 
 def _waits(refusals: Sequence[Refusal]) -> bool:
     return bool(refusals) and not is_final(refusals)
 
 
-def _clear(course: Course, *, keep_store: bool, keep_sheet: bool) -> None:
+def _clear(context: RoundContext, *, keep_store: bool, keep_sheet: bool) -> None:
     """Take away what waits for a reason that is gone."""
     if not keep_store:
-        Files.of(course).waiting.clear()
+        SheetFiles.of(context).waiting.clear()
     if not keep_sheet:
-        Files.of(course).sheet.clear()
+        SheetFiles.of(context).sheet.clear()
 
 
-def _never(course: Course, looker: Looker, look: Look) -> tuple[Open, ...]:
-    return Opens(course.job, look, is_refused=True, is_first=looker.is_first).all()
+def _never(context: RoundContext, comparer: Comparer, comparison: Comparison) -> tuple[Open, ...]:
+    return Differences(context.job, comparison, is_refused=True, is_first=comparer.is_first).all()
 
 
-def _refuse(course: Course, looker: Looker, look: Look, refusals: Sequence[Refusal]) -> None:
+def _refuse(
+    context: RoundContext, comparer: Comparer, comparison: Comparison, refusals: Sequence[Refusal]
+) -> None:
     limits = {each.limit for each in refusals}
     # An empty sheet is why everything would go: one way out is enough.
     limits -= {"everything"} if "empty" in limits else set()
     cures = dict.fromkeys(_CURES.get(each.limit, "") for each in refusals if each.limit in limits)
-    if "everything" in limits and any(each.limit == "everything" for each in _of_sheet(look)):
-        cures = {_undo_of(looker, look): None} | cures
+    if "everything" in limits and any(each.limit == "everything" for each in _of_sheet(comparison)):
+        cures = {_undo_of(comparer, comparison): None} | cures
     hint = f"Nothing was changed, on either side. {' '.join(filter(None, cures))}".strip()
-    course.ends("refused", broken(refusals), hint)
+    context.ends("refused", describe_limits(refusals), hint)
 
 
-def _undo_of(looker: Looker, look: Look) -> str:
+def _undo_of(comparer: Comparer, comparison: Comparison) -> str:
     """How the pets come back whose rows would go from the sheet: by an undo of the runs that have
     deleted them, or by their rows.
     """
-    left = set[int]() if look.inbound is None else {each.pet_id for each in look.inbound.removed}
-    history, runs = looker.store.aio.history, list[str]()
-    past = history.runs(looker.store.url)
+    left = (
+        set[int]()
+        if comparison.inbound is None
+        else {each.pet_id for each in comparison.inbound.removed}
+    )
+    history, runs = comparer.store.aio.history, list[str]()
+    past = history.runs(comparer.store.url)
     undone = undone_by(past)
     for run in past if left else ():
         if run.run_id in undone:
@@ -1585,52 +1702,58 @@ def _undo_of(looker: Looker, look: Look) -> str:
 
 
 def _wait(
-    course: Course,
-    looker: Looker,
-    look: Look,
-    footing: Footing,
+    context: RoundContext,
+    comparer: Comparer,
+    comparison: Comparison,
+    start: RoundStart,
     refusals: Sequence[Refusal],
     file: str,
 ) -> None:
-    _hold(course, looker, look, footing)
-    course.note(waiting=file)
+    _hold(context, comparer, comparison, start)
+    context.note(waiting=file)
     hint = (
         f"`petsync apply {file}` shows what waits, asks, and so releases it; `--limit 0` shows all."
     )
-    course.ends("waiting", broken(refusals), hint)
+    context.ends("waiting", describe_limits(refusals), hint)
 
 
 def _would_wait(
-    course: Course,
-    looker: Looker,
-    look: Look,
-    footing: Footing,
+    context: RoundContext,
+    comparer: Comparer,
+    comparison: Comparison,
+    start: RoundStart,
     refusals: Sequence[Refusal],
 ) -> None:
-    _hold(course, looker, look, footing)
-    course.ends("waiting", broken(refusals), "Fix the sheet, if that is not what is meant.")
+    _hold(context, comparer, comparison, start)
+    context.ends(
+        "waiting", describe_limits(refusals), "Fix the sheet, if that is not what is meant."
+    )
 
 
-def _hold(course: Course, looker: Looker, look: Look, footing: Footing) -> None:
-    opens = Opens(course.job, look, pending="waiting", is_first=looker.is_first).all()
-    course.stands((*footing.notes, *opens))
+def _hold(
+    context: RoundContext, comparer: Comparer, comparison: Comparison, start: RoundStart
+) -> None:
+    opens = Differences(
+        context.job, comparison, pending="waiting", is_first=comparer.is_first
+    ).all()
+    context.note_open((*start.notes, *opens))
 
 
 # The sheet's side of a round: what it takes is written, or it is made where it is not there.
 
 
-def check(look: Look) -> None:
+def check(comparison: Comparison) -> None:
     """Raise SheetError, before anything is sent, where the sheet could not be written then. A run
     may bring about what it has to take: an id, a category's number, what came meanwhile.
     """
-    inbound = look.inbound
+    inbound = comparison.inbound
     if inbound is None:
         return
-    if inbound or (inbound.lead == "merge" and look.plan.changes):
-        sheets.must_take_edits(look.sheet)
+    if inbound or (inbound.lead == "merge" and comparison.plan.changes):
+        sheets.must_take_edits(comparison.sheet)
 
 
-def assigned(report: Report | None) -> dict[int, int]:
+def assigned_ids(report: Report | None) -> dict[int, int]:
     """The ids that the store gave to pets of rows without one, by row."""
     results = () if report is None else report.results
     return {
@@ -1655,43 +1778,49 @@ class Written:
 
 
 def write(
-    course: Course, looker: Looker, look: Look, inbound: Inbound, footing: Footing
+    context: RoundContext,
+    comparer: Comparer,
+    comparison: Comparison,
+    inbound: Inbound,
+    start: RoundStart,
 ) -> Written:
-    """Write what the sheet of a look takes, and remember what was agreed on before; a sheet that
-    carries a base gets the new one. The base of the footing has what a run sent. Raises SheetError.
+    """Write what the sheet takes, and remember what was agreed on before; a sheet that
+    carries a base gets the new one. The base of `start` has what a run sent. Raises SheetError.
     """
-    sheet, base = look.sheet, footing.base
+    sheet, base = comparison.sheet, start.base
     edits = sheets.edits_of(inbound, sheet)
     stuck = tuple(sheets.obstacles(sheet, edits))
     done = writable(inbound, stuck)
-    course.planned(course.plan, inbound)
+    context.note_plan(context.plan, inbound)
     rest = edits.without(stuck)
     if not rest:
         return Written(done, stuck)
     carried = with_inbound(base, done) if base is not None and sheet.base is not None else None
-    versions = Files.of(course).versions
+    versions = SheetFiles.of(context).versions
     # Its backup may be there even where nothing is written, so that it stays.
-    version = versions.keep(_version(course, look, done, footing))
+    version = versions.keep(_version(context, comparison, done, start))
     backup = sheets.write_synced(sheet, rest, base=carried)
-    course.note(backup=str(backup), applied=course.told.applied + done.touched.total)
-    digest = looker.read().digest
+    context.note(backup=str(backup), applied=context.told.applied + done.touched.total)
+    digest = comparer.read().digest
     versions.put(msgspec.structs.replace(version, after=digest))
     return Written(done, stuck, carried, digest)
 
 
-def _version(course: Course, look: Look, inbound: Inbound, footing: Footing) -> Version:
+def _version(
+    context: RoundContext, comparison: Comparison, inbound: Inbound, start: RoundStart
+) -> Version:
     """The sheet as it is, with all that it and the store agree on by now."""
-    agreed = look.sight.base(
-        look.seen, footing.base, look.elsewhere, fills=look.inbound is not None
+    agreed = comparison.sight.base(
+        comparison.seen, start.base, comparison.elsewhere, fills=comparison.inbound is not None
     )
     return Version(
-        round=course.told.id,
-        before=look.sheet.digest,
+        round=context.told.id,
+        before=comparison.sheet.digest,
         base=tuple(agreed.to_lines()),
         inbound=inbound,
-        is_again=bool(footing.undone or footing.doubts),
-        runs=tuple(sorted(footing.runs)),
-        carried=digest_of(look.sheet.base),
+        is_again=bool(start.undone or start.doubts),
+        runs=tuple(sorted(start.runs)),
+        carried=digest_of(comparison.sheet.base),
     )
 
 
@@ -1740,20 +1869,20 @@ def writable(inbound: Inbound, stuck: Sequence[Obstacle]) -> Inbound:
     )
 
 
-def is_to_be_made(looker: Looker) -> bool:
+def is_to_be_made(comparer: Comparer) -> bool:
     """Whether the sheet is not there, and the store leads. A folder that is not there is rather a
     drive that is not connected.
     """
-    path = looker.source.path
-    return looker.job.mode == "pull" and path is not None and _is_missing(path)
+    path = comparer.source.path
+    return comparer.job.mode == "pull" and path is not None and _is_missing(path)
 
 
-def made(looker: Looker, snapshot: Snapshot) -> None:
+def make_sheet(comparer: Comparer, snapshot: Snapshot) -> None:
     """Make the sheet, with the snapshot as the base that it carries. Raises SheetError."""
-    path = looker.source.path
+    path = comparer.source.path
     if path is None:
         raise SheetError("a query is no sheet that could be made")
-    sheets.write_sheet(snapshot, path, tab=looker.job.tab or "Pets")
+    sheets.write_sheet(snapshot, path, tab=comparer.job.tab or "Pets")
 
 
 def _is_missing(path: Path) -> bool:
@@ -1766,23 +1895,25 @@ def _is_missing(path: Path) -> bool:
 # to the base of its own, each is as new, and would count in every cell.
 
 
-def with_siblings(course: Course, look: Look, footing: Footing, store: str) -> Footing:
-    """The footing with the pets that its base lacks, that a row of the look tells otherwise than
+def with_siblings(
+    context: RoundContext, comparison: Comparison, start: RoundStart, store: str
+) -> RoundStart:
+    """The start with the pets that its base lacks, of which a row says something else than
     the store or that the store does not have any more, and on which this store and another sheet
     have agreed. A pet that has gone from both sides comes back by a row only if somebody says so.
     """
-    if course.job.mode != "two-way":
-        return footing
-    base = footing.base
+    if context.job.mode != "two-way":
+        return start
+    base = start.base
     own = frozenset() if base is None else frozenset(base.frame["id"])
-    sight = look.sight
+    sight = comparison.sight
     pairs = [*zip(sight.rows, sight.ids, sight.places, strict=True)]
     # A row whose pet is gone counts as one, too: to this sheet's base it would be a new pet.
     wanted = {i for row, i, at in pairs if at < 0 or sight.differing.get(row)} - own
     # Which of a category's cells was edited, only a base tells.
     wanted |= sight.cells.keys() - own
-    others = [*_others(course, store)] if wanted else []
-    parts = _known(look, others, wanted)
+    others = [*_others(context, store)] if wanted else []
+    parts = _select_known(comparison, others, wanted)
     gone = {i: on for each in (*others, base) if each is not None for i, on in each.gone.items()}
     lost = gone.keys() & {i for _, i, at in pairs if at < 0} - own - {
         i for each in parts for i in each.ids
@@ -1791,11 +1922,11 @@ def with_siblings(course: Course, look: Look, footing: Footing, store: str) -> F
         # Nobody knows any more what was agreed on of it: in every field both sides have moved on.
         base = base.with_pets([Pet(id=i) for i in sorted(lost)])
         base = replace(base, gone={**base.gone, **{i: gone[i] for i in lost}})
-        footing = replace(footing, base=base)
+        start = replace(start, base=base)
     if not parts:
-        return footing
+        return start
     count = sum(map(len, parts))
-    first = base or replace(parts[0].without(parts[0].ids), taken_at=course.told.started)
+    first = base or replace(parts[0].without(parts[0].ids), taken_at=context.told.started)
     frames = [each.frame for each in (first, *parts) if len(each)]
     frame = pd.concat(frames, ignore_index=True).sort_values("id", kind="stable", ignore_index=True)
     said = {pet_id: pet for each in (*parts, first) for pet_id, pet in each.said.items()}
@@ -1803,10 +1934,10 @@ def with_siblings(course: Course, look: Look, footing: Footing, store: str) -> F
     merged = replace(first, frame=frame, said=said, unsure=unsure)
     rows = "1 row is new here, and is" if count == 1 else f"{count:,} rows are new here, and are"
     note = Open(kind="note", problem=f"{rows} compared by what was agreed on with another sheet")
-    return replace(footing, base=merged, notes=(*footing.notes, note))
+    return replace(start, base=merged, notes=(*start.notes, note))
 
 
-def _known(look: Look, others: Sequence[Base], wanted: set[int]) -> list[Base]:
+def _select_known(comparison: Comparison, others: Sequence[Base], wanted: set[int]) -> list[Base]:
     """What they have of the pets that are wanted: of each what its row still says, if any has
     that, else the newest.
     """
@@ -1815,8 +1946,8 @@ def _known(look: Look, others: Sequence[Base], wanted: set[int]) -> list[Base]:
         for other in others:
             found = other.without(other.ids - wanted)
             if not is_any:
-                seen = replace(look.seen, frame=found.said_frame)
-                sight = sight_of(look.sheet, seen, look.settled, found)
+                seen = replace(comparison.seen, frame=found.said_frame)
+                sight = sight_of(comparison.sheet, seen, comparison.settled, found)
                 pairs = zip(sight.rows, sight.ids, strict=True)
                 found = found.without({i for row, i in pairs if sight.differing.get(row)})
             wanted = wanted - found.ids
@@ -1824,11 +1955,11 @@ def _known(look: Look, others: Sequence[Base], wanted: set[int]) -> list[Base]:
     return parts
 
 
-def _others(course: Course, store: str) -> Iterator[Base]:
+def _others(context: RoundContext, store: str) -> Iterator[Base]:
     """The bases of the other sheets of the store, the newest first, and then those before them,
     with the pets that no newer base has: their rows were there once.
     """
-    own = course.owner.kept.base(course.job.name, course.told.part)
+    own = context.owner.paths.base(context.job.name, context.told.part)
     there = [path for path in own.parent.glob("*.base") if path != own]
     before = [BaseFile(path).previous for path in there]
     known: set[int] = set()
@@ -1855,95 +1986,106 @@ _UNNUMBERED = (
 )
 
 
-def work(course: Course, looker: Looker) -> None:
+def work(context: RoundContext, comparer: Comparer) -> None:
     """Do the round; raises what ends it early."""
-    with course.step("resume"):
-        past = resumed(course, looker.store)
-    if is_to_be_made(looker):
-        _make(course, looker)
+    with context.step("resume"):
+        past = settle_runs(context, comparer.store)
+    if is_to_be_made(comparer):
+        _make(context, comparer)
         return
-    with course.step("read"):
-        sheet = looker.read()
-        course.note(rows=len(sheet) + len(sheet.blocked))
+    with context.step("read"):
+        sheet = comparer.read()
+        context.read_at = comparer.read_at or context.told.started
+        context.note(rows=len(sheet) + len(sheet.blocked))
         # Whatever ends the round from here on, a backup that was put back is known as one.
-        footing = footing_of(course, sheet, looker.store, past, looker.elsewhere)
-    with course.step("snapshot"):
-        snapshot = looker.snapshot()
-    course.note(pets=len(snapshot))
-    with course.step("plan"):
-        must_have_ids(course, sheet, footing)
+        start = find_start(context, sheet, comparer.store, past, comparer.elsewhere)
+    with context.step("snapshot"):
+        snapshot = comparer.snapshot()
+    context.note(pets=len(snapshot))
+    with context.step("plan"):
+        must_have_ids(context, sheet, start)
         runs = frozenset(each.mark for each in past)
-        footing = replace(footing, base=with_missing(footing.base, sheet), runs=runs)
-        footing = with_claims(course, sheet, snapshot, footing, looker)
-        notes = (*_renamed(course), *footing.notes, *_worksheets(course, sheet))
-        footing = replace(footing, notes=notes)
-        look = looked(looker, sheet, snapshot, footing)
-        known = with_siblings(course, look, footing, looker.store.url)
-        known = with_older_rows(known, look)
-        if known is not footing:
-            footing = known
-            look = looked(looker, sheet, snapshot, footing)
-        look.must_have_answers()
-        if course.job.mode in ("push", "two-way"):
-            footing = replace(footing, notes=(*footing.notes, *copies(look.plan)))
-    with course.step("guard"):
-        if is_held(course, looker, look, footing) or course.owner.dry_run:
+        start = replace(start, base=with_missing(start.base, sheet), runs=runs)
+        start = with_claims(context, sheet, snapshot, start, comparer)
+        notes = (*_note_former_names(context), *start.notes, *_worksheets(context, sheet))
+        start = replace(start, notes=notes)
+        comparison = compare_sides(comparer, sheet, snapshot, start)
+        known = with_siblings(context, comparison, start, comparer.store.url)
+        known = with_older_rows(known, comparison)
+        known = _with_new_rows(known, comparison)
+        if known is not start:
+            start = known
+            comparison = compare_sides(comparer, sheet, snapshot, start)
+        comparison.must_have_answers()
+        if context.job.mode in ("push", "two-way"):
+            start = replace(start, notes=(*start.notes, *copies(comparison.plan)))
+    with context.step("guard"):
+        if is_held(context, comparer, comparison, start) or context.owner.dry_run:
             return
-        check(look)
-    if course.job.mode != "check":
-        _Doing(course, looker, look, footing).all()
+        check(comparison)
+    if context.job.mode != "check":
+        _Execution(context, comparer, comparison, start).all()
 
 
-class _Doing:
+class _Execution:
     """What is left of a round once nothing holds it back."""
 
-    def __init__(self, course: Course, looker: Looker, look: Look, footing: Footing) -> None:
-        self.course, self.looker, self.look, self.footing = course, looker, look, footing
-        self.files = Files.of(course)
-        self.base = footing.base
-        self.sheet = look.sheet
+    def __init__(
+        self, context: RoundContext, comparer: Comparer, comparison: Comparison, start: RoundStart
+    ) -> None:
+        self.context, self.comparer, self.comparison, self.start = (
+            context,
+            comparer,
+            comparison,
+            start,
+        )
+        self.files = SheetFiles.of(context)
+        self.base = start.base
+        self.sheet = comparison.sheet
         self.stuck: tuple[Obstacle, ...] = ()
         self.notes: tuple[Open, ...] = ()
 
     def all(self) -> None:
         """Send, write, look again, and keep what both sides agree on now."""
-        course, changed = self.course, False
-        for version in self.footing.found:
+        context, changed = self.context, False
+        for version in self.start.found:
             self.files.versions.keep(version)
-        if self.look.plan.changes and course.job.mode != "pull":
-            with course.step("apply"):
-                self._told(self._apply)
+        if self.comparison.plan.changes and context.job.mode != "pull":
+            with context.step("apply"):
+                self._do(self._apply)
             changed = True
-        inbound = self.look.inbound
-        if inbound is not None and (inbound or course.report is not None):
-            with course.step("write"):
-                self._told(self._write)
+        inbound = self.comparison.inbound
+        if inbound is not None and (inbound or context.report is not None):
+            with context.step("write"):
+                self._do(self._write)
             changed = True
-        if self.looker.takes_ids(self.look.sheet):
+        if self.comparer.takes_ids(self.comparison.sheet):
             changed = self._number() or changed
         if changed:
-            with course.step("verify"):
+            with context.step("verify"):
                 self._look_again()
         self._keep()
-        self._stands(self.look, report=course.report, stuck=self.stuck)
+        self._note_open(self.comparison, report=context.report, stuck=self.stuck)
 
-    def _told(self, do: Callable[[], None]) -> None:
+    def _do(self, do: Callable[[], None]) -> None:
         """Do it; where it ends the round, what had arrived by then is told."""
         try:
             do()
         except InterruptedRunError as error:
             if isinstance(error.report, Report):
-                self._stands(self.look, report=error.report, is_before=True)
+                self._note_open(self.comparison, report=error.report, is_before=True)
             raise
         except (PetsyncError, KeyboardInterrupt) as error:
             why = error.message if isinstance(error, PetsyncError) else "the round was stopped"
-            self._stands(self.look, report=self.course.report, is_before=True, unwritten=why)
+            self._note_open(
+                self.comparison, report=self.context.report, is_before=True, unwritten=why
+            )
             raise
 
     def _apply(self) -> None:
-        job, plan = self.course.job, self.look.plan
-        self.files.begun.remember(plan.fingerprint)
-        report = self.looker.store.apply(
+        job, plan = self.context.job, self.comparison.plan
+        self.files.pending.remember(plan.fingerprint)
+        report = self.comparer.store.apply(
             plan,
             concurrency=job.concurrency,
             rate=job.rate,
@@ -1951,53 +2093,63 @@ class _Doing:
             max_failures=job.max_failures,
             progress=False,
         )
-        self.course.ran(report)
+        self.context.note_report(report)
         self.base = with_report(self.base, report)
-        self.footing = replace(self.footing, runs=self.footing.runs | {mark_of(report)})
+        self.start = replace(self.start, runs=self.start.runs | {mark_of(report)})
 
     def _write(self) -> None:
         """Write what the sheet takes from the store as it is after the run."""
-        sheet, footing = self.look.sheet, self.footing
-        now, inbound = self.look, self.look.inbound
-        if self.course.report is not None:
-            now = self.looker.look(
-                sheet, self.looker.snapshot(), footing.base, may_lack=footing.may_lack
+        sheet, start = self.comparison.sheet, self.start
+        now, inbound = self.comparison, self.comparison.inbound
+        if self.context.report is not None:
+            now = self.comparer.compare(
+                sheet,
+                self.comparer.snapshot(),
+                start.base,
+                may_lack=start.may_lack,
+                returning=start.returning,
+                has_inbound=False,
             )
             # What the run sent is agreed on: a cell beside it that nobody edited takes the store's.
-            now = now if footing.base is None else replace(now, base=self.base)
-        added = assigned(self.course.report)
-        beside = replace(now, settled={**now.settled, **self.look.settled})
-        inbound = self.looker.inbound(beside, self.look.plan, added, may_delete=footing.may_delete)
+            now = now if start.base is None else replace(now, base=self.base)
+        added = assigned_ids(self.context.report)
+        beside = replace(now, settled={**now.settled, **self.comparison.settled})
+        inbound = self.comparer.plan_inbound(
+            beside, self.comparison.plan, added, may_delete=start.may_delete
+        )
         if not inbound.verdict.ok:
             # The store moved meanwhile, and much: the next round holds it back.
             return
         settled = {**beside.settled, **added}
-        beside = replace(beside, sight=sight_beside(now.plan, sheet, now.seen, settled, now.base))
-        standing = replace(footing, base=self.base)
-        written = write(self.course, self.looker, beside, inbound, standing)
+        sight = sight_beside(now.plan, sheet, now.seen, settled, now.base)
+        beside = replace(beside, sight=sight, inbound=inbound)
+        standing = replace(start, base=self.base)
+        written = write(self.context, self.comparer, beside, inbound, standing)
         self.stuck = written.stuck
         if self.base is not None:
             self.base = with_inbound(self.base, written.inbound)
-            self.footing = footing.carrying(written.carried)
+            self.start = start.carrying(written.carried)
             self._keep_base(self.base, written.digest or sheet.digest)
 
     def _number(self) -> bool:
         """Give rows without an id that of their pet, whatever comes between; whether any got it."""
-        added = assigned(self.course.report)
-        if not (added or self.look.settled):
+        added = assigned_ids(self.context.report)
+        if not (added or self.comparison.settled):
             return False
-        look = self.look
-        if self.course.report is not None:
-            look = self.looker.look(look.sheet, self.looker.snapshot(), self.base)
-        known = {**look.settled, **self.look.settled, **added}
-        ids = self.looker.numbered(look, known)
+        comparison = self.comparison
+        if self.context.report is not None:
+            comparison = self.comparer.compare(
+                comparison.sheet, self.comparer.snapshot(), self.base
+            )
+        known = {**comparison.settled, **self.comparison.settled, **added}
+        ids = self.comparer.plan_ids(comparison, known)
         if not ids:
             return False
-        standing = replace(self.footing, base=self.base)
+        standing = replace(self.start, base=self.base)
         try:
-            with self.course.step("write"):
-                written = write(self.course, self.looker, look, ids, standing)
-            self.footing = self.footing.carrying(written.carried)
+            with self.context.step("write"):
+                written = write(self.context, self.comparer, comparison, ids, standing)
+            self.start = self.start.carrying(written.carried)
             why = "; ".join(each.problem for each in written.stuck[:1])
         except SheetError as error:
             why = error.message
@@ -2007,63 +2159,68 @@ class _Doing:
         return True
 
     def _look_again(self) -> None:
-        sheet, snapshot = self.looker.read(), self.looker.snapshot()
-        before, job = self.look.snapshot, self.course.job
-        self.look = looked(self.looker, sheet, snapshot, replace(self.footing, base=self.base))
+        sheet, snapshot = self.comparer.read(), self.comparer.snapshot()
+        before, job = self.comparison.snapshot, self.context.job
+        self.comparison = compare_sides(
+            self.comparer, sheet, snapshot, replace(self.start, base=self.base)
+        )
         if job.mode == "push":
-            self.notes = (*self.notes, *came(self.course.report, before, snapshot))
+            self.notes = (*self.notes, *note_twins(self.context.report, before, snapshot))
 
     def _keep_base(self, base: Base, digest: str) -> None:
         """Keep what both sides agree on, with the sheet of this digest."""
-        lines, footing = base.to_lines(), self.footing
-        self.files.base.keep(lines, footing.carried, footing.runs)
+        lines, start = base.to_lines(), self.start
+        self.files.base.keep(lines, start.carried, start.runs)
         if digest:
-            round_ = self.course.told.id
-            state = _state(round_, lines, base, self.sheet, digest=digest, carried=footing.carried)
+            round_ = self.context.told.id
+            state = _state(round_, lines, base, self.sheet, digest=digest, carried=start.carried)
             self.files.versions.settle(state)
-        self.files.versions.agree(self.sheet, has_ids_by_hand=footing.has_ids_by_hand)
+        self.files.versions.agree(self.sheet, has_ids_by_hand=start.has_ids_by_hand)
 
     def _keep(self) -> None:
-        base = self.look.next_base()
-        self._keep_base(base, self.look.sheet.digest)
-        give_up(self.course, base, self.footing.own, named_ids(self.look.sheet))
-        self.files.begun.forget()
+        base = self.comparison.next_base()
+        self._keep_base(base, self.comparison.sheet.digest)
+        give_up(self.context, base, self.start.own, named_ids(self.comparison.sheet))
+        self.files.pending.forget()
         self.files.sheet.forget()
-        self.files.versions.undo(self.footing.undone, self.look.sheet.digest)
+        undone, digest = self.start.undone, self.comparison.sheet.digest
+        self.files.versions.undo(undone, digest, self.context.read_at)
 
-    def _stands(self, look: Look, **more: Any) -> None:
-        opens = Opens(self.course.job, look, is_first=self.looker.is_first, **more).all()
-        self.course.stands((*self.footing.notes, *self.notes, *opens))
+    def _note_open(self, comparison: Comparison, **more: Any) -> None:
+        opens = Differences(
+            self.context.job, comparison, is_first=self.comparer.is_first, **more
+        ).all()
+        self.context.note_open((*self.start.notes, *self.notes, *opens))
 
 
-def _make(course: Course, looker: Looker) -> None:
+def _make(context: RoundContext, comparer: Comparer) -> None:
     """Make the sheet of a job that pulls, where there is none yet."""
-    with course.step("snapshot"):
-        snapshot = looker.snapshot()
-    course.note(pets=len(snapshot), drift=len(snapshot), to_sheet=Counts(add=len(snapshot)))
-    if course.owner.dry_run:
+    with context.step("snapshot"):
+        snapshot = comparer.snapshot()
+    context.note(pets=len(snapshot), drift=len(snapshot), to_sheet=Counts(add=len(snapshot)))
+    if context.owner.dry_run:
         problem = f"the sheet is not there, and is to be made with {len(snapshot):,} pets"
-        course.stands((Open(kind="drift", problem=problem),))
+        context.note_open((Open(kind="drift", problem=problem),))
         return
-    with course.step("write"):
-        made(looker, snapshot)
-        course.note(applied=len(snapshot))
-    with course.step("verify"):
-        sheet = looker.read()
-        course.note(rows=len(sheet))
-        look = looker.look(sheet, looker.snapshot(), sheet.base)
-    files, base, carried = Files.of(course), look.next_base(), digest_of(sheet.base)
+    with context.step("write"):
+        make_sheet(comparer, snapshot)
+        context.note(applied=len(snapshot))
+    with context.step("verify"):
+        sheet = comparer.read()
+        context.note(rows=len(sheet))
+        comparison = comparer.compare(sheet, comparer.snapshot(), sheet.base)
+    files, base, carried = SheetFiles.of(context), comparison.next_base(), digest_of(sheet.base)
     lines = base.to_lines()
-    state = _state(course.told.id, lines, base, sheet, digest=sheet.digest, carried=carried)
+    state = _state(context.told.id, lines, base, sheet, digest=sheet.digest, carried=carried)
     files.base.keep(lines, carried)
     files.versions.settle(state)
-    course.stands(Opens(course.job, look, is_first=looker.is_first).all())
+    context.note_open(Differences(context.job, comparison, is_first=comparer.is_first).all())
 
 
 # Rounds: every job of a configuration, one after the other; none keeps the others from running.
 
 
-def reconciled(
+def reconcile_jobs(
     config: Configuration,
     *,
     job: str = "",
@@ -2077,17 +2234,17 @@ def reconciled(
     report; a person's interrupt ends it and what would have followed. Raises SettingsError where
     there is no such job.
     """
-    owner = Pass(config=config, telling=Telling(watchers), dry_run=dry_run, moved=moved)
+    owner = Reconciliation(config=config, telling=Watchers(watchers), dry_run=dry_run, moved=moved)
     told: list[RoundReport] = []
-    for each in _chosen(config, job):
-        for course in _rounds(owner, each):
-            told.append(course.close())
-            if course.is_ended:
+    for each in _choose_jobs(config, job):
+        for context in _rounds(owner, each):
+            told.append(context.close())
+            if context.is_ended:
                 return Rounds(told)
     return Rounds(told)
 
 
-def _chosen(config: Configuration, name: str) -> list[Job]:
+def _choose_jobs(config: Configuration, name: str) -> list[Job]:
     if not name:
         return [job for job in config.jobs if job.enabled]
     chosen = [job for job in config.jobs if job.name == name]
@@ -2101,71 +2258,71 @@ def _chosen(config: Configuration, name: str) -> list[Job]:
     )
 
 
-def _rounds(owner: Pass, job: Job) -> Iterator[Course]:
+def _rounds(owner: Reconciliation, job: Job) -> Iterator[RoundContext]:
     """The job's rounds, each when it is over: one for each sheet, or the one in which it failed."""
-    course = Course.begun(owner, job)
+    context = RoundContext.begin(owner, job)
     with ExitStack() as held:
-        ready: list[Looker] = []
-        with course.guarded():
+        ready: list[Comparer] = []
+        with context.guard():
             owner = replace(owner, formers=_formers(owner, job))
-            ready = _prepared(owner, job, held)
+            ready = _prepare(owner, job, held)
         if not ready:
-            yield course
+            yield context
             return
-        for looker in ready:
-            yield _one(owner, job, looker)
+        for comparer in ready:
+            yield _one(owner, job, comparer)
 
 
-def _prepared(owner: Pass, job: Job, held: ExitStack) -> list[Looker]:
-    """The job's lock and its store, held until the end, and a look for each of its sheets."""
+def _prepare(owner: Reconciliation, job: Job, held: ExitStack) -> list[Comparer]:
+    """The job's lock and its store, held until the end, and a comparer for each of its sheets."""
     if not owner.dry_run:
-        held.enter_context(locked(owner.kept, job.name))
+        held.enter_context(lock_job(owner.paths, job.name))
         for former in owner.formers.values():
-            held.enter_context(locked(owner.kept, former))
-            owner.kept.rename(former, job.name, [each.part for each in sources_of(job)])
-    store = held.enter_context(connected(job, owner.config.state))
-    sources = [*_with_last(owner.kept, sources_of(job))]
+            held.enter_context(lock_job(owner.paths, former))
+            owner.paths.rename(former, job.name, [each.part for each in sources_of(job)])
+    store = held.enter_context(connect_store(job, owner.config.state))
+    sources = [*_with_last(owner.paths, sources_of(job))]
     if job.mode in ("push", "two-way") and not owner.dry_run:
-        held.enter_context(turn(owner.kept, store.url))
-    return [*_lookers(job, store, sources)]
+        held.enter_context(turn(owner.paths, store.url))
+    return [*_comparers(job, store, sources)]
 
 
-def _formers(owner: Pass, job: Job) -> dict[str, str]:
+def _formers(owner: Reconciliation, job: Job) -> dict[str, str]:
     """The former name of the job, by its name: that of the job, which is there no more, of the last
     round of one of its files, where this job has nothing of that file yet. Raises PetsyncError.
     """
-    kept = owner.kept
+    paths = owner.paths
     parts = {each.name: each.part for each in sources_of(job) if each.path is not None}
-    if all(kept.base(job.name, part).exists() for part in parts.values()):
+    if all(paths.base(job.name, part).exists() for part in parts.values()):
         return {}
     names = {each.name for each in owner.config.jobs}
-    last = {told.source: told for told in History(kept.state).rounds() if told.mode != "check"}
+    last = {told.source: told for told in History(paths.state).rounds() if told.mode != "check"}
     for source, part in parts.items():
         told = last.get(source)
         if told is None or told.job in names or not same_place(told.store, job.url):
             continue
-        is_new = not kept.base(job.name, part).exists()
-        if is_new and told.part == part and kept.base(told.job, part).exists():
+        is_new = not paths.base(job.name, part).exists()
+        if is_new and told.part == part and paths.base(told.job, part).exists():
             return {job.name: told.job}
     return {}
 
 
-def _lookers(job: Job, store: Store, sources: Iterable[Source]) -> Iterator[Looker]:
+def _comparers(job: Job, store: Store, sources: Iterable[Source]) -> Iterator[Comparer]:
     sources = tuple(sources)
     if job.folder is None:
-        yield from (Looker(job, source, store) for source in sources)
+        yield from (Comparer(job, source, store) for source in sources)
         return
     folder = Folder(job.match_on)
     for source in sources:
         folder.note(source.part, source.read(store))
-    yield from (Looker(job, each, store, folder, not n) for n, each in enumerate(sources))
+    yield from (Comparer(job, each, store, folder, not n) for n, each in enumerate(sources))
 
 
-def _one(owner: Pass, job: Job, looker: Looker) -> Course:
+def _one(owner: Reconciliation, job: Job, comparer: Comparer) -> RoundContext:
     """A round, over."""
-    course = Course.begun(owner, job, part=looker.source.part, source=looker.source.name)
-    course.note(store=looker.store.url)
-    owner.telling.began(course.told)
-    with course.guarded():
-        work(course, looker)
-    return course
+    context = RoundContext.begin(owner, job, part=comparer.source.part, source=comparer.source.name)
+    context.note(store=comparer.store.url)
+    owner.telling.began(context.told)
+    with context.guard():
+        work(context, comparer)
+    return context

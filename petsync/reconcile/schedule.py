@@ -17,12 +17,12 @@ def last_due(schedule: str, now: datetime) -> datetime | None:
     """The last time until `now`, which has a zone, at which the five fields say so; None where
     there is none.
     """
-    return _found(schedule, _wall(now) + timedelta(seconds=1), reverse=True)
+    return _find_time(schedule, _wall(now) + timedelta(seconds=1), reverse=True)
 
 
 def next_due(schedule: str, now: datetime) -> datetime | None:
     """The next time after `now`, which has a zone; None where there is none."""
-    return _found(schedule, _wall(now), reverse=False)
+    return _find_time(schedule, _wall(now), reverse=False)
 
 
 def is_overdue(schedule: str, since: datetime, now: datetime) -> bool:
@@ -36,7 +36,7 @@ def _wall(moment: datetime) -> datetime:
     return moment.astimezone().replace(tzinfo=None, microsecond=0)
 
 
-def _found(schedule: str, start: datetime, *, reverse: bool) -> datetime | None:
+def _find_time(schedule: str, start: datetime, *, reverse: bool) -> datetime | None:
     if not schedule:
         return None
     try:

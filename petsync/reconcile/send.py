@@ -66,12 +66,12 @@ def _deliver(
     address.
     """
     try:
-        said.append(_sent(service, address, event, title, body))
+        said.append(_send_one(service, address, event, title, body))
     except Exception as error:  # noqa: BLE001 - a plugin can raise anything, and nobody must fall
         said.append(f"{type(error).__name__} in apprise")
 
 
-def _sent(service: Any, address: Secret, event: Event, title: str, body: str) -> str:
+def _send_one(service: Any, address: Secret, event: Event, title: str, body: str) -> str:
     import apprise
 
     heard: list[str] = []

@@ -7,6 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,7 +18,7 @@ import pandas as pd
 from petsync import sheets
 from petsync.errors import SettingsError, SheetError
 from petsync.models import Pet
-from petsync.plan.fields import normal, same, stated
+from petsync.plan.fields import find_filled_columns, normal, same
 from petsync.plan.match import Row, key_of, said_pet, said_rows
 from petsync.reconcile.config.model import Job
 from petsync.redact import Redactor
@@ -30,13 +31,13 @@ from petsync.table.sheet import Finding, Sheet
 if TYPE_CHECKING:
     from sqlalchemy.engine import URL, Connection
 
-__all__ = ["Folder", "Source", "connected", "sources_of"]
+__all__ = ["Folder", "Source", "connect_store", "sources_of"]
 
 
 # The store of a job: what the configuration says of it, and nothing else.
 
 
-def connected(job: Job, state: Path) -> Store:
+def connect_store(job: Job, state: Path) -> Store:
     """The job's store; nothing is sent yet. Raises SettingsError."""
     if not job.url:
         raise SettingsError(
@@ -94,7 +95,7 @@ class Source:
         Raises SheetError, and SettingsError where a package for a database is missing.
         """
         if self.path is None:
-            return self._asked(store, known_statuses)
+            return self._query(store, known_statuses)
         try:
             return store.aio.read(
                 self.path,
@@ -115,10 +116,10 @@ class Source:
         base = None if self.last is None else self.last()
         return None if base is None else sheets.worksheet_of(path, base, store.aio.settings.columns)
 
-    def _asked(self, store: Store, known_statuses: Collection[str]) -> Sheet:
+    def _query(self, store: Store, known_statuses: Collection[str]) -> Sheet:
         if self.job.database is None:
             raise SettingsError(f"job {self.job.name}: it has a query, and no database is named")
-        frame = _queried(self.job.database, self.job.query, self.name)
+        frame = _run_query(self.job.database, self.job.query, self.name)
         sheet = sheets.sheet_from_frame(
             frame,
             defaults=self.job.columns,
@@ -137,7 +138,7 @@ def sources_of(job: Job) -> tuple[Source, ...]:
         return (Source(job, str(job.sheet), path=job.sheet),)
     if job.folder is not None:
         return tuple(Source(job, str(path), path.name, path) for path in _files(job, job.folder))
-    return (Source(job, _named(job)),)
+    return (Source(job, _describe_query(job)),)
 
 
 class _New(NamedTuple):
@@ -159,6 +160,11 @@ class Folder:
         self._match_on = tuple(match_on)
         self._named: dict[str, dict[int, str]] = {}
         self._new: dict[str, dict[int, _New]] = {}
+        self._seen: dict[str, tuple[str, str]] = {}
+
+    def read_at(self, part: str) -> str:
+        """When the file was first read as it was read last."""
+        return self._seen[part][1]
 
     def elsewhere(self, part: str) -> frozenset[int]:
         """The ids that files other than this one name."""
@@ -169,9 +175,14 @@ class Folder:
         """Take note of what the rows of a file name and add now."""
         places = {pet_id: sheet.address(row) for row, pet_id in _ids(sheet)}
         self._named[part] = {i: f"{part} ({place})" for i, place in places.items()}
-        self._new[part] = {row.number: self._read(part, sheet, row) for row in _new_rows(sheet)}
+        self._new[part] = {
+            row.number: self._describe_row(part, sheet, row) for row in _new_rows(sheet)
+        }
+        if self._seen.get(part, ("",))[0] != sheet.digest:
+            now = datetime.now(UTC).isoformat(timespec="microseconds")
+            self._seen[part] = (sheet.digest, now)
 
-    def held(self, part: str, sheet: Sheet) -> Sheet:
+    def block_twins(self, part: str, sheet: Sheet) -> Sheet:
         """The sheet, just read, with an error in each row that is about the pet of another file's
         row.
         """
@@ -184,9 +195,9 @@ class Folder:
         if sheet.rejudge is None:
             return held
         rejudge = sheet.rejudge
-        return replace(held, rejudge=lambda statuses: self.held(part, rejudge(statuses)))
+        return replace(held, rejudge=lambda statuses: self.block_twins(part, rejudge(statuses)))
 
-    def _read(self, part: str, sheet: Sheet, row: Row) -> _New:
+    def _describe_row(self, part: str, sheet: Sheet, row: Row) -> _New:
         said = said_pet(row.said)
         keys: list[Hashable] = [("name", normal(said.name))]
         if self._match_on and (key := key_of(row.said, self._match_on)) is not None:
@@ -241,7 +252,7 @@ def _new_rows(sheet: Sheet) -> Iterator[Row]:
 
 def _may_be_one(one: Pet, other: Pet) -> bool:
     """Whether two rows of one name say nothing different where both say something."""
-    columns = {*stated(one)} & {*stated(other)}
+    columns = {*find_filled_columns(one)} & {*find_filled_columns(other)}
     return all(same(one, other, each) or same(other, one, each) for each in columns)
 
 
@@ -250,7 +261,7 @@ def _also_named(sheet: Sheet, row: int, pet_id: int, places: Sequence[str]) -> F
         sheet,
         row,
         ("id", "duplicate-id", str(pet_id)),
-        f"The folder has a row of this pet in {_listed(places)} too.",
+        f"The folder has a row of this pet in {_list_places(places)} too.",
         "Leave the row in one of the files, and take it out of the others.",
     )
 
@@ -260,7 +271,7 @@ def _also_new(sheet: Sheet, row: int, new: _New, places: Sequence[str]) -> Findi
         sheet,
         row,
         ("name", "row-repeated", new.said.name or ""),
-        f"The row has no id, and may be the same new pet as that of {_listed(places)}.",
+        f"The row has no id, and may be the same new pet as that of {_list_places(places)}.",
         "If they are one pet, leave the row in one of the files. If not, write add-another into "
         "the action column of each further one.",
     )
@@ -283,7 +294,7 @@ def _error(
     )
 
 
-def _listed(places: Sequence[str]) -> str:
+def _list_places(places: Sequence[str]) -> str:
     more = f" and {len(places) - _LISTED:,} more places" if len(places) > _LISTED else ""
     return ", ".join(places[:_LISTED]) + more
 
@@ -343,7 +354,7 @@ def _is_sheet(path: Path) -> bool:
     return not is_hidden and path.suffix.casefold() in _ENDINGS and _MADE.search(path.stem) is None
 
 
-def _named(job: Job) -> str:
+def _describe_query(job: Job) -> str:
     """`query of postgresql://host/catalogue`: nothing of a password, wherever it may stand."""
     if job.database is None:
         return "query"
@@ -366,7 +377,7 @@ def _url(database: Secret) -> URL | None:
         return None
 
 
-def _queried(database: Secret, query: str, name: str) -> pd.DataFrame:
+def _run_query(database: Secret, query: str, name: str) -> pd.DataFrame:
     """The rows; whole numbers stay whole, and nothing that the query does is kept."""
     try:
         import sqlalchemy
@@ -386,7 +397,7 @@ def _queried(database: Secret, query: str, name: str) -> pd.DataFrame:
         finally:
             engine.dispose()
     except Exception as error:  # noqa: BLE001 - any driver may be at work here
-        raise _unanswered(error, name, database) from None
+        raise _query_error(error, name, database) from None
     values = zip(*rows, strict=True) if rows else ([] for _ in columns)
     # Built column by column of Python's own values: pandas would make floats of ids beside a NULL.
     own = [pd.Series(list(column), dtype=object) for column in values]
@@ -404,7 +415,7 @@ def _make_read_only(connection: Connection) -> None:
         connection.commit()  # It counts for the next transaction.
 
 
-def _unanswered(error: Exception, name: str, database: Secret) -> SheetError:
+def _query_error(error: Exception, name: str, database: Secret) -> SheetError:
     told = str(getattr(error, "orig", None) or error).strip().splitlines()
     reason = told[0] if told else type(error).__name__
     reason = Redactor((database, *map(Secret, _passwords(database))))(reason)

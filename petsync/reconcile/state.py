@@ -28,8 +28,9 @@ from petsync._files import (
 from petsync.apply.engine import has_more
 from petsync.apply.planfile import load_plan, save_plan
 from petsync.errors import PetsyncError, PlanError
+from petsync.models import Pet
 from petsync.plan.base import SETTLED, moved_units, named_ids
-from petsync.plan.change import Coverage, broken, released_note
+from petsync.plan.change import Coverage, describe_limits, released_note
 from petsync.plan.fields import COLUMNS_OF, cell, normal
 from petsync.plan.guard import Guard, Limit, Refusal
 from petsync.plan.match import differences, pets_of, positions, said_pet, said_rows
@@ -47,39 +48,39 @@ from petsync.table.sheet import Sheet
 
 __all__ = [
     "BaseFile",
-    "Begun",
+    "CellKey",
     "History",
-    "Kept",
     "OlderCopy",
-    "Past",
-    "Remembered",
+    "PendingRuns",
+    "RecentRun",
     "Run",
     "SheetWaiting",
-    "Touch",
+    "StatePaths",
+    "StoredBase",
     "Version",
     "Versions",
     "Waiting",
-    "arrived",
-    "came_since",
     "digest_of",
     "doubtful",
     "file_name",
+    "find_came_since",
+    "has_arrived",
     "is_final",
     "lacking_id",
+    "load_report",
     "mark_of",
     "may_lack_again",
     "numbered_by",
     "of_file",
     "older_copy",
     "path_of",
+    "report_of",
     "save",
-    "saved",
     "still_back",
-    "told_of",
-    "touched",
     "traces",
     "with_room",
     "write",
+    "written_cells",
     "written_since",
 ]
 
@@ -92,7 +93,7 @@ _SAFE = " -_."
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StatePaths:
     """The places below a state folder. `formers` are the names under which jobs are kept that have
     another name now.
     """
@@ -141,7 +142,7 @@ class Kept:
         """Whether what is kept there is of a sheet of the job's folder."""
         return path.name.startswith(quote(f"{self.formers.get(job, job)}--", safe=_SAFE))
 
-    def begun(self, job: str, part: str = "") -> Path:
+    def pending(self, job: str, part: str = "") -> Path:
         """Which plan the job is about to apply, or was when it was killed."""
         return self.folder / "begun" / f"{self._name(job, part)}.json"
 
@@ -166,7 +167,7 @@ class Kept:
     def _all(self, job: str, part: str) -> tuple[Path, ...]:
         """All that is kept of a sheet, the base last."""
         base, sheet = self.base(job, part), self.waiting(job, part, side="sheet")
-        plans = (self.begun(job, part), self.waiting(job, part), sheet, _released(sheet))
+        plans = (self.pending(job, part), self.waiting(job, part), sheet, _released_path(sheet))
         return (*plans, self.versions(job, part), _previous(base), base)
 
     def _name(self, job: str, part: str) -> str:
@@ -184,7 +185,7 @@ def _previous(base: Path) -> Path:
     return base.with_name(f"{base.name}.previous")
 
 
-def _released(waiting: Path) -> Path:
+def _released_path(waiting: Path) -> Path:
     return waiting.with_suffix(".released")
 
 
@@ -211,10 +212,10 @@ def write(path: Path, data: bytes, *, private: bool = True) -> None:
             no_link(path.parent)
         replace_file(path, data, follow=False, private=private)
     except OSError as error:
-        raise _unwritten(path, error.strerror or str(error)) from None
+        raise _write_error(path, error.strerror or str(error)) from None
 
 
-def _unwritten(path: Path, why: str) -> PetsyncError:
+def _write_error(path: Path, why: str) -> PetsyncError:
     return PetsyncError(
         f"{path} cannot be written: {why}",
         hint="Check free space and permission there; the state folder has to be writable.",
@@ -230,7 +231,7 @@ _RUNS = re.compile(r"# runs (.+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
+class StoredBase:
     """What the last round left: the base, None before the first one, and the digest of the base
     that the sheet itself carried then. `problem` says what became of a damaged one, "" if none
     was; `is_older`: it is the one before it. `runs` are the marks of the runs that the base has.
@@ -249,25 +250,25 @@ class BaseFile:
 
     path: Path
 
-    def load(self, *, set_aside: bool) -> Remembered:
+    def load(self, *, set_aside: bool) -> StoredBase:
         """What is remembered. A damaged file is moved out of the way if `set_aside`, and the one
         before it counts, where that is whole. Raises PetsyncError where it cannot be read at all.
         """
         try:
-            return _read(self.path)
+            return _read_base(self.path)
         except ParcelError as error:
             problem = f"the base {self.path} is damaged: {error}"
         if set_aside:
             problem += f"; it is kept as {self._set_aside()}"
         _LOG.warning("%s", problem)
         try:
-            older = _read(self.previous)
+            older = _read_base(self.previous)
         except ParcelError:
-            older = Remembered()
+            older = StoredBase()
         if older.base is None:
-            return Remembered(problem=f"{problem}. This round is as the first one")
+            return StoredBase(problem=f"{problem}. This round is as the first one")
         told = f"{problem}. The one of the round before is used, and nothing is deleted by it"
-        return Remembered(older.base, older.carried, told, is_older=True)
+        return StoredBase(older.base, older.carried, told, is_older=True)
 
     def keep(self, base: Base | Sequence[str], carried: str, runs: Collection[str] = ()) -> None:
         """Write a base, or its lines, in place of the last one, which stays as the previous one;
@@ -283,7 +284,7 @@ class BaseFile:
         except FileNotFoundError:
             before = b""
         except OSError as error:
-            raise _unreadable(self.path, error) from None
+            raise _read_error(self.path, error) from None
         if before:
             write(self.previous, before)
         write(self.path, data)
@@ -310,21 +311,21 @@ def digest_of(base: Base | None) -> str:
     return "" if base is None else hashlib.sha256(unpack(base.to_lines())).hexdigest()
 
 
-def _read(path: Path) -> Remembered:
+def _read_base(path: Path) -> StoredBase:
     try:
         lines = path.read_text("ascii").splitlines()
     except FileNotFoundError:
-        return Remembered()
+        return StoredBase()
     except UnicodeDecodeError:
         raise ParcelError("they were changed") from None
     except OSError as error:
-        raise _unreadable(path, error) from None
+        raise _read_error(path, error) from None
     carried = next((match[1] for line in lines[:1] if (match := _CARRIED.fullmatch(line))), "")
     runs = next((match[1] for line in lines[:2] if (match := _RUNS.fullmatch(line))), "")
-    return Remembered(Base.from_lines(lines), carried, runs=frozenset(runs.split()))
+    return StoredBase(Base.from_lines(lines), carried, runs=frozenset(runs.split()))
 
 
-def _unreadable(path: Path, error: OSError) -> PetsyncError:
+def _read_error(path: Path, error: OSError) -> PetsyncError:
     return PetsyncError(
         f"{path} cannot be read: {error.strerror}",
         hint="It holds what the last round left. Nothing is done without it.",
@@ -358,12 +359,12 @@ class Run:
     is_stopped: bool
 
 
-Touch = tuple[int, Column | None]
+CellKey = tuple[int, Column | None]
 """A pet's cell; None for its whole row."""
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class RecentRun:
     """What has become of a run, which the kept base does not have yet; `is_by_hand`: of one that is
     not the job's. `other_cells` are those that do not say what the run sent: a round wrote them
     after the run was planned, or the run read them with corrections.
@@ -371,7 +372,7 @@ class Past:
 
     report: Report
     is_by_hand: bool = False
-    other_cells: frozenset[Touch] = frozenset()
+    other_cells: frozenset[CellKey] = frozenset()
 
     @property
     def mark(self) -> str:
@@ -386,7 +387,7 @@ def mark_of(report: Report) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class PendingRuns:
     """The notes of a job's plans that may have been begun since its base was kept; `is_own` is
     False where it takes a person to release the plan.
     """
@@ -428,7 +429,7 @@ class Begun:
 
 def _run(note: _Note, store: Store) -> Run | None:
     """The run of a plan, None where there is none."""
-    with store.aio.history.opened() as journal:
+    with store.aio.history.open_journal() as journal:
         run = journal.used_by(note.fingerprint)
     if run is None:
         return None
@@ -443,7 +444,7 @@ def _run(note: _Note, store: Store) -> Run | None:
     return Run(past.run_id, is_stopped)
 
 
-def told_of(run_id: str, store: Store) -> Report | None:
+def report_of(run_id: str, store: Store) -> Report | None:
     """What has become of the run's changes so far; None where that cannot be told any more."""
     try:
         return store.run(run_id)
@@ -459,7 +460,7 @@ class History:
     """The rounds of the jobs that share a state folder."""
 
     def __init__(self, state: str | Path) -> None:
-        self.path = Kept(Path(state)).history
+        self.path = StatePaths(Path(state)).history
 
     def append(self, told: Round) -> None:
         """Add a round; it is on the disk when this returns. Raises PetsyncError."""
@@ -538,7 +539,7 @@ class _Saved(msgspec.Struct, frozen=True):
     sheet: tuple[SheetChange, ...] = ()
 
 
-def saved(round_: Round) -> RoundReport:
+def load_report(round_: Round) -> RoundReport:
     """The round with what its report says of differences and of the sheet. Old reports are removed,
     and another petsync's may be otherwise: then it is the round alone.
     """
@@ -590,7 +591,8 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     been put back. `is_agreed`: the kept base knows whether it was written. `is_lost`: it was not,
     as its round was killed before, or it could not be written; `is_left`: the sheet was another
     file since. `is_undone`: a backup from before it was put back, so that the sheet does not follow
-    from it. `is_back`: a round has seen that, and none has finished with the sheet since.
+    from it, as a round read it `undone_at` that moment. `is_back`: a round has seen that, and none
+    has finished with the sheet since.
     `is_by_hand`: somebody had a run write into the sheet, and `round` is its id.
     """
 
@@ -605,6 +607,7 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     is_lost: bool = False
     is_left: bool = False
     is_undone: bool = False
+    undone_at: str = ""
     is_back: bool = False
     is_by_hand: bool = False
     runs: tuple[str, ...] = ()
@@ -639,7 +642,7 @@ class Versions:
 
     def all(self) -> tuple[Version, ...]:
         """They, oldest first. One that cannot be read is left out."""
-        found = (self._read(path) for path in sorted(self.folder.glob("*.json")))
+        found = (self._load(path) for path in sorted(self.folder.glob("*.json")))
         return tuple(each for each in found if each is not None)
 
     def keep(self, version: Version) -> Version:
@@ -673,7 +676,7 @@ class Versions:
         for version in self.all():
             now = version
             if not now.is_agreed:
-                has_it = bool(now.after) or arrived(sheet, now, has_ids_by_hand=has_ids_by_hand)
+                has_it = bool(now.after) or has_arrived(sheet, now, has_ids_by_hand=has_ids_by_hand)
                 now = msgspec.structs.replace(now, is_agreed=True, is_lost=not has_it)
             if now.is_lost and not now.is_left and sheet.digest != now.before:
                 now = msgspec.structs.replace(now, is_left=True)
@@ -689,13 +692,15 @@ class Versions:
             if version.is_back != (version.number in numbers):
                 self.put(msgspec.structs.replace(version, is_back=not version.is_back))
 
-    def undo(self, versions: Iterable[Version], digest: str) -> None:
-        """Mark these as undone, and remove every undone one that starts from the sheet as it is
-        now, which has this digest. Raises PetsyncError.
+    def undo(self, versions: Iterable[Version], digest: str, at: str) -> None:
+        """Mark these as undone, as the sheet shows that was read at that moment, and remove every
+        undone one that starts from the sheet as it is now, which has this digest. Raises
+        PetsyncError.
         """
         self.back(())
         for version in versions:
-            self.put(msgspec.structs.replace(version, is_undone=True, is_back=False))
+            undone = msgspec.structs.replace(version, is_undone=True, undone_at=at, is_back=False)
+            self.put(undone)
         known = (each for each in self.all() if each.is_undone)
         self.forget(each.number for each in known if each.before == digest)
 
@@ -715,7 +720,7 @@ class Versions:
     def _path(self, number: int) -> Path:
         return self.folder / f"{number:08}.json"
 
-    def _read(self, path: Path) -> Version | None:
+    def _load(self, path: Path) -> Version | None:
         try:
             version = msgspec.json.decode(path.read_bytes(), type=Version)
             # A round reads all versions several times, and decodes few of their bases.
@@ -738,7 +743,7 @@ def _too_many(sizes: Mapping[int, int]) -> list[int]:
     return sorted(sizes.keys() - {*left})
 
 
-def arrived(sheet: Sheet, version: Version, *, has_ids_by_hand: bool = False) -> bool:
+def has_arrived(sheet: Sheet, version: Version, *, has_ids_by_hand: bool = False) -> bool:
     """Whether the sheet has what was to be written: its round may have been killed before, and not
     have noted it. It is written as a whole, so that most of it tells, whatever a person has edited
     since; a column that is missing tells nothing, and neither do ids of rows where a run by hand
@@ -746,11 +751,13 @@ def arrived(sheet: Sheet, version: Version, *, has_ids_by_hand: bool = False) ->
     """
     if version.after or sheet.digest == version.before:
         return sheet.digest != version.before
-    texts = {touch: after for touch, before, after in _written(version.inbound) if before != after}
-    texts = {t: text for t, text in texts.items() if t[1] is None or t[1] in sheet.rows}
+    texts = {
+        touch: after for touch, before, after in _iter_written(version.inbound) if before != after
+    }
+    texts = {t: text for t, text in texts.items() if t[1] is None or t[1] in sheet.frame}
     if not has_ids_by_hand:
         texts |= {(pet_id, None): "" for pet_id in numbered_by([version])}
-    said, named = _said(sheet, [touch for touch in texts if touch[1]]), named_ids(sheet)
+    said, named = _cell_texts(sheet, [touch for touch in texts if touch[1]]), named_ids(sheet)
     there = {touch: "" if touch[0] in named else None for touch in texts if not touch[1]}
     found = {**there, **said}
     has = [found.get(touch, _NOWHERE) == text for touch, text in texts.items()]
@@ -817,8 +824,9 @@ def older_copy(
     if carried:
         same = [each for each in (*gone, *upto_known) if each.carried == carried]
         return OlderCopy(since(_nearest(sheet, same))) if same else OlderCopy()
+    beside = _Beside.of(sheet, written, base)
     for some in _since(written):
-        if _may_be_from(sheet, some[0]) and _is_undone(sheet, some, base):
+        if _may_be_from(sheet, some[0]) and len(undone_pets(beside, some) or ()) >= _LEAST:
             older = [each for each in upto_known if each.number <= some[0].number]
             return OlderCopy(since(_nearest(sheet, older)))
     like = _like(sheet, [*gone, *known], base)
@@ -831,6 +839,7 @@ def _like(sheet: Sheet, versions: Sequence[Version], base: Base) -> list[Version
     """
     if len(_edited_pets(sheet, base)) < _LEAST:
         return []
+    base = replace(base, frame=base.said_frame, said={})
     like = [each for each in versions if _is_from(sheet, each, base)]
     lacking = [_lacking(sheet, each, base) for each in like]
     return [each for each, n in zip(like, lacking, strict=True) if n == min(lacking)]
@@ -838,15 +847,17 @@ def _like(sheet: Sheet, versions: Sequence[Version], base: Base) -> list[Version
 
 def of_file(sheet: Sheet, versions: Sequence[Version], base: Base) -> OlderCopy:
     """The older copy that has the very bytes of before the first of the versions. Bytes of text
-    come again where a person takes back edits by hand; of one pet alone, that is what they did.
+    come again where a person takes back edits by hand; of one pet alone, that is what they did,
+    unless it lacks a row that came with its id, from another sheet.
     """
     copy = OlderCopy(tuple(versions))
     if not versions[0].is_state:
         return copy
     then = Base.from_lines(versions[0].base)
-    moved = _moved(then, base)
+    moved = _find_moved(then, base)
     is_sure = bool(sheet.tab) or bool(_written_in(versions, then))
-    if not moved or (not is_sure and len(moved) < _LEAST):
+    has_lost = bool(base.ids - then.ids - numbered_by(versions))
+    if not moved or (not is_sure and not has_lost and len(moved) < _LEAST):
         return OlderCopy()
     return replace(copy, is_sure=is_sure)
 
@@ -925,13 +936,13 @@ class Traces:
 
 def traces(sheet: Sheet, then: Base, base: Base) -> Traces:
     """How the sheet is beside what was agreed on then, and by now, wherever that differs."""
-    moved, named = _moved(then, base), named_ids(sheet)
+    moved, named = _find_moved(then, base), named_ids(sheet)
     came, went = base.ids - then.ids, then.ids - base.ids
     older, newer = {*(came - named), *(went & named)}, {*(came & named), *(went - named)}
     was, now = ({pet.id: pet for pet in pets_of(moved, each.said_frame)} for each in (then, base))
     has_others = False
-    cells = [(pet_id, c) for pet_id, some in moved.items() for c in some if c in sheet.rows]
-    for (pet_id, column), text in _said(sheet, cells).items():
+    cells = [(pet_id, c) for pet_id, some in moved.items() for c in some if c in sheet.frame]
+    for (pet_id, column), text in _cell_texts(sheet, cells).items():
         texts = ["" if column is None else cell(side[pet_id], column) for side in (was, now)]
         if text in texts:
             if texts[0] != texts[1]:
@@ -941,7 +952,7 @@ def traces(sheet: Sheet, then: Base, base: Base) -> Traces:
     return Traces(frozenset(older), frozenset(newer), has_others)
 
 
-def came_since(sheet: Sheet, versions: Sequence[Version]) -> frozenset[int]:
+def find_came_since(sheet: Sheet, versions: Sequence[Version]) -> frozenset[int]:
     """The pets that are in no row, and were in none before the oldest of the versions either: a
     sheet that may be from before any of them does not lack their rows.
     """
@@ -958,8 +969,10 @@ def _may_be_from(sheet: Sheet, version: Version) -> bool:
     """Whether the sheet has ids, unless it had none before the version either: where a column lost
     its header or its cells, no row tells which pet it is about.
     """
+    if named_ids(sheet):
+        return True
     columns = Base.from_lines(version.base).columns
-    return bool(named_ids(sheet)) or (columns is not None and "id" not in columns)
+    return columns is not None and "id" not in columns
 
 
 def _is_from(sheet: Sheet, version: Version, base: Base) -> bool:
@@ -969,13 +982,13 @@ def _is_from(sheet: Sheet, version: Version, base: Base) -> bool:
     if not _may_be_from(sheet, version):
         return False
     then = Base.from_lines(version.base)
-    moved = _moved(then, base)
+    moved = _find_moved(then, base)
     pets, last = ({p.id: p for p in pets_of(moved, each.said_frame)} for each in (then, base))
     named = named_ids(sheet)
     came, went = base.ids - then.ids, then.ids - base.ids
     agreeing = {*came, *(went & named)}
-    cells = [(pet_id, c) for pet_id, some in moved.items() for c in some if c in sheet.rows]
-    for (pet_id, column), text in _said(sheet, cells).items():
+    cells = [(pet_id, c) for pet_id, some in moved.items() for c in some if c in sheet.frame]
+    for (pet_id, column), text in _cell_texts(sheet, cells).items():
         texts = ["" if column is None else cell(side[pet_id], column) for side in (pets, last)]
         was, now = texts
         if text != was and text == now:
@@ -987,7 +1000,7 @@ def _is_from(sheet: Sheet, version: Version, base: Base) -> bool:
 def _lacking(sheet: Sheet, version: Version, base: Base) -> int:
     """How many rows the sheet lacks of those that it had before the version."""
     then = Base.from_lines(version.base)
-    return max(0, len(then.ids - base.ids - named_ids(sheet)) - _unnumbered(sheet))
+    return max(0, len(then.ids - base.ids - named_ids(sheet)) - _count_unnumbered(sheet))
 
 
 def doubtful(sheet: Sheet, versions: Sequence[Version], base: Base) -> tuple[Version, ...]:
@@ -999,8 +1012,9 @@ def doubtful(sheet: Sheet, versions: Sequence[Version], base: Base) -> tuple[Ver
     digests = {versions[-1].after, written[-1].before, written[-1].after} if written else {""}
     if not written or sheet.digest in digests:
         return ()
+    beside = _Beside.of(sheet, written, base)
     for some in _since(written):
-        pets = undone_pets(sheet, some, base)
+        pets = undone_pets(beside, some)
         if pets is None or len(pets) != 1 or (some[-1].is_again and some[-1].pets == 1):
             continue
         if pets <= lacking_id(sheet, pets, base):
@@ -1014,9 +1028,10 @@ def doubtful(sheet: Sheet, versions: Sequence[Version], base: Base) -> tuple[Ver
 
 def lacking_id(sheet: Sheet, pets: Collection[int], base: Base) -> set[int]:
     """Those of the pets whose name, as the sheet last said it, is in a row without an id."""
-    if "name" not in sheet.rows:
+    rows = sheet.rows
+    if "name" not in rows:
         return set()
-    rows = sheet.rows[sheet.rows["id"].isna()] if "id" in sheet.rows else sheet.rows
+    rows = rows[rows["id"].isna()] if "id" in rows else rows
     names = {normal(name) for name in rows["name"].dropna()} - {""}
     return {pet.id or 0 for pet in pets_of(pets, base.said_frame) if normal(pet.name) in names}
 
@@ -1033,12 +1048,12 @@ def _is_meant(last: Sequence[Version], sheet: Sheet, base: Base) -> bool:
         each.is_again
         and each.before == sheet.digest
         and each.pets < _LEAST
-        and len(_moved(Base.from_lines(each.base), base)) < _LEAST
+        and len(_find_moved(Base.from_lines(each.base), base)) < _LEAST
         for each in last
     )
 
 
-def _moved(then: Base, base: Base) -> dict[int, frozenset[Column]]:
+def _find_moved(then: Base, base: Base) -> dict[int, frozenset[Column]]:
     """The pets in which the two differ, with the columns of the units in which they do; none for a
     pet that one of them lacks.
     """
@@ -1048,33 +1063,53 @@ def _moved(then: Base, base: Base) -> dict[int, frozenset[Column]]:
     return found
 
 
-def _is_undone(sheet: Sheet, versions: Sequence[Version], base: Base) -> bool:
-    return len(undone_pets(sheet, versions, base) or ()) >= _LEAST
+@dataclass(frozen=True, slots=True)
+class _Beside:
+    """What a sheet says of all that some versions wrote. `unnumbered` rows lack an id, and `last`
+    are the pets as the sheet last said them, by the base.
+    """
+
+    columns: frozenset[str]
+    named: frozenset[int]
+    unnumbered: int
+    said: Mapping[CellKey, Text]
+    last: Mapping[int, Pet]
+
+    @classmethod
+    def of(cls, sheet: Sheet, versions: Sequence[Version], base: Base) -> _Beside:
+        """The sheet is read once for all of the versions."""
+        named, touches = named_ids(sheet), written_cells(versions)
+        pets = pets_of({pet_id for pet_id, _ in touches}, base.said_frame)
+        return cls(
+            columns=frozenset(map(str, sheet.frame)),
+            named=named,
+            unnumbered=_count_unnumbered(sheet),
+            said=_cell_texts(sheet, [touch for touch in touches if touch[0] in named]),
+            last={pet.id or 0: pet for pet in pets},
+        )
 
 
-def undone_pets(sheet: Sheet, versions: Sequence[Version], base: Base) -> frozenset[int] | None:
+def undone_pets(beside: _Beside, versions: Sequence[Version]) -> frozenset[int] | None:
     """The pets of which something is as before the versions, where nothing that these wrote stands
-    in the sheet, nor what it last said by the `base`; else None. What says something else again was
+    in the sheet, nor what it last said by the base; else None. What says something else again was
     edited in a backup, or was edited without one. A column that is missing says nothing of it, and
     a row that got its id lacks it again, or is not there: where that is so of such rows alone, a
     person took them out.
     """
     moved = written_since(versions)
-    moved = {t: text for t, text in moved.items() if t[1] is None or t[1] in sheet.rows}
-    named = named_ids(sheet)
+    moved = {t: text for t, text in moved.items() if t[1] is None or t[1] in beside.columns}
+    named, last, said = beside.named, beside.last, beside.said
     numbered = numbered_by(versions)
     if numbered & named:
         return None
     moved = {touch: text for touch, text in moved.items() if touch[0] not in numbered}
-    has_rows = _unnumbered(sheet) >= len(numbered)
+    has_rows = beside.unnumbered >= len(numbered)
     if numbered and not moved and not has_rows:
         return None
     if any((text is not None) != (pet_id in named) for (pet_id, c), text in moved.items() if not c):
         return None
     written = _touches(versions)[1]
-    last = {pet.id: pet for pet in pets_of({pet_id for pet_id, _ in moved}, base.said_frame)}
     as_before = {pet_id for pet_id, column in moved if column is None}
-    said = _said(sheet, [touch for touch in moved if touch[0] in named])
     for (pet_id, column), text in moved.items():
         if column is None or pet_id not in named:
             continue
@@ -1109,7 +1144,11 @@ def may_lack_again(sheet: Sheet, versions: Sequence[Version], base: Base) -> set
         if _stands(sheet, later):
             break
         new = numbered_by([version])
-        if new and _unnumbered(sheet) and traces(sheet, Base.from_lines(version.base), base).now:
+        if (
+            new
+            and _count_unnumbered(sheet)
+            and traces(sheet, Base.from_lines(version.base), base).now
+        ):
             break
         found |= new
     return found
@@ -1126,34 +1165,35 @@ def _stands(sheet: Sheet, versions: Sequence[Version]) -> bool:
         text == "" and pet_id in named for (pet_id, column), text in moved.items() if not column
     ):
         return True
-    cells = {touch: text for touch, text in moved.items() if touch[1] in sheet.rows}
-    said = _said(sheet, cells)
+    cells = {touch: text for touch, text in moved.items() if touch[1] in sheet.frame}
+    said = _cell_texts(sheet, cells)
     return any(said.get(touch) == text for touch, text in cells.items())
 
 
-def _unnumbered(sheet: Sheet) -> int:
+def _count_unnumbered(sheet: Sheet) -> int:
     """How many rows lack an id."""
-    lacking = sheet.rows["id"].isna().sum() if "id" in sheet.rows else len(sheet.rows)
+    frame = sheet.frame
+    lacking = frame["id"].isna().sum() if "id" in frame else len(frame)
     return int(lacking) + len(sheet.unidentified)
 
 
-def touched(versions: Iterable[Version]) -> frozenset[Touch]:
+def written_cells(versions: Iterable[Version]) -> frozenset[CellKey]:
     """The cells and rows that the versions wrote."""
-    return frozenset(touch for each in versions for touch, *_ in _written(each.inbound))
+    return frozenset(touch for each in versions for touch, *_ in _iter_written(each.inbound))
 
 
-def written_since(versions: Sequence[Version]) -> dict[Touch, Text]:
+def written_since(versions: Sequence[Version]) -> dict[CellKey, Text]:
     """What was there before the first version, wherever the last one left something else."""
     first, last = _touches(versions)
     return {touch: text for touch, text in first.items() if last[touch] != text}
 
 
-def _touches(versions: Sequence[Version]) -> tuple[dict[Touch, Text], dict[Touch, Text]]:
+def _touches(versions: Sequence[Version]) -> tuple[dict[CellKey, Text], dict[CellKey, Text]]:
     """What was there before the first of them, and after the last, wherever any has written."""
-    first: dict[Touch, Text] = {}
-    last: dict[Touch, Text] = {}
+    first: dict[CellKey, Text] = {}
+    last: dict[CellKey, Text] = {}
     for version in versions:
-        for touch, before, after in _written(version.inbound):
+        for touch, before, after in _iter_written(version.inbound):
             # The cells of a row that came are not there where the row is not.
             if touch in first or first.get((touch[0], None), "") is not None:
                 first.setdefault(touch, before)
@@ -1161,7 +1201,7 @@ def _touches(versions: Sequence[Version]) -> tuple[dict[Touch, Text], dict[Touch
     return first, last
 
 
-def _written(inbound: Inbound) -> Iterable[tuple[Touch, Text, Text]]:
+def _iter_written(inbound: Inbound) -> Iterable[tuple[CellKey, Text, Text]]:
     for edit in inbound.edits:
         for column in edit.fields:
             yield (edit.pet.id or 0, column), edit.before.get(column, ""), cell(edit.pet, column)
@@ -1171,15 +1211,16 @@ def _written(inbound: Inbound) -> Iterable[tuple[Touch, Text, Text]]:
         yield (gone.pet_id, None), "", None
 
 
-def _said(sheet: Sheet, cells: Iterable[Touch]) -> dict[Touch, Text]:
+def _cell_texts(sheet: Sheet, cells: Iterable[CellKey]) -> dict[CellKey, Text]:
     """What the cells say; nothing of rows that an error blocks."""
     wanted: dict[int, set[Column]] = {}
     for pet_id, column in cells:
         if column is not None:
             wanted.setdefault(pet_id, set()).add(column)
-    if "id" not in sheet.rows:
+    rows = sheet.rows
+    if not wanted or "id" not in rows:
         return {}
-    rows = sheet.rows[sheet.rows["id"].isin(list(wanted))]
+    rows = rows[rows["id"].isin(list(wanted))]
     lines = said_rows(rows, np.full(len(rows), -1, dtype=np.intp))
     said = ((line.pet_id or 0, said_pet(line.said)) for line in lines)
     return {(pet_id, c): cell(pet, c) for pet_id, pet in said for c in wanted[pet_id]}
@@ -1226,7 +1267,7 @@ class Waiting:
         save_plan(released, self.path)
         return released.fingerprint
 
-    def released(self, store: Store) -> str:
+    def released_plan(self, store: Store) -> str:
         """The fingerprint of the plan that waited, if somebody has applied it; else ""."""
         there = self._there()
         return there.fingerprint if there is not None and _is_used(there, store) else ""
@@ -1238,7 +1279,7 @@ class Waiting:
     def _with_room(self, plan: Plan) -> Plan:
         refusals = plan.verdict.refusals
         counts = {"add": len(plan.adds), "update": len(plan.updates), "delete": len(plan.deletes)}
-        note = released_note(self.job, broken(refusals))
+        note = released_note(self.job, describe_limits(refusals))
         noted = msgspec.structs.replace(plan, notes=(note, *plan.notes))
         return noted.guarded(with_room(plan.guard, refusals, counts))
 
@@ -1266,7 +1307,7 @@ class SheetWaiting:
         """
         counts = msgspec.structs.asdict(inbound.counts)
         refusals = inbound.verdict.refusals
-        note = Open(kind="note", problem=released_note(job, broken(refusals)))
+        note = Open(kind="note", problem=released_note(job, describe_limits(refusals)))
         noted = msgspec.structs.replace(inbound, notes=(note, *inbound.notes))
         released = noted.judged(with_room(inbound.guard, refusals, counts))
         if self._fingerprint() == released.fingerprint:
@@ -1283,23 +1324,23 @@ class SheetWaiting:
         self._intended.replace(self._released)
         self.clear()
 
-    def released(self, sheet: Sheet) -> Inbound | None:
+    def released_edits(self, sheet: Sheet) -> Inbound | None:
         """What the sheet took so; None where the base has it already. Of what was only intended the
         sheet tells whether it was written, as `arrived` does.
         """
-        if (taken := self._read(self._released)) is not None:
+        if (taken := self._load(self._released)) is not None:
             return taken
-        if (intended := self._read(self._intended)) is None:
+        if (intended := self._load(self._intended)) is None:
             return None
         version = Version(round="", before=intended.digest, base=(), inbound=intended)
-        return intended if arrived(sheet, version) else None
+        return intended if has_arrived(sheet, version) else None
 
     def forget(self) -> None:
         """The base has it."""
         _remove(self._released)
         _remove(self._intended)
 
-    def _read(self, path: Path) -> Inbound | None:
+    def _load(self, path: Path) -> Inbound | None:
         try:
             return load_edits(path) if path.exists() else None
         except PlanError as error:
@@ -1308,7 +1349,7 @@ class SheetWaiting:
 
     @property
     def _released(self) -> Path:
-        return _released(self.path)
+        return _released_path(self.path)
 
     @property
     def _intended(self) -> Path:
@@ -1352,5 +1393,5 @@ def _timeless(plan: Plan) -> Plan:
 
 
 def _is_used(plan: Plan, store: Store) -> bool:
-    with store.aio.history.opened() as journal:
+    with store.aio.history.open_journal() as journal:
         return journal.used_by(plan.fingerprint) is not None

@@ -22,7 +22,7 @@ from petsync.errors import InterruptedRunError, SettingsError
 from petsync.models import Pet
 from petsync.plan import arguments
 from petsync.plan.change import Snapshot, Unanswered
-from petsync.plan.compare import unproved
+from petsync.plan.compare import find_unproved_ids
 from petsync.plan.guard import Guard, Limit, Verdict
 from petsync.plan.plan import Plan
 from petsync.plan.rehearsal import Broken, Rehearsal, surprises
@@ -40,9 +40,9 @@ from petsync.table.sheet import Sheet
 
 __all__ = [
     "Copied",
-    "applied",
-    "copied",
-    "imitated",
+    "apply_plan",
+    "build_behaviour",
+    "copy_store",
     "must_be_new",
     "notes",
     "planned_again",
@@ -77,13 +77,13 @@ class Copied:
         return frame_from_pets(self.pets) if self.outside else self.snapshot.frame
 
 
-def copied(store: Store, plan: Plan, sheet: Sheet | None, snapshot: Snapshot) -> Copied:
+def copy_store(store: Store, plan: Plan, sheet: Sheet | None, snapshot: Snapshot) -> Copied:
     """The snapshot, and what getPetById says of the other ids that plan and sheet name."""
     listed = set(snapshot.frame["id"])
     rows = (*plan.changes, *plan.conflicts)
     named = {row.pet_id for row in rows if row.pet_id is not None} | set(plan.guard.sentinels)
     if sheet is not None:
-        named.update(unproved(sheet.rows, snapshot.frame))
+        named.update(find_unproved_ids(sheet.rows, snapshot.frame))
     answers = store.look_up(sorted(named - listed)).values()
     return Copied(
         snapshot,
@@ -102,7 +102,7 @@ def _id(pet: Pet) -> int:
 _STRICT = frozenset({"name", "photo_urls"})
 
 
-def imitated(profile: ServiceProfile) -> tuple[Behaviour, tuple[str, ...]]:
+def build_behaviour(profile: ServiceProfile) -> tuple[Behaviour, tuple[str, ...]]:
     """The behaviour that comes nearest to the profile, and a sentence for each of its settings
     that the sandbox cannot imitate.
 
@@ -186,7 +186,7 @@ def specification(faults: str, seed: int | None) -> str:
     return text
 
 
-def applied(
+def apply_plan(
     box: Sandbox,
     copy: Store,
     plan: Plan,
@@ -266,7 +266,9 @@ def stage(
         if keep is not None:
             held.enter_context(_whole(keep))
         box = held.enter_context(
-            Sandbox(profile=imitated(profile)[0], pets=pets, db=keep, token_lifetime=_LONG_ENOUGH)
+            Sandbox(
+                profile=build_behaviour(profile)[0], pets=pets, db=keep, token_lifetime=_LONG_ENOUGH
+            )
         )
         session = Session(box.url, credentials=auth.bearer(box.token()), profile=profile)
         settings = Settings(url=box.url, profile=profile.name, state=state)
@@ -362,7 +364,7 @@ def rehearse(
         keep=path,
         on_progress=on_progress,
     )
-    return _tried(store, trial)
+    return _run_trial(store, trial)
 
 
 def _of_plan(
@@ -381,7 +383,7 @@ def _of_plan(
     now = store.snapshot() if snapshot is None else arguments.checked_snapshot(snapshot, store.url)
     if sheet is None:
         sheet = sheet_of(plan, statuses=store.api.aio.session.profile.statuses)
-    return plan, sheet, copied(store, plan, sheet, now)
+    return plan, sheet, copy_store(store, plan, sheet, now)
 
 
 def _of_sheet(
@@ -394,14 +396,14 @@ def _of_sheet(
     known = frozenset(now.frame["status"].dropna().unique())
     read = store.aio.read(sheet, known_statuses=known)
     plan = store.plan(read, snapshot=now, **options)
-    return plan, read, copied(store, plan, read, now)
+    return plan, read, copy_store(store, plan, read, now)
 
 
-def _tried(store: Store, trial: _Trial) -> Rehearsal:
+def _run_trial(store: Store, trial: _Trial) -> Rehearsal:
     profile = store.api.aio.session.profile
     plan, source = trial.plan, trial.source
     with stage(profile, source.pets, keep=trial.keep) as (box, copy):
-        report, broken = applied(
+        report, broken = apply_plan(
             box,
             copy,
             plan,
@@ -429,5 +431,5 @@ def _tried(store: Store, trial: _Trial) -> Rehearsal:
         taken_at=source.snapshot.taken_at,
         profile=profile.name,
         broken=broken,
-        notes=(*imitated(profile)[1], *notes(source, listed, after)),
+        notes=(*build_behaviour(profile)[1], *notes(source, listed, after)),
     )

@@ -12,17 +12,17 @@ from petsync.plan.plan import Summary
 from petsync.report import html, text, words
 from petsync.report.html import element, table_cell
 from petsync.report.plan import summary_rows
-from petsync.report.textdiff import Cell, Sides, folded, items
+from petsync.report.textdiff import Cell, Sides, fold_items, items
 from petsync.report.words import SYMBOL, Mark, shorten
 from petsync.table.cells import visible
 
 __all__ = [
     "FATE_MARK",
     "SIDES",
-    "agreed",
     "changes",
     "explanation_lines",
     "explanations_html",
+    "find_common_value",
     "headline",
     "side_cells",
     "summary_html",
@@ -41,7 +41,7 @@ _FATE: Mapping[str, str] = {
     "update": "it will be changed",
     "delete": "it will be deleted",
     "conflict": "it is in conflict",
-    "blocked": "nothing is sent, as its row is blocked",
+    "blocked": "nothing is sent, as its row needs fixing",
     "ignored": "nothing is sent, as its row is ignored",
     "unchanged": "nothing changes",
     "absent": "there is none",
@@ -80,7 +80,7 @@ def changes(reason: Reason) -> bool:
     return (reason.store or "") != (reason.after or "")
 
 
-def agreed(reason: Reason) -> Cell | None:
+def find_common_value(reason: Reason) -> Cell | None:
     """The value, visible, of a list its items, where all that say anything say the same and it
     stays; else None.
     """
@@ -175,17 +175,17 @@ def _explanation_text(explanation: Explanation, width: int) -> Iterator[Text]:
 
 def _table(reasons: Sequence[Reason], width: int) -> Iterator[Text]:
     room = width - _INDENT - _LABEL
-    apart = [reason for reason in reasons if agreed(reason) is None]
+    apart = [reason for reason in reasons if find_common_value(reason) is None]
     sides = Sides(SIDES, map(side_cells, apart), room)
     if any(sides.fits(side_cells(reason)) for reason in apart):
         yield Text.assemble(" " * (_INDENT + _LABEL), sides.head)
     for reason in reasons:
-        alike = agreed(reason)
+        alike = find_common_value(reason)
         if alike is None:
             styles = ["", "", "", "bold" if changes(reason) else ""]
             told = sides.lines(side_cells(reason), styles)
         else:
-            told = _agreed(alike, room)
+            told = _wrap_value(alike, room)
         for n, line in enumerate(told):
             label = reason.column if n == 0 else ""
             yield Text.assemble(f"{' ' * _INDENT}{label:<{_LABEL}}", line)
@@ -193,11 +193,11 @@ def _table(reasons: Sequence[Reason], width: int) -> Iterator[Text]:
         yield from text.paragraph(said, width, indent=_INDENT + _LABEL, style="dim")
 
 
-def _agreed(alike: Cell, room: int) -> Iterator[Text]:
+def _wrap_value(alike: Cell, room: int) -> Iterator[Text]:
     """The value, a list in one line if it is a short one."""
     in_a_line = "; ".join(alike)
     cell = [in_a_line] if cell_len(in_a_line) <= room else alike
     shown = [*cell[:_MOST], *([f"and {len(cell) - _MOST:,} more"] if len(cell) > _MOST else [])]
     yield from (
-        Text(line) for line in folded([shorten(each, _LINES * room) for each in shown], room)
+        Text(line) for line in fold_items([shorten(each, _LINES * room) for each in shown], room)
     )

@@ -21,10 +21,10 @@ from petsync.report.round import (
     STYLES,
     more,
     records_table,
+    render_command,
     round_badge,
     section,
     two_columns,
-    typed,
 )
 from petsync.report.words import count, duration, moment, number
 from petsync.table.cells import visible
@@ -138,11 +138,11 @@ class Column:
         """The round that a person should hear of first."""
         return Turn(tuple(turn.worst for turn in self.turns), self.since).worst
 
-    def made(self, side: str) -> Counts:
+    def count_made(self, side: str) -> Counts:
         """The changes of a side, `to_store` or `to_sheet`, in rounds that made any."""
         return _sum(getattr(each, side) for each in self.rounds if each.applied)
 
-    def planned(self, side: str) -> int:
+    def count_planned(self, side: str) -> int:
         """How many changes of that side were planned in rounds that made none."""
         return sum(getattr(each, side).total for each in self.rounds if not each.applied)
 
@@ -194,7 +194,9 @@ def columns_of(turns: Sequence[Turn], now: datetime | None = None) -> list[Colum
         assert turn is not None  # pairwise ends before the one None there is
         columns.append(Column((turn,), turn.at, turn.at))
         until = following.at if following else now
-        if until is not None and (missed := _missed(turn.at, until, pause, is_over=following)):
+        if until is not None and (
+            missed := _count_missed(turn.at, until, pause, is_over=following)
+        ):
             columns.append(Column((), turn.at, until, missed))
     return columns
 
@@ -204,7 +206,7 @@ def _usual(turns: Sequence[Turn]) -> timedelta:
     return timedelta(seconds=median(pauses) if pauses else 0)
 
 
-def _missed(since: datetime, until: datetime, pause: timedelta, is_over: object) -> int:
+def _count_missed(since: datetime, until: datetime, pause: timedelta, is_over: object) -> int:
     """How many usual turns were left out between two that there were, or since the last one."""
     if not pause or until - since < _LATE * pause:
         return 0
@@ -218,7 +220,7 @@ def in_time(turns: Sequence[Turn], most: int) -> list[Column]:
     ordered = sorted(turns, key=lambda turn: turn.at)
     step = _step(ordered[-1].at - ordered[0].at, most)
     columns: list[Column] = []
-    for index, group in _grouped(ordered, step):
+    for index, group in _group_turns(ordered, step):
         start = _EPOCH + index * step
         if columns and start > columns[-1].until:
             missed = round((start - columns[-1].until) / step)
@@ -227,7 +229,7 @@ def in_time(turns: Sequence[Turn], most: int) -> list[Column]:
     return columns
 
 
-def _grouped(turns: Sequence[Turn], step: timedelta) -> Iterator[tuple[int, list[Turn]]]:
+def _group_turns(turns: Sequence[Turn], step: timedelta) -> Iterator[tuple[int, list[Turn]]]:
     groups: dict[int, list[Turn]] = {}
     for turn in turns:
         groups.setdefault((turn.at - _EPOCH) // step, []).append(turn)
@@ -273,8 +275,8 @@ def _lines(column: Column) -> Iterator[str]:
         told = ", ".join(f"{number(total)} {title}" for title, total in ends.items())
         yield f"{_day(column.since)}: {count(len(rounds), 'round')}: {told}"
     for side, name in (("to_store", "store"), ("to_sheet", "sheet")):
-        made, held = column.made(side), column.planned(side)
-        parts = [said.counted(made)] if made.total else []
+        made, held = column.count_made(side), column.count_planned(side)
+        parts = [said.format_counts(made)] if made.total else []
         parts += [f"{number(held)} planned and not made"] if held else []
         if parts:
             yield f"{name}: {', '.join(parts)}"
@@ -314,7 +316,7 @@ def _ends(rounds: Sequence[Round]) -> str:
     return ", ".join(f"{number(total)} {title}" for title, total in ends.most_common())
 
 
-def _changed(rounds: Sequence[Round]) -> str:
+def _describe_changes(rounds: Sequence[Round]) -> str:
     made = [each for each in rounds if each.applied]
     store = sum(each.to_store.total for each in made)
     sheet = sum(each.to_sheet.total for each in made)
@@ -323,12 +325,12 @@ def _changed(rounds: Sequence[Round]) -> str:
     return f"{count(store, 'change')} for the store and {number(sheet)} for the sheet{peak}"
 
 
-def _opened(rounds: Sequence[Round]) -> str:
+def _describe_open(rounds: Sequence[Round]) -> str:
     total = said.brief_of(said.left_open(each) for each in rounds)
     return f"added up, {total}" if total else "nothing was left open"
 
 
-def _found(rounds: Sequence[Round]) -> str:
+def _describe_drift(rounds: Sequence[Round]) -> str:
     known = [float(each.drift) for each in rounds if each.status not in UNKNOWN]
     return _from_to(known, lambda value: number(int(value))) if known else "not known"
 
@@ -346,9 +348,9 @@ def _from_to(values: Sequence[float], say: Callable[[float], str]) -> str:
 
 
 _WHOLE: Mapping[str, Callable[[Sequence[Round]], str]] = {
-    "changes": _changed,
-    "open": _opened,
-    "drift": _found,
+    "changes": _describe_changes,
+    "open": _describe_open,
+    "drift": _describe_drift,
     "took": _took,
 }
 
@@ -451,7 +453,7 @@ class Frame:
             if not column.turns
         )
 
-    def told(self, height: float, say: Callable[[Column], str]) -> str:
+    def draw_tooltips(self, height: float, say: Callable[[Column], str]) -> str:
         """Over everything, what a pointer is told of each column."""
         return "".join(
             element(
@@ -643,7 +645,7 @@ def strip(columns: Sequence[Column], name: str) -> str:
     )
     seen = dict.fromkeys(column.worst.status for column in columns if column.turns)
     ends = [said.ENDS[status] for status in seen]
-    legend = _legend(*((_key(_signed(end, 7, 7, 5.6)), end.title) for end in ends))
+    legend = _legend(*((_key(_draw_sign(end, 7, 7, 5.6)), end.title) for end in ends))
     caption = element("figcaption", element("h3", "How each round ended") + legend)
     told = element("p", text(extremes(columns)), id=f"{name}-said", class_="ps-said")
     return element("figure", caption + svg + told, class_="ps-ends")
@@ -654,12 +656,12 @@ def _mark(column: Column, x: float) -> str:
     if not column.turns:
         drawn = shape("path", d=f"M{x - 4:.1f} {y:.1f}h8", class_="ps-none-ran")
     else:
-        drawn = _signed(said.ENDS[column.worst.status], x, y, size)
+        drawn = _draw_sign(said.ENDS[column.worst.status], x, y, size)
     hit = shape("rect", x=x - _CELL / 2, y=0, width=_CELL, height=_CELL + 4, class_="ps-hit")
     return element("g", element("title", text(about_column(column))) + drawn + hit)
 
 
-def _signed(end: said.End, x: float, y: float, size: float) -> str:
+def _draw_sign(end: said.End, x: float, y: float, size: float) -> str:
     sign = shape("text", end.sign, x=x, y=y + size / 2, text_anchor="middle")
     return _shape(end.level, x, y, size) + sign
 
@@ -705,8 +707,8 @@ def _changes(columns: Sequence[Column], name: str) -> str:
 
 
 def _stack(column: Column, side: str) -> Stack:
-    made = column.made(side)
-    held = column.planned(side)
+    made = column.count_made(side)
+    held = column.count_planned(side)
     return [("add", made.add), ("update", made.update), ("delete", made.delete), ("held", held)]
 
 
@@ -744,7 +746,7 @@ def _bars(
             parts.append(_bar(stack, (x, wide), zero, sign * scale, top))
         heights = map(_height, side)
         parts += _cuts(frame, heights, zero + sign * top * scale, top, (sign, short_number))
-    parts += [frame.dates(TOP + _HEIGHT + 17), frame.told(_HEIGHT, about_column)]
+    parts += [frame.dates(TOP + _HEIGHT + 17), frame.draw_tooltips(_HEIGHT, about_column)]
     return figure(
         title,
         extremes(columns, name.rpartition("-")[2]),
@@ -845,9 +847,9 @@ def _line(
         None if each is None else (x + wide / 2, zero - min(each, top) * scale)
         for each, (_, x, wide) in zip(values, frame.places(), strict=True)
     ]
-    parts += [_run_plot(run, zero, dots=len(columns) <= 90) for run in _unbroken(points)]
+    parts += [_run_plot(run, zero, dots=len(columns) <= 90) for run in _split_at_gaps(points)]
     parts += _cuts(frame, values, TOP, top, (-1, axis[1]))
-    parts += [frame.dates(zero + 17), frame.told(_HEIGHT, about_column)]
+    parts += [frame.dates(zero + 17), frame.draw_tooltips(_HEIGHT, about_column)]
     return figure(
         title, extremes(columns, name.rpartition("-")[2]), parts, height=_HEIGHT, name=name
     )
@@ -856,7 +858,7 @@ def _line(
 Point = tuple[float, float]
 
 
-def _unbroken(points: Iterable[Point | None]) -> Iterator[list[Point]]:
+def _split_at_gaps(points: Iterable[Point | None]) -> Iterator[list[Point]]:
     run: list[Point] = []
     for point in [*points, None]:
         if point is not None:
@@ -984,7 +986,7 @@ def _needy(round_: Round) -> str:
     why = said.reason(round_)
     lines = [prose(line_) for line_ in why.splitlines()]
     lines += [
-        f"{text(html.capital(purpose))}: {typed(each)}"
+        f"{text(html.capital(purpose))}: {render_command(each)}"
         for purpose, each in _ways(round_)
         if each not in why
     ]
@@ -1029,11 +1031,11 @@ def _round(round_: Round) -> str:
         words.duration(round_.seconds),
         round_.name,
         "".join(element("p", part) for part in _about(round_)),
-        _begun(round_.started),
+        _format_start(round_.started),
     )
 
 
-def _begun(moment: str) -> str:
+def _format_start(moment: str) -> str:
     """`2026-11-20 09:30`; a text that is none, as it is."""
     said_ = words.moment(moment)
     return said_[: -len(":00 UTC")] if said_.endswith(" UTC") else said_
@@ -1041,7 +1043,9 @@ def _begun(moment: str) -> str:
 
 def _about(round_: Round) -> Iterator[str]:
     sides = (("store", round_.to_store), ("sheet", round_.to_sheet))
-    plans = [f"to {side} {said.planned(round_, counts)}" for side, counts in sides if counts.total]
+    plans = [
+        f"to {side} {said.format_planned(round_, counts)}" for side, counts in sides if counts.total
+    ]
     made = f"; {words.number(round_.applied)} arrived" if plans else ""
     nothing = "" if round_.status in UNKNOWN else "nothing to change"
     open_ = said.brief(round_)
@@ -1049,8 +1053,8 @@ def _about(round_: Round) -> Iterator[str]:
         yield text(line_)
     if not round_.is_well and (why := said.reason(round_)):
         yield prose(why)
-    yield f"Round {typed(visible(round_.id))}" + (
-        f", report {typed(visible(round_.report))}" if round_.report else ""
+    yield f"Round {render_command(visible(round_.id))}" + (
+        f", report {render_command(visible(round_.report))}" if round_.report else ""
     )
 
 
@@ -1075,5 +1079,5 @@ def _run_html(run: Past, by: Past | None) -> str:
         words.duration(run.seconds),
         run.run_id,
         element("p", text("; ".join(filter(None, (sentence, back))))),
-        _begun(run.started),
+        _format_start(run.started),
     )

@@ -83,10 +83,8 @@ _MARKS: Mapping[Fate, Mark] = {
     "twice": "note",
 }
 _TITLES: Mapping[Outcome, str] = {
-    "failed": "failed",
     "unknown": "unknown: no answer came, and the store does not show whether it happened",
     "conflict": "in conflict",
-    "skipped": "skipped",
     "applied": "uploaded",
 }
 
@@ -159,7 +157,7 @@ def outcome_name(outcome: Outcome) -> str:
 
 def outcome_title(outcome: Outcome, total: int) -> str:
     """The heading of so many files with this outcome."""
-    return f"{number(total)} {_TITLES[outcome]}"
+    return f"{number(total)} {_TITLES.get(outcome) or words.inflect_outcome(outcome, total)}"
 
 
 def pictures_facts(pictures: Pictures) -> Iterator[tuple[str, str]]:
@@ -208,7 +206,7 @@ def uploaded_summary(report: Uploaded) -> str:
     """One sentence: how it ended, and how many files had each outcome."""
     counts = report.counts
     said = ", ".join(
-        f"{number(counts[outcome])} {outcome_name(outcome)}"
+        f"{number(counts[outcome])} {words.inflect_outcome(outcome_name(outcome), counts[outcome])}"
         for outcome in OUTCOMES
         if counts[outcome] or outcome == "applied"
     )
@@ -391,12 +389,12 @@ def uploaded_lines(report: Uploaded, *, limit: int | None = 20, width: int = 80)
 
 def pictures_text(pictures: Pictures, *, limit: int | None = 20, width: int = 80) -> str:
     """The lines as plain text."""
-    return _joined(pictures_lines(pictures, limit=limit, width=width))
+    return _join_lines(pictures_lines(pictures, limit=limit, width=width))
 
 
 def uploaded_text(report: Uploaded, *, limit: int | None = 20, width: int = 80) -> str:
     """The lines as plain text."""
-    return _joined(uploaded_lines(report, limit=limit, width=width))
+    return _join_lines(uploaded_lines(report, limit=limit, width=width))
 
 
 def show_pictures(pictures: Pictures, console: Console, *, limit: int | None = 20) -> None:
@@ -446,23 +444,23 @@ def _pictures_text(
         return
     yield from text.heading(f"{words.count(len(pictures), 'picture')} {title}", width)
     if fate not in OF_RUNS:
-        yield from _listed(pictures, limit, width, each=True)
+        yield from _render_pictures(pictures, limit, width, each=True)
         return
     groups = alike(pictures, said_of)
     for told, members in groups[:limit]:
         if len(members) > 1:
             yield from text.paragraph(told, width, indent=2, style="dim")
-        yield from _listed(members, limit, width, each=len(members) == 1)
+        yield from _render_pictures(members, limit, width, each=len(members) == 1)
     yield from text.more(beyond(groups, limit))
 
 
-def _listed(
+def _render_pictures(
     pictures: Sequence[Picture], limit: int | None, width: int, *, each: bool
 ) -> Iterator[Text]:
     listing = first(pictures, limit)
     for one in listing.shown:
         identity, name = f"pet {one.pet_id}", visible(one.pet)
-        yield text.spread(group_mark(one.fate), identity, name, file_place(one), width)
+        yield text.spread_item(group_mark(one.fate), identity, name, file_place(one), width)
         if each:
             yield from text.paragraph(said_of(one), width, indent=_UNDER, style="dim")
     yield from text.more(listing.more)
@@ -475,10 +473,10 @@ def _totals_text(report: Uploaded) -> Iterator[Text]:
     column = max(len(words.number(value)) for _, value in totals)
     for name, value in totals:
         style = "bold" if name == "total" else "" if value else "dim"
-        yield Text(f"  {name:<9}{words.number(value):>{column}}", style)
+        yield Text(f"  {name:<13}{words.number(value):>{column}}", style)
 
 
-def _joined(told: Iterable[Text]) -> str:
+def _join_lines(told: Iterable[Text]) -> str:
     return "\n".join(line.plain.rstrip() for line in told)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pandas as pd
 
-from petsync.plan.change import broken
+from petsync.plan.change import describe_limits
 from petsync.plan.explain import Explanation
 from petsync.plan.plan import Plan
 from petsync.plan.rehearsal import Rehearsal
@@ -165,18 +165,18 @@ FORMAT = 1
 
 def round_json(told: RoundReport) -> bytes:
     """One JSON object: `format`, and the keys of a round."""
-    return _json_round({"format": FORMAT, **_told(told)})
+    return _json_round({"format": FORMAT, **_describe_round(told)})
 
 
 def rounds_json(rounds: Sequence[RoundReport]) -> bytes:
     """One JSON object: `format`, `exit_code`, and `rounds`."""
     code = exit_code_of(told.round.exit_code for told in rounds)
     return _json_round(
-        {"format": FORMAT, "exit_code": code, "rounds": [_told(told) for told in rounds]}
+        {"format": FORMAT, "exit_code": code, "rounds": [_describe_round(told) for told in rounds]}
     )
 
 
-def _told(told: RoundReport) -> dict[str, Any]:
+def _describe_round(told: RoundReport) -> dict[str, Any]:
     return {
         "round": told.round,
         "said": headline(told.round),
@@ -194,7 +194,7 @@ def _plan(plan: Plan) -> dict[str, Any]:
         "created": plan.created,
         "rows": plan.rows,
         "pets": plan.pets,
-        "refusals": [broken([refusal]) for refusal in plan.verdict.refusals],
+        "refusals": [describe_limits([refusal]) for refusal in plan.verdict.refusals],
         "notes": plan.notes,
         "changes": plan.changes,
     }

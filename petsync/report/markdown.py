@@ -10,7 +10,7 @@ from itertools import groupby
 from petsync.plan.change import Blocked, Change, Clash, Conflict
 from petsync.plan.plan import Plan
 from petsync.report import words
-from petsync.report.textdiff import Detail, details, fitted, items, traits
+from petsync.report.textdiff import Detail, details, fit_texts, items, traits
 from petsync.report.words import changes_by_kind, conflicts_by_winner, first, shorten
 from petsync.table.cells import visible
 
@@ -53,7 +53,7 @@ def prose(text: str, *, in_table: bool = True) -> str:
     """
     pieces = _TYPED.split(shorten(visible(text), _LONGEST))
     return "".join(
-        _span(piece, in_table) if n % 2 else " ".join(_worded(piece, in_table, is_first=n == 0))
+        _span(piece, in_table) if n % 2 else " ".join(_mark_words(piece, in_table, is_first=n == 0))
         for n, piece in enumerate(pieces)
     )
 
@@ -69,7 +69,7 @@ def _line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _worded(text: str, in_table: bool, *, is_first: bool) -> Iterator[str]:
+def _mark_words(text: str, in_table: bool, *, is_first: bool) -> Iterator[str]:
     """The words of the text, and in one span those behind each other that are not plain."""
     words = text.split(" ")
     flagged = [
@@ -175,7 +175,7 @@ def _head(plan: Plan) -> Iterator[str]:
     elif plan.changes:
         yield from ("", words.KEPT)
     if plan.coverage.failed:
-        yield from _alert(f"{words.UNANSWERED}.", words.unanswered(plan))
+        yield from _alert(f"{words.UNANSWERED}.", words.iter_unanswered(plan))
     yield ""
     facts = [*words.plan_facts(plan), *words.scope_facts(plan), ("fingerprint", plan.fingerprint)]
     yield from table(("", ""), ((name, prose(value)) for name, value in facts))
@@ -205,9 +205,12 @@ def _parts(plan: Plan, limit: int | None) -> Iterator[_Part]:
         title = words.conflicts_title(held.total, winner)
         yield _Part(title, _CLASH if winner else _OPEN, map(_conflict, held.shown), held.total)
     blocked, notes = first(plan.blocked, limit), first(plan.notes, limit)
-    title = words.blocked_title(blocked.total)
+    title = words.need_fixing(blocked.total)
     yield _Part(
-        title, ("where", "id", "pet", "problem"), map(_blocked, blocked.shown), blocked.total
+        title,
+        ("where", "id", "pet", "problem"),
+        map(_build_blocked_rows, blocked.shown),
+        blocked.total,
     )
     yield _Part("Notes", ("note",), ([(prose(note),)] for note in notes.shown), notes.total)
 
@@ -253,7 +256,7 @@ def _field(detail: Detail) -> Row:
     if detail.orders:
         before, after = ("<br>".join(code(each) for each in order) for order in detail.orders)
         return detail.column, before, after
-    before, after = fitted([detail.before, detail.after], _VALUE)
+    before, after = fit_texts([detail.before, detail.after], _VALUE)
     return detail.column, code(before), code(after)
 
 
@@ -287,14 +290,14 @@ def _sides(clash: Clash) -> Iterator[str]:
     """The three values, of a short list an item a line."""
     sides = [items(clash.column, text) for text in (clash.base, clash.sheet, clash.store)]
     if max(map(len, sides)) <= _ITEMS:
-        short = fitted([item for side in sides for item in side], _VALUE)
+        short = fit_texts([item for side in sides for item in side], _VALUE)
         shown = iter(short)
         yield from ("<br>".join(code(next(shown)) for _ in side) for side in sides)
         return
-    yield from map(code, fitted(["; ".join(side) for side in sides], _VALUE))
+    yield from map(code, fit_texts(["; ".join(side) for side in sides], _VALUE))
 
 
-def _blocked(row: Blocked) -> Sequence[Row]:
+def _build_blocked_rows(row: Blocked) -> Sequence[Row]:
     pet = _id(row.pet_id, ""), code(row.name, _NAME)
     return [(code(row.source, _WHERE), *pet, prose(row.problem))]
 

@@ -46,23 +46,23 @@ class Meter:
         # A title that came and went with what there is to say would make the bar jump.
         is_roomy = width is None or width >= _ROOMY or not self.limit
         left = f"{self.text} {percent}" if is_roomy else percent
-        right = self._said().replace("\0", f" {self.unit}")
+        right = self._join_parts().replace("\0", f" {self.unit}")
         if width is None or _fits(left, right, width):
             return left, right
         right = right.replace(f" {self.unit}", "")
         if _fits(left, right, width):
             return left, right
         for most in range(_RANKS, -1, -1):
-            right = self._said(most).replace("\0", "")
+            right = self._join_parts(most).replace("\0", "")
             if _fits(percent, right, width):
                 break
         return percent, right
 
     def line(self) -> str:
         """How far the run is, as a line of its own."""
-        return self._said(_PLAIN).replace("/", " of ", 1).replace("\0", f" {self.unit}")
+        return self._join_parts(_PLAIN).replace("/", " of ", 1).replace("\0", f" {self.unit}")
 
-    def _said(self, most: int = 10) -> str:
+    def _join_parts(self, most: int = 10) -> str:
         return ", ".join(said for rank, said in self._parts() if rank <= most)
 
     def _parts(self) -> Sequence[tuple[int, str]]:
@@ -77,14 +77,14 @@ class Meter:
             parts.append((5, "1 retry" if self.retries == 1 else f"{number(self.retries)} retries"))
         if self.problems:
             parts.append((2, count(self.problems, "problem")))
-        if self.rate and not self.waiting and (left := self._left()):
+        if self.rate and not self.waiting and (left := self._format_time_left()):
             parts.append((3, left))
         return parts
 
     def _pace(self) -> str:
         return f"{number(round(self.rate))}/s" if self.rate >= 9.95 else f"{self.rate:.1f}/s"
 
-    def _left(self) -> str:
+    def _format_time_left(self) -> str:
         seconds = (self.total - self.done) / self.rate
         if not 0 < seconds < _LONGEST:
             return ""

@@ -27,10 +27,10 @@ from petsync.report.textdiff import (
     Sides,
     around,
     details,
-    fitted,
-    folded,
+    fit_texts,
+    fold_items,
     items,
-    marked,
+    mark_differences,
     traits,
 )
 from petsync.report.words import (
@@ -41,7 +41,7 @@ from petsync.report.words import (
     clashing,
     conflicts_by_winner,
     first,
-    quoted,
+    quote_text,
     shorten,
 )
 from petsync.table.cells import format_tags, visible
@@ -125,7 +125,7 @@ def _numbers(changes: Sequence[Change]) -> list[str]:
 
 def _change_text(number: str, change: Change, width: int) -> Iterator[Text]:
     pet = words.pet_of(change)
-    yield lines.spread(change.kind, number, words.name_of(pet), words.source_of(change), width)
+    yield lines.spread_item(change.kind, number, words.name_of(pet), words.source_of(change), width)
     if change.kind == "update":
         for detail in details(change):
             yield from _detail(detail, width)
@@ -151,10 +151,10 @@ def _detail(detail: Detail, width: int) -> Iterator[Text]:
     start = " " * _INDENT + label
     room = width - len(start)
     if cell_len(detail.before) + len(_ARROW_TEXT) + cell_len(detail.after) <= room:
-        old, new = _coloured(detail.before, detail.after)
+        old, new = _colour_differences(detail.before, detail.after)
         yield Text.assemble(start, old, _ARROW_TEXT, new)
         return
-    old, new = _coloured(*fitted([detail.before, detail.after], room))
+    old, new = _colour_differences(*fit_texts([detail.before, detail.after], room))
     yield Text.assemble(start, old)
     yield Text.assemble(" " * (len(start) - len(_ARROW_TEXT) + 1), _ARROW_TEXT[1:], new)
 
@@ -164,15 +164,15 @@ def _orders(detail: Detail, width: int) -> Iterator[Text]:
     label = f"{detail.column}: "
     for side, style, order in zip(("before", "after"), _STYLES, detail.orders, strict=True):
         start = f"{' ' * _INDENT}{label}{side:<8}"
-        for line in folded(order, width - len(start)):
+        for line in fold_items(order, width - len(start)):
             yield Text.assemble(start, (line, style))
             start = " " * len(start)
         label = " " * len(label)
 
 
-def _coloured(before: str, after: str) -> tuple[Text, Text]:
-    old, new = marked(before, after)
-    return lines.styled(old, lines.GONE), lines.styled(new, lines.COME)
+def _colour_differences(before: str, after: str) -> tuple[Text, Text]:
+    old, new = mark_differences(before, after)
+    return lines.style_pieces(old, lines.GONE), lines.style_pieces(new, lines.COME)
 
 
 def _items_text(detail: Detail, room: int) -> Iterator[Text]:
@@ -182,7 +182,7 @@ def _items_text(detail: Detail, room: int) -> Iterator[Text]:
     ]
     shown = items[:_ITEMS_TEXT]
     long = [item for item, _ in shown if cell_len(item) > room]
-    short = dict(zip(long, fitted(long, room), strict=True))
+    short = dict(zip(long, fit_texts(long, room), strict=True))
     for item, style in shown:
         yield Text(short.get(item, item), style)
     if len(items) > _ITEMS_TEXT:
@@ -287,7 +287,7 @@ def _line(change: SheetChange) -> str:
     place = change.address or _SAID[change.kind]
     head = f"{place}: pet {change.pet_id} {visible(change.name)}".rstrip()
     if change.kind == "update":
-        each = [f"{c} {quoted(a)} -> {quoted(b)}" for c, (a, b) in change.values.items()]
+        each = [f"{c} {quote_text(a)} -> {quote_text(b)}" for c, (a, b) in change.values.items()]
         return f"{head}: {', '.join(each)}"
     return f"{head} ({_SAID[change.kind]})" if change.address else head
 
@@ -354,7 +354,7 @@ def of_change(change: Change, clash: Conflict | None = None) -> Record:
         "new" if change.pet_id is None else str(change.pet_id),
         _text(pet.name or "(no name)"),
         _text(words.source_of(change)),
-        tuple(_changed(change) if change.kind == "update" else _held_record(pet)),
+        tuple(_iter_changed_fields(change) if change.kind == "update" else _held_record(pet)),
         "" if clash is None else f"{html.capital(words.held_back(clash))}.",
     )
 
@@ -416,7 +416,7 @@ def _clash_record(clash: Clash) -> Field:
     return _unit(clash.column), base, sheet, store
 
 
-def _changed(change: Change) -> Iterator[Field]:
+def _iter_changed_fields(change: Change) -> Iterator[Field]:
     before, after = change.before or Pet(), change.after or Pet()
     for unit in sorted({_unit(column) for column in change.fields if column != "id"}):
         column = UNITS[unit]
@@ -497,7 +497,7 @@ def _value_record(text: str) -> str:
 
 def _visible(text: str) -> str:
     """As it is said of a value: in quotes where white space would mislead; empty stays empty."""
-    return quoted(text) if text else ""
+    return quote_text(text) if text else ""
 
 
 def _text(text: str) -> str:
@@ -522,7 +522,7 @@ def _unit(column: Column) -> int:
 
 NAMES: Mapping[Kind, str] = {
     "conflict": "Conflict",
-    "blocked": "Blocked",
+    "blocked": "Needs fixing",
     "add": "Add",
     "update": "Change",
     "delete": "Delete",
@@ -615,7 +615,7 @@ def _items_cell(tag: str, sign: str, word: str, items: Value) -> Iterator[str]:
 
 
 def _change_cell(before: str, after: str) -> str:
-    old, new = marked(before, after)
+    old, new = mark_differences(before, after)
     left = element("span", _hidden("from ") + _value_cell("del", old), class_="ps-old")
     right = element("span", _hidden("to ") + _value_cell("ins", new), class_="ps-new")
     return left + _ARROW_CELL + right
@@ -664,7 +664,7 @@ def alerts(plan: Plan) -> Iterator[str]:
         lines = map(_refusal, plan.verdict.refusals)
         yield html.alert(words.REFUSED, lines, kind="ps-refused")
     if plan.coverage.failed:
-        yield html.alert(words.UNANSWERED, map(_unanswered_top, words.unanswered(plan)))
+        yield html.alert(words.UNANSWERED, map(_unanswered_top, words.iter_unanswered(plan)))
     if plan.verdict.ok and (release := release_of(plan.notes)):
         yield html.alert("Released by the person who applies it", [prose(release)])
     elif plan.verdict.ok and plan.changes:
@@ -720,7 +720,7 @@ def _parts(plan: Plan, limit: int | None) -> Iterator[str]:
     for kind in words.KINDS:
         title = f"{words.HEADING[kind]} {words.count(counts[kind], 'pet')}"
         yield html.listing(title, changes[kind], _CHANGE_COLUMNS, change, fold_over=fold_over)
-    title = words.blocked_title(blocked.total)
+    title = words.need_fixing(blocked.total)
     yield html.listing(title, blocked, _BLOCKED_COLUMNS, _blocked_html, fold_over=fold_over)
     yield html.listing("Notes", notes, ("", "Note"), _note, fold_over=fold_over)
     more = [listing.more for listing in changes.values()]
@@ -815,7 +815,7 @@ def _guard(plan: Plan, width: int) -> Iterator[Text]:
 
 
 def _unanswered_text(plan: Plan, limit: int | None, width: int) -> Iterator[Text]:
-    failed = first(list(words.unanswered(plan)), limit)
+    failed = first(list(words.iter_unanswered(plan)), limit)
     if failed.total:
         yield from lines.heading(words.UNANSWERED, width, style=_ALARM)
     for problem, then in failed.shown:
@@ -827,7 +827,7 @@ def _unanswered_text(plan: Plan, limit: int | None, width: int) -> Iterator[Text
 def _blocked_text(listing: Listing[Blocked], width: int) -> Iterator[Text]:
     if not listing.total:
         return
-    yield from lines.heading(words.blocked_title(listing.total), width)
+    yield from lines.heading(words.need_fixing(listing.total), width)
     for row in listing.shown:
         yield from lines.item("blocked", visible(f"{_place_text(row)}: {row.problem}"), width)
     yield from lines.more(listing.more)
@@ -954,7 +954,7 @@ _STATIC = 20
 _NOTES = 100
 _TILES = {
     "conflict": ("conflict", "conflicts"),
-    "blocked": ("row blocked", "rows blocked"),
+    "blocked": ("row needs fixing", "rows need fixing"),
     "add": ("to add", "to add"),
     "update": ("to change", "to change"),
     "delete": ("to delete", "to delete"),
@@ -1100,7 +1100,7 @@ def summary_rows(summary: Summary) -> Iterator[tuple[str, int, str]]:
     decided = summary.conflicts - summary.open_conflicts
     won = f"{words.number(decided)} that the sheet wins" if decided else ""
     yield "conflicts", summary.conflicts, won
-    yield "blocked", summary.blocked, "by errors in the sheet" if summary.blocked else ""
+    yield "needs fixing", summary.blocked, "errors in the sheet" if summary.blocked else ""
     agreeing = "as before" if summary.undoes else "in agreement"
     yield agreeing, summary.unchanged - summary.older - summary.gone, ""
     older = "not edited since the export, and the store has something newer"

@@ -88,11 +88,11 @@ def run_bar(
             then(progress)
 
     if face is None:
-        yield then or _ignored
+        yield then or _ignore_step
         return
     ended = threading.Event()
     wait = face.delay if delay is None else delay
-    drawer = _started(partial(_draw, face, state, ended, wait))
+    drawer = _start_drawer(partial(_draw, face, state, ended, wait))
     try:
         yield step
     finally:
@@ -101,7 +101,7 @@ def run_bar(
             drawer.join(_PATIENCE)
 
 
-def _ignored(_: Step) -> None:
+def _ignore_step(_: Step) -> None:
     """Nobody is told."""
 
 
@@ -196,7 +196,7 @@ class _State:
         return max(done - before, 0) / (now - began) if now > began else 0.0
 
 
-def _started(draw: Callable[[], None]) -> threading.Thread | None:
+def _start_drawer(draw: Callable[[], None]) -> threading.Thread | None:
     # The context tells a kernel to which cell the thread's output belongs.
     drawer = threading.Thread(
         target=copy_context().run, args=(draw,), name="petsync-bar", daemon=True

@@ -27,6 +27,7 @@ __all__ = [
     "ROWS",
     "Surprise",
     "again_said",
+    "describe_unapplied",
     "left_by_reason",
     "left_title",
     "left_where",
@@ -38,7 +39,6 @@ __all__ = [
     "rehearsal_summary",
     "surprise_title",
     "surprises",
-    "unapplied",
 ]
 
 
@@ -104,7 +104,7 @@ def again_said(rehearsal: Rehearsal) -> str:
         return "It would be empty: sheet and store would be in sync."
     rest = [
         *([words.count(n, "conflict")] if (n := len(again.open_conflicts)) else []),
-        *([f"{words.count(n, 'row')} blocked"] if (n := len(again.blocked)) else []),
+        *([f"{words.count(n, 'row')} to fix"] if (n := len(again.blocked)) else []),
     ]
     return f"It would send nothing more; left to a person: {' and '.join(rest)}."
 
@@ -140,7 +140,7 @@ def surprises(rehearsal: Rehearsal) -> list[Surprise]:
     """What is not as the plan said although nothing went wrong."""
     rows = rehearsal.unexpected
     return [
-        Surprise(str(row.source), _pet(row.id, row.name), _said(row))
+        Surprise(str(row.source), _pet(row.id, row.name), _describe_difference(row))
         for row in rows[rows["outcome"].isin(_WENT_WELL)].itertuples()
     ]
 
@@ -150,7 +150,7 @@ def surprise_title(total: int) -> str:
     return f"Not as the plan said, although nothing went wrong: {words.number(total)}"
 
 
-def unapplied(rehearsal: Rehearsal) -> str:
+def describe_unapplied(rehearsal: Rehearsal) -> str:
     """How many pets are not as the plan said because their changes were not applied; "" if none."""
     rows = rehearsal.unexpected
     missed = rows[~rows["outcome"].isin(_WENT_WELL)]
@@ -188,16 +188,16 @@ def _pet(pet_id: object, name: object) -> str:
     return f"{said} ({visible(str(name))})" if name else said
 
 
-def _said(row: object) -> str:
+def _describe_difference(row: object) -> str:
     column, expected, found, why = (
         str(getattr(row, name)) for name in ("column", "expected", "found", "why")
     )
     lead = f"{column}: " if column else ""
-    told = f"{lead}expected {_shown(expected, column)}, found {_shown(found, column)}"
+    told = f"{lead}expected {_quote_value(expected, column)}, found {_quote_value(found, column)}"
     return f"{told} ({why})" if why else told
 
 
-def _shown(text: str, column: str) -> str:
+def _quote_value(text: str, column: str) -> str:
     if not column:
         return text
     return f"'{text}'" if text else "nothing"
@@ -231,7 +231,7 @@ def _parts(rehearsal: Rehearsal, limit: int | None) -> Iterator[str]:
     listing = first(rehearsal.assigned(), limit)
     columns = ("", "Id", "Pet", "Where")
     yield html.listing(new_title(listing.total), listing, columns, _new_html, fold_over=fold_over)
-    yield from _unexpected(rehearsal, limit, fold_over)
+    yield from _render_unexpected(rehearsal, limit, fold_over)
     if rehearsal.notes:
         notes = "".join(element("li", html.bdi(note)) for note in rehearsal.notes)
         yield html.folding("Notes", element("ul", notes), open_=True)
@@ -270,11 +270,11 @@ def _new_html(added: tuple[Add, int]) -> str:
     )
 
 
-def _unexpected(rehearsal: Rehearsal, limit: int | None, fold_over: int) -> Iterator[str]:
+def _render_unexpected(rehearsal: Rehearsal, limit: int | None, fold_over: int) -> Iterator[str]:
     listing = first(surprises(rehearsal), limit)
     title, columns = surprise_title(listing.total), ("", "Where", "Pet", "What differs")
     yield html.listing(title, listing, columns, _surprise, fold_over=fold_over)
-    if missed := unapplied(rehearsal):
+    if missed := describe_unapplied(rehearsal):
         yield element("p", html.text(missed))
 
 
@@ -291,11 +291,11 @@ def _again_html(rehearsal: Rehearsal, limit: int | None, fold_over: int) -> Iter
     inner = element("p", html.text(again_said(rehearsal)))
     for why, listing in left_by_reason(rehearsal, limit).items():
         title, columns = left_title(why, listing.total), ("", "Change")
-        inner += html.listing(title, listing, columns, _left, fold_over=fold_over)
+        inner += html.listing(title, listing, columns, _render_left, fold_over=fold_over)
     yield html.folding(AGAIN, inner, open_=True)
 
 
-def _left(left: Left) -> str:
+def _render_left(left: Left) -> str:
     return html.row(left.change.kind, table_cell(left_where(left)))
 
 
@@ -312,7 +312,7 @@ def rehearsal_lines(
     """The rehearsal with the first `limit` rows of each sort, in lines of at most `width` cells."""
     yield Text(NOTHING_SENT, "bold")
     yield from text.facts(rehearsal_facts(rehearsal), width)
-    yield from _refused(rehearsal, width)
+    yield from _render_refusals(rehearsal, width)
     yield from text.heading(ROWS, width)
     yield from outcome_lines(rehearsal.report, limit=limit, width=width, is_over=True)
     yield from _look(rehearsal, width)
@@ -325,7 +325,7 @@ def rehearsal_lines(
     yield from text.paragraph(rehearsal_summary(rehearsal), width, style=style)
 
 
-def _refused(rehearsal: Rehearsal, width: int) -> Iterator[Text]:
+def _render_refusals(rehearsal: Rehearsal, width: int) -> Iterator[Text]:
     if not rehearsal.plan.verdict.ok:
         yield from text.heading(REFUSED, width, style="bold red")
         for refusal in refusals(rehearsal):
@@ -337,7 +337,7 @@ def _look(rehearsal: Rehearsal, width: int) -> Iterator[Text]:
     yield from text.heading(LOOK, width)
     names = [visible(str(status)) or NO_STATUS for status in table.index]
     column = min(_STATUS, max(map(cell_len, [*names, "all"])))
-    yield Text(f"  {'':<{column}}{''.join(map(_titled, _COLUMNS_TEXT))}", "dim")
+    yield Text(f"  {'':<{column}}{''.join(map(_format_title, _COLUMNS_TEXT))}", "dim")
     for name, row in zip(names, table[list(_COLUMNS_TEXT)].to_numpy().tolist(), strict=True):
         yield _status(name, row, column)
     yield _status("all", table[list(_COLUMNS_TEXT)].sum().tolist(), column, style="bold")
@@ -351,7 +351,7 @@ def _status(name: str, numbers: list[int], column: int, *, style: str = "") -> T
     return Text(f"  {fitted}{pad}{told}", style)
 
 
-def _titled(column: str) -> str:
+def _format_title(column: str) -> str:
     return f"{column.replace('_', ' '):>10}"
 
 
@@ -363,7 +363,7 @@ def _new_text(rehearsal: Rehearsal, limit: int | None, width: int) -> Iterator[T
     column = max(len(str(pet_id)) for _, pet_id in listing.shown)
     for change, pet_id in listing.shown:
         number = f"{pet_id:>{column}}"
-        yield text.spread("add", number, words.name_of(change.after), change.source, width)
+        yield text.spread_item("add", number, words.name_of(change.after), change.source, width)
     yield from text.more(listing.more)
 
 
@@ -375,7 +375,7 @@ def _surprises(rehearsal: Rehearsal, limit: int | None, width: int) -> Iterator[
         where = f"{each.where}, {each.pet}" if each.where else each.pet
         yield from text.item("conflict", visible(f"{where}: {each.said}"), width)
     yield from text.more(listing.more)
-    if missed := unapplied(rehearsal):
+    if missed := describe_unapplied(rehearsal):
         yield text.BLANK
         yield from text.paragraph(missed, width)
 

@@ -50,10 +50,12 @@ __all__ = [
     "brief_of",
     "by_kind",
     "commands",
-    "counted",
+    "describe_written",
     "facts",
     "fields_of",
-    "gathered",
+    "format_counts",
+    "format_planned",
+    "gather_alike",
     "headline",
     "is_of_query",
     "kept_title",
@@ -62,10 +64,10 @@ __all__ = [
     "more",
     "open_said",
     "open_title",
-    "planned",
     "reason",
     "reason_cell",
     "records_table",
+    "render_command",
     "round_badge",
     "round_html",
     "round_lines",
@@ -79,9 +81,7 @@ __all__ = [
     "sides_said",
     "store_said",
     "two_columns",
-    "typed",
     "way_out",
-    "written",
 ]
 
 
@@ -218,7 +218,7 @@ def _ended_words(round_: Round) -> str:
 
 
 def _but(notes: int) -> str:
-    return f", but for {_named('note', notes)}" if notes else ""
+    return f", but for {_format_total('note', notes)}" if notes else ""
 
 
 def reason(round_: Round) -> str:
@@ -251,29 +251,29 @@ def _size(total: int, noun: str) -> str:
     return f" ({count(total, noun)})" if total else ""
 
 
-def counted(counts: Counts) -> str:
+def format_counts(counts: Counts) -> str:
     """`+3 ~12 -1`, "0" for nothing: adds, updates, deletes."""
     parts = (("+", counts.add), ("~", counts.update), ("-", counts.delete))
     return " ".join(f"{sign}{number(n)}" for sign, n in parts if n) or "0"
 
 
-def planned(round_: Round, counts: Counts) -> str:
+def format_planned(round_: Round, counts: Counts) -> str:
     """The same of one side of a round, in brackets where nothing of it was made. A check is never
     to change anything.
     """
-    told = counted(Counts() if round_.mode == "check" else counts)
+    told = format_counts(Counts() if round_.mode == "check" else counts)
     return told if told == "0" or round_.applied else f"({told})"
 
 
 def sides_said(round_: Round) -> Iterator[tuple[str, str]]:
     """What was planned for either side, and how much arrived."""
-    yield "for the store", _planned(round_.to_store)
-    yield "for the sheet", _planned(round_.to_sheet)
+    yield "for the store", _describe_counts(round_.to_store)
+    yield "for the sheet", _describe_counts(round_.to_sheet)
     if total := round_.to_store.total + round_.to_sheet.total:
         yield "arrived", f"{number(round_.applied)} of {number(total)}"
 
 
-def _planned(counts: Counts) -> str:
+def _describe_counts(counts: Counts) -> str:
     if not counts.total:
         return "nothing"
     parts = (("to add", counts.add), ("to change", counts.update), ("to delete", counts.delete))
@@ -298,16 +298,16 @@ def brief_of(lefts: Iterable[Iterable[tuple[Kind, int]]]) -> str:
     totals = Counter[Kind]()
     for left in lefts:
         totals.update(dict(left))
-    return ", ".join(_named(kind, total) for kind, total in totals.items() if total)
+    return ", ".join(_format_total(kind, total) for kind, total in totals.items() if total)
 
 
-def _named(kind: Kind, total: int) -> str:
+def _format_total(kind: Kind, total: int) -> str:
     return f"{number(total)} {LEFT[kind][total != 1]}"
 
 
 def open_title(kind: Kind, total: int) -> str:
     """`2 conflicts`."""
-    return _named(kind, total)
+    return _format_total(kind, total)
 
 
 def kept_title(kind: Kind) -> str:
@@ -364,13 +364,13 @@ def sheet_said(told: RoundReport) -> str:
     """What became of the sheet's changes as a whole."""
     if told.round.backup:
         backup = visible(told.round.backup)
-        return f"Written: {written(told)}; as it was before, the sheet is {backup}."
+        return f"Written: {describe_written(told)}; as it was before, the sheet is {backup}."
     if told.round.dry_run or told.round.mode == "check":
         return "Nothing was written."
     return "The sheet that was there is in no backup: it was not written, or it is new."
 
 
-def written(told: RoundReport) -> str:
+def describe_written(told: RoundReport) -> str:
     """What the sheet took: `3 rows change (4 cells that said something else), 1 row is new`."""
     kinds = Counter(change.kind for change in told.sheet)
     over = sum(
@@ -396,19 +396,19 @@ def commands(round_: Round) -> Iterator[Command]:
     """What a person can type now: for the plan that waits, the sheet, the runs, the job."""
     if round_.waiting:
         yield Command(
-            "look at the plan, and release it", f"petsync apply {_quoted(round_.waiting)}"
+            "look at the plan, and release it", f"petsync apply {_quote_argument(round_.waiting)}"
         )
     if round_.findings and round_.source and not is_of_query(round_):
-        yield Command("every error in the sheet", f"petsync check {_quoted(round_.source)}")
+        yield Command("every error in the sheet", f"petsync check {_quote_argument(round_.source)}")
     for run in round_.runs:
-        yield Command("what a run did", f"petsync runs {_quoted(run)}")
-        yield Command("take it back", f"petsync undo {_quoted(run)}")
+        yield Command("what a run did", f"petsync runs {_quote_argument(run)}")
+        yield Command("take it back", f"petsync undo {_quote_argument(run)}")
     if round_.status in _AGAIN:
-        again = f"petsync reconcile --job {_quoted(round_.job)}"
+        again = f"petsync reconcile --job {_quote_argument(round_.job)}"
         yield Command("the job once more", f"{again} --dry-run" if round_.dry_run else again)
 
 
-def _quoted(text: str) -> str:
+def _quote_argument(text: str) -> str:
     return shlex.quote(visible(text))
 
 
@@ -439,7 +439,7 @@ def open_said(each: Open) -> str:
     return element("p", what) + way
 
 
-def typed(line: str) -> str:
+def render_command(line: str) -> str:
     """What is to be typed."""
     return element("code", text(line))
 
@@ -458,7 +458,7 @@ Gathered = list[tuple[str, list[Open]]]
 """What is said, and of which differences."""
 
 
-def gathered(found: Sequence[Open], most: int) -> tuple[Gathered, list[Open]]:
+def gather_alike(found: Sequence[Open], most: int) -> tuple[Gathered, list[Open]]:
     """What is said of more than `most` of these differences, and those that stand by themselves.
 
     Only what the job's settings leave is gathered: of all else a person wants to see each.
@@ -576,7 +576,7 @@ def _commands_page(round_: Round) -> str:
     if not found:
         return ""
     pairs = (
-        element("div", element("dt", text(capital(purpose))) + element("dd", typed(line_)))
+        element("div", element("dt", text(capital(purpose))) + element("dd", render_command(line_)))
         for purpose, line_ in found
     )
     return element("p", text(TYPED), class_="ps-kept") + element(
@@ -586,10 +586,10 @@ def _commands_page(round_: Round) -> str:
 
 def _opens_page(kind: Kind, found: Sequence[Open], round_: Round) -> str:
     about = f"{capital(kept_title(kind))}. {way_out(kind, round_)}"
-    many, few = gathered(found, _ALIKE)
+    many, few = gather_alike(found, _ALIKE)
     parts = [
         element("p", prose(about), class_="ps-kept"),
-        *(html.folding(sentence(*alike), _listed(kind, alike[1])) for alike in many),
+        *(html.folding(sentence(*alike), _render_open_table(kind, alike[1])) for alike in many),
         _few(kind, few),
     ]
     return "".join(parts)
@@ -597,12 +597,12 @@ def _opens_page(kind: Kind, found: Sequence[Open], round_: Round) -> str:
 
 def _few(kind: Kind, found: Sequence[Open]) -> str:
     """Those that stand by themselves. What waits is part of the plans below, and folded here."""
-    listed = _listed(kind, found) if found else ""
+    listed = _render_open_table(kind, found) if found else ""
     is_long = kind == "waiting" and len(found) > _ALIKE
     return html.folding("One by one", listed) if is_long else listed
 
 
-def _listed(kind: Kind, found: Sequence[Open]) -> str:
+def _render_open_table(kind: Kind, found: Sequence[Open]) -> str:
     listing = first(found, _MOST)
     rows = (_open_page(kind, each) for each in listing.shown)
     table = records_table(_HEADS_PAGE, rows, open_title(kind, len(found)))
@@ -695,7 +695,7 @@ def _parts_html(told: RoundReport, limit: int | None) -> Iterator[str]:
     for kind, found in by_kind(told.open).items():
         yield _opens_html(kind, found, round_, limit)
     for command in commands(round_):
-        yield element("p", f"{text(capital(command.purpose))}: {typed(command.line)}")
+        yield element("p", f"{text(capital(command.purpose))}: {render_command(command.line)}")
 
 
 def _opens_html(kind: Kind, found: Sequence[Open], round_: Round, limit: int | None) -> str:
@@ -734,8 +734,8 @@ def _round(round_: Round) -> str:
         LEVELS[end.level],
         table_cell(end.title),
         html.row_head(round_.name),
-        table_cell(planned(round_, round_.to_store)),
-        table_cell(planned(round_, round_.to_sheet)),
+        table_cell(format_planned(round_, round_.to_store)),
+        table_cell(format_planned(round_, round_.to_sheet)),
         table_cell(brief(round_)),
         table_cell(words.duration(round_.seconds), kind="ps-number"),
     )
@@ -765,7 +765,7 @@ def round_lines(told: RoundReport, width: int = 80, *, limit: int | None = 20) -
     yield from _commands_text(round_, width)
     yield lines.BLANK
     yield from _ended_text(round_, width)
-    yield from _kept([told], width)
+    yield from _render_files([told], width)
 
 
 def rounds_lines(
@@ -789,7 +789,7 @@ def rounds_lines(
         yield Text(_WELL)
     if any(told.round.dry_run and _is_long(told, limit) for told in rounds):
         yield from lines.heading(_ALL, width, style="dim")
-    yield from _kept(rounds, width)
+    yield from _render_files(rounds, width)
 
 
 def _is_long(told: RoundReport, limit: int | None) -> bool:
@@ -797,17 +797,19 @@ def _is_long(told: RoundReport, limit: int | None) -> bool:
     return limit is not None and any(len(found) > limit for found in groups)
 
 
-def _kept(rounds: Sequence[RoundReport], width: int) -> Iterator[Text]:
+def _render_files(rounds: Sequence[RoundReport], width: int) -> Iterator[Text]:
     """What was written into sheets, where they are as they were before, and the reports."""
     for told in rounds:
         if told.round.backup:
-            taken = f"The sheet of {visible(told.round.name)}: {written(told)}. Before it was:"
+            taken = (
+                f"The sheet of {visible(told.round.name)}: {describe_written(told)}. Before it was:"
+            )
             yield from lines.heading(taken, width, style="")
-            yield from lines.unbroken(visible(told.round.backup), width, indent=2)
+            yield from lines.wrap_keeping_paths(visible(told.round.backup), width, indent=2)
     if pages := [told.round.report for told in rounds if told.round.report]:
         yield from lines.heading(f"Report{'' if len(pages) == 1 else 's'}:", width, style="")
     for page in pages[:_FEW]:
-        yield from lines.unbroken(visible(page), width, indent=2)
+        yield from lines.wrap_keeping_paths(visible(page), width, indent=2)
     yield from lines.more(len(pages[_FEW:]))
 
 
@@ -837,8 +839,8 @@ def _cells(round_: Round, *, begun: bool) -> tuple[str, ...]:
         *([shorten(visible(round_.id[:_ID]), _ID)] if begun else []),
         f"{end.sign} {end.title}{' (dry run)' if round_.dry_run else ''}",
         visible(round_.name),
-        planned(round_, round_.to_store),
-        planned(round_, round_.to_sheet),
+        format_planned(round_, round_.to_store),
+        format_planned(round_, round_.to_sheet),
         words.duration(round_.seconds),
     )
 
@@ -858,7 +860,7 @@ def _ended_text(round_: Round, width: int, *, indent: int = 0) -> Iterator[Text]
     yield from lines.paragraph(headline(round_), width, indent=indent, style=style)
     if why := reason(round_):
         for line in why.splitlines():
-            yield from lines.unbroken(line, width, indent=indent)
+            yield from lines.wrap_keeping_paths(line, width, indent=indent)
 
 
 def _opens_text(told: RoundReport, limit: int | None, width: int) -> Iterator[Text]:
@@ -866,16 +868,16 @@ def _opens_text(told: RoundReport, limit: int | None, width: int) -> Iterator[Te
         title = f"{open_title(kind, len(found))}: {kept_title(kind)}"
         yield from lines.heading(title, width)
         yield from lines.paragraph(way_out(kind, told.round), width, indent=2, style="dim")
-        many, few = gathered(found, _FEW if limit is None else limit)
+        many, few = gather_alike(found, _FEW if limit is None else limit)
         for problem, group in many:
             yield from lines.item(MARKS[kind], f"{sentence(problem, group)}.", width)
         listing = first(few, limit)
         for each in listing.shown:
-            yield from lines.item(MARKS[kind], visible(_said(each)), width)
+            yield from lines.item(MARKS[kind], visible(_describe_open(each)), width)
         yield from lines.more(listing.more)
 
 
-def _said(each: Open) -> str:
+def _describe_open(each: Open) -> str:
     """`Pets!B18, pet 17 (Bella), name: what is the matter. What to do`."""
     whole = [each.address, about(each), fields_of(each)]
     place = ", ".join(dict.fromkeys(filter(None, whole)))

@@ -9,7 +9,7 @@ import msgspec
 from rich.text import Text
 
 from petsync.plan.change import Add, Change, Delete, Update
-from petsync.plan.fields import stated
+from petsync.plan.fields import find_filled_columns
 from petsync.plan.report import OUTCOMES, Entry, Past, Report, Result, undone_by
 from petsync.plan.uploads import UploadedFile
 from petsync.report import html, text, words
@@ -29,10 +29,10 @@ from petsync.table.cells import visible
 __all__ = [
     "DID",
     "as_change",
-    "became",
     "causes_html",
     "comes_to",
     "deeds_lines",
+    "describe_entry",
     "of_file",
     "outcome_lines",
     "pet_lines",
@@ -152,13 +152,13 @@ def _totals_text(report: Report) -> Iterator[Text]:
     ]
     column = max(len(words.number(value)) for _, value in totals)
     for name, value in totals:
-        yield Text(f"  {name:<9}{words.number(value):>{column}}", _style(name, value))
+        yield Text(f"  {name:<13}{words.number(value):>{column}}", _style(name, value))
 
 
 def _style(name: str, value: int) -> str:
     if name == "total" or not value:
         return "bold" if name == "total" else "dim"
-    return {"applied": "green", "skipped": ""}.get(name, "red")
+    return {"applied": "green", "unchanged": "", "not sent": "yellow"}.get(name, "red")
 
 
 def _group_text(group: ResultGroup, names: Sequence[str], width: int) -> Iterator[Text]:
@@ -168,11 +168,11 @@ def _group_text(group: ResultGroup, names: Sequence[str], width: int) -> Iterato
         yield from text.paragraph(group.told.cure, width, indent=2)
     for result in group.listing.shown:
         mark = words.OUTCOME_MARK[group.outcome]
-        yield from text.item(mark, visible(_said(result, names)), width)
+        yield from text.item(mark, visible(_describe_result(result, names)), width)
     yield from text.more(group.listing.more)
 
 
-def _said(result: Result, names: Sequence[str]) -> str:
+def _describe_result(result: Result, names: Sequence[str]) -> str:
     """`Pets!B18, update of pet 17 (Bella): what became of it`."""
     verb = "" if result.kind == "none" else result.kind
     pet = "" if result.pet_id is None else f"pet {result.pet_id}"
@@ -208,13 +208,12 @@ def what(past: Past) -> str:
 
 
 def comes_to(past: Past) -> str:
-    """`12 of 14 changes applied, 1 conflict, 1 not begun`."""
+    """`12 of 14 changes applied, 1 not sent, 1 conflict`."""
     things = "image" if past.kind == "upload" else "change"
     applied = past.counts.get("applied", 0)
     others = [
         *((outcome, past.counts.get(outcome, 0)) for outcome in OUTCOMES if outcome != "applied"),
         ("open", past.open),
-        ("not begun", past.total - sum(past.counts.values()) - past.open),
     ]
     rest = "".join(f", {number(total)} {name}" for name, total in others if total > 0)
     return f"{number(applied)} of {count(past.total, things)} applied{rest}"
@@ -235,7 +234,7 @@ def taken_back(past: Past, by: Past | None) -> str:
     return f"undone{part} by run {by.run_id}"
 
 
-def became(entry: Entry) -> str:
+def describe_entry(entry: Entry) -> str:
     """What became of a change: `changed`, or why not: `update, conflict: the pet is gone`."""
     if entry.outcome == "applied":
         said = DID[entry.kind]
@@ -257,7 +256,7 @@ def as_change(entry: Entry) -> Change | None:
     pet_id = entry.pet_id if entry.assigned_id is None else entry.assigned_id
     if entry.kind == "add" and after is not None:
         pet = msgspec.structs.replace(after, id=pet_id)
-        return Add(row=entry.row, source=entry.source, fields=stated(pet), after=pet)
+        return Add(row=entry.row, source=entry.source, fields=find_filled_columns(pet), after=pet)
     if entry.kind == "delete" and before is not None:
         return Delete(row=entry.row, source=entry.source, before=before)
     if before is None or after is None or entry.kind in ("add", "delete"):
@@ -304,7 +303,7 @@ def pet_lines(
         yield text.BLANK
         yield _head(run)
         yield from text.paragraph(what(run), width, indent=_INDENT, style="dim")
-        yield from _deed(entry, width)
+        yield from _render_entry(entry, width)
 
 
 def deeds_lines(
@@ -325,7 +324,7 @@ def deeds_lines(
         return
     shown = entries if limit is None else entries[:limit]
     for entry in shown:
-        yield from _deed(entry, width)
+        yield from _render_entry(entry, width)
     yield from text.more(len(entries) - len(shown))
 
 
@@ -351,9 +350,9 @@ def _head(run: Past) -> Text:
     return Text.assemble((left, "bold"), state, f"  {words.duration(run.seconds)}")
 
 
-def _deed(entry: Entry, width: int) -> Iterator[Text]:
+def _render_entry(entry: Entry, width: int) -> Iterator[Text]:
     style = "" if entry.outcome == "applied" else text.STYLE["conflict"]
-    yield from text.paragraph(became(entry), width, indent=_INDENT, style=style)
+    yield from text.paragraph(describe_entry(entry), width, indent=_INDENT, style=style)
     change = as_change(entry)
     if change is not None:
         yield from one_change(change, width)

@@ -15,9 +15,9 @@ from petsync.report.words import (
     Same,
     corrections_fact,
     count,
-    gathered,
+    group_findings,
     moment,
-    number,
+    need_fixing,
     problems,
     shorten,
     totals,
@@ -54,7 +54,7 @@ def sheet_facts(sheet: Sheet) -> Iterator[tuple[str, str]]:
     yield "file", visible(f"{sheet.source}{tab}")
     if sheet.tabs:
         more = f" and {len(sheet.tabs) - _TABS} more" if len(sheet.tabs) > _TABS else ""
-        yield "not read", visible(f"{_named(sheet.tabs[:_TABS])}{more}")
+        yield "not read", visible(f"{_format_tabs(sheet.tabs[:_TABS])}{more}")
     yield from corrections_fact(sheet)
     # The frame has the column `action` even where the file has not.
     known = (str(name) for name in sheet.rows.columns if str(name) in sheet.columns)
@@ -63,7 +63,7 @@ def sheet_facts(sheet: Sheet) -> Iterator[tuple[str, str]]:
         yield "kept", ", ".join(visible(str(name)) for name in sheet.others.columns)
 
 
-def _named(tabs: Sequence[str]) -> str:
+def _format_tabs(tabs: Sequence[str]) -> str:
     return f"{'tab' if len(tabs) == 1 else 'tabs'} {', '.join(tabs)}"
 
 
@@ -73,7 +73,7 @@ def sheet_summary(sheet: Sheet) -> str:
         return f"Checked: {count(len(sheet), 'row')}, no findings."
     warnings = len(sheet.problems) - sheet.errors
     return (
-        f"Checked: {count(len(sheet), 'row')} can be used, {number(len(sheet.blocked))} blocked; "
+        f"Checked: {count(len(sheet), 'row')} can be used, {need_fixing(len(sheet.blocked))}; "
         f"{count(sheet.errors, 'error')}, {count(warnings, 'warning')}."
     )
 
@@ -83,10 +83,10 @@ def next_step(findings: Sequence[Finding]) -> str:
     where = "docs/findings.md explains each code."
     if any(finding.severity == "error" for finding in findings):
         return (
-            "A plan leaves the blocked rows and their pets alone: fix the cells, and check again. "
+            "A plan leaves these rows and their pets alone: fix the cells, and check again. "
             f"{where}"
         )
-    return f"No row is blocked: warnings tell how cells were read. {where}"
+    return f"Every row can be used: warnings tell how cells were read. {where}"
 
 
 def snapshot_facts(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
@@ -166,7 +166,7 @@ def _parts(sheet: Sheet, limit: int | None) -> Iterator[str]:
 
 def _groups(found: Iterable[Finding], limit: int | None) -> Iterator[str]:
     fold_over = html.fold_over(limit)
-    for n, group in enumerate(gathered(found)):
+    for n, group in enumerate(group_findings(found)):
         is_open = n < _OPEN and len(group.same[:limit]) <= fold_over
         yield html.folding(
             group.title, _group_html(group, limit), aside=_aside(group), open_=is_open
@@ -219,7 +219,7 @@ def findings_lines(sheet: Sheet, *, limit: int = 5, width: int = 80) -> Iterator
     """
     yield Text("petsync sheet", "bold")
     yield from facts(sheet_facts(sheet), width)
-    for group in gathered(sheet.problems):
+    for group in group_findings(sheet.problems):
         yield from _group_text(group, limit, width)
     yield BLANK
     yield from paragraph(sheet_summary(sheet), width, style="bold")
@@ -229,7 +229,7 @@ def findings_lines(sheet: Sheet, *, limit: int = 5, width: int = 80) -> Iterator
 def table_lines(findings: Findings, *, limit: int = 5, width: int = 80) -> Iterator[Text]:
     """A table of findings by rule, as those of a sheet."""
     found = list(problems(findings))
-    for group in gathered(found):
+    for group in group_findings(found):
         yield from _group_text(group, limit, width)
     yield from [BLANK] if found else []
     yield from paragraph(totals(found), width, style="bold")

@@ -176,53 +176,53 @@ def _show(shown: Iterable[Text], console: Console) -> None:
 
 def plan_text(plan: Plan, *, limit: int | None = 20, width: int = 80) -> str:
     """The plan with the first `limit` rows of each sort (all where it is None)."""
-    return _joined(plan_lines(plan, limit=limit, width=width))
+    return _join_lines(plan_lines(plan, limit=limit, width=width))
 
 
 def explanations_text(explanations: Iterable[Explanation], *, width: int = 80) -> str:
     """What becomes of each pet, and why, field by field."""
-    return _joined(explanation_lines(explanations, width=width))
+    return _join_lines(explanation_lines(explanations, width=width))
 
 
 def summary_text(summary: Summary, *, width: int = 80) -> str:
     """A plan's numbers."""
-    return _joined(summary_lines(summary, width=width))
+    return _join_lines(summary_lines(summary, width=width))
 
 
 def report_text(report: Report, *, limit: int | None = 20, width: int = 80) -> str:
     """The report with the first `limit` rows of each outcome that needs a person."""
-    return _joined(report_lines(report, limit=limit, width=width))
+    return _join_lines(report_lines(report, limit=limit, width=width))
 
 
 def rehearsal_text(rehearsal: Rehearsal, *, limit: int | None = 5, width: int = 80) -> str:
     """The rehearsal with the first `limit` rows of each sort."""
-    return _joined(rehearsal_lines(rehearsal, limit=limit, width=width))
+    return _join_lines(rehearsal_lines(rehearsal, limit=limit, width=width))
 
 
 def round_text(told: RoundReport, *, limit: int | None = 20, width: int = 80) -> str:
     """The round with the first `limit` of each kind of difference that it left."""
-    return _joined(round_lines(told, width, limit=limit))
+    return _join_lines(round_lines(told, width, limit=limit))
 
 
 def rounds_text(rounds: Sequence[RoundReport], *, limit: int | None = 5, width: int = 80) -> str:
     """The rounds as a table, and of each that needs a person what it left."""
-    return _joined(rounds_lines(rounds, width, limit=limit))
+    return _join_lines(rounds_lines(rounds, width, limit=limit))
 
 
 def findings_text(sheet: Sheet, *, limit: int = 5, width: int = 80) -> str:
     """The sheet and its findings by rule, the first `limit` (≥ 1) of each."""
-    return _joined(findings_lines(sheet, limit=limit, width=width))
+    return _join_lines(findings_lines(sheet, limit=limit, width=width))
 
 
 def table_text(findings: Findings, *, limit: int = 5, width: int = 80) -> str:
     """A table of findings by rule, the first `limit` (≥ 1) of each."""
-    return _joined(table_lines(findings, limit=limit, width=width))
+    return _join_lines(table_lines(findings, limit=limit, width=width))
 
 
 def snapshot_text(snapshot: Snapshot, *, width: int = 80) -> str:
     """The snapshot's moment, its pets by status, and what it covers."""
-    return _joined(snapshot_lines(snapshot, width=width))
+    return _join_lines(snapshot_lines(snapshot, width=width))
 
 
-def _joined(lines: Iterable[Text]) -> str:
+def _join_lines(lines: Iterable[Text]) -> str:
     return "\n".join(line.plain.rstrip() for line in lines)

@@ -29,9 +29,9 @@ __all__ = [
     "log_text",
     "more",
     "paragraph",
-    "spread",
-    "styled",
-    "unbroken",
+    "spread_item",
+    "style_pieces",
+    "wrap_keeping_paths",
 ]
 
 
@@ -66,7 +66,9 @@ def paragraph(text: str, width: int, *, indent: int = 0, style: str = "") -> Ite
         yield Text(" " * indent + line, style)
 
 
-def unbroken(text: str, width: int, *, indent: int = 0, style: str = "") -> Iterator[Text]:
+def wrap_keeping_paths(
+    text: str, width: int, *, indent: int = 0, style: str = ""
+) -> Iterator[Text]:
     """The same, but a path stays in one piece, however long, so that it can be copied; one that is
     too long for the indented line stands at the left.
     """
@@ -76,10 +78,10 @@ def unbroken(text: str, width: int, *, indent: int = 0, style: str = "") -> Iter
         for part in [word] if is_path else wrap(word, width - indent):
             longer = f"{line} {part}" if line else part
             if line and cell_len(longer) > width - indent:
-                yield Text(_indented(line, width, indent), style)
+                yield Text(_indent(line, width, indent), style)
                 longer = part
             line = longer
-    yield Text(_indented(line, width, indent), style)
+    yield Text(_indent(line, width, indent), style)
 
 
 def log_text(lines: Iterable[str], stream: TextIO | None) -> str:
@@ -88,10 +90,10 @@ def log_text(lines: Iterable[str], stream: TextIO | None) -> str:
     if stream is None or not stream.isatty():
         return "\n".join(shown)
     width = shutil.get_terminal_size().columns
-    return "\n".join(part.plain for line in shown for part in unbroken(line, width))
+    return "\n".join(part.plain for line in shown for part in wrap_keeping_paths(line, width))
 
 
-def _indented(line: str, width: int, indent: int) -> str:
+def _indent(line: str, width: int, indent: int) -> str:
     return " " * (indent if cell_len(line) <= width - indent else 0) + line
 
 
@@ -117,7 +119,7 @@ def flow(label: str, items: Iterable[Text], width: int, *, indent: int) -> Itera
     yield line
 
 
-def styled(pieces: Iterable[Piece], style: str) -> Text:
+def style_pieces(pieces: Iterable[Piece], style: str) -> Text:
     """The pieces of a text, those that are marked in the style."""
     return Text.assemble(*((text, style if is_marked else "") for text, is_marked in pieces))
 
@@ -131,7 +133,7 @@ def facts(rows: Iterable[tuple[str, str]], width: int) -> Iterator[Text]:
         yield Text.assemble((f"{_INDENT}{name}{pad}", "dim"), shorten(value, width - column))
 
 
-def spread(mark: Mark, identity: str, name: str, source: str, width: int) -> Text:
+def spread_item(mark: Mark, identity: str, name: str, source: str, width: int) -> Text:
     """Symbol, id and name at the left, the address at the right."""
     left = f"{_INDENT}{SYMBOL[mark]} {identity}{_INDENT}"
     right = shorten(visible(source), min(34, width // 3))

@@ -16,7 +16,7 @@ from rich.text import Text
 from petsync.models import Pet, Tag
 from petsync.plan.change import Change
 from petsync.plan.fields import cell, normal
-from petsync.report.words import EMPTY, count, number, quoted, shorten, wrap
+from petsync.report.words import EMPTY, count, number, quote_text, shorten, wrap
 from petsync.table.cells import (
     CellError,
     format_photo_urls,
@@ -33,13 +33,13 @@ __all__ = [
     "Piece",
     "Sides",
     "around",
-    "compared",
+    "compare_texts",
     "contrast",
     "details",
-    "fitted",
-    "folded",
+    "fit_texts",
+    "fold_items",
     "items",
-    "marked",
+    "mark_differences",
     "traits",
 ]
 
@@ -58,12 +58,12 @@ _CONTEXT = 24
 _CUT = "..."
 
 
-def marked(before: str, after: str) -> tuple[list[Piece], list[Piece]]:
+def mark_differences(before: str, after: str) -> tuple[list[Piece], list[Piece]]:
     """Both texts in pieces, marked where they differ: by words, and inside a word that mostly
     stays by characters; whole where no word stays. The pieces of a text are together the text.
     """
     old, new = _words(before), _words(after)
-    kept = _kept(old, new)
+    kept = _find_common_words(old, new)
     if not any(_is_word(old[i]) for i, _ in kept):
         # Brackets and spaces alone that stay would only scatter the marks.
         kept = []
@@ -111,7 +111,7 @@ def _is_word(sign: str) -> bool:
     return unicodedata.category(sign[0])[0] in "LN" or sign[0] == "_"
 
 
-def _kept(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
+def _find_common_words(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
     """The places of the words that both have, in order: of most words that is possible."""
     head = _common_items(old, new)
     tail = _common_items(old[head:][::-1], new[head:][::-1])
@@ -197,20 +197,22 @@ def contrast(before: Pet | None, after: Pet, column: Column) -> tuple[Pieces, Pi
         return [], [(cell(after, column), False)]
     if column in _ITEMS:
         items, separator = _ITEMS[column]
-        return _listed(items(before), items(after), separator)
-    return compared(cell(before, column), cell(after, column))
+        return _compare_lists(items(before), items(after), separator)
+    return compare_texts(cell(before, column), cell(after, column))
 
 
-def compared(before: str, after: str) -> tuple[Pieces, Pieces]:
+def compare_texts(before: str, after: str) -> tuple[Pieces, Pieces]:
     """Both texts, with the words or characters that the other has not."""
     if max(len(before), len(after)) > _LONGEST or (
         max(before.count(" "), after.count(" ")) > _MOST_WORDS
     ):
         return [(before, True)], [(after, True)]
-    return marked(before, after)
+    return mark_differences(before, after)
 
 
-def _listed(before: Sequence[str], after: Sequence[str], separator: str) -> tuple[Pieces, Pieces]:
+def _compare_lists(
+    before: Sequence[str], after: Sequence[str], separator: str
+) -> tuple[Pieces, Pieces]:
     """Two lists with the items marked that the other has not; of lists of the same items, those
     that stand elsewhere.
     """
@@ -279,10 +281,10 @@ def traits(pet: Pet) -> str:
 
 def _traits(pet: Pet) -> Iterator[str]:
     if pet.status:
-        yield shorten(_quoted(visible(pet.status), _APART), _ITEM_WIDTH)
+        yield shorten(_quote_name(visible(pet.status), _APART), _ITEM_WIDTH)
     if pet.category:
         name = pet.category.name or f"category {pet.category.id}"
-        yield shorten(_quoted(visible(name), _APART), _ITEM_WIDTH)
+        yield shorten(_quote_name(visible(name), _APART), _ITEM_WIDTH)
     if pet.tags:
         yield "tags: " + ", ".join(_some(_labels(pet.tags, apart=_APART)))
     if pet.photo_urls:
@@ -294,7 +296,7 @@ def _detail(before: Pet, after: Pet, column: Column) -> Detail:
         return _tags(before.tags, after.tags)
     if column == "photo_urls":
         return _photos(before.photo_urls, after.photo_urls)
-    return Detail(column, quoted(cell(before, column)), quoted(cell(after, column)))
+    return Detail(column, quote_text(cell(before, column)), quote_text(cell(after, column)))
 
 
 def _tags(before: Iterable[Tag], after: Iterable[Tag]) -> Detail:
@@ -308,12 +310,14 @@ def _tags(before: Iterable[Tag], after: Iterable[Tag]) -> Detail:
 def _photos(before: tuple[str, ...], after: tuple[str, ...]) -> Detail:
     gone, come = Counter(before) - Counter(after), Counter(after) - Counter(before)
     if not gone and not come:
-        orders = (tuple(map(quoted, urls)) for urls in (before, after))
-        return Detail("photo_urls", orders=tuple(_numbered(*orders)))
-    return Detail("photo_urls", gone=tuple(map(quoted, gone)), come=tuple(map(quoted, come)))
+        orders = (tuple(map(quote_text, urls)) for urls in (before, after))
+        return Detail("photo_urls", orders=tuple(_number_items(*orders)))
+    return Detail(
+        "photo_urls", gone=tuple(map(quote_text, gone)), come=tuple(map(quote_text, come))
+    )
 
 
-def _numbered(before: tuple[str, ...], after: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+def _number_items(before: tuple[str, ...], after: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     """Both orders; of long lists from the first to the last item that stands elsewhere."""
     moved = [n for n, pair in enumerate(zip(before, after, strict=True)) if pair[0] != pair[1]]
     start, stop = 0, len(before)
@@ -335,7 +339,7 @@ def _labels(tags: Iterable[Tag], *, apart: str) -> tuple[str, ...]:
     tags = list(tags)
     uses = Counter(normal(tag.name) for tag in tags)
     return tuple(
-        _quoted(
+        _quote_name(
             visible(tag.name if uses[normal(tag.name)] == 1 and tag.name else format_tags((tag,))),
             apart,
         )
@@ -343,7 +347,7 @@ def _labels(tags: Iterable[Tag], *, apart: str) -> tuple[str, ...]:
     )
 
 
-def _quoted(name: str, apart: str) -> str:
+def _quote_name(name: str, apart: str) -> str:
     is_clear = name[:1] == '"' or not any(sign in name for sign in apart)
     return name if is_clear else f'"{name}"'
 
@@ -361,7 +365,7 @@ _LEAD = 6
 """So many characters stay in front of a difference."""
 
 
-def fitted(texts: Sequence[str], width: int) -> list[str]:
+def fit_texts(texts: Sequence[str], width: int) -> list[str]:
     """Each visible text in at most `width` cells; of those too long, first what all begin with
     alike is cut.
     """
@@ -408,13 +412,13 @@ def items(column: Column, text: str) -> list[str]:
         elif column == "photo_urls":
             found = [format_photo_urls((url,)) for url in parse_photo_urls(text)]
         else:
-            return [quoted(text)]
+            return [quote_text(text)]
     except CellError:
-        return [quoted(text)]
-    return [visible(item) if item[:1] == '"' else quoted(item) for item in found] or [EMPTY]
+        return [quote_text(text)]
+    return [visible(item) if item[:1] == '"' else quote_text(item) for item in found] or [EMPTY]
 
 
-def folded(cell: Cell, room: int) -> Iterator[str]:
+def fold_items(cell: Cell, room: int) -> Iterator[str]:
     """The items in lines of at most so many cells; where one needs several of them, those after
     its first are indented if there are more items.
     """
@@ -440,14 +444,14 @@ class Sides:
         space = room - (len(titles) - 1) * len(_GAP)
         # The narrow ones first, so that one wide field does not keep the others out.
         shown = map(_without_common, rows)
-        for needed in sorted(map(_needed, shown), key=sum):
+        for needed in sorted(map(_measure_widths, shown), key=sum):
             widths = list(map(max, self._widths, needed))
             if sum(widths) <= space:
                 self._widths = widths
 
     def fits(self, row: Sequence[Cell]) -> bool:
         """Whether the row's cells stand side by side."""
-        return all(map(int.__ge__, self._widths, _needed(_without_common(row))))
+        return all(map(int.__ge__, self._widths, _measure_widths(_without_common(row))))
 
     @property
     def head(self) -> Text:
@@ -464,9 +468,11 @@ class Sides:
                 yield self._line(texts, styles)
             return
         room = self._room - self._column
-        for title, value, style in zip(self._titles, _shown(row, room), styles, strict=True):
+        for title, value, style in zip(
+            self._titles, _shorten_cells(row, room), styles, strict=True
+        ):
             side = title
-            for line in folded(value, room):
+            for line in fold_items(value, room):
                 pad = " " * (self._column - cell_len(side))
                 yield Text.assemble((side + pad, "dim"), (line, style))
                 side = ""
@@ -480,15 +486,15 @@ class Sides:
         return line
 
 
-def _needed(row: Sequence[Cell]) -> list[int]:
+def _measure_widths(row: Sequence[Cell]) -> list[int]:
     return [max(map(cell_len, cell)) for cell in row]
 
 
-def _shown(row: Sequence[Cell], room: int) -> list[Cell]:
+def _shorten_cells(row: Sequence[Cell], room: int) -> list[Cell]:
     """The cells with texts that are too long cut in front of where they differ."""
     most = _LINES * room - _LINES * len(_HANGING)
     long = list(dict.fromkeys(item for cell in row for item in cell if cell_len(item) > most))
-    short = dict(zip(long, fitted(long, most), strict=True))
+    short = dict(zip(long, fit_texts(long, most), strict=True))
     return [[short.get(item, item) for item in cell] for cell in row]
 
 

@@ -50,25 +50,28 @@ __all__ = [
     "Winner",
     "alike",
     "beyond",
-    "blocked_title",
     "changes_by_kind",
     "clashing",
     "conflicts_by_winner",
     "conflicts_title",
     "corrections_fact",
     "count",
+    "describe_cause",
     "duration",
     "fields_changed",
     "findings_by_rule",
     "first",
-    "gathered",
+    "format_places",
+    "group_findings",
     "held_back",
     "in_terms",
+    "inflect_outcome",
+    "iter_unanswered",
     "left_to_do",
-    "listed",
     "moment",
     "name_of",
     "named_in",
+    "need_fixing",
     "number",
     "origin",
     "outcomes",
@@ -77,7 +80,7 @@ __all__ = [
     "plan_facts",
     "plan_summary",
     "problems",
-    "quoted",
+    "quote_text",
     "report_facts",
     "report_summary",
     "results_by_cause",
@@ -85,9 +88,7 @@ __all__ = [
     "sentences",
     "shorten",
     "source_of",
-    "told",
     "totals",
-    "unanswered",
     "visible",
     "way_back",
     "way_out",
@@ -125,7 +126,7 @@ _MARKS_PER_CELL = 4
 _AMBIGUOUS = re.compile(r"^\s|\s$|^[\"(+-]| -> ")
 
 
-def quoted(text: str) -> str:
+def quote_text(text: str) -> str:
     """A field's visible text: `(empty)`, or in quotes where it could be misread."""
     if not text:
         return EMPTY
@@ -261,12 +262,12 @@ CAUSES: Mapping[Cause, Told] = {
         "Resume the later run if it was stopped; otherwise plan again from the sheet.",
     ),
     "undone": Told(
-        "not sent, as the run was undone",
+        "the run was undone",
         "The run was undone before these changes were made. They are never sent.",
         "To make them after all, plan again from the sheet.",
     ),
     "replanned": Told(
-        "not sent, as they were planned again",
+        "planned again",
         "The run was stopped before these changes were made, and the next round of its job planned "
         "them again from the sheet and the store as they were then.",
         "The run of that round has what was sent.",
@@ -338,7 +339,7 @@ CAUSES: Mapping[Cause, Told] = {
         "Give the rows ids of their own, and plan again.",
     ),
     "blocked": Told(
-        "blocked by errors in the sheet",
+        "errors in the sheet",
         "A cell of the row cannot be read as it stands. Nothing was sent.",
         "Fix the cell (`petsync check` names each with its address), and plan again.",
     ),
@@ -361,8 +362,10 @@ _EITHER = frozenset[Cause]({"service-error", "no-answer", "bad-answer"})
 """Causes that leave it open whether the change was made: the outcome tells."""
 _END: Mapping[Outcome, str] = {
     "applied": "",
-    "skipped": "",
+    "unchanged": "",
+    "not sent": "",
     "conflict": "",
+    "needs fixing": "",
     "failed": "The store shows that nothing came of it.",
     "unknown": "Whether the change was made is not known.",
 }
@@ -374,7 +377,9 @@ _UNKNOWN_CAUSE: Mapping[Outcome, Told] = {
         f"{_RESUME} asks the store what became of them.",
     ),
     "conflict": Told("a person has to decide", _EACH, "Plan again to see both sides."),
-    "skipped": Told("nothing was sent for them", _EACH, "Plan again to see what is left."),
+    "not sent": Told("no cause on record", _EACH, "Plan again to see what is left."),
+    "unchanged": Told("no cause on record", _EACH, NOTHING),
+    "needs fixing": Told("no cause on record", _EACH, "Fix the cells, and plan again."),
 }
 
 
@@ -401,7 +406,7 @@ _UNDO_AGAIN = "`petsync undo UNDONE` again shows what is left."
 _KEPT = "The pet was changed since that run, or cannot be given back what it was. Nothing was sent."
 
 
-def told(outcome: Outcome, cause: Cause, run_id: str, undoes: str = "") -> Told:
+def describe_cause(outcome: Outcome, cause: Cause, run_id: str, undoes: str = "") -> Told:
     """What is said of results with this outcome and cause in a run's report; without a run's id no
     cure, as nothing can be done any more. `undoes` is the run that an undo took back.
     """
@@ -416,7 +421,7 @@ def told(outcome: Outcome, cause: Cause, run_id: str, undoes: str = "") -> Told:
     return Told(words.title, meaning.strip(), cure if run_id else "")
 
 
-_BY_PLAN: frozenset[Outcome] = frozenset(("failed", "conflict", "skipped"))
+_BY_PLAN: frozenset[Outcome] = frozenset(("failed", "needs fixing", "conflict", "not sent"))
 
 
 # That cells were corrected as their sheet was read, wherever sheet, plan or report is shown.
@@ -438,7 +443,15 @@ def corrections_fact(read: Plan | Sheet) -> Iterator[tuple[str, str]]:
 
 
 _FEW = 3
-RANK: Sequence[Outcome] = ("failed", "unknown", "conflict", "applied", "skipped")
+RANK: Sequence[Outcome] = (
+    "failed",
+    "unknown",
+    "needs fixing",
+    "conflict",
+    "not sent",
+    "applied",
+    "unchanged",
+)
 """The outcomes, what needs a person first; of those applied, some do."""
 
 Clashing = Mapping[int | None, Conflict]
@@ -470,8 +483,11 @@ class ResultGroup:
     @property
     def title(self) -> str:
         """`3 failed: no answer`."""
-        outcome = "in conflict" if self.outcome == "conflict" else self.outcome
-        return f"{self.listing.total:,} {outcome}: {self.told.title}"
+        total = self.listing.total
+        outcome = (
+            "in conflict" if self.outcome == "conflict" else inflect_outcome(self.outcome, total)
+        )
+        return f"{total:,} {outcome}: {self.told.title}"
 
     @property
     def is_plain(self) -> bool:
@@ -487,13 +503,13 @@ def first(things: Sequence[T], limit: int | None) -> Listing[T]:
 def changes_by_kind(plan: Plan, limit: int | None) -> Mapping[str, Listing[Change]]:
     """The changes of each kind: `add`, `update`, `delete`, all three always there."""
     start = {kind: Listing[Change]() for kind in ("add", "update", "delete")}
-    return _grouped(plan.changes, lambda change: change.kind, limit, start)
+    return _group_by(plan.changes, lambda change: change.kind, limit, start)
 
 
 def conflicts_by_winner(plan: Plan, limit: int | None) -> Mapping[str, Listing[Conflict]]:
     """The conflicts of each winner: nobody (""), `store`, `sheet`, all three always there."""
     start = {winner: Listing[Conflict]() for winner in ("", "store", "sheet")}
-    return _grouped(plan.conflicts, lambda conflict: conflict.winner, limit, start)
+    return _group_by(plan.conflicts, lambda conflict: conflict.winner, limit, start)
 
 
 def clashing(plan: Plan) -> Clashing:
@@ -512,12 +528,12 @@ def results_by_cause(
     """
     run_id = "" if is_over else report.run_id
     undoes = report.plan.undoes
-    groups = _grouped(_one_a_row(report), lambda result: (result.outcome, result.cause), limit, {})
+    groups = _group_by(_one_a_row(report), lambda result: (result.outcome, result.cause), limit, {})
     ordered = sorted(
         groups, key=lambda key: (RANK.index(key[0]), key[1] in KNOWN, -groups[key].total)
     )
     return [
-        ResultGroup(*key, told(*key, run_id, undoes), _few(groups[key], key[1], limit))
+        ResultGroup(*key, describe_cause(*key, run_id, undoes), _few(groups[key], key[1], limit))
         for key in ordered
     ]
 
@@ -538,14 +554,14 @@ def _one_a_row(report: Report) -> Iterator[Result]:
 
 def findings_by_rule(sheet: Sheet, limit: int | None) -> list[Listing[Finding]]:
     """The findings of each rule, the most frequent rule first, and of as many the errors."""
-    groups = _grouped(sheet.problems, lambda f: (f.severity, f.rule), limit, {})
+    groups = _group_by(sheet.problems, lambda f: (f.severity, f.rule), limit, {})
     return [groups[key] for key in sorted(groups, key=lambda k: (-groups[k].total, *k))]
 
 
 K = TypeVar("K")
 
 
-def _grouped(
+def _group_by(
     things: Iterable[T], key: Callable[[T], K], limit: int | None, groups: dict[K, Listing[T]]
 ) -> dict[K, Listing[T]]:
     for thing in things:
@@ -579,12 +595,14 @@ SYMBOL: Mapping[Mark, str] = {
 HEADING: Mapping[Kind, str] = {"add": "Add", "update": "Change", "delete": "Delete"}
 OUTCOME_MARK: Mapping[Outcome, Mark] = {
     "applied": "applied",
-    "skipped": "note",
+    "unchanged": "note",
+    "not sent": "note",
     "conflict": "conflict",
+    "needs fixing": "blocked",
     "failed": "blocked",
     "unknown": "conflict",
 }
-TO_LOOK_AT: tuple[Outcome, ...] = ("failed", "unknown", "conflict", "skipped")
+TO_LOOK_AT: tuple[Outcome, ...] = tuple(each for each in RANK if each != "applied")
 """The outcomes of which a person wants to see the rows, the worst first."""
 STOPPED = "Why it stopped"
 REFUSED = "The guard refuses this plan: nothing will be sent"
@@ -696,7 +714,7 @@ def fields_changed(summary: Summary) -> str:
     return _list(f"{visible(name)} {number(total)}" for name, total in summary.fields.items())
 
 
-def unanswered(plan: Plan) -> Iterator[tuple[str, str]]:
+def iter_unanswered(plan: Plan) -> Iterator[tuple[str, str]]:
     """What the store was asked in vain, with what went wrong, and what follows from that."""
     for failed in plan.coverage.failed:
         asked = visible(failed.asked)
@@ -715,9 +733,14 @@ def unanswered(plan: Plan) -> Iterator[tuple[str, str]]:
         )
 
 
-def blocked_title(total: int) -> str:
-    """The heading of `total` blocked rows."""
-    return f"{count(total, 'row')} blocked by errors in the sheet"
+def need_fixing(total: int) -> str:
+    """`1 row needs fixing`, `3 rows need fixing`."""
+    return f"{count(total, 'row')} {inflect_outcome('needs fixing', total)}"
+
+
+def inflect_outcome(outcome: str, total: int) -> str:
+    """The outcome after a number: `1 needs fixing`, `3 need fixing`."""
+    return "need fixing" if outcome == "needs fixing" and total != 1 else outcome
 
 
 def plan_facts(plan: Plan) -> Iterator[tuple[str, str]]:
@@ -753,7 +776,7 @@ def where_to_see_all(plan: Plan) -> str:
 def scope_facts(plan: Plan) -> Iterator[tuple[str, str]]:
     """Of which pets the plan knows, and whether it is a part of one."""
     if plan.coverage.statuses or plan.coverage.failed:
-        yield "covers", _covered(plan)
+        yield "covers", _describe_coverage(plan)
     if plan.left_out:
         left_out = f"{count(plan.left_out, 'change')} {'was' if plan.left_out == 1 else 'were'}"
         yield "selected", f"a part of a plan: {left_out} left out"
@@ -773,7 +796,7 @@ def who_wins(plan: Plan) -> str:
     )
 
 
-def _covered(plan: Plan) -> str:
+def _describe_coverage(plan: Plan) -> str:
     failed = {question.asked for question in plan.coverage.failed}
     asked = [visible(status) for status in plan.coverage.statuses if status not in failed]
     said = f"pets that are {_either(asked)}" if asked else "nothing"
@@ -804,9 +827,9 @@ def plan_summary(plan: Plan, counts: Mapping[str, int]) -> str:
         [
             *([count(still_open, "conflict")] if still_open else []),
             *([f"{count(decided, 'conflict')} that the sheet wins"] if decided else []),
-            *([f"{count(len(plan.blocked), 'row')} blocked"] if plan.blocked else []),
+            *([need_fixing(len(plan.blocked))] if plan.blocked else []),
             *([f"{number(plan.left_out)} left out"] if plan.left_out else []),
-            *_settled(plan),
+            *_describe_unchanged(plan),
         ]
     )
     return (
@@ -854,7 +877,7 @@ def outcomes(report: Report) -> str:
     counts = report.counts
     parts = Counter(_in_part(report))
     return _list(
-        f"{number(counts[o])} {o}{_besides(parts[o])}"
+        f"{number(counts[o])} {inflect_outcome(o, counts[o])}{_besides(parts[o])}"
         for o in OUTCOMES
         if counts[o] or o == "applied"
     )
@@ -882,15 +905,15 @@ def _in_sync(plan: Plan) -> str:
     if not plan.rows:
         return "Nothing to do: the sheet has no rows."
     if plan.ignored:
-        return f"In sync: {', '.join(_settled(plan))}."
+        return f"In sync: {', '.join(_describe_unchanged(plan))}."
     if plan.older or plan.gone:
-        return f"Nothing to send: {', '.join(_settled(plan))}."
+        return f"Nothing to send: {', '.join(_describe_unchanged(plan))}."
     rows = "the one row agrees" if plan.rows == 1 else f"all {number(plan.rows)} rows agree"
     far = ", as far as it answered" if plan.coverage.failed else ""
     return f"In sync: {rows} with the store{far}."
 
 
-def _settled(plan: Plan) -> list[str]:
+def _describe_unchanged(plan: Plan) -> list[str]:
     if plan.undoes:
         return [f"{number(plan.unchanged)} as before already"]
     ignored = [f"{number(plan.ignored)} ignored"] if plan.ignored else []
@@ -953,12 +976,12 @@ def place_of(finding: Finding) -> Place:
     return Place(finding.address, "", -1)
 
 
-def listed(places: Iterable[Place]) -> str:
+def format_places(places: Iterable[Place]) -> str:
     """The places, consecutive rows as a range, and how many cells where that is not plain."""
     ranges = list(_ranges(places))
     shown = ranges[:_MOST]
     rest = _cells(ranges[_MOST:])
-    text = _joined(shown) + (f" and {number(rest)} more" if rest else "")
+    text = _join_ranges(shown) + (f" and {number(rest)} more" if rest else "")
     is_plain = all(each.first == each.last for each in shown) and not rest
     return text if is_plain else f"{text} ({number(_cells(ranges))} cells)"
 
@@ -979,20 +1002,20 @@ def _ranges(places: Iterable[Place]) -> Iterator[_Range]:
             yield _Range(before, column, span[0], span[-1])
 
 
-def _joined(ranges: Sequence[_Range]) -> str:
+def _join_ranges(ranges: Sequence[_Range]) -> str:
     """`Pets!C2:C9, C12, D4`, or `column 3, lines 2-9, 12; line 4, column 5`."""
     groups: Mapping[tuple[str, str], list[_Range]] = {
         key: list(group) for key, group in itertools.groupby(ranges, lambda each: each[:2])
     }
     before = [""] + [key[0] for key in groups]
     parts = [
-        _said(key, group, is_new=key[0] != last)
+        _format_ranges(key, group, is_new=key[0] != last)
         for (key, group), last in zip(groups.items(), before, strict=False)
     ]
     return ("; " if before[-1] in ("line", "row") else ", ").join(parts)
 
 
-def _said(key: tuple[str, str], ranges: Sequence[_Range], *, is_new: bool) -> str:
+def _format_ranges(key: tuple[str, str], ranges: Sequence[_Range], *, is_new: bool) -> str:
     before, column = key
     if ranges[0].first < 0:
         return visible(before)
@@ -1036,7 +1059,7 @@ class Same:
     @property
     def where(self) -> str:
         """`Pets!C2:C241 (240 cells)`."""
-        return listed(self.places)
+        return format_places(self.places)
 
     @property
     def shown(self) -> str:
@@ -1074,7 +1097,7 @@ def problems(findings: Findings) -> Iterable[Finding]:
         yield Finding(**dict(zip(FIELDS, values, strict=True)))
 
 
-def gathered(findings: Iterable[Finding]) -> list[FindingGroup]:
+def group_findings(findings: Iterable[Finding]) -> list[FindingGroup]:
     """The groups, the most frequent first, and of as many the errors first."""
     groups: dict[tuple[str, str], dict[tuple[str, str, str], Same]] = {}
     for finding in findings:

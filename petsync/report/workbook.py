@@ -32,9 +32,8 @@ from petsync.plan.plan import Plan
 from petsync.plan.report import OUTCOMES, Report, Result
 from petsync.report import words
 from petsync.report.plan import summary_rows
-from petsync.report.textdiff import Piece, compared, contrast, traits
-from petsync.report.words import EMPTY, KNOWN, NOTHING, RANK, results_by_cause
-from petsync.report.words import told as told_of
+from petsync.report.textdiff import Piece, compare_texts, contrast, traits
+from petsync.report.words import EMPTY, KNOWN, NOTHING, RANK, describe_cause, results_by_cause
 from petsync.table.cells import visible
 
 __all__ = [
@@ -119,21 +118,21 @@ def _cells(number: int, values: Sequence[Value], styles: Styles) -> Iterator[str
             yield f'<c r="{letter}{number}" s="{styles.plain}"><v>{value}</v></c>'
         elif text := str(value):
             style = styles.quoted if text.startswith(_NOT_TEXT) else styles.plain
-            runs = _marked(value, text) if isinstance(value, Marked) else _said(text)
+            runs = _encode_pieces(value, text) if isinstance(value, Marked) else _encode_text(text)
             yield f'<c r="{letter}{number}" s="{style}" t="inlineStr"><is>{runs}</is></c>'
 
 
-def _marked(value: Marked, text: str) -> str:
+def _encode_pieces(value: Marked, text: str) -> str:
     """The text in runs of their own looks, if it is not too long for them."""
     if not any(is_marked for _, is_marked in value.pieces) or len(text) > _LENGTH // 8:
-        return _said(text)
+        return _encode_text(text)
     return "".join(
-        f"<r>{_RUNS[value.how] if is_marked else ''}{_said(part)}</r>"
+        f"<r>{_RUNS[value.how] if is_marked else ''}{_encode_text(part)}</r>"
         for part, is_marked in value.pieces
     )
 
 
-def _said(text: str) -> str:
+def _encode_text(text: str) -> str:
     shown = visible(text, keep="\n")
     if len(shown) > _LENGTH:
         shown = f"{shown[:_LENGTH]}..."
@@ -152,10 +151,12 @@ def _lines(value: Value, width: int) -> int:
     text = str(value)
     if len(text) < width // 2 and "\n" not in text:
         return 1
-    return min(sum(_folded(line, width) for line in text.split("\n")[:_MOST_LINES]), _MOST_LINES)
+    return min(
+        sum(_count_lines(line, width) for line in text.split("\n")[:_MOST_LINES]), _MOST_LINES
+    )
 
 
-def _folded(line: str, width: int) -> int:
+def _count_lines(line: str, width: int) -> int:
     cells = cell_len(line[: width * _MOST_LINES]) / (_WIDE * width)
     if cells <= 1 or "://" not in line:
         return 1 if cells <= 1 else math.ceil(cells + _SLACK)
@@ -389,6 +390,7 @@ _COLOURS = {
     "delete": _RED,
     "applied": _GREEN,
     "conflict": "F3E8F7",
+    "needs fixing": _RED,
     "failed": _RED,
     "unknown": _AMBER,
 }
@@ -415,7 +417,7 @@ def plan_workbook(plan: Plan, path: Path) -> None:
             Tab("Summary", _FACTS, _plan_facts(plan), _FACT_COLOURS),
             Tab("Changes", {**changes, "Where": 16}, _change_rows(plan), _COLOURS, "ABCG"),
             Tab("Conflicts", conflicts, _conflict_rows(plan), repeats="ABC"),
-            Tab("Blocked", {**blocked, "Problem": 90}, _blocked_rows(plan)),
+            Tab("Needs fixing", {**blocked, "Problem": 90}, _blocked_rows(plan)),
             Tab("Notes", {"Note": 120}, ([note] for note in plan.notes)),
         ],
         like=plan.source,
@@ -438,7 +440,7 @@ def report_workbook(report: Report, path: Path) -> None:
             Tab("Summary", _FACTS, _report_facts(report), _COLOURS),
             Tab(
                 "Results",
-                {"Outcome": 10, "Cause": 16, **pet, **said},
+                {"Outcome": 13, "Cause": 16, **pet, **said},
                 _result_rows(report),
                 _COLOURS,
             ),
@@ -452,7 +454,7 @@ def _plan_facts(plan: Plan) -> Iterator[Sequence[Value]]:
     counts = {"add": summary.adds, "update": summary.updates, "delete": summary.deletes}
     yield "summary", "", words.plan_summary(plan, counts)
     yield from _verdict(plan)
-    for problem, then in words.unanswered(plan):
+    for problem, then in words.iter_unanswered(plan):
         yield _UNANSWERED, "", words.sentences(problem, then)
     yield from ((name, "", said) for name, said in words.plan_facts(plan))
     yield from ((name, "", said) for name, said in words.scope_facts(plan))
@@ -485,7 +487,7 @@ def _fields(change: Change) -> Iterator[tuple[str, Value, Value]]:
         if change.before is None:
             yield column, "", Marked(after, "come")
         else:
-            yield column, _held(before, "gone"), _held(after, "come")
+            yield column, _mark_value(before, "gone"), _mark_value(after, "come")
 
 
 def _conflict_rows(plan: Plan) -> Iterator[Sequence[Value]]:
@@ -505,11 +507,11 @@ def _winner(conflict: Conflict) -> str:
 
 def _sides(clash: Clash) -> tuple[Value, Value, Value]:
     """What was exported, and sheet and store with what they have that it had not."""
-    sheet, store = (compared(clash.base, text)[1] for text in (clash.sheet, clash.store))
-    return clash.base or _NONE, _held(sheet, "come"), _held(store, "come")
+    sheet, store = (compare_texts(clash.base, text)[1] for text in (clash.sheet, clash.store))
+    return clash.base or _NONE, _mark_value(sheet, "come"), _mark_value(store, "come")
 
 
-def _held(pieces: Sequence[Piece], how: Literal["gone", "come"]) -> Marked:
+def _mark_value(pieces: Sequence[Piece], how: Literal["gone", "come"]) -> Marked:
     """The value, or that there is none."""
     return Marked(pieces, how) if any(text for text, _ in pieces) else _NONE
 
@@ -537,7 +539,7 @@ def _report_facts(report: Report) -> Iterator[Sequence[Value]]:
 
 def _result_rows(report: Report) -> Iterator[Sequence[Value]]:
     names = words.named_in(report.plan)
-    told = cache(partial(told_of, run_id=report.run_id, undoes=report.plan.undoes))
+    told = cache(partial(describe_cause, run_id=report.run_id, undoes=report.plan.undoes))
     for result in sorted(report.results, key=_rank):
         cure = told(result.outcome, result.cause).cure
         yield (

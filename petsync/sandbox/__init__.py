@@ -172,7 +172,7 @@ class Sandbox:
     def put(self, pet: Pet) -> Pet:
         """The pet as it is now stored, behind every client's back; an id is assigned if none is."""
         service = self._here.service
-        add = partial(records.put, pet=pet, reuse=service.behaviour.reuses_ids)
+        add = partial(records.put_pet, pet=pet, reuse=service.behaviour.reuses_ids)
         return self._call(lambda: service.storage.write(add))
 
     def remove(self, pet_id: int) -> bool:

@@ -52,12 +52,12 @@ __all__ = [
     "Options",
     "Running",
     "ServedInfo",
+    "allowed_hosts",
     "application",
-    "bound",
+    "bind_socket",
     "is_loopback",
     "origin",
     "serve",
-    "trusted",
     "warnings",
 ]
 
@@ -68,7 +68,7 @@ __all__ = [
 _LOOPBACK = ("127.0.0.1", "localhost", "::1", "[::1]")
 
 
-def bound(host: str, port: int) -> socket.socket:
+def bind_socket(host: str, port: int) -> socket.socket:
     """A socket that holds the port. Raises SettingsError where it cannot be had."""
     if not 0 <= port <= 65535:
         raise SettingsError(f"{port} is no port", hint="A port is from 0 (a free one) to 65535.")
@@ -85,7 +85,7 @@ def bound(host: str, port: int) -> socket.socket:
         held.bind(place)
     except OSError as error:
         held.close()
-        raise _refused(host, port, error) from None
+        raise _bind_error(host, port, error) from None
     return held
 
 
@@ -103,7 +103,7 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def trusted(host: str) -> tuple[str, ...]:
+def allowed_hosts(host: str) -> tuple[str, ...]:
     """The names that a request may use for this server."""
     return (*_LOOPBACK, host) if is_loopback(host) else ("*",)
 
@@ -116,7 +116,7 @@ def warnings(host: str, *, auth: bool) -> tuple[str, ...]:
     return (f"{host} can be reached from other machines, and nothing is encrypted", *open_to_all)
 
 
-def _refused(host: str, port: int, error: OSError) -> SettingsError:
+def _bind_error(host: str, port: int, error: OSError) -> SettingsError:
     if error.errno == errno.EADDRINUSE:
         return SettingsError(
             f"port {port} on {host} is in use", hint="Choose another, or 0 for a free one."
@@ -167,7 +167,7 @@ def application(service: Service, *, hosts: tuple[str, ...] = ("*",)) -> ASGIApp
     app = Starlette(routes=_routes(service), middleware=middleware)
     app.router.redirect_slashes = False
     for kind in (RefusedError, HTTPException, Exception):
-        app.add_exception_handler(kind, partial(_failed, service.behaviour))
+        app.add_exception_handler(kind, partial(_answer_error, service.behaviour))
     return app
 
 
@@ -189,11 +189,13 @@ class _Operation:
                 receive = await faults.read_at_once(receive)
             if hit.wait:
                 await asyncio.sleep(hit.wait)
-            await self._broken(hit, scope, receive, send)
+            await self._answer_with_fault(hit, scope, receive, send)
         except ClientDisconnect:
             logger.debug("%s: the client went away", self.name)
 
-    async def _broken(self, hit: Hit, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _answer_with_fault(
+        self, hit: Hit, scope: Scope, receive: Receive, send: Send
+    ) -> None:
         match hit.kind:
             case "drop_before":
                 await faults.drop(scope, receive)
@@ -212,12 +214,12 @@ class _Operation:
     async def _answer(self, hit: Hit, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         try:
-            response = await self._handled(hit, request)
+            response = await self._handle(hit, request)
         except RefusedError as refusal:
             response = http.problem(refusal, request, self.service.behaviour)
         await response(scope, receive, send)
 
-    async def _handled(self, hit: Hit, request: Request) -> ASGIApp:
+    async def _handle(self, hit: Hit, request: Request) -> ASGIApp:
         self._refuse(hit)
         if self.service.guard is not None:
             self.service.guard.admit(request.headers, self.need)
@@ -283,7 +285,7 @@ async def _document(service: Service, _: Request) -> Response:
     return JSONResponse(openapi.document(service))
 
 
-async def _failed(behaviour: Behaviour, request: Request, error: Exception) -> Response:
+async def _answer_error(behaviour: Behaviour, request: Request, error: Exception) -> Response:
     if isinstance(error, HTTPException):
         error = RefusedError(error.status_code, error.detail, headers=error.headers)
     if not isinstance(error, RefusedError):
@@ -321,8 +323,8 @@ class Running:
         self.loop: asyncio.AbstractEventLoop
         self._behaviour = behaviour_named(options.profile)
         self._faults = None if options.faults is None else parse(options.faults)
-        pets = storage.read(options.seed, options.pets)
-        self._socket = bound(options.host, options.port)
+        pets = storage.read_pets(options.seed, options.pets)
+        self._socket = bind_socket(options.host, options.port)
         try:
             self._storage = Storage(path, durable=durable)
         except BaseException:
@@ -334,7 +336,7 @@ class Running:
         except BaseException:
             self.close()
             raise
-        hosts = trusted(options.host)
+        hosts = allowed_hosts(options.host)
         self._server = _Server(_config(application(self.service, hosts=hosts)))
 
     def run(self, on_ready: Callable[[], None] = lambda: None) -> None:

@@ -72,7 +72,7 @@ async def read_at_once(receive: Receive) -> Receive:
 async def drop(scope: Scope, receive: Receive) -> None:
     """End the connection as a crashed server would: at once, without a word."""
     scope["state"][TRANSPORT].abort()
-    await _gone(receive)
+    await _wait_for_disconnect(receive)
 
 
 async def do_and_drop(app: ASGIApp, scope: Scope, receive: Receive) -> None:
@@ -118,10 +118,10 @@ async def tear(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None
         scope["state"][TRANSPORT].close()
     else:
         scope["state"][TRANSPORT].abort()
-    await _gone(receive)
+    await _wait_for_disconnect(receive)
 
 
-async def _gone(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     """Until the server has noticed, which would otherwise answer in the handler's place."""
     while (await receive())["type"] != "http.disconnect":
         pass
@@ -149,7 +149,7 @@ class Drift:
     seed: int = 0
     moves: tuple[Move, ...] = ()
 
-    def repeated(self, bodies: list[bytes]) -> list[bytes]:
+    def with_copies(self, bodies: list[bytes]) -> list[bytes]:
         """The pets with their copies, each behind its pet."""
         if not self.twice + self.stale:
             return bodies
@@ -378,16 +378,16 @@ def parse(spec: str) -> Faults:
         key, sign, text = (part.strip() for part in item.partition("="))
         name = next((name for name, said in _NAMES.items() if said == key), key)
         if name not in _READERS or not sign or key in _NAMES:
-            raise _refused(item, f"it is not one of {_KNOWN}")
+            raise _item_error(item, f"it is not one of {_KNOWN}")
         if name in given:
-            raise _refused(item, "it is given twice")
-        given[name] = _read(item, name, text)
+            raise _item_error(item, "it is given twice")
+        given[name] = _parse_value(item, name, text)
     faults = Faults(**given)
     for shares in (_SHARES, _COPIES):
         if sum(getattr(faults, share) for share in shares) > 1:
-            raise _refused(spec, "the shares are more than 1 together")
+            raise _item_error(spec, "the shares are more than 1 together")
     if faults.limit is None and (faults.burst is not None or faults.window):
-        raise _refused(spec, "burst and window are of a limit, and there is none")
+        raise _item_error(spec, "burst and window are of a limit, and there is none")
     return faults
 
 
@@ -398,11 +398,11 @@ def _statuses(query: bytes) -> list[str]:
         return []
 
 
-def _read(item: str, name: str, text: str) -> Any:
+def _parse_value(item: str, name: str, text: str) -> Any:
     try:
         return _READERS[name](text)
     except ValueError as error:
-        raise _refused(item, str(error)) from None
+        raise _item_error(item, str(error)) from None
 
 
 def _share(text: str) -> float:
@@ -475,7 +475,7 @@ _KNOWN = ", ".join(
 )
 
 
-def _refused(item: str, why: str) -> SettingsError:
+def _item_error(item: str, why: str) -> SettingsError:
     return SettingsError(
         f"faults: {item!r}: {why}", hint="An example: latency=0.05,429=0.02,drop_after=0.01,seed=7"
     )

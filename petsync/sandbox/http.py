@@ -38,7 +38,7 @@ __all__ = [
     "Bound",
     "Original",
     "RefusedError",
-    "accepted",
+    "accepted_media_types",
     "api_response",
     "array",
     "behaviour_named",
@@ -49,7 +49,7 @@ __all__ = [
     "check_xml",
     "done",
     "form",
-    "limited",
+    "limit_body",
     "media_type",
     "not_in_xml",
     "once",
@@ -58,7 +58,7 @@ __all__ = [
     "pet_id",
     "pet_xml",
     "problem",
-    "sent",
+    "sent_media_type",
     "welcome",
 ]
 
@@ -411,7 +411,7 @@ def media_type(header: str | None) -> str:
     return (header or "").partition(";")[0].strip().lower()
 
 
-def sent(content_type: str | None) -> str | None:
+def sent_media_type(content_type: str | None) -> str | None:
     """`JSON` or `XML`, by the request's Content-Type; None for any other or none."""
     return _SENT.get(media_type(content_type))
 
@@ -515,7 +515,7 @@ _UNROUTED = frozenset({405, 415})
 _ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def accepted(request: Request, behaviour: Behaviour) -> tuple[str, ...]:
+def accepted_media_types(request: Request, behaviour: Behaviour) -> tuple[str, ...]:
     """The representations to answer in, the preferred one first.
 
     Raises RefusedError (406) where there is none; the live profile sends JSON all the same.
@@ -617,7 +617,7 @@ MAX_BODY = 1024 * 1024
 UNKNOWN_TYPE = Original("RESTEASY003065: Cannot consume content type")
 
 
-def limited(request: Request, limit: int) -> Receive:
+def limit_body(request: Request, limit: int) -> Receive:
     """The request's `receive`, which raises RefusedError (413) beyond `limit` bytes."""
     refusal = RefusedError(413, f"the body is larger than {limit} bytes")
     length = request.headers.get("content-length", "0")
@@ -639,12 +639,12 @@ def limited(request: Request, limit: int) -> Receive:
 
 async def body(request: Request, limit: int = MAX_BODY) -> bytes:
     """The whole body. Raises RefusedError (413) beyond `limit` bytes."""
-    return await Request(request.scope, limited(request, limit)).body()
+    return await Request(request.scope, limit_body(request, limit)).body()
 
 
 async def pet(request: Request, behaviour: Behaviour) -> Bound:
     """The pet that was sent as JSON or XML. Raises RefusedError: 413, 415, or that it is no pet."""
-    media = sent(request.headers.get("content-type"))
+    media = sent_media_type(request.headers.get("content-type"))
     if media is None:
         said = f"a pet is sent as {JSON} or {XML}, said in Content-Type"
         raise RefusedError(415, said, original=UNKNOWN_TYPE)
@@ -654,7 +654,7 @@ async def pet(request: Request, behaviour: Behaviour) -> Bound:
     try:
         return _from_json(content, behaviour) if media == JSON else _from_xml(content, behaviour)
     except (ResponseError, msgspec.DecodeError, RecursionError, ValueError) as error:
-        raise _refused(error, media, behaviour) from None
+        raise _body_error(error, media, behaviour) from None
 
 
 def _from_json(content: bytes, behaviour: Behaviour) -> Bound:
@@ -674,9 +674,9 @@ def _from_xml(content: bytes, behaviour: Behaviour) -> Bound:
     return Bound(found)
 
 
-def _refused(error: Exception, media: str, behaviour: Behaviour) -> RefusedError:
+def _body_error(error: Exception, media: str, behaviour: Behaviour) -> RefusedError:
     """400 where the text itself is broken; the profile's for what is well formed and no pet."""
-    said = f"no pet: {_said(error)}"
+    said = f"no pet: {_describe_error(error)}"
     is_broken = isinstance(error, RecursionError) or "not whole" in str(error)
     if behaviour.imitates_original:
         is_broken = not isinstance(error, msgspec.ValidationError)
@@ -686,7 +686,7 @@ def _refused(error: Exception, media: str, behaviour: Behaviour) -> RefusedError
     return RefusedError(400, said, original=Original(words))
 
 
-def _said(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
     return str(error).replace("the answer is", "the body is").replace("`", "'")[:300]
@@ -711,7 +711,7 @@ def array(query: bytes, name: str, *, first_only: bool) -> list[str]:
     given = [raw for key, raw in _pairs(query) if key == name]
     if first_only:
         given = given[:1]
-    return [item for raw in given for item in _decoded(raw).split(",")]
+    return [item for raw in given for item in _decode_query(raw).split(",")]
 
 
 def form(body: bytes, *, single: Collection[str] = ()) -> dict[str, str]:
@@ -750,7 +750,7 @@ def _pairs(query: bytes) -> list[tuple[str, str]]:
     return [(unquote_plus(key), raw) for key, _, raw in parts]
 
 
-def _decoded(raw: str) -> str:
+def _decode_query(raw: str) -> str:
     try:
         return unquote_plus(raw.encode("latin-1").decode(), errors="strict")
     except UnicodeDecodeError:

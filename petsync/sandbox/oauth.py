@@ -113,7 +113,7 @@ class OAuth:
                 )
             issued = await self._grants[kind](self, form, client_id, is_proven)
         except _ProtocolError as failure:
-            return _failed(failure, request)
+            return _error_response(failure, request)
         return JSONResponse(_tokens(issued), headers=_NO_STORE)
 
     async def revoke(self, request: Request) -> Response:
@@ -121,7 +121,7 @@ class OAuth:
         try:
             form, client_id, _ = await self._client(request)
         except _ProtocolError as failure:
-            return _failed(failure, request)
+            return _error_response(failure, request)
         await self._service.tokens.revoke(form.get("token", ""), client_id)
         return Response(headers=_NO_STORE)
 
@@ -130,9 +130,9 @@ class OAuth:
         try:
             form = await self._asker(request)
         except _ProtocolError as failure:
-            return _failed(failure, request)
+            return _error_response(failure, request)
         grant = self._service.tokens.find(form.get("token", ""))
-        said = {"active": False} if grant is None else self._described(grant)
+        said = {"active": False} if grant is None else self._describe_token(grant)
         return JSONResponse(said, headers=_NO_STORE)
 
     async def _asker(self, request: Request) -> Mapping[str, str]:
@@ -143,7 +143,7 @@ class OAuth:
             raise _ProtocolError("invalid_token", "the access token is unknown or expired", 401)
         return await self._form(request)
 
-    def _described(self, grant: Grant) -> dict[str, Any]:
+    def _describe_token(self, grant: Grant) -> dict[str, Any]:
         tokens = self._service.tokens
         is_person = grant.client_id == PUBLIC_CLIENT or tokens.is_refreshable(grant)
         known = {"username": _PERSON} if is_person else {}
@@ -215,7 +215,7 @@ class OAuth:
         return issued
 
     async def _end_replayed(self, code: str) -> None:
-        family = self._service.codes.replayed(code)
+        family = self._service.codes.replayed_family(code)
         if family is not None:
             await self._service.tokens.end_family(family)
 
@@ -244,7 +244,7 @@ def _tokens(issued: Issued) -> dict[str, Any]:
     )
 
 
-def _failed(failure: _ProtocolError, request: Request) -> Response:
+def _error_response(failure: _ProtocolError, request: Request) -> Response:
     headers = dict(_NO_STORE)
     if failure.status == 401 and "authorization" in request.headers:
         headers["WWW-Authenticate"] = 'Basic realm="petstore_auth"'

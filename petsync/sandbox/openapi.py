@@ -35,8 +35,8 @@ def all_of(behaviour: Behaviour) -> dict[str, Json]:
             "items": {"$ref": "#/components/schemas/Pet"},
             "xml": {"name": behaviour.shape.list_root, "wrapped": True},
         },
-        **_taken(behaviour, "", nullable=True),
-        **_taken(behaviour, "Xml", nullable=False),
+        **_input_schemas(behaviour, "", nullable=True),
+        **_input_schemas(behaviour, "Xml", nullable=False),
         "Label": _label(nullable=False),
         "NewLabel": _label(nullable=True),
         "ApiResponse": _api_response(behaviour.response_root),
@@ -78,7 +78,7 @@ def _pet(behaviour: Behaviour, label: str, *, nullable: bool) -> Json:
     return {"type": "object", "properties": properties, "xml": {"name": "Pet"}}
 
 
-def _taken(behaviour: Behaviour, suffix: str, *, nullable: bool) -> dict[str, Json]:
+def _input_schemas(behaviour: Behaviour, suffix: str, *, nullable: bool) -> dict[str, Json]:
     """The pets that addPet and updatePet take; there is no null in XML."""
     required = ["name", "photoUrls"] if behaviour.strict_pets else []
     pet = _pet(behaviour, "NewLabel" if nullable else "Label", nullable=nullable)

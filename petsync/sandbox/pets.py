@@ -31,7 +31,7 @@ from petsync.sandbox.http import (
     Bound,
     Original,
     RefusedError,
-    limited,
+    limit_body,
     media_type,
     not_in_xml,
     pet_xml,
@@ -46,8 +46,8 @@ __all__ = [
     "find_pets_by_status",
     "find_pets_by_tags",
     "get_pet_by_id",
-    "named",
     "not_found",
+    "path_pet_id",
     "pets",
     "serve_image",
     "sniff",
@@ -81,7 +81,7 @@ def pets(
         kind = _media(connection, selection, media)
         found = batches(connection, selection)
         first = next(found, [])
-        rest = map(drift.repeated, chain([first] if first else [], found))
+        rest = map(drift.with_copies, chain([first] if first else [], found))
         pieces = _json(rest) if kind == JSON else _xml(rest, shape)
         if len(first) < BATCH:
             return Response(b"".join(pieces), media_type=kind)
@@ -135,18 +135,18 @@ def _xml(found: Batches, shape: xml.Shape) -> Iterator[bytes]:
 
 async def add_pet(service: Service, request: Request) -> ASGIApp:
     """addPet: the pet as it is stored, with the id that it was given."""
-    media, sent = await _sent(service, request)
-    return http.one_pet(await _added(service, sent), media, service.behaviour)
+    media, sent = await _receive_pet(service, request)
+    return http.one_pet(await _add_pet(service, sent), media, service.behaviour)
 
 
 async def update_pet(service: Service, request: Request) -> ASGIApp:
     """updatePet: the pet as it is stored, which is wholly what was sent."""
-    media, sent = await _sent(service, request)
+    media, sent = await _receive_pet(service, request)
     behaviour = service.behaviour
     if sent.pet.id is None and not behaviour.put_creates:
         raise RefusedError(400, "the pet has no id")
     if sent.pet.id is None:
-        body = await _added(service, sent)
+        body = await _add_pet(service, sent)
     else:
         body = await service.storage.write(partial(_update, sent=sent, behaviour=behaviour))
     return http.one_pet(body, media, behaviour)
@@ -154,8 +154,8 @@ async def update_pet(service: Service, request: Request) -> ASGIApp:
 
 async def delete_pet(service: Service, request: Request) -> ASGIApp:
     """deletePet: no body."""
-    media = http.accepted(request, service.behaviour)
-    number = named(service, request)
+    media = http.accepted_media_types(request, service.behaviour)
+    number = path_pet_id(service, request)
     if not await service.storage.write(partial(storage.remove, number=number)):
         raise not_found(number, Original(None))
     return http.done(str(number), media[0], service.behaviour)
@@ -163,8 +163,8 @@ async def delete_pet(service: Service, request: Request) -> ASGIApp:
 
 async def get_pet_by_id(service: Service, request: Request) -> ASGIApp:
     """getPetById: the pet."""
-    media = http.accepted(request, service.behaviour)
-    number = named(service, request)
+    media = http.accepted_media_types(request, service.behaviour)
+    number = path_pet_id(service, request)
     body = storage.find(service.storage.reader, number)
     if body is None:
         raise not_found(number, Original("Pet not found", code=1, kind="error"))
@@ -174,7 +174,7 @@ async def get_pet_by_id(service: Service, request: Request) -> ASGIApp:
 async def find_pets_by_status(service: Service, request: Request) -> ASGIApp:
     """findPetsByStatus: the pets of any of the statuses."""
     behaviour = service.behaviour
-    media = http.accepted(request, behaviour)
+    media = http.accepted_media_types(request, behaviour)
     statuses = _array(request, "status", behaviour)
     if behaviour.statuses is not None:
         for status in statuses:
@@ -190,7 +190,7 @@ async def find_pets_by_status(service: Service, request: Request) -> ASGIApp:
 async def find_pets_by_tags(service: Service, request: Request) -> ASGIApp:
     """findPetsByTags: the pets with any of the tags."""
     behaviour = service.behaviour
-    media = http.accepted(request, behaviour)
+    media = http.accepted_media_types(request, behaviour)
     tags = _array(request, "tags", behaviour)
     if not behaviour.imitates_original and "" in tags:
         raise RefusedError(400, "a tag is empty")
@@ -201,8 +201,8 @@ async def find_pets_by_tags(service: Service, request: Request) -> ASGIApp:
 async def update_pet_with_form(service: Service, request: Request) -> ASGIApp:
     """updatePetWithForm: no body; what the form does not name stays as it is."""
     behaviour = service.behaviour
-    media = http.accepted(request, behaviour)
-    number = named(service, request)
+    media = http.accepted_media_types(request, behaviour)
+    number = path_pet_id(service, request)
     fields = await _form(request, behaviour)
     if behaviour.form_skips_empty:
         fields = {name: text for name, text in fields.items() if text}
@@ -212,7 +212,7 @@ async def update_pet_with_form(service: Service, request: Request) -> ASGIApp:
     return http.done(str(number), media[0], behaviour)
 
 
-def named(service: Service, request: Request) -> int:
+def path_pet_id(service: Service, request: Request) -> int:
     """The pet id in the path."""
     return http.pet_id(request.path_params["petId"], refused_with=service.behaviour.bad_id)
 
@@ -222,16 +222,16 @@ def not_found(number: int | None, original: Original | None = None) -> RefusedEr
     return RefusedError(404, f"there is no pet {number}", original=original)
 
 
-async def _sent(service: Service, request: Request) -> tuple[tuple[str, ...], Bound]:
+async def _receive_pet(service: Service, request: Request) -> tuple[tuple[str, ...], Bound]:
     """How to answer, and the pet; refused before it is stored if it cannot be answered with."""
-    media = http.accepted(request, service.behaviour)
+    media = http.accepted_media_types(request, service.behaviour)
     sent = await http.pet(request, service.behaviour)
     if JSON not in media and not storage.is_xml(sent.pet, json.encode_pet(sent.pet)):
         raise http.not_in_xml("the pet")
     return media, sent
 
 
-async def _added(service: Service, sent: Bound) -> bytes:
+async def _add_pet(service: Service, sent: Bound) -> bytes:
     """The JSON of a pet that was added, with an id if it came without one."""
     behaviour = service.behaviour
     if behaviour.own_ids:
@@ -340,11 +340,11 @@ def sniff(content: bytes) -> str:
 async def upload_file(service: Service, request: Request) -> ASGIApp:
     """uploadFile: an ApiResponse that says what was stored."""
     behaviour = service.behaviour
-    media = http.accepted(request, behaviour)
+    media = http.accepted_media_types(request, behaviour)
     if behaviour.imitates_original and JSON not in media:
         raise RefusedError(406, "RESTEASY003635: No match for accept header")
-    number = named(service, request)
-    upload = await _read(request)
+    number = path_pet_id(service, request)
+    upload = await _read_upload(request)
     if behaviour.imitates_original and upload.file is None:
         raise RefusedError(500, "there is no file", original=Original(None))
     image = await service.storage.write(
@@ -384,8 +384,8 @@ async def serve_image(service: Service, request: Request) -> Response:
     return Response(content, headers=headers, media_type=media)
 
 
-async def _read(request: Request) -> _Upload:
-    receive = limited(request, MAX_IMAGE + _ENVELOPE)
+async def _read_upload(request: Request) -> _Upload:
+    receive = limit_body(request, MAX_IMAGE + _ENVELOPE)
     if media_type(request.headers.get("content-type")) != MULTIPART:
         if await Request(request.scope, receive).body():
             said = f"a file is sent as {MULTIPART}"

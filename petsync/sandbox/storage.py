@@ -39,8 +39,8 @@ __all__ = [
     "is_xml",
     "keep_within",
     "next_id",
-    "put",
-    "read",
+    "put_pet",
+    "read_pets",
     "remove",
     "replace_all",
     "save",
@@ -149,7 +149,7 @@ def insert_pets(connection: sqlite3.Connection, pets: Sequence[Pet]) -> None:
     )
 
 
-def put(connection: sqlite3.Connection, pet: Pet, *, reuse: bool) -> Pet:
+def put_pet(connection: sqlite3.Connection, pet: Pet, *, reuse: bool) -> Pet:
     """The pet as it is now stored, new or in another's place; an id is assigned if it has none."""
     if pet.id is None:
         pet = msgspec.structs.replace(pet, id=next_id(connection, reuse=reuse))
@@ -200,7 +200,7 @@ def replace_all(connection: sqlite3.Connection, pets: Iterable[Pet]) -> None:
     for table in ("pet", "tag", "counter", "image"):
         connection.execute(f"DELETE FROM {table}")  # noqa: S608  the names stand above
     for pet in pets:
-        put(connection, pet, reuse=False)
+        put_pet(connection, pet, reuse=False)
 
 
 def is_xml(pet: Pet, body: bytes) -> bool:
@@ -380,9 +380,9 @@ class Storage:
     def __init__(self, path: Path, *, durable: bool = True) -> None:
         self.path = path
         self._beside = path.with_name(f"{path.name}.lock")
-        self._lock = self._locked() if durable else None
+        self._lock = self._acquire_lock() if durable else None
         try:
-            self._writing = self._opened(durable=durable)
+            self._writing = self._open(durable=durable)
         except BaseException:
             self._unlock()
             raise
@@ -425,14 +425,14 @@ class Storage:
             connection.close()
         self._unlock()
 
-    def _locked(self) -> BaseFileLock:
+    def _acquire_lock(self) -> BaseFileLock:
         """Hold the file beside the store's that one server at a time can hold."""
         try:
             lock = try_lock(self._beside)
         except OSError as error:
-            raise self._refused(f"cannot be opened: {error.strerror}") from None
+            raise self._file_error(f"cannot be opened: {error.strerror}") from None
         if lock is None:
-            raise self._refused("is in use: another server keeps its pets there")
+            raise self._file_error("is in use: another server keeps its pets there")
         return lock
 
     def _unlock(self) -> None:
@@ -442,20 +442,20 @@ class Storage:
             self._lock.release()
             self._lock = None
 
-    def _opened(self, *, durable: bool) -> sqlite3.Connection:
+    def _open(self, *, durable: bool) -> sqlite3.Connection:
         try:
             with suppress(FileExistsError):
                 os.close(open_private(self.path.resolve(), os.O_RDWR | os.O_EXCL))
             connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
         except OSError as error:
-            raise self._refused(f"cannot be opened: {error.strerror}") from None
+            raise self._file_error(f"cannot be opened: {error.strerror}") from None
         except sqlite3.Error as error:
-            raise self._refused(f"cannot be opened: {error}") from None
+            raise self._file_error(f"cannot be opened: {error}") from None
         try:
             self._prepare(connection, durable=durable)
         except sqlite3.Error as error:
             connection.close()
-            raise self._refused(f"cannot be used: {error}") from None
+            raise self._file_error(f"cannot be used: {error}") from None
         except BaseException:
             connection.close()
             raise
@@ -480,14 +480,14 @@ class Storage:
         with closing(connection.execute("SELECT count(*) FROM sqlite_schema")) as cursor:
             tables = cursor.fetchone()[0]
         if owner != _OURS and (owner or tables):
-            raise self._refused("is an SQLite database, but not a sandbox's store")
+            raise self._file_error("is an SQLite database, but not a sandbox's store")
         if version > _VERSION:
-            raise self._refused(f"was written by a newer version (its format is {version})")
+            raise self._file_error(f"was written by a newer version (its format is {version})")
         health = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
         if health != "ok":
-            raise self._refused(f"is damaged: {health}")
+            raise self._file_error(f"is damaged: {health}")
 
-    def _refused(self, why: str) -> SettingsError:
+    def _file_error(self, why: str) -> SettingsError:
         return SettingsError(
             f"{self.path} {why}", hint="Give another file, or a path where there is none yet."
         )
@@ -512,7 +512,7 @@ def _pragma(connection: sqlite3.Connection, name: str) -> int:
 # The pets that an empty store begins with.
 
 
-def read(path: Path | None, pets: Sequence[Pet] = ()) -> list[Pet]:
+def read_pets(path: Path | None, pets: Sequence[Pet] = ()) -> list[Pet]:
     """The pets of a JSON list, and those given. Raises SettingsError that names file and pet."""
     found = [*(_from_file(path) if path is not None else ()), *pets]
     counts = Counter(pet.id for pet in found if pet.id is not None)
@@ -532,7 +532,7 @@ def fill_storage(storage: Storage, pets: Sequence[Pet]) -> None:
             insert_pets(connection, [pet for pet in pets if pet.id is not None])
             for pet in pets:
                 if pet.id is None:
-                    put(connection, pet, reuse=False)
+                    put_pet(connection, pet, reuse=False)
 
     storage.load(job)
 

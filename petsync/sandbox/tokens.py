@@ -439,7 +439,7 @@ class Codes:
             self._spent.keep(text, code.family)
         return code
 
-    def replayed(self, text: str) -> str | None:
+    def replayed_family(self, text: str) -> str | None:
         """The family of a code that was spent before."""
         return self._spent.take(text)
 

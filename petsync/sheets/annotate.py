@@ -8,7 +8,7 @@ from pathlib import Path
 from petsync import _files
 from petsync.errors import SheetError
 from petsync.sheets.corrected import corrected_source
-from petsync.sheets.results import apart, as_path, as_sheet, unchanged
+from petsync.sheets.results import apart, as_path, as_sheet, load_unchanged
 from petsync.table.sheet import Sheet
 
 __all__ = ["Annotated", "annotate_sheet"]
@@ -41,7 +41,7 @@ def annotate_sheet(sheet: Sheet, path: str | Path) -> Annotated:
     Raises SheetError if the file has changed since it was read, or if the copy cannot be written.
     """
     sheet, path = as_sheet(sheet), as_path(path)
-    source = unchanged(sheet, "Check it again.")
+    source = load_unchanged(sheet, "Check it again.")
     apart(path, source)
     if sheet.corrections:
         source = corrected_source(source, sheet)
@@ -51,12 +51,12 @@ def annotate_sheet(sheet: Sheet, path: str | Path) -> Annotated:
             hint=f"Give the copy a name that ends in {' or '.join(_WORKBOOKS)}.",
         )
     # openpyxl and what takes workbooks apart are loaded when a workbook is written.
-    from petsync.sheets.xlsx.annotate import TAB, annotated, tabulated
+    from petsync.sheets.xlsx.annotate import TAB, annotate_workbook, convert_to_workbook
 
     if source.kind == "text":
-        source, tab = tabulated(source, sheet), TAB
+        source, tab = convert_to_workbook(source, sheet), TAB
     else:
         tab = sheet.tab
-    done = annotated(source, tab, sheet.problems, path.suffix)
+    done = annotate_workbook(source, tab, sheet.problems, path.suffix)
     _files.replace_sheet_file(path, done.data, like=sheet.source)
     return Annotated(path=path, cells=done.cells, lost=done.lost)

@@ -16,7 +16,7 @@ from petsync.table.sheet import Sheet
 if TYPE_CHECKING:
     from petsync.sheets.xlsx.package import Package
 
-__all__ = ["NAME", "TAB", "Given", "base_of", "carried", "find", "notice"]
+__all__ = ["NAME", "TAB", "Given", "base_of", "choose_base", "find", "notice"]
 
 
 TAB = "petsync base"
@@ -40,7 +40,7 @@ def base_of(snapshot: Snapshot) -> Base:
     )
 
 
-def carried(data: Any, given: Given) -> Base | None:
+def choose_base(data: Any, given: Given) -> Base | None:
     """The base that a file of `data` gets: the given one, else a snapshot itself, else a sheet's.
 
     Raises TypeError where `given` is something else, and SheetError for data that is a snapshot of

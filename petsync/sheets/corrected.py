@@ -19,11 +19,11 @@ from petsync.sheets.results import (
     apart,
     as_path,
     as_sheet,
+    create_backup,
     fitting,
-    kept,
-    put,
+    load_unchanged,
     sidecar_lines,
-    unchanged,
+    write_file,
 )
 from petsync.table.sheet import Sheet
 
@@ -44,7 +44,7 @@ def write_corrected(
     cells hang, or the copy would not read as the sheet does.
     """
     sheet, path = as_sheet(sheet), as_path(path)
-    source = unchanged(sheet, "Read it again.")
+    source = load_unchanged(sheet, "Read it again.")
     apart(path, source)
     fitting(path, source)
     copy = corrected_source(source, sheet, path.suffix)
@@ -52,8 +52,8 @@ def write_corrected(
     if lexists(path) and path.is_file():
         must_be_closed(path)
         file = path.resolve()
-        backup = kept(file, file.read_bytes(), moment or dt.datetime.now(dt.UTC))
-    put(path, source, copy.data, sidecar_lines(source))
+        backup = create_backup(file, file.read_bytes(), moment or dt.datetime.now(dt.UTC))
+    write_file(path, source, copy.data, sidecar_lines(source))
     return backup
 
 
@@ -63,14 +63,16 @@ def corrected_source(source: Source, sheet: Sheet, suffix: str = "") -> Source:
     """
     if source.kind == "text":
         # What only CSV needs is loaded for CSV.
-        from petsync.sheets.csv import extended
+        from petsync.sheets.csv import edit_csv
 
-        data = extended(source, sheet, texts(sheet), ())
+        data = edit_csv(source, sheet, texts(sheet), ())
     else:
-        from petsync.sheets.xlsx.edit import patched
+        from petsync.sheets.xlsx.edit import patch_workbook
 
         over = {(each.row, each.column) for each in sheet.corrections}
-        data = patched(source, sheet, texts(sheet), (), suffix=suffix, over=over, strict=True)
+        data = patch_workbook(
+            source, sheet, texts(sheet), (), suffix=suffix, over=over, strict=True
+        )
     copy = replace(source, data=data)
     _must_agree(source, copy, sheet)
     return copy

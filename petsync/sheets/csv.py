@@ -34,11 +34,11 @@ __all__ = [
     "Record",
     "bare",
     "dialect_of",
-    "extended",
-    "guarded",
+    "edit_csv",
+    "escape_formula",
     "is_ragged",
     "lines",
-    "read",
+    "read_grid",
     "records",
     "sniff",
     "start",
@@ -192,7 +192,7 @@ class Record(NamedTuple):
     after: Mark
 
 
-def guarded(text: str) -> str:
+def escape_formula(text: str) -> str:
     """The text so that no spreadsheet program takes it for a formula (`bare` takes it back).
 
     A text that begins with = + - @ tab or CR, like a program's error (#N/A) or with spaces and a
@@ -202,7 +202,7 @@ def guarded(text: str) -> str:
     return f"'{text}" if _DANGEROUS.match(text) else text
 
 
-def read(source: Source, mapper: Mapper, *, size: int = SIZE) -> Grid:
+def read_grid(source: Source, mapper: Mapper, *, size: int = SIZE) -> Grid:
     """The file's grid, `size` bytes at a time, or record by record where that is 0.
 
     The grid is the same for every size. Raises SheetError where the file cannot be read as a whole.
@@ -369,7 +369,7 @@ class _Body:
             header_row=header_row,
             rows=np.concatenate([np.zeros(0, np.int64), *self._lines]),
             columns=[
-                text.cells(_joined(parts), kinds)
+                text.cells(_join_parts(parts), kinds)
                 for parts, kinds in zip(self._columns, self._kinds, strict=True)
             ],
             places=[str(n) for n in range(1, self._width + 1)],
@@ -404,7 +404,7 @@ def _has_long(rows: Sequence[Sequence[str] | None]) -> bool:
     return any(len(cell) > LONGEST for cells in rows if cells for cell in cells)
 
 
-def _joined(parts: list[Any]) -> Any:
+def _join_parts(parts: list[Any]) -> Any:
     joined = pa.concat_arrays(parts) if parts else pa.array([], pa.large_string())
     parts.clear()
     # Or else Arrow would keep what the parts took, which is as much again.
@@ -413,7 +413,7 @@ def _joined(parts: list[Any]) -> Any:
 
 
 def _bare(column: Any) -> Any:
-    """The column without the apostrophes that `guarded` adds."""
+    """The column without the apostrophes that `escape_formula` adds."""
     like = pc.starts_with(column, "'")
     if not pc.any(like).as_py():
         return column
@@ -512,9 +512,9 @@ def start(source: Source, dialect: Dialect) -> int:
 
 
 def bare(text: str) -> str:
-    """The text without the apostrophe that `csv.guarded` puts before it."""
+    """The text without the apostrophe that `csv.escape_formula` puts before it."""
     rest = text.removeprefix("'")
-    return rest if rest != text and guarded(rest) == text else text
+    return rest if rest != text and escape_formula(rest) == text else text
 
 
 # A CSV file with the results behind its rows; every byte that need not change stays.
@@ -526,7 +526,7 @@ _IDS = ("id", "category_id")
 _NUMBER = re.compile(r"-?[0-9]+")
 
 
-def extended(
+def edit_csv(
     source: Source,
     sheet: Sheet,
     edits: Edits,
@@ -555,7 +555,7 @@ def extended(
         is_header = line.number == sheet.header_row
         edit = dict(zip(new, new, strict=True)) if is_header else edits.get(line.number, {})
         touched = edit or (line.number > sheet.header_row and _says(line))
-        pieces += [pen.written(line, edit) if touched else line.body, line.end]
+        pieces += [pen.edit_record(line, edit) if touched else line.body, line.end]
     return b"".join([*pieces, *_behind(pieces, added, pen, header)])
 
 
@@ -567,7 +567,7 @@ def _behind(
     is_open = next((piece for piece in reversed(pieces) if piece), b"")[-1:] not in (b"\r", b"\n")
     for at, texts in enumerate(added):
         yield from [end] if at or is_open else []
-        yield pen.added(texts, len(header.cells or []))
+        yield pen.make_record(texts, len(header.cells or []))
     if added and not is_open:
         yield end
 
@@ -600,9 +600,9 @@ class _Pen:
     width: int
     new: Sequence[str]
 
-    def written(self, line: Line, edit: Mapping[str, str]) -> bytes:
+    def edit_record(self, line: Line, edit: Mapping[str, str]) -> bytes:
         """The record with the new texts."""
-        added = [guarded(edit.get(name, "")) for name in self.new]
+        added = [escape_formula(edit.get(name, "")) for name in self.new]
         cells = line.cells
         if cells is None or is_ragged(cells, self.width):
             # Still broken, so that no one takes the copy's cells for what they are not.
@@ -616,7 +616,7 @@ class _Pen:
             return self._behind(line.body, changed[len(cells) :])
         return self.hand.record(changed)
 
-    def added(self, texts: Mapping[str, str], width: int) -> bytes:
+    def make_record(self, texts: Mapping[str, str], width: int) -> bytes:
         """A new record as wide as the header's."""
         cells = [""] * (self.width + len(self.new) if self.new else width)
         for name, value in texts.items():
@@ -631,7 +631,7 @@ class _Pen:
 
 
 def _safe(name: str, text: str) -> str:
-    return text if name in _IDS and _NUMBER.fullmatch(text) else guarded(text)
+    return text if name in _IDS and _NUMBER.fullmatch(text) else escape_formula(text)
 
 
 def _hand(header: Line, delimiter: str) -> _Hand:

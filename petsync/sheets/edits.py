@@ -58,11 +58,11 @@ class SheetEdits:
         """The edits but for those that cannot be written."""
         held = {(each.row, each.column) for each in obstacles}
 
-        def left(row: int, texts: Texts) -> Texts:
+        def drop_held(row: int, texts: Texts) -> Texts:
             return {name: text for name, text in texts.items() if (row, name) not in held}
 
-        cells = {row: kept for row, texts in self.cells.items() if (kept := left(row, texts))}
-        added = [left(-n, texts) for n, texts in enumerate(self.added, 1)]
+        cells = {row: kept for row, texts in self.cells.items() if (kept := drop_held(row, texts))}
+        added = [drop_held(-n, texts) for n, texts in enumerate(self.added, 1)]
         removed = tuple(row for row in self.removed if (row, "") not in held)
         return SheetEdits(cells, () if (None, "") in held else added, removed)
 

@@ -20,7 +20,7 @@ from petsync.table.base import ParcelError, pack, unpack
 if TYPE_CHECKING:
     from petsync.sheets.xlsx.package import Package
 
-__all__ = ["FRAGILE", "TAB", "exact_lines", "lines_without", "resaved", "restored"]
+__all__ = ["FRAGILE", "TAB", "exact_lines", "find_resaved_forms", "lines_without", "restore_texts"]
 
 
 # What LibreOffice makes of a text when it opens a workbook and saves it.
@@ -42,17 +42,17 @@ _NONCHARACTER = re.compile(r"_x(?:005F|FFF[EF])_", re.IGNORECASE)
 _ESCAPE = re.compile(r"_x((?!D[89A-F]|FFF[EF])[0-9A-F]{4})_", re.IGNORECASE)
 
 
-def resaved(text: str, *, times: int = 4) -> list[str]:
+def find_resaved_forms(text: str, *, times: int = 4) -> list[str]:
     """The other texts that it becomes when it is saved so many times; none where it stays."""
     forms: list[str] = []
     form = text
     for _ in range(times):
-        written = _written(_lines(form))
-        form = _read(written)
+        written = _encode(_lines(form))
+        form = _decode(written)
         if form != text and form not in forms:
             forms.append(form)
         # The next time it is opened from the file as it is, not from what we would have written.
-        form = _SHORT.sub(_opened, written)
+        form = _SHORT.sub(_decode_control, written)
     return forms
 
 
@@ -60,18 +60,18 @@ def _lines(text: str) -> str:
     return _LINE_END.sub("\n", text) if "\n" in text else text
 
 
-def _written(text: str) -> str:
+def _encode(text: str) -> str:
     """As LibreOffice writes it, but for what XML itself escapes."""
     escaped = _ALIKE.sub(lambda match: match[1] or f"_x005F{match[0]}", text)
     return _CONTROL.sub(lambda match: f"_x{ord(match[0]):04X}_", escaped)
 
 
-def _opened(match: re.Match[str]) -> str:
+def _decode_control(match: re.Match[str]) -> str:
     code = int(match[1], 16)
     return chr(code) if code < 0x20 or code in (0x5F, 0xFFFE, 0xFFFF) else match[0]
 
 
-def _read(written: str) -> str:
+def _decode(written: str) -> str:
     """As petsync reads what is written so."""
 
     def character(match: re.Match[str]) -> str:
@@ -103,9 +103,9 @@ def exact_lines(columns: Mapping[str, Sequence[str]]) -> list[str]:
     return pack(msgspec.json.encode(kept)) if kept else []
 
 
-def restored(grid: Grid, package: Package, mapper: Mapper) -> Grid:
+def restore_texts(grid: Grid, package: Package, mapper: Mapper) -> Grid:
     """The grid with the exact texts, as far as the workbook has them."""
-    kept = _kept(package)
+    kept = _load_texts(package)
     if not kept or not grid.columns:
         return grid
     ours = mapper.match(grid.header, grid.places).ours
@@ -121,7 +121,7 @@ def lines_without(package: Package, edited: Collection[tuple[str, str]]) -> list
     """The worksheet's lines without the cells that were edited, by id and column: what was exact
     there is no more. None where none of them is in it.
     """
-    kept = _kept(package)
+    kept = _load_texts(package)
     left = {
         name: [pair for pair in texts if (pair[0], name) not in edited]
         for name, texts in kept.items()
@@ -140,11 +140,11 @@ def _fragile(ids: Sequence[str], texts: Sequence[str]) -> list[tuple[str, str]]:
     return [
         (number, text)
         for number, text in found
-        if (forms := resaved(text)) and not any((number, form) in said for form in forms)
+        if (forms := find_resaved_forms(text)) and not any((number, form) in said for form in forms)
     ]
 
 
-def _kept(package: Package) -> _Texts:
+def _load_texts(package: Package) -> _Texts:
     try:
         lines = lines_of(package, TAB)
         return msgspec.json.decode(unpack(lines), type=_Texts) if lines else {}
@@ -156,12 +156,12 @@ def _kept(package: Package) -> _Texts:
 def _ids(grid: Grid, ours: Mapping[str, int]) -> list[str]:
     if "id" not in ours:
         return [""] * len(grid.rows)
-    ids: list[str] = grid.columns[ours["id"]].trimmed().to_pylist()
+    ids: list[str] = grid.columns[ours["id"]].trim().to_pylist()
     return ids
 
 
 def _with_exact(cells: Cells, ids: Sequence[str], texts: Sequence[tuple[str, str]]) -> Cells:
-    forms = {(number, form): text for number, text in texts for form in resaved(text)}
+    forms = {(number, form): text for number, text in texts for form in find_resaved_forms(text)}
     found: list[str] = cells.text.to_pylist()
     exact = [forms.get((number, text), text) for number, text in zip(ids, found, strict=True)]
     return Cells(pa.array(exact, pa.large_string()), cells.kinds)

@@ -26,10 +26,10 @@ __all__ = [
     "Source",
     "encoding_of",
     "foreign",
+    "identify_zip",
     "is_workbook",
     "load",
     "must_be_closed",
-    "packed",
     "unreadable_text",
 ]
 
@@ -184,7 +184,7 @@ def unreadable_text(data: bytes) -> Kind | None:
     return None
 
 
-def packed(names: Collection[str]) -> Kind | None:
+def identify_zip(names: Collection[str]) -> Kind | None:
     """What a ZIP file with members of these names (in lower case) is, None where perhaps a workbook
     of Excel.
     """
@@ -245,12 +245,12 @@ def _locks(path: Path) -> Iterator[tuple[str, Path, str]]:
         excel = file.with_name(f"~${file.name}")
         office = file.with_name(f".~lock.{file.name}#")
         if lexists(excel):
-            yield "Excel", excel, _excel_user(_read(excel))
+            yield "Excel", excel, _excel_user(_read_lock(excel))
         if lexists(office):
-            yield "LibreOffice", office, _office_user(_read(office))
+            yield "LibreOffice", office, _office_user(_read_lock(office))
 
 
-def _read(lock: Path) -> bytes:
+def _read_lock(lock: Path) -> bytes:
     """The beginning of the lock file. Nothing else that has its name is read: a pipe would wait for
     ever.
     """
@@ -271,15 +271,15 @@ def _at_once(path: str, flags: int) -> int:
 def _excel_user(data: bytes) -> str:
     """The name behind its length, as Excel writes it at the start."""
     length = data[0] if data else 0
-    return _shown(data[1 : 1 + min(length, _LONGEST)])
+    return _printable_name(data[1 : 1 + min(length, _LONGEST)])
 
 
 def _office_user(data: bytes) -> str:
     """The first of the lock's comma-separated words."""
-    return _shown(data.partition(b",")[0])
+    return _printable_name(data.partition(b",")[0])
 
 
-def _shown(name: bytes) -> str:
+def _printable_name(name: bytes) -> str:
     text = name.decode("utf-8", "replace").strip()
     return text[:_LONGEST] if text.isprintable() else ""
 
@@ -338,7 +338,7 @@ class Source:
         """The SHA-256 of the file's bytes, in hexadecimal."""
         return hashlib.sha256(self.content).hexdigest()
 
-    def encoded(self, data: bytes) -> bytes:
+    def encode(self, data: bytes) -> bytes:
         """A text file's UTF-8 in the file's own encoding; in UTF-8 with a byte order mark, which is
         read whatever encoding is named, where that lacks a character.
         """
@@ -405,7 +405,7 @@ def _text(path: Path, data: bytes, encoding: str | None) -> Source:
     """
     if encoding is None:
         return Source(path, "text", data)
-    name, fitting = _marked(data)
+    name, fitting = _detect_mark(data)
     if name and encoding not in fitting:
         raise EncodingError(
             f"{path}: the file begins with the byte order mark of {name}, so it is not {encoding}",
@@ -424,7 +424,7 @@ def _text(path: Path, data: bytes, encoding: str | None) -> Source:
     return Source(path, "text", text.encode("utf-8", "surrogatepass"), encoding, data)
 
 
-def _marked(data: bytes) -> tuple[str, tuple[str, ...]]:
+def _detect_mark(data: bytes) -> tuple[str, tuple[str, ...]]:
     """Of which encoding the byte order mark is with which the file begins, and the names of those
     that it fits; "" where there is none.
     """
@@ -442,7 +442,7 @@ def encoding_of(path: Path, usual: str) -> str | None:
     data = _bytes(path)
     if is_workbook(data):
         return None
-    name, fitting = _marked(data)
+    name, fitting = _detect_mark(data)
     return (None if name == _UTF8 else fitting[0]) if name else usual
 
 
@@ -456,9 +456,11 @@ def _bytes(path: Path) -> bytes:
         with path.open("rb") as file:
             return _whole(path, file)
     except FileNotFoundError:
-        raise SheetError(f"{path}: there is no such file", hint=_found(path.parent)) from None
+        raise SheetError(
+            f"{path}: there is no such file", hint=_describe_folder(path.parent)
+        ) from None
     except IsADirectoryError:
-        raise SheetError(f"{path}: this is a folder", hint=_found(path)) from None
+        raise SheetError(f"{path}: this is a folder", hint=_describe_folder(path)) from None
     except PermissionError:
         raise SheetError(
             f"{path}: you may not read this file",
@@ -492,7 +494,7 @@ def _whole(path: Path, file: BinaryIO) -> bytes:
     return data
 
 
-def _found(folder: Path) -> str:
+def _describe_folder(folder: Path) -> str:
     """A hint at the sheets of a folder."""
     if not folder.is_dir():
         return f"There is no folder {folder} either: see whether the path is right."
@@ -501,10 +503,10 @@ def _found(folder: Path) -> str:
         names = sorted(each.name for each in folder.iterdir() if each.suffix in suffixes)
     except OSError:
         return "See whether the path is right."
-    return f"In {folder} there {_listed(names)}."
+    return f"In {folder} there {_list_names(names)}."
 
 
-def _listed(names: list[str]) -> str:
+def _list_names(names: list[str]) -> str:
     if not names:
         return "is no sheet"
     more = f" and {len(names) - 8} more" if len(names) > 8 else ""

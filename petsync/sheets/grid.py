@@ -135,9 +135,9 @@ class Cells:
     def __len__(self) -> int:
         return len(self.text)
 
-    def trimmed(self) -> Any:
+    def trim(self) -> Any:
         """The text without the whitespace around it, as an Arrow array."""
-        rows = self._spaced()
+        rows = self._find_spaced()
         if not len(rows):
             return self.text
         spaced = np.zeros(len(self), dtype=bool)
@@ -148,13 +148,13 @@ class Cells:
     def blank(self) -> Bools:
         """Where the cell says nothing."""
         empty = np.asarray(pc.equal(pc.binary_length(self.text), 0))
-        rows = self._spaced()
+        rows = self._find_spaced()
         if len(rows):
             trimmed = pc.utf8_trim(self.text.take(pa.array(rows)), characters=BLANKS)
             empty[rows] = np.asarray(pc.equal(pc.binary_length(trimmed), 0))
         return empty if self.kinds is None else empty & np.isin(self.kinds, _BLANK)
 
-    def _spaced(self) -> np.ndarray[Any, Any]:
+    def _find_spaced(self) -> np.ndarray[Any, Any]:
         """The rows of which the first and the last byte may be those of whitespace."""
         data, offsets = octets(self.text)
         said = np.flatnonzero(offsets[:-1] < offsets[1:])
@@ -162,7 +162,7 @@ class Cells:
         return np.union1d(beginning_with(self.text, _FIRST), said[last])
 
     @classmethod
-    def joined(cls, parts: Sequence[Cells]) -> Cells:
+    def concat(cls, parts: Sequence[Cells]) -> Cells:
         """The cells of all parts, one behind the other."""
         texts = [part.text for part in parts] or [pa.array([], pa.large_string())]
         kinds = [

@@ -10,7 +10,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from petsync.errors import SheetError
-from petsync.sheets.validate.text import repaired
+from petsync.sheets.validate.text import repair_misread
 from petsync.table.cells import BLANKS, trim
 from petsync.table.columns import COLUMNS
 
@@ -21,9 +21,9 @@ __all__ = [
     "HeaderNotFoundError",
     "Headers",
     "Mapper",
+    "check_mapping",
     "loose",
-    "named",
-    "present",
+    "present_headers",
 ]
 
 
@@ -143,7 +143,7 @@ class Mapper:
         if any(len(positions) > 1 for positions in ours.values()):
             raise self._twice(ours, header, places)
         once = {name: position for name, (position,) in ours.items()}
-        kept = dict(_numbered(others))
+        kept = dict(_number_repeated(others))
         return Headers(ours=once, others=kept, near=self._near(once, kept))
 
     def unusable(self, rows: Sequence[Sequence[str]], where: str = "") -> SheetError:
@@ -204,7 +204,7 @@ class Mapper:
         """All columns of ours that several headers mean, with where these are."""
         several = [
             f"{_NUMBERS.get(len(positions), len(positions))} columns mean {name}: "
-            f"{_listed(positions, header, places)}"
+            f"{_list_columns(positions, header, places)}"
             for name, positions in ours.items()
             if len(positions) > 1
         ]
@@ -219,9 +219,9 @@ def loose(text: str) -> str:
     return _LOOSE.sub("", text).casefold()
 
 
-def named(source: str, mapping: Mapping[str, str], header: Sequence[str]) -> None:
+def check_mapping(source: str, mapping: Mapping[str, str], header: Sequence[str]) -> None:
     """Raise HeaderNotFoundError where the mapping names a header that the sheet does not have."""
-    there = present(mapping, header)
+    there = present_headers(mapping, header)
     missing = [theirs for theirs in mapping if theirs not in there]
     if missing:
         shown = [repr(trim(text)[:_LONGEST]) for text in header if trim(text)]
@@ -233,7 +233,7 @@ def named(source: str, mapping: Mapping[str, str], header: Sequence[str]) -> Non
         )
 
 
-def present(mapping: Mapping[str, str], header: Sequence[str]) -> dict[str, str]:
+def present_headers(mapping: Mapping[str, str], header: Sequence[str]) -> dict[str, str]:
     """The mapping of the headers that are there."""
     there = {loose(text) for text in header}
     return {theirs: ours for theirs, ours in mapping.items() if loose(theirs) in there}
@@ -243,19 +243,19 @@ def _plain(text: str) -> str:
     """A header as it is looked up: as it was before a wrong encoding, without accents and dots."""
     for mark in _MARKS:
         text = text.removeprefix(mark)
-    letters = unicodedata.normalize("NFKD", loose(repaired(text) or text))
+    letters = unicodedata.normalize("NFKD", loose(repair_misread(text) or text))
     bare = "".join(char for char in letters if not unicodedata.combining(char)).casefold()
     return bare if bare == "#" else bare.strip(".:*#")
 
 
-def _listed(positions: Sequence[int], header: Sequence[str], places: Sequence[str]) -> str:
+def _list_columns(positions: Sequence[int], header: Sequence[str], places: Sequence[str]) -> str:
     shown = [f"{trim(header[at])!r} in column {places[at]}" for at in positions[:_LISTED]]
     if len(positions) > _LISTED:
         return ", ".join([*shown, "..."])
     return f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
-def _numbered(others: Mapping[str, Sequence[int]]) -> Iterator[tuple[str, int]]:
+def _number_repeated(others: Mapping[str, Sequence[int]]) -> Iterator[tuple[str, int]]:
     """Each header once: one that is there again gets a number, `Note (2)`."""
     taken = set(others)
     for name, (first, *again) in others.items():

@@ -24,7 +24,16 @@ from petsync.sheets import csv
 from petsync.sheets.base import find
 from petsync.sheets.files import Source, load
 from petsync.sheets.grid import Bools, Cells, Grid, Kind
-from petsync.sheets.headers import ACTION, OURS, RESULTS, Headers, Mapper, loose, named, present
+from petsync.sheets.headers import (
+    ACTION,
+    OURS,
+    RESULTS,
+    Headers,
+    Mapper,
+    check_mapping,
+    loose,
+    present_headers,
+)
 from petsync.sheets.validate import columns
 from petsync.sheets.validate.columns import (
     Numbers,
@@ -44,7 +53,7 @@ from petsync.sheets.validate.rows import (
     note_worksheet,
 )
 from petsync.table.base import Base
-from petsync.table.cells import escaped, format_photo_urls, format_tags, trim
+from petsync.table.cells import escape_marker, format_photo_urls, format_tags, trim
 from petsync.table.columns import ADDING, CLEAR, CLEARED, COLUMNS
 from petsync.table.frame import EXTRA, integers, no_collection, texts
 from petsync.table.sheet import Correction, Sheet, cell_address, frame_of, rows_of
@@ -52,13 +61,13 @@ from petsync.table.sheet import Correction, Sheet, cell_address, frame_of, rows_
 __all__ = [
     "Origin",
     "Peek",
-    "corrected",
-    "judged",
+    "apply_corrections",
     "peek",
     "read_grid",
     "read_sheet",
     "sheet_from_frame",
     "sheet_of",
+    "validate_grid",
     "worksheet_of",
 ]
 
@@ -84,7 +93,7 @@ class _RefusedError(Exception):
     """Why one correction cannot be made."""
 
 
-def corrected(grid: Grid, mapper: Mapper, corrections: Mapping[str, str]) -> Grid:
+def apply_corrections(grid: Grid, mapper: Mapper, corrections: Mapping[str, str]) -> Grid:
     """The grid with the texts by address in its cells, and what was changed as its corrections.
 
     A cell becomes text, whatever it held; "" makes it blank. Raises SheetError, which names all of
@@ -97,17 +106,17 @@ def corrected(grid: Grid, mapper: Mapper, corrections: Mapping[str, str]) -> Gri
     refused: list[str] = []
     for address, text in dict(corrections).items():
         try:
-            at = desk.found(address)
-            if wanted.setdefault(at, desk.checked(address, text)) != text:
+            at = desk.find_cell(address)
+            if wanted.setdefault(at, desk.check_text(address, text)) != text:
                 raise _RefusedError(f"{address}: this cell is corrected twice, to different texts")
         except _RefusedError as error:
             refused.append(str(error))
     if refused:
-        raise _told(mapper.source, refused, desk)
-    return desk.corrected(wanted)
+        raise _correction_error(mapper.source, refused, desk)
+    return desk.correct_grid(wanted)
 
 
-def _told(source: str, refused: list[str], desk: _Desk) -> SheetError:
+def _correction_error(source: str, refused: list[str], desk: _Desk) -> SheetError:
     more = f"; and {len(refused) - _SHOWN:,} more" if len(refused) > _SHOWN else ""
     return SheetError(
         f"{source}: a correction cannot be made: {'; '.join(refused[:_SHOWN])}{more}",
@@ -147,7 +156,7 @@ class _Desk:
             f"{', …' if len(places) > 12 else ''}; a cell is named as in a finding: {like}."
         )
 
-    def found(self, address: object) -> tuple[int, int]:
+    def find_cell(self, address: object) -> tuple[int, int]:
         """The position of the row and of the column. Raises _RefusedError."""
         place = self._place(address)
         if place.row == self.grid.header_row:
@@ -177,7 +186,7 @@ class _Desk:
             raise _RefusedError(f"{address}: the worksheet that is read is {self.grid.tab!r}")
         return _Place(int(cell[4]), cell[3].upper())
 
-    def checked(self, address: str, text: object) -> str:
+    def check_text(self, address: str, text: object) -> str:
         """The text. Raises _RefusedError for what no cell can hold."""
         if not isinstance(text, str):
             raise _RefusedError(f"{address}: {text!r} is no text; put it in quotes")
@@ -188,7 +197,7 @@ class _Desk:
             raise _RefusedError(f"{address}: the text has half a character in it")
         return text
 
-    def corrected(self, wanted: Mapping[tuple[int, int], str]) -> Grid:
+    def correct_grid(self, wanted: Mapping[tuple[int, int], str]) -> Grid:
         """The grid with these texts; those that stand there already are no corrections."""
         columns = list(self.grid.columns)
         done: list[Correction] = []
@@ -275,16 +284,16 @@ def read_sheet(
         columns = {**(defaults or {}), **(mapping or {})}
         base, refused = find(source)
         grid = read_grid(source, tab, columns, corrections, base)
-        named(str(source.path), mapping or {}, grid.header)
+        check_mapping(str(source.path), mapping or {}, grid.header)
         elsewhere = _ids_elsewhere(source, columns, grid.tab)
-        columns = present(columns, grid.header)
+        columns = present_headers(columns, grid.header)
         # A status that was exported is one, although the store has moved on from it.
         exported = () if base is None else base.frame["status"].dropna().unique()
         known = frozenset([*known_statuses, *exported])
         origin = Origin(str(source.path), source.digest)
         # The bytes are not needed any more, and a large file has many.
         del source
-        sheet = judged(grid, origin, columns, (statuses, known), clear, base)
+        sheet = validate_grid(grid, origin, columns, (statuses, known), clear, base)
     return replace(
         sheet,
         base=base,
@@ -327,7 +336,7 @@ def _ids_elsewhere(
     return read.ids_elsewhere(source, Mapper.of(str(source.path), mapping), tab)
 
 
-def judged(
+def validate_grid(
     grid: Grid,
     origin: Origin,
     mapping: Mapping[str, str] | None,
@@ -345,7 +354,7 @@ def judged(
     usual, known = statuses
 
     def rejudge(more: Collection[str]) -> Sheet:
-        return judged(grid, origin, mapping, (usual, {*known, *more}), clear, base)
+        return validate_grid(grid, origin, mapping, (usual, {*known, *more}), clear, base)
 
     return replace(sheet, rejudge=rejudge)
 
@@ -363,14 +372,14 @@ def read_grid(
     mapper = Mapper.of(str(source.path), mapping)
     given = corrections or {}
     if source.kind == "text":
-        return corrected(csv.read(source, mapper), mapper, given)
+        return apply_corrections(csv.read_grid(source, mapper), mapper, given)
     # calamine is loaded when a workbook is read.
     from petsync.sheets import exact
     from petsync.sheets.xlsx import read
     from petsync.sheets.xlsx.package import Package
 
-    grid = corrected(read.read(source, mapper, tab, base=base), mapper, given)
-    return exact.restored(grid, Package(source), mapper)
+    grid = apply_corrections(read.read_grid(source, mapper, tab, base=base), mapper, given)
+    return exact.restore_texts(grid, Package(source), mapper)
 
 
 def _rows(frame: pd.DataFrame, keep: np.ndarray[Any, Any]) -> pd.DataFrame:
@@ -395,10 +404,10 @@ class _Reading:
         """Judge every cell, then what only whole rows and the whole sheet show."""
         judges = {
             "id": lambda column: pet_ids(column, () if self.base is None else self.base.ids),
-            "name": lambda column: columns.names(column, self._exported("name")),
+            "name": lambda column: columns.names(column, self._exported_texts("name")),
             "status": lambda column: columns.statuses(column, usual, known),
             "category": lambda column: columns.categories(
-                column, self._exported("category"), self.clear
+                column, self._exported_texts("category"), self.clear
             ),
             "category_id": numbers,
             "tags": columns.tags,
@@ -429,7 +438,7 @@ class _Reading:
 
     def sheet(self, origin: Origin) -> Sheet:
         """The result."""
-        blocked = self.notes.blocked()
+        blocked = self.notes.find_blocked()
         keep = np.flatnonzero(~blocked & ~self.repeats)
         index = pd.Index(self.grid.rows[keep], name="row")
         named = np.asarray(~self._ids().isna())
@@ -488,7 +497,7 @@ class _Reading:
             self.notes.forget(set(positions(ignored)))
         ours = self.headers.ours
         self.repeats = collapse(self.grid, ours, self._ids(), ~ignored, self.notes)
-        free = self._mask(self.blank, "id", missing=True) & ~ignored & ~self.notes.blocked()
+        free = self._mask(self.blank, "id", missing=True) & ~ignored & ~self.notes.find_blocked()
         note_repeated(self.grid, ours, free, ~ignored, self.notes)
 
     def _note_categories(self) -> None:
@@ -509,7 +518,7 @@ class _Reading:
         self.notes.add_all(positions(added & nameless & whole), "name", Note("name-missing", ""))
         # Where nothing at all is said, a finding of its own tells.
         silent = self._mask(self.blank, "status", missing=True) | self._mask(self.cleared, "status")
-        silent &= added & whole & ~self.notes.blocked()
+        silent &= added & whole & ~self.notes.find_blocked()
         if {"id", "status"} & self.headers.ours.keys():
             note = Note("status-missing", "")
             self.notes.add_all(positions(silent), "status", note)
@@ -519,7 +528,7 @@ class _Reading:
             )
             self.notes.add(-1, "", Note("status-missing", "", problem))
 
-    def _exported(self, name: str) -> Collection[str]:
+    def _exported_texts(self, name: str) -> Collection[str]:
         """The texts of a column that the file's own export has."""
         return () if self.base is None else frozenset(self.base.frame[name].dropna().unique())
 
@@ -579,7 +588,7 @@ def sheet_from_frame(
     mapper = Mapper.of(_NAME, columns)
     frame = _with_index(rows_of(frame), mapper)
     header = [str(name) for name in frame.columns if name != EXTRA]
-    named(_NAME, mapping or {}, header)
+    check_mapping(_NAME, mapping or {}, header)
     if not mapper.score(header):
         raise mapper.unusable([header])
     if len(set(header)) < len(header):
@@ -597,13 +606,13 @@ def sheet_from_frame(
             if name != EXTRA
         ],
         places=header,
-        emptied=_emptied(frame, meant),
+        emptied=_find_emptied(frame, meant),
     )
-    sheet = judged(grid, Origin(_NAME), columns, (statuses, known_statuses))
-    return replace(sheet, mapping=present(columns, header))
+    sheet = validate_grid(grid, Origin(_NAME), columns, (statuses, known_statuses))
+    return replace(sheet, mapping=present_headers(columns, header))
 
 
-def _emptied(frame: pd.DataFrame, meant: Mapping[str, str]) -> list[int]:
+def _find_emptied(frame: pd.DataFrame, meant: Mapping[str, str]) -> list[int]:
     """The positions of the rows with an empty text for a category."""
     columns = [frame[name] for name in frame.columns if meant.get(str(name)) == "category"]
     texts = (pair for column in columns for pair in enumerate(column.tolist()))
@@ -649,7 +658,7 @@ def _must_be_known(mapper: Mapper, header: Sequence[str]) -> None:
     similar = {name: near for name in unknown if (near := mapper.misspelt(name, known))}
     if similar:
         raise SheetError(
-            f"the DataFrame has columns that petsync does not know: {_quoted(similar)}",
+            f"the DataFrame has columns that petsync does not know: {_quote_names(similar)}",
             hint=". ".join(f"{name!r} may mean {near}" for name, near in similar.items())
             + ". Rename them, map them, or drop them.",
         )
@@ -658,12 +667,12 @@ def _must_be_known(mapper: Mapper, header: Sequence[str]) -> None:
         meant = [f"{name!r} may mean {near}. " for name in own if (near := mapper.nearest(name))]
         raise SheetError(
             "no column of the DataFrame says anything of a pet but its id; petsync does not know "
-            f"{_quoted(own)}",
+            f"{_quote_names(own)}",
             hint=f"{''.join(meant)}Rename them, map them, or drop them.",
         )
 
 
-def _quoted(names: Iterable[str]) -> str:
+def _quote_names(names: Iterable[str]) -> str:
     return ", ".join(repr(name[:40]) for name in itertools.islice(names, _LISTED))
 
 
@@ -706,10 +715,10 @@ def _text(name: str, ours: str, value: Any) -> str:
         if (value == "" and ours in COLUMNS) or (value == CLEARED and ours == "category"):
             return CLEAR
         if ours in _NO_TEXTS:
-            return _written(name, value)
-        return escaped(_written(name, value), CLEAR)
+            return _check_encodable(name, value)
+        return escape_marker(_check_encodable(name, value), CLEAR)
     if isinstance(value, list):
-        return _joined(name, ours, value) if value else CLEAR
+        return _join_items(name, ours, value) if value else CLEAR
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -723,10 +732,10 @@ def _text(name: str, ours: str, value: Any) -> str:
             f"the DataFrame's column {name} has a {type(value).__name__}: {str(value)[:40]!r}",
             hint="Make it a text; a missing value says nothing.",
         )
-    return escaped(_written(name, str(value)), CLEAR)
+    return escape_marker(_check_encodable(name, str(value)), CLEAR)
 
 
-def _joined(name: str, ours: str, items: Sequence[Any]) -> str:
+def _join_items(name: str, ours: str, items: Sequence[Any]) -> str:
     """The items as a cell would show them; missing ones say nothing."""
     given = [_item(item) for item in items if isinstance(item, Tag) or not _is_missing(item)]
     kinds = (str,) if ours == "photo_urls" else (str, Tag)
@@ -740,9 +749,11 @@ def _joined(name: str, ours: str, items: Sequence[Any]) -> str:
     if not given:
         return ""
     if ours == "photo_urls":
-        return escaped_list(format_photo_urls, [_written(name, url) for url in given], "\n", CLEAR)
+        return escaped_list(
+            format_photo_urls, [_check_encodable(name, url) for url in given], "\n", CLEAR
+        )
     tags = [item if isinstance(item, Tag) else Tag(None, str(item)) for item in given]
-    return _written(name, escaped_list(format_tags, tags, "; ", CLEAR))
+    return _check_encodable(name, escaped_list(format_tags, tags, "; ", CLEAR))
 
 
 def _item(item: Any) -> Any:
@@ -757,7 +768,7 @@ def _is_missing(value: Any) -> bool:
     return value is None or value is pd.NA or value is pd.NaT or value != value
 
 
-def _written(name: str, text: str) -> str:
+def _check_encodable(name: str, text: str) -> str:
     """The text itself. Raises SheetError for what no file and no service can take."""
     try:
         text.encode()
@@ -797,12 +808,12 @@ def peek(path: str | Path, *, tab: str | None = None, encoding: str | None = Non
     source = load(Path(path), encoding)
     mapper = Mapper.of(str(source.path), None)
     if source.kind == "text":
-        return _seen(mapper, "", (), _records(source, mapper))
+        return _make_peek(mapper, "", (), _records(source, mapper))
     # calamine is loaded when a workbook is read.
     from petsync.sheets.xlsx import read
 
     name, tabs, rows = read.top(source, tab, find(source)[0])
-    return _seen(mapper, name, tabs, rows)
+    return _make_peek(mapper, name, tabs, rows)
 
 
 def _records(source: Source, mapper: Mapper) -> list[list[str]]:
@@ -810,15 +821,17 @@ def _records(source: Source, mapper: Mapper) -> list[list[str]]:
     return [record.cells or [] for record in itertools.islice(found, _SEARCHED)]
 
 
-def _seen(mapper: Mapper, tab: str, tabs: Sequence[str], rows: Sequence[Sequence[str]]) -> Peek:
+def _make_peek(
+    mapper: Mapper, tab: str, tabs: Sequence[str], rows: Sequence[Sequence[str]]
+) -> Peek:
     filled = [[trim(text) for text in row if trim(text)] for row in rows[:_SEARCHED]]
-    best = max(filled, key=lambda row: (_known(mapper, row), len(row)), default=[])
+    best = max(filled, key=lambda row: (_count_known(mapper, row), len(row)), default=[])
     headers = tuple(dict.fromkeys(best))
     near = {text: name for text in headers if (name := mapper.nearest(text))}
     return Peek(tab=tab, tabs=tuple(tabs), headers=headers, meant=near)
 
 
-def _known(mapper: Mapper, row: Sequence[str]) -> int:
+def _count_known(mapper: Mapper, row: Sequence[str]) -> int:
     return len({name for text in row if (name := mapper.nearest(text))})
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
+import io
 import os
 import zipfile
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -20,7 +21,7 @@ import pandas as pd
 from petsync import _files
 from petsync.errors import ResponseError, SheetError
 from petsync.plan import match
-from petsync.plan.base import advanced, named_ids
+from petsync.plan.base import advance_base, named_ids
 from petsync.plan.fields import normal
 from petsync.plan.plan import lagging
 from petsync.plan.report import Report
@@ -42,18 +43,18 @@ __all__ = [
     "as_path",
     "as_results",
     "as_sheet",
+    "create_backup",
     "fitting",
-    "kept",
+    "load_unchanged",
     "make_way",
     "must_be_replaceable",
     "must_be_writable",
     "must_take_results",
     "of_one_sheet",
-    "put",
     "sidecar_lines",
-    "told",
-    "unchanged",
+    "with_results",
     "write_back",
+    "write_file",
     "write_noted",
     "write_results",
 ]
@@ -123,7 +124,7 @@ def fitting(path: Path, source: Source) -> None:
         )
 
 
-def unchanged(sheet: Sheet, hint: str) -> Source:
+def load_unchanged(sheet: Sheet, hint: str) -> Source:
     """The sheet's file. Raises SheetError where it has changed since it was read."""
     source = load(Path(sheet.source), sheet.encoding or None)
     if source.digest != sheet.digest:
@@ -176,13 +177,13 @@ def write_results(sheet: Sheet, results: Results, path: str | Path, *, follow: b
     cannot be written, or what is given is no sheet, no results or no path.
     """
     sheet, results, path = as_sheet(sheet), as_results(results), as_path(path)
-    source = unchanged(sheet, "What became of each row is in the report.")
+    source = load_unchanged(sheet, "What became of each row is in the report.")
     apart(path, source)
     fitting(path, source)
-    put(path, source, *told(source, sheet, results, path.suffix), follow=follow)
+    write_file(path, source, *with_results(source, sheet, results, path.suffix), follow=follow)
 
 
-def told(
+def with_results(
     source: Source, sheet: Sheet, results: Results, suffix: str = "", *, only_ids: bool = False
 ) -> tuple[bytes, list[str] | None]:
     """The file's bytes with the results, and of a CSV file the lines of its sidecar if it has one.
@@ -191,28 +192,28 @@ def told(
     made or filled.
     """
     of_one_sheet(sheet, results)
-    base = advanced(sheet, results) if isinstance(results, Report) else None
+    base = advance_base(sheet, results) if isinstance(results, Report) else None
     edits = _result_edits(
         sheet, _by_row(results, sheet) if isinstance(results, Report) else results
     )
     lines = None if base is None else [notice(base), *base.to_lines()]
-    edits = _ids_alone(edits) if only_ids else _renamed(edits, sheet.columns)
+    edits = _ids_alone(edits) if only_ids else _rename_results(edits, sheet.columns)
     for each in sheet.corrections:
         # What the row gets of the run comes first: an id, or another action.
         edits.setdefault(each.row, {}).setdefault(each.column, each.after)
     new = _new_columns(sheet.columns, edits)
     if source.kind == "text":
         # What only CSV needs is loaded for CSV.
-        from petsync.sheets.csv import extended
+        from petsync.sheets.csv import edit_csv
 
-        return extended(source, sheet, edits, new), lines or sidecar_lines(source)
-    from petsync.sheets.xlsx.edit import patched
+        return edit_csv(source, sheet, edits, new), lines or sidecar_lines(source)
+    from petsync.sheets.xlsx.edit import patch_workbook
 
     over = {(each.row, each.column) for each in sheet.corrections}
-    return patched(source, sheet, edits, new, lines=lines, suffix=suffix, over=over), None
+    return patch_workbook(source, sheet, edits, new, lines=lines, suffix=suffix, over=over), None
 
 
-def put(
+def write_file(
     path: Path, source: Source, data: bytes, lines: list[str] | None, *, follow: bool = True
 ) -> None:
     """Put the file there, with its sidecar where it is CSV. Raises SheetError."""
@@ -224,12 +225,13 @@ def put(
 
 def _content(source: Source, data: bytes) -> bytes:
     """The bytes of the file."""
-    return source.encoded(data) if source.kind == "text" else data
+    return source.encode(data) if source.kind == "text" else data
 
 
 def _by_row(report: Report, sheet: Sheet) -> pd.DataFrame:
     """outcome, message, assigned_id and recognised (the pet of a row that has no id), indexed by
-    row; rows that were no change are skipped, and blocked ones left out: their findings tell more.
+    row; rows that were no change are unchanged, and blocked ones are left out: their findings tell
+    more.
     """
     plan, ignored = report.plan, sheet.rows.index[sheet.rows["action"] == "ignore"]
     results = msgspec.structs.replace(report, results=tuple(report.by_row().values())).to_frame()
@@ -237,13 +239,13 @@ def _by_row(report: Report, sheet: Sheet) -> pd.DataFrame:
     rows = sheet.rows.index.union(results.index)
     said = results[["outcome", "message", "assigned_id"]].reindex(rows)
     quiet = said["outcome"].isna()
-    said.loc[quiet, "outcome"] = "skipped"
+    said.loc[quiet, "outcome"] = "unchanged"
     said.loc[quiet, "message"] = _AGREES
     said.loc[quiet & rows.isin(ignored), "message"] = _IGNORED
     for each in lagging(plan):
         said.loc[quiet & rows.isin(each.rows), "message"] = each.message
     recognised = pd.Series(plan.recognised, dtype="Int64").reindex(rows)
-    said["recognised"] = recognised.where(said["outcome"].isin(("applied", "skipped")))
+    said["recognised"] = recognised.where(said["outcome"].isin(("applied", "unchanged")))
     return said
 
 
@@ -253,19 +255,19 @@ def _result_edits(sheet: Sheet, results: pd.DataFrame) -> dict[int, dict[str, st
     # Blank first: the sheet may carry what became of its rows in an earlier run.
     edits = {row: {**dict.fromkeys(RESULTS, ""), "row": str(row)} for row in (*rows, *repeats)}
     for row, same in repeats.items():
-        edits[row] |= {"outcome": "skipped", "message": same}
+        edits[row] |= {"outcome": "unchanged", "message": same}
     for problem in sheet.problems:
         if problem.severity == "error" and problem.row in edits:
             blocked = edits[problem.row]
-            before = f"{blocked['message']}; " if blocked["outcome"] == "failed" else ""
+            before = f"{blocked['message']}; " if blocked["outcome"] == "needs fixing" else ""
             said = f"{problem.address}: {problem.problem} {problem.suggestion}".rstrip()
-            blocked |= {"outcome": "failed", "message": before + said}
+            blocked |= {"outcome": "needs fixing", "message": before + said}
     adds = set(sheet.rows.index[sheet.rows["action"].isin(ADDING)])
     ids = sheet.rows["id"].dropna().to_dict() if "id" in sheet.rows else {}
     named = named_ids(sheet)
     for result in results.itertuples():
         row = int(str(result.Index))
-        edit = _told(result, is_add=row in adds, own=ids.get(row))
+        edit = _describe_result(result, is_add=row in adds, own=ids.get(row))
         if int(edit.get("id", 0)) in named:
             del edit["id"]
             if edit["outcome"] != "applied":
@@ -274,10 +276,10 @@ def _result_edits(sheet: Sheet, results: pd.DataFrame) -> dict[int, dict[str, st
     return edits
 
 
-def _told(result: object, *, is_add: bool, own: int | None) -> dict[str, str]:
+def _describe_result(result: object, *, is_add: bool, own: int | None) -> dict[str, str]:
     """The cells of a row's results, of which `own` is the id that it gives."""
-    said = {name: _shown(result, name) for name in ("outcome", "message", "assigned_id")}
-    recognised = _shown(result, "recognised")
+    said = {name: _format_field(result, name) for name in ("outcome", "message", "assigned_id")}
+    recognised = _format_field(result, "recognised")
     if recognised:
         before = "" if said["message"] in ("", _AGREES) else f"; {said['message']}"
         said["message"] = f"recognised as pet {recognised}{before}"
@@ -309,7 +311,7 @@ def _new_columns(places: Collection[str], edits: Mapping[int, Mapping[str, str]]
     return [name for name in wanted if name not in places]
 
 
-def _renamed(
+def _rename_results(
     edits: dict[int, dict[str, str]], places: Collection[str]
 ) -> dict[int, dict[str, str]]:
     """The edits under names that are no columns of people's own: only a sheet with all columns of
@@ -328,7 +330,7 @@ def _ours(name: str) -> str:
     return f"{OURS}{name}"
 
 
-def _shown(result: object, name: str) -> str:
+def _format_field(result: object, name: str) -> str:
     value = getattr(result, name, None)
     if value is None or value is pd.NA or value != value:
         return ""
@@ -338,6 +340,7 @@ def _shown(result: object, name: str) -> str:
 # Files of a person that are replaced: with a backup, and never what nobody else has.
 
 
+_NO_EXPORT = "it is no export of petsync"
 _INSTEAD = "What became of each row is in the report; write_results puts it into a copy."
 
 
@@ -354,7 +357,7 @@ def must_be_writable(sheet: Sheet, hint: str) -> None:
     """
     path = Path(sheet.source)
     must_be_closed(path)
-    unchanged(sheet, hint)
+    load_unchanged(sheet, hint)
     file = path.resolve()
     is_writable = bool(file.stat().st_mode & 0o222) and os.access(file, os.W_OK)
     if not is_writable:
@@ -401,14 +404,14 @@ def write_noted(
     """As `write_back`; `note` gets the SHA-256 of the new file before that is put there."""
     results = as_results(results)
     must_take_results(sheet)
-    source = unchanged(sheet, _INSTEAD)
-    data, lines = told(source, sheet, results, only_ids=only_ids)
-    backup = kept(source.path.resolve(), source.content, moment or dt.datetime.now(dt.UTC))
+    source = load_unchanged(sheet, _INSTEAD)
+    data, lines = with_results(source, sheet, results, only_ids=only_ids)
+    backup = create_backup(source.path.resolve(), source.content, moment or dt.datetime.now(dt.UTC))
     note(hashlib.sha256(_content(source, data)).hexdigest())
     # Whoever saved the sheet in the meantime keeps what they wrote.
     must_be_closed(source.path)
-    unchanged(sheet, _INSTEAD)
-    put(source.path, source, data, lines)
+    load_unchanged(sheet, _INSTEAD)
+    write_file(source.path, source, data, lines)
     return backup
 
 
@@ -417,32 +420,50 @@ def must_be_replaceable(path: Path, *, force: str = "force=True") -> None:
     was edited since its export, is no export, or is open in a program. `force` is what the caller
     can say to replace it all the same.
     """
-    if _has_content(path):
-        must_be_closed(path)
-        why = _edits_of_export(path)
-        if why:
-            raise SheetError(
-                f"{path} was left alone: {why}",
-                hint="Give the export another name. To replace the file all the same, use "
-                f"{force}; a backup of it is kept then.",
-            )
+    _read_replaceable(path, force)
+
+
+def _read_replaceable(path: Path, force: str = "force=True") -> Sheet | None:
+    """The sheet that an export may replace; None where there is none. Raises SheetError as
+    `must_be_replaceable`.
+    """
+    if not _has_content(path):
+        return None
+    must_be_closed(path)
+    sheet = None
+    is_export = _NO_SHEETS.get(path.suffix.casefold())
+    if is_export is not None:
+        why = "" if is_export(path) else _NO_EXPORT
+    else:
+        try:
+            sheet = read_sheet(path)
+        except SheetError:
+            why = _NO_EXPORT
+        else:
+            why = _edits_of_export(sheet)
+    if why:
+        raise SheetError(
+            f"{path} was left alone: {why}",
+            hint="Give the export another name. To replace the file all the same, use "
+            f"{force}; a backup of it is kept then.",
+        )
+    return sheet
 
 
 def make_way(path: Path, data: bytes, *, force: bool = False) -> Path | None:
     """The backup of the file that `data` is about to replace; None where none is needed: no file is
-    there, it has the same bytes, or it is an export that nobody edited.
+    there, it has the same contents, or it is an export that nobody edited.
 
     Raises SheetError as `must_be_replaceable`, unless `force`.
     """
-    if not force:
-        must_be_replaceable(path)
+    sheet = None if force else _read_replaceable(path)
     if not _has_content(path):
         return None
     file = path.resolve()
     before = file.read_bytes()
-    if before == data or not (force or _is_unsure(path)):
+    if _is_same(before, data) or not (force or _is_unsure(path, sheet)):
         return None
-    return kept(file, before, dt.datetime.now(dt.UTC))
+    return create_backup(file, before, dt.datetime.now(dt.UTC))
 
 
 def _has_content(path: Path) -> bool:
@@ -453,19 +474,12 @@ def _has_content(path: Path) -> bool:
         return False
 
 
-def _edits_of_export(path: Path) -> str:
-    """Why the file is not what petsync exported, as a clause; "" where it is."""
-    kind = _NO_SHEETS.get(path.suffix.casefold())
-    if kind is not None:
-        return "" if kind(path) else "it is no export of petsync"
-    try:
-        sheet = read_sheet(path)
-    except SheetError:
-        return "it is no export of petsync"
+def _edits_of_export(sheet: Sheet) -> str:
+    """Why the sheet is not what petsync exported, as a clause; "" where it is."""
     if sheet.base_refused and not sheet.base_refused.endswith(INTERRUPTED):
         return sheet.base_refused
     if sheet.base is None:
-        return "" if _is_plain_export(sheet) else "it is no export of petsync"
+        return "" if _is_plain_export(sheet) else _NO_EXPORT
     edits = [*_edited_places(sheet, sheet.base)]
     more = f" and {len(edits) - 3:,} more" if len(edits) > 3 else ""
     return f"it was edited since its export: {', '.join(edits[:3])}{more}" if edits else ""
@@ -511,11 +525,23 @@ def _is_plain_export(sheet: Sheet) -> bool:
     return set(sheet.columns) == set(OUT)
 
 
-def _is_unsure(path: Path) -> bool:
-    """Whether the file may hold what its contents do not show: an export without a base, in which
-    no edit can be told, and a workbook that another program has saved.
+def _is_same(before: bytes, data: bytes) -> bool:
+    """Whether both are the same file: of workbooks that petsync wrote, the time may differ."""
+    files = io.BytesIO(before), io.BytesIO(data)
+    if before == data or not all(map(zipfile.is_zipfile, files)):
+        return before == data
+    # openpyxl is loaded for a workbook.
+    from petsync.sheets.xlsx.write import is_sealed, seal
+
+    with zipfile.ZipFile(files[0]) as old, zipfile.ZipFile(files[1]) as new:
+        return is_sealed(old) and seal(old) == seal(new)
+
+
+def _is_unsure(path: Path, sheet: Sheet | None) -> bool:
+    """Whether the file, read as `sheet`, may hold what its contents do not show: an export without
+    a base, in which no edit can be told, and a workbook that another program has saved.
     """
-    if path.suffix.casefold() in _NO_SHEETS or read_sheet(path).base is None:
+    if sheet is None or sheet.base is None:
         return True
     if not zipfile.is_zipfile(path):
         return False
@@ -562,7 +588,7 @@ _NO_SHEETS = {
 }
 
 
-def kept(file: Path, data: bytes, moment: dt.datetime) -> Path:
+def create_backup(file: Path, data: bytes, moment: dt.datetime) -> Path:
     """The path of a backup of the file and of its sidecar, both whole on the disk, beside it under
     its name and the moment; no earlier one is replaced.
     """

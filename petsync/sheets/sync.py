@@ -20,7 +20,14 @@ from petsync.sheets.edits import Obstacle, SheetEdits
 from petsync.sheets.files import Source, must_be_closed
 from petsync.sheets.grid import Bools, Cells, Grid, Kind
 from petsync.sheets.read import read_grid
-from petsync.sheets.results import as_sheet, kept, must_be_writable, put, sidecar_lines, unchanged
+from petsync.sheets.results import (
+    as_sheet,
+    create_backup,
+    load_unchanged,
+    must_be_writable,
+    sidecar_lines,
+    write_file,
+)
 from petsync.table.base import Base
 from petsync.table.sheet import Sheet, cell_address
 
@@ -60,7 +67,7 @@ class _Sides:
     def difference(self) -> str | None:
         """Where it is, None where there is none."""
         kept = np.flatnonzero(~np.isin(self.before.rows, list(self.edits.removed)))
-        header = [*self.before.header, *self._made()]
+        header = [*self.before.header, *self._new_columns()]
         if list(self.after.header) != header:
             return ": its header"
         if len(self.after.rows) != len(kept) + len(self.edits.added):
@@ -76,7 +83,7 @@ class _Sides:
                 return f": {cell_address(self.after.tab, place, row)}"
         return None
 
-    def _made(self) -> list[str]:
+    def _new_columns(self) -> list[str]:
         more = len(self.after.header) - len(self.before.header)
         return ["id"] if more and "id" not in self.sheet.columns else []
 
@@ -84,7 +91,7 @@ class _Sides:
         """The columns by the names that edits give them, "" where none does."""
         by_place = {place: name for name, place in self.sheet.columns.items()}
         yield from (by_place.get(place, "") for place in self.before.places)
-        yield from self._made()
+        yield from self._new_columns()
 
     def _faults(self, kept: np.ndarray[tuple[int], np.dtype[np.intp]]) -> Mapping[int, str]:
         return {
@@ -104,7 +111,7 @@ class _Sides:
         own = self.before.columns[column] if column < len(self.before.columns) else None
         blank = pa.array([""] * len(kept), pa.large_string())
         texts = blank if own is None else own.text.take(pa.array(kept))
-        edited, new = self._edited(name, numbers)
+        edited, new = self._find_edited(name, numbers)
         texts = pc.replace_with_mask(texts, pa.array(edited), pa.array(new, pa.large_string()))
         added = [each.get(name, "") if name else "" for each in self.edits.added]
         meant = pa.concat_arrays([texts, pa.array(added, pa.large_string())])
@@ -116,7 +123,7 @@ class _Sides:
         places = np.flatnonzero(wrong)
         return int(places[0]) if len(places) else None
 
-    def _edited(
+    def _find_edited(
         self, name: str, numbers: np.ndarray[tuple[int], np.dtype[np.int64]]
     ) -> tuple[Bools, Sequence[str]]:
         """Which of the rows have the column edited, and their texts in the rows' order."""
@@ -160,13 +167,13 @@ def obstacles(sheet: Sheet, edits: SheetEdits) -> tuple[Obstacle, ...]:
     text that no file of the kind can hold, a table that ends with its totals. `edits.without(…)`
     gives the rest. Raises SheetError where the file has changed since it was read.
     """
-    source = unchanged(as_sheet(sheet), _AGAIN)
+    source = load_unchanged(as_sheet(sheet), _AGAIN)
     if source.kind == "workbook":
         # What only workbooks need is loaded for workbooks.
         from petsync.sheets.xlsx.edit import is_free
 
         if not is_free(source, sheet):
-            return _made(source, sheet, edits, None)[1]
+            return _build_file(source, sheet, edits, None)[1]
     return tuple(_unwritable(source, sheet, edits))
 
 
@@ -191,23 +198,23 @@ def write_synced(
     the file has changed since it was read, is open in a program, or cannot be written.
     """
     must_take_edits(sheet)
-    source = unchanged(sheet, _AGAIN)
-    data, held = _made(source, sheet, edits, base)
+    source = load_unchanged(sheet, _AGAIN)
+    data, held = _build_file(source, sheet, edits, base)
     if held:
         more = f", and {len(held) - 1:,} more" if len(held) > 1 else ""
         raise SheetError(
             f"{source.path}: {held[0]}{more}", hint=f"Nothing was written. {held[0].suggestion}"
         )
     must_agree(source, replace(source, data=data), sheet, edits)
-    backup = kept(source.path.resolve(), source.content, moment or dt.datetime.now(dt.UTC))
+    backup = create_backup(source.path.resolve(), source.content, moment or dt.datetime.now(dt.UTC))
     # Whoever saved the sheet in the meantime keeps what they wrote.
     must_be_closed(source.path)
-    unchanged(sheet, _AGAIN)
-    put(source.path, source, data, _sidecar(source, base))
+    load_unchanged(sheet, _AGAIN)
+    write_file(source.path, source, data, _sidecar(source, base))
     return backup
 
 
-def _made(
+def _build_file(
     source: Source, sheet: Sheet, edits: SheetEdits, base: Base | None
 ) -> tuple[bytes, tuple[Obstacle, ...]]:
     """The file as it is to be, and the edits that are not in it."""
@@ -215,17 +222,17 @@ def _made(
     held = tuple(_unwritable(source, sheet, edits))
     if source.kind == "workbook":
         # What only workbooks need is loaded for workbooks.
-        from petsync.sheets.xlsx.edit import amended
+        from petsync.sheets.xlsx.edit import amend_workbook
 
         lines = _lines(base) if base is not None and _carries(source) else None
-        data, more = amended(source, sheet, edits.without(held), lines=lines)
+        data, more = amend_workbook(source, sheet, edits.without(held), lines=lines)
         return data, (*held, *more)
-    from petsync.sheets.csv import extended
+    from petsync.sheets.csv import edit_csv
 
     rest = edits.without(held)
     new = ["id"] if "id" not in sheet.columns and _gives_id(rest) else []
     cells, added = rest.cells, rest.added
-    return extended(source, sheet, cells, new, added=added, removed=rest.removed), held
+    return edit_csv(source, sheet, cells, new, added=added, removed=rest.removed), held
 
 
 def _must_be_there(sheet: Sheet, edits: SheetEdits) -> None:

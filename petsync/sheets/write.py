@@ -18,8 +18,8 @@ from petsync import _files
 from petsync.errors import SheetError
 from petsync.plan.change import Snapshot
 from petsync.protocol.json import encode_pet, encode_pets
-from petsync.sheets.base import carried, notice
-from petsync.sheets.csv import guarded
+from petsync.sheets.base import choose_base, notice
+from petsync.sheets.csv import escape_formula
 from petsync.sheets.read import STATUSES
 from petsync.sheets.results import make_way
 from petsync.sheets.sidecar import write_with
@@ -108,7 +108,7 @@ def write_sheet(
     path = Path(path)
     if "\0" in str(path):
         raise SheetError(f"{str(path)!r} cannot be written: there is a NUL in the name")
-    kept = carried(data, base)
+    kept = choose_base(data, base)
     if kept is not None:
         kept = replace(kept, tab=tab if path.suffix.casefold() == ".xlsx" else "")
 
@@ -200,7 +200,7 @@ def _lines(base: Base | None) -> list[str]:
 def _text(data: Any, clear: str, delimiter: str) -> bytes:
     columns = cell_texts(_frame(data), marker=clear, empty=_empty(data, clear), separator=" | ")
     safe = [
-        column if name in _NUMBERS else list(map(guarded, column))
+        column if name in _NUMBERS else list(map(escape_formula, column))
         for name, column in zip(OUT, columns, strict=True)
     ]
     rows = [list(row) for row in zip(*safe, strict=True)]

@@ -254,7 +254,7 @@ def _credentials(settings: Settings) -> Credentials:
     vault = Vault(settings.state, checked_base(settings.url or "", with_secret=False))
     if settings.unconfirmed and vault.has_mark():
         settings.require_confirmed()
-    kept = vault.kept()
+    kept = vault.load()
     return auths.none() if kept is None else kept
 
 

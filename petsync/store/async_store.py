@@ -29,7 +29,7 @@ from petsync.client.auth.keyring import Vault
 from petsync.client.auth.oauth import Authority
 from petsync.client.loaders import Found, Lookups, look_up
 from petsync.client.session import Session
-from petsync.client.signin import Desk, asked
+from petsync.client.signin import Desk, make_sign_in_request
 from petsync.errors import FindingsError, PlanError, SettingsError, SheetError
 from petsync.images.find import USUAL
 from petsync.images.upload import Cancelling, UploadOptions
@@ -37,7 +37,7 @@ from petsync.models import READ, WRITE, Account, Category, Pet, Tag
 from petsync.plan import arguments
 from petsync.plan.base import named_ids
 from petsync.plan.change import Snapshot
-from petsync.plan.compare import compare, must_have_columns, unproved
+from petsync.plan.compare import compare, find_unproved_ids, must_have_columns
 from petsync.plan.decide import FoundPets
 from petsync.plan.explain import Explanations, explain
 from petsync.plan.fields import Vocabulary
@@ -47,13 +47,13 @@ from petsync.plan.lineage import (
     Renumbered,
     Restored,
     Suspect,
-    doubted,
     identify,
+    mark_doubts,
     means_gone,
     slots_of,
     suspects,
 )
-from petsync.plan.match import absent, has_unknown_names
+from petsync.plan.match import find_absent_ids, has_unknown_names
 from petsync.plan.plan import Plan, PlanOptions
 from petsync.plan.report import Past, Progress, Report
 from petsync.plan.uploads import (
@@ -185,7 +185,7 @@ class Edited(ABC):
         could not have either.
         """
         (number,) = arguments.pet_ids(pet_id)
-        said = _said(name, status, category, tags, photo_urls)
+        said = _collect_fields(name, status, category, tags, photo_urls)
         base = _base(number, seen, self.api.session.base_url)
         url = self.api.session.base_url
         taken = None if snapshot is None else arguments.checked_snapshot(snapshot, url)
@@ -194,10 +194,10 @@ class Edited(ABC):
         sheet = self.read(_frame(number, said), known_statuses=_statuses(known))
         _check(sheet)
         sheet = replace(sheet, source=f"edit of pet {number}", base=base)
-        return _told(await self.plan(sheet, guard=guard, snapshot=known))
+        return _strip_addresses(await self.plan(sheet, guard=guard, snapshot=known))
 
 
-def _said(
+def _collect_fields(
     name: str | None,
     status: str | None,
     category: str | Category | None,
@@ -263,7 +263,7 @@ def _check(sheet: Sheet) -> None:
             raise FindingsError(f"{each.column}: {value}{each.problem}", hint=each.suggestion)
 
 
-def _told(plan: Plan) -> Plan:
+def _strip_addresses(plan: Plan) -> Plan:
     """The plan without what is only true of a sheet: addresses of cells, and its other pets."""
 
     def here(each: Any, **more: Any) -> Any:
@@ -572,7 +572,7 @@ class Signed:
         Raises SettingsError where the service does not say where one signs in.
         """
         self.settings.require_confirmed()
-        question = asked(scopes, client_id, implicit=implicit, listen=listen)
+        question = make_sign_in_request(scopes, client_id, implicit=implicit, listen=listen)
         return await self._desk.begin(question, keep)
 
     async def who(self) -> Account:
@@ -701,9 +701,9 @@ class AsyncStore(Pictured, Edited, Signed):
 
         petsync looks up the ids that the snapshot lacks; `on_progress` gets their number.
         """
-        asked = _asked(delete_missing, match_on, two_way, on_conflict, guard)
+        asked = _build_options(delete_missing, match_on, two_way, on_conflict, guard)
         compared = await self.compared(sheet, snapshot, strict=strict, on_progress=on_progress)
-        compared = await self._continued(compared)
+        compared = await self._continue_base(compared)
         if not two_way:
             must_have_columns(compared.sheet, matches_rows=bool(asked[0].match_on))
         return compared.plan(*asked, profile=self._session.profile, created=_now())
@@ -726,12 +726,12 @@ class AsyncStore(Pictured, Edited, Signed):
         each row about the pet, or once if no row is about it, the values of export, sheet and
         store, the result, and the rules. Raises as `plan`.
         """
-        asked = _asked(delete_missing, match_on, two_way, on_conflict, guard)
+        asked = _build_options(delete_missing, match_on, two_way, on_conflict, guard)
         ids = arguments.pet_ids(pet_id)
         compared = await self.compared(
             sheet, snapshot, strict=strict, on_progress=on_progress, ids=ids
         )
-        compared = await self._continued(compared)
+        compared = await self._continue_base(compared)
         if not two_way:
             must_have_columns(compared.sheet, matches_rows=bool(asked[0].match_on))
         plan = compared.plan(*asked, profile=self._session.profile, created=_now())
@@ -833,7 +833,7 @@ class AsyncStore(Pictured, Edited, Signed):
         """The newest run of this sheet on this store, if it was stopped with something left that
         `resume` would do; None else.
         """
-        return self._runs.unfinished(os.path.realpath(sheet))
+        return self._runs.find_unfinished(os.path.realpath(sheet))
 
     async def undo(
         self,
@@ -855,7 +855,8 @@ class AsyncStore(Pictured, Edited, Signed):
 
     async def runs(self) -> pd.DataFrame:
         """Return the runs on this store, the newest first: id, kind, state, started (UTC), seconds,
-        source, total, applied, skipped, conflict, failed, unknown, undoes.
+        source, total, applied, unchanged, not sent, conflict, needs fixing, failed, unknown,
+        undoes.
         """
         return runs_frame(await asyncio.to_thread(self.history.runs, self._session.base_url))
 
@@ -943,7 +944,7 @@ class AsyncStore(Pictured, Edited, Signed):
         read = await asyncio.to_thread(self.read, sheet, known_statuses=_statuses_of(now))
         if strict:
             arguments.no_findings(read)
-        reused = self.history.reused(self._session.base_url) if named_ids(read) else {}
+        reused = self.history.read_reused(self._session.base_url) if named_ids(read) else {}
         doubtful = suspects(read, reused, now.frame)
         if "id" in read.rows:
             gone = await asyncio.to_thread(self.history.taken_away, self._session.base_url)
@@ -955,17 +956,17 @@ class AsyncStore(Pictured, Edited, Signed):
         )
         known = {each.pet_id for match in matches.values() for each in match.records}
         named = [*ids, *sorted(each for each in known if each is not None)]
-        lacking = unproved(read.frame, now.frame)
-        renumbered = self.history.renumbered(self._session.base_url) if lacking else {}
+        lacking = find_unproved_ids(read.frame, now.frame)
+        renumbered = self.history.read_renumbered(self._session.base_url) if lacking else {}
         named += [renumbered[each].pet_id for each in lacking if each in renumbered]
-        wanted = [*lacking, *absent(named, now.frame)]
+        wanted = [*lacking, *find_absent_ids(named, now.frame)]
         found = await look_up(self.api, wanted, on_progress=on_progress)
         base = read.base
         # Later than the snapshot: an upload is in the journal before the store has its photo.
-        uploads = await asyncio.to_thread(self._gallery.added, read)
+        uploads = await asyncio.to_thread(self._gallery.load_uploads, read)
         is_gone = base is not None and any(found.get(each) is None for each in base.ids & {*found})
         undone = self.history.undone_adds(self._session.base_url) if is_gone else {}
-        restored = {} if base is None else self.history.restored(self._session.base_url)
+        restored = {} if base is None else self.history.read_restored(self._session.base_url)
         now = await self._with_words(now, read, found)
         return Compared(
             now,
@@ -979,13 +980,13 @@ class AsyncStore(Pictured, Edited, Signed):
             suspects=doubtful,
         )
 
-    async def _continued(self, compared: Compared) -> Compared:
+    async def _continue_base(self, compared: Compared) -> Compared:
         """The same with the base that the sheet has by what its earlier runs sent."""
         base = compared.sheet.base
         if base is None or base.store != self._session.base_url:
             return compared
         sheet = await asyncio.to_thread(
-            self.history.continued, compared.sheet, compared.snapshot.frame
+            self.history.continue_base, compared.sheet, compared.snapshot.frame
         )
         return replace(compared, sheet=sheet)
 
@@ -1020,7 +1021,7 @@ class AsyncStore(Pictured, Edited, Signed):
         wrote = self.history.wrote_ids({each.record.run_id for each in edited.values()})
         lacking = {row: m for row, m in edited.items() if m.record.run_id in wrote}
         had_id = {m.record.pet_id for m in lacking.values() if m.record.pet_id is not None}
-        return {**found, **doubted(lacking, sheet, Vocabulary(now.frame), may_lack=had_id)}
+        return {**found, **mark_doubts(lacking, sheet, Vocabulary(now.frame), may_lack=had_id)}
 
     def _bar(
         self, total: int, text: str, progress: bool | None, on_progress: OnProgress
@@ -1042,7 +1043,7 @@ def _public(recheck: object) -> Literal["each", "bulk"]:
     raise SettingsError(f"recheck is {recheck!r}; it must be 'each' or 'bulk'")
 
 
-def _asked(
+def _build_options(
     delete_missing: bool,
     match_on: str | Iterable[Column],
     two_way: bool,

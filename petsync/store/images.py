@@ -21,7 +21,7 @@ from petsync.client.target import ServiceTarget, photo, target_of
 from petsync.errors import InterruptedRunError, PetsyncError, PlanError
 from petsync.images import upload
 from petsync.images.find import Candidate, Found, Patterns, in_folder, in_sheet
-from petsync.images.inspect import decided, examined, with_pet
+from petsync.images.inspect import decide_fates, inspect_files, with_pet
 from petsync.images.upload import NEXT, Cancelling, UploadOptions, begun_again, uploads_to
 from petsync.models import Pet
 from petsync.plan.change import Snapshot, Unanswered
@@ -175,13 +175,13 @@ class Gallery:
                     on_file=on_file,
                     cancelling=cancelling,
                 )
-                report = await _written(sitting, report)
+                report = await _finish_run(sitting, report)
             finally:
                 session.pace.rate = None
                 with suppress(PetsyncError):
                     await sitting.close()
         if report.stopped:
-            raise _stopped(report)
+            raise _build_stopped_error(report)
         return report
 
     async def photo(self, url: str) -> bytes:
@@ -209,11 +209,11 @@ class Gallery:
                 problems.append(each)
             else:
                 members.append(each)
-        looked = await examined(members, options, on_progress)
+        looked = await inspect_files(members, options, on_progress)
         problems += [each for each in looked if isinstance(each, PictureProblem)]
         there = {pet_id: pet for pet_id, pet in pets.items() if isinstance(pet, Pet)}
         profile = self.api.session.profile
-        decide = partial(decided, adds=profile.upload_adds_photo)
+        decide = partial(decide_fates, adds=profile.upload_adds_photo)
         uploads = await asyncio.to_thread(self.earlier)
         again = await asyncio.to_thread(self.begun_again, source) if options.again else None
         good = [each for each in looked if isinstance(each, Picture)]
@@ -228,7 +228,7 @@ class Gallery:
             notes=tuple(found.notes),
         )
 
-    def added(self, sheet: Sheet) -> Uploads:
+    def load_uploads(self, sheet: Sheet) -> Uploads:
         """What is known of photos that uploads added, as far as that matters to the sheet."""
         return self.earlier() if "photo_urls" in sheet.rows else Uploads()
 
@@ -260,7 +260,7 @@ def _begin(
     )
 
 
-async def _written(sitting: Sitting, report: Uploaded) -> Uploaded:
+async def _finish_run(sitting: Sitting, report: Uploaded) -> Uploaded:
     """The report, once the journal has the run's end; stopped, where it cannot take it."""
     try:
         await sitting.finish(stopped=report.stopped)
@@ -269,7 +269,7 @@ async def _written(sitting: Sitting, report: Uploaded) -> Uploaded:
     return report
 
 
-def _stopped(report: Uploaded) -> InterruptedRunError:
+def _build_stopped_error(report: Uploaded) -> InterruptedRunError:
     counts = report.counts
     done = f"{counts['applied']:,} of {len(report.results):,} files are uploaded."
     is_whole = counts["applied"] == len(report.results)

@@ -36,9 +36,9 @@ from petsync.apply.engine import (
     has_unknown,
     is_of_file,
     is_unassigned,
-    overruled,
-    overtaken,
-    superseded,
+    settle_overruled,
+    settle_overtaken,
+    settle_superseded,
 )
 from petsync.apply.journal import Journal, Sitting, row_payload
 from petsync.apply.undo import AddedAgain, Deed, LaterDeed, Present, deeds_of, undo_plan
@@ -48,20 +48,20 @@ from petsync.client.loaders import Lookups, look_up
 from petsync.client.session import Session
 from petsync.client.target import ServiceTarget
 from petsync.errors import InterruptedRunError, LockedError, PetsyncError, PlanError, StalePlanError
-from petsync.images.upload import recounted
+from petsync.images.upload import rebuild_uploaded
 from petsync.plan import arguments
-from petsync.plan.base import SentRun, continued, follows
+from petsync.plan.base import SentRun, continue_base, follows
 from petsync.plan.change import Add, Snapshot
 from petsync.plan.fields import content
 from petsync.plan.guard import Guard
 from petsync.plan.lineage import Gone, Renumbered, Restored, Reused, RowRecord, added_for
-from petsync.plan.match import absent, pets_of
+from petsync.plan.match import find_absent_ids, pets_of
 from petsync.plan.plan import Plan
 from petsync.plan.report import OUTCOMES, Entry, Past, Progress, Report, undone_by
 from petsync.plan.uploads import Pictures, Uploaded
 from petsync.sheets.files import must_be_closed
 from petsync.sheets.read import sheet_of
-from petsync.sheets.results import kept, write_noted
+from petsync.sheets.results import create_backup, write_noted
 from petsync.table.sheet import Sheet
 
 __all__ = [
@@ -98,14 +98,14 @@ class History:
     state: Path
 
     @contextmanager
-    def opened(self) -> Iterator[Journal]:
+    def open_journal(self) -> Iterator[Journal]:
         """The journal itself; empty where there is none yet."""
         with closing(Journal.open(self.state, create=False)) as journal:
             yield journal
 
     def note(self, name: str) -> str:
         """What the journal keeps under the name, "" where there is nothing."""
-        with self.opened() as journal:
+        with self.open_journal() as journal:
             return journal.note(name)
 
     def set_note(self, name: str, text: str, *, patience: float = 30.0) -> None:
@@ -117,7 +117,7 @@ class History:
 
     def runs(self, store: str | None = None) -> list[Past]:
         """All runs, or those on a store, the newest first."""
-        with self.opened() as journal:
+        with self.open_journal() as journal:
             return journal.runs(store)
 
     def find(self, name: str, store: str | None = None) -> Past:
@@ -140,7 +140,7 @@ class History:
                 f"run {past.run_id} uploaded images, and has no plan to report on",
                 hint=f"`petsync runs {past.run_id}` shows what became of each image.",
             )
-        with self.opened() as journal:
+        with self.open_journal() as journal:
             return journal.report(past.run_id)
 
     def upload(self, run_id: str) -> Uploaded:
@@ -148,25 +148,25 @@ class History:
         has no list of them that this petsync can read.
         """
         past = self.find(run_id)
-        with self.opened() as journal:
+        with self.open_journal() as journal:
             pictures = Pictures.from_json(journal.payload(past.run_id))
-            return recounted(past, pictures, journal.entries(past.run_id))
+            return rebuild_uploaded(past, pictures, journal.entries(past.run_id))
 
     def entries(self, run_id: str) -> list[Entry]:
         """What the run did to each pet, by number."""
-        with self.opened() as journal:
+        with self.open_journal() as journal:
             return list(journal.entries(run_id))
 
-    def known(self, run_id: str) -> frozenset[int]:
+    def find_known_ids(self, run_id: str) -> frozenset[int]:
         """The ids of the pets that there were before the run added some without an id."""
-        with self.opened() as journal:
-            return journal.known(run_id)
+        with self.open_journal() as journal:
+            return journal.find_known_ids(run_id)
 
     def is_part(self, run_id: str) -> bool:
         """Whether the run's plan was a part of one, or knew too little of some pets to be whole. A
         plan that cannot be read any more was neither.
         """
-        with self.opened() as journal:
+        with self.open_journal() as journal:
             try:
                 plan = journal.plan(run_id)
             except PlanError:
@@ -180,7 +180,7 @@ class History:
         records have its `source`, however its path was written. Rows whose pets an undo took away
         are there only `with_undone`.
         """
-        with self.opened() as journal:
+        with self.open_journal() as journal:
             records = journal.row_records(store, with_undone=with_undone)
         if not sheet.digest:
             return records
@@ -196,7 +196,7 @@ class History:
         same sheet made another pet of the same row: that run, and the other pet's id. A plan that
         cannot be read any more has none.
         """
-        with self.opened() as journal:
+        with self.open_journal() as journal:
             try:
                 plan = journal.plan(run_id)
             except PlanError:
@@ -216,22 +216,22 @@ class History:
 
     def undone_adds(self, store: str) -> dict[int, str]:
         """The pets that undos took away and that are not back: by id, the run that was undone."""
-        with self.opened() as journal:
+        with self.open_journal() as journal:
             return journal.undone_adds(store)
 
-    def restored(self, store: str) -> dict[int, Restored]:
+    def read_restored(self, store: str) -> dict[int, Restored]:
         """The pets that undos changed or added again, as the newest undo left each."""
-        with self.opened() as journal:
-            return journal.restored(store)
+        with self.open_journal() as journal:
+            return journal.read_restored(store)
 
-    def continued(self, sheet: Sheet, now: pd.DataFrame | None = None) -> Sheet:
+    def continue_base(self, sheet: Sheet, now: pd.DataFrame | None = None) -> Sheet:
         """The sheet with the base that it has by what its earlier runs sent; `now` are the store's
-        pets. See `petsync.plan.base.continued`. Runs of a file that is not there any more are the
-        sheet's own if it follows from them: then the file was renamed.
+        pets. See `petsync.plan.base.continue_base`. Runs of a file that is not there any more are
+        the sheet's own if it follows from them: then the file was renamed.
         """
         if sheet.base is None or not sheet.digest:
             return sheet
-        with self.opened() as journal:
+        with self.open_journal() as journal:
             runs = journal.sent_runs(sheet.base.store, sheet.base.taken_at)
         by_source = defaultdict[str, list[SentRun]](list)
         for run in runs:
@@ -248,27 +248,27 @@ class History:
         same = [run.source in names and run.tab == sheet.tab for run in runs]
         own = [run for run, is_own in zip(runs, same, strict=True) if is_own]
         copies = [run for run, is_own in zip(runs, same, strict=True) if not is_own]
-        return dataclasses.replace(sheet, base=continued(sheet, sheet.base, own, copies, now))
+        return dataclasses.replace(sheet, base=continue_base(sheet, sheet.base, own, copies, now))
 
-    def renumbered(self, store: str) -> dict[int, Renumbered]:
+    def read_renumbered(self, store: str) -> dict[int, Renumbered]:
         """The pets to which the store gave another id than they were added with, by that one."""
-        with self.opened() as journal:
-            return journal.renumbered(store)
+        with self.open_journal() as journal:
+            return journal.read_renumbered(store)
 
-    def reused(self, store: str) -> dict[int, Reused]:
+    def read_reused(self, store: str) -> dict[int, Reused]:
         """The pets that runs added under an id that another row of their sheet named, by id."""
-        with self.opened() as journal:
-            return journal.reused(store)
+        with self.open_journal() as journal:
+            return journal.read_reused(store)
 
     def taken_away(self, store: str) -> dict[int, Gone]:
         """The pets that runs took away and no run has added again, by id."""
-        with self.opened() as journal:
+        with self.open_journal() as journal:
             return journal.taken_away(store)
 
     def wrote_ids(self, runs: Iterable[str]) -> set[str]:
         """Those of the runs, here and not in another state folder, that wrote ids into a sheet."""
         found = set[str]()
-        with self.opened() as journal:
+        with self.open_journal() as journal:
             for run in runs:
                 try:
                     fingerprint = journal.find(run).fingerprint
@@ -282,7 +282,7 @@ class History:
 
     def of_pet(self, pet_id: int, store: str | None = None) -> list[tuple[Past, Entry]]:
         """All that any run did, or meant to do, to a pet, the newest first."""
-        with self.opened() as journal:
+        with self.open_journal() as journal:
             return [
                 (past, entry)
                 for past in journal.runs(store)
@@ -297,8 +297,8 @@ def _is_same(one: str, other: str) -> bool:
 
 def runs_frame(runs: Iterable[Past]) -> pd.DataFrame:
     """The runs in their order: id, kind, state, started (UTC), seconds, source, total, applied,
-    skipped, conflict, failed, unknown, undoes. A change that was begun, and of which nobody knows
-    the outcome yet, is unknown; what is missing to the total was not begun.
+    unchanged, not sent, conflict, needs fixing, failed, unknown, undoes. A change that was begun,
+    and of which nobody knows the outcome yet, is unknown.
     """
     rows = [
         [
@@ -380,7 +380,7 @@ class Outputs:
             text = msgspec.json.encode(wanted).decode()
             self.history.set_note(_of_run(plan), text)
 
-    def wanted(self, plan: Plan) -> Wanted:
+    def read_wanted(self, plan: Plan) -> Wanted:
         """What the plan's run was asked to write."""
         text = self.history.note(_of_run(plan))
         return msgspec.json.decode(text, type=Wanted) if text else Wanted()
@@ -389,7 +389,7 @@ class Outputs:
         """The plan's sheet as it was then, or as its run left it; None where it is gone, or was
         changed by anybody else.
         """
-        sheet, wanted = sheet_of(plan, statuses=statuses), self.wanted(plan)
+        sheet, wanted = sheet_of(plan, statuses=statuses), self.read_wanted(plan)
         for digest in filter(None, (wanted.digest, wanted.intended)):
             sheet = sheet or sheet_of(plan, statuses=statuses, digest=digest)
         return sheet
@@ -399,12 +399,12 @@ class Outputs:
         Raises SheetError where it cannot be written.
         """
         plan, told = report.plan, _of_sheet(report, sheet)
-        wanted = self.wanted(plan)
+        wanted = self.read_wanted(plan)
 
         def note(digest: str) -> None:
             self.remember(plan, msgspec.structs.replace(wanted, intended=digest))
 
-        known = self.history.continued(sheet)
+        known = self.history.continue_base(sheet)
         backup = write_noted(known, told, only_ids=into_sheet == "ids", note=note)
         digest = _digest(Path(sheet.source))
         self.remember(plan, msgspec.structs.replace(wanted, digest=digest, intended=""))
@@ -422,8 +422,8 @@ class Outputs:
         if path.is_file() and not path.is_symlink():
             must_be_closed(path)
             if self.history.note(_of_file(path)) != _digest(path):
-                backup = kept(path.absolute(), path.read_bytes(), dt.datetime.now(dt.UTC))
-        known = self.history.continued(sheet)
+                backup = create_backup(path.absolute(), path.read_bytes(), dt.datetime.now(dt.UTC))
+        known = self.history.continue_base(sheet)
         sheets.write_results(known, _of_sheet(report, sheet), path, follow=follow)
         # Without the note the next results keep this file as a backup, and nothing is lost.
         with suppress(PetsyncError):
@@ -571,7 +571,7 @@ class Runs:
                 _check_startable(past, journal)
             return past, journal.plan(past.run_id)
 
-    def unfinished(self, sheet: str) -> Past | None:
+    def find_unfinished(self, sheet: str) -> Past | None:
         """The newest run of the sheet (its real path), if it was stopped with something left."""
         with closing(Journal.open(self.state, create=False)) as journal:
             runs = journal.runs(self.session.base_url)
@@ -640,13 +640,13 @@ class Runs:
                 earlier=before,
                 on_progress=on_progress,
             )
-            report = await _written(sitting, report)
+            report = await _finish_run(sitting, report)
         finally:
             session.pace.rate, session.gate.most = None, most
             with suppress(PetsyncError):
                 await sitting.close()
         if report.stopped:
-            raise _stopped(report)
+            raise _build_stopped_error(report)
         return report
 
 
@@ -687,7 +687,7 @@ def _since_planned(plan: Plan, run_id: str, journal: Journal, sitting: Sitting) 
     ]
     if not records:
         return FRESH
-    before, known = overtaken(plan, records)
+    before, known = settle_overtaken(plan, records)
     for result in known:
         sitting.done(result)
     return before
@@ -708,10 +708,10 @@ def _taken_up(
     if by is not None:
         before, known = given_up(plan, before, by.run_id)
     else:
-        before, known = overruled(plan, before, _since(past, journal))
+        before, known = settle_overruled(plan, before, _since(past, journal))
         if (later := journal.later_run(past.run_id)) is not None:
             added = added_for(plan.changes, plan.tab, later.added, skip=before.results)
-            before, left = superseded(plan, before, later.run_id, added)
+            before, left = settle_superseded(plan, before, later.run_id, added)
             known += left
         if gives_up:
             before, left = given_up(plan, before)
@@ -744,7 +744,7 @@ def _open_in_undone(runs: Sequence[Past], undone: Mapping[str, Past]) -> str:
     )
 
 
-async def _written(sitting: Sitting, report: Report) -> Report:
+async def _finish_run(sitting: Sitting, report: Report) -> Report:
     """The report, once the journal has the run's end; stopped, where it cannot take it."""
     try:
         await sitting.finish(stopped=report.stopped)
@@ -753,7 +753,7 @@ async def _written(sitting: Sitting, report: Report) -> Report:
     return report
 
 
-def _stopped(report: Report) -> InterruptedRunError:
+def _build_stopped_error(report: Report) -> InterruptedRunError:
     done = sum(result.outcome == "applied" for result in report.results)
     error = InterruptedRunError(
         f"run {report.run_id} was stopped: {report.stopped.splitlines()[0]}",
@@ -786,15 +786,15 @@ class Undoing:
     ) -> Plan:
         """The plan of an undo. Raises as AsyncStore.undo."""
         limits = arguments.guard_of(guard)
-        past, entries = await asyncio.to_thread(self._chosen, run_id)
+        past, entries = await asyncio.to_thread(self._choose_run, run_id)
         now = await loaders.snapshot(self.api, self.api.session.profile.statuses)
-        found = await self._found(list(deeds_of(entries)), now, on_progress)
+        found = await self._find_present(list(deeds_of(entries)), now, on_progress)
         make = partial(
             undo_plan,
             past,
             entries,
             found,
-            known=await asyncio.to_thread(self.history.known, past.run_id),
+            known=await asyncio.to_thread(self.history.find_known_ids, past.run_id),
             store=now.source,
             profile=self.api.session.profile.name,
             pets=len(now),
@@ -811,7 +811,7 @@ class Undoing:
         moved = {each.pet_id for each in plan.conflicts if each.rule in _MOVED}
         return make(later=await asyncio.to_thread(self._later, past, moved)) if moved else plan
 
-    def _chosen(self, run_id: str) -> tuple[Past, list[Entry]]:
+    def _choose_run(self, run_id: str) -> tuple[Past, list[Entry]]:
         store = self.api.session.base_url
         past = self.history.find(run_id, store) if run_id else self._newest(store)
         if past is None:
@@ -849,13 +849,13 @@ class Undoing:
             return False
         return any(deed.is_settled for deed in deeds_of(self.history.entries(run.run_id)))
 
-    async def _found(
+    async def _find_present(
         self, deeds: list[Deed], now: Snapshot, on_progress: Callable[[Lookups], None] | None
     ) -> dict[int, Present]:
         """The pets as they are now; those that no query lists are looked up one by one."""
         ids = [deed.pet_id for deed in deeds if deed.pet_id is not None and deed.is_settled]
         listed = {pet.id: pet for pet in pets_of(ids, now.frame) if pet.id is not None}
-        others = await look_up(self.api, absent(ids, now.frame), on_progress=on_progress)
+        others = await look_up(self.api, find_absent_ids(ids, now.frame), on_progress=on_progress)
         return {**listed, **others}
 
     async def _again(
@@ -868,7 +868,7 @@ class Undoing:
         same = await asyncio.to_thread(self._same, past, adds)
         ids = {pet_id for _, pet_id in (*of_rows.values(), *chain(*same.values()))}
         there = {pet.id for pet in pets_of(ids, now.frame)}
-        others = await look_up(self.api, absent(sorted(ids), now.frame))
+        others = await look_up(self.api, find_absent_ids(sorted(ids), now.frame))
         there |= {pet_id for pet_id, pet in others.items() if pet is not None}
         found: dict[int, AddedAgain] = {}
         for add in adds:

@@ -52,7 +52,7 @@ class ParcelError(ValueError):
 def pack(data: bytes) -> list[str]:
     """The lines that carry `data`; `unpack` gives it back."""
     packed = zlib.compress(data, _LEVEL)
-    if len(data) > _bound(packed):
+    if len(data) > _compute_size_limit(packed):
         packed = zlib.compress(data, 0)
     text = base64.b64encode(packed).decode()
     chunks = [text[at : at + LINE] for at in range(0, len(text), LINE)]
@@ -61,17 +61,17 @@ def pack(data: bytes) -> list[str]:
 
 def unpack(lines: Iterable[str]) -> bytes:
     """What the lines carry. Raises ParcelError that says what is wrong with them."""
-    return _unpacked(_packed(lines))
+    return _inflate(_decode_lines(lines))
 
 
 def verify(lines: Iterable[str]) -> None:
     """Raise ParcelError where the lines are no whole, unchanged parcel; far quicker than `unpack`
     where there is much in them.
     """
-    _packed(lines)
+    _decode_lines(lines)
 
 
-def _packed(lines: Iterable[str]) -> bytes:
+def _decode_lines(lines: Iterable[str]) -> bytes:
     stripped = map(str.strip, lines)
     label, *chunks = [line for line in stripped if line and not line.startswith("#")] or [""]
     version, count, digest = _read_label(label)
@@ -99,8 +99,8 @@ def _digest(count: int, packed: bytes) -> str:
     return hashlib.sha256(f"petsync-base {_VERSION} {count}\n".encode() + packed).hexdigest()
 
 
-def _unpacked(packed: bytes) -> bytes:
-    bound = _bound(packed)
+def _inflate(packed: bytes) -> bytes:
+    bound = _compute_size_limit(packed)
     inflater = zlib.decompressobj()
     try:
         data = inflater.decompress(packed, bound)
@@ -112,7 +112,7 @@ def _unpacked(packed: bytes) -> bytes:
     return data
 
 
-def _bound(packed: bytes) -> int:
+def _compute_size_limit(packed: bytes) -> int:
     return max(_FREE, len(packed) * _RATIO)
 
 
@@ -177,13 +177,13 @@ class Base:
             return self
         said = {pet_id: pet for pet_id, pet in self.said.items() if pet_id not in ids}
         unsure = {pet_id: units for pet_id, units in self.unsure.items() if pet_id not in ids}
-        return replace(self, frame=_sorted(self.frame[keep]), said=said, unsure=unsure)
+        return replace(self, frame=_sort_by_id(self.frame[keep]), said=said, unsure=unsure)
 
     def with_pets(self, pets: Sequence[Pet]) -> Base:
         """The base with these pets, each in place of the one with its id."""
         stays = self.frame[~self.frame["id"].isin([pet.id for pet in pets])]
         parts = [part for part in (stays, frame_from_pets(pets)) if len(part)] or [stays]
-        return replace(self, frame=_sorted(pd.concat(parts, ignore_index=True)))
+        return replace(self, frame=_sort_by_id(pd.concat(parts, ignore_index=True)))
 
     def to_lines(self) -> list[str]:
         """The base as lines of plain ASCII, none longer than a cell can hold."""
@@ -201,7 +201,10 @@ class Base:
             gone=dict(sorted(self.gone.items())) or msgspec.UNSET,
             unsure={i: sorted(units) for i, units in sorted(self.unsure.items())} or msgspec.UNSET,
         )
-        parts = [msgspec.json.encode(header), _encoded(self.frame.sort_values("id", kind="stable"))]
+        parts = [
+            msgspec.json.encode(header),
+            _encode_frame(self.frame.sort_values("id", kind="stable")),
+        ]
         if self.said:
             parts.append(encode_pets([pet for _, pet in sorted(self.said.items())]))
         return pack(b"\n".join(parts))
@@ -236,7 +239,7 @@ class Base:
         )
 
 
-def _sorted(frame: pd.DataFrame) -> pd.DataFrame:
+def _sort_by_id(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.sort_values("id", kind="stable").reset_index(drop=True)
 
 
@@ -271,7 +274,7 @@ class _Row(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     category: _Label | None = None
 
 
-def _encoded(frame: pd.DataFrame) -> bytes:
+def _encode_frame(frame: pd.DataFrame) -> bytes:
     """The pets as JSON; several times as fast as `encode_pets` where they have nothing unknown."""
     if EXTRA in frame or not set(COLUMNS) <= set(frame):
         return encode_pets(pets_from_frame(frame))

@@ -16,8 +16,7 @@ __all__ = [
     "TAG_SEPARATOR",
     "URL_SEPARATOR",
     "CellError",
-    "bracketed",
-    "escaped",
+    "escape_marker",
     "format_photo_urls",
     "format_tags",
     "has_separator",
@@ -29,6 +28,7 @@ __all__ = [
     "parse_photo_urls",
     "parse_tags",
     "photo_items",
+    "strip_brackets",
     "tag_items",
     "trim",
     "visible",
@@ -177,7 +177,7 @@ def has_separator(url: str) -> bool:
     return is_doubtful and URL_SEPARATOR.search(url) is not None
 
 
-def bracketed(text: str) -> str | None:
+def strip_brackets(text: str) -> str | None:
     """What stands in the brackets that enclose a text, None where none do: `[calm; shy]`."""
     inner = text[1:-1]
     if text[:1] + text[-1:] not in ("[]", "{}", "()") or any(char in inner for char in "[]{}()"):
@@ -307,7 +307,7 @@ def _quoted_at(text: str, start: int) -> re.Match[str] | None:
 BRACKETS = "[](){}<>"
 
 
-def escaped(text: str, marker: str) -> str:
+def escape_marker(text: str, marker: str) -> str:
     """The text as a cell has it, so that it is not taken for the marker."""
     return f"'{text}" if marker and is_like_marker(text, marker) else text
 
@@ -358,11 +358,11 @@ def visible(text: str, *, keep: str = "") -> str:
         return text
     joiners = {match.start() for match in _JOINER.finditer(text)}
     return "".join(
-        char if n in joiners or char in keep else _shown(char) for n, char in enumerate(text)
+        char if n in joiners or char in keep else _show_char(char) for n, char in enumerate(text)
     )
 
 
-def _shown(char: str) -> str:
+def _show_char(char: str) -> str:
     if char.isprintable() or char == "\u3000" or unicodedata.category(char) in _HARMLESS:
         return char
     return f"[{_NAMES.get(char) or f'U+{ord(char):04X}'}]"

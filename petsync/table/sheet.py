@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from petsync._display import as_html, as_text
 from petsync.table.base import Base
-from petsync.table.cells import escaped, is_like_marker, marker_core, marker_word
+from petsync.table.cells import escape_marker, is_like_marker, marker_core, marker_word
 from petsync.table.columns import CLEAR, CLEARED
 
 __all__ = [
@@ -133,11 +133,11 @@ def cell_address(tab: str, place: str, row: int) -> str:
         return f"row {row}, {place}"
     if not tab:
         return f"line {row}, column {place}" if place else f"line {row}"
-    return f"{_quoted(tab)}!{place or 'A'}{row}"
+    return f"{_quote_tab(tab)}!{place or 'A'}{row}"
 
 
 @lru_cache
-def _quoted(tab: str) -> str:
+def _quote_tab(tab: str) -> str:
     return tab if _PLAIN_TAB.fullmatch(tab) else "'" + tab.replace("'", "''") + "'"
 
 
@@ -288,15 +288,15 @@ def rows_of(frame: pd.DataFrame) -> pd.DataFrame:
     numbers, an index or a column named `row`; every other DataFrame has names and no cells.
     """
     is_of_sheet = _ROW in frame.index.names or _ROW in frame.columns
-    return _recategorised(frame, _meaning) if is_of_sheet else frame
+    return _change_categories(frame, _meaning) if is_of_sheet else frame
 
 
 def frame_of(rows: pd.DataFrame) -> pd.DataFrame:
     """The frame of a sheet with these rows: readable, and read the same from a file."""
-    return _recategorised(rows, _cell)
+    return _change_categories(rows, _cell)
 
 
-def _recategorised(frame: pd.DataFrame, form: Callable[[str], str]) -> pd.DataFrame:
+def _change_categories(frame: pd.DataFrame, form: Callable[[str], str]) -> pd.DataFrame:
     """The frame with this form of the categories that empty the field or look as if they did."""
     column = frame.get("category")
     if not isinstance(column, pd.Series):
@@ -315,13 +315,16 @@ def _suspects(column: pd.Series[Any]) -> Iterable[int]:
     if not isinstance(column.dtype, pd.StringDtype):
         return range(len(column))
     texts = pa.array(column, from_pandas=True)
-    found = pc.or_(pc.match_substring(texts, _WORD, ignore_case=True), pc.equal(texts, CLEARED))
+    # Several times as fast as to ignore the case. The word is ASCII, and no letter of it is the
+    # other case of one that is not.
+    has_word = pc.match_substring(pc.ascii_lower(texts), _WORD)
+    found = pc.or_(has_word, pc.equal(texts, CLEARED))
     at: list[int] = pc.indices_nonzero(found).tolist()
     return at
 
 
 def _cell(name: str) -> str:
-    return CLEAR if name == CLEARED else escaped(name, CLEAR)
+    return CLEAR if name == CLEARED else escape_marker(name, CLEAR)
 
 
 def _meaning(text: str) -> str:

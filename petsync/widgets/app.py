@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+import json
+import os
+from collections.abc import Callable, Mapping, MutableMapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import ipywidgets
@@ -22,7 +24,7 @@ from petsync.widgets.review import review as open_review
 from petsync.widgets.sheet import SheetForm, open_sheet
 from petsync.widgets.upload import UploadForm, upload_images
 
-__all__ = ["AppForm", "app", "found"]
+__all__ = ["AppForm", "Given", "app", "connect_app", "open_page", "take_given"]
 
 
 _STEPS = {
@@ -45,10 +47,10 @@ def app(store: Store | None = None) -> AppForm:
     and the catalogue beside them. Without a store, the page uses the one in PETSYNC_URL or
     petsync.toml, otherwise the one that a person chooses on it.
     """
-    return found({}) if store is None else AppForm(store)
+    return connect_app({}) if store is None else AppForm(store)
 
 
-def found(options: Mapping[str, Any]) -> AppForm:
+def connect_app(options: Mapping[str, Any]) -> AppForm:
     """The page for the store that `connect` finds with these options; where it finds none, the page
     asks, and says what is wrong.
     """
@@ -141,7 +143,7 @@ class AppForm(Form):
         self._draw()
         self.steps.current = self._names[0]
         self._show()
-        self.steps.observe(self.work.guarded(lambda _: self._turned()), "current")
+        self.steps.observe(self.work.wrap_callback(lambda _: self._show_step()), "current")
         return ipywidgets.VBox([self.steps, *(part.box for part in self._parts.values())])
 
     def _draw(self) -> None:
@@ -156,7 +158,7 @@ class AppForm(Form):
             for name in self._names
         ]
 
-    def _turned(self) -> None:
+    def _show_step(self) -> None:
         self.notice.clear()
         self._show()
 
@@ -196,16 +198,16 @@ class AppForm(Form):
 
     def _connecting(self) -> Form:
         form = ConnectForm()
-        form.on_store(self.work.guarded(self._connected))
+        form.on_store(self.work.wrap_callback(self._take_store))
         return form
 
-    def _connected(self, store: Store) -> None:
+    def _take_store(self, store: Store) -> None:
         self.store = self._owned = store
         self._end("store", "sign-in")
 
     def _login(self) -> Form:
         form = login(self._known)
-        form.on_signed_in(self.work.guarded(lambda _: self._signed_in()))
+        form.on_signed_in(self.work.wrap_callback(lambda _: self._signed_in()))
         return form
 
     def _signed_in(self) -> None:
@@ -220,10 +222,10 @@ class AppForm(Form):
 
     def _sheet(self) -> Form:
         form = open_sheet(self._known)
-        form.on_plan(self.work.guarded(self._planned))
+        form.on_plan(self.work.wrap_callback(self._open_review))
         return form
 
-    def _planned(self, plan: Plan) -> None:
+    def _open_review(self, plan: Plan) -> None:
         part = self._parts["review"]
         if isinstance(part.form, ReviewForm) and part.form.is_running:
             raise LockedError(
@@ -235,20 +237,20 @@ class AppForm(Form):
         sheet = opened.received if isinstance(opened, SheetForm) else None
         form = open_review(plan, self._known, sheet=sheet)
         self._place(form)
-        form.on_report(self.work.guarded(self._reported))
+        form.on_report(self.work.wrap_callback(self._show_report))
         part.form = form
         part.box.remove_class("petsync-form")
         part.box.children = (form.widget,)
         self._done -= {"review", "report"}
         self._end("sheet", "review")
 
-    def _reported(self, report: Report) -> None:
+    def _show_report(self, report: Report) -> None:
         again = ipywidgets.Button(description="Open another sheet")
-        again.on_click(self.work.guarded(lambda _: self.go("sheet")))
+        again.on_click(self.work.wrap_callback(lambda _: self.go("sheet")))
         shown = ipywidgets.HTML(report._repr_html_())
         review = self._parts["review"].form
         files = ipywidgets.HTML(review.files.value if isinstance(review, ReviewForm) else "")
-        self._headed("report", shown, files, again)
+        self._fill_step("report", shown, files, again)
         self._done.add("report")
         if not report.stopped:
             self._done.add("review")
@@ -262,10 +264,58 @@ class AppForm(Form):
             self.go(following)
 
     def _say(self, name: str, words: str) -> None:
-        self._headed(name, ipywidgets.HTML(html.element("p", html.text(words))))
+        self._fill_step(name, ipywidgets.HTML(html.element("p", html.text(words))))
 
-    def _headed(self, name: str, *shown: ipywidgets.Widget) -> None:
+    def _fill_step(self, name: str, *shown: ipywidgets.Widget) -> None:
         """Show this under the step's name, as a region of its own, while it has no form."""
         box = self._parts[name].box
         box.add_class("petsync-form")
         box.children = (Heading(text=_STEPS[name][0], level=self.level + 1), *shown)
+
+
+# What the page's server tells its kernels: where they work, and with which options.
+
+
+_GIVEN = "PETSYNC_PAGE"
+_TOKEN = "PETSYNC_TOKEN"  # noqa: S105 - a name
+_REQUEST = ("VOILA_REQUEST_URL", "QUERY_STRING", "HTTP_COOKIE", "HTTP_REFERER")
+"""What Voilà tells of the request, the page's token among it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """`folder` is where petsync was started, with which `umask`; `options` are `connect`'s, without
+    any secret.
+    """
+
+    folder: str
+    options: dict[str, object] = field(default_factory=dict)
+    umask: int = 0o077
+
+    def export_to(self, environ: MutableMapping[str, str], token: str | None) -> None:
+        """Tell it to the processes that get this environment."""
+        environ[_GIVEN] = json.dumps(asdict(self))
+        if token is not None:
+            environ[_TOKEN] = token
+
+
+def take_given(environ: MutableMapping[str, str] = os.environ) -> Given:
+    """What the server told, and no more of it in the environment."""
+    said = json.loads(environ.pop(_GIVEN, "{}"))
+    for name in _REQUEST:
+        environ.pop(name, None)
+    return Given(**{"folder": ".", **said})
+
+
+# The kernel's side of the page: the forms, for the store that the command's options name. It loads
+# no part of the server, which takes as long to import as all forms.
+
+
+def open_page() -> AppForm:
+    """The page, in the folder where petsync was started."""
+    given = take_given()
+    os.chdir(given.folder)
+    os.umask(given.umask)
+    page = connect_app(given.options)
+    page.level = page.heading.level = 1
+    return page

@@ -95,7 +95,7 @@ class Catalogue:
             wanted = frozenset(tags)
             mask &= np.array([not wanted.isdisjoint(names) for names in self._tags], dtype=bool)
         texts = self._names if names_only else self._texts
-        for word in _folded(text).split():
+        for word in _fold_case(text).split():
             mask &= np.array([word in each for each in texts], dtype=bool) | self._has_id(word)
         found = np.flatnonzero(mask)
         first = self._has_id(text.strip())[found]
@@ -134,7 +134,7 @@ class Catalogue:
 
     @cached_property
     def _names(self) -> list[str]:
-        return [_folded(name) for name in self._column("name")]
+        return [_fold_case(name) for name in self._column("name")]
 
     @cached_property
     def _texts(self) -> list[str]:
@@ -146,7 +146,7 @@ class Catalogue:
             strict=True,
         )
         return [
-            _folded("\n".join((name, category, status, *sorted(tags))))
+            _fold_case("\n".join((name, category, status, *sorted(tags))))
             for name, category, status, tags in columns
         ]
 
@@ -184,12 +184,12 @@ def tags_text(pet: Pet) -> str:
     said of a tag by its name keeps the pet's own id.
     """
     names = [tag.name for tag in pet.tags]
-    if all(names) and len(set(map(_folded, filter(None, names)))) == len(names):
+    if all(names) and len(set(map(_fold_case, filter(None, names)))) == len(names):
         return format_tags(Tag(None, name) for name in names)
     return format_tags(pet.tags)
 
 
-def _folded(text: str) -> str:
+def _fold_case(text: str) -> str:
     return unicodedata.normalize("NFC", text).casefold()
 
 
@@ -296,7 +296,7 @@ class Photos:
         self._known: dict[str, str] = {}
         self._turn = 0
         self.table = Table(columns=_PHOTO_COLUMNS, empty="This pet has no pictures.")
-        self.table.observe(work.guarded(lambda _: self._show()), "page")
+        self.table.observe(work.wrap_callback(lambda _: self._show()), "page")
 
     def show(self, pet: Pet | None) -> None:
         """Show the pet's photos, or none."""
@@ -316,7 +316,7 @@ class Photos:
         self._draw()
         unknown = [url for url in urls if url not in self._known and self._store.serves(url)]
         if unknown:
-            self._work.start(self._fetched(unknown), lambda known: self._take(turn, known))
+            self._work.start(self._fetch(unknown), lambda known: self._take(turn, known))
 
     def _page(self) -> list[str]:
         first = self.table.page * _PHOTOS_A_PAGE
@@ -340,7 +340,7 @@ class Photos:
             "cells": {"picture": picture, "address": address},
         }
 
-    async def _fetched(self, urls: list[str]) -> dict[str, str]:
+    async def _fetch(self, urls: list[str]) -> dict[str, str]:
         gate = asyncio.Semaphore(_AT_A_TIME)
 
         async def one(url: str) -> str:
@@ -412,7 +412,7 @@ class Panel:
         self.again.disabled = True
         self.table.empty = _READING
 
-    def unread(self) -> None:
+    def show_failure(self) -> None:
         """Show that the store could not be read."""
         self.again.disabled = False
         self.table.empty = "The store could not be read."
@@ -426,7 +426,7 @@ class Panel:
             field.options = offered
             field.value = chosen
 
-    def found(self, total: int, of: int, a_page: int) -> None:
+    def show_matches(self, total: int, of: int, a_page: int) -> None:
         """Show how many pets fit, and the first page of them."""
         with self.table.hold_sync():
             self.table.empty = f"{NONE} {SHOW_ALL}"
@@ -579,7 +579,7 @@ class BrowseForm(Form):
         """Read the store anew; returns at once."""
         if self._panel is not None:
             self._panel.loading()
-        self.work.start(self.store.aio.snapshot(), self._read, self._unread)
+        self.work.start(self.store.aio.snapshot(), self._show_snapshot, self._show_read_error)
 
     def open(self, pet_id: int) -> None:
         """Open a pet as it is in the store now; returns at once."""
@@ -599,7 +599,7 @@ class BrowseForm(Form):
         self.search, self.status, self.tags = panel.search, panel.status, panel.tags
         self.again, self.clear, self.table = panel.again, panel.clear, panel.table
         self.photos, self.editor = panel.photos.table, panel.editor
-        guarded = self.work.guarded
+        guarded = self.work.wrap_callback
         for field in (panel.search, panel.status, panel.tags):
             field.observe(guarded(lambda _: self._filter()), "value")
         panel.table.observe(guarded(lambda _: self._draw()), "page")
@@ -618,7 +618,7 @@ class BrowseForm(Form):
         # The button waits until that is done, and a button that waits loses the keyboard.
         self.heading.focus()
 
-    def _read(self, snapshot: Snapshot) -> None:
+    def _show_snapshot(self, snapshot: Snapshot) -> None:
         self.catalogue = Catalogue(snapshot)
         if self._panel is not None:
             self._panel.offer(self.catalogue)
@@ -630,9 +630,9 @@ class BrowseForm(Form):
                 "Press Read again once the service answers.",
             )
 
-    def _unread(self, error: PetsyncError) -> None:
+    def _show_read_error(self, error: PetsyncError) -> None:
         if self._panel is not None:
-            self._panel.unread()
+            self._panel.show_failure()
         self.fail(error)
 
     def _filter(self) -> None:
@@ -643,7 +643,7 @@ class BrowseForm(Form):
             statuses=self._panel.status.value,
             tags=self._panel.tags.value,
         )
-        self._panel.found(len(self._places), len(self.catalogue), _PETS_A_PAGE)
+        self._panel.show_matches(len(self._places), len(self.catalogue), _PETS_A_PAGE)
         # The table tells how many fit; that none does is heard from here.
         if not len(self._places):
             self.tell(NONE, SHOW_ALL)
@@ -717,9 +717,9 @@ class BrowseForm(Form):
         self._panel.planning(is_under_way=True)
         snapshot = None if self.catalogue is None else self.catalogue.snapshot
         work = self.store.aio.edit(self.pet.id, seen=self.pet, snapshot=snapshot, **changed)
-        self.work.start(work, self._review, self._unplanned)
+        self.work.start(work, self._review, self._show_plan_error)
 
-    def _unplanned(self, error: PetsyncError) -> None:
+    def _show_plan_error(self, error: PetsyncError) -> None:
         if self._panel is not None:
             self._panel.planning(is_under_way=False)
             self._panel.whom.focus()
@@ -740,17 +740,17 @@ class BrowseForm(Form):
             self._panel.whom.focus()
             return
         self.review = review(plan, self.store)
-        self.review.on_report(self.work.guarded(self._applied))
+        self.review.on_report(self.work.wrap_callback(self._reload_pet))
         self._panel.show_review(self.review)
         self.review.heading.focus()
 
-    def _applied(self, _: Any) -> None:
+    def _reload_pet(self, _: Any) -> None:
         """After a run, also one that takes it back, the pet and the list are read anew."""
         if self.pet is not None and self.pet.id is not None:
-            self.work.start(self._pet(self.pet.id), self._reopened)
+            self.work.start(self._pet(self.pet.id), self._show_pet)
         self.reload()
 
-    def _reopened(self, pet: Pet) -> None:
+    def _show_pet(self, pet: Pet) -> None:
         self.pet = pet
         if self._panel is not None:
             known = () if self.catalogue is None else self.catalogue.categories

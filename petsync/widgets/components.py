@@ -232,7 +232,7 @@ class Files(Part, script="files.js"):
             folder = self._private() / f"{self._count:04d}"
             self._coming[key] = Arriving(folder, name, size)
         except OSError as error:
-            self._failed(key, error)
+            self._refuse(key, error)
             return
         self.arriving = len(self._coming)
         self.send({"taken": key, "at": 0})
@@ -244,7 +244,7 @@ class Files(Part, script="files.js"):
         try:
             file.take(at, piece)
         except (OSError, ValueError) as error:
-            self._failed(key, error)
+            self._refuse(key, error)
         else:
             self.send({"taken": key, "at": file.so_far})
 
@@ -255,7 +255,7 @@ class Files(Part, script="files.js"):
         try:
             file = coming.whole()
         except (OSError, ValueError) as error:
-            self._failed(key, error)
+            self._refuse(key, error)
             return None
         del self._coming[key]
         self.arriving = len(self._coming)
@@ -283,7 +283,7 @@ class Files(Part, script="files.js"):
         if file := coming or whole:
             shutil.rmtree(file.path.parent, ignore_errors=True)
 
-    def _failed(self, key: str, error: Exception) -> None:
+    def _refuse(self, key: str, error: Exception) -> None:
         self._drop(key)
         why = getattr(error, "strerror", None) or str(error)
         self.send({"refused": key, "why": f"It could not be taken: {why}."})
@@ -528,7 +528,7 @@ class Table(Part, script="table.js"):
         """Put the keyboard on the choice in this row and column, or else on the table."""
         self.send({"focus": f"choice {column} {key}"})
 
-    def picked(self, key: str) -> None:
+    def press(self, key: str) -> None:
         """Do as if the row's button had been pressed."""
         for act in self._on_pick:
             act(key)
@@ -536,4 +536,4 @@ class Table(Part, script="table.js"):
     def _heard(self, _: object, content: dict[str, Any], __: object) -> None:
         key = content.get("picked")
         if isinstance(key, str):
-            self.picked(key)
+            self.press(key)

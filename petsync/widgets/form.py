@@ -52,7 +52,7 @@ class Work:
         self._idle = threading.Condition()
         self._is_closed = False
 
-    def guarded(self, act: Callable[..., object]) -> Callable[..., None]:
+    def wrap_callback(self, act: Callable[..., object]) -> Callable[..., None]:
         """The function as a widget's callback: no error of it vanishes."""
 
         def callback(*given: Any) -> None:
@@ -81,16 +81,16 @@ class Work:
         starter = threading.get_ident()
 
         async def later(done: Future[R]) -> None:
-            self._ended(task, done, then, failed)
+            self._finish(task, done, then, failed)
 
-        def ended(done: Future[R]) -> None:
+        def finish(done: Future[R]) -> None:
             # It may be over already; whoever starts it hears of that only after this has returned.
             if threading.get_ident() == starter:
                 _LOOP.start(later(done))
             else:
-                self._ended(task, done, then, failed)
+                self._finish(task, done, then, failed)
 
-        task.done.add_done_callback(ended)
+        task.done.add_done_callback(finish)
         return task
 
     @property
@@ -118,7 +118,7 @@ class Work:
         with self._idle:
             return self._idle.wait_for(lambda: not self._tasks, seconds)
 
-    def _ended(
+    def _finish(
         self,
         task: Task[R],
         done: Future[R],
@@ -174,7 +174,7 @@ def on_enter(field: ipywidgets.Text, work: Work, act: Callable[[], object]) -> N
         if content.get("event") == "submit":
             work.start(asyncio.sleep(_SOON), lambda _: act())
 
-    field.on_msg(work.guarded(heard))
+    field.on_msg(work.wrap_callback(heard))
 
 
 # Still: a form's HTML and text beside its widgets, which a notebook keeps when the kernel is
@@ -206,7 +206,7 @@ class Still:
     def show(self) -> None:
         """Show the form as it stands, as an output of the running cell."""
         with self._lock:
-            self._shown = self._made()
+            self._shown = self._render()
             self._display(update=False)
 
     def renew(self) -> None:
@@ -226,7 +226,7 @@ class Still:
         self._is_due = False
         try:
             with self._lock:
-                made = self._made()
+                made = self._render()
                 if made != self._shown and not self._is_over:
                     self._shown = made
                     self._display(update=True)
@@ -237,7 +237,7 @@ class Still:
         how = {"raw": True, "display_id": self._id, **({"update": True} if update else {})}
         display(self._shown, **how)  # type: ignore[no-untyped-call]
 
-    def _made(self) -> dict[str, str]:
+    def _render(self) -> dict[str, str]:
         shown = html.element("div", _STYLE + self._html() + _HOW, class_="petsync-still")
         return {"text/html": shown, "text/plain": self._text()}
 

@@ -82,8 +82,8 @@ class ConnectForm(Form):
         )
         self.go = ipywidgets.Button(description="Use this store", button_style="primary")
         self.sample = ipywidgets.Button(description="Try it with a sample store")
-        self.go.on_click(self.work.guarded(lambda _: self._connect()))
-        self.sample.on_click(self.work.guarded(lambda _: self._demo()))
+        self.go.on_click(self.work.wrap_callback(lambda _: self._connect()))
+        self.sample.on_click(self.work.wrap_callback(lambda _: self._demo()))
         words = ipywidgets.HTML(html.element("p", html.text(_WORDS)))
         return ipywidgets.VBox([words, self.url, ipywidgets.HBox([self.go, self.sample])])
 
@@ -91,14 +91,14 @@ class ConnectForm(Form):
         address = self.url.value.strip()
         if not address:
             raise SettingsError("there is no address yet", hint="Fill it in above.")
-        self._chosen(connect(address))
+        self._take_store(connect(address))
 
     def _demo(self) -> None:
         self.sample.disabled = True
         self.tell("Starting a sample store on this machine …")
-        self.work.start(asyncio.to_thread(demo), self._chosen)
+        self.work.start(asyncio.to_thread(demo), self._take_store)
 
-    def _chosen(self, store: Store) -> None:
+    def _take_store(self, store: Store) -> None:
         self.go.disabled = self.sample.disabled = True
         self.notice.say(f"This is the store at {store.url}", done=True)
         for act in self._on_store:
@@ -334,12 +334,12 @@ def account_text(account: Account) -> str:
 
 def untold_html(error: PetsyncError | None) -> str:
     """Why it is not known who one is, as an HTML fragment."""
-    return html.fragment([_alert(_said(error))])
+    return html.fragment([_alert(_describe_error(error))])
 
 
 def untold_text(error: PetsyncError | None) -> str:
     """The same as text."""
-    return _lines(_said(error)).rstrip("\n")
+    return _lines(_describe_error(error)).rstrip("\n")
 
 
 def _told_once(account: Account) -> Account:
@@ -349,7 +349,7 @@ def _told_once(account: Account) -> Account:
     return replace(account, problem="") if is_told else account
 
 
-def _said(error: PetsyncError | None) -> Said:
+def _describe_error(error: PetsyncError | None) -> Said:
     return _UNTOLD if error is None else (error.message, error.hint)
 
 
@@ -414,13 +414,13 @@ class Panel:
         self._who.value = "" if account is None else account_html(account)
         self.go.description = self.entries.chosen.button
         self.other.description = "Stay as I am" if anew else "Sign in differently"
-        _shown(self.check, account is None or is_in)
-        _shown(self.other, is_in and not opened)
-        _shown(self.sign_out, is_in and not opened)
-        _shown(self._entry, not opened and (anew or not is_in))
-        _shown(self._open, opened)
-        _shown(self.paste, opened)
-        _shown(self.stop, busy or opened)
+        _set_visible(self.check, account is None or is_in)
+        _set_visible(self.other, is_in and not opened)
+        _set_visible(self.sign_out, is_in and not opened)
+        _set_visible(self._entry, not opened and (anew or not is_in))
+        _set_visible(self._open, opened)
+        _set_visible(self.paste, opened)
+        _set_visible(self.stop, busy or opened)
 
 
 def _button(words: str, *, primary: bool = False) -> ipywidgets.Button:
@@ -428,7 +428,7 @@ def _button(words: str, *, primary: bool = False) -> ipywidgets.Button:
     return ipywidgets.Button(description=words, button_style=style, layout={"width": "max-content"})
 
 
-def _shown(widget: ipywidgets.DOMWidget, wanted: bool) -> None:
+def _set_visible(widget: ipywidgets.DOMWidget, wanted: bool) -> None:
     widget.layout.display = None if wanted else "none"
 
 
@@ -511,7 +511,7 @@ class LoginForm(Form):
         return panel.box
 
     def _wire(self, panel: Panel) -> None:
-        guarded, entries = self.work.guarded, panel.entries
+        guarded, entries = self.work.wrap_callback, panel.entries
         for button, act in (
             (panel.go, self._begin),
             (panel.stop, self._cancel),
@@ -524,7 +524,7 @@ class LoginForm(Form):
         for field in entries.secrets:
             field.on_enter(guarded(self._begin))
         panel.address.on_enter(guarded(self._paste))
-        entries.way.observe(guarded(self._chosen), "value")
+        entries.way.observe(guarded(self._show_way), "value")
 
     # Who one is
 
@@ -532,7 +532,9 @@ class LoginForm(Form):
         """Ask the service who one is; returns at once."""
         self._asked, turn = True, self._turns
         self.work.start(
-            self.store.aio.who(), lambda account: self._told(account, turn), self._untold
+            self.store.aio.who(),
+            lambda account: self._update_account(account, turn),
+            self._show_account_error,
         )
 
     def _know_soon(self) -> None:
@@ -544,7 +546,7 @@ class LoginForm(Form):
         self._know_soon()
         self._answered.wait(_PATIENCE if is_live() else 2 * self.store.aio.settings.timeout)
 
-    def _told(self, account: Account, turn: int) -> None:
+    def _update_account(self, account: Account, turn: int) -> None:
         if turn != self._turns:
             return  # who signed in or out meanwhile knows better
         was_in = self.account is not None and self.account.signed_in
@@ -552,7 +554,7 @@ class LoginForm(Form):
         if account.signed_in and not was_in:
             _tell_all(self._in, account)
 
-    def _untold(self, error: PetsyncError) -> None:
+    def _show_account_error(self, error: PetsyncError) -> None:
         self._why = error
         self._answered.set()
         self.fail(error)
@@ -565,7 +567,7 @@ class LoginForm(Form):
 
     # Signing in
 
-    def _chosen(self, _: object) -> None:
+    def _show_way(self, _: object) -> None:
         self._entries.show()
         self.notice.clear()
         self._show()
@@ -580,7 +582,7 @@ class LoginForm(Form):
             return
         if way.opens:
             self._is_wanted = True
-            self._run(self._asked_for(way), self._opened)
+            self._run(self._asked_for(way), self._offer_sign_in)
             self.tell("Asking the service for its sign-in page …")
         else:
             signing = self.store.aio.sign_in(self._credentials(way, given), keep=self._keeps)
@@ -614,7 +616,7 @@ class LoginForm(Form):
             keep=self._keeps,
         )
 
-    def _opened(self, pending: AsyncPending) -> None:
+    def _offer_sign_in(self, pending: AsyncPending) -> None:
         if not self._is_wanted:
             self.work.start(pending.close(), lambda _: None)
             return
@@ -676,9 +678,9 @@ class LoginForm(Form):
 
     def _leave(self) -> None:
         if self._task is None:
-            self._run(self.store.aio.sign_out(), self._left)
+            self._run(self.store.aio.sign_out(), self._show_signed_out)
 
-    def _left(self, account: Account) -> None:
+    def _show_signed_out(self, account: Account) -> None:
         self._be(account)
         self.heading.focus()
         self.notice.say("You are signed out.", account.problem, done=True)
@@ -694,7 +696,7 @@ class LoginForm(Form):
     ) -> None:
         """Begin the work, as the one thing that can be cancelled."""
 
-        def ended(act: Callable[[Any], object]) -> Callable[[Any], object]:
+        def end_with(act: Callable[[Any], object]) -> Callable[[Any], object]:
             def end(result: object) -> None:
                 if self._task is task:
                     self._task = None
@@ -703,7 +705,7 @@ class LoginForm(Form):
 
             return end
 
-        task = self.work.start(work, ended(then), ended(failed or self.fail))
+        task = self.work.start(work, end_with(then), end_with(failed or self.fail))
         self._task = task
         self._show()
 

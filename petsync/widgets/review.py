@@ -29,7 +29,7 @@ from petsync.widgets.components import Meter
 from petsync.widgets.form import Form
 from petsync.widgets.review_view import Draft, Ended, LeftFiles, Panel, Sight, show
 
-__all__ = ["Going", "ReviewForm", "ended_run", "review", "watched"]
+__all__ = ["Going", "ReviewForm", "ended_run", "review", "watch_run"]
 
 
 # Going: a run under way, which a person may stop at any moment.
@@ -81,7 +81,7 @@ async def ended_run(
     """The run in which one of the plans was used, once nobody is at work on it any more;
     `at_work` is told of it for as long as somebody is. None where there was none.
     """
-    while (run := await asyncio.to_thread(_used, history, plans)) is not None:
+    while (run := await asyncio.to_thread(_find_run, history, plans)) is not None:
         if run.state != "running":
             return await asyncio.to_thread(_report, history, run.run_id)
         at_work(run)
@@ -89,8 +89,8 @@ async def ended_run(
     return None
 
 
-def _used(history: History, plans: Sequence[Plan]) -> Past | None:
-    with history.opened() as journal:
+def _find_run(history: History, plans: Sequence[Plan]) -> Past | None:
+    with history.open_journal() as journal:
         runs = (journal.used_by(plan.fingerprint) for plan in plans)
         run = next((each for each in runs if each is not None), None)
         return None if run is None else journal.find(run)
@@ -107,7 +107,7 @@ _EVERY = 0.2
 Run = Callable[[Callable[[Progress], None]], Coroutine[object, object, Report]]
 
 
-async def watched(run: Run, meter: Meter, session: Session) -> Report | None:
+async def watch_run(run: Run, meter: Meter, session: Session) -> Report | None:
     """The run's report; None where it was cancelled before it had begun."""
     state = _State(meter, session)
     drawing = asyncio.ensure_future(state.draw())
@@ -211,13 +211,13 @@ class ReviewForm(Form):
         heading = html.element("h3", html.text(review_view.title_of(self.plan)))
         if self.report is not None:
             return heading + _display.as_html(self.report)
-        return f"{heading}{_display.as_html(self._draft.made())}{self._html_count()}"
+        return f"{heading}{_display.as_html(self._draft.build_plan())}{self._html_count()}"
 
     def text(self) -> str:
         """The same as plain text of at most 80 columns."""
         if self.report is not None:
             return _display.as_text(self.report)
-        return f"{_display.as_text(self._draft.made())}\n{self._counted()}"
+        return f"{_display.as_text(self._draft.build_plan())}\n{self._describe_tally()}"
 
     def review(self, plan: Plan) -> None:
         """Go on with another plan."""
@@ -236,10 +236,10 @@ class ReviewForm(Form):
         self._panel = self._sight = None
 
     def _html_count(self) -> str:
-        return html.element("p", html.text(self._counted()))
+        return html.element("p", html.text(self._describe_tally()))
 
-    def _counted(self) -> str:
-        return review_view.counted(self._draft.tally(), is_ok=self._draft.is_ok)
+    def _describe_tally(self) -> str:
+        return review_view.describe_tally(self._draft.tally(), is_ok=self._draft.is_ok)
 
     def _body(self) -> ipywidgets.Widget:
         self._panel = panel = Panel()
@@ -262,7 +262,7 @@ class ReviewForm(Form):
         self.finish = panel.finish
         self.question, self.question_box = panel.question, panel.ask
         self.clashes_box, self.causes, self.report_box = panel.both, panel.causes, panel.report
-        self._sight = Sight(panel, self.work.guarded, self._changed)
+        self._sight = Sight(panel, self.work.wrap_callback, self._refresh_tally)
         self._wire(panel)
         self._open(panel)
         return panel.box
@@ -278,8 +278,8 @@ class ReviewForm(Form):
             panel.undo: self._undo,
         }
         for button, act in presses.items():
-            button.on_click(self.work.guarded(lambda _, act=act: act(panel)))
-        panel.sure.observe(self.work.guarded(lambda _: self._may_send(panel)), "value")
+            button.on_click(self.work.wrap_callback(lambda _, act=act: act(panel)))
+        panel.sure.observe(self.work.wrap_callback(lambda _: self._may_send(panel)), "value")
 
     # What is looked at --------------------------------------------------------------------------
 
@@ -290,7 +290,7 @@ class ReviewForm(Form):
         if self._sight is not None:
             self._sight.open(self._draft)
         self._phase(panel, "plan")
-        self._changed()
+        self._refresh_tally()
         plan = self.plan
         self.work.start(
             asyncio.to_thread(self.store.check, plan),
@@ -320,7 +320,7 @@ class ReviewForm(Form):
 
     async def _past(self) -> Ended | None:
         """What became of the run that this plan was used in, or what the person made of it."""
-        made = await asyncio.to_thread(self._draft.made)
+        made = await asyncio.to_thread(self._draft.build_plan)
         return await ended_run(self.store.aio.history, (made, self.plan), self._wait_for)
 
     def _wait_for(self, run: Past) -> None:
@@ -334,7 +334,7 @@ class ReviewForm(Form):
             if self.notice.hint == review_view.WAIT:
                 self.notice.say("The run has ended, and this is what became of it.")
 
-    def _changed(self) -> None:
+    def _refresh_tally(self) -> None:
         """Say what the draft comes to now; what was asked before is not what is sent any more."""
         panel, draft = self._panel, self._draft
         if panel is None or self._at != "plan":
@@ -342,7 +342,7 @@ class ReviewForm(Form):
         self.ready = None
         self._turn += 1
         tally = draft.tally()
-        panel.say(self._counted())
+        panel.say(self._describe_tally())
         panel.verdict.value = review_view.guard(draft)
         panel.apply.disabled = not (draft.is_ok and tally.sent)
 
@@ -351,11 +351,11 @@ class ReviewForm(Form):
     def _prepare(self, panel: Panel) -> None:
         panel.apply.disabled = True
         turn = self._turn
-        made = asyncio.to_thread(self._made)
-        self.work.start(made, lambda plan: self._ask(panel, turn, plan), self._failed)
+        made = asyncio.to_thread(self._build_plan)
+        self.work.start(made, lambda plan: self._ask(panel, turn, plan), self._show_error)
 
-    def _made(self) -> Plan:
-        plan = self._draft.made()
+    def _build_plan(self) -> Plan:
+        plan = self._draft.build_plan()
         plan.require_ok()
         self.store.check(plan)
         return plan
@@ -366,7 +366,7 @@ class ReviewForm(Form):
             return
         self.ready = plan
         deletes = len(plan.deletes)
-        panel.question.value = review_view.asked(self._draft, plan)
+        panel.question.value = review_view.render_question(self._draft, plan)
         these = "this pet" if deletes == 1 else f"these {words.count(deletes, 'pet')}"
         panel.sure.value, panel.sure.description = False, f"Yes, delete {these}"
         panel.send.description = f"Send {words.count(len(plan.changes), 'change')}"
@@ -383,7 +383,7 @@ class ReviewForm(Form):
 
     def _leave_question(self, panel: Panel) -> None:
         self._phase(panel, "plan")
-        self._changed()
+        self._refresh_tally()
         self.heading.focus()
 
     def _send(self, panel: Panel) -> None:
@@ -429,10 +429,10 @@ class ReviewForm(Form):
         self._phase(panel, "run")
         self.heading.focus()
         meter, session = panel.meter, self.store.aio.api.session
-        self._going = going = Going(lambda: watched(run, meter, session))
+        self._going = going = Going(lambda: watch_run(run, meter, session))
         going.task = self.work.start(
             self._with_files(going),
-            lambda ended: self._ended(panel, ended),
+            lambda ended: self._finish_run(panel, ended),
             lambda error: self._not_run(panel, error),
         )
 
@@ -448,10 +448,10 @@ class ReviewForm(Form):
         if self._going is not None:
             self._going.stop()
 
-    def _ended(self, panel: Panel, ended: Ended | None) -> None:
+    def _finish_run(self, panel: Panel, ended: Ended | None) -> None:
         self._going = None
         if ended is None:
-            self._unbegun(panel)
+            self._show_stopped(panel)
             return
         self._show_report(panel, ended)
         self._say_end(ended.report)
@@ -459,10 +459,10 @@ class ReviewForm(Form):
         for act in self._heard:
             act(ended.report)
 
-    def _unbegun(self, panel: Panel) -> None:
+    def _show_stopped(self, panel: Panel) -> None:
         if self.report is None:
             self._phase(panel, "plan")
-            self._changed()
+            self._refresh_tally()
             self.tell("Stopped before anything was sent.")
         else:
             self._phase(panel, "done")
@@ -482,10 +482,10 @@ class ReviewForm(Form):
         self._going = None
         self._phase(panel, "plan" if self.report is None else "done")
         if self.report is None:
-            self._changed()
-        self._failed(error)
+            self._refresh_tally()
+        self._show_error(error)
 
-    def _failed(self, error: PetsyncError) -> None:
+    def _show_error(self, error: PetsyncError) -> None:
         if isinstance(error, StalePlanError):
             self._unfit(self.plan, error)
         else:

@@ -53,7 +53,6 @@ __all__ = [
     "Row",
     "Sight",
     "Tally",
-    "asked",
     "blocked_row",
     "box_label",
     "causes",
@@ -61,7 +60,7 @@ __all__ = [
     "change_row",
     "clash_columns",
     "clash_row",
-    "counted",
+    "describe_tally",
     "elsewhere",
     "finish",
     "guard",
@@ -71,6 +70,7 @@ __all__ = [
     "left_to_do",
     "overview",
     "piece",
+    "render_question",
     "result",
     "result_columns",
     "result_row",
@@ -142,14 +142,14 @@ class Draft:
             self.choices[key] = side
 
     def tally(self) -> Tally:
-        """How many changes `made` has."""
+        """How many changes the plan of `build_plan` has."""
         add, update, delete = (int((self.kinds[self.ticked] == n).sum()) for n in range(3))
         left_out = len(self.ticked) - int(self.ticked.sum())
         return Tally(add, update + self._more(), delete, left_out)
 
     def refusals(self) -> tuple[Refusal, ...]:
         """What the plan's own guard says of it as things are."""
-        return self._judged(self.plan).refusals
+        return self._judge(self.plan).refusals
 
     def allows(self, refusal: Refusal) -> bool:
         """Whether a person has let this pass, and no more since has come to it."""
@@ -166,14 +166,14 @@ class Draft:
         """Whether the guard lets through what is to be sent."""
         return all(self.allows(refusal) for refusal in self.refusals())
 
-    def made(self) -> Plan:
+    def build_plan(self) -> Plan:
         """The plan that is to be applied; the very plan where nothing was left out or decided."""
         plan = self.plan
         if not self.ticked.all():
             plan = plan.select(numbers=np.flatnonzero(self.ticked).tolist())
         plan = plan.resolve(self.choices)
         passed = [refusal for refusal in self.refusals() if self.allows(refusal)]
-        return _raised(plan, passed, self._allowed) if passed else plan
+        return _raise_limits(plan, passed, self._allowed) if passed else plan
 
     def _is_sent(self, row: int | None) -> bool:
         return any(self.ticked[number] for number in self._rows.get(row, ()))
@@ -192,7 +192,7 @@ class Draft:
             more += bool(bits) - bool(kept)
         return more
 
-    def _judged(self, plan: Plan) -> Verdict:
+    def _judge(self, plan: Plan) -> Verdict:
         is_of_part = plan.shifted or any(add.namesake for add in plan.adds)
         if plan.guard.sentinels or plan.capacity is not None or is_of_part:
             # What of it is left, and over a limit, only the part itself tells.
@@ -212,7 +212,7 @@ class Draft:
         return int(getattr(self.tally(), refusal.limit, 1))
 
 
-def _raised(plan: Plan, passed: Iterable[Refusal], allowed: Mapping[str, int]) -> Plan:
+def _raise_limits(plan: Plan, passed: Iterable[Refusal], allowed: Mapping[str, int]) -> Plan:
     raised: dict[str, object] = {}
     for refusal in passed:
         if refusal.limit in KINDS:
@@ -259,8 +259,10 @@ _LONGEST = 2_000
 """So many characters of a value go to the browser; what differs is always among them."""
 _TONES = {
     "applied": "done",
-    "skipped": "muted",
+    "unchanged": "muted",
+    "not sent": "muted",
     "conflict": "conflict",
+    "needs fixing": "problem",
     "failed": "problem",
     "unknown": "problem",
 }
@@ -353,7 +355,7 @@ def held_row(key: str, conflict: Conflict) -> Row:
 def blocked_row(key: str, row: Blocked) -> Row:
     """A row that an error in the sheet keeps out."""
     cells = {
-        "kind": {"symbol": words.SYMBOL["blocked"], "text": "Blocked"},
+        "kind": {"symbol": words.SYMBOL["blocked"], "text": "Needs fixing"},
         "where": row.source,
         "pet": _name(row.pet_id, row.name),
         "problem": _short(capital(words.sentences(row.problem))),
@@ -564,7 +566,7 @@ class LeftFiles:
         parts = []
         try:
             parts.append(self._results(sheet, report))
-            wanted = self.outputs.wanted(plan).into_sheet
+            wanted = self.outputs.read_wanted(plan).into_sheet
             if wanted:
                 backup = self.outputs.write_into_sheet(sheet, report, wanted)
                 said = f"The new ids are in {sheet.source}; as it was before it is in {backup}."
@@ -622,8 +624,8 @@ class Pages:
         self._ticked, self._on_tick = ticked, on_tick
         self._numbers: Sequence[int] | Numbers = ()
         self._filling = False
-        table.observe(guarded(self._turned), "page")
-        table.observe(guarded(self._changed), "ticked")
+        table.observe(guarded(self._show_page), "page")
+        table.observe(guarded(self._take_ticks), "ticked")
 
     @property
     def here(self) -> list[int]:
@@ -637,7 +639,7 @@ class Pages:
         pages = max(-(-len(numbers) // self._size), 1)
         self._fill(min(self.table.page, pages - 1) if keep else 0, pages)
 
-    def _turned(self, _: object) -> None:
+    def _show_page(self, _: object) -> None:
         if not self._filling:
             page = min(max(self.table.page, 0), self.table.pages - 1)
             self._fill(page, self.table.pages)
@@ -658,7 +660,7 @@ class Pages:
         ticked = self._ticked
         self.table.ticked = [str(n) for n in self.here if ticked(n)] if ticked else []
 
-    def _changed(self, _: object) -> None:
+    def _take_ticks(self, _: object) -> None:
         if self._filling or self._on_tick is None or self._ticked is None:
             return
         here, said = self.here, set(self.table.ticked)
@@ -730,7 +732,7 @@ def overview(plan: Plan, unfinished: Past | None = None) -> str:
     counts = {"add": summary.adds, "update": summary.updates, "delete": summary.deletes}
     parts = [html.summary(words.plan_summary(plan, counts)), html.facts(facts(plan))]
     if plan.coverage.failed:
-        lines = (prose(words.sentences(*said)) for said in words.unanswered(plan))
+        lines = (prose(words.sentences(*said)) for said in words.iter_unanswered(plan))
         parts.append(html.alert(words.UNANSWERED, lines))
     if plan.notes:
         notes = (_in_plan(note, run) for note in plan.notes)
@@ -746,7 +748,7 @@ def piece(*parts: str) -> str:
     return element("div", "\n".join(part for part in parts if part), class_="petsync")
 
 
-def counted(tally: Tally, *, is_ok: bool = True) -> str:
+def describe_tally(tally: Tally, *, is_ok: bool = True) -> str:
     """How much is sent: `142 of 150 changes will be sent; 8 are left out`."""
     once = "" if is_ok else ", once the guard lets them pass"
     if not tally.left_out:
@@ -770,7 +772,7 @@ def guard(draft: Draft) -> str:
         lines = (prose(f"{_problem(each)}.") for each in refusals)
         title = "Over the guard's limits, and let through by you, for this plan alone"
         return piece(html.alert(title, lines))
-    lines = (prose(_refused(each, let_through=draft.allows(each))) for each in refusals)
+    lines = (prose(_describe_refusal(each, let_through=draft.allows(each))) for each in refusals)
     return piece(html.alert(words.REFUSED, lines, kind="ps-refused"))
 
 
@@ -778,7 +780,7 @@ def _problem(refusal: Refusal) -> str:
     return in_buttons(capital(refusal.problem))
 
 
-def _refused(refusal: Refusal, *, let_through: bool) -> str:
+def _describe_refusal(refusal: Refusal, *, let_through: bool) -> str:
     problem = f"{_problem(refusal)}."
     if let_through:
         return f"{problem} You let this pass."
@@ -804,15 +806,15 @@ def box_label(refusal: Refusal, tally: Tally) -> str:
     return f"{capital(limit)} {words.count(number, 'pet')} all the same (max_{limit})"
 
 
-def asked(draft: Draft, plan: Plan) -> str:
+def render_question(draft: Draft, plan: Plan) -> str:
     """What is about to be sent, before it is: the last word, in which deletes are named."""
     tally = draft.tally()
     each = (
         f"{words.number(tally.add)} to add, {words.number(tally.update)} to change, "
         f"{words.number(tally.delete)} to delete, in {plan.store}."
     )
-    parts = [html.summary(counted(tally)), element("p", text(each))]
-    parts += [element("p", text(line)) for line in _settled(plan)]
+    parts = [html.summary(describe_tally(tally)), element("p", text(each))]
+    parts += [element("p", text(line)) for line in _describe_conflicts(plan)]
     passed = draft.refusals()
     if passed:
         lines = (text(f"{_problem(refusal)}.") for refusal in passed)
@@ -823,7 +825,7 @@ def asked(draft: Draft, plan: Plan) -> str:
     return piece(*parts, element("p", text(name)))
 
 
-def _settled(plan: Plan) -> Iterator[str]:
+def _describe_conflicts(plan: Plan) -> Iterator[str]:
     clashes = [(each.winner, len(each.clashes)) for each in plan.conflicts if each.clashes]
     for winner, what in (("sheet", "the sheet's value is sent"), ("store", "the store's stays")):
         number = sum(count for side, count in clashes if side == winner)
@@ -832,7 +834,7 @@ def _settled(plan: Plan) -> Iterator[str]:
     held = sum(not each.clashes for each in plan.conflicts)
     if held or plan.blocked:
         rest = [words.count(held, "conflict")] if held else []
-        rest += [words.count(len(plan.blocked), "blocked row")] if plan.blocked else []
+        rest += [f"{words.count(len(plan.blocked), 'row')} to fix"] if plan.blocked else []
         yield f"Nothing is sent for {' and '.join(rest)}."
 
 
@@ -1112,7 +1114,7 @@ class Sight:
 
     def _tick(self, numbers: list[int], on: bool) -> None:
         self._draft.tick(numbers, on)
-        self._moved()
+        self._refresh()
 
     def _filter(self) -> None:
         if self._filling:
@@ -1141,7 +1143,7 @@ class Sight:
     def _tick_all(self, on: bool) -> None:
         self._draft.tick(self._shown, on)
         self._changes.show(self._shown, keep=True)
-        self._moved()
+        self._refresh()
 
     # Conflicts ----------------------------------------------------------------------------------
 
@@ -1168,17 +1170,17 @@ class Sight:
                 self._draft.choose(conflict, clash, side)
                 moved = True
         if moved:
-            self._moved()
+            self._refresh()
 
     def _choose_all(self, side: Any) -> None:
         for conflict, clash in self._pairs:
             self._draft.choose(conflict, clash, side)
         self._clashes.show(range(len(self._pairs)), keep=True)
-        self._moved()
+        self._refresh()
 
     # The guard ----------------------------------------------------------------------------------
 
-    def _moved(self) -> None:
+    def _refresh(self) -> None:
         self._judge()
         self._tell()
 

@@ -53,14 +53,14 @@ __all__ = [
     "Saving",
     "SheetForm",
     "Shown",
+    "describe_plan",
+    "describe_sheet",
     "html",
-    "looked",
     "open_sheet",
-    "planned",
+    "read_look",
     "save_corrected",
     "save_marked",
     "static_text",
-    "told",
 ]
 
 
@@ -94,7 +94,7 @@ class Look:
         return {at: each.after for at, each in self.suggestions.items() if each.is_sure}
 
 
-def looked(
+def read_look(
     store: Store,
     path: Path,
     tab: str | None,
@@ -120,7 +120,7 @@ def looked(
     except HeaderNotFoundError as error:
         # The columns were chosen for another worksheet.
         rest = {name: ours for name, ours in mapping.items() if name not in error.missing}
-        return looked(
+        return read_look(
             store, path, tab, rest, corrections, encoding=encoding, known=known, digest=digest
         )
     if digest and sheet.digest != digest:
@@ -409,7 +409,7 @@ class Findings:
             self._leave()
             self.set(address, text)
 
-    def taken(self) -> dict[str, str]:
+    def take_choices(self) -> dict[str, str]:
         """What was chosen, with what was typed and not taken yet: nothing typed is passed over."""
         if self._is_typed:
             address, text = self._asked, self.own.value
@@ -486,12 +486,12 @@ class Findings:
         suggestion = look.suggestions.get(at)
         if suggestion is not None:
             how = "sure" if suggestion.is_sure else "a guess"
-            options.append([SUGGESTED, f"{_named(suggestion.after)} ({how})"])
+            options.append([SUGGESTED, f"{_quote_value(suggestion.after)} ({how})"])
         value = KEEP
         if at in self.chosen:
             value = SUGGESTED
             if suggestion is None or self.chosen[at] != suggestion.after:
-                options.append([CHOSEN, _named(self.chosen[at])])
+                options.append([CHOSEN, _quote_value(self.chosen[at])])
                 value = CHOSEN
         options.append([OWN, "Another text …"])
         return {"options": options, "value": value, "label": f"Correction of {at}"}
@@ -511,7 +511,7 @@ class Findings:
         if look is None or address not in look.mendable:
             return
         if how == OWN:
-            self.taken()
+            self.take_choices()
             self._ask(address)
             return
         if address == self._asked:
@@ -538,7 +538,7 @@ class Findings:
         self._ask("")
 
 
-def _named(text: str) -> str:
+def _quote_value(text: str) -> str:
     return f"“{shorten(visible(text), _VALUE)}”" if text else "a blank cell"
 
 
@@ -891,7 +891,7 @@ def static_text(
     return shown if made is not None else f"{shown.rstrip()}\n\n{_as_lines(_NEXT)}"
 
 
-def told(sheet: Sheet) -> str:
+def describe_sheet(sheet: Sheet) -> str:
     """What is said when a sheet was read."""
     rows = count(len(sheet) + len(sheet.blocked), "row")
     if not sheet.problems:
@@ -901,7 +901,7 @@ def told(sheet: Sheet) -> str:
     return f"Read: {rows}; {count(sheet.errors, 'error')}{blocked}; {count(warnings, 'warning')}."
 
 
-def planned(plan: Plan) -> str:
+def describe_plan(plan: Plan) -> str:
     """What is said when a plan was made."""
     changes = count(len(plan.changes), "change")
     return f"Compared: {changes} would be made. Nothing has been sent; look at the plan first."
@@ -1008,7 +1008,7 @@ class SheetForm(Form):
         self._forget()
         if self._panel is not None:
             self._panel.saving.corrected_as.value = ""
-        self._read(self.path, None, {}, {})
+        self._start_reading(self.path, None, {}, {})
 
     def close(self) -> None:
         """Stop what is under way, and take the widgets away."""
@@ -1025,14 +1025,16 @@ class SheetForm(Form):
             # are nobody's business.
             here = Path.cwd()
             path = self.path.relative_to(here) if self.path.is_relative_to(here) else self.path
-            self.look = looked(self.store, path, self.tab, self.mapping, {})
+            self.look = read_look(self.store, path, self.tab, self.mapping, {})
         except PetsyncError as error:
             self.problem = error
 
     # What a person presses
 
     def _body(self) -> ipywidgets.Widget:
-        self._panel = panel = Panel(self.folder, self.work.guarded, self._chose, self._take_back)
+        self._panel = panel = Panel(
+            self.folder, self.work.wrap_callback, self._chose, self._take_back
+        )
         self.files, self.listed = panel.choosing.files, panel.choosing.listed
         self.path_field = panel.choosing.path
         self.columns, self.findings, self.made = panel.columns, panel.findings, panel.made
@@ -1045,19 +1047,19 @@ class SheetForm(Form):
         elif self.problem is not None:
             self.fail(self.problem)
         elif self.path is not None:
-            self._read(self.path, self.tab, self.mapping, {})
+            self._start_reading(self.path, self.tab, self.mapping, {})
         return panel.box
 
     def _wire(self, panel: Panel) -> None:
-        guarded, choosing = self.work.guarded, panel.choosing
-        choosing.files.on_file(guarded(self._came))
+        guarded, choosing = self.work.wrap_callback, panel.choosing
+        choosing.files.on_file(guarded(self._open_received))
         on_enter(choosing.path, self.work, self._open_named)
         on_enter(panel.findings.own, self.work, panel.findings.take)
-        choosing.listed.observe(guarded(lambda change: self._picked(change["new"])), "value")
+        choosing.listed.observe(guarded(lambda change: self._open_listed(change["new"])), "value")
         panel.columns.encoding.observe(
-            guarded(lambda change: self._decoded(change["new"])), "value"
+            guarded(lambda change: self._change_encoding(change["new"])), "value"
         )
-        panel.columns.tab.observe(guarded(lambda change: self._turned(change["new"])), "value")
+        panel.columns.tab.observe(guarded(lambda change: self._change_tab(change["new"])), "value")
         for button, act in (
             (choosing.open, self._open_named),
             (panel.columns.again, self._read_so),
@@ -1070,7 +1072,7 @@ class SheetForm(Form):
         ):
             button.on_click(guarded(lambda _, act=act: act()))
 
-    def _came(self, file: Received) -> None:
+    def _open_received(self, file: Received) -> None:
         self.open(file.path)
         # Its copy here is private, and gone with the form: nobody knows it by that path, and what
         # is saved goes elsewhere.
@@ -1078,7 +1080,7 @@ class SheetForm(Form):
         if self._panel is not None:
             self._panel.saving.offer(self.folder / file.path.name)
 
-    def _picked(self, name: str) -> None:
+    def _open_listed(self, name: str) -> None:
         if name:
             self.path_field.value = name
             self.open(name)
@@ -1091,25 +1093,25 @@ class SheetForm(Form):
             )
         self.open(named)
 
-    def _turned(self, tab: str | None) -> None:
+    def _change_tab(self, tab: str | None) -> None:
         """Read another worksheet: what was said of the columns of this one means nothing there."""
         if self.path is not None and tab and tab != self.tab:
             self._leave_review()
             self._forget()
-            self._read(self.path, tab, {}, {})
+            self._start_reading(self.path, tab, {}, {})
 
-    def _decoded(self, encoding: str) -> None:
+    def _change_encoding(self, encoding: str) -> None:
         """Read the file in another encoding: nothing is known of what it says in this one."""
         if self.path is not None and (encoding or None) != self.encoding:
             self._leave_review()
             self.encoding = encoding or None
             self._forget()
-            self._read(self.path, None, {}, {})
+            self._start_reading(self.path, None, {}, {})
 
     def _read_so(self) -> None:
         if self._panel is not None and self.path is not None:
             mapping = self._panel.columns.mapping
-            self._read(self.path, self.tab, mapping, self._wanted())
+            self._start_reading(self.path, self.tab, mapping, self._merge_corrections())
 
     def _correct_sure(self) -> None:
         if self.look is None or self.path is None:
@@ -1118,34 +1120,34 @@ class SheetForm(Form):
             self.tell("No correction is sure.", "Guesses are yours to choose, cell by cell.")
         else:
             # What a person chose for a cell comes before what is suggested there.
-            sure = {**self.corrections, **self.look.sure, **self._chosen()}
+            sure = {**self.corrections, **self.look.sure, **self._take_choices()}
             self.again.focus()  # the button may have nothing more to do
-            self._read(self.path, self.tab, self.mapping, sure)
+            self._start_reading(self.path, self.tab, self.mapping, sure)
 
     def _check_again(self) -> None:
         if self.path is not None:
-            self._read(self.path, self.tab, self.mapping, self._wanted())
+            self._start_reading(self.path, self.tab, self.mapping, self._merge_corrections())
 
     def _take_back(self, address: str) -> None:
         if self.path is not None:
-            rest = {at: text for at, text in self._wanted().items() if at != address}
+            rest = {at: text for at, text in self._merge_corrections().items() if at != address}
             if len(self.corrections) < 2:
                 self.again.focus()  # the table will be gone
-            self._read(self.path, self.tab, self.mapping, rest)
+            self._start_reading(self.path, self.tab, self.mapping, rest)
 
     def _chose(self) -> None:
         if self._panel is not None and self.look is not None:
             self._panel.count(self.look)
 
-    def _chosen(self) -> dict[str, str]:
-        return self._panel.findings.taken() if self._panel else {}
+    def _take_choices(self) -> dict[str, str]:
+        return self._panel.findings.take_choices() if self._panel else {}
 
-    def _wanted(self) -> dict[str, str]:
-        return {**self.corrections, **self._chosen()}
+    def _merge_corrections(self) -> dict[str, str]:
+        return {**self.corrections, **self._take_choices()}
 
     # Reading
 
-    def _read(
+    def _start_reading(
         self,
         path: Path,
         tab: str | None,
@@ -1157,7 +1159,7 @@ class SheetForm(Form):
         digest = self.sheet.digest if self.sheet is not None and corrections else ""
         self._begin(
             asyncio.to_thread(
-                looked,
+                read_look,
                 self.store,
                 path,
                 tab,
@@ -1167,18 +1169,18 @@ class SheetForm(Form):
                 digest=digest,
             ),
             self._show,
-            self._unread,
+            self._show_read_error,
         )
 
     def _show(self, look: Look) -> None:
         self.look, self.problem, self.tab = look, None, look.sheet.tab or None
         panel = self._panel
         if panel is not None and self.path is not None:
-            panel.show(look, self._named(look.sheet), self.mapping, self.path)
+            panel.show(look, self._with_source_name(look.sheet), self.mapping, self.path)
             panel.columns.decode(self.encoding)
-            self.tell(told(look.sheet))
+            self.tell(describe_sheet(look.sheet))
 
-    def _unread(self, error: PetsyncError) -> None:
+    def _show_read_error(self, error: PetsyncError) -> None:
         self.fail(error)
         if self.look is None and self.path is not None:
             self.problem = error
@@ -1188,11 +1190,11 @@ class SheetForm(Form):
             # A file whose headers are all unknown can be read once somebody says what they mean.
             self._begin(
                 asyncio.to_thread(peek, self.path, tab=self.tab, encoding=self.encoding),
-                lambda seen: self._peeked(Shown.of_peek(seen)),
+                lambda seen: self._show_columns(Shown.of_peek(seen)),
                 lambda _: None,
             )
 
-    def _peeked(self, shown: Shown) -> None:
+    def _show_columns(self, shown: Shown) -> None:
         self.tab = shown.tab or None
         if self._panel is not None:
             self._panel.columns.show(shown, self.mapping)
@@ -1219,9 +1221,9 @@ class SheetForm(Form):
         if panel is None or sheet is None:
             return
         path = panel.saving.path(getattr(panel.saving, field))
-        self._begin(asyncio.to_thread(save, sheet, path), self._saved)
+        self._begin(asyncio.to_thread(save, sheet, path), self._say_saved)
 
-    def _saved(self, said: tuple[str, str]) -> None:
+    def _say_saved(self, said: tuple[str, str]) -> None:
         self.notice.say(*said, done=True)
 
     def _compare(self) -> None:
@@ -1231,9 +1233,9 @@ class SheetForm(Form):
         panel.findings.require_none_open()
         self._leave_review()
         panel.progress("Asking the store")
-        self._begin(self._compared(self.path, sheet, panel.options.chosen), self._planned)
+        self._begin(self._read_and_compare(self.path, sheet, panel.options.chosen), self._show_plan)
 
-    async def _compared(
+    async def _read_and_compare(
         self, path: Path, sheet: Sheet, options: Mapping[str, Any]
     ) -> tuple[Look, Plan]:
         """The sheet, judged with the statuses that the store really has, and its plan."""
@@ -1242,7 +1244,7 @@ class SheetForm(Form):
         known = frozenset(snapshot.frame["status"].dropna().unique())
         given = {each.address: each.after for each in sheet.corrections}
         look = await asyncio.to_thread(
-            looked,
+            read_look,
             self.store,
             path,
             sheet.tab or None,
@@ -1253,11 +1255,14 @@ class SheetForm(Form):
             digest=sheet.digest,
         )
         plan = await aio.plan(
-            self._named(look.sheet), snapshot=snapshot, on_progress=self._looking_up, **options
+            self._with_source_name(look.sheet),
+            snapshot=snapshot,
+            on_progress=self._looking_up,
+            **options,
         )
         return look, plan
 
-    def _named(self, sheet: Sheet) -> Sheet:
+    def _with_source_name(self, sheet: Sheet) -> Sheet:
         """The sheet under the name by which the person knows it."""
         return replace(sheet, source=self._called) if self._called else sheet
 
@@ -1265,12 +1270,12 @@ class SheetForm(Form):
         if self._panel is not None:
             self._panel.progress("Looking up single pets", lookups.done, lookups.total)
 
-    def _planned(self, made: tuple[Look, Plan]) -> None:
+    def _show_plan(self, made: tuple[Look, Plan]) -> None:
         self._leave_review()
         look, plan = made
         self._show(look)
         self.plan = plan
-        self.tell(planned(plan))
+        self.tell(describe_plan(plan))
         self._drop_review()
         for act in list(self._on_plan):
             act(plan)

@@ -18,7 +18,7 @@ from petsync import _display
 from petsync._sync import Task
 from petsync.errors import ApiError, InterruptedRunError, NotFoundError, PetsyncError, SettingsError
 from petsync.images.find import LARGEST, Candidate, content_of
-from petsync.images.inspect import examined, thumbnail
+from petsync.images.inspect import inspect_files, thumbnail
 from petsync.images.upload import Cancelling
 from petsync.models import Pet
 from petsync.plan.change import Snapshot, Unanswered
@@ -52,7 +52,7 @@ __all__ = [
     "columns_for",
     "files_at",
     "html",
-    "judged",
+    "inspect_items",
     "limit_in",
     "make_small",
     "pet_now",
@@ -95,10 +95,10 @@ class Finder:
         self.table = Table(columns=columns, caption=_CAPTION, pick="Choose")
         self.table.layout.display = "none"
         self.box = ipywidgets.VBox([ipywidgets.HBox([self.search, self.find]), self.table])
-        self.search.observe(work.guarded(lambda _: self.look()), "value")
-        self.find.on_click(work.guarded(lambda _: self.look()))
-        self.table.observe(work.guarded(lambda _: self._draw()), "page")
-        self.table.on_pick(work.guarded(self._pick))
+        self.search.observe(work.wrap_callback(lambda _: self.look()), "value")
+        self.find.on_click(work.wrap_callback(lambda _: self.look()))
+        self.table.observe(work.wrap_callback(lambda _: self._draw()), "page")
+        self.table.on_pick(work.wrap_callback(self._pick))
 
     def look(self) -> None:
         """Show the pets that fit what is typed; returns at once."""
@@ -108,9 +108,9 @@ class Finder:
             self._show(np.empty(0, dtype=np.int64))
         elif self._catalogue is None:
             self.table.empty = "The store is read …"
-            self._work.start(self._store.aio.snapshot(), self._read, self._unread)
+            self._work.start(self._store.aio.snapshot(), self._show_snapshot, self._show_read_error)
         else:
-            self._found(text)
+            self._search(text)
 
     def by_id(self, pet_id: int) -> None:
         """Choose the pet of this id, whatever its status; returns at once."""
@@ -130,15 +130,15 @@ class Finder:
             )
         return found
 
-    def _read(self, snapshot: Snapshot) -> None:
+    def _show_snapshot(self, snapshot: Snapshot) -> None:
         self._catalogue = Catalogue(snapshot)
         self.look()
 
-    def _unread(self, error: Exception) -> None:
+    def _show_read_error(self, error: Exception) -> None:
         self.table.empty = "The store could not be read."
         raise error
 
-    def _found(self, text: str) -> None:
+    def _search(self, text: str) -> None:
         assert self._catalogue is not None
         places = self._catalogue.find(text, names_only=True)
         self._show(places)
@@ -354,9 +354,9 @@ def _state_of(result: UploadedFile, *, is_cancelled: bool) -> State:
         return "cancelled"
     if result.cause == _CUT:
         return "unknown"
-    if result.outcome == "skipped":
-        return "ready" if result.cause in ("not-begun", "held-back") else "left alone"
-    return "failed" if result.outcome == "failed" else "unknown"
+    if result.outcome == "not sent":
+        return "ready"
+    return "unknown" if result.outcome in ("conflict", "unknown") else "failed"
 
 
 _OF_COMMANDS = re.compile(r"[^.;]*(?:--[a-z]|[Tt]he same command)[^.;]*[.;]?")
@@ -420,14 +420,16 @@ def make_small(items: Iterable[Item]) -> None:
         item.bytes, item.small = len(content), thumbnail(content)
 
 
-async def judged(items: Sequence[Item], options: PictureOptions) -> list[Picture | PictureProblem]:
+async def inspect_items(
+    items: Sequence[Item], options: PictureOptions
+) -> list[Picture | PictureProblem]:
     """What each file is as it lies here, whoever's picture it is; no store is asked."""
     nobody = Pet(id=0)
     candidates = [
         Candidate(path=each.path, file=each.path.name, pet_id=0, place=place, row=place)
         for place, each in enumerate(items)
     ]
-    return await examined([(each, nobody) for each in candidates], options)
+    return await inspect_files([(each, nobody) for each in candidates], options)
 
 
 def _is_plain(path: Path) -> bool:
@@ -746,7 +748,7 @@ class UploadForm(Form):
         return panel.box
 
     def _wire(self, panel: Panel) -> None:
-        guarded = self.work.guarded
+        guarded = self.work.wrap_callback
         panel.files.on_file(guarded(lambda file: self.add_file(file.path, file.name, file)))
         panel.add.on_click(guarded(lambda _: self._add()))
         on_enter(panel.path, self.work, self._add)
@@ -796,8 +798,8 @@ class UploadForm(Form):
             self._is_looking = True
             self.work.start(
                 self._look_at(items, self.pet),
-                lambda found: self._seen(items, *found),
-                self._unseen,
+                lambda found: self._update_items(items, *found),
+                self._show_look_error,
             )
         self._draw()
 
@@ -808,7 +810,7 @@ class UploadForm(Form):
         options = self._options()
         if pet is None or pet.id is None:
             options.pop("metadata", None)
-            return None, await judged(items, PictureOptions(**options))
+            return None, await inspect_items(items, PictureOptions(**options))
         paths = [item.path for item in items]
         found = await self.store.aio.pictures_of(pet.id, paths, **options)
         by_place: dict[int | None, Picture | PictureProblem] = {
@@ -817,7 +819,7 @@ class UploadForm(Form):
         }
         return found, [by_place[place] for place in range(len(items))]
 
-    def _seen(
+    def _update_items(
         self, items: list[Item], found: Pictures | None, each: list[Picture | PictureProblem]
     ) -> None:
         self._is_looking = False
@@ -830,7 +832,7 @@ class UploadForm(Form):
         self._looked = found if items == [item for item in self.items if item.is_open] else None
         self._draw()
 
-    def _unseen(self, error: PetsyncError) -> None:
+    def _show_look_error(self, error: PetsyncError) -> None:
         self._is_looking = self._look_again = False
         for item in self.items:
             item.not_looked(error.message)
@@ -860,7 +862,7 @@ class UploadForm(Form):
         self._sent = tuple(looked_at[picture.row or 0] for picture in pictures.items)
         for number, item in enumerate(self._sent):
             item.state, item.said, item.number = "waiting", "", number
-        guarded = self.work.guarded
+        guarded = self.work.wrap_callback
         self._task = self.work.start(
             self.store.aio.upload(
                 pictures,
@@ -868,8 +870,8 @@ class UploadForm(Form):
                 on_progress=guarded(self._progress),
                 cancelling=self._cancelling,
             ),
-            self._ended,
-            self._broken,
+            self._show_report,
+            self._show_upload_error,
         )
         self._draw()
         # The button that was pressed can be pressed no more.
@@ -918,10 +920,10 @@ class UploadForm(Form):
                 self._panel.stopping()
             self.heading.focus()
 
-    def _ended(self, report: Uploaded) -> None:
+    def _show_report(self, report: Uploaded) -> None:
         self._over(report)
         counts = report.counts
-        left = sum(counts[each] for each in ("failed", "unknown", "conflict", "skipped"))
+        left = sum(counts.values()) - counts["applied"]
         done = f"{count(counts['applied'], 'picture')} uploaded"
         rest = f", {left:,} not: the list says why" if left else ""
         if any(_is_bad(each) for each in report.results):
@@ -929,7 +931,7 @@ class UploadForm(Form):
         else:
             self.notice.say(f"{done}{rest}.", done=not left)
 
-    def _broken(self, error: PetsyncError) -> None:
+    def _show_upload_error(self, error: PetsyncError) -> None:
         report = error.report if isinstance(error, InterruptedRunError) else None
         if isinstance(report, Uploaded):
             self._over(report)
@@ -974,10 +976,7 @@ class UploadForm(Form):
 
 def _is_bad(result: UploadedFile) -> bool:
     """Whether a person has to do something about it, who did not leave it out of their own will."""
-    return result.outcome in ("failed", "unknown", "conflict") or result.cause in (
-        "blocked",
-        "held-back",
-    )
+    return result.outcome not in ("applied", "unchanged") and result.cause != "not-begun"
 
 
 def _pairs(items: tuple[Item, ...], report: Uploaded | None) -> list[tuple[Item, UploadedFile]]:

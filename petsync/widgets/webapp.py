@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hmac
-import json
 import logging
 import os
 import re
@@ -12,8 +11,8 @@ import socket
 import tempfile
 import threading
 import webbrowser
-from collections.abc import Callable, MutableMapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -32,9 +31,9 @@ from voila.tornado.handler import TornadoVoilaHandler
 
 from petsync._files import make_private_folder
 from petsync.errors import SettingsError
-from petsync.widgets.app import AppForm, found
+from petsync.widgets.app import Given, take_given
 
-__all__ = ["Gate", "Given", "opened", "serve", "taken"]
+__all__ = ["Gate", "serve"]
 
 
 # The page's door: who has not come by the link, and what there is not, gets a page of petsync's.
@@ -126,53 +125,6 @@ class _Absent(_Told):
     text = 'Everything is on one page: <a href="/">go there</a>.'
 
 
-# What the page's server tells its kernels: where they work, and with which options.
-
-
-_GIVEN = "PETSYNC_PAGE"
-_TOKEN = "PETSYNC_TOKEN"  # noqa: S105 - a name
-_REQUEST = ("VOILA_REQUEST_URL", "QUERY_STRING", "HTTP_COOKIE", "HTTP_REFERER")
-"""What Voilà tells of the request, the page's token among it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Given:
-    """`folder` is where petsync was started, with which `umask`; `options` are `connect`'s, without
-    any secret.
-    """
-
-    folder: str
-    options: dict[str, object] = field(default_factory=dict)
-    umask: int = 0o077
-
-    def put(self, environ: MutableMapping[str, str], token: str | None) -> None:
-        """Tell it to the processes that get this environment."""
-        environ[_GIVEN] = json.dumps(asdict(self))
-        if token is not None:
-            environ[_TOKEN] = token
-
-
-def taken(environ: MutableMapping[str, str] = os.environ) -> Given:
-    """What the server told, and no more of it in the environment."""
-    said = json.loads(environ.pop(_GIVEN, "{}"))
-    for name in _REQUEST:
-        environ.pop(name, None)
-    return Given(**{"folder": ".", **said})
-
-
-# The kernel's side of the page: the forms, for the store that the command's options name.
-
-
-def opened() -> AppForm:
-    """The page, in the folder where petsync was started."""
-    given = taken()
-    os.chdir(given.folder)
-    os.umask(given.umask)
-    page = found(given.options)
-    page.level = page.heading.level = 1
-    return page
-
-
 # The server's side of the page: Voilà on this machine's loopback alone, for who has the token.
 
 
@@ -218,7 +170,7 @@ def serve(
     """
     page = _Page(
         notebook_path=str(notebook),
-        listening=_bound(port),
+        listening=_bind_socket(port),
         on_ready=on_ready,
         token=secrets.token_urlsafe(24),
         theme=theme,
@@ -227,14 +179,14 @@ def serve(
     # What Jupyter and IPython leave behind is for this user alone; what the forms write gets the
     # rights that the user's umask gives it.
     umask = os.umask(0o077)
-    replace(given, umask=umask).put(os.environ, token)
+    replace(given, umask=umask).export_to(os.environ, token)
     try:
         page.start()
     except KeyboardInterrupt:
         pass
     finally:
         os.umask(umask)
-        taken(os.environ)
+        take_given(os.environ)
 
 
 def open_browser(link: str) -> Path | None:
@@ -259,7 +211,7 @@ def open_browser(link: str) -> Path | None:
     return path
 
 
-def _bound(port: int) -> socket.socket:
+def _bind_socket(port: int) -> socket.socket:
     listening = socket.socket()
     try:
         if os.name == "posix":

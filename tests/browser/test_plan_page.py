@@ -63,7 +63,7 @@ def test_several_kinds_together(show: Show) -> None:
     """Two ticked kinds show the rows of both; `Show all` shows everything again."""
     page = show(plan_of(40))
     chip(page, "Conflict").check()
-    chip(page, "Blocked").check()
+    chip(page, "Needs fixing").check()
     said(page, "Showing 1\u20133 of 3, filtered from 43")
     page.get_by_role("button", name="Show all").click()
     said(page, "Showing 1\u201343 of 43")

@@ -7,8 +7,10 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib.resources import files
 from pathlib import Path
 from typing import IO
 from urllib.parse import parse_qs, urlsplit
@@ -155,6 +157,15 @@ def test_the_page_holds_the_form(link: str) -> None:
     assert "default-src 'self'" in answer.headers["content-security-policy"]
     asked = re.findall(r"(?:src|href)=[\"']?(https?:)?//[^\"'> ]+", answer.text)
     assert asked == []
+
+
+def test_a_page_s_kernel_loads_no_server() -> None:
+    """What a page's kernel imports has no part of the server, which takes seconds to load."""
+    notebook = files("petsync.widgets").joinpath("assets", "app.ipynb").read_text("utf-8")
+    [line] = re.findall(r"from petsync\.[\w.]+ import open_page", notebook)
+    code = f"import sys; {line}; print(*sys.modules)"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"voila", "jupyter_server", "nbformat", "tornado.web"} & set(said.stdout.split())
 
 
 def test_a_closed_tab_ends_its_kernel(link: str) -> None:

@@ -49,7 +49,7 @@ def test_result_sheet_tells_each_row(shell: Shell, box: Sandbox) -> None:
     result = read_sheet("pets.results.csv")
     new = next(pet for pet in box.pets() if pet.name == "New")
     assert list(result.frame["id"]) == [1, new.id, BIG, 2]
-    assert list(result.others["outcome"]) == ["applied", "applied", "applied", "skipped"]
+    assert list(result.others["outcome"]) == ["applied", "applied", "applied", "unchanged"]
     assert list(result.others["note"]) == ["a", "b", "c", ""]
     assert Path("pets.csv").read_text("utf-8") == CHANGED
 
@@ -71,11 +71,11 @@ def test_result_sheet_is_the_latest_and_loses_nothing(shell: Shell, box: Sandbox
 
 
 def test_blocked_rows_are_told_by_their_findings(shell: Shell, box: Sandbox) -> None:
-    """A row with an error is not sent, is `failed` in the result sheet, and exits with 3."""
+    """A row with an error is not sent, is `needs fixing` in the result sheet, and exits with 3."""
     done = shell("apply", _sheet("id,name\nx,Rex\n1,Max\n"), *to(box), "--yes")
     assert done.code == 3
     assert "Max" in _names(box)
-    assert "failed" in Path("pets.results.csv").read_text("utf-8").splitlines()[1]
+    assert ",needs fixing," in Path("pets.results.csv").read_text("utf-8").splitlines()[1]
 
 
 def test_without_terminal_and_yes_nothing_is_sent(shell: Shell, box: Sandbox) -> None:

@@ -98,6 +98,30 @@ def test_no_output_ever_holds_the_token(
         assert TOKEN not in done.out + done.err
 
 
+@pytest.mark.parametrize(
+    ("status", "headers"),
+    [
+        (307, {"location": "http://me:pw-s3cret@{host}/v2/pet/findByStatus"}),
+        (503, {"retry_after": "Wed, 21 Oct 99999999999 07:28:00 GMT"}),
+    ],
+)
+def test_no_traceback_of_an_odd_answer_holds_the_token(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, status: int, headers: dict[str, str]
+) -> None:
+    """A redirect with a user in it and a date that overflows are errors like others."""
+    monkeypatch.setenv("PETSYNC_TOKEN", TOKEN)
+    with ScriptedServer(b"") as server:
+        host = server.url.removeprefix("http://").partition("/")[0]
+        there = {name: value.format(host=host) for name, value in headers.items()}
+        server._script = [answer(status, **there)]
+        done = shell("export", "a.csv", "--url", server.url, "-vv")
+    assert server.requests
+    assert TOKEN in server.requests[0]
+    assert (done.code, "fault in petsync" in done.err) == (1, False)
+    assert "Traceback" in done.err
+    assert not [secret for secret in (TOKEN, "pw-s3cret") if secret in done.err]
+
+
 def test_unexpected_failure_is_one_line(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     """A fault in petsync itself is told as such, with how to report it, and exits with 1."""
     Path("a.csv").write_text("id,name\n1,Rex\n", "utf-8")

@@ -47,7 +47,7 @@ def test_yes_uploads_and_a_second_run_sends_nothing(
     done = shell("upload", photos, *to(box), "--yes", "--json")
     assert done.code == 0
     assert done.json["counts"]["applied"] == 3
-    assert [r["outcome"] for r in done.json["results"]] == [*["applied"] * 3, "skipped"]
+    assert [r["outcome"] for r in done.json["results"]] == [*["applied"] * 3, "not sent"]
     assert all(r["urls"] for r in done.json["results"][:3])
     again = shell("upload", photos, *to(box))
     assert again.code == 0
@@ -147,7 +147,7 @@ def test_ctrl_c_finishes_the_upload_under_way(box: Sandbox, photos: Path, tmp_pa
         running.send_signal(signal.SIGINT)
         out, err = running.communicate(timeout=120)
     assert running.returncode == 7, err
-    assert "2 skipped" in out or "3 skipped" in out
+    assert "2 not sent" in out or "3 not sent" in out
     assert "Traceback" not in err
     box.break_with(None)
     rest = finished(*args, "--settle", "0", cwd=tmp_path)

@@ -10,7 +10,7 @@ import pytest
 
 import petsync as ps
 from petsync.sandbox import Sandbox
-from petsync.widgets.app import AppForm, app, found
+from petsync.widgets.app import AppForm, app, connect_app
 from petsync.widgets.browse import BrowseForm
 from petsync.widgets.login import ConnectForm, LoginForm
 from petsync.widgets.review import ReviewForm
@@ -183,7 +183,7 @@ def test_a_run_is_not_replaced(
         other = store.plan("other.csv")
         box.break_with("latency=2")
         review = applied(page)
-        page.work.guarded(page._planned)(other)
+        page.work.wrap_callback(page._open_review)(other)
         assert page.forms["review"] is review
         assert page.notice.text == "a run is still active"
         box.break_with(None)
@@ -226,7 +226,7 @@ def test_a_sample_store(here: Path, shown: Callable[[AppForm], AppForm]) -> None
 
 def test_what_is_wrong_with_the_settings(here: Path, shown: Callable[[AppForm], AppForm]) -> None:
     """A setting that cannot be is told on the page, which then asks for the store."""
-    page = shown(found({"url": "http://shop.example/v2", "profile": "unheard-of"}))
+    page = shown(connect_app({"url": "http://shop.example/v2", "profile": "unheard-of"}))
     assert page.current == "store"
     assert "unheard-of" in page.notice.text
 

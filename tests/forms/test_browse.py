@@ -61,7 +61,7 @@ def names(form: BrowseForm) -> list[str]:
 
 def open_pet(form: BrowseForm, pet_id: int) -> None:
     """Press the pet's button in the list."""
-    form.table.picked(str(pet_id))
+    form.table.press(str(pet_id))
     assert form.work.wait()
 
 
@@ -244,7 +244,7 @@ def test_a_change_on_its_way_is_not_left(box: Sandbox, form: BrowseForm) -> None
     assert review.work.wait()
     box.break_with("latency=1.5,only=updatePetWithForm")
     review.send.click()
-    form.table.picked("8")
+    form.table.press("8")
     assert "under way" in form.notice.text
     assert review.work.wait()
     assert form.work.wait()

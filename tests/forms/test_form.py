@@ -175,7 +175,7 @@ def test_an_error_is_told_with_its_way_out(form: _Form) -> None:
     def act() -> None:
         raise LockedError("another run is at work", hint="Wait for it.")
 
-    form.work.guarded(act)()
+    form.work.wrap_callback(act)()
     assert (form.notice.text, form.notice.hint) == ("another run is at work", "Wait for it.")
     assert form.notice.tone == "problem"
 
@@ -188,7 +188,7 @@ def test_a_fault_is_told_without_what_it_says(
     def act() -> None:
         raise RuntimeError("hunter2")
 
-    form.work.guarded(act)()
+    form.work.wrap_callback(act)()
     assert "(RuntimeError)" in form.notice.text
     assert "hunter2" not in form.notice.text + form.notice.hint
     assert [record.getMessage() for record in caplog.records] == ["a form met RuntimeError"]
@@ -222,7 +222,7 @@ def test_work_that_is_over_at_once(form: _Form) -> None:
         task.done.result(60)
         order.append("returned")
 
-    form.work.guarded(press)()
+    form.work.wrap_callback(press)()
     assert form.work.wait()
     assert order == ["returned", "ended"]
 
@@ -236,7 +236,7 @@ def test_a_closed_form_hears_nothing(form: _Form) -> None:
         await asyncio.to_thread(go_on.wait, 60)
 
     form.work.start(late(), lambda _: told.append("ended"))
-    press = form.work.guarded(lambda: told.append("pressed"))
+    press = form.work.wrap_callback(lambda: told.append("pressed"))
     form.close()
     go_on.set()
     press()
@@ -292,7 +292,7 @@ def test_callbacks_come_one_at_a_time(form: _Form) -> None:
     def press() -> None:
         gate.wait(120)
         for _ in range(5):
-            form.work.guarded(act)()
+            form.work.wrap_callback(act)()
 
     threads = [threading.Thread(target=press) for _ in range(2)]
     for thread in threads:

@@ -46,7 +46,7 @@ def test_what_is_counted_is_what_is_made(triple: Triple, wins: Any, chance: Rand
     """
     plan = triple.plan(on_conflict=wins).guarded(Guard())
     draft = scribbled(plan, chance)
-    made, tally = draft.made(), draft.tally()
+    made, tally = draft.build_plan(), draft.tally()
     counts = (tally.add, tally.update, tally.delete)
     assert counts == (len(made.adds), len(made.updates), len(made.deletes))
     assert draft.refusals() == made.verdict.refusals
@@ -59,11 +59,11 @@ def test_nothing_done_is_the_very_plan() -> None:
     """A draft that nobody touched, or in which everything was put back, is its plan."""
     plan = plan_of(PETS, sheet_saying({"id": 1, "name": "A"}, {"id": 2, "name": "B"}))
     draft = Draft(plan)
-    assert draft.made() is plan
+    assert draft.build_plan() is plan
     draft.tick([0, 1], on=False)
-    assert draft.made().changes == ()
+    assert draft.build_plan().changes == ()
     draft.tick(np.array([0, 1]), on=True)
-    assert draft.made() is plan
+    assert draft.build_plan() is plan
 
 
 def over(guard: Guard, names: int, **more: Any) -> Draft:
@@ -79,7 +79,7 @@ def test_just_so_much_passes_as_a_person_saw() -> None:
     draft.tick(range(35, 40), on=False)
     draft.allow(draft.refusals()[0], on=True)
     assert draft.is_ok
-    made = draft.made()
+    made = draft.build_plan()
     assert made.guard.max_update == Limit(35, is_share=False)
     made.require_ok()
     draft.tick([35], on=True)
@@ -87,11 +87,11 @@ def test_just_so_much_passes_as_a_person_saw() -> None:
     assert not draft.allows(draft.refusals()[0])
     draft.tick(range(30, 40), on=False)
     assert draft.refusals() == ()
-    assert draft.made().guard == Guard()
+    assert draft.build_plan().guard == Guard()
     draft.tick(range(40), on=True)
     draft.allow(refusal, on=True)
     draft.allow(refusal, on=False)
-    assert not draft.made().verdict.ok
+    assert not draft.build_plan().verdict.ok
 
 
 def test_every_pet_may_be_deleted_only_with_both_ticks() -> None:
@@ -102,7 +102,7 @@ def test_every_pet_may_be_deleted_only_with_both_ticks() -> None:
         assert not draft.is_ok
         draft.allow(refusal, on=True)
     assert draft.is_ok
-    made = draft.made()
+    made = draft.build_plan()
     made.require_ok()
     assert made.guard.allow_empty
 
@@ -113,10 +113,10 @@ def test_nothing_lets_a_sentinel_pass() -> None:
     (refusal,) = draft.refusals()
     draft.allow(refusal, on=True)
     assert not draft.is_ok
-    assert not draft.made().verdict.ok
+    assert not draft.build_plan().verdict.ok
     draft.tick([0], on=False)
     assert draft.is_ok
-    draft.made().require_ok()
+    draft.build_plan().require_ok()
 
 
 def test_a_field_that_was_left_out_can_be_asked_for() -> None:
@@ -134,7 +134,7 @@ def test_a_field_that_was_left_out_can_be_asked_for() -> None:
     assert draft.winner(conflict, clash) == "store"
     assert draft.tally().sent == 0
     draft.choose(conflict, clash, "sheet")
-    assert [change.fields for change in draft.made().changes] == [("name",)]
+    assert [change.fields for change in draft.build_plan().changes] == [("name",)]
     assert draft.tally().sent == 1
 
 

@@ -341,7 +341,7 @@ class TestFindings:
         """The cell is as in the file again, and its finding is back."""
         opened(form, "pets.xlsx")
         press(form, "sure")
-        form.made.table.picked("Pets!C4")
+        form.made.table.press("Pets!C4")
         assert form.work.wait(60)
         assert form.corrections == {"Pets!E2": "calm"}
         assert "Pets!C4" in [row["label"] for row in form.findings.table.rows]

@@ -100,7 +100,7 @@ def test_a_pet_is_found_by_name_or_id_and_chosen(store: ps.Store) -> None:
     form.find.click()
     assert form.work.wait()
     assert [row["key"] for row in form.pets.rows] == ["7"]
-    form.pets.picked("7")
+    form.pets.press("7")
     assert form.work.wait()
     assert form.pet is not None
     assert form.pet.name == "Bella"
@@ -312,7 +312,7 @@ def test_one_that_waits_can_be_cancelled(box: Sandbox, form: UploadForm) -> None
     drop(form, a__png=image(colour=RED), b__png=image(colour=BLUE), c__png=image(colour=GREEN))
     form.go.click()
     until(lambda: states(form)["a.png"] == "sending")
-    form.listed.picked(form.items[2].key)
+    form.listed.press(form.items[2].key)
     assert form.work.wait()
     assert states(form) == {"a.png": "done", "b.png": "done", "c.png": "cancelled"}
     assert "Cancelled before it was sent" in said(form, "c.png")
@@ -326,7 +326,7 @@ def test_one_on_its_way_can_be_cancelled(box: Sandbox, form: UploadForm) -> None
     drop(form, a__png=image(colour=RED), b__png=image(colour=BLUE))
     form.go.click()
     until(lambda: box.requests["uploadFile"] == 1)
-    form.listed.picked(form.items[0].key)
+    form.listed.press(form.items[0].key)
     assert form.work.wait()
     assert states(form) == {"a.png": "cancelled", "b.png": "done"}
     assert "does not show it" in said(form, "a.png")
@@ -438,7 +438,7 @@ def test_a_file_can_be_removed(form: UploadForm) -> None:
     """Removed from the list it is gone from this machine, and not sent."""
     drop(form, a__png=image(colour=RED), b__png=image(colour=BLUE))
     path = form.items[0].path
-    form.listed.picked(form.items[0].key)
+    form.listed.press(form.items[0].key)
     assert form.work.wait()
     assert states(form) == {"b.png": "ready"}
     assert not path.exists()
@@ -449,7 +449,7 @@ def test_another_pet_can_be_chosen(box: Sandbox, form: UploadForm) -> None:
     drop(form, a__png=image())
     form.search.value = "Rex"
     assert form.work.wait()
-    form.pets.picked("70")
+    form.pets.press("70")
     assert form.work.wait()
     assert form.go.description.endswith("to pet 70 (Rex)")
     form.go.click()
@@ -496,7 +496,7 @@ def test_files_are_judged_before_a_pet_is_chosen(store: ps.Store) -> None:
     assert "no JPEG" in said(form, "b.png")
     form.search.value = "7"
     assert form.work.wait()
-    form.pets.picked("7")
+    form.pets.press("7")
     assert form.work.wait()
     assert said(form, "a.png") == ""
     assert not form.go.disabled

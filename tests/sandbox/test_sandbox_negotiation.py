@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from petsync.models import ApiResponse, Category, Pet, Tag
 from petsync.protocol import json, xml
-from petsync.sandbox.http import JSON, XML, sent, welcome
+from petsync.sandbox.http import JSON, XML, sent_media_type, welcome
 
 REX = Pet(
     id=7,
@@ -64,7 +64,7 @@ def test_any_accept_can_be_read(accept):
 )
 def test_content_type(content_type, expected):
     """JSON and XML are known with and without parameters, and nothing else is."""
-    assert sent(content_type) == expected
+    assert sent_media_type(content_type) == expected
 
 
 @pytest.mark.parametrize("accept", [JSON, XML])

@@ -59,7 +59,7 @@ def config(sandbox: Sandbox, profile: str, examples: int) -> schemathesis.Config
 def results(sandbox: Sandbox, profile: str) -> Iterator[tuple[str, str | None]]:
     """Every check that was made, with what it found wrong, if anything."""
     url = sandbox.url.removesuffix("/v2") + "/openapi.json"
-    schema = schemathesis.openapi.from_url(url, config=config(sandbox, profile, 25))
+    schema = schemathesis.openapi.from_url(url, config=config(sandbox, profile, 15))
     for event in from_schema(schema).execute():
         if isinstance(event, events.NonFatalError | events.FatalError):
             yield "engine", str(event.info if hasattr(event, "info") else event)

@@ -12,7 +12,7 @@ from typing import Any
 import petsync as ps
 from petsync.plan.report import RoundReport
 from petsync.reconcile.config.model import Configuration, Job, Reports
-from petsync.reconcile.round import Watcher, reconciled
+from petsync.reconcile.round import Watcher, reconcile_jobs
 from petsync.sandbox import Sandbox
 
 DOGS = ps.Category(1, "Dogs")
@@ -71,7 +71,7 @@ class Night:
     ) -> RoundReport:
         """One round of the job."""
         config = self.config(self.job(**options))
-        (told,) = reconciled(config, dry_run=dry_run, moved=moved, watchers=watchers)
+        (told,) = reconcile_jobs(config, dry_run=dry_run, moved=moved, watchers=watchers)
         return told
 
     def write(self, pets: Iterable[ps.Pet] = PETS) -> None:

@@ -201,7 +201,7 @@ def small_report() -> Report:
         result(0, "applied", kind="add", pet_id=None, assigned_id=1201, source="Pets!A61"),
         result(1, "failed", cause="service-error", message=busy, fields=["name"]),
         result(2, "unknown", cause="no-answer", kind="delete", message="no answer came"),
-        result(3, "skipped", cause="held-back", kind="delete", message=held),
+        result(3, "not sent", cause="held-back", kind="delete", message=held),
         result(4, "conflict", cause="from-plan", **none, message=several),
     )
 
@@ -212,8 +212,8 @@ def stopped_report() -> Report:
     return report_of(
         result(0, "applied"),
         result(1, "unknown", cause="cut-off", message="under way when the run was stopped"),
-        result(2, "skipped", cause="not-begun", message=why),
-        result(3, "skipped", cause="not-begun", message=why),
+        result(2, "not sent", cause="not-begun", message=why),
+        result(3, "not sent", cause="not-begun", message=why),
         stopped="interrupted",
         plan=plan_with(*[UPDATE] * 4),
     )

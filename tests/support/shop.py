@@ -15,7 +15,7 @@ from petsync.apply.engine import Target
 from petsync.errors import NotFoundError, TransportError
 from petsync.models import ApiResponse, Pet
 from petsync.plan.change import Coverage, Snapshot
-from petsync.plan.compare import compare, unproved
+from petsync.plan.compare import compare, find_unproved_ids
 from petsync.plan.guard import Guard, Limit
 from petsync.plan.plan import Plan, PlanOptions
 from petsync.profile import STANDARD
@@ -109,7 +109,7 @@ def plan_of(
 ) -> Plan:
     """The plan for a store of these pets; `elsewhere` are pets that only getPetById knows."""
     snapshot = snapshot_of(pets, coverage=coverage)
-    found = {i: (elsewhere or {}).get(i) for i in unproved(sheet.frame, snapshot.frame)}
+    found = {i: (elsewhere or {}).get(i) for i in find_unproved_ids(sheet.frame, snapshot.frame)}
     return compare(
         snapshot,
         sheet,

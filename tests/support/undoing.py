@@ -18,7 +18,7 @@ from petsync.apply.engine import ApplyOptions, Recorder
 from petsync.apply.undo import undo_plan
 from petsync.models import Pet
 from petsync.plan.change import Add, Change, Delete, Update
-from petsync.plan.fields import differing, stated, with_fields
+from petsync.plan.fields import differing, find_filled_columns, with_fields
 from petsync.plan.guard import Guard
 from petsync.plan.plan import Plan
 from petsync.plan.report import Entry, Past, Report, Result, RunKind
@@ -74,10 +74,10 @@ class Notes(Double, of=Recorder):
         )
 
     async def keep_known(self, ids: Iterable[int]) -> None:
-        """The ids, for `known`."""
+        """The ids, for `get_known_ids`."""
         self._known = frozenset(ids)
 
-    def known(self) -> Collection[int] | None:
+    def get_known_ids(self) -> Collection[int] | None:
         """The ids of `keep_known`."""
         return self._known
 
@@ -190,6 +190,6 @@ def plans(draw: st.DrawFn, store: list[Pet]) -> Plan:
             changes.append(Delete(**place, before=pet))
     for row, pet in enumerate(draw(st.lists(_whole, max_size=3)), 20):
         new = numbered(pet, draw(st.sampled_from([None, 1000 + row])))
-        place = {"row": row, "source": f"Pets!A{row}", "fields": stated(new)}
+        place = {"row": row, "source": f"Pets!A{row}", "fields": find_filled_columns(new)}
         changes.append(Add(**place, after=new))
     return plan_with(changes)

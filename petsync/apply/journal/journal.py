@@ -21,17 +21,17 @@ from petsync.apply.journal.rows import (
     later_run,
     note_journal,
     other_journals,
-    packed,
+    pack_plan,
     past,
     pasts,
     read_payload,
     read_plan,
+    read_renumbered,
+    read_restored,
+    read_reused,
     read_run,
     read_runs,
-    recounted,
-    renumbered,
-    restored,
-    reused,
+    rebuild_report,
     row_records,
     run_of_process,
     sent_runs,
@@ -44,14 +44,14 @@ from petsync.apply.journal.rows import (
 from petsync.apply.journal.schema import (
     NAME,
     PATIENCE,
+    build_locked_error,
     check_sound,
     connect,
-    held,
-    locked,
     make,
     mark_in_use,
+    read_lock,
     reading,
-    translated,
+    translate_errors,
     writing,
 )
 from petsync.apply.journal.writer import Sitting, Writer
@@ -83,7 +83,7 @@ class Journal:
         Raises PetsyncError where it cannot be opened, is damaged (then it is set aside), or is
         another program's or a newer petsync's (then it is left as it is).
         """
-        with translated(state / NAME):
+        with translate_errors(state / NAME):
             check_state_folder(state)
         path = state / NAME
         if not path.exists():
@@ -146,9 +146,9 @@ class Journal:
         with self._reading() as connection:
             told = past(connection, read_run(connection, run_id))
             plan = read_plan(connection, run_id)
-            return recounted(told, plan, rows.entries(connection, run_id))
+            return rebuild_report(told, plan, rows.entries(connection, run_id))
 
-    def known(self, run_id: str) -> frozenset[int]:
+    def find_known_ids(self, run_id: str) -> frozenset[int]:
         """The ids of the pets that there were before the run added some without an id; none where
         it added none.
         """
@@ -160,7 +160,7 @@ class Journal:
         with self._reading() as connection:
             return used_by(connection, fingerprint)
 
-    def uploaded(self, store: str) -> Mapping[tuple[int, str], Entry]:
+    def read_uploads(self, store: str) -> Mapping[tuple[int, str], Entry]:
         """Every upload to the store that was applied, by the pet's id and the image's digest."""
         with self._reading() as connection:
             runs = [run for run in read_runs(connection, store) if run.kind == "upload"]
@@ -188,10 +188,10 @@ class Journal:
         with self._reading() as connection:
             return undone_adds(connection, store)
 
-    def restored(self, store: str) -> dict[int, Restored]:
+    def read_restored(self, store: str) -> dict[int, Restored]:
         """The pets that undos changed or added again, as the newest undo left each."""
         with self._reading() as connection:
-            return restored(connection, store)
+            return read_restored(connection, store)
 
     def sent_runs(self, store: str, base: str) -> list[SentRun]:
         """The runs of sheets with the base of that moment, the oldest first, and what each of them
@@ -200,17 +200,17 @@ class Journal:
         with self._reading() as connection:
             return sent_runs(connection, store, base)
 
-    def renumbered(self, store: str) -> dict[int, Renumbered]:
+    def read_renumbered(self, store: str) -> dict[int, Renumbered]:
         """The pets to which the store gave another id than they were added with, by that one; those
         of the user's other state folders too.
         """
-        return self._by_id(store, lambda each: renumbered(each, store))
+        return self._by_id(store, lambda each: read_renumbered(each, store))
 
-    def reused(self, store: str) -> dict[int, Reused]:
+    def read_reused(self, store: str) -> dict[int, Reused]:
         """The pets that runs added under an id that another row of their sheet named, by id; those
         of the user's other state folders too.
         """
-        return self._by_id(store, lambda each: reused(each, store))
+        return self._by_id(store, lambda each: read_reused(each, store))
 
     def taken_away(self, store: str) -> dict[int, Gone]:
         """The pets that runs took away, by id, where no run has added a pet under the id since;
@@ -269,7 +269,7 @@ class Journal:
         if not self._exists:
             make(self.path)
             self._exists = True
-        with translated(self.path), closing(connect(self.path)) as connection:
+        with translate_errors(self.path), closing(connect(self.path)) as connection:
             connection.execute(f"PRAGMA busy_timeout = {int(1000 * patience)}")
             with writing(connection):
                 connection.execute(_SET_NOTE, (name, text))
@@ -294,7 +294,7 @@ class Journal:
         Raises StalePlanError where a run has begun with that fingerprint, LockedError where
         another is at work on the store, and PetsyncError where the journal cannot be written.
         """
-        body = None if plan is None else packed(plan.pieces())
+        body = None if plan is None else pack_plan(plan.pieces())
         run = Run(
             id=run_id,
             kind=kind,
@@ -336,9 +336,9 @@ class Journal:
     def check_free(self, store: str) -> None:
         """Raise LockedError where a living process is at work on the store."""
         with self._reading() as connection:
-            other = held(connection, store)
+            other = read_lock(connection, store)
         if other is not None and other.is_alive:
-            raise locked(other)
+            raise build_locked_error(other)
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
@@ -348,7 +348,7 @@ class Journal:
     @contextmanager
     def _sitting_down(self) -> Iterator[sqlite3.Connection]:
         """A connection in a transaction, which stays open unless that fails."""
-        with translated(self.path):
+        with translate_errors(self.path):
             connection = connect(self.path)
             try:
                 with writing(connection):

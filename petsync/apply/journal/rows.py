@@ -21,7 +21,7 @@ import msgspec
 
 from petsync._files import check_state_folder, make_private_folder, read_ordinary, write_private
 from petsync.apply.engine import result_in
-from petsync.apply.journal.schema import NAME, Lock, claim, held, iso, seal, seconds_between
+from petsync.apply.journal.schema import NAME, Lock, claim, iso, read_lock, seal, seconds_between
 from petsync.errors import PetsyncError, PlanError
 from petsync.models import Category, Pet
 from petsync.plan.base import SentRun
@@ -39,6 +39,7 @@ from petsync.plan.plan import PLAN_FORMAT, Plan
 from petsync.plan.report import (
     OUTCOMES,
     Entry,
+    Outcome,
     Past,
     Report,
     Result,
@@ -66,17 +67,17 @@ __all__ = [
     "later_run",
     "note_journal",
     "other_journals",
-    "packed",
+    "pack_plan",
     "past",
     "pasts",
     "read_payload",
     "read_plan",
+    "read_renumbered",
+    "read_restored",
+    "read_reused",
     "read_run",
     "read_runs",
-    "recounted",
-    "renumbered",
-    "restored",
-    "reused",
+    "rebuild_report",
     "row_payload",
     "row_records",
     "run_of_process",
@@ -190,14 +191,14 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 def insert_run(
     connection: sqlite3.Connection, run: Run, *, plan: bytes | None = None, payload: bytes = b""
 ) -> None:
-    """Write down what a run is begun with; `plan` is as `packed` makes it."""
+    """Write down what a run is begun with; `plan` is as `pack_plan` makes it."""
     about = msgspec.structs.astuple(run)
     body = (run.id, plan, payload)
     row = (*about, seal(about), *body[1:], seal(body))
     connection.execute("INSERT INTO run VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
 
 
-def packed(pieces: Iterable[bytes]) -> bytes:
+def pack_plan(pieces: Iterable[bytes]) -> bytes:
     """A plan's JSON, compressed piece by piece, so that it is never whole in memory."""
     packer = zlib.compressobj(1)
     return b"".join(map(packer.compress, pieces)) + packer.flush()
@@ -331,10 +332,12 @@ _PETS = (
     "SELECT count(DISTINCT coalesce(assigned_id, pet_id)) FROM change "
     "WHERE run = ? AND outcome = 'applied'"
 )
-_COUNTS = """
-SELECT outcome, count(*) FROM change WHERE run = ? AND coalesce(cause, '') <> 'not-begun'
-GROUP BY outcome
+_OUTCOME = """
+CASE WHEN outcome != 'skipped' OR outcome IS NULL THEN outcome
+WHEN cause IN ('already-so', 'already-gone') THEN 'unchanged' ELSE 'not sent' END
 """
+"""The outcome of a change: petsync 0.2 wrote `skipped` for `unchanged` and `not sent`."""
+_COUNTS = f"SELECT {_OUTCOME}, count(*) FROM change WHERE run = ? GROUP BY 1"  # noqa: S608 - of constants
 
 
 def pasts(connection: sqlite3.Connection, store: str | None) -> list[Past]:
@@ -345,11 +348,12 @@ def pasts(connection: sqlite3.Connection, store: str | None) -> list[Past]:
 def past(connection: sqlite3.Connection, run: Run) -> Past:
     """A run, and how far it has come."""
     sittings = connection.execute(_SITTINGS, (run.id,)).fetchall()
-    lock = held(connection, run.store)
+    lock = read_lock(connection, run.store)
     mine = lock if lock is not None and lock.run == run.id else None
     state, stopped, ended = _run_state(sittings, mine)
     counts = Counter(dict(connection.execute(_COUNTS, (run.id,))))
-    spent = [seconds_between(began, end or _seen(mine)) for began, end, _ in sittings]
+    counts["not sent"] = run.total - sum(counts.values()) + counts["not sent"]
+    spent = [seconds_between(began, end or _format_heartbeat(mine)) for began, end, _ in sittings]
     return Past(
         run_id=run.id,
         kind=run.kind,
@@ -379,10 +383,10 @@ def _run_state(
         return ("stopped" if stopped else "done"), stopped, ended
     if lock is not None and lock.is_alive:
         return "running", "", ""
-    return "stopped", "killed", _seen(lock)
+    return "stopped", "killed", _format_heartbeat(lock)
 
 
-def _seen(lock: Lock | None) -> str:
+def _format_heartbeat(lock: Lock | None) -> str:
     """When its holder gave the last sign of life."""
     return "" if lock is None else iso(lock.heartbeat)
 
@@ -393,7 +397,7 @@ def _seen(lock: Lock | None) -> str:
 _WHY = {"running": "it is still at work", "killed": "the process was killed"}
 
 
-def recounted(past: Past, plan: Plan, entries: Iterable[Entry]) -> Report:
+def rebuild_report(past: Past, plan: Plan, entries: Iterable[Entry]) -> Report:
     """The report of a run so far: changes without an entry are not begun, and those that were
     begun and have no outcome are unknown.
     """
@@ -414,7 +418,7 @@ def _results(plan: Plan, entries: dict[int, Entry], stopped: str) -> Iterator[Re
     for number, change in enumerate(plan.changes):
         entry = entries.get(number)
         if entry is None:
-            yield result_of(number, change, "skipped", "not-begun", why)
+            yield result_of(number, change, "not sent", "not-begun", why)
         else:
             yield result_in(entry, change)
 
@@ -573,7 +577,9 @@ def row_records(
             if deleted:
                 undone.add(undoes)
             if with_undone:
-                found = _marked(_marked(found, deleted, is_undone=True), restored, is_undone=False)
+                found = _mark_undone(
+                    _mark_undone(found, deleted, is_undone=True), restored, is_undone=False
+                )
                 continue
             for pet_id in deleted:
                 buried[pet_id] = [each for each in found if each.pet_id == pet_id]
@@ -581,7 +587,7 @@ def row_records(
             for pet_id in restored:
                 found += buried.pop(pet_id, [])
             continue
-        kept = _kept(payload)
+        kept = _decode_rows(payload)
         seen[source, kept.tab] = max(seen.get((source, kept.tab), ""), kept.seen)
         on = datetime.fromisoformat(started).astimezone().date().isoformat()
         records = list(
@@ -616,7 +622,7 @@ def row_records(
     ]
 
 
-def _marked(
+def _mark_undone(
     records: Iterable[RowRecord], pets: Container[int | None], *, is_undone: bool
 ) -> list[RowRecord]:
     """The records; those of these pets say whether an undo took the pet away."""
@@ -632,7 +638,7 @@ def sheet_of_run(connection: sqlite3.Connection, run_id: str) -> RunSheet | None
     if row is None:
         return None
     store, source, started, payload = row
-    kept = _kept(payload)
+    kept = _decode_rows(payload)
     known = {each.pet_id for each in kept.rows if each.pet_id is not None}
     known.update(each[0] for each in connection.execute(_ASSIGNED, (run_id,)))
     return RunSheet(run_id, store, started, source, kept.digest, kept.base, frozenset(known))
@@ -651,7 +657,7 @@ def undone_adds(connection: sqlite3.Connection, store: str) -> dict[int, str]:
     return gone
 
 
-def restored(connection: sqlite3.Connection, store: str) -> dict[int, Restored]:
+def read_restored(connection: sqlite3.Connection, store: str) -> dict[int, Restored]:
     """The pets that undos on the store changed or added again, as the newest undo left each."""
     return {
         int(pet_id): Restored(undoes, run, _read_pet.decode(after))
@@ -744,7 +750,7 @@ def _without(run: SentRun, away: dict[tuple[str, int], frozenset[str]]) -> SentR
     return run._replace(sent=tuple(kept))
 
 
-def renumbered(connection: sqlite3.Connection, store: str) -> dict[int, Renumbered]:
+def read_renumbered(connection: sqlite3.Connection, store: str) -> dict[int, Renumbered]:
     """The pets to which the store gave another id than they were added with, by that one; of two
     the later.
     """
@@ -780,7 +786,7 @@ def taken_away(connection: sqlite3.Connection, store: str) -> dict[int, Gone]:
     }
 
 
-def reused(connection: sqlite3.Connection, store: str) -> dict[int, Reused]:
+def read_reused(connection: sqlite3.Connection, store: str) -> dict[int, Reused]:
     """The pets that runs added under an id that another row of their sheet named, by id, where no
     run has added another pet under it since.
     """
@@ -795,7 +801,7 @@ def reused(connection: sqlite3.Connection, store: str) -> dict[int, Reused]:
         if not assigned:
             continue
         vacant: dict[int, list[VacantId]] = {}
-        for each in _kept(payload).vacant:
+        for each in _decode_rows(payload).vacant:
             vacant.setdefault(each.pet_id, []).append(each)
         ids = {int(each[0]) for each in assigned}
         for change, pet_id, row, cell, after in connection.execute(_NAMING, (run,)):
@@ -821,7 +827,7 @@ def later_run(connection: sqlite3.Connection, run: RunSheet) -> str | None:
         return None
     runs = connection.execute(_SINCE, (run.store, run.started, run.run_id)).fetchall()
     for other, source, payload in reversed(runs):
-        kept = _kept(payload)
+        kept = _decode_rows(payload)
         # Where all rows have ids, only the plan knows the digest.
         if run.is_of(source, kept.digest or _source_digest(connection, other), kept.base):
             return str(other)
@@ -905,10 +911,10 @@ def _of_run(
             seen=about.seen,
             action=each.action,
         )
-    yield from _unsent(connection, run, on, rows, begun, kept.tab, about)
+    yield from _iter_unsent_rows(connection, run, on, rows, begun, kept.tab, about)
 
 
-def _unsent(
+def _iter_unsent_rows(
     connection: sqlite3.Connection,
     run: str,
     on: str,
@@ -957,7 +963,7 @@ def _row_state(
     return "unknown" if outcome in (None, "unknown") else ""
 
 
-def _kept(payload: bytes) -> _Rows:
+def _decode_rows(payload: bytes) -> _Rows:
     try:
         return msgspec.json.decode(zlib.decompress(payload), type=_Rows) if payload else _Rows()
     except (zlib.error, msgspec.DecodeError):
@@ -1012,10 +1018,10 @@ _UNDONE = """
 SELECT kind, coalesce(pet_id, assigned_id), fields FROM change
 WHERE run = ? AND outcome = 'applied' AND coalesce(pet_id, assigned_id) IS NOT NULL
 """
-_ARRIVED = """
+_ARRIVED = f"""
 SELECT pet_id FROM change WHERE run = ? AND kind = 'update' AND pet_id IS NOT NULL
-AND (outcome = 'applied' OR (outcome = 'skipped' AND cause != 'not-begun'))
-"""
+AND {_OUTCOME} IN ('applied', 'unchanged')
+"""  # noqa: S608 - of constants
 _RESTORED = """
 SELECT run.id, undoes, coalesce(assigned_id, pet_id), after
 FROM run JOIN change ON change.run = run.id
@@ -1053,6 +1059,7 @@ Row = tuple[Any, ...]
 _COLUMNS = "run, number, kind, pet_id, row, source, fields, before, after, intended, digest"
 _TOLD = "ended, outcome, cause, message, assigned_id, found"
 _ALL = f"{_COLUMNS}, seal, attempts, {_TOLD}, outcome_seal"
+_READ = f"{_ALL}, {_OUTCOME}"
 
 INTENDED = f"""
 INSERT INTO change ({_COLUMNS}, seal, attempts) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1)
@@ -1086,7 +1093,7 @@ INSERT INTO attempt (run, number, attempt, at, why)
 SELECT run, number, attempts + 1, ?, ? FROM change WHERE run = ? AND number = ?
 """
 
-_OF_RUN = f"SELECT {_ALL} FROM change WHERE run = ? ORDER BY number"  # noqa: S608 - of constants
+_OF_RUN = f"SELECT {_READ} FROM change WHERE run = ? ORDER BY number"  # noqa: S608 - of constants
 
 # The runs that have changes, each found by one step in the index.
 _OF_NO_RUN = """
@@ -1147,7 +1154,7 @@ def done_row(
         result.assigned_id,
         _text(found),
     )
-    return _ended(about, told)
+    return _seal_row(about, told)
 
 
 def begun_row(run: str, entry: Entry) -> Row:
@@ -1159,7 +1166,7 @@ def begun_row(run: str, entry: Entry) -> Row:
 def ended_row(run: str, ended: str, entry: Entry, found: Pet | None = None) -> Row:
     """The values of ENDED for an entry."""
     told = (ended, entry.outcome, entry.cause, entry.message, entry.assigned_id, _text(found))
-    return _ended(_about(run, entry), told)
+    return _seal_row(_about(run, entry), told)
 
 
 def _about(run: str, entry: Entry) -> Row:
@@ -1188,7 +1195,7 @@ def entries(connection: sqlite3.Connection, run: str) -> Iterator[Entry]:
     return map(_entry, connection.execute(_OF_RUN, (run,)))
 
 
-def _ended(about: Row, told: Row) -> Row:
+def _seal_row(about: Row, told: Row) -> Row:
     return (*about, seal(about), *told, _told_seal(about, told))
 
 
@@ -1202,7 +1209,7 @@ def _entry(row: Row) -> Entry:
         is_open = told_seal is None and not any(told)
         sound = sealed == seal(about) and (is_open or told_seal == _told_seal(about, told))
         if sound:
-            return _of(about, attempts, told)
+            return _of(about, attempts, told, row[20])
     except (ValueError, TypeError):
         pass
     raise _damaged_change(f"change {row[1]}", row[0])
@@ -1215,9 +1222,9 @@ def _damaged_change(what: str, run: object) -> PetsyncError:
     )
 
 
-def _of(about: Row, attempts: int, told: Row) -> Entry:
+def _of(about: Row, attempts: int, told: Row, outcome: Outcome | None) -> Entry:
     _, number, kind, pet_id, place, source, fields, before, after, intended, digest = about
-    ended, outcome, cause, message, assigned, found = told
+    ended, _, cause, message, assigned, found = told
     return Entry(
         number=number,
         kind=kind,

@@ -36,26 +36,26 @@ __all__ = [
     "VERSION",
     "Lock",
     "anew",
+    "build_closed_error",
+    "build_locked_error",
     "check_sound",
     "claim",
-    "closed",
     "code_of",
     "connect",
     "empty",
-    "held",
     "is_used",
     "iso",
     "leave",
-    "locked",
     "make",
     "mark_in_use",
     "of_sqlite",
+    "read_lock",
     "reading",
     "renew",
     "seal",
     "seconds_between",
     "taken_over",
-    "translated",
+    "translate_errors",
     "translated_reading",
     "unwritable",
     "writing",
@@ -162,12 +162,12 @@ BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 @contextmanager
-def translated(path: Path) -> Iterator[None]:
+def translate_errors(path: Path) -> Iterator[None]:
     """Raise what SQLite and the file system say as a PetsyncError that names the journal."""
     try:
         yield
     except UnicodeDecodeError as error:
-        raise damaged(path, error) from None
+        raise build_damaged_error(path, error) from None
     except sqlite3.Error as error:
         raise of_sqlite(path, error) from None
     except OSError as error:
@@ -180,11 +180,11 @@ def translated_reading(path: Path) -> Iterator[None]:
     try:
         yield
     except UnicodeDecodeError as error:
-        raise damaged(path, error) from None
+        raise build_damaged_error(path, error) from None
     except sqlite3.Error as error:
         # Text that is no text: Python's module says so, not SQLite.
         if code_of(error) in (0, *DAMAGE):
-            raise damaged(path, error) from None
+            raise build_damaged_error(path, error) from None
         raise _unreadable(path, str(error)) from None
     except OSError as error:
         raise _unreadable(path, error.strerror or str(error)) from None
@@ -194,7 +194,7 @@ def of_sqlite(path: Path, error: sqlite3.Error) -> PetsyncError:
     """The error as petsync's."""
     code = code_of(error)
     if code in DAMAGE:
-        return damaged(path, error)
+        return build_damaged_error(path, error)
     return _busy(path) if code in BUSY else unwritable(path, str(error))
 
 
@@ -217,7 +217,7 @@ def anew(error: PetsyncError) -> PetsyncError:
     return type(error)(error.message, hint=error.hint)
 
 
-def closed(path: Path) -> PetsyncError:
+def build_closed_error(path: Path) -> PetsyncError:
     """Nobody writes any more."""
     return unwritable(path, "this run's sitting was closed")
 
@@ -237,7 +237,7 @@ def _busy(path: Path) -> PetsyncError:
     )
 
 
-def damaged(path: Path, why: object) -> PetsyncError:
+def build_damaged_error(path: Path, why: object) -> PetsyncError:
     """The file is no sound database any more, or never was."""
     return PetsyncError(
         f"the journal {path} is damaged: {why}",
@@ -255,7 +255,7 @@ PATIENCE = 30.0
 
 def make(path: Path) -> None:
     """See to it that there is a journal; its folder and file are for this user alone."""
-    with translated(path):
+    with translate_errors(path):
         make_state_folder(path.parent)
         # One that is there is opened by SQLite alone: to close it otherwise would drop the locks
         # that other connections of this process have on it.
@@ -411,7 +411,7 @@ class Lock(msgspec.Struct, frozen=True, kw_only=True):
         return self.machine != _machine() or _lives(self.pid, self.born)
 
 
-def held(connection: sqlite3.Connection, store: str) -> Lock | None:
+def read_lock(connection: sqlite3.Connection, store: str) -> Lock | None:
     """The lock on the store, whether its holder lives or not."""
     row = connection.execute("SELECT * FROM lock WHERE store = ?", (store,)).fetchone()
     names = Lock.__struct_fields__
@@ -423,9 +423,9 @@ def claim(connection: sqlite3.Connection, lock: Lock) -> Lock | None:
 
     Raises LockedError where a living process has it.
     """
-    other = held(connection, lock.store)
+    other = read_lock(connection, lock.store)
     if other is not None and other.is_alive:
-        raise locked(other)
+        raise build_locked_error(other)
     row = msgspec.structs.astuple(lock)
     connection.execute("INSERT OR REPLACE INTO lock VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
     return other
@@ -462,7 +462,7 @@ def taken_over(lock: Lock, by: Lock | None) -> LockedError:
     )
 
 
-def locked(other: Lock) -> LockedError:
+def build_locked_error(other: Lock) -> LockedError:
     return LockedError(
         f"run {other.run} is at work on {other.store}: process {other.pid} on {other.host}, since "
         f"{other.since}",
@@ -569,13 +569,13 @@ def check_sound(path: Path) -> bool:
     Raises PetsyncError where it is another program's or a newer petsync's, of which not a byte is
     changed, where it is damaged, after it was set aside, and where it is a pipe or a device.
     """
-    with translated(path):
+    with translate_errors(path):
         for each in (path, *(_side(path, side) for side in _SIDES)):
             must_be_ordinary(each)
-    seen = None if _side(path, "-wal").exists() else _looked(path, "mode=ro&immutable=1")
+    seen = None if _side(path, "-wal").exists() else _inspect_file(path, "mode=ro&immutable=1")
     if seen is None or seen.trouble:
         # Now under lock and key: what looks like damage may be another process's checkpoint.
-        seen = _looked(path, "mode=ro")
+        seen = _inspect_file(path, "mode=ro")
     if seen.trouble:
         raise _set_aside(path, seen.trouble)
     if not seen.is_blank:
@@ -583,12 +583,12 @@ def check_sound(path: Path) -> bool:
     return not seen.is_blank
 
 
-def _looked(path: Path, how: str) -> _Seen:
+def _inspect_file(path: Path, how: str) -> _Seen:
     """The file as it is, opened so that nothing is written to it; immutable, without even a log
     beside it.
     """
     try:
-        return _asked(f"{path.absolute().as_uri()}?{how}")
+        return _read_header(f"{path.absolute().as_uri()}?{how}")
     except UnicodeDecodeError as error:
         return _Seen(0, 0, frozenset(), str(error))
     except sqlite3.Error as error:
@@ -597,7 +597,7 @@ def _looked(path: Path, how: str) -> _Seen:
         raise of_sqlite(path, error) from None
 
 
-def _asked(uri: str) -> _Seen:
+def _read_header(uri: str) -> _Seen:
     with closing(sqlite3.connect(uri, uri=True, timeout=PATIENCE)) as connection:
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         (version,) = connection.execute("PRAGMA user_version").fetchone()
@@ -636,7 +636,7 @@ def _set_aside(path: Path, why: str) -> PetsyncError:
             "has ended, and try again.",
         )
     try:
-        aside = _moved(path)
+        aside = _move_aside(path)
     except OSError as error:
         return unwritable(path, f"it is damaged, and cannot be set aside: {error.strerror}")
     return PetsyncError(
@@ -648,7 +648,7 @@ def _set_aside(path: Path, why: str) -> PetsyncError:
     )
 
 
-def _moved(path: Path) -> Path:
+def _move_aside(path: Path) -> Path:
     stamp = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     for number in range(1, 1000):
         name = f"damaged-{stamp}" + (f"-{number}" if number > 1 else "")

@@ -31,11 +31,11 @@ from petsync.apply.journal.schema import (
     PATIENCE,
     Lock,
     anew,
-    closed,
-    held,
+    build_closed_error,
     iso,
     leave,
     of_sqlite,
+    read_lock,
     renew,
     seal,
     taken_over,
@@ -215,7 +215,7 @@ class Writer:
     @property
     def closed(self) -> PetsyncError:
         """What to tell who comes after the end."""
-        return closed(self._path)
+        return build_closed_error(self._path)
 
     def hand(self, item: Item | None, waiter: Waiter | None = None) -> None:
         """Have the item written soon; the waiter is told when it is on disk, or why it is not."""
@@ -278,7 +278,9 @@ class Writer:
         try:
             with writing(self._connection, lambda: self._waits(until)):
                 if not renew(self._connection, self._lock):
-                    self.lost = taken_over(self._lock, held(self._connection, self._lock.store))
+                    self.lost = taken_over(
+                        self._lock, read_lock(self._connection, self._lock.store)
+                    )
                     raise self.lost
                 execute(self._connection, self._lock.run, self._lock.sitting, items)
             self._check_place()
@@ -394,7 +396,7 @@ class Sitting:
         await self._durably(Known(kept))
         self._known = frozenset(kept)
 
-    def known(self) -> Collection[int] | None:
+    def get_known_ids(self) -> Collection[int] | None:
         """The ids of `keep_known`, of this sitting or an earlier one; None if there are none."""
         return self._known
 

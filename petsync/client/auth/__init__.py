@@ -13,10 +13,10 @@ from petsync.client.auth.credentials import (
     Credentials,
     Grant,
     Renew,
+    as_secret,
     checked_token,
-    filled,
     header_safe,
-    masked,
+    require_secret,
 )
 from petsync.errors import SettingsError
 from petsync.models import READ, WRITE
@@ -46,7 +46,7 @@ def bearer(
     `renew` takes no arguments and returns a new token, or an awaitable of one. petsync calls it
     when the service answers 401, once for all refused requests, and sends these again.
     """
-    token, api_key = masked(token), masked(api_key)
+    token, api_key = as_secret(token), as_secret(api_key)
     if renew is not None and not callable(renew):
         raise SettingsError(
             f"renew is {type(renew).__name__}, not a function that gives a new token",
@@ -66,14 +66,14 @@ def client_credentials(
     petsync gets a token when the first request needs one, and a new one before it expires. If
     `scopes` is None, the service chooses them.
     """
-    client_secret, api_key = masked(client_secret), masked(api_key)
+    client_secret, api_key = as_secret(client_secret), as_secret(api_key)
     if not isinstance(client_id, str) or not client_id.strip().isprintable() or not client_id:
         raise SettingsError("the client id is no text", hint="It is the name of your program.")
     asked = scopes.split() if isinstance(scopes, str) else scopes
     grant = Grant(
         kind="client credentials",
         client_id=client_id.strip(),
-        client_secret=filled(client_secret, "the client secret"),
+        client_secret=require_secret(client_secret, "the client secret"),
         scopes=None if asked is None else frozenset(asked),
     )
     return Credentials(None, _key(api_key), grant=grant)
@@ -86,26 +86,26 @@ def implicit(
     ended, or with the token alone. `state` is that of the sign-in; an address with a state must
     have this one. `store.begin_sign_in(implicit=True)` does all of this.
     """
-    text, state, api_key = masked(text), masked(state), masked(api_key)
+    text, state, api_key = as_secret(text), as_secret(state), as_secret(api_key)
     from petsync.client.auth.browser import token_in
 
-    back = filled(text, "what was pasted")
-    return token_in(back, None if state is None else filled(state, "state"), _key(api_key))
+    back = require_secret(text, "what was pasted")
+    return token_in(back, None if state is None else require_secret(state, "state"), _key(api_key))
 
 
 def from_file(path: str | Path, *, api_key: Given | None = None) -> Credentials:
     """Return credentials with the access token in the file, which another program renews: petsync
     reads the file again after a 401. Raises SettingsError if the file has no token.
     """
-    api_key = masked(api_key)
+    api_key = as_secret(api_key)
     file = Path(path)
     grant = Grant(kept="file")
-    return Credentials(_read(file), _key(api_key), lambda: _read(file), grant=grant)
+    return Credentials(_read_token(file), _key(api_key), lambda: _read_token(file), grant=grant)
 
 
 def api_key(key: Given) -> Credentials:
     """Return credentials with the API key alone, enough for getPetById."""
-    key = masked(key)
+    key = as_secret(key)
     return Credentials(None, header_safe(key, "the api key"), grant=Grant(kind="api key"))
 
 
@@ -118,7 +118,7 @@ def _key(key: object) -> Secret | None:
     return None if key is None else header_safe(key, "the api key")
 
 
-def _read(file: Path) -> Secret:
+def _read_token(file: Path) -> Secret:
     try:
         return header_safe(Secret(read_file(file)), f"the token in {file}")
     except (OSError, UnicodeError) as error:

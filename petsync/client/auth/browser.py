@@ -38,7 +38,7 @@ __all__ = [
     "Question",
     "Returned",
     "from_fragment",
-    "read",
+    "parse_return",
     "same",
     "token_in",
 ]
@@ -70,7 +70,7 @@ class Returned:
         value = self.values.get(name)
         return "" if value is None else value.reveal()
 
-    def revealed(self) -> Iterator[tuple[str, str]]:
+    def reveal_items(self) -> Iterator[tuple[str, str]]:
         """All of it."""
         return ((name, value.reveal()) for name, value in self.values.items())
 
@@ -97,7 +97,7 @@ class Returned:
             )
 
 
-def read(pasted: Secret) -> Returned:
+def parse_return(pasted: Secret) -> Returned:
     """What is in an address, in what stands behind its `?` or `#`, or a bare text.
 
     Raises SettingsError for what cannot be that, and does not show it.
@@ -108,7 +108,7 @@ def read(pasted: Secret) -> Returned:
     names = [name for name, _ in pairs]
     if len(set(names)) < len(names):
         raise SettingsError("the address says something twice, so it is not used", hint=_WHOLE)
-    return Returned(dict(pairs)) if pairs else Returned(bare=_stripped(pasted))
+    return Returned(dict(pairs)) if pairs else Returned(bare=_strip_pasted(pasted))
 
 
 def same(given: Secret, kept: Secret) -> bool:
@@ -118,7 +118,7 @@ def same(given: Secret, kept: Secret) -> bool:
 
 def _pairs(pasted: Secret) -> list[tuple[str, Secret]] | None:
     """None for what is empty or too much."""
-    text = _stripped(pasted).reveal()
+    text = _strip_pasted(pasted).reveal()
     if not text or len(text) > _LONGEST:
         return None
     try:
@@ -140,7 +140,7 @@ def _parts(text: str) -> Iterator[str]:
         yield text
 
 
-def _stripped(pasted: Secret) -> Secret:
+def _strip_pasted(pasted: Secret) -> Secret:
     """Without what comes along when one copies, and the line breaks of a terminal."""
     text = "".join(pasted.reveal().split("\n")).replace("\r", "").replace("\t", "")
     return Secret(text.strip().strip("<>\"'` ").strip())
@@ -165,12 +165,12 @@ def from_fragment(back: Returned, wanted: Credentials) -> Credentials:
             "sign-in: the address holds no token",
             hint="Copy the whole address, with what stands behind #.",
         )
-    return oauth.granted(Values(back.revealed()), wanted, time.time())
+    return oauth.parse_credentials(Values(back.reveal_items()), wanted, time.time())
 
 
 def token_in(text: Secret, state: Secret | None, key: Secret | None) -> Credentials:
     """The credentials with the token in the text. Raises SettingsError, AuthError."""
-    back = read(text)
+    back = parse_return(text)
     wanted = Credentials(key=key, grant=Grant(kind="implicit"))
     if back.bare is not None:
         return Credentials(checked_token(back.bare), key, grant=wanted.grant)
@@ -237,7 +237,7 @@ class Loopback:
         self._path = path
         try:
             self._server = await asyncio.start_server(
-                self._served, _HOST, port, limit=_LONGEST, family=0
+                self._handle_connection, _HOST, port, limit=_LONGEST, family=0
             )
         except OSError as error:
             raise SettingsError(
@@ -271,7 +271,9 @@ class Loopback:
         if self._answering:
             await asyncio.wait(self._answering, timeout=_LAST_WORD)
 
-    async def _served(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _handle_connection(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         self._silent.add(writer)
         try:
             async with asyncio.timeout(_PATIENCE):
@@ -293,10 +295,10 @@ class Loopback:
                 await writer.wait_closed()
 
     async def _answer(self, head: Secret, body: Secret, writer: asyncio.StreamWriter) -> None:
-        writer.write(await self._answered(head, body))
+        writer.write(await self._build_response(head, body))
         await writer.drain()
 
-    async def _answered(self, head: Secret, body: Secret) -> bytes:
+    async def _build_response(self, head: Secret, body: Secret) -> bytes:
         request = _request(head)
         place = (self._path, [f"{_HOST}:{self._port}"])
         is_here = (request.path, request.hosts) == place
@@ -444,7 +446,7 @@ class AsyncPending:
         self._is_over = False
 
     @classmethod
-    async def begun(cls, authority: Authority, asked: Asked, finish: Finish) -> Self:
+    async def begin(cls, authority: Authority, asked: Asked, finish: Finish) -> Self:
         """A sign-in that waits. Raises SettingsError where the service does not offer it."""
         pending = cls(authority, asked, finish)
         places = await authority.places()
@@ -492,12 +494,12 @@ class AsyncPending:
         """
         self._check_not_over()
         text = text if isinstance(text, Secret) else Secret(str(text))
-        back = read(text)
+        back = parse_return(text)
         if back.bare is not None and self._asked.implicit:
-            account = await self._settled(self._granted_bare(back.bare))
+            account = await self._complete(self._granted_bare(back.bare))
         else:
             self._check_mine(back)
-            account = await self._settled(self._granted(back))
+            account = await self._complete(self._obtain_credentials(back))
         await self.close()
         return account
 
@@ -521,19 +523,19 @@ class AsyncPending:
         named = urlsplit(places.redirect)
         is_here = not places.redirect or named.hostname == "127.0.0.1"
         if self._asked.listen and is_here:
-            loopback = Loopback(self._came, by_fragment=self._asked.implicit)
+            loopback = Loopback(self._handle_return, by_fragment=self._asked.implicit)
             await loopback.open(named.port or 0, named.path or "/petsync")
             self._loopback = loopback
             return places.redirect or loopback.address
         return places.redirect or f"http://127.0.0.1:{49152 + secrets.randbelow(16000)}/petsync"
 
-    async def _came(self, query: Secret) -> Page:
+    async def _handle_return(self, query: Secret) -> Page:
         """The browser is here, or somebody who says so."""
         try:
             self._check_not_over()
-            back = read(Secret(f"?{query.reveal()}"))
+            back = parse_return(Secret(f"?{query.reveal()}"))
             self._check_mine(back)
-            await self._settled(self._granted(back))
+            await self._complete(self._obtain_credentials(back))
         except PetsyncError as error:
             return "This did not work", f"{error.message}. {error.hint}"
         return _DONE
@@ -560,7 +562,7 @@ class AsyncPending:
             )
         back.check_issuer(self._question.places)
 
-    async def _settled(self, granted: Coroutine[Any, Any, Credentials]) -> Account:
+    async def _complete(self, granted: Coroutine[Any, Any, Credentials]) -> Account:
         """The account; everyone who waits gets it, or the error."""
         if not self._taken.acquire(blocking=False):
             granted.close()
@@ -582,7 +584,7 @@ class AsyncPending:
         if not self._account.done():
             self._account.set_exception(kept)
 
-    async def _granted(self, back: Returned) -> Credentials:
+    async def _obtain_credentials(self, back: Returned) -> Credentials:
         question, code = self._question, back.get("code")
         known = (question.state, question.verifier, code, back.get("access_token"))
         past = tuple(each for each in known if each is not None)

@@ -16,7 +16,15 @@ from petsync.models import Kept, Kind
 from petsync.redact import Redactor, proxy_secrets
 from petsync.settings import Secret
 
-__all__ = ["Credentials", "Grant", "Renew", "checked_token", "filled", "header_safe", "masked"]
+__all__ = [
+    "Credentials",
+    "Grant",
+    "Renew",
+    "as_secret",
+    "checked_token",
+    "header_safe",
+    "require_secret",
+]
 
 
 # Grant: what is known of a token beside itself, and with what a new one can be had.
@@ -85,7 +93,7 @@ class Grant:
         kept = (self.refresh, self.client_secret, self.pair)
         return tuple(each for each in kept if each is not None)
 
-    def renewed(
+    def with_terms(
         self,
         *,
         refresh: Secret | None,
@@ -107,7 +115,7 @@ class Grant:
         """The same, kept elsewhere."""
         return replace(self, kept=kept)
 
-    def saved(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """It as plain values, secrets among them."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         plain = {n: v.reveal() if isinstance(v, Secret) else v for n, v in values.items()}
@@ -115,8 +123,8 @@ class Grant:
         return {name: value for name, value in plain.items() if name != "kept"}
 
     @classmethod
-    def restored(cls, saved: Mapping[str, Any], kept: Kept) -> Grant:
-        """What `saved` made. Raises TypeError, KeyError or ValueError for anything else."""
+    def from_dict(cls, saved: Mapping[str, Any], kept: Kept) -> Grant:
+        """What `to_dict` made. Raises TypeError, KeyError or ValueError for anything else."""
         known = {each.name for each in fields(cls)} - {"kept"}
         values = {name: saved[name] for name in known}
         values["is_doubtful"] = bool(values["is_doubtful"])
@@ -164,15 +172,15 @@ class Credentials:
         """Whether a new token can be had without a person."""
         return self.renew is not None or self.grant.renews
 
-    def renewed(self, token: Secret) -> Credentials:
+    def with_token(self, token: Secret) -> Credentials:
         """These with another token; the present one stays masked."""
         return replace(self, token=token).after(self)
 
-    def granted(self, token: Secret, grant: Grant) -> Credentials:
+    def with_grant(self, token: Secret, grant: Grant) -> Credentials:
         """These with another token on other terms."""
         return replace(self, token=token, grant=grant, problem="").after(self)
 
-    def doubted(self, error: PetsyncError) -> Credentials:
+    def with_failed_renewal(self, error: PetsyncError) -> Credentials:
         """These after a renewal that failed so. Where its answer was lost, the refresh token may
         be spent: it is sent once more at most, when the service refuses the present token.
         """
@@ -189,7 +197,7 @@ class Credentials:
         past = dict.fromkeys((*others.past, *(each for each in gone if each is not None)))
         return replace(self, past=tuple(past)[-_REMEMBERED:])
 
-    def masked(self, text: str) -> str:
+    def mask(self, text: str) -> str:
         """The text with every secret in it replaced: services echo what they were sent, in
         whatever encoding.
         """
@@ -204,17 +212,17 @@ def _redactor(secrets: frozenset[Secret]) -> Redactor:
 
 def checked_token(token: object) -> Secret:
     """The token, if a header can carry it. Raises SettingsError, which does not show it."""
-    return header_safe(masked(token), "the token")
+    return header_safe(as_secret(token), "the token")
 
 
-def masked(value: Any) -> Any:
+def as_secret(value: Any) -> Any:
     """A text as a secret, before anything can go wrong; what is none stays for the checks."""
     return Secret(value) if isinstance(value, str) else value
 
 
 def header_safe(value: object, what: str) -> Secret:
     """The secret, if a header can carry it. Raises SettingsError, which does not show it."""
-    secret = filled(value, what)
+    secret = require_secret(value, what)
     if not _fits_header(secret):
         raise SettingsError(
             f"{what} is empty or holds a character that no header can carry",
@@ -223,7 +231,7 @@ def header_safe(value: object, what: str) -> Secret:
     return secret
 
 
-def filled(value: object, what: str) -> Secret:
+def require_secret(value: object, what: str) -> Secret:
     """The secret without the blanks around it. Raises SettingsError where there is none."""
     if not isinstance(value, Secret):
         raise SettingsError(

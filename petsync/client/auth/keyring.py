@@ -59,22 +59,22 @@ class Safe:
 
     def get(self, name: str) -> Secret | None:
         """What is kept under the name."""
-        found = _asked(lambda ring: ring.get_password(_SERVICE, name), "read")
+        found = _ask_keyring(lambda ring: ring.get_password(_SERVICE, name), "read")
         return None if found is None else Secret(str(found))
 
     def put(self, name: str, secret: Secret) -> None:
         """Keep it under the name; it is read back, as there are keyrings that keep nothing."""
-        _asked(lambda ring: ring.set_password(_SERVICE, name, secret.reveal()), "write")
+        _ask_keyring(lambda ring: ring.set_password(_SERVICE, name, secret.reveal()), "write")
         if self.get(name) != secret:
             raise SettingsError("the system's keyring keeps nothing", hint=_WAY_OUT)
 
     def remove(self, name: str) -> None:
         """Keep nothing under the name; it is no error if nothing was."""
         if self.get(name) is not None:
-            _asked(lambda ring: ring.delete_password(_SERVICE, name), "write")
+            _ask_keyring(lambda ring: ring.delete_password(_SERVICE, name), "write")
 
 
-def _asked(question: Callable[[Any], T], what: str) -> T:
+def _ask_keyring(question: Callable[[Any], T], what: str) -> T:
     """The answer of the keyring. A thread of its own, which does not keep the process, waits for
     it: a keyring that waits for a password nobody types never returns.
     """
@@ -147,7 +147,7 @@ class Vault:
         self._state, self._url = state, url
         self._safe = safe or Safe()
 
-    def kept(self) -> Credentials | None:
+    def load(self) -> Credentials | None:
         """What is kept; without secrets, and with a `problem`, where it cannot be had. None where
         nothing is said to be there.
         """
@@ -186,12 +186,12 @@ class Vault:
             if name is None:
                 return
             packed = await asyncio.to_thread(self._safe.get, name)
-            there = None if packed is None else _restored(packed)
+            there = None if packed is None else _decode(packed)
             if there is None or there.grant.name == mine.grant.name:
                 await asyncio.to_thread(self._safe.remove, name)
                 self._mark({url: other for url, other in marks.items() if url != self._url})
 
-    async def renewed(self, mine: Credentials, renew: Renew) -> Credentials:
+    async def renew(self, mine: Credentials, renew: Renew) -> Credentials:
         """New credentials for these: those that another process got meanwhile, or what `renew`
         gives, which is then kept. Raises AuthError where somebody signed out.
         """
@@ -207,20 +207,20 @@ class Vault:
             if there.token != mine.token and _works(there):
                 return there
             _check_certain(there, mine)
-            return await self._written(name, await self._answered(name, there, renew))
+            return await self._store_renewed(name, await self._run_renewal(name, there, renew))
 
-    async def _answered(self, name: str, there: Credentials, renew: Renew) -> Credentials:
+    async def _run_renewal(self, name: str, there: Credentials, renew: Renew) -> Credentials:
         """What `renew` gives. Where its answer is lost, whoever comes next is to know."""
         try:
             return await renew(there)
         except ApiError as error:
-            doubted = there.doubted(error)
+            doubted = there.with_failed_renewal(error)
             if doubted is not there:
                 with contextlib.suppress(SettingsError):
                     await self._write(name, doubted)
             raise
 
-    async def _written(self, name: str, new: Credentials) -> Credentials:
+    async def _store_renewed(self, name: str, new: Credentials) -> Credentials:
         """These, which are good even where they cannot be kept: then for this process alone, as
         what is still in the keyring is spent, and must not be sent by anybody.
         """
@@ -243,11 +243,11 @@ class Vault:
         return f"{self._url} {secrets.token_hex(6)}"
 
     async def _write(self, name: str, credentials: Credentials) -> None:
-        await asyncio.to_thread(self._safe.put, name, _packed(credentials))
+        await asyncio.to_thread(self._safe.put, name, _pack(credentials))
 
     def _read(self, name: str) -> Credentials | None:
         packed = self._safe.get(name)
-        return None if packed is None else _unpacked(packed)
+        return None if packed is None else _unpack(packed)
 
     def _name(self) -> str | None:
         """The entry's name in the keyring. Raises SettingsError for one of another address: whoever
@@ -327,30 +327,30 @@ def _check_certain(there: Credentials, mine: Credentials) -> None:
         )
 
 
-def _packed(credentials: Credentials) -> Secret:
+def _pack(credentials: Credentials) -> Secret:
     saved = {
         "format": _FORMAT,
         "token": None if credentials.token is None else credentials.token.reveal(),
         "key": None if credentials.key is None else credentials.key.reveal(),
-        "grant": credentials.grant.saved(),
+        "grant": credentials.grant.to_dict(),
     }
     return Secret(msgspec.json.encode(saved).decode())
 
 
-def _unpacked(packed: Secret) -> Credentials:
-    found = _restored(packed)
+def _unpack(packed: Secret) -> Credentials:
+    found = _decode(packed)
     if found is None:
         raise SettingsError("what the keyring keeps is not of this version of petsync", hint=_AGAIN)
     return found
 
 
-def _restored(packed: Secret) -> Credentials | None:
+def _decode(packed: Secret) -> Credentials | None:
     try:
         saved = msgspec.json.decode(packed.reveal())
         if saved["format"] != _FORMAT:
             return None
         token, key = (None if saved[n] is None else Secret(saved[n]) for n in ("token", "key"))
-        return Credentials(token, key, grant=Grant.restored(saved["grant"], "keyring"))
+        return Credentials(token, key, grant=Grant.from_dict(saved["grant"], "keyring"))
     except (msgspec.DecodeError, TypeError, KeyError, ValueError):
         return None
 

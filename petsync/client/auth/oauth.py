@@ -44,10 +44,10 @@ __all__ = [
     "Values",
     "candidates",
     "checked_place",
-    "configured",
     "credentials_in",
-    "discovered",
-    "granted",
+    "parse_credentials",
+    "places_from_config",
+    "places_from_metadata",
     "refusal",
     "scopes_of",
     "without_echo",
@@ -126,8 +126,8 @@ class Refused:
 
 def refusal(values: Mapping[str, Any], secrets: Credentials) -> Refused:
     """The refusal in an answer, without any secret that it echoes."""
-    words = secrets.masked(_text(values, "error_description"))
-    return Refused(secrets.masked(_text(values, "error")), _plain(words, 200))
+    words = secrets.mask(_text(values, "error_description"))
+    return Refused(secrets.mask(_text(values, "error")), _plain(words, 200))
 
 
 def credentials_in(said: Said, asked: Credentials, now: float) -> Credentials:
@@ -139,18 +139,18 @@ def credentials_in(said: Said, asked: Credentials, now: float) -> Credentials:
         raise _unusable(f"it sends no JSON ({said.status})")
     if "error" in said.json or said.status >= 400:
         raise refusal(said.json, asked).error(said.status)
-    return granted(said.json, asked, now)
+    return parse_credentials(said.json, asked, now)
 
 
-def granted(values: Mapping[str, Any], asked: Credentials, now: float) -> Credentials:
+def parse_credentials(values: Mapping[str, Any], asked: Credentials, now: float) -> Credentials:
     """The credentials with the token that is among the values. Raises ResponseError."""
     token = _secret(values, "access_token")
     if token is None:
         raise _unusable("it sends no token")
-    kind = asked.masked(_text(values, "token_type")) or "bearer"
+    kind = asked.mask(_text(values, "token_type")) or "bearer"
     if kind.lower() != "bearer":
         raise _unusable(f"it sends a token of the type {_plain(kind, 40)}")
-    return asked.granted(token, _terms(values, asked.grant, now))
+    return asked.with_grant(token, _terms(values, asked.grant, now))
 
 
 def scopes_of(values: Mapping[str, Any]) -> frozenset[str] | None:
@@ -164,7 +164,7 @@ def scopes_of(values: Mapping[str, Any]) -> frozenset[str] | None:
 def _terms(values: Mapping[str, Any], asked: Grant, now: float) -> Grant:
     told = scopes_of(values)
     life = _seconds(values.get("expires_in"))
-    return asked.renewed(
+    return asked.with_terms(
         refresh=_secret(values, "refresh_token") or asked.refresh,
         scopes=asked.scopes if told is None else told,
         issued=now,
@@ -242,10 +242,10 @@ class Places:
     flows: frozenset[str] | None = None
 
 
-def configured(auth: Mapping[str, str], allow_http: Collection[str]) -> Places:
+def places_from_config(auth: Mapping[str, str], allow_http: Collection[str]) -> Places:
     """The places that `[auth]` names. Raises SettingsError for an address that cannot be used."""
     found: dict[str, Any] = {
-        n: _given(auth, f"{n}_url", allow_http) for n in (*_FIELDS, "redirect")
+        n: _read_url(auth, f"{n}_url", allow_http) for n in (*_FIELDS, "redirect")
     }
     issuer = auth.get("issuer", "")
     if issuer:
@@ -267,22 +267,24 @@ def candidates(base_url: str, issuer: str) -> Iterator[tuple[str, str]]:
         yield root + path, _well_known(parts, path)
 
 
-def discovered(metadata: object, issuer: str, known: Places, allow_http: Collection[str]) -> Places:
+def places_from_metadata(
+    metadata: object, issuer: str, known: Places, allow_http: Collection[str]
+) -> Places:
     """What the metadata says of the issuer. Raises SettingsError where it speaks of another, or
     points to another origin: a secret would be sent there on this service's word alone.
     """
     if not isinstance(metadata, dict):
-        raise _distrusted(issuer, "is no object")
+        raise _metadata_error(issuer, "is no object")
     said = metadata.get("issuer")
     if not isinstance(said, str) or not _same_place(said, issuer):
-        raise _distrusted(issuer, "speaks for another service")
+        raise _metadata_error(issuer, "speaks for another service")
     found: dict[str, Any] = {}
     for name, field in _FIELDS.items():
         value = metadata.get(field)
         if value is None:
             continue
         if not isinstance(value, str) or not _same_origin(value, issuer):
-            raise _distrusted(issuer, f"points to another place ({field})")
+            raise _metadata_error(issuer, f"points to another place ({field})")
         found[name] = _at(checked_place(value, f"the {field} of the service", allow_http), issuer)
     methods = _names(metadata, "token_endpoint_auth_methods_supported")
     return Places(
@@ -321,7 +323,7 @@ def checked_place(url: str, what: str, allow_http: Collection[str]) -> str:
     return url
 
 
-def _given(auth: Mapping[str, str], name: str, allow_http: Collection[str]) -> str:
+def _read_url(auth: Mapping[str, str], name: str, allow_http: Collection[str]) -> str:
     url = auth.get(name, "")
     return checked_place(url, f"[auth] {name}", allow_http) if url else ""
 
@@ -363,7 +365,7 @@ def _names(metadata: Mapping[str, Any], field: str) -> list[str]:
     return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
 
 
-def _distrusted(issuer: str, why: str) -> SettingsError:
+def _metadata_error(issuer: str, why: str) -> SettingsError:
     return SettingsError(
         f"what {issuer} says of how to sign in {why}, so petsync does not go there",
         hint="If it is right, name the addresses under [auth] in petsync.toml.",
@@ -387,16 +389,13 @@ def without_echo(said: Values, form: Secret, authorization: Secret | None) -> Va
     sent = _texts(form, authorization)
     words, others = Redactor(sent), Redactor(each for each in sent if len(each.reveal()) >= _LONG)
     return Values(
-        {
-            n: v if n in _NEW else _masked(v, words if n in _WORDS else others)
-            for n, v in said.items()
-        }
+        {n: v if n in _NEW else _mask(v, words if n in _WORDS else others) for n, v in said.items()}
     )
 
 
-def _masked(value: object, redactor: Redactor) -> object:
+def _mask(value: object, redactor: Redactor) -> object:
     if isinstance(value, list):
-        return [_masked(each, redactor) for each in value]
+        return [_mask(each, redactor) for each in value]
     return redactor(value) if isinstance(value, str) else value
 
 
@@ -442,19 +441,19 @@ class Talk:
 
     async def get(self, url: str) -> Said:
         """The answer to a GET that carries nothing."""
-        return await self._asked("GET", url, Secret(""), None)
+        return await self._request("GET", url, Secret(""), None)
 
     async def post(self, url: str, form: Secret, authorization: Secret | None = None) -> Said:
         """The answer to an encoded form, without what it repeats of it. Raises ApiError where
         there is none that can be used.
         """
-        said = await self._asked("POST", url, form, authorization)
+        said = await self._request("POST", url, form, authorization)
         _check_status(said.status, url)
         if said.json is None:
             return said
         return Said(said.status, without_echo(said.json, form, authorization))
 
-    async def _asked(
+    async def _request(
         self, method: str, url: str, form: Secret, authorization: Secret | None
     ) -> Said:
         found = await self._caught(method, url, form, authorization)
@@ -469,7 +468,7 @@ class Talk:
         """An error is returned, and not raised, so that its frames are gone."""
         try:
             async with asyncio.timeout(self._timeout):
-                return await self._exchanged(method, url, form, authorization)
+                return await self._exchange(method, url, form, authorization)
         except asyncio.CancelledError as cancelled:
             raise cancelled.with_traceback(None) from None
         except SettingsError as error:
@@ -486,7 +485,7 @@ class Talk:
         except _TooMuchError:
             return _unreadable(url, "its answer is far too long")
 
-    async def _exchanged(
+    async def _exchange(
         self, method: str, url: str, form: Secret, authorization: Secret | None
     ) -> Said:
         headers = {"accept": "application/json", "accept-encoding": "identity"}
@@ -612,7 +611,7 @@ class Authority:
         and ApiError where the service does not answer.
         """
         if self._places is None:
-            self._places = await self._found()
+            self._places = await self._find_places()
         return self._places
 
     async def by_client(self, asked: Credentials) -> Credentials:
@@ -632,7 +631,7 @@ class Authority:
         """New tokens for a refresh token, which may be spent by it."""
         return await self._token(asked, "refresh_token", refresh_token=asked.grant.refresh)
 
-    async def renewed(self, asked: Credentials) -> Credentials:
+    async def renew(self, asked: Credentials) -> Credentials:
         """A new token, in the way in which this sign-in can get one. What surely was not taken is
         tried again, and nothing else: a refresh token that comes twice ends the sign-in.
         """
@@ -646,7 +645,7 @@ class Authority:
             await asyncio.sleep(wait)
         return await how(asked)
 
-    async def introspected(self, asked: Credentials) -> Values | None:
+    async def introspect(self, asked: Credentials) -> Values | None:
         """What the service says of the token; None where it does not say such things."""
         place = (await self.places()).introspect
         if not place or asked.token is None:
@@ -655,7 +654,9 @@ class Authority:
         if asked.grant.client_id:
             said = await self._form(place, asked, form)
         else:  # Whose token it is, is what is asked: it opens the door itself.
-            said = await self._talk.post(place, _encoded(asked, form, by_post=False), _held(asked))
+            said = await self._talk.post(
+                place, _encode_form(asked, form, by_post=False), _bearer_header(asked)
+            )
         return said.json if said.status == 200 else None
 
     async def revoke(self, asked: Credentials) -> bool:
@@ -689,21 +690,23 @@ class Authority:
         places = await self.places()
         by_post = places.by_post or asked.grant.client_secret is None
         authorization = None if by_post else _basic(asked)
-        return await self._talk.post(place, _encoded(asked, form, by_post=by_post), authorization)
+        return await self._talk.post(
+            place, _encode_form(asked, form, by_post=by_post), authorization
+        )
 
-    async def _found(self) -> Places:
-        named = configured(self._auth, self._allow_http)
+    async def _find_places(self) -> Places:
+        named = places_from_config(self._auth, self._allow_http)
         if named.authorize or named.token:
             return named
         for issuer, place in candidates(self._base_url, named.issuer):
             checked_place(place, "the service's metadata", self._allow_http)
             said = await self._talk.get(place)
             if said.status == 200 and said.json is not None:
-                return discovered(said.json, issuer, named, self._allow_http)
+                return places_from_metadata(said.json, issuer, named, self._allow_http)
         raise _silent(self._base_url)
 
 
-def _encoded(
+def _encode_form(
     asked: Credentials, form: Mapping[str, Secret | str | None], *, by_post: bool
 ) -> Secret:
     """The form as it is sent, encoded by oauthlib where it has a grant."""
@@ -724,7 +727,7 @@ def _basic(asked: Credentials) -> Secret:
     return Secret(f"Basic {pair.reveal()}")
 
 
-def _held(asked: Credentials) -> Secret:
+def _bearer_header(asked: Credentials) -> Secret:
     assert asked.token is not None
     return Secret(f"Bearer {asked.token.reveal()}")
 

@@ -76,14 +76,14 @@ class Keyring:
         where there is no way to renew.
         """
         with self._lock:
-            renewing = self._begun(refused) if self.age == age else None
+            renewing = self._start_or_raise(refused) if self.age == age else None
         if renewing is not None:
             await asyncio.shield(asyncio.wrap_future(renewing))
         failure = self._failure
         if failure is not None:
             raise _also(refused, failure.why, failure.hint)
 
-    async def settled(self, seconds: float) -> None:
+    async def wait_for_renewal(self, seconds: float) -> None:
         """Return when no renewal of a sign-in is under way, at most so many seconds later: one
         that is broken off may have spent what the next one needs.
         """
@@ -93,7 +93,7 @@ class Keyring:
                 async with asyncio.timeout(seconds):
                     await asyncio.shield(asyncio.wrap_future(renewing[0]))
 
-    def _begun(self, refused: AuthError) -> Future[None]:
+    def _start_or_raise(self, refused: AuthError) -> Future[None]:
         started = self._start()
         if started is None:
             problem = self.credentials.problem
@@ -121,7 +121,7 @@ class Keyring:
     def _how(self, mine: Credentials) -> Callable[[], Awaitable[Credentials]] | None:
         renew, renewer = mine.renew, self.renewer
         if renew is not None:
-            return lambda: _called(renew, mine)
+            return lambda: _call_renew(renew, mine)
         if mine.grant.renews and renewer is not None:
             return lambda: renewer(mine)
         return None
@@ -135,18 +135,18 @@ class Keyring:
             new = await how()
             failure = _Failure("its renewal brought it once more")
         except PetsyncError as error:
-            said = before.masked(error.message)
+            said = before.mask(error.message)
             failure = _Failure(f"its renewal failed: {said}", error.hint or _LOOK)
-            after = before.doubted(error)
+            after = before.with_failed_renewal(error)
         except Exception as error:  # noqa: BLE001 - a caller's function may raise anything
             # What it says may hold a secret that nobody here knows.
             failure = _Failure(f"its renewal failed: {type(error).__name__}")
         finally:
             with self._lock:
-                self._ended(before, new, failure, after)
+                self._finish_renewal(before, new, failure, after)
             done.set_result(None)
 
-    def _ended(
+    def _finish_renewal(
         self, before: Credentials, new: Credentials | None, failure: _Failure, after: Credentials
     ) -> None:
         """`failure` counts where there are no new credentials, or these are the old ones; `after`
@@ -166,10 +166,10 @@ def still_refused(refused: AuthError) -> AuthError:
     return _also(refused, "the token is a new one, just renewed", refused.hint)
 
 
-async def _called(renew: Renew, mine: Credentials) -> Credentials:
+async def _call_renew(renew: Renew, mine: Credentials) -> Credentials:
     """A function that blocks must not hold up the other requests."""
     made = renew() if inspect.iscoroutinefunction(renew) else await asyncio.to_thread(renew)
-    return mine.renewed(checked_token(await made if inspect.isawaitable(made) else made))
+    return mine.with_token(checked_token(await made if inspect.isawaitable(made) else made))
 
 
 def _also(refused: AuthError, why: str, hint: str) -> AuthError:

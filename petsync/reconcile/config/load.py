@@ -42,7 +42,15 @@ from petsync.reconcile.config.model import (
     options_of,
 )
 from petsync.reconcile.config.templates import DEFAULTS, mistakes_in
-from petsync.settings import OF_THE_URL, Secret, Unshown, filled, is_same, nearest, read_file
+from petsync.settings import (
+    OF_THE_URL,
+    Secret,
+    Unshown,
+    expand_variables,
+    is_same,
+    nearest,
+    read_file,
+)
 from petsync.trust import SECRETS, is_confirmed
 
 __all__ = [
@@ -99,7 +107,7 @@ def statements(text: str) -> Iterator[tuple[int, str]]:
         if not held:
             begun = number
         held.append(line)
-        if _parsed("\n".join(held)) is not None:
+        if _parse_toml("\n".join(held)) is not None:
             yield begun, "\n".join(held)
             held = []
     if held:
@@ -111,7 +119,7 @@ def lines_of(text: str) -> dict[KeyPath, int]:
     found: dict[KeyPath, int] = {(): 1}
     table: KeyPath = ()
     for number, statement in statements(text):
-        content = _parsed(statement) or {}
+        content = _parse_toml(statement) or {}
         if statement.lstrip().startswith("["):
             table = max(_paths(content, ()), key=len, default=())
             new: Iterator[KeyPath] = (table[:size] for size in range(1, len(table) + 1))
@@ -136,7 +144,7 @@ def _paths(content: Mapping[str, Any], table: KeyPath) -> Iterator[KeyPath]:
             yield from _paths(inner, path)
 
 
-def _parsed(text: str) -> dict[str, Any] | None:
+def _parse_toml(text: str) -> dict[str, Any] | None:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError:
@@ -207,7 +215,7 @@ class Reader:
             elif key in options:
                 values |= self._option(options[key], raw, here)
             else:
-                self._unknown(name, {*options, *inner}, here)
+                self._note_unknown(name, {*options, *inner}, here)
         for option in options.values():
             if option.is_required and option.name not in content:
                 self._tell(
@@ -239,14 +247,16 @@ class Reader:
     def _inner(self, table: Table, raw: object, here: KeyPath) -> dict[str, Any]:
         header = header_of(table.name, here)
         if not isinstance(raw, dict):
-            told = "a list of tables" if isinstance(raw, list) else _shown(raw)
+            told = "a list of tables" if isinstance(raw, list) else _format_value(raw)
             self._tell(here, f"is {told}, and must be a table", f"Write [{header}] above it.")
             return {}
         if table.names is None:
             return self.table(table.name, raw, here)
-        return {name: self._named(table, name, entry, (*here, name)) for name, entry in raw.items()}
+        return {
+            name: self._read_named(table, name, entry, (*here, name)) for name, entry in raw.items()
+        }
 
-    def _named(self, table: Table, name: str, raw: object, here: KeyPath) -> dict[str, Any]:
+    def _read_named(self, table: Table, name: str, raw: object, here: KeyPath) -> dict[str, Any]:
         if not isinstance(raw, dict):
             is_option = name in options_of(table.name)
             what = f"{name} belongs to one of the {table.name}" if is_option else "is no table"
@@ -270,12 +280,14 @@ class Reader:
             return {}
         if isinstance(raw, str) and kind.schema.get("type") == "array":
             # What the environment completes is told as it is written.
-            self._tell(here, f"must be {kind.words}", f"Write {option.name} = [{_shown(raw)}].")
+            self._tell(
+                here, f"must be {kind.words}", f"Write {option.name} = [{_format_value(raw)}]."
+            )
             return {}
         try:
             is_secret = kind.hides == "whole"
-            value = kind.read(self._filled(raw, is_secret=is_secret) if kind.is_filled else raw)
-            return {option.name: self._masked(value) if kind.is_masked else value}
+            value = kind.read(self._expand(raw, is_secret=is_secret) if kind.is_filled else raw)
+            return {option.name: self._mask(value) if kind.is_masked else value}
         except SettingsError as error:
             self._tell_error(option, here, error)
         except MisfitError as wrong:
@@ -288,7 +300,7 @@ class Reader:
         if not isinstance(raw, dict):
             self._tell(
                 here,
-                f"is {_shown(raw)}, and must be a table",
+                f"is {_format_value(raw)}, and must be a table",
                 f"Write {option.name} = {option.example}.",
             )
             return {}
@@ -296,18 +308,18 @@ class Reader:
         for key, value in raw.items():
             try:
                 if entry.keys and key not in entry.keys:
-                    self._unknown(option.name, {*entry.keys}, (*here, key))
+                    self._note_unknown(option.name, {*entry.keys}, (*here, key))
                 else:
-                    values[key] = entry.read(key, self._filled(value))
+                    values[key] = entry.read(key, self._expand(value))
             except SettingsError as error:
                 self._tell_error(option, (*here, key), error)
             except MisfitError as wrong:
                 self._tell_wrong(option, (*here, key), value, wrong, is_hidden=wrong.is_hidden)
         return values
 
-    def _filled(self, raw: Any, *, is_secret: bool = False) -> Any:
+    def _expand(self, raw: Any, *, is_secret: bool = False) -> Any:
         if isinstance(raw, list):
-            return [self._filled(item, is_secret=is_secret) for item in raw]
+            return [self._expand(item, is_secret=is_secret) for item in raw]
         if not isinstance(raw, str):
             return raw
         is_unset = any(not self._environ.get(name) for name in _NAMED.findall(raw) if name)
@@ -318,7 +330,7 @@ class Reader:
             if names is not None and is_secret:
                 # What goes into a masked option goes into no address.
                 names = {*names, *SECRETS}
-            text = filled(raw, self._environ, names)
+            text = expand_variables(raw, self._environ, names)
         except SettingsError as error:
             if not is_unset:
                 raise
@@ -327,10 +339,10 @@ class Reader:
             self._shown[found[0]] = self._environ[found[0][2:-1]]
         return text
 
-    def _masked(self, value: Any) -> Any:
+    def _mask(self, value: Any) -> Any:
         """The text or texts behind a mask, which is remembered with the password that is in it."""
         if isinstance(value, tuple):
-            return tuple(self._masked(text) for text in value)
+            return tuple(self._mask(text) for text in value)
         secret = Secret(value.strip())
         self.secrets += [secret, *map(Secret, filter(None, [_password(value)]))]
         return secret
@@ -343,9 +355,9 @@ class Reader:
         if is_hidden:
             message = f"must be {wrong.must}"
         elif is_part:
-            message = f"has {_shown(value)}, which must be {wrong.must}"
+            message = f"has {_format_value(value)}, which must be {wrong.must}"
         else:
-            message = f"is {_shown(value)}, and must be {wrong.must}"
+            message = f"is {_format_value(value)}, and must be {wrong.must}"
         suggestion = wrong.advice or f"Write, for example, {option.name} = {option.example}."
         if (
             isinstance(value, str)
@@ -379,7 +391,7 @@ class Reader:
         found = re.fullmatch(r"[$%{(]+(?:env[:.])?(\w+)[)}%]*", str(text), re.ASCII)
         return f"${{{found[1]}}}" if found and found[1] in self._environ else ""
 
-    def _unknown(self, table: str, known: set[str], here: KeyPath) -> None:
+    def _note_unknown(self, table: str, known: set[str], here: KeyPath) -> None:
         key = here[-1]
         options = options_of(table) if table in TABLES else {}
         if not table and key in _IN_ENVIRONMENT:
@@ -430,7 +442,7 @@ def _key(name: str) -> str:
     return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     """The value as TOML writes it, not too long."""
     if isinstance(value, dict):
         return "a table"
@@ -463,11 +475,11 @@ class Draft:
     values: Mapping[str, Any]
     home: Path
 
-    def placed(self, path: Path) -> Path:
+    def resolve(self, path: Path) -> Path:
         """A path of the file as it is from anywhere."""
         return self.home / path.expanduser()
 
-    def told(self, key: str, message: str, suggestion: str) -> Found:
+    def mistake(self, key: str, message: str, suggestion: str) -> Found:
         """A mistake in one of the job's options."""
         path = ("jobs", self.name, *([key] if key else []))
         return Found(path, message, suggestion)
@@ -508,14 +520,14 @@ def drafts(
     for name, own in jobs.items():
         if isinstance(raw["jobs"][name], dict):
             is_home = own.get("url", home) == home
-            joined = _joined(own, values, credentials if is_home else None, folder)
+            joined = _merge_tables(own, values, credentials if is_home else None, folder)
             if "url" in raw:
                 # One that is wrong is told where it stands.
                 joined.setdefault("url", "")
             yield Draft(name, raw["jobs"][name], own, joined, folder)
 
 
-def _joined(
+def _merge_tables(
     own: Mapping[str, Any],
     top: Mapping[str, Any],
     credentials: Mapping[str, Any] | None,
@@ -575,13 +587,13 @@ def check_job(draft: Draft) -> Iterator[Found]:
 def _source(draft: Draft) -> Iterator[Found]:
     given = [key for key in SOURCES if key in draft.raw]
     if not given:
-        yield draft.told(
+        yield draft.mistake(
             "",
             "the job has nothing to compare with the store",
             'Write sheet = "catalogue.xlsx", or a folder, or a query.',
         )
     for key in given[1:]:
-        yield draft.told(
+        yield draft.mistake(
             key,
             f"the job has {given[0]} too, and can have only one of them",
             f"Keep {given[0]} or {key}, and make another job for the other.",
@@ -594,7 +606,7 @@ def _companions(draft: Draft) -> Iterator[Found]:
             if key in ENVIRONMENT_TOO and draft.values.get(ENVIRONMENT_TOO[key]):
                 continue
             names = " or ".join(needed)
-            yield draft.told(
+            yield draft.mistake(
                 key, f"it means nothing without {names}", f"Write {names} too, or take {key} out."
             )
 
@@ -611,7 +623,7 @@ def _query_file(draft: Draft) -> Iterator[Found]:
         reason = (error.strerror or "it cannot be read").lower()
     except UnicodeDecodeError:
         reason = "it is not UTF-8"
-    yield draft.told(
+    yield draft.mistake(
         "query_file",
         f"{path} cannot be used: {reason}",
         "Write the SELECT into it, or name the file that has it.",
@@ -621,13 +633,13 @@ def _query_file(draft: Draft) -> Iterator[Found]:
 def _of_mode(draft: Draft) -> Iterator[Found]:
     for key in _QUERIES:
         if key in draft.raw and draft.mode in ("pull", "two-way"):
-            yield draft.told(
+            yield draft.mistake(
                 key,
                 f'mode "{draft.mode}" writes to the sheet, and nothing is written to a database',
                 'Write mode = "push" or mode = "check", or name a sheet.',
             )
     if "on_conflict" in draft.raw and draft.mode and draft.mode != "two-way":
-        yield draft.told(
+        yield draft.mistake(
             "on_conflict",
             f'in mode "{draft.mode}" there are no conflicts to decide',
             'Take it out, or write mode = "two-way".',
@@ -645,7 +657,7 @@ def _endings(draft: Draft) -> Iterator[Found]:
             continue
         near = f"{name[: len(name) - len(ending)]}{nearest(ending, READ) or '.xlsx'}"
         advice = "" if draft.is_filled(key) else f', and write {key} = "{near}"'
-        yield draft.told(
+        yield draft.mistake(
             key,
             f"{ending or 'a file without an ending'} is not a kind of sheet that is read; these "
             f"are: {', '.join(READ)}",
@@ -660,7 +672,7 @@ def _statuses(draft: Draft) -> Iterator[Found]:
             continue
         near = nearest(status, profile.statuses)
         meant = f'Did you mean "{near}"? ' if near else ""
-        yield draft.told(
+        yield draft.mistake(
             "statuses",
             f'the service has no status "{status}"; it has {", ".join(profile.statuses)}',
             f"{meant}If it does have it, name it under [service] in statuses.",
@@ -671,7 +683,7 @@ def _columns(draft: Draft) -> Iterator[Found]:
     seen: dict[str, str] = {}
     for header, column in draft.values["columns"].items():
         if column in seen:
-            yield draft.told(
+            yield draft.mistake(
                 "columns",
                 f'"{seen[column]}" and "{header}" are both the column {column}',
                 "Keep the header that the sheet has.",
@@ -681,7 +693,7 @@ def _columns(draft: Draft) -> Iterator[Found]:
 
 def _ways_in(draft: Draft) -> Iterator[Found]:
     if "token" in draft.raw and "client_secret" in draft.raw:
-        yield draft.told(
+        yield draft.mistake(
             "client_secret", "the job has a token too: two ways to sign in", "Keep one of them."
         )
 
@@ -689,7 +701,7 @@ def _ways_in(draft: Draft) -> Iterator[Found]:
 def _address(draft: Draft) -> Iterator[Found]:
     url = draft.values.get("url", "")
     if "url" not in {**draft.values, **draft.raw}:
-        yield draft.told(
+        yield draft.mistake(
             "",
             "no service is named, neither here nor at the top of the file",
             'Write url = "https://shop.example/v2" at the top, or set PETSYNC_URL.',
@@ -702,7 +714,7 @@ def _address(draft: Draft) -> Iterator[Found]:
     host = parts.hostname or ""
     allowed = draft.values.get("allow_http", ())
     if parts.scheme == "http" and not is_loopback(host) and host not in allowed:
-        yield draft.told(
+        yield draft.mistake(
             "url" if "url" in draft.raw else "",
             f"a secret for {host} would travel unencrypted over http",
             f'Use https, or write allow_http = ["{host}"].',
@@ -738,7 +750,7 @@ def check_jobs(
     for first, second in combinations(drafts, 2):
         yield from _pair(first, second)
     for output in (("log", "file"), ("metrics", "textfile")):
-        yield from _output(output, drafts, values)
+        yield from _check_output(output, drafts, values)
     yield from _metrics(values.get("metrics", {}))
     for event, texts in values.get("notify", {}).get("templates", {}).items():
         for part, text in texts.items():
@@ -751,7 +763,7 @@ def _pair(first: Draft, second: Draft) -> Iterator[Found]:
     """What is wrong with two jobs together, told of the second."""
     modes = (first.mode, second.mode)
     if first.name.casefold() == second.name.casefold():
-        yield second.told(
+        yield second.mistake(
             "",
             f'its name differs from "{first.name}" in capital letters alone; files are named '
             "after it",
@@ -759,7 +771,7 @@ def _pair(first: Draft, second: Draft) -> Iterator[Found]:
         )
     for owner, other in ((first, second), (second, first)):
         if _has_file_of(owner, other):
-            yield second.told(
+            yield second.mistake(
                 "",
                 f'what is kept for job "{other.name}" would have the name of a file of job '
                 f'"{owner.name}"',
@@ -786,14 +798,14 @@ def _same_sheet(first: Draft, second: Draft) -> Iterator[Found]:
     writer = next((job for job in (first, second) if job.mode in _WRITES_SHEET), None)
     key = second.source
     if writer is not None:
-        yield second.told(
+        yield second.mistake(
             key,
             f'job "{first.name}" works with the same sheet, and job "{writer.name}" writes it: '
             "each would undo what the other does",
             'Make one job of them with mode = "two-way", or give each a sheet of its own.',
         )
     elif _same_store(first, second) and first.own.get("tab") == second.own.get("tab"):
-        yield second.told(
+        yield second.mistake(
             key,
             f'job "{first.name}" brings the same sheet into the same store',
             "Take one of the two out, or name another tab, sheet or url.",
@@ -805,7 +817,7 @@ def _same_pets(first: Draft, second: Draft) -> Iterator[Found]:
     for pushed, other in ((first, second), (second, first)):
         deletes = other.mode == "two-way" and other.own.get("delete_missing")
         if pushed.mode == "push" and deletes:
-            yield second.told(
+            yield second.mistake(
                 "delete_missing" if other is second else "mode",
                 f'what job "{other.name}" deletes in the store, job "{pushed.name}" adds again, '
                 "as its own sheet leads",
@@ -851,7 +863,7 @@ def _files(draft: Draft) -> str:
     return str(draft.own.get("files", "*"))
 
 
-def _output(
+def _check_output(
     path: tuple[str, str], drafts: Sequence[Draft], values: Mapping[str, Any]
 ) -> Iterator[Found]:
     """What is wrong with a file that is written again and again: it must be nobody's source."""
@@ -862,7 +874,7 @@ def _output(
     for draft in drafts:
         own = [draft.values[name] for name in ("sheet", "query_file") if name in draft.values]
         folder = draft.values.get("folder")
-        where = draft.placed(file)
+        where = draft.resolve(file)
         is_in = folder is not None and _same(folder, where.parent) and where.suffix in READ
         if is_in or any(_same(each, where) for each in own):
             yield Found(
@@ -926,11 +938,11 @@ def configuration(
         jobs=tuple(_job(draft, lines) for draft in drafts),
         notify=_notify(values.get("notify", {})),
         report=_reports(values.get("report", {}), folder, state),
-        log=Log(**_placed(values.get("log", {}), "file", folder)),
+        log=Log(**_with_path(values.get("log", {}), "file", folder)),
         metrics=Metrics(
             **{
                 key: value
-                for key, value in _placed(values.get("metrics", {}), "textfile", folder).items()
+                for key, value in _with_path(values.get("metrics", {}), "textfile", folder).items()
                 if key != "public"
             }
         ),
@@ -975,7 +987,7 @@ def _notify(values: Mapping[str, Any]) -> Notify:
 
 
 def _reports(values: Mapping[str, Any], folder: Path, state: Path) -> Reports:
-    placed = _placed(values, "folder", folder)
+    placed = _with_path(values, "folder", folder)
     where = placed.get("folder", state / "reconcile" / "reports")
     return Reports(
         folder=where,
@@ -984,7 +996,7 @@ def _reports(values: Mapping[str, Any], folder: Path, state: Path) -> Reports:
     )
 
 
-def _placed(values: Mapping[str, Any], key: str, folder: Path) -> dict[str, Any]:
+def _with_path(values: Mapping[str, Any], key: str, folder: Path) -> dict[str, Any]:
     """The values, the path of that key from the file's folder on."""
     placed = {key: folder / values[key].expanduser()} if key in values else {}
     return {**values, **placed}
@@ -1009,7 +1021,7 @@ def problem(file: str, text: str, error: tomllib.TOMLDecodeError) -> Problem:
     if re.search("twice|overwrite|immutable|redefine", said):
         return Problem(file, *_twice(text, number))
     begun, statement = _last(text, len(text))
-    return Problem(file, begun, "", *_meant(statement.partition("\n")[0], said))
+    return Problem(file, begun, "", *_suggest_line(statement.partition("\n")[0], said))
 
 
 def encoding(file: str, error: UnicodeDecodeError) -> Problem:
@@ -1039,7 +1051,7 @@ def _last(text: str, number: int) -> tuple[int, str]:
 def _twice(text: str, number: int) -> tuple[int, str, str, str]:
     """Line, key, message and suggestion where a table or a key is there twice."""
     begun, statement = _last(text, number)
-    key, is_header = _named(statement), statement.lstrip().startswith("[")
+    key, is_header = _key_of(statement), statement.lstrip().startswith("[")
     earlier = _earlier(text, key, begun, is_header=is_header)
     first = f", first on line {earlier}" if earlier else ""
     if is_header:
@@ -1057,17 +1069,17 @@ def _earlier(text: str, key: str, number: int, *, is_header: bool) -> int:
         starts_table = statement.lstrip().startswith("[")
         if starts_table and not is_header:
             found = 0
-        if starts_table == is_header and _named(statement) == key:
+        if starts_table == is_header and _key_of(statement) == key:
             found = found or begun
     return found
 
 
-def _named(statement: str) -> str:
+def _key_of(statement: str) -> str:
     """The key or the table that a statement begins with."""
     return statement.strip().partition("=")[0].strip("[] \t").partition("]")[0]
 
 
-def _meant(line: str, said: str) -> tuple[str, str]:
+def _suggest_line(line: str, said: str) -> tuple[str, str]:
     """What is wrong with a line that cannot be read, and what to write instead."""
     plain = line.strip()
     if curly := _CURLY.search(line):
@@ -1090,10 +1102,10 @@ def _meant(line: str, said: str) -> tuple[str, str]:
             f'Write "{odd[1]}" = and the value.',
         )
     if "=" not in plain and (colon := _COLON.match(line)):
-        return "this is written as in YAML", f"Write {_assigned(colon[1], colon[2])}"
+        return "this is written as in YAML", f"Write {_format_assignment(colon[1], colon[2])}"
     if "=" not in plain and not plain.startswith(("[", '"', "'")):
         name, _, rest = plain.partition(" ")
-        return "there is no =", f"Write {_assigned(name, rest)}"
+        return "there is no =", f"Write {_format_assignment(name, rest)}"
     return _of_value(plain, line, said)
 
 
@@ -1118,7 +1130,7 @@ def _of_value(plain: str, line: str, said: str) -> tuple[str, str]:
     if (bare := _BARE_VALUE.match(line)) and "Unclosed" not in said:
         return (
             "this value must be in quotes",
-            f"Write {_assigned(bare[1].partition('=')[0].strip(), bare[2])}",
+            f"Write {_format_assignment(bare[1].partition('=')[0].strip(), bare[2])}",
         )
     if "Unclosed array" in said or plain.count("[") > plain.count("]"):
         return "a list is not closed, or a comma is missing in it", 'A list: ["a", "b"].'
@@ -1130,7 +1142,7 @@ def _of_value(plain: str, line: str, said: str) -> tuple[str, str]:
     )
 
 
-def _assigned(key: str, text: str) -> str:
+def _format_assignment(key: str, text: str) -> str:
     """The key with the text as a value of TOML; what may be a secret is left out."""
     named = [option for option in OPTIONS if option.name == key.rpartition(".")[2]]
     is_known = named and all(option.kind and not option.kind.hides for option in named)
@@ -1174,7 +1186,7 @@ def load(
     key and suggestion; none of them shows a secret.
     """
     reader = Reader(Unshown(environ), names=names)
-    read = _read(path, environ, reader)
+    read = _read_file(path, environ, reader)
     _refuse(read, [*reader.found, *_together(read)])
     found = configuration(read.path, read.text, read.values, read.drafts, reader.secrets)
     if not (is_named or is_confirmed(read.path, read.raw)):
@@ -1208,7 +1220,7 @@ def timetable(path: str | Path, environ: Mapping[str, str]) -> Timetable:
     """Which jobs of the file run when. A variable that is not set is no mistake, as what starts
     the jobs may have it. Raises ConfigurationError for what is wrong in any case.
     """
-    read = _read(path, environ, Reader(Unshown(environ), is_partial=True))
+    read = _read_file(path, environ, Reader(Unshown(environ), is_partial=True))
     # What is left out cannot be held against the rest.
     _refuse(read, [*read.reader.found, *([] if read.reader.lacks else _together(read))])
     jobs = ((each.name, each.values) for each in read.drafts)
@@ -1228,7 +1240,7 @@ class _Read(NamedTuple):
     reader: Reader
 
 
-def _read(path: str | Path, environ: Mapping[str, str], reader: Reader) -> _Read:
+def _read_file(path: str | Path, environ: Mapping[str, str], reader: Reader) -> _Read:
     given = Path(path)
     file = given / _NAME if given.is_dir() else given
     text = _text(file)

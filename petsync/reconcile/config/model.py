@@ -188,7 +188,7 @@ def choice(*values: str) -> Kind:
         if value in values and isinstance(value, str):
             return value
         near = nearest(str(value), values)
-        raise MisfitError(words, _quoted(near), advice="" if near else "Choose one of these.")
+        raise MisfitError(words, _quote(near), advice="" if near else "Choose one of these.")
 
     return Kind(words, {"enum": list(values)}, read)
 
@@ -310,7 +310,7 @@ def _job_name(value: str) -> str:
     )
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return f'"{text}"' if text else ""
 
 
@@ -400,10 +400,10 @@ def _schedule(value: object) -> str:
         raise MisfitError(words, '"0 2 * * *"')
     fields = value.split()
     if len(fields) != 5:
-        raise MisfitError(f"{words}; it has {_count(len(fields))}", f'"{_meant(value)}"')
+        raise MisfitError(f"{words}; it has {_count(len(fields))}", f'"{_suggest_schedule(value)}"')
     for number, part in enumerate(fields):
         _check(number, part)
-    if next(_simulated(fields), None) is None:
+    if next(_next_times(fields), None) is None:
         raise MisfitError(
             "a time that comes; this date never does",
             advice="The month does not have that day.",
@@ -415,7 +415,7 @@ def _count(number: int) -> str:
     return "1 field" if number == 1 else f"{number} fields"
 
 
-def _meant(value: str) -> str:
+def _suggest_schedule(value: str) -> str:
     """The schedule that may be meant by what is none."""
     text = value.strip().casefold()
     if text in _NICKNAMES:
@@ -454,7 +454,7 @@ _NAMES = {
 }
 
 
-def _simulated(fields: list[str]) -> Iterator[datetime]:
+def _next_times(fields: list[str]) -> Iterator[datetime]:
     try:
         return CronSim(" ".join(fields), _NOW)
     except CronSimError:

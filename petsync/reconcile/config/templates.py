@@ -8,7 +8,7 @@ from string import Template
 
 from petsync.reconcile.config.model import Event
 
-__all__ = ["DEFAULTS", "NAMES", "filled", "mistakes_in"]
+__all__ = ["DEFAULTS", "NAMES", "fill", "mistakes_in"]
 
 
 NAMES: Mapping[str, str] = {
@@ -98,16 +98,18 @@ def mistakes_in(text: str) -> tuple[str, ...]:
     template = Template(text)
     if not template.is_valid():
         return ("a $ stands alone; write $$ for a dollar, or a name after it, such as $job",)
-    return tuple(_unknown(name) for name in template.get_identifiers() if name not in NAMES)
+    return tuple(
+        _describe_unknown(name) for name in template.get_identifiers() if name not in NAMES
+    )
 
 
-def _unknown(name: str) -> str:
+def _describe_unknown(name: str) -> str:
     near = get_close_matches(name, NAMES, 1)
     known = f"did you mean ${near[0]}?" if near else f"known are ${', $'.join(NAMES)}"
     return f"${name} is no name that a notice knows; {known}"
 
 
-def filled(text: str, values: Mapping[str, str]) -> str:
+def fill(text: str, values: Mapping[str, str]) -> str:
     """The text with the values in their places. A line whose names are all empty is left out."""
     lines = (Template(line) for line in text.splitlines())
     return "\n".join(line.safe_substitute(values) for line in lines if _says(line, values))

@@ -38,12 +38,12 @@ __all__ = [
     "crontab",
     "example",
     "lines",
-    "scheduled",
+    "scheduled_jobs",
     "schema",
     "schema_text",
     "toml_value",
     "units",
-    "unscheduled",
+    "unscheduled_note",
 ]
 
 
@@ -339,7 +339,7 @@ class Unit(NamedTuple):
     text: str
 
 
-def scheduled(table: Timetable) -> tuple[Timed, ...]:
+def scheduled_jobs(table: Timetable) -> tuple[Timed, ...]:
     """The jobs that run at a time of their own."""
     return tuple(job for job in table.jobs if job.schedule and job.enabled)
 
@@ -353,11 +353,11 @@ def crontab(table: Timetable, program: Sequence[str]) -> str:
         "# cron mails what is printed, also of a round that is well. Where [notify] tells people,\n"
         "# write >>petsync.log 2>&1 at the end of a line.\n"
     )
-    lines = (_line(table, job, program) for job in scheduled(table))
-    return "".join((head, *(f"# {each}\n" for each in unscheduled(table)), *lines))
+    lines = (_line(table, job, program) for job in scheduled_jobs(table))
+    return "".join((head, *(f"# {each}\n" for each in unscheduled_note(table)), *lines))
 
 
-def unscheduled(table: Timetable) -> tuple[str, ...]:
+def unscheduled_note(table: Timetable) -> tuple[str, ...]:
     """A sentence on the jobs that nothing starts, if there are any."""
     names = [job.name for job in table.jobs if job.enabled and not job.schedule]
     said = f"Without a schedule, and so not started by this: {', '.join(names)}."
@@ -375,7 +375,7 @@ def _line(table: Timetable, job: Timed, program: Sequence[str]) -> str:
 
 def units(table: Timetable, program: Sequence[str]) -> Iterator[Unit]:
     """A .service and a .timer for each of them."""
-    for job in scheduled(table):
+    for job in scheduled_jobs(table):
         name = f"petsync-{job.name}"
         yield Unit(f"{name}.service", _service(table, job, program))
         yield Unit(f"{name}.timer", _timer(job))
@@ -392,9 +392,9 @@ After=network-online.target
 
 [Service]
 Type=oneshot
-WorkingDirectory={_escaped(folder)}
-EnvironmentFile=-{_escaped(folder / ENVIRONMENT)}
-ExecStart={" ".join(map(_quoted, words))}
+WorkingDirectory={_escape(folder)}
+EnvironmentFile=-{_escape(folder / ENVIRONMENT)}
+ExecStart={" ".join(map(_quote, words))}
 # What people have to decide they are told; a job that is locked or interrupted goes on.
 SuccessExitStatus={_SETTLED}
 NoNewPrivileges=yes
@@ -417,11 +417,11 @@ WantedBy=timers.target
 """
 
 
-def _escaped(path: Path) -> str:
+def _escape(path: Path) -> str:
     return str(path).replace("%", "%%")
 
 
-def _quoted(word: str) -> str:
+def _quote(word: str) -> str:
     """A word of a command as systemd reads it."""
     text = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
     return text if re.fullmatch(r"[\w./=:@+,%-]+", text) else f'"{text}"'
@@ -459,7 +459,7 @@ def _table(table: Table) -> dict[str, Any]:
     options = options_of(table.name).values()
     inner = [each for each in TABLES.values() if each.name and each.within == table.name]
     properties = {option.name: _option(option) for option in options}
-    properties |= {each.name: _named(each) for each in inner}
+    properties |= {each.name: _named_schema(each) for each in inner}
     made: dict[str, Any] = {
         "description": table.meaning,
         "type": "object",
@@ -471,7 +471,7 @@ def _table(table: Table) -> dict[str, Any]:
     return made | (_rules() if table.name == "jobs" else {})
 
 
-def _named(table: Table) -> dict[str, Any]:
+def _named_schema(table: Table) -> dict[str, Any]:
     """The schema of the table; of a named one, that of what holds all of them."""
     if table.names is None:
         return _table(table)
@@ -487,7 +487,7 @@ def _option(option: Option) -> dict[str, Any]:
         made = {"type": "object", **option.entry.schema}
     else:
         assert option.kind is not None
-        made = _filled(option.kind)
+        made = _with_variables(option.kind)
     default, example = toml_value(option.default), toml_value(option.example)
     return {
         "description": option.meaning,
@@ -497,7 +497,7 @@ def _option(option: Option) -> dict[str, Any]:
     }
 
 
-def _filled(kind: Kind) -> dict[str, Any]:
+def _with_variables(kind: Kind) -> dict[str, Any]:
     """The kind's schema, beside which a name of the environment may stand."""
     made = dict(kind.schema)
     if made.get("type") == "array":

@@ -29,10 +29,10 @@ from petsync.sheets.validate.rules import RULES
 from petsync.sheets.validate.text import (
     are_missing_values,
     are_placeholders,
-    explained,
+    explain_error,
     is_placeholder,
     nearest,
-    repaired,
+    repair_misread,
 )
 from petsync.table.base import Base
 from petsync.table.cells import (
@@ -41,7 +41,6 @@ from petsync.table.cells import (
     TAG_SEPARATOR,
     URL_SEPARATOR,
     CellError,
-    bracketed,
     format_photo_urls,
     format_tags,
     has_separator,
@@ -50,6 +49,7 @@ from petsync.table.cells import (
     parse_photo_urls,
     parse_tags,
     photo_items,
+    strip_brackets,
     tag_items,
     trim,
 )
@@ -65,26 +65,26 @@ __all__ = [
     "Verdict",
     "actions",
     "categories",
+    "describe_kind",
     "is_rounded",
     "judge_each",
     "judge_photos",
     "judge_tags",
     "judge_texts",
-    "listed",
     "meant_address",
     "names",
     "note_damage",
+    "note_list",
     "note_renamed",
     "note_separators",
-    "nulled",
+    "null_unless",
     "numbers",
     "open_column",
     "pet_ids",
     "photos",
     "positions",
     "program_tags",
-    "read",
-    "said",
+    "read_id",
     "statuses",
     "strange",
     "tags",
@@ -123,14 +123,14 @@ def meant_address(url: str) -> tuple[str, str]:
         return _OF_COMPUTER, ""
     wrapped = _WRAPPED.fullmatch(url)
     if wrapped:
-        return _told(wrapped[1])
+        return _offer_address(wrapped[1])
     scheme = _SCHEME.fullmatch(url)
     if scheme:
-        return _told(f"{_near(scheme[1]) or 'https'}://{scheme[2]}")
-    return _told(f"https://{url}") if _SITE.fullmatch(url) else ("", "")
+        return _offer_address(f"{_near(scheme[1]) or 'https'}://{scheme[2]}")
+    return _offer_address(f"https://{url}") if _SITE.fullmatch(url) else ("", "")
 
 
-def _told(address: str) -> tuple[str, str]:
+def _offer_address(address: str) -> tuple[str, str]:
     return f"It may be {address}.", address
 
 
@@ -164,12 +164,12 @@ class Said(NamedTuple):
     meant: str | None = None
 
 
-def said(kind: Kind, text: str, column: str) -> Said:
+def describe_kind(kind: Kind, text: str, column: str) -> Said:
     """What is wrong with a cell that holds no text; `text` is what it shows."""
     if kind is Kind.ERROR:
-        return Said("error-cell", *explained(text))
+        return Said("error-cell", *explain_error(text))
     if kind is Kind.DATE:
-        meant = dates.typed(text) if column in _TYPED else ""
+        meant = dates.suggest_typed(text) if column in _TYPED else ""
         return Said("date-instead-of-text", f"The cell holds the date {text}.", meant)
     if kind is Kind.BOOLEAN:
         return Said("boolean-instead-of-text", f"The cell holds the value {text} and no text.")
@@ -273,7 +273,7 @@ def open_column(
 
 def judge_each(column: Column, judge: Callable[[str], Verdict]) -> list[Any]:
     """The value of each row's cell, None where it says nothing; each text is judged once."""
-    values, codes = _judged(column, judge)
+    values, codes = _judge_texts(column, judge)
     found: list[Any] = np.fromiter(values, dtype=object, count=len(values))[codes].tolist()
     return found
 
@@ -282,17 +282,17 @@ def judge_texts(
     column: Column, judge: Callable[[str], Verdict], *, otherwise: str | None = None
 ) -> Any:
     """The same as a `str` array, `otherwise` where the cell says nothing."""
-    values, codes = _judged(column, judge)
+    values, codes = _judge_texts(column, judge)
     chosen = pa.array([*values[:-1], otherwise], pa.large_string()).take(pa.array(codes))
     return pd.array(chosen, dtype=pd.StringDtype(na_value=np.nan))
 
 
-def _judged(
+def _judge_texts(
     column: Column, judge: Callable[[str], Verdict]
 ) -> tuple[list[Any], np.ndarray[Any, np.dtype[np.intp]]]:
     """The values of the different texts, None behind them, and which is each row's."""
     rows = np.flatnonzero(column.says)
-    coded = pc.dictionary_encode(_taken(column.cells.text, rows))
+    coded = pc.dictionary_encode(_take_rows(column.cells.text, rows))
     verdicts = [judge(text) for text in coded.dictionary.to_pylist()]
     codes = np.full(len(column.says), len(verdicts), dtype=np.intp)
     codes[rows] = coded.indices.to_numpy(zero_copy_only=False)
@@ -307,18 +307,18 @@ def note_damage(column: Column) -> None:
     text = column.cells.text
     # Most cells are plain ASCII, and the pattern is slow.
     rows = np.flatnonzero(~np.asarray(pc.string_is_ascii(text)))
-    suspect = pc.match_substring_regex(_taken(text, rows), _SUSPECT)
+    suspect = pc.match_substring_regex(_take_rows(text, rows), _SUSPECT)
     for at in rows[positions(suspect)].tolist():
         for rule, suggestion, meant in _damage(text[at].as_py()):
             column.note(at, rule, "", suggestion, meant=meant)
 
 
-def _taken(text: Any, rows: np.ndarray[Any, Any]) -> Any:
+def _take_rows(text: Any, rows: np.ndarray[Any, Any]) -> Any:
     return text if len(rows) == len(text) else text.take(pa.array(rows))
 
 
 def _damage(text: str) -> Iterable[tuple[str, str, str | None]]:
-    before = repaired(text)
+    before = repair_misread(text)
     if before or "\ufffd" in text:
         meant = f"It may be '{before}'; type it again." if before else ""
         yield "damaged-characters", meant, before or None
@@ -327,12 +327,12 @@ def _damage(text: str) -> Iterable[tuple[str, str, str | None]]:
 
 
 def _note_special(column: Column, at: int, kind: Kind) -> None:
-    told = said(kind, column.cells.text[at].as_py(), column.name)
+    told = describe_kind(kind, column.cells.text[at].as_py(), column.name)
     column.note(at, told.rule, told.problem, told.suggestion, meant=told.meant)
     column.says[at] = told.is_value
 
 
-def nulled(text: Any, keep: Bools) -> Any:
+def null_unless(text: Any, keep: Bools) -> Any:
     """The texts, null where `keep` is false."""
     return pc.if_else(pa.array(keep), text, pa.scalar(None, pa.large_string()))
 
@@ -366,7 +366,7 @@ class Reading(NamedTuple):
     meant: str | None = None
 
 
-def read(text: str, *, is_number: bool = False) -> Reading:
+def read_id(text: str, *, is_number: bool = False) -> Reading:
     """The reading of a trimmed text, or of a cell that is a number (`is_number`)."""
     if not is_number and _AMBIGUOUS.fullmatch(text):
         small, large = text.partition(".")[0], text.replace(".", "")
@@ -377,7 +377,7 @@ def read(text: str, *, is_number: bool = False) -> Reading:
     try:
         number = parse_id(text)
     except CellError as error:
-        return _refused(text, error.rule, is_number=is_number)
+        return _reject_id(text, error.rule, is_number=is_number)
     # A decimal point is the mark of a program that has no exact integers.
     if (is_number or "." in text) and abs(number) >= _IMPRECISE:
         return Reading(None, "id-imprecise")
@@ -402,7 +402,7 @@ def _respelled_id(number: int, rule: str) -> Reading:
     return Reading(number, rule, problem, f"Write {number}.", str(number))
 
 
-def _refused(text: str, rule: str, *, is_number: bool) -> Reading:
+def _reject_id(text: str, rule: str, *, is_number: bool) -> Reading:
     if is_number and text.lstrip("-").isdigit():
         return Reading(None, "id-imprecise")
     if rule == "id-scientific":
@@ -415,7 +415,7 @@ def _refused(text: str, rule: str, *, is_number: bool) -> Reading:
         return Reading(None, "id-fraction")
     if is_number or len(text) > _LONGEST:
         return Reading(None, rule)
-    return Reading(None, rule, "", *_meant(text))
+    return Reading(None, rule, "", *_guess_id(text))
 
 
 def _about(text: str) -> str:
@@ -431,7 +431,7 @@ def _about(text: str) -> str:
     )
 
 
-def _meant(text: str) -> tuple[str, str | None]:
+def _guess_id(text: str) -> tuple[str, str | None]:
     """What a text may be that is no number: a suggestion or "", and that number or None."""
     if _GROUPS.fullmatch(text):
         digits = re.sub("[^0-9]", "", text)
@@ -472,7 +472,7 @@ _OTHERWISE = {"id-not-a-number": "Write the category's number, or leave the cell
 
 def numbers(column: Column) -> Numbers:
     """The column as Int64, missing where it says nothing that can be used."""
-    trimmed = column.cells.trimmed()
+    trimmed = column.cells.trim()
     plain = np.asarray(pc.match_substring_regex(trimmed, _PLAIN)) & column.says
     values = pc.cast(pc.if_else(pa.array(plain), trimmed, "0"), pa.int64())
     exact = np.array(values.to_numpy(zero_copy_only=False))
@@ -518,16 +518,16 @@ def _judge(column: Column, at: int) -> int | None:
     text = trim(column.cells.text[at].as_py())
     kind = Kind.TEXT if column.cells.kinds is None else Kind(column.cells.kinds[at])
     if kind in _RULES:
-        _note(column, at, _said(kind, text))
+        _note(column, at, _read_kind(kind, text))
         return None
-    reading = read(text, is_number=kind is Kind.NUMBER)
+    reading = read_id(text, is_number=kind is Kind.NUMBER)
     if reading.rule:
         _note(column, at, reading)
     return reading.number
 
 
-def _said(kind: Kind, text: str) -> Reading:
-    problem, suggestion = explained(text) if kind is Kind.ERROR else ("", "")
+def _read_kind(kind: Kind, text: str) -> Reading:
+    problem, suggestion = explain_error(text) if kind is Kind.ERROR else ("", "")
     number = dates.serial(text) if kind is Kind.DATE else None
     if number is None:
         return Reading(None, _RULES[kind], problem, suggestion)
@@ -628,7 +628,7 @@ def _plain_tags(cells: Cells, says: Bools) -> tuple[_Lists, Bools]:
     plain = says & ~_any_of(codes == numbers.get(None, -1), split)
     plain &= ~_repeating(pa.array(codes), split)
     objects = np.fromiter(numbers, dtype=object, count=len(numbers))
-    return _sliced(objects[codes].tolist(), split, plain), plain
+    return _slice_items(objects[codes].tolist(), split, plain), plain
 
 
 def _plain_tag(item: str) -> Tag | None:
@@ -646,7 +646,7 @@ def _plain_photos(cells: Cells, says: Bools) -> tuple[_Lists, Bools]:
     """The addresses of cells in which nothing is but web addresses, each once, and which these
     cells are.
     """
-    text = cells.trimmed()
+    text = cells.trim()
     for mark, separator in (("\r", "\r\n"), ("|", " | ")):
         if (octets(text).data == ord(mark)).any():
             text = pc.replace_substring(text, separator, "\n")
@@ -654,7 +654,7 @@ def _plain_photos(cells: Cells, says: Bools) -> tuple[_Lists, Bools]:
     items = split.flatten()
     plain = says & ~_any_of(~_plain_addresses(items), split)
     plain &= ~_repeating(items, split)
-    return _sliced(items.to_numpy(zero_copy_only=False).tolist(), split, plain), plain
+    return _slice_items(items.to_numpy(zero_copy_only=False).tolist(), split, plain), plain
 
 
 def _plain_addresses(items: Any) -> Bools:
@@ -694,7 +694,7 @@ def _repeating(items: Any, split: Any) -> Bools:
     return repeating
 
 
-def _sliced(items: list[Any], split: Any, rows: Bools) -> _Lists:
+def _slice_items(items: list[Any], split: Any, rows: Bools) -> _Lists:
     ends = _ends(split).tolist()
     found = [items[start:end] for start, end in itertools.pairwise(ends)]
     lists: _Lists = np.fromiter(found, dtype=object, count=len(found))
@@ -705,7 +705,7 @@ def _sliced(items: list[Any], split: Any, rows: Bools) -> _Lists:
 def judge_tags(text: str) -> Verdict:
     """What one cell's text means as tags."""
     if LISTED.match(trim(text)):
-        return Verdict(None, [listed(text, program_tags(trim(text)), format_tags)])
+        return Verdict(None, [note_list(text, program_tags(trim(text)), format_tags)])
     found, notes = _parse(text, parse_tags, format_tags, "tags-unreadable", "tag-repeated")
     # No items empty the field, and a blank cell would say nothing.
     meant = format_tags(found) if found else None
@@ -731,12 +731,12 @@ def judge_photos(text: str) -> Verdict:
         tags_ = program_tags(trim(text))
         is_text = tags_ is not None and all(tag.id is None for tag in tags_)
         urls = [tag.name or "" for tag in tags_ or ()] if is_text else None
-        return Verdict(None, [listed(text, urls, format_photo_urls)])
-    inner = bracketed(trim(text))
+        return Verdict(None, [note_list(text, urls, format_photo_urls)])
+    inner = strip_brackets(trim(text))
     if inner is not None and "://" in inner:
         parts = [URL_SEPARATOR.split(url) for url in parse_photo_urls(inner.replace('"', ""))]
         urls = [url for some in parts for part in some if (url := trim(part).strip("'"))]
-        return Verdict(None, [listed(text, urls, format_photo_urls)])
+        return Verdict(None, [note_list(text, urls, format_photo_urls)])
     found, notes = _parse(
         text, parse_photo_urls, format_photo_urls, "photos-unreadable", "photo-repeated"
     )
@@ -782,7 +782,7 @@ def _are_listed(text: Any) -> Bools:
     return listed
 
 
-def listed(text: str, items: list[T] | None, form: Callable[[Iterable[T]], str]) -> Note:
+def note_list(text: str, items: list[T] | None, form: Callable[[Iterable[T]], str]) -> Note:
     """The error of a cell that holds the list of a program, with what is meant."""
     if items is None:
         return Note("list-text", text)
@@ -977,7 +977,7 @@ def note_separators(
                 notes.add(at, name, Note("placeholder-text", text, "", hint))
     for at, text, names in _in_brackets(tags.text, base) if tags is not None else ():
         if not has(text, marker):
-            notes.add(at, "tags", listed(text, names, format_tags))
+            notes.add(at, "tags", note_list(text, names, format_tags))
     for at, text, count, meant in _tag_separators(tags.text, base) if tags is not None else ():
         these = f"these are {count} tags" if count > 1 else "that is meant"
         # With quotes around it, the suggestion would be one tag.
@@ -1025,7 +1025,7 @@ def _in_brackets(text: Any, base: Base | None) -> Iterator[tuple[int, str, list[
 def _bracketed_tags(cell: str) -> str | None:
     """What stands in the brackets around a cell. One tag in round brackets may be meant so."""
     text = trim(cell)
-    inner = bracketed(text)
+    inner = strip_brackets(text)
     if inner is None or (text[0] == "(" and ";" not in inner and not TAG_SEPARATOR.search(inner)):
         return None
     return inner
@@ -1045,12 +1045,12 @@ def _parts(tag: Any, item: str, known: Known) -> list[tuple[str, bool]]:
 
 def _known_tags(base: Base | None) -> Known:
     @cache
-    def known() -> Collection[str]:
+    def list_names() -> Collection[str]:
         if base is None:
             return ()
         return {tag.name or "" for tags in base.frame["tags"] for tag in tags or ()}
 
-    return known
+    return list_names
 
 
 def _doubtful_tags(text: Any) -> Rows:
@@ -1069,7 +1069,7 @@ def _photo_separators(text: Any, base: Base | None) -> Iterator[tuple[int, str, 
     known: Collection[str] | None = None
     for at in _doubtful_photos(text).tolist():
         cell = text[at].as_py()
-        if LISTED.match(trim(cell)) or bracketed(trim(cell)) is not None:
+        if LISTED.match(trim(cell)) or strip_brackets(trim(cell)) is not None:
             continue
         try:
             items = list(photo_items(cell))
@@ -1103,10 +1103,10 @@ def _doubtful_photos(text: Any) -> Rows:
     behind = seen.following(marks)
     marks = marks[(behind <= ord(" ")) | (behind > ord("~"))]
     marks = np.union1d(marks, seen.places(lambda data: data == ord("<")))
-    return seen.rows(np.union1d(np.union1d(bars, marks), _begun(seen)))
+    return seen.rows(np.union1d(np.union1d(bars, marks), _find_starts(seen)))
 
 
-def _begun(seen: Any) -> Rows:
+def _find_starts(seen: Any) -> Rows:
     """Where an address begins behind something that is no separator."""
     colons = seen.places(lambda data: data == ord(":"))
     colons = colons[(seen.following(colons) == 0x2F) & (seen.following(colons, by=2) == 0x2F)]
@@ -1155,7 +1155,7 @@ def words(column: Column) -> Any:
     note_damage(column)
     kept = column.cells.text
     if not column.says.all():
-        kept = nulled(kept, column.says)
+        kept = null_unless(kept, column.says)
     if column.clear.any():
         kept = pc.if_else(pa.array(column.clear), pa.scalar(CLEARED, pa.large_string()), kept)
     return pd.array(kept, dtype=pd.StringDtype(na_value=np.nan))
@@ -1163,7 +1163,7 @@ def words(column: Column) -> Any:
 
 def categories(column: Column, exported: Collection[str], marker: str) -> Any:
     """The categories' names as typed; those that were `exported` are meant so."""
-    _note_placeholders(column, are_placeholders(column.cells.trimmed()), exported)
+    _note_placeholders(column, are_placeholders(column.cells.trim()), exported)
     _note_records(column, exported)
     for at, text in findings.bare(column.cells, marker):
         if text not in exported:
@@ -1174,7 +1174,7 @@ def categories(column: Column, exported: Collection[str], marker: str) -> Any:
 def names(column: Column, exported: Collection[str]) -> Any:
     """The names as typed; those that were `exported` are meant so. The clear marker is refused."""
     hint = "Leave the cell blank to say nothing, or write the name."
-    _note_placeholders(column, are_missing_values(column.cells.trimmed()), exported, hint)
+    _note_placeholders(column, are_missing_values(column.cells.trim()), exported, hint)
     for at in positions(column.clear):
         column.note(at, "clear-refused", "A name cannot be emptied.")
     for at in positions(pc.greater(pc.utf8_length(column.cells.text), _LONG)):
@@ -1196,7 +1196,7 @@ def statuses(column: Column, usual: Sequence[str], known: Collection[str]) -> An
         has_spaces = NBSP in text.replace(typed, "")
         spaces = [Note("no-break-space", text, "", "", meant, True)] if has_spaces else []
         if meant is None:
-            return Verdict(None, [*spaces, _unknown(text, normal, offered)])
+            return Verdict(None, [*spaces, _note_unknown_status(text, normal, offered)])
         return Verdict(meant, [*spaces, *_respelled_status(typed if spaces else text, meant)])
 
     said = judge_texts(column, judge)
@@ -1251,7 +1251,7 @@ def _respelled_status(text: str, status: str) -> list[Note]:
     return [Note("status-spelling", text, problem, f"Write {status}.", status, True)]
 
 
-def _unknown(text: str, normal: str, offered: Sequence[str]) -> Note:
+def _note_unknown_status(text: str, normal: str, offered: Sequence[str]) -> Note:
     folded = {normal_status(each): each for each in offered}
     near, why = nearest(normal, folded)
     listed = f"The statuses are {', '.join(offered)}."

@@ -15,7 +15,7 @@ from petsync.sheets.validate.rules import RULES
 from petsync.table.cells import (
     BLANKS,
     BRACKETS,
-    escaped,
+    escape_marker,
     is_like_marker,
     marker_core,
     marker_word,
@@ -44,7 +44,7 @@ def escaped_list(
     """The items as one cell, by `form`, of which nothing is taken for the marker."""
     text = form(items)
     if not _is_beside(text, marker):
-        return escaped(text, marker)
+        return escape_marker(text, marker)
     each = (form([item]) for item in items)
     return separator.join(f'"{one}"' if _has(one, marker) else one for one in each)
 
@@ -54,7 +54,7 @@ def bare(cells: Cells, marker: str) -> Iterator[tuple[int, str]]:
     inner = marker_word(marker_core(marker))
     if not inner:
         return
-    for at in np.flatnonzero(pc.equal(pc.utf8_lower(cells.trimmed()), inner)).tolist():
+    for at in np.flatnonzero(pc.equal(pc.utf8_lower(cells.trim()), inner)).tolist():
         yield at, cells.text[at].as_py()
 
 
@@ -75,7 +75,7 @@ def beside_others(cells: Cells, marker: str) -> Iterator[tuple[int, str]]:
 
 def find(cells: Cells, marker: str) -> tuple[Bools, Bools, Cells]:
     """Where the cells are the marker, where they are only like it, and the cells without the
-    apostrophes of `escaped`.
+    apostrophes of `escape_marker`.
     """
     found, alike = np.zeros(len(cells), dtype=bool), np.zeros(len(cells), dtype=bool)
     bare: dict[int, str] = {}
@@ -181,7 +181,7 @@ class Notes:
         """Add what others have gathered of the same grid."""
         self._notes.extend(others._notes)
 
-    def blocked(self) -> Bools:
+    def find_blocked(self) -> Bools:
         """Which rows have an error, so far."""
         blocked = np.zeros(len(self._grid.rows), dtype=bool)
         blocked[[at for at, _, note in self._notes if at >= 0 and _is_error(note)]] = True

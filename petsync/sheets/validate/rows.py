@@ -48,7 +48,7 @@ def collapse(
         return repeats
     place = grid.places[ours["id"]]
     codes = {name: _codes(grid.columns[at].take(rows).text) for name, at in ours.items()}
-    same = _combined(list(codes.values()))
+    same = _combine(list(codes.values()))
     for group in _groups(numbers):
         where = {
             at: cell_address(grid.tab, place, int(grid.rows[at])) for at in rows[group].tolist()
@@ -71,13 +71,13 @@ def note_repeated(
     if not len(rows):
         return
     said = [grid.columns[ours[name]] for name in ours if name not in ("id", ACTION)]
-    for group in _groups(_combined([_codes(cells.take(rows).trimmed()) for cells in said])):
+    for group in _groups(_combine([_codes(cells.take(rows).trim()) for cells in said])):
         _note_group(grid, ours, rows[group].tolist(), free, notes)
 
 
 def _alike(names: Cells, free: Bools, active: Bools) -> _Rows:
     """The rows with a name that is there more than once, and once at least in a row of `free`."""
-    codes = pc.dictionary_encode(names.trimmed()).indices.to_numpy(zero_copy_only=False)
+    codes = pc.dictionary_encode(names.trim()).indices.to_numpy(zero_copy_only=False)
     counts = np.bincount(codes[active], minlength=codes.max(initial=0) + 1)
     wanted = np.zeros(len(counts), dtype=bool)
     wanted[codes[free]] = True
@@ -91,7 +91,7 @@ def _codes(text: Any) -> _Numbers:
     return codes
 
 
-def _combined(columns: Sequence[_Numbers]) -> _Numbers:
+def _combine(columns: Sequence[_Numbers]) -> _Numbers:
     """A number for each row, the same for rows that have the same in every column."""
     number = np.zeros(len(columns[0]), dtype=np.int64)
     for codes in columns:
@@ -218,7 +218,7 @@ def _note_numbers(grid: Grid, headers: Headers, notes: Notes, renamed: Container
 
 
 def _may_be_ids(cells: Cells) -> bool:
-    texts = cells.trimmed().filter(pc.invert(pa.array(cells.blank())))
+    texts = cells.trim().filter(pc.invert(pa.array(cells.blank())))
     if not len(texts) or not pc.all(pc.match_substring_regex(texts, _WHOLE)).as_py():
         return False
     return bool(pc.count_distinct(texts).as_py() >= _ALIKE * len(texts))
@@ -379,16 +379,18 @@ def note_suspects(grid: Grid, headers: Headers, notes: Notes) -> None:
         cells = grid.columns[position]
         for at in text.errors(cells.text):
             if _is_text(cells, at):
-                problem = text.explained(cells.text[at].as_py())[0]
+                problem = text.explain_error(cells.text[at].as_py())[0]
                 _note(cells, at, name, notes, "error-text", problem.replace("cell", "text"))
         if is_csv and name in _CONVERTED:
-            for at in text.converted(cells.text):
+            for at in text.find_converted(cells.text):
                 _note(cells, at, name, notes, "looks-converted")
         if name in _UNSEEN:
-            for at, characters in text.unseen(cells.text):
+            for at, characters in text.find_invisible(cells.text):
                 if cells.kinds is not None and cells.kinds[at] == Kind.DAMAGED:
                     continue
-                problem = f"There is a character that cannot be seen: {text.named(characters)}."
+                problem = (
+                    f"There is a character that cannot be seen: {text.name_characters(characters)}."
+                )
                 seen = cells.text[at].as_py().translate(dict.fromkeys(map(ord, characters)))
                 _note(cells, at, name, notes, "invisible-characters", problem, seen)
 

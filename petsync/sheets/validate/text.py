@@ -20,17 +20,17 @@ __all__ = [
     "are_missing_values",
     "are_placeholders",
     "cells",
-    "converted",
     "errors",
-    "explained",
+    "explain_error",
+    "find_converted",
+    "find_invisible",
     "is_placeholder",
     "kinds",
-    "named",
+    "name_characters",
     "nearest",
-    "repaired",
+    "repair_misread",
     "serial",
-    "typed",
-    "unseen",
+    "suggest_typed",
 ]
 
 
@@ -96,7 +96,7 @@ def cells(text: Any, found: Mapping[int, Kind]) -> Cells:
     return Cells(text, marks)
 
 
-def explained(value: str) -> tuple[str, str]:
+def explain_error(value: str) -> tuple[str, str]:
     """The problem of a cell with this error, and a suggestion; "" where the rule's own will do."""
     why = _why(value)
     if not why:
@@ -143,7 +143,7 @@ _CONVERTED = (
 )
 
 
-def converted(text: Any) -> Iterator[int]:
+def find_converted(text: Any) -> Iterator[int]:
     """The positions in an Arrow array of text of what a program makes of dates and numbers."""
     seen = octets(text)
     hyphens = seen.places(lambda data: data == ord("-"))
@@ -153,7 +153,7 @@ def converted(text: Any) -> Iterator[int]:
     yield from rows[np.flatnonzero(found)].tolist()
 
 
-def typed(shown: str) -> str:
+def suggest_typed(shown: str) -> str:
     """What may have been typed, for a date as a cell shows it: a suggestion, or ""."""
     day = _day(shown)
     if day is None:
@@ -218,7 +218,7 @@ _MARKS = "\u061c\u200e\u200f"
 _FLAG = "\U0001f3f4"
 
 
-def unseen(text: Any) -> Iterator[tuple[int, str]]:
+def find_invisible(text: Any) -> Iterator[tuple[int, str]]:
     """Which cells of an Arrow array have such characters, and which: `(position, characters)`."""
     seen = octets(text)
     places = seen.places(lambda data: (data < ord(" ")) | (data > ord("~")))
@@ -232,7 +232,7 @@ def unseen(text: Any) -> Iterator[tuple[int, str]]:
             yield at, found
 
 
-def named(characters: str) -> str:
+def name_characters(characters: str) -> str:
     """`U+200B (zero width space), U+00AD (soft hyphen)`."""
     return ", ".join(map(_name, characters))
 
@@ -270,16 +270,16 @@ _BYTES = {bytes([n]).decode("cp1252", "ignore") or chr(n): n for n in range(0x80
 _MISREAD_RUN = re.compile(f"([^\\x00-\\x7f{re.escape(''.join(_BYTES))}]+)")
 
 
-def repaired(text: str) -> str:
+def repair_misread(text: str) -> str:
     """What the text was before; "" where it was not misread.
 
     Each part between characters that Windows-1252 does not have is judged alone.
     """
-    before = "".join(_decoded(part) for part in _MISREAD_RUN.split(text))
+    before = "".join(_decode_part(part) for part in _MISREAD_RUN.split(text))
     return before if before != text else ""
 
 
-def _decoded(part: str) -> str:
+def _decode_part(part: str) -> str:
     try:
         return bytes(_BYTES.get(char, ord(char)) for char in part).decode()
     except ValueError:

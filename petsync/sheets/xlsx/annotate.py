@@ -30,7 +30,7 @@ from petsync.sheets.xlsx.edit_parts import (
     whole,
     xml_text,
 )
-from petsync.sheets.xlsx.write import MAX_CELL, MAX_ROWS, OWN_RULE, filled, inline, name_base
+from petsync.sheets.xlsx.write import MAX_CELL, MAX_ROWS, OWN_RULE, fill_workbook, inline, name_base
 from petsync.sheets.xlsx.xml import MarkupError, column_number
 from petsync.table.cells import visible
 from petsync.table.sheet import Finding, Sheet
@@ -48,7 +48,8 @@ __all__ = [
     "Made",
     "Mark",
     "Painter",
-    "annotated",
+    "annotate_workbook",
+    "convert_to_workbook",
     "draw",
     "highest_block",
     "lines_of",
@@ -58,8 +59,7 @@ __all__ = [
     "of_cells",
     "of_file",
     "of_sheet",
-    "resized",
-    "tabulated",
+    "resize_boxes",
     "with_boxes",
     "without_boxes",
 ]
@@ -75,7 +75,7 @@ _WIDE, _NARROW, _SAMPLE = 48, 10, 500
 _Rows = Sequence[tuple[int, list[str]]]
 
 
-def tabulated(source: Source, sheet: Sheet) -> Source:
+def convert_to_workbook(source: Source, sheet: Sheet) -> Source:
     """The workbook: on TAB every cell as text, and where the file has a sidecar, that.
 
     Raises SheetError where a worksheet cannot hold it.
@@ -92,7 +92,7 @@ def tabulated(source: Source, sheet: Sheet) -> Source:
     styles = _lay_out(book.worksheets[0], rows, sheet.header_row)
     _hide(book, sidecar_lines(source))
     body = "".join(_row(row, styles[row[0] == sheet.header_row]) for row in rows).encode()
-    return Source(source.path, "workbook", filled(book, lambda part: _with_rows(part, body)))
+    return Source(source.path, "workbook", fill_workbook(book, lambda part: _with_rows(part, body)))
 
 
 def _says(line: Line) -> bool:
@@ -241,7 +241,7 @@ class Comments:
             self._splices.append(self._authors, "".join(names))
         if self._added:
             self._splices.append(self._list, self._added)
-        return self._splices.applied(self._data)
+        return self._splices.apply(self._data)
 
     def _section(self, name: str) -> Element:
         found = self._root.one(name)
@@ -534,7 +534,9 @@ def without_boxes(data: bytes, cells: Collection[Cell]) -> bytes:
     return _each_note(data, lambda shape, cell: b"" if cell in cells else shape)
 
 
-def resized(data: bytes, lines: Mapping[Cell, int], taller: Callable[[Box, int], Box]) -> bytes:
+def resize_boxes(
+    data: bytes, lines: Mapping[Cell, int], taller: Callable[[Box, int], Box]
+) -> bytes:
     """The part with the boxes on these cells made larger by so many lines, or smaller."""
 
     def size(shape: bytes, cell: Cell) -> bytes:
@@ -542,8 +544,10 @@ def resized(data: bytes, lines: Mapping[Cell, int], taller: Callable[[Box, int],
         if not more:
             return shape
         if _ANCHOR.search(shape):
-            return _ANCHOR.sub(lambda match: match[1] + _anchored(match[2], more, taller), shape)
-        return _HEIGHT.sub(lambda match: _heightened(match, more), shape, count=1)
+            return _ANCHOR.sub(
+                lambda match: match[1] + _resize_anchor(match[2], more, taller), shape
+            )
+        return _HEIGHT.sub(lambda match: _resize_height(match, more), shape, count=1)
 
     return _each_note(data, size)
 
@@ -560,22 +564,22 @@ def with_boxes(data: bytes, boxes: Iterable[tuple[Cell, Box]], block: int) -> by
         return data
     head = "" if b'"_x0000_t202"' in data.replace(b"#_x0000_t202", b"") else _TYPE
     blocks = ",".join(str(block + n) for n in range(len(shapes) // _BLOCK + 1))
-    data = _with_blocks(_opened(data), blocks)
+    data = _with_blocks(_complete_root(data), blocks)
     before, end, behind = data.rpartition(b"</xml") if b"</xml" in data else (data, b"", b"")
     return before + head.encode() + "".join(shapes).encode() + end + behind
 
 
 def _each_note(data: bytes, change: Callable[[bytes, Cell], bytes]) -> bytes:
-    def changed(match: re.Match[bytes]) -> bytes:
+    def change_shape(match: re.Match[bytes]) -> bytes:
         row, column = _ROW.search(match[0]), _COLUMN.search(match[0])
         if row is None or column is None or not _NOTE.search(match[0]):
             return match[0]
         return change(match[0], (int(row[1]), int(column[1])))
 
-    return _SHAPE.sub(changed, data)
+    return _SHAPE.sub(change_shape, data)
 
 
-def _anchored(text: bytes, more: int, taller: Callable[[Box, int], Box]) -> bytes:
+def _resize_anchor(text: bytes, more: int, taller: Callable[[Box, int], Box]) -> bytes:
     try:
         a, b, c, d, e, f, g, h = map(int, text.split(b","))
     except ValueError:
@@ -583,13 +587,13 @@ def _anchored(text: bytes, more: int, taller: Callable[[Box, int], Box]) -> byte
     return ", ".join(map(str, taller((a, b, c, d, e, f, g, h), more))).encode()
 
 
-def _heightened(match: re.Match[bytes], more: int) -> bytes:
+def _resize_height(match: re.Match[bytes], more: int) -> bytes:
     """A box without an anchor, as openpyxl writes it, is as high as its style says."""
     height = max(float(match[2]) + more * _LINE_UNITS[match[3]], 0)
     return match[1] + f"{height:g}".encode() + match[3]
 
 
-def _opened(data: bytes) -> bytes:
+def _complete_root(data: bytes) -> bytes:
     """The part with a root that has an end tag, and all of the namespaces."""
     root = _ROOT.search(data)
     if root is None:
@@ -628,12 +632,15 @@ def draw(
     data = without_boxes(
         parts.read(name) if name else new_shapes(), set(map(_shape_cell, comments.gone))
     )
-    lines = {_shape_cell(address): -_added(text) for address, text in comments.removed.items()}
+    lines = {
+        _shape_cell(address): -_count_added_lines(text)
+        for address, text in comments.removed.items()
+    }
     for mark in speaking:
         cell = mark.row - 1, mark.column
         if mark.address in comments.others:
-            lines[cell] = lines.get(cell, 0) + _added(mark.text)
-    data = resized(data, lines, layout.taller)
+            lines[cell] = lines.get(cell, 0) + _count_added_lines(mark.text)
+    data = resize_boxes(data, lines, layout.taller)
     boxes = (
         ((mark.row - 1, mark.column), layout.box(mark.row - 1, mark.column, lines_of(mark.text)))
         for mark in speaking
@@ -654,7 +661,7 @@ def _name(parts: Parts, part: str, sheet: WorksheetPart) -> str:
     return targets.get(drawing.get("id"), "") if drawing is not None else ""
 
 
-def _added(text: str) -> int:
+def _count_added_lines(text: str) -> int:
     """The lines that petsync's words take below a person's, with the blank one between."""
     return lines_of(text) + 1
 
@@ -763,14 +770,14 @@ class Painter:
         for at, mark in marks.items():
             style = self._bare(row.style(at))
             self.patterned += self.styles.has_pattern(style)
-            new[at] = New(self.styles.painted(style, ERROR if mark.is_error else WARNING))
+            new[at] = New(self.styles.paint(style, ERROR if mark.is_error else WARNING))
         return new
 
     def _bare(self, style: int) -> int:
         if not self.again:
             return style
         if style not in self._stripped:
-            self._stripped[style] = self.styles.stripped(style, ERROR, WARNING)
+            self._stripped[style] = self.styles.strip_paint(style, ERROR, WARNING)
         return self._stripped[style]
 
 
@@ -798,13 +805,13 @@ class Made(NamedTuple):
     lost: tuple[str, ...]
 
 
-def annotated(source: Source, tab: str, findings: Iterable[Finding], suffix: str) -> Made:
+def annotate_workbook(source: Source, tab: str, findings: Iterable[Finding], suffix: str) -> Made:
     """The workbook with the findings marked in the tab, for a file name with that suffix.
 
     Raises SheetError where a part of it is damaged.
     """
     try:
-        return _annotated(Parts(source), tab, findings, suffix)
+        return _annotate_parts(Parts(source), tab, findings, suffix)
     except MarkupError as error:
         raise SheetError(
             f"{source.path}: the workbook is damaged: {error}",
@@ -812,11 +819,11 @@ def annotated(source: Source, tab: str, findings: Iterable[Finding], suffix: str
         ) from None
 
 
-def _annotated(parts: Parts, tab: str, findings: Iterable[Finding], suffix: str) -> Made:
+def _annotate_parts(parts: Parts, tab: str, findings: Iterable[Finding], suffix: str) -> Made:
     part = parts.worksheet(tab)
     data, styles = parts.read(part), parts.styles()
-    marks = marks_of(findings, _merged(data))
-    told = parts.related(part, "comments")
+    marks = marks_of(findings, _find_merged(data))
+    told = parts.find_related(part, "comments")
     comments = Comments(parts.read(told) if told else new_comments(parts.main_namespace))
     painter = Painter(Styles(parts.read(styles)), _by_row(marks.values()), comments.had_ours)
     sheet = WorksheetPart(data, painter.change, painter.marks.keys(), painter.again)
@@ -867,7 +874,7 @@ def _by_row(marks: Iterable[Mark]) -> dict[int, dict[int, Mark]]:
     return rows
 
 
-def _merged(data: bytes) -> dict[tuple[int, int], tuple[int, int]]:
+def _find_merged(data: bytes) -> dict[tuple[int, int], tuple[int, int]]:
     """The first cell of the merged ones for each of the others."""
     firsts: dict[tuple[int, int], tuple[int, int]] = {}
     for reference in _MERGED.findall(data):

@@ -14,7 +14,7 @@ from petsync.models import Tag
 from petsync.sheets.headers import ACTION
 from petsync.sheets.validate.findings import escaped_list
 from petsync.table.base import Base
-from petsync.table.cells import escaped, format_photo_urls, format_tags
+from petsync.table.cells import escape_marker, format_photo_urls, format_tags
 from petsync.table.columns import CLEARED, COLUMNS
 
 __all__ = ["GUIDE", "OUT", "Contents", "cell_texts"]
@@ -41,7 +41,7 @@ def cell_texts(
     addresses = partial(format_photo_urls, separator=separator)
     forms: dict[str, Callable[[Any], str]] = {
         "id": _number,
-        "category": lambda value: marker if value == CLEARED else escaped(str(value), marker),
+        "category": lambda value: marker if value == CLEARED else escape_marker(str(value), marker),
         "category_id": _number,
         "tags": lambda value: escaped_list(_tags, value, "; ", marker),
         "photo_urls": lambda value: escaped_list(addresses, value, separator, marker),
@@ -49,7 +49,7 @@ def cell_texts(
     }
 
     def column(name: str) -> Iterable[str]:
-        form = forms.get(name, lambda value: escaped(str(value), marker))
+        form = forms.get(name, lambda value: escape_marker(str(value), marker))
         values, missing = _values(frame, name)
         for value, gone in zip(values, missing, strict=True):
             if gone:

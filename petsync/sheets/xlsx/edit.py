@@ -36,17 +36,17 @@ __all__ = [
     "Reach",
     "Row",
     "WorksheetPart",
-    "amended",
+    "amend_workbook",
     "corners",
+    "find_totals_table",
     "hide",
     "is_free",
     "name_ranges",
     "naming_damage",
-    "patched",
+    "patch_workbook",
     "stretch_ranges",
     "stretch_tables",
-    "totalled",
-    "widened",
+    "widen_columns",
 ]
 
 
@@ -56,7 +56,7 @@ __all__ = [
 _Columns = dict[str, str]
 
 
-def widened(root: Element, widths: Mapping[int, float]) -> list[_Columns]:
+def widen_columns(root: Element, widths: Mapping[int, float]) -> list[_Columns]:
     """The attributes of each `col`, in order, with these widths by column from 0.
 
     A range that covers some of the columns is taken apart; these are shown if they were hidden.
@@ -183,7 +183,7 @@ class WorksheetPart:
 
     def bytes(self) -> bytes:
         """The part as it is now."""
-        return self.splices.applied(self.data)
+        return self.splices.apply(self.data)
 
     def wants(self, row: Element) -> bool:
         """Whether the cells of a row that begins are needed."""
@@ -224,7 +224,7 @@ class WorksheetPart:
         """Give columns (from 0) that had no cells a width, and show them."""
         there, data = self.root.one("cols"), self.root.one("sheetData")
         name = f"{self._prefix}col"
-        tags = [start_tag(name, each, empty=True) for each in widened(self.root, widths)]
+        tags = [start_tag(name, each, empty=True) for each in widen_columns(self.root, widths)]
         text = f"<{name}s>{''.join(tags)}</{name}s>"
         if there is not None:
             self.splices.replace(there.start, there.end, text)
@@ -269,7 +269,7 @@ class WorksheetPart:
             self.splices.retag(element, **attributes)
 
     def _attributes(self, row: Row, added: Collection[int]) -> dict[str, str]:
-        attributes, wanted = _spanned(row, added), self.tall.get(row.number, 0.0)
+        attributes, wanted = _row_attributes(row, added), self.tall.get(row.number, 0.0)
         given = _measure(attributes.get("ht", ""))
         is_new = not row.cells and self.like in self.heights
         if not row.is_fixed and wanted > given and (given or is_new):
@@ -338,7 +338,7 @@ def _column_style(root: Element, column: int) -> int:
     return 0
 
 
-def _spanned(row: Row, added: Collection[int]) -> dict[str, str]:
+def _row_attributes(row: Row, added: Collection[int]) -> dict[str, str]:
     """The row's attributes; `spans`, where it is there, covers the new cells."""
     attributes = dict(row.element.attributes) if row.element else {"r": str(row.number)}
     first, last = map(whole, (attributes.get("spans", "").split(":") * 2)[:2])
@@ -389,11 +389,11 @@ class Reach(NamedTuple):
         """The row in which a range ends that ended in the row `bottom`."""
         return self.end if self.last <= bottom < self.end else bottom
 
-    def stretched(self, reference: str) -> str:
+    def stretch(self, reference: str) -> str:
         """One range, or several with spaces between them, as they are to be."""
         return " ".join(map(self._one, reference.split()))
 
-    def filtered(self, reference: str) -> str:
+    def stretch_filter(self, reference: str) -> str:
         """The range of a filter."""
         area = corners(reference)
         if area is None:
@@ -420,12 +420,12 @@ def stretch_ranges(worksheet: WorksheetPart, reach: Reach) -> str:
     splices = worksheet.splices
     for each in worksheet.root.walk():
         if each.local in _RULES and each.get("sqref"):
-            _retag(splices, each, "sqref", reach.stretched)
+            _retag(splices, each, "sqref", reach.stretch)
         elif each.local == "sqref" and each.text:
             # What newer programs keep in an extension.
-            splices.replace(each.inside, each.close, xml_text(reach.stretched(each.text)))
+            splices.replace(each.inside, each.close, xml_text(reach.stretch(each.text)))
     own = worksheet.root.one("autoFilter")
-    return "" if own is None else _retag(splices, own, "ref", reach.filtered)
+    return "" if own is None else _retag(splices, own, "ref", reach.stretch_filter)
 
 
 def stretch_tables(parts: Parts, part: str, reach: Reach) -> None:
@@ -435,12 +435,12 @@ def stretch_tables(parts: Parts, part: str, reach: Reach) -> None:
         # The filter first: it stands in the table's own tag's content.
         own = root.one("autoFilter")
         if own is not None:
-            _retag(splices, own, "ref", reach.stretched)
-        _retag(splices, root, "ref", reach.stretched)
-        parts.put(name, splices.applied(parts.read(name)))
+            _retag(splices, own, "ref", reach.stretch)
+        _retag(splices, root, "ref", reach.stretch)
+        parts.put(name, splices.apply(parts.read(name)))
 
 
-def totalled(parts: Parts, part: str, reach: Reach) -> str:
+def find_totals_table(parts: Parts, part: str, reach: Reach) -> str:
     """The name of a table whose row of totals stands where rows are to be added, "" for none."""
     for name in _tables(parts, part):
         root = parts.outline(name)
@@ -467,14 +467,14 @@ def name_ranges(parts: Parts, part: str, reach: Reach, filtered: str) -> None:
             _, _, bottom, right = corners(filtered) or (0, 0, 0, 0)
             named = _END.sub(f"${letter(right)}${bottom}", named)
         elif each.get("name") == _PRINTED:
-            named = _ended(named, reach)
+            named = _move_ends(named, reach)
         if named != each.text:
             splices.replace(each.inside, each.close, xml_text(named))
     if len(splices):
-        parts.put(book, splices.applied(parts.read(book)))
+        parts.put(book, splices.apply(parts.read(book)))
 
 
-def _ended(text: str, reach: Reach) -> str:
+def _move_ends(text: str, reach: Reach) -> str:
     def end(match: re.Match[str]) -> str:
         mark, row = ("$" if "$" in match["row"] else ""), int(match["row"].lstrip("$"))
         return f"{match['column']}{mark}{reach.row(row)}"
@@ -506,11 +506,17 @@ def _tables(parts: Parts, part: str) -> Iterator[str]:
 
 Edits = Mapping[int, Mapping[str, str]]
 
-_COLOURS = {"applied": "D3F0D6", "failed": "F9CDC9", "conflict": "FCE3BC", "unknown": "FBF3B4"}
-_WIDTHS = {"outcome": 11, "message": 90, "assigned_id": 22, "row": 8, "id": 22}
+_COLOURS = {
+    "applied": "D3F0D6",
+    "needs fixing": "F9CDC9",
+    "failed": "F9CDC9",
+    "conflict": "FCE3BC",
+    "unknown": "FBF3B4",
+}
+_WIDTHS = {"outcome": 13, "message": 90, "assigned_id": 22, "row": 8, "id": 22}
 
 
-def patched(
+def patch_workbook(
     source: Source,
     sheet: Sheet,
     edits: Edits,
@@ -647,8 +653,8 @@ class _CellPatch:
         own = row.style(self.places[name])
         if role != "outcome":
             return own
-        plain = self.styles.stripped(own, *_COLOURS.values())
-        return self.styles.painted(plain, colour) if colour else plain
+        plain = self.styles.strip_paint(own, *_COLOURS.values())
+        return self.styles.paint(plain, colour) if colour else plain
 
 
 # A person's own workbook with new values, rows and no more of others; everything else stays.
@@ -667,7 +673,7 @@ _BEHIND_CALCULATION = frozenset(
 ) | {"webPublishing", "fileRecoveryPr", "webPublishObjects", "extLst"}
 
 
-def amended(
+def amend_workbook(
     source: Source, sheet: Sheet, edits: SheetEdits, *, lines: Sequence[str] | None = None
 ) -> tuple[bytes, tuple[Obstacle, ...]]:
     """The workbook with the edits in the sheet's tab, and those of them that cannot be made.
@@ -682,7 +688,7 @@ def amended(
         obstacles = _amend(parts, sheet, edits)
         if lines is not None:
             hide(parts, lines)
-        kept = exact.lines_without(parts.package, _edited(sheet, edits))
+        kept = exact.lines_without(parts.package, _list_edited_cells(sheet, edits))
         if kept is not None:
             hide(parts, kept, exact.TAB)
     parts.drop_signatures()
@@ -708,7 +714,7 @@ def _amend(parts: Parts, sheet: Sheet, edits: SheetEdits) -> tuple[Obstacle, ...
     added = dict(enumerate(edits.added, start))
     desk = _CellAmendment(sheet, edits, added, places, free, seen, Styles(parts.read(styles)))
     reach = Reach(start - 1, start + len(added) - 1, tuple(free.values()), sheet.header_row)
-    table = totalled(parts, part, reach) if added else ""
+    table = find_totals_table(parts, part, reach) if added else ""
     if table:
         desk.obstacles.append(_below_totals(sheet, start, table))
     rows = {*edits.cells, *edits.removed, *added, sheet.header_row}
@@ -731,7 +737,7 @@ def _model(sheet: Sheet, edits: SheetEdits) -> int:
     return max((row for row in sheet.rows.index.tolist() if row not in gone), default=0)
 
 
-def _edited(sheet: Sheet, edits: SheetEdits) -> set[tuple[str, str]]:
+def _list_edited_cells(sheet: Sheet, edits: SheetEdits) -> set[tuple[str, str]]:
     """The cells that are edited, by their pets' ids and the columns."""
     if "id" not in sheet.rows:
         return set()
@@ -811,12 +817,12 @@ class _CellAmendment:
         if row.number == self.sheet.header_row:
             beside = row.style(max(row.cells, default=0))
             return {at: New(beside, name) for name, at in self.free.items()}
-        gone = self._emptied(row) if row.number in self.edits.removed else {}
+        gone = self._empty_cells(row) if row.number in self.edits.removed else {}
         if row.number in self.added:
-            return gone | dict(self._added(row, self.added[row.number]))
-        return gone or dict(self._edited(row, self.edits.cells.get(row.number, {})))
+            return gone | dict(self._add_cells(row, self.added[row.number]))
+        return gone or dict(self._edit_cells(row, self.edits.cells.get(row.number, {})))
 
-    def _added(self, row: Row, texts: Mapping[str, str]) -> list[tuple[int, New]]:
+    def _add_cells(self, row: Row, texts: Mapping[str, str]) -> list[tuple[int, New]]:
         """The cells of a new row: blank ones too where the model has a format."""
         is_gone = row.number in self.edits.removed
         blank = {at: "" for at in self.seen.cells if is_gone or not row.has_formula(at)}
@@ -842,7 +848,7 @@ class _CellAmendment:
     def _ids(self) -> frozenset[int]:
         return frozenset(self.places[name] for name in _IDS if name in self.places)
 
-    def _emptied(self, row: Row) -> dict[int, New]:
+    def _empty_cells(self, row: Row) -> dict[int, New]:
         held = [at for at in row.cells if row.has_dependents(at)]
         if held:
             problem = "the row cannot be taken out: a formula in it is shared with other cells"
@@ -850,7 +856,7 @@ class _CellAmendment:
             return {}
         return {at: New(row.style(at), "") for at in row.cells}
 
-    def _edited(self, row: Row, texts: Mapping[str, str]) -> list[tuple[int, New]]:
+    def _edit_cells(self, row: Row, texts: Mapping[str, str]) -> list[tuple[int, New]]:
         news = []
         for name, text in texts.items():
             at = self.places.get(name, self.free.get(name, -1))
@@ -900,15 +906,15 @@ def _calculate(parts: Parts) -> None:
     else:
         tag = start_tag(f"{root.prefix}calcPr", {"fullCalcOnLoad": "1"}, empty=True)
         splices.insert(behind.start if behind else root.close, tag)
-    parts.put(book, splices.applied(parts.read(book)))
+    parts.put(book, splices.apply(parts.read(book)))
     _sign(parts)
 
 
 def _sign(parts: Parts) -> None:
     """Say that petsync wrote the workbook."""
-    name = parts.related("", "extended-properties")
+    name = parts.find_related("", "extended-properties")
     own = parts.outline(name).one("Application") if name else None
     if own is not None and not own.empty:
         splices = Splices()
         splices.replace(own.inside, own.close, "petsync")
-        parts.put(name, splices.applied(parts.read(name)))
+        parts.put(name, splices.apply(parts.read(name)))

@@ -14,7 +14,7 @@ from xml.parsers import expat
 
 from petsync.errors import SheetError
 from petsync.sheets.files import Source
-from petsync.sheets.xlsx.package import Package, part_key, resolved
+from petsync.sheets.xlsx.package import Package, part_key, resolve_target
 from petsync.sheets.xlsx.xml import MAX_DEPTH, MAX_ELEMENTS, MarkupError
 
 __all__ = [
@@ -139,7 +139,7 @@ class Splices:
             element.start, element.inside, start_tag(element.name, merged, empty=element.empty)
         )
 
-    def applied(self, data: bytes) -> bytes:
+    def apply(self, data: bytes) -> bytes:
         """The part with all of it."""
         return b"".join(self._pieces(data))
 
@@ -346,7 +346,7 @@ class Parts:
         keys = [*self._there, *(self._new.keys() - self._there.keys())]
         return [key for key in keys if key.endswith(ending) and key not in self._dropped]
 
-    def related(self, part: str, kind: str) -> str:
+    def find_related(self, part: str, kind: str) -> str:
         """The part of that kind that a part is related to, "" where there is none."""
         targets = (each.target for each in self.relations(part) if each.kind == kind)
         return next((target for target in targets if self._has(target)), "")
@@ -363,7 +363,7 @@ class Parts:
     def styles(self) -> str:
         """The part with the styles; a new one where the workbook has none."""
         book = self.package.workbook
-        name = self.related(book, "styles")
+        name = self.find_related(book, "styles")
         if not name:
             data = f'<styleSheet xmlns="{self.main_namespace}">{_NORMAL}</styleSheet>'
             is_taken = self._has("xl/styles.xml")
@@ -397,7 +397,7 @@ class Parts:
         name = _relations(part)
         for each in self.outline(name).all("Relationship") if self._has(name) else ():
             if each.get("TargetMode") != "External":
-                target = resolved(posixpath.dirname(part), each.get("Target"))
+                target = resolve_target(posixpath.dirname(part), each.get("Target"))
                 yield Relation(each.get("Id"), each.get("Type").rpartition("/")[2], target)
 
     def relate(self, part: str, kind: str, target: str) -> str:
@@ -439,7 +439,7 @@ class Parts:
 
     def drop_calculation_order(self) -> None:
         """Leave out the list of the cells that have formulas."""
-        listed = self.related(self.package.workbook, "calcChain")
+        listed = self.find_related(self.package.workbook, "calcChain")
         if listed:
             self._drop([listed], _relations(self.package.workbook))
 
@@ -463,9 +463,9 @@ class Parts:
         for name, attribute in ((relations, "Target"), (_CONTENT_TYPES, "PartName")):
             root, splices = self.outline(name), Splices()
             for each in root.children:
-                if part_key(resolved(folder, each.get(attribute))) in gone:
+                if part_key(resolve_target(folder, each.get(attribute))) in gone:
                     splices.replace(each.start, each.end, "")
-            self.put(name, splices.applied(self.read(name)))
+            self.put(name, splices.apply(self.read(name)))
 
     def _has(self, name: str) -> bool:
         key = part_key(name)
@@ -474,7 +474,7 @@ class Parts:
     def _append(self, name: str, root: Element, local: str, attributes: dict[str, str]) -> None:
         splices = Splices()
         splices.append(root, start_tag(root.prefix + local, attributes, empty=True))
-        self.put(name, splices.applied(self.read(name)))
+        self.put(name, splices.apply(self.read(name)))
 
 
 def _relations(part: str) -> str:
@@ -537,7 +537,7 @@ class Styles:
     """
 
     def __init__(self, data: bytes) -> None:
-        self._data = _completed(data)
+        self._data = _complete_sections(data)
         self._root = outline(self._data)
         self._formats = [self._format(each) for each in self._root.all("cellXfs", "xf")]
         self._fills = [_fill(each) for each in self._root.all("fills", "fill")]
@@ -551,13 +551,13 @@ class Styles:
             self._note_fill(fill, at)
         self._paint: dict[tuple[int, str], int] = {}
 
-    def painted(self, style: int, colour: str) -> int:
+    def paint(self, style: int, colour: str) -> int:
         """The style with a fill of that colour."""
         if (style, colour) not in self._paint:
-            self._paint[style, colour] = self._painted(style, colour)
+            self._paint[style, colour] = self._make_painted(style, colour)
         return self._paint[style, colour]
 
-    def stripped(self, style: int, *colours: str) -> int:
+    def strip_paint(self, style: int, *colours: str) -> int:
         """The style as it was before it got a fill of one of these colours."""
         fill = self._fill_of(style)
         if not self.is_painted(style, *colours):
@@ -565,7 +565,7 @@ class Styles:
         text = fill.back.get("rgb", "")
         beneath = {**fill.back, "rgb": _SHOWN + text[2:]} if text else dict(fill.back)
         is_known = text.startswith(_BENEATH) if text else "theme" in fill.back
-        return self._filled(style, self._plain(beneath) if is_known else 0)
+        return self._with_fill(style, self._plain(beneath) if is_known else 0)
 
     def is_painted(self, style: int, *colours: str) -> bool:
         """Whether the style has a fill of one of these colours."""
@@ -578,14 +578,14 @@ class Styles:
 
     def text(self, style: int, colour: str = "", *, wrapped: bool = False) -> int:
         """The style for a text beside a cell of `style`: with a colour, or without any fill."""
-        old = self._formats[self._known(style)]
+        old = self._formats[self._known_style(style)]
         attributes = {**old.attributes, "numFmtId": _TEXT, "applyNumberFormat": "1"}
         content = old.content
         if wrapped:
             attributes["applyAlignment"] = "1"
-            content = _wrapped(old.content, f"<{self._root.prefix}alignment")
+            content = _wrap_text(old.content, f"<{self._root.prefix}alignment")
         plain = self._format_at(_Format({**attributes, "fillId": "0"}, content))
-        return self.painted(plain, colour) if colour else plain
+        return self.paint(plain, colour) if colour else plain
 
     def bytes(self) -> bytes:
         """The part with the styles that were asked for."""
@@ -597,18 +597,18 @@ class Styles:
         if formats:
             texts = map(self._format_text, formats)
             self._append(splices, "cellXfs", "".join(texts), len(self._formats))
-        return splices.applied(self._data)
+        return splices.apply(self._data)
 
-    def _painted(self, style: int, colour: str) -> int:
+    def _make_painted(self, style: int, colour: str) -> int:
         beneath = self._fill_of(style)
         back = {"indexed": "64"}
         if beneath.pattern == "solid" and beneath.front:
             text = beneath.front.get("rgb", "")
             back = {**beneath.front, "rgb": _BENEATH + text[2:]} if text else {**beneath.front}
-        return self._filled(style, self._fill_at(_Fill("solid", {"rgb": _SHOWN + colour}, back)))
+        return self._with_fill(style, self._fill_at(_Fill("solid", {"rgb": _SHOWN + colour}, back)))
 
-    def _filled(self, style: int, fill: int) -> int:
-        old = self._formats[self._known(style)]
+    def _with_fill(self, style: int, fill: int) -> int:
+        old = self._formats[self._known_style(style)]
         attributes = {**old.attributes, "fillId": str(fill)}
         if fill:
             attributes["applyFill"] = "1"
@@ -619,11 +619,11 @@ class Styles:
         at = self._plain_places.get(_key(_opaque(colour)))
         return self._fill_at(_Fill("solid", colour, {"indexed": "64"})) if at is None else at
 
-    def _known(self, style: int) -> int:
+    def _known_style(self, style: int) -> int:
         return style if style < len(self._formats) else 0
 
     def _fill_of(self, style: int) -> _Fill:
-        at = self._formats[self._known(style)].fill
+        at = self._formats[self._known_style(style)].fill
         return self._fills[at] if at < len(self._fills) else _Fill("", {}, {})
 
     def _fill_at(self, fill: _Fill) -> int:
@@ -641,7 +641,7 @@ class Styles:
 
     def _format_at(self, wanted: _Format) -> int:
         """Where the format is, or one that differs in nothing but whether a fill is applied."""
-        for attributes in (dict(wanted.attributes), _applied(wanted)):
+        for attributes in (dict(wanted.attributes), _comparable_attributes(wanted)):
             at = self._places.get((_key(attributes), wanted.content))
             if at is not None:
                 return at
@@ -650,7 +650,7 @@ class Styles:
         return len(self._formats) - 1
 
     def _note(self, each: _Format, at: int) -> None:
-        for attributes in (dict(each.attributes), _applied(each)):
+        for attributes in (dict(each.attributes), _comparable_attributes(each)):
             self._places.setdefault((_key(attributes), each.content), at)
 
     def _format(self, element: Element) -> _Format:
@@ -674,7 +674,7 @@ class Styles:
         return f"<{prefix}fill>{tag}{inner}</{prefix}patternFill></{prefix}fill>"
 
 
-def _completed(data: bytes) -> bytes:
+def _complete_sections(data: bytes) -> bytes:
     """The part with the sections that a style refers to."""
     root, splices = outline(data), Splices()
     there = {each.local: each for each in root.children}
@@ -693,7 +693,7 @@ def _completed(data: bytes) -> bytes:
             missing += text
     if missing:
         splices.append(root, missing)
-    return splices.applied(data) if len(splices) else data
+    return splices.apply(data) if len(splices) else data
 
 
 def _fill(element: Element) -> _Fill:
@@ -708,7 +708,7 @@ def _fill(element: Element) -> _Fill:
     )
 
 
-def _wrapped(content: str, alignment: str) -> str:
+def _wrap_text(content: str, alignment: str) -> str:
     """The content of a format whose text is broken into lines."""
     if alignment not in content:
         return f'{alignment} wrapText="1"/>{content}'
@@ -727,6 +727,6 @@ def _fill_key(fill: _Fill) -> object:
     return fill.pattern, _key(fill.front), _key(fill.back)
 
 
-def _applied(each: _Format) -> dict[str, str]:
+def _comparable_attributes(each: _Format) -> dict[str, str]:
     """The attributes; whether a fill is applied does not matter, since a fill always is."""
     return {key: value for key, value in each.attributes.items() if key != "applyFill"}

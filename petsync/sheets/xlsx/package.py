@@ -16,7 +16,7 @@ from xml.sax.saxutils import unescape
 import numpy as np
 
 from petsync.errors import SheetError
-from petsync.sheets.files import AS_WORKBOOK, Source, packed
+from petsync.sheets.files import AS_WORKBOOK, Source, identify_zip
 from petsync.sheets.xlsx.xml import MAX_ELEMENTS, MarkupError, check_count, check_form, elements
 
 __all__ = [
@@ -24,11 +24,11 @@ __all__ = [
     "Package",
     "Tab",
     "misreading",
+    "pack_parts",
     "part_key",
-    "resolved",
+    "resolve_target",
     "shared_size",
-    "stored",
-    "uncounted",
+    "strip_count",
     "without_trailing",
 ]
 
@@ -36,7 +36,7 @@ __all__ = [
 # A ZIP file in memory, of parts that are stored as they are.
 
 
-def stored(parts: Mapping[str, bytes]) -> io.BytesIO:
+def pack_parts(parts: Mapping[str, bytes]) -> io.BytesIO:
     """The file, with these parts by their names."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
@@ -93,7 +93,7 @@ _LEAST = 16
 """Fewer bytes than the shortest cell with a reference has."""
 
 
-def uncounted(strings: bytes) -> bytes:
+def strip_count(strings: bytes) -> bytes:
     """The part without its claim of how many texts it has, for which calamine makes room."""
     return _STRING_TABLE.sub(lambda tag: tag[0].replace(_COUNT, b"was"), strings)
 
@@ -237,7 +237,7 @@ class Package:
         try:
             self._zip = zipfile.ZipFile(io.BytesIO(source.data))
         except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError) as error:
-            raise self._damaged(str(error)) from None
+            raise self._damage_error(str(error)) from None
         self._check_size(len(source.data))
         self._parts: dict[str, zipfile.ZipInfo] = {}
         self._doubled: set[str] = set()
@@ -245,7 +245,7 @@ class Package:
             name = part_key(info.filename)
             if self._parts.setdefault(name, info) is not info:
                 self._doubled.add(name)
-        kind = packed(self._parts)
+        kind = identify_zip(self._parts)
         if kind is not None:
             raise SheetError(f"{self.path}: the file is {kind.what}", hint=kind.hint)
         self.workbook = self._workbook()
@@ -259,25 +259,25 @@ class Package:
         """The bytes of one part."""
         info = self._parts.get(part_key(name))
         if info is None:
-            raise self._damaged(f"the part {name} is missing")
+            raise self._damage_error(f"the part {name} is missing")
         if part_key(name) in self._doubled:
-            raise self._damaged(f"the part {name} is there twice")
+            raise self._damage_error(f"the part {name} is there twice")
         if info.flag_bits & 1:
             raise SheetError(f"{self.path}: the file is encrypted", hint=_UNZIPPED)
         if info.compress_type not in _METHODS:
-            raise self._damaged(f"{name} is packed in a way that no spreadsheet program uses")
+            raise self._damage_error(f"{name} is packed in a way that no spreadsheet program uses")
         try:
             with self._zip.open(info) as part:
                 # Never more than was measured: without a size all is unpacked before it is cut.
                 return part.read(info.file_size)
         except _UNREADABLE as error:
-            raise self._damaged(f"{name}: {error or 'it ends too early'}") from None
+            raise self._damage_error(f"{name}: {error or 'it ends too early'}") from None
 
     def text_part(self, name: str) -> bytes:
         """The bytes of an XML part. Refused where it is not UTF-8 or has a DTD."""
         data = self.part(name)
         if not _is_usual(data):
-            raise self._damaged(f"{name} is XML of a kind that no spreadsheet program writes")
+            raise self._damage_error(f"{name} is XML of a kind that no spreadsheet program writes")
         if b"_" in data and _ESCAPED.search(data):
             data = _NONCHARACTER.sub(_character, data)
         return data
@@ -288,7 +288,7 @@ class Package:
         self._check(tab.part, data, MAX_CELLS)
         why = misreading(data)
         if why:
-            raise self._damaged(f"{tab.part}: {why}")
+            raise self._damage_error(f"{tab.part}: {why}")
         return data
 
     def head(self, tab: Tab, size: int) -> bytes:
@@ -333,17 +333,17 @@ class Package:
                 # calamine reads past what is not well-formed, and a date becomes a number.
                 check_form(parts[_STYLES])
             except MarkupError as error:
-                raise self._damaged(f"{_STYLES}: {error}") from None
+                raise self._damage_error(f"{_STYLES}: {error}") from None
         if _STRINGS in parts:
             self._check(_STRINGS, parts[_STRINGS], MAX_STRINGS)
-            parts[_STRINGS] = uncounted(parts[_STRINGS])
+            parts[_STRINGS] = strip_count(parts[_STRINGS])
         return parts
 
     def _check(self, name: str, data: bytes, most: int) -> None:
         try:
             check_count(data, most)
         except MarkupError as error:
-            raise self._damaged(f"{name}: {error}") from None
+            raise self._damage_error(f"{name}: {error}") from None
 
     def size(self, tab: Tab) -> int:
         """How many bytes the tab's part has unpacked; 0 where it is missing."""
@@ -370,14 +370,14 @@ class Package:
             self._check_texts(sheet, parts[_STRINGS])
         frame = _frame(self._since_1904(), parts)
         plain = {name: text.encode() for name, text in frame.items()}
-        return stored({**plain, **parts, "xl/sheet.xml": sheet})
+        return pack_parts({**plain, **parts, "xl/sheet.xml": sheet})
 
     def elements(self, name: str) -> list[tuple[str, dict[str, str]]]:
         """The elements of a small part. Raises SheetError where it is not well-formed."""
         try:
             return elements(self.text_part(name))
         except MarkupError as error:
-            raise self._damaged(f"{name}: {error}") from None
+            raise self._damage_error(f"{name}: {error}") from None
 
     def _check_size(self, packed: int) -> None:
         size = sum(info.file_size for info in self._zip.infolist())
@@ -401,8 +401,8 @@ class Package:
     def _workbook(self) -> str:
         for local, attributes in self.elements(_ROOT) if _ROOT in self._parts else ():
             if local == "Relationship" and attributes.get("Type", "").endswith("/officeDocument"):
-                return resolved("", attributes.get("Target", ""))
-        raise self._damaged("it does not say which of its parts is the workbook")
+                return resolve_target("", attributes.get("Target", ""))
+        raise self._damage_error("it does not say which of its parts is the workbook")
 
     def _relations(self, part: str) -> dict[str, tuple[str, str]]:
         folder, name = posixpath.split(part)
@@ -410,7 +410,7 @@ class Package:
         return {
             attributes["Id"]: (
                 attributes.get("Type", "").rpartition("/")[2],
-                resolved(folder, attributes.get("Target", "")),
+                resolve_target(folder, attributes.get("Target", "")),
             )
             for local, attributes in self.elements(relations)
             if local == "Relationship" and "Id" in attributes
@@ -424,7 +424,7 @@ class Package:
                 visible = attributes.get("state", "visible") == "visible"
                 tabs.append(Tab(attributes.get("name", ""), visible, part))
         if len(tabs) > MAX_TABS:
-            raise self._damaged(f"it has {len(tabs):,} sheets")
+            raise self._damage_error(f"it has {len(tabs):,} sheets")
         if not tabs:
             raise SheetError(f"{self.path}: there is no worksheet in this file", hint=AS_WORKBOOK)
         return tabs
@@ -437,7 +437,7 @@ class Package:
         found = [attributes for name, attributes in self._book if name == "workbookPr"]
         return any(each.get("date1904") in ("1", "true") for each in found)
 
-    def _damaged(self, why: str) -> SheetError:
+    def _damage_error(self, why: str) -> SheetError:
         return SheetError(f"{self.path}: the workbook is damaged: {why}", hint=_DAMAGED)
 
 
@@ -459,7 +459,7 @@ def part_key(name: str) -> str:
     return name.replace("\\", "/").lstrip("/").casefold()
 
 
-def resolved(folder: str, target: str) -> str:
+def resolve_target(folder: str, target: str) -> str:
     """The name of the part that a relation of a part in the folder leads to, "" for none."""
     target = target.replace("\\", "/")
     if target.startswith("/"):

@@ -22,11 +22,11 @@ from petsync.sheets.grid import Cells, Grid, Kind, letter
 from petsync.sheets.headers import Mapper
 from petsync.sheets.xlsx.contents import GUIDE
 from petsync.sheets.xlsx.package import MAX_SEARCHED, Package, Tab
-from petsync.sheets.xlsx.survey import Survey, extent, is_irregular, misplaced, survey, view
+from petsync.sheets.xlsx.survey import Survey, extent, find_misplaced, is_irregular, survey, view
 from petsync.sheets.xlsx.xml import first_rows
 from petsync.table.base import Base
 
-__all__ = ["cells_of", "halves", "ids_elsewhere", "own_tab", "read", "shown", "top"]
+__all__ = ["cells_of", "format_value", "halves", "ids_elsewhere", "own_tab", "read_grid", "top"]
 
 
 # A large worksheet as two smaller ones, which two cores take apart at the same time.
@@ -66,7 +66,7 @@ _MOST_TABS, _LISTED = 200, 5
 _ID = re.compile(r"0*([0-9]{1,19})(?:\.0+)?")
 
 
-def read(
+def read_grid(
     source: Source,
     mapper: Mapper,
     tab: str | None,
@@ -83,7 +83,7 @@ def read(
     """
     package = Package(source)
     if tab is not None:
-        return _known(package, package.tab(tab), mapper, large)
+        return _read_tab(package, package.tab(tab), mapper, large)
     own = _own(package, mapper, base)
     seen = [own] if own else [each for each in package.tabs if each.visible] or package.tabs[:1]
     failure: SheetError | None = None
@@ -101,7 +101,7 @@ def read(
                 hint='Name the worksheet with the pets: --sheet NAME, in Python tab="NAME".',
             )
         try:
-            grid = _known(package, each, mapper, large)
+            grid = _read_tab(package, each, mapper, large)
             return replace(grid, elsewhere=_elsewhere(package, each, mapper))
         except _NoHeaderError as error:
             failure = failure or error
@@ -146,9 +146,10 @@ def top(
     own = [each for each in seen if base is not None and each.name == base.tab]
     chosen = (own or seen)[0] if tab is None else package.tab(tab)
     where = f"{package.path}, sheet {chosen.name!r}"
-    sheets = _opened(package, chosen, where, LARGE).sheets
+    sheets = _open_tab(package, chosen, where, LARGE).sheets
     rows = [
-        [shown(value) for value in row] for row in itertools.islice(_rows_of_sheets(sheets), _TOP)
+        [format_value(value) for value in row]
+        for row in itertools.islice(_rows_of_sheets(sheets), _TOP)
     ]
     return chosen.name, [each.name for each in seen], rows
 
@@ -168,22 +169,24 @@ class _Opened(NamedTuple):
     sheets: Sequence[CalamineSheet]
 
 
-def _known(package: Package, tab: Tab, mapper: Mapper, large: int) -> Grid:
+def _read_tab(package: Package, tab: Tab, mapper: Mapper, large: int) -> Grid:
     where = f"{package.path}, sheet {tab.name!r}"
-    data, surveyed, content, sheets = _opened(package, tab, where, large)
+    data, surveyed, content, sheets = _open_tab(package, tab, where, large)
     top, first_column = sheets[0].start or (0, 0)
     rows = _rows_of_sheets(sheets)
     first = list(itertools.islice(rows, 20))
-    head = [_widened([shown(value) for value in row], surveyed, first_column) for row in first]
+    head = [
+        _widen_row([format_value(value) for value in row], surveyed, first_column) for row in first
+    ]
     at = mapper.header_row(head)
     if at is None:
         error = mapper.unusable(head, f", sheet {tab.name!r}")
         raise _NoHeaderError(error.message, hint=error.hint)
     header_row, header = top + 1 + at, head[at]
     body = _columns(itertools.chain(first[at + 1 :], rows), len(first[at]))
-    if not surveyed.cells and content > _said(first[: at + 1], body):
+    if not surveyed.cells and content > _count_filled(first[: at + 1], body):
         _check_places(data, where)
-    columns = _completed(body, len(header), header_row + 1, first_column, surveyed)
+    columns = _complete_columns(body, len(header), header_row + 1, first_column, surveyed)
     seen = view(data)
     return Grid(
         tab=tab.name,
@@ -254,10 +257,10 @@ def _with_ids(package: Package, mapper: Mapper) -> list[Tab]:
 def _ids_or_none(package: Package, tab: Tab, mapper: Mapper) -> frozenset[int] | None:
     """The numbers below a header for ids; None where the tab cannot be read."""
     try:
-        sheets = _opened(package, tab, f"{package.path}, sheet {tab.name!r}", LARGE).sheets
+        sheets = _open_tab(package, tab, f"{package.path}, sheet {tab.name!r}", LARGE).sheets
         rows = [[*row] for row in itertools.islice(_rows_of_sheets(sheets), _TOP)]
-        columns = {n for row in rows for n, at in enumerate(row) if mapper.is_id(shown(at))}
-        texts = (shown(row[n]) for row in _rows_of_sheets(sheets) for n in columns)
+        columns = {n for row in rows for n, at in enumerate(row) if mapper.is_id(format_value(at))}
+        texts = (format_value(row[n]) for row in _rows_of_sheets(sheets) for n in columns)
         return frozenset(int(each[1]) for text in texts if (each := _ID.fullmatch(text.strip())))
     except SheetError:
         return None
@@ -290,7 +293,7 @@ def _is_theirs(tab: Tab) -> bool:
     return tab.visible and tab.name != GUIDE and not tab.name.startswith("petsync ")
 
 
-def _opened(package: Package, tab: Tab, where: str, large: int) -> _Opened:
+def _open_tab(package: Package, tab: Tab, where: str, large: int) -> _Opened:
     """A worksheet. Unpacking and calamine do not hold the interpreter, so they go on beside what
     does; but calamine is not asked for the cells before it is known that none is too far away.
     """
@@ -353,7 +356,7 @@ def _naming_damage(where: str) -> Iterator[None]:
         raise
 
 
-def _said(rows: Sequence[Sequence[Any]], columns: Sequence[Cells]) -> int:
+def _count_filled(rows: Sequence[Sequence[Any]], columns: Sequence[Cells]) -> int:
     """How many cells say something."""
     cells = sum(len(row) - row.count("") for row in rows)
     return cells + sum(int(np.count_nonzero(pc.binary_length(each.text))) for each in columns)
@@ -361,7 +364,7 @@ def _said(rows: Sequence[Sequence[Any]], columns: Sequence[Cells]) -> int:
 
 def _check_places(data: bytes, where: str) -> None:
     """Refuse a sheet in which a cell took another one's place."""
-    place = misplaced(data)
+    place = find_misplaced(data)
     if place:
         raise SheetError(
             f"{where}: the worksheet is damaged: the cell {place} stands where another one should",
@@ -369,7 +372,7 @@ def _check_places(data: bytes, where: str) -> None:
         )
 
 
-def _widened(row: list[str], surveyed: Survey, first_column: int) -> list[str]:
+def _widen_row(row: list[str], surveyed: Survey, first_column: int) -> list[str]:
     """The row with room for the cells behind the table that calamine took for blank."""
     last = max((column for _, column in surveyed.special), default=0)
     return row + [""] * (last - first_column + 1 - len(row))
@@ -381,10 +384,10 @@ def _columns(rows: Iterator[list[Any]], width: int) -> list[Cells]:
     while some := list(itertools.islice(rows, _TOGETHER)):
         for part, values in zip(parts, zip(*some, strict=True), strict=True):
             part.append(cells_of(values))
-    return [Cells.joined(part) for part in parts]
+    return [Cells.concat(part) for part in parts]
 
 
-def _completed(
+def _complete_columns(
     columns: Sequence[Cells], width: int, first_row: int, first_column: int, surveyed: Survey
 ) -> list[Cells]:
     """The columns with the cells that calamine does not give."""
@@ -396,7 +399,7 @@ def _completed(
     blank = Cells(pa.array([""] * height, pa.large_string()))
     added = [blank.part(0, 0)] * (width - len(columns))
     return [
-        _with(Cells.joined([cells, blank.part(len(cells), height)]), marks)
+        _with(Cells.concat([cells, blank.part(len(cells), height)]), marks)
         for cells, marks in zip([*columns, *added], special, strict=True)
     ]
 
@@ -422,7 +425,7 @@ def cells_of(values: Sequence[Any]) -> Cells:
         return Cells(pa.array(values, pa.large_string()))
     except (pa.ArrowInvalid, pa.ArrowTypeError):
         pass
-    texts = [value if type(value) is str else shown(value) for value in values]
+    texts = [value if type(value) is str else format_value(value) for value in values]
     kinds = np.array([_KINDS.get(type(value), Kind.DATE) for value in values], dtype=np.int8)
     return Cells(pa.array(texts, pa.large_string()), kinds)
 
@@ -438,7 +441,7 @@ def _whole_numbers(values: Sequence[Any]) -> np.ndarray[Any, np.dtype[np.int64]]
     return whole if (whole == numbers).all() else None
 
 
-def shown(value: Any) -> str:
+def format_value(value: Any) -> str:
     """A value as a person sees it in the cell; whole numbers without a decimal point."""
     if isinstance(value, bool):
         return str(value).upper()

@@ -22,9 +22,9 @@ __all__ = [
     "Survey",
     "View",
     "extent",
+    "find_misplaced",
     "is_irregular",
     "lines_of",
-    "misplaced",
     "survey",
     "view",
 ]
@@ -284,7 +284,7 @@ _CELL = re.compile(rb'<c r="([A-Za-z]{1,3})([0-9]{1,7})"')
 _COLUMNS = 27**3
 
 
-def misplaced(data: bytes) -> str:
+def find_misplaced(data: bytes) -> str:
     """The first cell that does not stand behind the one before it, "" where there is none.
 
     Of two cells with one reference calamine keeps the later one, and a value would be lost.
@@ -332,7 +332,7 @@ def view(data: bytes) -> View:
     if start < 0:
         return View()
     tail = data[data.rfind(b"sheetData") :]
-    return View(tuple(_hidden(data[: min(start, _VIEW_HEAD)])), tuple(_filtered(tail)))
+    return View(tuple(_hidden(data[: min(start, _VIEW_HEAD)])), tuple(_iter_filtered_columns(tail)))
 
 
 def _hidden(head: bytes) -> Iterator[range]:
@@ -342,7 +342,7 @@ def _hidden(head: bytes) -> Iterator[range]:
             yield range(span[b"min"] - 1, span[b"max"])
 
 
-def _filtered(tail: bytes) -> Iterator[str]:
+def _iter_filtered_columns(tail: bytes) -> Iterator[str]:
     """The columns of the sheet's own filter; one without criteria only has its button."""
     before = _END_OF_VIEW.split(tail, maxsplit=1)[0]
     found = _FILTER.search(before)

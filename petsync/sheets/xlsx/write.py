@@ -41,7 +41,7 @@ __all__ = [
     "SPARE",
     "WRAPPED",
     "add_guide",
-    "filled",
+    "fill_workbook",
     "fit_to_page",
     "height_of",
     "inline",
@@ -429,7 +429,7 @@ def workbook_bytes(contents: Contents) -> bytes:
         _hide(book, exact.TAB, lines)
     _describe(book, contents.base)
     body = "".join(_rows(contents.columns, styles)).encode()
-    return filled(book, lambda part: _with_rows(part, body, contents.rows))
+    return fill_workbook(book, lambda part: _with_rows(part, body, contents.rows))
 
 
 def inline(text: str, prefix: str = "") -> str:
@@ -489,7 +489,7 @@ def _rows(columns: Sequence[Sequence[str]], styles: Sequence[int]) -> Iterator[s
         zip(zip(*columns, strict=True), heights, strict=True), 2
     ):
         cells = [
-            f'<c r="{place}{number}{start}{_checked(text, place, number)}</c>'
+            f'<c r="{place}{number}{start}{_encode_text(text, place, number)}</c>'
             for (place, start), text in zip(starts, row, strict=True)
             if text
         ]
@@ -514,7 +514,7 @@ def _line_count(text: str, across: int) -> int:
     return sum(max(1, -(-len(line) // across)) for line in text.split("\n"))
 
 
-def _checked(text: str, place: str, number: int) -> str:
+def _encode_text(text: str, place: str, number: int) -> str:
     if len(text) > MAX_CELL // 2 and len(text.encode("utf-16-le")) // 2 > MAX_CELL:
         raise SheetError(
             f"the cell {place}{number} would have more than the {MAX_CELL:,} characters that "
@@ -532,15 +532,15 @@ def is_sealed(archive: zipfile.ZipFile) -> bool:
     """Whether the workbook's file is as petsync wrote it: no other program has saved it since."""
     if _CORE not in archive.namelist():
         return False
-    return _seal(archive) in archive.read(_CORE)
+    return seal(archive) in archive.read(_CORE)
 
 
-def _sealed(core: bytes, seal: bytes) -> bytes:
+def _insert_seal(core: bytes, seal: bytes) -> bytes:
     end = b"</cp:coreProperties>"
     return core.replace(end, seal + end)
 
 
-def _seal(archive: zipfile.ZipFile) -> bytes:
+def seal(archive: zipfile.ZipFile) -> bytes:
     """The element of the properties that names what all other parts hold, by their checksums."""
     parts = sorted(
         f"{each.filename}:{each.CRC:08x}:{each.file_size}"
@@ -551,7 +551,7 @@ def _seal(archive: zipfile.ZipFile) -> bytes:
     return f"<dc:identifier>{_SEAL}{digest}</dc:identifier>".encode()
 
 
-def filled(book: Workbook, change: Callable[[bytes], bytes]) -> bytes:
+def fill_workbook(book: Workbook, change: Callable[[bytes], bytes]) -> bytes:
     """The workbook's file, its first worksheet's part as `change` makes it, and with a seal."""
     empty, full = io.BytesIO(), io.BytesIO()
     book.save(empty)
@@ -566,7 +566,7 @@ def filled(book: Workbook, change: Callable[[bytes], bytes]) -> bytes:
             if info.filename == _SHEET:
                 data = change(data)
             target.writestr(info, data, zipfile.ZIP_DEFLATED)
-        core = _sealed(source.read(_CORE), _seal(target))
+        core = _insert_seal(source.read(_CORE), seal(target))
         target.writestr(source.getinfo(_CORE), core, zipfile.ZIP_DEFLATED)
     return full.getvalue()
 

@@ -222,7 +222,7 @@ def first_rows(data: bytes, most: int) -> list[list[str | int]]:
 
     def take(row: RowMark) -> None:
         if len(rows) < most:
-            rows.append([_shared(cell) for cell in row.cells])
+            rows.append([_text_or_index(cell) for cell in row.cells])
 
     walk = Walk(take)
     # What is wrong with it matters only if the worksheet is read.
@@ -231,7 +231,7 @@ def first_rows(data: bytes, most: int) -> list[list[str | int]]:
     return rows
 
 
-def _shared(cell: CellMark) -> str | int:
+def _text_or_index(cell: CellMark) -> str | int:
     is_index = cell.kind == "s" and cell.value.isdecimal() and len(cell.value) < _DIGITS
     return int(cell.value) if is_index else cell.value
 

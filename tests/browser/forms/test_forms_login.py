@@ -12,7 +12,6 @@ from playwright.sync_api import Page, expect
 
 from petsync.sandbox import Sandbox
 
-FRONTS = ["lab", "voila"]
 _FORM = "form = ps.widgets.login(store)\nform"
 _LINK = "Open the sign-in page"
 
@@ -26,7 +25,7 @@ def _consent(view: View) -> Page:
     return page
 
 
-@pytest.mark.parametrize("front", FRONTS)
+@pytest.mark.parametrize("front", ["lab", "voila"])
 def test_a_person_agrees_in_the_browser(
     open_in: Callable[..., View], connected: str, box: Sandbox, front: str
 ) -> None:
@@ -46,12 +45,9 @@ def test_a_person_agrees_in_the_browser(
     consent.close()
 
 
-@pytest.mark.parametrize("front", FRONTS)
-def test_a_person_refuses_in_the_browser(
-    open_in: Callable[..., View], connected: str, front: str
-) -> None:
+def test_a_person_refuses_in_the_browser(open_in: Callable[..., View], connected: str) -> None:
     """Deny is told in the form, which can be tried again."""
-    view = open_in(front, connected, _FORM)
+    view = open_in("voila", connected, _FORM)
     view.forms.get_by_role("button", name="Begin").click()
     consent = _consent(view)
     consent.get_by_role("button", name="Deny").click()
@@ -60,14 +56,11 @@ def test_a_person_refuses_in_the_browser(
     consent.close()
 
 
-@pytest.mark.parametrize("front", FRONTS)
-def test_a_person_carries_the_address_over(
-    open_in: Callable[..., View], connected: str, front: str
-) -> None:
+def test_a_person_carries_the_address_over(open_in: Callable[..., View], connected: str) -> None:
     """Where the browser cannot reach the kernel, the address that it ended on is pasted; one of
     another sign-in is refused.
     """
-    view = open_in(front, connected, _FORM)
+    view = open_in("lab", connected, _FORM)
     how = view.forms.get_by_label("How")
     how.select_option(label="In the browser, and petsync runs on another computer")
     view.forms.get_by_role("button", name="Begin").click()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from fronts import View, serious
+from fronts import Lab, Theme, View, serious
 from playwright.sync_api import expect
 
 _SHEET = "ps.sample_data() / 'catalogue_edited.xlsx'"
@@ -20,16 +20,29 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("front", ["lab", "voila"])
-def test_nothing_keeps_anybody_out(
-    open_in: Callable[..., View], signed_in: str, front: str, theme: str
+CELLS = [f"{name} = {made}\n{name}" for name, (made, _) in FORMS.items()]
+
+
+def test_jupyterlab_keeps_nobody_out(
+    open_in: Callable[..., View], signed_in: str, lab: Lab
 ) -> None:
-    """axe finds nothing serious or critical in any form, in this theme; and the theme is its own:
-    the text is dark on light in one, light on dark in the other.
+    """axe finds nothing serious or critical in any form, in either theme of JupyterLab, which a
+    person changes while the forms are shown.
     """
-    cells = [f"{name} = {made}\n{name}" for name, (made, _) in FORMS.items()]
-    view = open_in(front, signed_in, *cells, theme=theme)
+    view = open_in("lab", signed_in, *CELLS)
+    _check_forms(view, "light")
+    lab.theme("dark")
+    _check_forms(view, "dark")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_voila_keeps_nobody_out(open_in: Callable[..., View], signed_in: str, theme: Theme) -> None:
+    """axe finds nothing serious or critical in any form, in this theme of Voilà."""
+    _check_forms(open_in("voila", signed_in, *CELLS, theme=theme), theme)
+
+
+def _check_forms(view: View, theme: Theme) -> None:
+    """Every form is there and keeps nobody out; its text is dark on light, or light on dark."""
     for _, said in FORMS.values():
         expect(view.forms.filter(has_text=said).first).to_be_attached()
     assert view.forms.count() >= len(FORMS)

@@ -75,7 +75,9 @@ def test_from_workbook_to_undo(
     to the sheet; Stop reacts at once and ends in half a second; the rest is gone on with; and all
     of it is taken back.
     """
-    view = open_in(front, signed_in, "form = ps.widgets.open_sheet(store)\nform", kernel=kernel)
+    form = "form = ps.widgets.open_sheet(store)\nform"
+    view = open_in(front, signed_in, _VERSION, form, kernel=kernel)
+    expect(view.root).to_contain_text(f"ipykernel {kernel}.")
     sheet = _form(view, "Open a sheet")
     with view.page.expect_file_chooser() as chosen:
         _press(sheet, "Choose a file")
@@ -122,6 +124,9 @@ def test_from_workbook_to_undo(
     expect(back.get_by_role("button", name=re.compile("^Take it back"))).to_be_visible()
     assert _sold(box) == 0
     assert {pet.id: pet.name for pet in box.pets()}[99] == "Store's name"
+
+
+_VERSION = "import ipykernel\nprint('ipykernel', ipykernel.__version__)"
 
 
 def _sold(box: Sandbox) -> int:

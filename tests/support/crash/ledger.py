@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 __all__ = ["FINAL", "Ledger", "Line", "ledger", "runs"]
 
-FINAL = {"applied", "skipped"}
+FINAL = {"applied", "unchanged"}
 """What a change has come to that is as it was planned to be."""
 
 

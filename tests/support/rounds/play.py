@@ -442,6 +442,9 @@ class Play:
             self.ledger.rows_removed.discard(key)
             if key not in pets:
                 self.ledger.pets_removed.add(key)
+        if self.is_folder:
+            # Any row that was taken out of the other sheet may have moved to this one before.
+            self.ledger.pets_added |= self.ledger.rows_removed & pets.keys()
         self.auditor.take_back(self.view(), was, step, has, sides=sides)
         self._is_unseen = True
         self.log.append(f"sheet: {backup.name} put back")

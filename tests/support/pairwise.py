@@ -1,0 +1,29 @@
+"""Few cases in place of a product of three choices or more, of which each pair still meets."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from itertools import chain, combinations, product
+from typing import Any
+
+
+def pairwise(
+    *choices: Collection[Any], together: Sequence[tuple[int, ...]] = ()
+) -> list[tuple[Any, ...]]:
+    """So many of the product's cases that each pair of two choices is in one, and each combination
+    of the choices at the places that stand `together`.
+    """
+    places = [*combinations(range(len(choices)), 2), *together]
+    ordered = [[*each] for each in choices]
+
+    def met(case: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+        return ((some, tuple(case[place] for place in some)) for some in places)
+
+    every = {case: frozenset(met(case)) for case in product(*(range(len(c)) for c in ordered))}
+    missing = {*chain.from_iterable(every.values())}
+    found = []
+    while missing:
+        best = max(every, key=lambda case: len(missing & every[case]))
+        missing -= every[best]
+        found.append(tuple(each[n] for each, n in zip(ordered, best, strict=True)))
+    return found
