@@ -1450,6 +1450,33 @@ def test_ids_that_were_written_by_hand_do_not_show_that_a_killed_round_wrote(
     assert night.run().round.status == "in-sync"
 
 
+def test_rows_that_go_while_rounds_are_killed_make_no_older_copy(
+    night: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The base of the last whole round has their pets, and what killed rounds started from does
+    not: that is newer, and the next row that is removed goes as well.
+    """
+    night.options = {"mode": "two-way", "delete_missing": True}
+
+    def remove(pet_id: int) -> None:
+        night.save([row for row in night.rows() if row[0] != str(pet_id)])
+
+    for pet_id, edited in ((3, 7), (4, 8)):
+        remove(pet_id)
+        night.box.put(changed(STORED, edited, name=f"Store {edited}")[edited - 1])
+        with monkeypatch.context() as patch:
+            _killed_before_the_sheet(night, patch)
+        if pet_id == 3:
+            _add_rows(night, "Neu")
+            _apply_and_write_ids(night)
+    remove(6)
+    told = night.run()
+    assert (told.round.status, told.open) == ("done", ())
+    assert night.said() == night.stored()
+    assert not {3, 4, 6} & night.stored().keys()
+    assert night.run().round.status == "in-sync"
+
+
 @pytest.mark.parametrize("killed", [None, *BREAKS[:3]])
 def test_a_backup_of_a_run_by_hand_is_known(
     night: Typed, monkeypatch: pytest.MonkeyPatch, killed: Break | None

@@ -829,7 +829,8 @@ def older_copy(
         if _may_be_from(sheet, some[0]) and len(undone_pets(beside, some) or ()) >= _LEAST:
             older = [each for each in upto_known if each.number <= some[0].number]
             return OlderCopy(since(_nearest(sheet, older)))
-    like = _like(sheet, [*gone, *known], base)
+    # What the kept base does not know yet starts from a newer one, which the sheet may well have.
+    like = _like(sheet, [*gone, *(each for each in known if each.is_agreed)], base)
     return _of_values(sheet, since(_nearest(sheet, like)), base) if like else OlderCopy()
 
 

@@ -1,6 +1,7 @@
 """Random two-way rounds: people edit both sides between them, and processes die at any moment.
 
-They die at events that the seed draws, so that a play can be repeated; with some seeds at times.
+They die at events that the seed draws, so that a play can be repeated; with some seeds (4, 9, 14)
+at moments, which nobody can repeat: each test run plays one of the others.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class Play:
     """
 
     def __init__(self, seed: int, folder: Path, nursery: Nursery) -> None:
-        self.rng, self._is_timed = random.Random(f"rounds {seed}"), seed % 5 == 0
+        self.rng, self._is_timed = random.Random(f"rounds {seed}"), seed % 5 == 4
         self.log = [f"seed {seed}"]
         self._numbers: set[int] = set()
         self.folder, self._nursery = folder, nursery
