@@ -105,6 +105,7 @@ _OUTCOMES: Mapping[Cause, str] = {
     "unsafe-id": "failed",
     "blocked": "needs fixing",
     "cut-off": "unknown",
+    "may-be-there": "unknown",
     "unexpected": "unknown",
 }
 

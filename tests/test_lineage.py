@@ -755,6 +755,67 @@ def test_an_add_whose_end_nobody_saw_is_not_sent_again(desk: Desk) -> None:
     assert desk.names().count("Rex") == 1
 
 
+EDITED: tuple[dict[str, Any], ...] = (
+    {"status": "sold"},
+    {"tags": (ps.Tag(None, "old"),)},
+    {"name": "Hasso"},
+)
+
+
+def _lose_add(desk: Desk, fault: str = "drop_after") -> str:
+    """Apply the sheet, which adds Rex: no answer comes, and the run is stopped. Returns its id."""
+    desk.csv(REX)
+    plan = desk.plan()
+    desk.box.break_with(f"{fault}=1,only=addPet")
+    with pytest.raises(InterruptedRunError):
+        desk.store.apply(plan, on_progress=lambda _: desk.box.break_with("drop_after=1"))
+    desk.box.break_with(None)
+    return str(desk.store.runs()["id"].iloc[0])
+
+
+@pytest.mark.parametrize("answer", ["id", "add-another"])
+@pytest.mark.parametrize("edited", EDITED)
+def test_a_lost_add_whose_pet_was_edited_is_not_sent_again(
+    desk: Desk, edited: dict[str, Any], answer: str
+) -> None:
+    """Somebody edits the pet before petsync looks: a person says whether it is the row's."""
+    run = _lose_add(desk)
+    rex = desk.pet("Rex")
+    desk.box.put(msgspec.structs.replace(rex, **edited))
+    for _ in range(2):
+        (result,) = desk.store.resume(run, progress=False, settle=0).results
+        assert (result.outcome, result.cause) == ("unknown", "may-be-there")
+        assert f"pet {rex.id} (" in result.message
+    assert len(desk.box.pets()) == len(SHOP) + 1
+    conflict = only_conflict(desk.plan())
+    assert (conflict.rule, conflict.pet_id) == ("added-before", rex.id)
+    assert f"may be pet {rex.id}, edited since" in conflict.problem
+    assert "add-another" in conflict.suggestion
+    if answer == "id":
+        desk.csv({**REX, "id": rex.id})
+        (update,) = desk.plan().changes
+        assert (update.kind, update.pet_id) == ("update", rex.id)
+    else:
+        desk.csv({**REX, "action": answer})
+        (add,) = desk.plan().changes
+        assert add.kind == "add"
+    desk.apply()
+    assert len(desk.box.pets()) == len(SHOP) + 1 + (answer != "id")
+
+
+@pytest.mark.parametrize("other", [{"name": "Rex 2"}, {"name": "Ada", "tags": ()}])
+def test_an_add_that_never_arrived_is_sent_once_more_beside_other_new_pets(
+    desk: Desk, other: dict[str, Any]
+) -> None:
+    """They are not like it: one has the next name of a series, the other nothing in common."""
+    run = _lose_add(desk, "drop_before")
+    pet = Pet(id=900, name="", status="available", tags=(ps.Tag(1, "calm"), ps.Tag(2, "big")))
+    desk.box.put(msgspec.structs.replace(pet, category=Category(1, "Dogs"), **other))
+    desk.store.resume(run, progress=False, settle=0)
+    assert desk.names().count("Rex") == 1
+    assert desk.plan().in_sync
+
+
 @pytest.mark.parametrize(
     ("is_copy", "column", "value"),
     [(False, 2, "Maximilian"), (True, 3, "sold")],

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
+import msgspec
 import pytest
 from nightly import DOGS, PETS, FirstRounds, Typed, changed, kinds
 
 import petsync as ps
 from petsync import sheets
-from petsync.errors import InterruptedRunError, SheetError
+from petsync.apply import engine
+from petsync.errors import InterruptedRunError, SheetError, UnavailableError
 from petsync.plan.guard import Guard, Limit
 from petsync.plan.report import Report
 from petsync.reconcile.round import reconcile_jobs
@@ -1225,6 +1227,72 @@ def test_a_pet_whose_add_nobody_saw_the_end_of_becomes_no_second_row(night: Type
     assert night.run().round.exit_code == 0
     assert [row[1] for row in night.rows() if "Neu" in row[1]] == ["Neuer"]
     assert night.said() == night.stored()
+
+
+@pytest.mark.parametrize("edited", [{"status": "pending"}, {"name": "Rex"}])
+def test_a_lost_add_of_a_round_whose_pet_was_edited_is_not_sent_again(
+    night: Typed, monkeypatch: pytest.MonkeyPatch, edited: dict[str, Any]
+) -> None:
+    """The round gets no answer and stops, and somebody edits the pet before the next one:
+    the row is in conflict until a person gives it the pet's id.
+    """
+    night.options = {"mode": "two-way", "delete_missing": True, "timeout": 1}
+    night.run()
+    _add_rows(night, "Neu")
+    night.box.break_with("drop_after=1,only=addPet")
+    with monkeypatch.context() as patch:
+        patch.setattr(engine, "settle", Mock(side_effect=UnavailableError("it is gone")))
+        assert night.run().round.status == "interrupted"
+    night.box.break_with(None)
+    (new,) = [pet for pet in night.stored().values() if pet.name == "Neu"]
+    night.box.put(msgspec.structs.replace(new, **edited))
+    before, rows = night.stored(), night.rows()
+    for _ in range(2):
+        told = night.run()
+        assert told.round.status == "conflicts"
+        assert f"may be pet {new.id}, edited since" in told.open[0].problem
+        assert (night.stored(), night.rows()) == (before, rows)
+    night.save([[str(new.id), *row[1:]] if row[1] == "Neu" else row for row in rows])
+    told = night.run()
+    assert night.stored().keys() == night.said().keys() == before.keys()
+    fields = [each.fields for each in told.open if each.kind == "conflict"]
+    assert (fields, night.stored()) == ([(*edited,)], before)
+
+
+@pytest.mark.parametrize("is_first", [False, True])
+@pytest.mark.parametrize("broken", [None, *BREAKS[:3]])
+@pytest.mark.parametrize("is_edited", [False, True])
+def test_a_row_that_names_a_pet_which_no_round_has_seen_takes_nothing_away(
+    night: Typed,
+    monkeypatch: pytest.MonkeyPatch,
+    is_edited: bool,
+    broken: Break | None,
+    is_first: bool,
+) -> None:
+    """What one side alone says, the other takes; where both say something, a person decides. That
+    holds if a round is killed, and in the first round, which leaves blank cells alone.
+    """
+    if is_first:
+        shutil.rmtree(night.state)
+    tags = (ps.Tag(None, "old"), ps.Tag(None, "calm"))
+    new = ps.Pet(id=50, name="Neu", status="sold", tags=tags, photo_urls=("https://a.example/1",))
+    rows = night.rows()
+    typed = {"id": "50", "name": "Rex" if is_edited else "Neu", "status": "sold", "tags": "loud"}
+    night.save([*rows, [typed.get(column, "") for column in rows[0]]])
+    night.box.put(new)
+    if broken is not None:
+        with monkeypatch.context() as patch:
+            broken(night, patch)
+    night.run()
+    row, pet = night.said()[50], night.stored()[50]
+    assert {tag.name for tag in row.tags} == {tag.name for tag in pet.tags}
+    assert {tag.name for tag in pet.tags} == {"old", "calm", "loud"}
+    assert is_first or row.photo_urls == new.photo_urls
+    assert pet.photo_urls == new.photo_urls
+    assert (row.name, pet.name) == (typed["name"], "Neu")
+    told = night.run()
+    assert told.round.status == ("conflicts" if is_edited else "in-sync")
+    assert (told.round.to_store.total, told.round.to_sheet.total) == (0, 0)
 
 
 HAND_EDITS: tuple[dict[str, str], ...] = (

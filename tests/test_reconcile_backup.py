@@ -1076,6 +1076,35 @@ def test_a_workbook_from_before_a_round_that_was_killed_is_an_older_copy(
     assert night.run().open == ()
 
 
+@pytest.mark.parametrize("either", ["xlsx"], indirect=True)
+def test_a_workbook_from_before_two_rounds_that_were_killed_is_an_older_copy(
+    either: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first of them wrote the sheet and could not note it, and the second wrote nothing."""
+    night = either
+    write = sheets.write_synced
+
+    def write_and_die(*args: Any, **options: Any) -> None:
+        write(*args, **options)
+        raise KeyboardInterrupt
+
+    night.run()
+    night.edit(lambda pets: changed(pets, 1, name="Sheet 1"))
+    first = night.sheet.read_bytes()
+    for pet_id, dies in ((5, write_and_die), (6, Mock(side_effect=KeyboardInterrupt))):
+        night.box.put(changed(PETS, pet_id, name=f"Store {pet_id}")[pet_id - 1])
+        with monkeypatch.context() as patch:
+            patch.setattr(sheets, "write_synced", dies)
+            assert night.run().round.status == "interrupted"
+    before = night.stored()
+    assert (before[1].name, night.sheet.read_bytes() == first) == ("Sheet 1", False)
+    night.sheet.write_bytes(first)
+    told = night.run()
+    assert (_is_told(told), told.round.to_store.total) == (True, 0)
+    assert night.said() == night.stored() == before
+    assert night.run().open == ()
+
+
 def test_an_export_from_before_the_first_round_reverts_nothing(exported: Exported) -> None:
     """It was edited by then: of the export itself its own base tells, and nobody can tell whether
     its values are meant.

@@ -49,7 +49,7 @@ from petsync.errors import (
 from petsync.models import MAX_ID, ApiResponse, Pet
 from petsync.plan.change import Add, Change, Delete, Update
 from petsync.plan.fields import content, differing, normal, same, with_fields
-from petsync.plan.lineage import RowRecord, added_for
+from petsync.plan.lineage import RowRecord, added_for, find_alike
 from petsync.plan.plan import Plan, describe_drift
 from petsync.plan.report import (
     Cause,
@@ -160,9 +160,7 @@ def settle(
 
     A pet that is new, is what an unknown add wanted, and is no other add's, is that add's pet.
     """
-    theirs = {result.assigned_id for result in results.values()}
-    theirs.update(change.pet_id for change in changes if isinstance(change, Add))
-    arrivals = _arrivals(now, theirs.union(known))
+    arrivals = _arrivals(now, _taken_ids(changes, results).union(known))
     found: dict[int, int] = {}
     for number in unknown:
         change = changes[number]
@@ -170,6 +168,28 @@ def settle(
         if ids:
             found[number] = ids.pop(0)
     return found
+
+
+def find_edited(
+    unknown: Iterable[int],
+    changes: Sequence[Change],
+    results: Mapping[int, Result],
+    known: Collection[int],
+    now: Iterable[Pet],
+) -> dict[int, Pet]:
+    """Of those unknown adds that `settle` does not find, each with a new pet that is no other add's
+    and may be its own, edited since.
+    """
+    theirs = _taken_ids(changes, results).union(known)
+    adds = {number: after for number in unknown if (after := changes[number].after) is not None}
+    return find_alike(adds, (pet for pet in now if pet.id is not None and pet.id not in theirs))
+
+
+def _taken_ids(changes: Sequence[Change], results: Mapping[int, Result]) -> set[int | None]:
+    """The ids of the pets that adds have, or name."""
+    theirs = {result.assigned_id for result in results.values()}
+    theirs.update(change.pet_id for change in changes if isinstance(change, Add))
+    return theirs
 
 
 def mark_confirmed(result: Result, pet_id: int) -> Result:
@@ -788,6 +808,9 @@ def earlier(plan: Plan, entries: Iterable[Entry], seconds: float) -> Earlier:
                 unverified[entry.number] = pet_id
             elif is_unassigned(change) and entry.outcome in (None, "unknown"):
                 lost.add(entry.number)
+                if entry.cause == "may-be-there":
+                    cut_off = result_of(entry.number, change, "unknown", "cut-off", CUT)
+                    left[entry.number] = cut_off
     return Earlier(
         results=results,
         left=left,
@@ -934,7 +957,7 @@ def settle_overtaken(plan: Plan, records: Sequence[RowRecord]) -> tuple[Earlier,
         which = "this row" if is_this else "a row of this sheet"
         why = f"run {record.run_id} has added {which} as {record.pet_id} since this plan was made"
         is_same = record.pet_id in unedited or content(record.said) == content(change.after)
-        if is_this and is_same:
+        if is_this and is_same and record.is_sure:
             known[number] = result_of(number, change, "unchanged", "already-so", why, record.pet_id)
         else:
             known[number] = result_of(
@@ -1327,6 +1350,7 @@ class _Engine:
         self._alone = asyncio.Lock()
         self._resent: Counter[int] = Counter()
         self._lost_ids: dict[int, int] = {}
+        self._edited: dict[int, Pet] = {}
         self._unread: set[int] = set()
         self._take_up(earlier)
         self._halt = Halt(options.grace, sender.on_wire)
@@ -1462,7 +1486,8 @@ class _Engine:
             replaced = self._claims.there.get(result.assigned_id)
         elif isinstance(change, Add) and change.pet_id is not None and result.outcome == "applied":
             self._claims.there[change.pet_id] = change.after
-        self._recorder.done(result, after=_build_landed_pet(change, result), replaced=replaced)
+        after = self._edited.get(result.number) or _build_landed_pet(change, result)
+        self._recorder.done(result, after=after, replaced=replaced)
         self._tell(result)
         self._count_failure(result)
 
@@ -1622,7 +1647,8 @@ class _Engine:
             if not lost and (wait := self._wait(unknown)) > 0:
                 await self._halt.soon(asyncio.sleep(wait))
                 continue
-            for number in lost or unknown:
+            edited = {} if lost else self._hold_edited(unknown, pets)
+            for number in lost or [number for number in unknown if number not in edited]:
                 self._resent[number] += 1
                 if self._resent[number] < _ROUNDS:
                     self._repeat(number)
@@ -1674,8 +1700,8 @@ class _Engine:
         unread: set[int] = set()
         while left := self._unknown_left() - unread:
             unassigned = [n for n in left if is_unassigned(self._changes[n])]
+            pets = await self._all() if unassigned else []
             if unassigned:
-                pets = await self._all()
                 for number in await self._prove(pets):
                     self._repeat(number)
                 self._confirm(pets)
@@ -1690,13 +1716,13 @@ class _Engine:
             if (wait := self._wait(adds if self._is_replanned else [*left])) > 0:
                 await self._halt.soon(asyncio.sleep(wait))
                 continue
-            for number in left:
+            for number in left.difference(self._hold_edited(adds, pets)):
                 self._repeat(number)
 
     def _unknown_left(self) -> set[int]:
         """The held changes of which it can still be found out whether they were made."""
         unknown = {n for n in self._held if self._results[n].outcome == "unknown"}
-        return unknown - self._unread
+        return unknown - self._unread - self._edited.keys()
 
     def _find_unsettled(self) -> list[int]:
         return [
@@ -1704,6 +1730,7 @@ class _Engine:
             for number, result in self._results.items()
             if result.outcome == "unknown"
             and result.assigned_id is None
+            and number not in self._edited
             and is_unassigned(self._changes[number])
         ]
 
@@ -1720,6 +1747,22 @@ class _Engine:
         """The pets of these adds that were not there before the run, by the adds' numbers."""
         known = frozenset(self._recorder.get_known_ids() or ())
         return settle(numbers, self._changes, self._results, known, pets)
+
+    def _hold_edited(self, numbers: Iterable[int], pets: Iterable[Pet]) -> Collection[int]:
+        """Those of the adds without an answer that are not sent again, as a new pet may be theirs,
+        edited since: a person has to say whether it is.
+        """
+        known = frozenset(self._recorder.get_known_ids() or ())
+        found = find_edited(numbers, self._changes, self._results, known, pets)
+        self._edited |= found
+        for number, pet in found.items():
+            why = (
+                f"no answer came, and pet {pet.id} ({pet.name}) is new and like it: it may be this "
+                "row's pet, edited since. Nothing is sent again"
+            )
+            change = self._changes[number]
+            self._record(result_of(number, change, "unknown", "may-be-there", why))
+        return found
 
     async def _verify_again(self) -> None:
         """Read back once more what could not be read back as it was sent."""

@@ -1059,7 +1059,7 @@ def _hold_begun(record: RowRecord) -> _Held:
 
 def _doubtful(match: Match) -> _Held:
     records = match.records
-    ids = some([str(each.pet_id) for each in records if each.pet_id is not None])
+    ids = some([*dict.fromkeys(str(r.pet_id) for r in records if r.pet_id is not None)])
     record = match.record
     if not ids:
         return _hold_begun(record)
@@ -1072,6 +1072,8 @@ def _doubtful(match: Match) -> _Held:
             record.pet_id,
         )
     what = f"may be the row that was {record.how} on {record.on} as {ids}"
+    if not record.is_sure:
+        what = f"may be pet {ids}, edited since: its add on {record.on} got no answer"
     if len(records) > 1:
         what = f"may be one of the rows that were {record.how} on {record.on} as {ids}"
     says = ", and says something else now" if match.is_edited else ""

@@ -32,7 +32,16 @@ import pandas as pd
 
 from petsync.models import Category, Pet
 from petsync.plan.change import Add, Change
-from petsync.plan.fields import COLUMNS_OF, UNITS, Unit, Vocabulary, content, fold_status, normal
+from petsync.plan.fields import (
+    COLUMNS_OF,
+    UNITS,
+    Unit,
+    Vocabulary,
+    content,
+    fold_status,
+    normal,
+    photo_keys,
+)
 from petsync.plan.match import merge_row, said_rows
 from petsync.table.sheet import Sheet
 
@@ -48,6 +57,7 @@ __all__ = [
     "VacantId",
     "actions_of",
     "added_for",
+    "find_alike",
     "identify",
     "is_renamed",
     "lost_rows",
@@ -165,7 +175,8 @@ class RowRecord(msgspec.Struct, frozen=True, kw_only=True):
     row without an id; else "". `action` is what the row's action was; "" for `merge`, and where the
     run did not write it down. `agreed` is what sheet and store last agreed on, where the run left
     the row in conflict or its change did not arrive; else None, as it is what the row said.
-    `category` is what the category's cells said, where that is another one than was sent.
+    `category` is what the category's cells said, where that is another one than was sent. Where an
+    add got no answer, and the pet may be its own, edited since, it `is_sure` no more.
     """
 
     run_id: str
@@ -189,6 +200,7 @@ class RowRecord(msgspec.Struct, frozen=True, kw_only=True):
     action: str = ""
     may_be: tuple[Identity, ...] = ()
     is_undone: bool = False
+    is_sure: bool = True
 
     @property
     def identity(self) -> Identity:
@@ -347,7 +359,11 @@ def identify(
     ignored = _ignored_names(sheet, vocabulary)
     found |= _match_lost_rows(lines, files, found, order, ignored, units, last_seen)
     numbered = _said_with(sheet, _possible(files) & claimed, vocabulary)
-    return found | _match_held_rows(lines, files, found, order, units, last_seen, numbered)
+    found |= _match_held_rows(lines, files, found, order, units, last_seen, numbered)
+    return {
+        row: match if match.record.is_sure else match._replace(kind="doubt")
+        for row, match in found.items()
+    }
 
 
 def mark_doubts(
@@ -398,7 +414,8 @@ def added_for(
         if isinstance(change, Add) and change.pet_id is None and number not in skip
         if change.row is not None
     }
-    of_tab = [record for record in records if record.tab == tab and record.pet_id is not None]
+    known = (record for record in records if record.is_sure and record.pet_id is not None)
+    of_tab = [record for record in known if record.tab == tab]
     places, contents = _by(_row, of_tab), _by(_content, of_tab)
     found: dict[int, int] = {}
     used: set[int | None] = set()
@@ -424,6 +441,42 @@ def is_renamed(record: RowRecord, said: Pet) -> bool:
     nor its tags or photos.
     """
     return not _is_close(record, _Line(record.row, None, None, said))
+
+
+def find_alike(adds: Mapping[int, Pet], pets: Iterable[Pet]) -> dict[int, Pet]:
+    """What adds say, by number, each with one of the pets that may be its own, edited since: the
+    pet has the name, or the photos, or all but the name. `Pet 1` is no edited `Pet 2`.
+    """
+    by_look = defaultdict[Hashable, list[Pet]](list)
+    for pet in pets:
+        for look in _looks_of(pet):
+            by_look[look].append(pet)
+    found: dict[int, Pet] = {}
+    for number, said in adds.items():
+        near = (pet for look in _looks_of(said) for pet in by_look.get(look, ()))
+        alike = next((pet for pet in near if not _is_of_series(said, pet)), None)
+        if alike is not None:
+            found[number] = alike
+    return found
+
+
+def _looks_of(pet: Pet) -> Iterator[Hashable]:
+    """What a pet keeps that is edited in one thing, the surest first."""
+    if name := normal(pet.name):
+        yield "name", name
+    if pet.photo_urls:
+        yield "photo_urls", photo_keys(pet.photo_urls)
+    if pet.tags or pet.photo_urls:
+        yield "all but the name", *(_PARTS[unit](pet) for unit in _LOOKS)
+
+
+def _is_of_series(one: Pet, other: Pet) -> bool:
+    """Whether the names differ in their numbers alone, and the photos are no proof."""
+    names = normal(one.name), normal(other.name)
+    letters = normal(_letters(names[0])), normal(_letters(names[1]))
+    is_series = names[0] != names[1] and letters[0] == letters[1]
+    photos = photo_keys(one.photo_urls), photo_keys(other.photo_urls)
+    return is_series and not (photos[0] and photos[0] == photos[1])
 
 
 def _content(item: _Item) -> Hashable:

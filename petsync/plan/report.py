@@ -92,6 +92,7 @@ Cause = Literal[
     "unsafe-id",
     "blocked",
     "cut-off",
+    "may-be-there",
     "unexpected",
 ]
 """Why a result is what it is, as a stable code: docs/reliability.md says what each means."""

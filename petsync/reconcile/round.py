@@ -47,12 +47,13 @@ from petsync.plan.base import (
     with_missing,
     with_newer_cells,
     with_report,
+    with_unknown,
 )
 from petsync.plan.change import Change, Snapshot, Update, describe_limits
 from petsync.plan.compare import Exchanged, find_exchanged
-from petsync.plan.fields import COLUMNS_OF, UNITS, normal, same, with_fields
+from petsync.plan.fields import COLUMNS_OF, UNITS, normal, same, says, with_fields
 from petsync.plan.guard import CAPACITY_CURE, Refusal
-from petsync.plan.match import pets_of, said_pet, said_rows
+from petsync.plan.match import Row, pets_of, said_pet, said_rows
 from petsync.plan.plan import Identified, Inbound, Plan
 from petsync.plan.report import Past as PastRun
 from petsync.plan.report import Report, Result, RoundReport, Rounds, undone_by
@@ -874,10 +875,11 @@ def with_older_rows(start: RoundStart, comparison: Comparison) -> RoundStart:
     return replace(start, base=replace(base.with_pets(pets), unsure=unsure))
 
 
-def _with_new_rows(start: RoundStart, comparison: Comparison) -> RoundStart:
-    """The start with the pets that its base lacks and that rows without an id were found to mean,
-    where the row says nothing else than the store: each as its row says it. What is blank there was
-    never emptied, and takes the store's value.
+def _with_new_rows(context: RoundContext, start: RoundStart, comparison: Comparison) -> RoundStart:
+    """The start with the pets that its base lacks and that rows mean: what is blank in such a row
+    was never emptied, and takes the store's value. One that a row without an id was found to mean,
+    where the row says nothing else than the store, is as the row says it; of one that a row names
+    by its id, nothing is agreed on in which the two differ.
     """
     base = start.base
     if base is None:
@@ -888,10 +890,32 @@ def _with_new_rows(start: RoundStart, comparison: Comparison) -> RoundStart:
         for row, pet_id in comparison.settled.items()
         if pet_id not in base.ids and not differing.get(row)
     }
-    lines = comparison.sheet.rows.loc[comparison.sheet.rows.index.isin(pets)]
-    new = said_rows(lines, np.full(len(lines), -1, dtype=np.intp)) if pets else ()
-    said = [msgspec.structs.replace(said_pet(each.said), id=pets[each.number]) for each in new]
+    rows = comparison.sheet.rows
+    said = [
+        msgspec.structs.replace(said_pet(row.said), id=pets[row.number])
+        for row in _said_in(rows[rows.index.isin(pets)])
+    ]
+    named = named_ids(comparison.sheet) - base.ids - {*context.job.guard.sentinels}
+    if context.job.mode == "two-way" and named:
+        merged = rows[rows["action"].isin(("merge", "update")) & rows["id"].isin(named)]
+        whole = with_unknown(base, comparison.sheet, comparison.seen, {})
+        known = {pet.id: pet for pet in pets_of(named, whole.frame)}
+        said += [
+            with_fields(known[row.pet_id], Pet(id=row.pet_id), _blank_columns(row, merged))
+            for row in _said_in(merged)
+            if row.pet_id in known
+        ]
     return replace(start, base=base.with_pets(said)) if said else start
+
+
+def _said_in(rows: pd.DataFrame) -> Iterable[Row]:
+    return said_rows(rows, np.full(len(rows), -1, dtype=np.intp)) if len(rows) else ()
+
+
+def _blank_columns(row: Row, rows: pd.DataFrame) -> list[Column]:
+    """The columns of the units of which a row says nothing, though the sheet has them."""
+    units = (unit for unit in UNITS if not says(row.said, unit))
+    return [column for unit in units for column in COLUMNS_OF[unit] if column in rows]
 
 
 def _with_runs(base: Base | None, past: Sequence[RecentRun]) -> Base | None:
@@ -2012,7 +2036,7 @@ def work(context: RoundContext, comparer: Comparer) -> None:
         comparison = compare_sides(comparer, sheet, snapshot, start)
         known = with_siblings(context, comparison, start, comparer.store.url)
         known = with_older_rows(known, comparison)
-        known = _with_new_rows(known, comparison)
+        known = _with_new_rows(context, known, comparison)
         if known is not start:
             start = known
             comparison = compare_sides(comparer, sheet, snapshot, start)

@@ -812,18 +812,21 @@ def older_copy(
             is_text = not carried and not sheet.tab
             is_meant = is_text and _is_meant(written[-1:], sheet, base)
             return OlderCopy() if is_meant else of_file(sheet, current[at:], base)
-    if any(sheet.digest == each.before for each in current):
-        return OlderCopy()  # its round died before it wrote
+    if same := [at for at, each in enumerate(current) if each.before == sheet.digest]:
+        # The last one's round died before it wrote. After another the sheet was another file, and
+        # the bytes of a workbook come again with a copy alone.
+        is_back = bool(sheet.tab) and current[-1].before != sheet.digest
+        return OlderCopy(tuple(current[same[-1] :]) if is_back else ())
     gone = [each for each in versions if each.is_undone]
 
     def since(one: Version) -> tuple[Version, ...]:
         return (one, *_newer(current, one))
 
-    if same := [each for each in gone if each.before == sheet.digest]:
-        return of_file(sheet, since(same[-1]), base)
+    if undone := [each for each in gone if each.before == sheet.digest]:
+        return of_file(sheet, since(undone[-1]), base)
     if carried:
-        same = [each for each in (*gone, *upto_known) if each.carried == carried]
-        return OlderCopy(since(_nearest(sheet, same))) if same else OlderCopy()
+        alike = [each for each in (*gone, *upto_known) if each.carried == carried]
+        return OlderCopy(since(_nearest(sheet, alike))) if alike else OlderCopy()
     beside = _Beside.of(sheet, written, base)
     for some in _since(written):
         if _may_be_from(sheet, some[0]) and len(undone_pets(beside, some) or ()) >= _LEAST:

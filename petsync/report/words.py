@@ -348,6 +348,12 @@ CAUSES: Mapping[Cause, Told] = {
         "The run ended while the request was under way.",
         f"{_RESUME} asks the store what happened, and does the rest.",
     ),
+    "may-be-there": Told(
+        "may be in the store, edited since",
+        "No answer came to an add. The store does not have the pet as it was sent, but it has a "
+        "new one like it, which somebody may have edited since. Nothing is sent again.",
+        "Plan again: give the row that pet's id, or write `add-another` as its action.",
+    ),
     "unexpected": Told(
         "unexpected",
         "petsync does not know this result. That is a fault in petsync.",
@@ -398,6 +404,7 @@ _OF_SHEETS = frozenset[Cause](
         "named-id",
         "overwrote",
         "unsafe-id",
+        "may-be-there",
         "blocked",
     )
 )

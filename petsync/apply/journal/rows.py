@@ -854,11 +854,15 @@ def _of_run(
     arrived = {int(each[0]) for each in connection.execute(_ARRIVED, (run,))}
     rows = {each.row: each for each in kept.rows}
     begun = set()
-    for number, row, cell, after, outcome, cause, assigned in connection.execute(_ADDS, (run,)):
+    for number, row, cell, after, outcome, cause, assigned, alike in connection.execute(
+        _ADDS, (run,)
+    ):
         if cause == "not-begun":
             continue
         begun.add(number)
-        state = _row_state(outcome, cause, assigned)
+        is_sure = cause != "may-be-there"
+        pet_id = assigned if is_sure else _read_pet.decode(alike).id
+        state = _row_state(outcome, cause, assigned) if is_sure else "added"
         if row is None or after is None or not state:
             continue
         place = rows.get(row, _Row(row))
@@ -871,8 +875,9 @@ def _of_run(
             below=place.below,
             said=msgspec.structs.replace(_read_pet.decode(after), id=None),
             category=kept.categories.get(row),
-            pet_id=assigned if state == "added" else None,
+            pet_id=pet_id if state == "added" else None,
             state=state,
+            is_sure=is_sure,
             source=about.source,
             digest=about.digest,
             base=about.base,
@@ -1007,7 +1012,7 @@ WHERE run = ? AND pet_id IS NOT NULL AND row IS NOT NULL
 AND NOT (kind = 'add' AND outcome IS 'applied')
 """
 _ADDS = """
-SELECT number, row, source, after, outcome, cause, assigned_id FROM change
+SELECT number, row, source, after, outcome, cause, assigned_id, found FROM change
 WHERE run = ? AND kind = 'add' AND pet_id IS NULL ORDER BY number
 """
 _DONE = """

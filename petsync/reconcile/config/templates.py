@@ -33,7 +33,7 @@ NAMES: Mapping[str, str] = {
     "to_sheet": "planned changes to the sheet, as text",
     "applied": "applied changes",
     "conflicts": "open conflicts",
-    "findings": "blocked rows",
+    "findings": "rows that need fixing",
     "failed": "failed changes",
     "left": "unexplained differences",
     "notes": "differences that the job's settings allow",
@@ -61,7 +61,7 @@ DEFAULTS: Mapping[Event, tuple[str, str]] = {
         "petsync: $job has differences for you to decide",
         (
             "$job on $host, round $round, started $started: conflicts: $conflicts, "
-            "blocked rows: $findings, unexplained: $left\n"
+            "rows that need fixing: $findings, unexplained: $left\n"
             "$open\n"
             "The same problem: $also\n"
             "Report: $report"
