@@ -64,6 +64,25 @@ def test_what_a_run_did_is_read_back_as_it_was_written(journal: Journal) -> None
     assert journal.plan("run") == plan
 
 
+def test_two_runs_of_one_second_that_drew_the_same_end_have_their_own_ids(
+    journal: Journal,
+) -> None:
+    """Ids end in four random digits."""
+
+    async def work() -> list[str]:
+        sittings = []
+        for _ in range(2):
+            sittings.append(begun(journal, "20261121-080000-ab12", total=1))
+            await closed(sittings[-1])
+        return [sitting.run_id for sitting in sittings]
+
+    first, second = asyncio.run(work())
+    assert first == "20261121-080000-ab12"
+    assert second.startswith("20261121-080000-")
+    assert {first, second} == {run.run_id for run in journal.runs(STORE)}
+    assert len({first, second}) == 2
+
+
 def test_an_intent_is_on_disk_when_it_returns(journal: Journal, tmp_path: Path) -> None:
     """Another connection sees it before anything could have been sent."""
     plan = small_plan()

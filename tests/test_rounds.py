@@ -88,6 +88,21 @@ def _judge(auditor: Auditor, before: View, after: View) -> None:
     auditor.judge_round(before, after, code=0, opens=())
 
 
+def test_a_row_goes_with_its_pet_once_an_older_file_lacks_its_edit() -> None:
+    """Nobody misses an edit that went with the file that had it."""
+    auditor = Auditor()
+    same = _sides(sheet="old", store="old")
+    auditor.observe(same)
+    then, step = auditor.ledger.copy(), auditor.step
+    auditor.ledger.sheet.add((KEY, UNIT))
+    auditor.ledger.pets_removed.add(KEY)
+    gone, both_gone = View({}, same.rows), View({}, {})
+    with pytest.raises(AssertionError, match="had edits"):
+        _judge(auditor, gone, both_gone)
+    auditor.take_back(gone, then, step, {KEY}, sides=same)
+    _judge(auditor, gone, both_gone)
+
+
 def test_an_edit_that_was_sent_and_undone_is_not_to_be_sent_again() -> None:
     """What has arrived is no open edit: the store's older value is its newest."""
     auditor = _open_edit()

@@ -167,7 +167,7 @@ class Gallery:
                     target,
                     sitting,
                     await asyncio.to_thread(find),
-                    run_id=run_id,
+                    run_id=sitting.run_id,
                     started=started,
                     adds=session.profile.upload_adds_photo,
                     options=options,

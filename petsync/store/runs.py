@@ -530,7 +530,7 @@ class Runs:
             )
             sitting = await in_thread(begin)
             started = now.isoformat(timespec="microseconds")
-            before = await in_thread(partial(_since_planned, plan, run_id, journal, sitting))
+            before = await in_thread(partial(_since_planned, plan, journal, sitting))
             return await self._sit(plan, target, sitting, started, options, before, on_progress)
 
     async def resume(
@@ -667,7 +667,7 @@ def _check_not_undone(past: Past, undone_by: Mapping[str, Past]) -> None:
         )
 
 
-def _since_planned(plan: Plan, run_id: str, journal: Journal, sitting: Sitting) -> Earlier:
+def _since_planned(plan: Plan, journal: Journal, sitting: Sitting) -> Earlier:
     """What a plan's first sitting begins with: rows without an id that another run of their sheet
     has added since the plan was made are not added again. The journal has the results.
     """
@@ -679,7 +679,7 @@ def _since_planned(plan: Plan, run_id: str, journal: Journal, sitting: Sitting) 
         record
         for record in journal.row_records(plan.store)
         if record.state == "added" and record.pet_id is not None and record.pet_id not in own
-        if record.is_added and record.run_id != run_id
+        if record.is_added and record.run_id != sitting.run_id
         # A run of the future is one from before the clock was set back.
         if since <= datetime.fromisoformat(record.written) <= now
         if is_of_file(plan, record)

@@ -16,6 +16,7 @@ from petsync.apply.journal import rows
 from petsync.apply.journal.rows import (
     LaterRun,
     Run,
+    free_id,
     insert_run,
     known_ids,
     later_run,
@@ -289,7 +290,8 @@ class Journal:
         undoes: str = "",
         options: Mapping[str, Any] = {},
     ) -> Sitting:
-        """Begin a run, and sit down to work on it; on disk when this returns.
+        """Begin a run, and sit down to work on it; on disk when this returns. The run gets another
+        id than `run_id` where the journal has a run of that id: the sitting has it.
 
         Raises StalePlanError where a run has begun with that fingerprint, LockedError where
         another is at work on the store, and PetsyncError where the journal cannot be written.
@@ -314,10 +316,11 @@ class Journal:
         with self._sitting_down() as connection:
             if fingerprint and (used := used_by(connection, fingerprint)) is not None:
                 raise _stale(used, undoes)
-            lock = sit_down(connection, store, run_id)
+            run = msgspec.structs.replace(run, id=free_id(connection, run_id))
+            lock = sit_down(connection, store, run.id)
             insert_run(connection, run, plan=body, payload=payload)
             in_use = mark_in_use(self.path)
-        return Sitting(run_id, Writer(self.path, connection, lock, in_use))
+        return Sitting(run.id, Writer(self.path, connection, lock, in_use))
 
     def resume(self, run_id: str) -> Sitting:
         """Sit down to work on a run once more; on disk when this returns.

@@ -7,6 +7,7 @@ import logging
 import os
 import os.path
 import platform
+import secrets
 import sqlite3
 import time
 import zlib
@@ -61,6 +62,7 @@ __all__ = [
     "done_row",
     "ended_row",
     "entries",
+    "free_id",
     "insert_run",
     "intended_row",
     "known_ids",
@@ -186,6 +188,13 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     started: str
     total: int
     options: str
+
+
+def free_id(connection: sqlite3.Connection, run_id: str) -> str:
+    """The id, with another random end where a run that began in the same second has it."""
+    while connection.execute(_RUN, (run_id,)).fetchone() is not None:
+        run_id = f"{run_id.rpartition('-')[0]}-{secrets.token_hex(2)}"
+    return run_id
 
 
 def insert_run(

@@ -228,6 +228,10 @@ class Auditor:
         that differs from the store is older than the store's value. An edit that arrived since, and
         that somebody took back in the store, is older as well.
         """
+        newer = self.ledger.sheet - then.sheet
+        for key, unit in newer:  # Of a pet that is gone, too, such an edit is no longer there.
+            if key in keys and key not in view.pets and column in ("", unit[0]):
+                self.ledger.sheet.discard((key, unit))
         for key in keys & view.rows.keys() & view.pets.keys():
             for unit in units(view, key):
                 if column not in ("", unit[0]):
