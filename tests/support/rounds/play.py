@@ -434,7 +434,8 @@ class Play:
         path.write_bytes(backup.read_bytes())
         pets = self.view().pets
         has = {key_of(then.text(row, "name")) or "" for row in then.rows}
-        for key in had - has:  # Rows that came after the backup.
+        for key in had - has:  # Rows that came after the backup, with the edits in them.
+            self.ledger.sheet -= {pair for pair in self.ledger.sheet if pair[0] == key}
             if key in pets:
                 self.ledger.pets_added.add(key)
             else:
