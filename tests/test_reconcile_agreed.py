@@ -1518,6 +1518,31 @@ def test_ids_that_were_written_by_hand_do_not_show_that_a_killed_round_wrote(
     assert night.run().round.status == "in-sync"
 
 
+def test_what_a_killed_round_wrote_makes_no_older_copy(
+    night: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It wrote older values, as a run was undone. The new row that it added, and that is undone as
+    well, goes and is not added again.
+    """
+    night.options = {"mode": "two-way", "delete_missing": True}
+    night.run()
+    night.type(1, name="Rex")
+    night.type(2, name="Max")
+    assert night.run().round.to_store.total == 2
+    _undo(night)
+    _add_rows(night, "Neu")
+    with monkeypatch.context() as patch:
+        _killed_before_the_base(night, patch)
+    assert night.said()[1] == night.stored()[1] == STORED[0]
+    _undo(night)
+    header, *rows = night.rows()
+    night.save([header, *reversed(rows)])
+    told = night.run()
+    assert (told.round.status, told.round.to_store.total, told.open) == ("done", 0, ())
+    assert night.said() == night.stored() == {pet.id: pet for pet in STORED}
+    assert night.run().round.status == "in-sync"
+
+
 def test_rows_that_go_while_rounds_are_killed_make_no_older_copy(
     night: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

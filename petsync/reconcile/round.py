@@ -632,19 +632,24 @@ def find_start(
     taken = SheetFiles.of(context).sheet.released_edits(sheet)
     every = _versions(context, base, taken)
     versions = [each for each in every if not each.is_undone]
-    copy = _older_copy(context, sheet, every, base, other)
     last = [each for each in versions if not each.is_state][-1:]
     cut_off = next((each for each in last if not each.is_agreed), None)
-    runs = memory.runs
+    runs, newest = memory.runs, base
     if cut_off is not None:
         base, runs = replace(Base.from_lines(cut_off.base), store=store), frozenset(cut_off.runs)
     own = {*(each.report.run_id for each in past), *(mark.partition(":")[0] for mark in runs)}
+    has_ids_by_hand = _has_ids_by_hand(context, sheet, every, service, own)
+    if (
+        taken is None
+        and cut_off is not None
+        and has_arrived(sheet, cut_off, has_ids_by_hand=has_ids_by_hand)
+    ):
+        taken = cut_off.inbound
+        # Beside the kept base, what the killed round wrote would look like an older copy.
+        newest = with_inbound(base, taken)
+    copy = _older_copy(context, sheet, every, newest, other)
     by_hand, told = _by_hand(context, sheet, base.taken_at, service, own, versions=every, last=base)
     by_hand, added = _split(by_hand, sheet)
-    has_ids_by_hand = _has_ids_by_hand(context, sheet, every, service, own)
-    if taken is None and cut_off is not None:
-        has_it = has_arrived(sheet, cut_off, has_ids_by_hand=has_ids_by_hand)
-        taken = cut_off.inbound if has_it else None
     base = base.without(_added_again(base, sheet, service, own))
     past = sorted([*past, *by_hand], key=lambda each: each.report.started)
     new = [each for each in past if each.mark not in runs or each.is_by_hand]
