@@ -799,8 +799,25 @@ def test_a_lost_add_whose_pet_was_edited_is_not_sent_again(
         desk.csv({**REX, "action": answer})
         (add,) = desk.plan().changes
         assert add.kind == "add"
-    desk.apply()
-    assert len(desk.box.pets()) == len(SHOP) + 1 + (answer != "id")
+    for _ in range(3):
+        desk.apply()
+        assert len(desk.box.pets()) == len(SHOP) + 1 + (answer != "id")
+    assert desk.plan().in_sync
+
+
+def test_a_lost_add_whose_pet_was_edited_and_deleted_waits_for_the_resume(desk: Desk) -> None:
+    """Its pet is no longer one that the row may be."""
+    run = _lose_add(desk)
+    rex = desk.pet("Rex")
+    desk.box.put(msgspec.structs.replace(rex, status="sold"))
+    desk.store.resume(run, progress=False, settle=0)
+    assert f"may be pet {rex.id}" in only_conflict(desk.plan()).problem
+    assert rex.id is not None
+    desk.box.remove(rex.id)
+    assert f"petsync resume {run}" in only_conflict(desk.plan()).suggestion
+    desk.store.resume(run, progress=False, settle=0)
+    assert desk.names().count("Rex") == 1
+    assert desk.plan().in_sync
 
 
 @pytest.mark.parametrize("other", [{"name": "Rex 2"}, {"name": "Ada", "tags": ()}])

@@ -1295,6 +1295,34 @@ def test_a_row_that_names_a_pet_which_no_round_has_seen_takes_nothing_away(
     assert (told.round.to_store.total, told.round.to_sheet.total) == (0, 0)
 
 
+@pytest.mark.parametrize("broken", [None, _killed_before_the_base])
+@pytest.mark.parametrize("cells", [{"category": "Cats"}, {"category_id": "2"}])
+@pytest.mark.parametrize("is_first", [False, True])
+def test_a_category_in_one_cell_of_a_pet_that_no_round_has_seen_stays(
+    night: Typed,
+    monkeypatch: pytest.MonkeyPatch,
+    is_first: bool,
+    cells: dict[str, str],
+    broken: Break | None,
+) -> None:
+    """It is a conflict with the store's, whatever else the row sends."""
+    if is_first:
+        shutil.rmtree(night.state)
+    night.box.put(ps.Pet(id=50, name="Neu", status="sold", category=DOGS))
+    typed = {"id": "50", "name": "Neu", "status": "sold", "tags": "loud", **cells}
+    header, *rows = night.rows()
+    night.save([header, *rows, [typed.get(column, "") for column in header]])
+    if broken is not None:
+        with monkeypatch.context() as patch:
+            broken(night, patch)
+    for _ in range(3):
+        told = night.run()
+        assert (told.round.status, kinds(told)) == ("conflicts", [("conflict", 50)])
+        assert {column: night.cell(50, column) for column in cells} == cells
+    assert night.stored()[50].category == DOGS
+    assert [tag.name for tag in night.stored()[50].tags] == ["loud"]
+
+
 HAND_EDITS: tuple[dict[str, str], ...] = (
     {"name": "Rex"},
     {"category": "Cats"},

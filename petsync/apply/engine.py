@@ -957,7 +957,7 @@ def settle_overtaken(plan: Plan, records: Sequence[RowRecord]) -> tuple[Earlier,
         which = "this row" if is_this else "a row of this sheet"
         why = f"run {record.run_id} has added {which} as {record.pet_id} since this plan was made"
         is_same = record.pet_id in unedited or content(record.said) == content(change.after)
-        if is_this and is_same and record.is_sure:
+        if is_this and is_same:
             known[number] = result_of(number, change, "unchanged", "already-so", why, record.pet_id)
         else:
             known[number] = result_of(

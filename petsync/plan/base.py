@@ -13,7 +13,7 @@ import pandas as pd
 
 from petsync.models import Category, Pet, Tag
 from petsync.plan import match
-from petsync.plan.change import Add, Change, Clash, Conflict, Delete, Snapshot, Update
+from petsync.plan.change import Add, Change, Conflict, Delete, Snapshot, Update
 from petsync.plan.decide import Judge
 from petsync.plan.fields import (
     COLUMNS_OF,
@@ -693,13 +693,15 @@ def with_report(base: Base | None, report: Report) -> Base:
     held = {conflict.row: conflict.clashes for conflict in report.plan.conflicts}
     for pet_id, change in _iter_sent_changes(report):
         before = old.get(pet_id)
+        clashes = {clash.column for clash in held.get(change.row, ())}
         is_new = before is None and isinstance(change, Update)
         if is_new and base is not None:
             before = Pet(id=pet_id)
         elif before is None and isinstance(change, Update):
-            before = _as_first_seen(change, held.get(change.row, ()))
+            before = _as_first_seen(change, clashes)
         moves[pet_id] = _sent_of(change, pet_id, before, start.said.get(pet_id, before), start)
-        if _regroups(change) or is_new:
+        # What a row says of a category that clashes is not agreed on.
+        if _regroups(change) or (is_new and base is None and "category" not in clashes):
             cells[pet_id] = _cells_of(change, report.plan.categories)
     added = [each.assigned_id for each in report.results if each.outcome == "applied"]
     return replace(
@@ -709,11 +711,11 @@ def with_report(base: Base | None, report: Report) -> Base:
     )
 
 
-def _as_first_seen(change: Update, clashes: Iterable[Clash]) -> Pet:
+def _as_first_seen(change: Update, clashes: Collection[Column]) -> Pet:
     """What both sides agree on of a pet that the first plan changes, before that change: what the
     store has, but for what clashes, and for the tags and photos that the change joins.
     """
-    held = {clash.column for clash in clashes} | {*_MERGING}.intersection(change.fields)
+    held = {*clashes, *(column for column in change.fields if column in _MERGING)}
     columns = [column for unit in UNITS if unit in held for column in COLUMNS_OF[unit]]
     return with_fields(change.before, Pet(id=change.pet_id), columns)
 

@@ -466,7 +466,8 @@ class Decisions:
         if row.action == "merge" and not self._options.match_on and row.number in self._identical:
             return _UNKNOWN
         self.may_be[row.number] = tuple(each.identity for each in match.records)
-        raise _hold_begun(record) if is_begun else _doubtful(match)
+        is_unclear = not record.is_sure and not self._may_be_there(record)
+        raise _hold_begun(record) if is_begun or is_unclear else _doubtful(match)
 
     def _may_be_there(self, record: RowRecord) -> bool:
         """Whether the store may have the pet of the record, or an undo took it away."""

@@ -175,8 +175,8 @@ class RowRecord(msgspec.Struct, frozen=True, kw_only=True):
     row without an id; else "". `action` is what the row's action was; "" for `merge`, and where the
     run did not write it down. `agreed` is what sheet and store last agreed on, where the run left
     the row in conflict or its change did not arrive; else None, as it is what the row said.
-    `category` is what the category's cells said, where that is another one than was sent. Where an
-    add got no answer, and the pet may be its own, edited since, it `is_sure` no more.
+    `category` is what the category's cells said, where that is another one than was sent. An
+    "unknown" one that is not `is_sure` has the pet that may be its own, edited since.
     """
 
     run_id: str

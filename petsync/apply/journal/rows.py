@@ -870,8 +870,10 @@ def _of_run(
             continue
         begun.add(number)
         is_sure = cause != "may-be-there"
-        pet_id = assigned if is_sure else _read_pet.decode(alike).id
-        state = _row_state(outcome, cause, assigned) if is_sure else "added"
+        state = _row_state(outcome, cause, assigned)
+        pet_id = assigned if state == "added" else None
+        if not is_sure:
+            pet_id = _read_pet.decode(alike).id
         if row is None or after is None or not state:
             continue
         place = rows.get(row, _Row(row))
@@ -884,7 +886,7 @@ def _of_run(
             below=place.below,
             said=msgspec.structs.replace(_read_pet.decode(after), id=None),
             category=kept.categories.get(row),
-            pet_id=pet_id if state == "added" else None,
+            pet_id=pet_id,
             state=state,
             is_sure=is_sure,
             source=about.source,
