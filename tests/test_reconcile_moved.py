@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from pathlib import Path
 from unittest.mock import Mock
 
+import msgspec
 import pandas as pd
 import pytest
 from nightly import PETS, Night, changed
@@ -382,6 +383,29 @@ def test_a_row_that_was_in_a_sheet_before_an_older_copy_is_not_deleted(
     assert night.stored().keys() == {pet.id for pet in PETS} - {gone.id}
     night.put(source, [*of[source], moved])
     assert night.rounds().exit_code == 0
+    assert [told.round.status for told in night.rounds()] == ["in-sync", "in-sync"]
+
+
+def test_a_row_that_lacks_its_id_in_an_older_copy_is_not_lost(box: Sandbox, tmp_path: Path) -> None:
+    """Beside an older copy of another file, too: what the store took from its pet stays away."""
+    night = _moving(box, tmp_path)
+    for number in (1, 12):
+        box.put(changed(PETS, number, name=f"Store {number}")[number - 1])
+    new = ps.Pet(name="Neu", status="sold", tags=(ps.Tag(None, "calm"), ps.Tag(None, "loud")))
+    night.put("a.csv", [*box.pets()[:6], new])
+    night.put("b.csv", box.pets()[6:])
+    box.put(changed(PETS, 2, name="Store 2")[1])
+    box.put(changed(PETS, 11, name="Store 11")[10])
+    backups = {told.round.part: told.round.backup for told in night.rounds()}
+    (added,) = [pet for pet in box.pets() if pet.name == "Neu"]
+    box.put(msgspec.structs.replace(added, tags=added.tags[:1]))
+    night.rounds()
+    for name in ("b.csv", "a.csv"):
+        shutil.copy(backups[name], tmp_path / "in" / name)
+        night.rounds()
+        assert added.id is not None
+        assert night.stored()[added.id].tags == added.tags[:1]
+    assert len(box.pets()) == len(PETS) + 1
     assert [told.round.status for told in night.rounds()] == ["in-sync", "in-sync"]
 
 

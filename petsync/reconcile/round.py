@@ -1365,6 +1365,7 @@ def with_claims(
         away = _away(context, comparer.store.url, names.keys() - found.keys()) if names else {}
         problem = _describe_moved({i: found[i] for i in sorted(found.keys() & there)})
         lost = frozenset(names.keys() & there - found.keys() - away.keys())
+        lost -= lacking_id(sheet, lost, base)
         put_back = [*_put_back_since(context, comparer.store, base)] if lost else []
     except PetsyncError as error:
         found = dict.fromkeys(names, "")
