@@ -264,7 +264,7 @@ class Comparer:
         }
         untold = {i for i, each in outside.items() if isinstance(each, Unanswered)}
         seen = _without(there, left)
-        paths = self.elsewhere | claimed if self.job.mode == "two-way" else frozenset[int]()
+        others = self.elsewhere | claimed if self.job.mode == "two-way" else frozenset[int]()
         comparison = Comparison(
             sheet=sheet,
             snapshot=snapshot,
@@ -273,7 +273,7 @@ class Comparer:
             plan=plan,
             settled=settled,
             sight=sight_beside(plan, sheet, seen, settled, base),
-            elsewhere=paths | untold,
+            elsewhere=others | untold,
             claimed=claimed,
             returning=returning,
             silence=_silence([*compared.found.values(), *outside.values()]),
