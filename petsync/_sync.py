@@ -73,7 +73,12 @@ class LoopThread:
 
     def start(self, work: Coroutine[Any, Any, R]) -> Task[R]:
         """The coroutine, under way; returns at once."""
-        return Task(self._ensure_started(), work)
+        try:
+            loop = self._ensure_started()
+        except BaseException:
+            work.close()  # an interrupt came before the loop was there
+            raise
+        return Task(loop, work)
 
     def close(self) -> None:
         """End the loop and its thread; used again, it starts anew."""

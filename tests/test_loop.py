@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import signal
 import threading
+from unittest.mock import Mock
 
 import pytest
 from interrupting import interrupt_in, once_main_waits_in
@@ -80,6 +81,21 @@ def test_an_interrupt_that_does_not_end_the_wait_is_noticed(loop: LoopThread) ->
     once_main_waits_in("run", lambda: signal.pthread_kill(threading.get_ident(), signal.SIGINT))
     with pytest.raises(KeyboardInterrupt):
         loop.run(asyncio.sleep(3600))
+
+
+def test_an_interrupt_before_the_loop_is_there_closes_the_coroutine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nothing is printed of a coroutine that was never awaited."""
+
+    async def work() -> None:
+        """Never begins."""
+
+    coroutine, unused = work(), LoopThread()
+    monkeypatch.setattr(unused, "_ensure_started", Mock(side_effect=KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        unused.run(coroutine)
+    assert inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED
 
 
 def test_an_interrupt_before_the_first_step_neither_hangs_nor_leaves_a_task(
