@@ -1105,6 +1105,100 @@ def test_a_workbook_from_before_two_rounds_that_were_killed_is_an_older_copy(
     assert night.run().open == ()
 
 
+@pytest.mark.parametrize("has_first_written", [True, False])
+def test_a_file_of_before_rounds_that_were_killed_is_an_older_copy(
+    either: Kept, monkeypatch: pytest.MonkeyPatch, has_first_written: bool
+) -> None:
+    """It is as a whole round left it. What was edited and came since is kept, or, where a person
+    may have taken it back by hand, in conflict.
+    """
+    night = either
+    write = sheets.write_synced
+
+    def write_and_die(*args: Any, **options: Any) -> None:
+        write(*args, **options)
+        raise KeyboardInterrupt
+
+    def die_after(dies: Any, pet_id: int) -> None:
+        night.box.put(changed(PETS, pet_id, name=f"Store {pet_id}")[pet_id - 1])
+        with monkeypatch.context() as patch:
+            patch.setattr(sheets, "write_synced", dies)
+            assert night.run().round.status == "interrupted"
+
+    night.run()
+    first = night.sheet.read_bytes()
+    if has_first_written:
+        die_after(write_and_die, 5)
+    night.edit(lambda pets: changed(changed(pets, 1, name="Sheet 1"), 2, name="Sheet 2"))
+    die_after(Mock(side_effect=KeyboardInterrupt), 6)
+    before = night.stored()
+    assert (before[1].name, before[2].name) == ("Sheet 1", "Sheet 2")
+    night.sheet.write_bytes(first)
+    told = night.run()
+    assert night.stored() == before
+    is_sure = has_first_written or night.ending == "xlsx"
+    assert [each.pet_id for each in told.open if each.kind == "conflict"] == (
+        [] if is_sure else [1, 2]
+    )
+    assert (night.said() == before) is is_sure
+    assert night.said()[6].name == "Store 6"
+
+
+def test_a_file_of_before_edits_that_a_killed_round_sent_is_an_older_copy(
+    either: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The round before was killed as well, before it wrote the sheet."""
+    night = either
+    night.run()
+    first = night.sheet.read_bytes()
+    night.box.put(changed(PETS, 5, name="Store 5")[4])
+    with monkeypatch.context() as patch:
+        patch.setattr(sheets, "write_synced", Mock(side_effect=KeyboardInterrupt))
+        assert night.run().round.status == "interrupted"
+    night.edit(lambda pets: changed(changed(pets, 1, name="Sheet 1"), 2, name="Sheet 2"))
+    with monkeypatch.context() as patch:
+        patch.setattr(state.Versions, "keep", Mock(side_effect=KeyboardInterrupt))
+        assert night.run().round.status == "interrupted"
+    before = night.stored()
+    assert (before[1].name, before[2].name) == ("Sheet 1", "Sheet 2")
+    night.sheet.write_bytes(first)
+    told = night.run()
+    assert night.stored() == before
+    is_sure = night.ending == "xlsx"
+    assert [each.pet_id for each in told.open if each.kind == "conflict"] == (
+        [] if is_sure else [1, 2]
+    )
+    assert (night.said() == before) is is_sure
+    assert night.said()[5].name == "Store 5"
+
+
+def test_a_text_from_between_two_rounds_that_were_killed_sends_nothing_back(
+    either: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No whole round has seen the file that is put back."""
+    night = either
+    night.run()
+    files = []
+    for pets in ((1, 2, 5), (3, 4, 6)):
+        *mine, store = pets
+        for pet_id in mine:
+            night.edit(lambda all_, one=pet_id: changed(all_, one, name=f"Sheet {one}"))
+        files.append(night.sheet.read_bytes())
+        night.box.put(changed(PETS, store, name=f"Store {store}")[store - 1])
+        with monkeypatch.context() as patch:
+            patch.setattr(sheets, "write_synced", Mock(side_effect=KeyboardInterrupt))
+            assert night.run().round.status == "interrupted"
+    before = night.stored()
+    night.sheet.write_bytes(files[0])
+    told = night.run()
+    assert night.stored() == before
+    is_sure = night.ending == "xlsx"
+    assert [each.pet_id for each in told.open if each.kind == "conflict"] == (
+        [] if is_sure else [3, 4]
+    )
+    assert (night.said() == before) is is_sure
+
+
 def test_an_export_from_before_the_first_round_reverts_nothing(exported: Exported) -> None:
     """It was edited by then: of the export itself its own base tells, and nobody can tell whether
     its values are meant.

@@ -715,10 +715,9 @@ def _older_than_runs(
     past: Sequence[RecentRun],
 ) -> OlderCopy:
     """The older copy, or else the file that the last round left, if it was put back after runs have
-    sent what was edited in it since; `base` has these runs. Where nobody can be sure, these edits
-    were taken back.
+    sent what was edited in it since; `base` has these runs.
     """
-    last = [each for each in versions[-1:] if each.is_state and each.before == sheet.digest]
+    last = [each for each in versions[-1:] if (each.after or each.before) == sheet.digest]
     is_sent = any(
         plan.source_digest not in ("", sheet.digest)
         and plan.tab == sheet.tab
@@ -728,8 +727,7 @@ def _older_than_runs(
     )
     if copy.versions or not is_sent:
         return copy
-    found = of_file(sheet, last, base)
-    return _remember_copy(context, OlderCopy(found.lost))
+    return _remember_copy(context, of_file(sheet, last, base))
 
 
 def _remember_copy(context: RoundContext, copy: OlderCopy) -> OlderCopy:

@@ -802,21 +802,21 @@ def older_copy(
     # Of one that was cut off nobody knows whether it ever was in the sheet. The file of before it
     # is known all the same, if others came after it, or whole rounds.
     known = [each for each in current if each.is_known]
-    if any(sheet.digest == each.after for each in (*current[-1:], *known[-1:])):
-        return OlderCopy()
     upto_known = current[: current.index(known[-1]) + 1] if known else []
+    latest = base if current[-1:] == known[-1:] else Base.from_lines(current[-1].base)
+    for at in reversed(range(max(0, len(upto_known) - 1), len(current))):
+        # As the last whole round left it, or as a round read it that was killed since.
+        one = current[at]
+        if sheet.digest == (one.after if one.is_known else one.before):
+            some = current[at:]
+            return OlderCopy() if some == current[-1:] else of_file(sheet, some, latest)
     written = [each for each in current if each.is_written and not each.is_state]
     for at in reversed(range(len(upto_known))):
         if current[at].before == sheet.digest:
             # The bytes of a workbook come again with a copy alone.
             is_text = not carried and not sheet.tab
             is_meant = is_text and _is_meant(written[-1:], sheet, base)
-            return OlderCopy() if is_meant else of_file(sheet, current[at:], base)
-    if same := [at for at, each in enumerate(current) if each.before == sheet.digest]:
-        # The last one's round died before it wrote. After another the sheet was another file, and
-        # the bytes of a workbook come again with a copy alone.
-        is_back = bool(sheet.tab) and current[-1].before != sheet.digest
-        return OlderCopy(tuple(current[same[-1] :]) if is_back else ())
+            return OlderCopy() if is_meant else of_file(sheet, current[at:], latest)
     gone = [each for each in versions if each.is_undone]
 
     def since(one: Version) -> tuple[Version, ...]:
@@ -850,16 +850,20 @@ def _like(sheet: Sheet, versions: Sequence[Version], base: Base) -> list[Version
 
 
 def of_file(sheet: Sheet, versions: Sequence[Version], base: Base) -> OlderCopy:
-    """The older copy that has the very bytes of before the first of the versions. Bytes of text
-    come again where a person takes back edits by hand; of one pet alone, that is what they did,
-    unless it lacks a row that came with its id, from another sheet.
+    """The older copy that has the very bytes of before the first of the versions, or as that left
+    it. Bytes of text come again where a person takes back edits by hand; of one pet alone, that is
+    what they did, unless it lacks a row that came with its id, from another sheet. Whether a round
+    that was killed wrote the sheet, the base of the next one tells.
     """
     copy = OlderCopy(tuple(versions))
-    if not versions[0].is_state:
+    first, last = versions[0], versions[-1]
+    is_left_so = first.after == sheet.digest
+    if first.is_written and not is_left_so:
         return copy
-    then = Base.from_lines(versions[0].base)
+    then = Base.from_lines(first.base)
     moved = _find_moved(then, base)
-    is_sure = bool(sheet.tab) or bool(_written_in(versions, then))
+    written = _written_in(versions if last.is_known else versions[is_left_so:-1], then)
+    is_sure = bool(sheet.tab) or bool(written if last.is_known else written & moved.keys())
     has_lost = bool(base.ids - then.ids - numbered_by(versions))
     if not moved or (not is_sure and not has_lost and len(moved) < _LEAST):
         return OlderCopy()

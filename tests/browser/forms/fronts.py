@@ -15,8 +15,12 @@ from playwright.sync_api import BrowserContext, ConsoleMessage, Locator, Page
 Theme = Literal["light", "dark"]
 PATIENCE = 120_000
 _LOOPBACK = re.compile(r"(https?|wss?)://(127\.0\.0\.1|localhost|\[::1\])[:/]|data:|blob:|about:")
-# JupyterLab says these of itself, whatever is shown in it.
-_HARMLESS = ("terminals plugin", "ResizeObserver", "Unrecognized feature", "Plugin '")
+# JupyterLab says these of itself, whatever is shown in it. The last one is an error that it meets
+# when the `shutdown_reply` of a kernel arrives after its session has gone.
+_HARMLESS = re.compile(
+    r"terminals plugin|ResizeObserver|Unrecognized feature|Plugin '"
+    r"|reading 'kernel'\)\s+at \w+\._onIopubMessage "
+)
 
 
 class Watch:
@@ -36,7 +40,7 @@ class Watch:
         page.set_default_timeout(PATIENCE)
         page.on("websocket", lambda socket: self._ask(socket.url))
         page.on("console", self._console)
-        page.on("pageerror", lambda error: self.unrest.append(f"error {error}"))
+        page.on("pageerror", lambda error: self._say(f"error {error.stack or error}"))
         page.on("dialog", self._dialog)
 
     def _dialog(self, dialog: object) -> None:
@@ -45,9 +49,12 @@ class Watch:
         dialog.accept()  # type: ignore[attr-defined]
 
     def _console(self, message: ConsoleMessage) -> None:
-        text = message.text
-        if message.type == "error" and not any(known in text for known in _HARMLESS):
-            self.unrest.append(f"console {text}")
+        if message.type == "error":
+            self._say(f"console {message.text}")
+
+    def _say(self, text: str) -> None:
+        if not _HARMLESS.search(text):
+            self.unrest.append(text)
 
     def _ask(self, url: str) -> None:
         if not _LOOPBACK.match(url):

@@ -128,6 +128,9 @@ class Auditor:
                 elif has in (None, False) and (key, unit[0]) not in view.away:
                     # An empty cell beside nothing: what the store took away is away.
                     ledger.store.discard((key, unit))
+                elif unit == ("category", "") and self._agrees_on(view, key, "category_id"):
+                    # Beside a blank name, the id says which category it is.
+                    ledger.store.discard((key, unit))
                 if said is not BLANK and said == has:
                     ledger.sheet.discard((key, unit))
                     ledger.store.discard((key, unit))
@@ -203,7 +206,13 @@ class Auditor:
         if rows[0] is BLANK and rows[1] is not BLANK:
             assert rows[1] in (pets[0], pets[1]), f"{place}: nobody said so"
         if rows[0] is not BLANK and rows[1] is BLANK:
-            assert pets[0] in (None, False), f"{place}: the sheet's value is lost"
+            # A tag that the sheet lacks is not lost where the last one beside it goes as well.
+            is_same = rows[0] is False and pets[1] is False
+            assert is_same or pets[0] in (None, False), f"{place}: the sheet's value is lost"
+
+    def _agrees_on(self, view: View, key: str, name: str) -> bool:
+        said = value(view.rows, key, (name, ""))
+        return said is not BLANK and said == value(view.pets, key, (name, ""))
 
     def _last_agreed(self, key: str, unit: Unit) -> int:
         """When both sides last said the same: who types that again has taken their edit back."""

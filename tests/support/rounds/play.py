@@ -279,6 +279,9 @@ class Play:
         if what != "name":
             number = str(self._category_number())
             self._write(grid, row, key, "category_id", number, [("category_id", "")])
+        if what == "both":
+            # Beside a name that is typed with it, a number that is not the name's does not count.
+            self.auditor.renamed.add(key)
 
     def _category_number(self) -> int:
         """A number that no category has had: another category's would bring its name with it."""
