@@ -96,6 +96,9 @@ def test_an_empty_name_and_a_cleared_cell_are_two_things(is_based: bool) -> None
         (LIVE, {"tags": (Tag(None, "young"), Tag(None, "shy"))}, False),
         (LIVE, {"category": DOGS}, False),
         (LIVE, {"tags": (), "category": None}, False),
+        (LIVE, {"tags": ()}, True),
+        (LIVE, {"category": None}, True),
+        (LIVE, {"tags": (), "category": DOGS}, False),
         (STANDARD, {}, False),
     ],
 )

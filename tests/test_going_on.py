@@ -331,6 +331,32 @@ def test_a_copy_of_after_the_first_day_that_is_set_back(desk: Desk) -> None:
     assert (plan.changes, [each.pet_id for each in plan.conflicts]) == ((), [1001])
 
 
+@pytest.mark.parametrize("is_put_back", [False, True], ids=["copy", "older copy put back"])
+@pytest.mark.parametrize("edit", [{"name": "Theirs"}, {"tags": "b"}, {"status": "sold"}])
+def test_a_copy_deletes_no_pet_that_another_copy_changed(
+    desk: Desk, edit: Mapping[str, str], is_put_back: bool
+) -> None:
+    """Both have edits of a run, so nobody knows whether the row to delete is older."""
+    path, copy = desk.export(), desk.folder / "copy.xlsx"
+    shared = {1001: {"name": "First"}, 1002: {"name": "Also"}}
+    if not is_put_back:
+        write(path, shared)
+    write(path, {1003: {"action": "delete"}})
+    shutil.copy(path, copy)
+    write(path, {1003: {"action": "", **edit}, **shared})
+    desk.apply(path)
+    left = desk.pet(1003)
+    if is_put_back:
+        shutil.copy(copy, path)
+    plan = desk.plan(path if is_put_back else copy)
+    assert plan.deletes == ()
+    assert ("delete-changed", 1003) in [(each.rule, each.pet_id) for each in plan.conflicts]
+    assert desk.pet(1003) == left
+    fresh = desk.export("fresh.xlsx")
+    write(fresh, {1003: {"action": "delete"}})
+    assert [each.before.id for each in desk.plan(fresh).deletes] == [1003]
+
+
 def test_an_older_copy_under_the_name_of_the_sheet_takes_nothing_back(desk: Desk) -> None:
     """It was edited elsewhere, and put over the sheet: what it says of old is a conflict."""
     path = desk.export()

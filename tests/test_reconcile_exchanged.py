@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from msgspec.structs import replace as other
-from nightly import PETS, Night, changed
+from nightly import PETS, Typed, changed, kinds
 
 import petsync as ps
 from petsync.plan.compare import find_exchanged, twins
@@ -25,10 +25,10 @@ def _open_box() -> Iterator[Sandbox]:
 
 
 @pytest.fixture(params=["two-way", "push"])
-def night(_open_box: Sandbox, tmp_path: Path, request: pytest.FixtureRequest) -> Night:
+def night(_open_box: Sandbox, tmp_path: Path, request: pytest.FixtureRequest) -> Typed:
     """A store and a sheet that agree, and were reconciled once."""
     _open_box.reset(PETS)
-    night = Night(_open_box, tmp_path, {"mode": request.param})
+    night = Typed(_open_box, tmp_path, {"mode": request.param})
     night.write()
     assert night.run().round.status == "in-sync"
     return night
@@ -41,7 +41,7 @@ def _as(ids: Sequence[int]) -> list[ps.Pet]:
 
 
 @pytest.mark.parametrize("ids", [(2, 3, 4, 5, 1), (1, 2, 4, 3)])
-def test_ids_that_were_sorted_alone_are_refused(night: Night, ids: Sequence[int]) -> None:
+def test_ids_that_were_sorted_alone_are_refused(night: Typed, ids: Sequence[int]) -> None:
     """Exit code 4, nothing is changed on either side, and the first cells are named."""
     night.write(_as(ids))
     said, stored = night.sheet.read_bytes(), night.stored()
@@ -56,7 +56,7 @@ def test_ids_that_were_sorted_alone_are_refused(night: Night, ids: Sequence[int]
     assert night.run().round.status == "in-sync"
 
 
-def test_an_exchange_that_the_store_has_by_now_is_none(night: Night) -> None:
+def test_an_exchange_that_the_store_has_by_now_is_none(night: Typed) -> None:
     """Whoever meant it, and planned it by hand, is not asked again."""
     night.write(_as((2, 1)))
     assert night.run().round.status == "refused"
@@ -64,7 +64,7 @@ def test_an_exchange_that_the_store_has_by_now_is_none(night: Night) -> None:
     assert night.run().round.exit_code == 0
 
 
-def test_one_row_that_says_what_another_pet_was_is_an_edit(night: Night) -> None:
+def test_one_row_that_says_what_another_pet_was_is_an_edit(night: Typed) -> None:
     """Only in pairs do identities go astray."""
     pets = changed(PETS, 1, name="Rex")
     night.write([*pets[:1], other(PETS[0], id=2), *pets[2:]])
@@ -72,10 +72,97 @@ def test_one_row_that_says_what_another_pet_was_is_an_edit(night: Night) -> None
     assert night.stored()[2].name == "Pet 1"
 
 
-def test_copies_of_a_row_that_is_as_it_was_are_edits(night: Night) -> None:
+def test_copies_of_a_row_that_is_as_it_was_are_edits(night: Typed) -> None:
     """Filled down, rows say what another pet still is."""
     night.write([other(PETS[0], id=pet.id) if pet.id in (2, 3) else pet for pet in PETS])
     assert night.run().round.to_store.update == 2
+
+
+@pytest.mark.parametrize("deletes", [False, True], ids=["", "delete-missing"])
+@pytest.mark.parametrize("ids", [("", "1"), ("2", "3", "")], ids=["moved down", "shifted up"])
+def test_an_id_in_the_row_of_another_pet_overwrites_and_doubles_none(
+    night: Typed, ids: Sequence[str], deletes: bool
+) -> None:
+    """A cell was cut and put into the next row, or taken out with the cells below moved up."""
+    night.options["delete_missing"] = deletes
+    stored = night.stored()
+    header, *rows = night.rows()
+    for row, text in zip(rows, ids, strict=False):
+        row[header.index("id")] = text
+    night.save([header, *rows])
+    for _ in range(2):
+        told = night.run()
+        assert (told.round.status, night.stored()) == ("conflicts", stored)
+        assert {*kinds(told)} >= {("conflict", 1), ("conflict", 2)}
+    assert any("ids seem to have been moved" in each.problem for each in told.open)
+    with ps.connect(night.box.url, state=night.state) as store:
+        plan = store.plan(night.sheet, delete_missing=deletes)
+    assert plan.changes == ()
+    assert {each.rule for each in plan.conflicts} == {"misplaced-id"}
+    night.write()
+    assert night.run().round.status == "in-sync"
+
+
+@pytest.mark.parametrize("edit", [{"status": "sold"}, {"tags": "old"}])
+def test_the_old_values_of_a_pet_in_a_new_row_are_no_second_pet(
+    night: Typed, edit: dict[str, str]
+) -> None:
+    """Its id is in a row of another name, which says nothing that another pet was."""
+    stored = night.stored()
+    header, *rows = night.rows()
+    night.save(
+        [header, *rows, ["" if name == "id" else rows[0][at] for at, name in enumerate(header)]]
+    )
+    night.type(1, name="Rex", **edit)
+    told = night.run()
+    assert (told.round.status, night.stored()) == ("conflicts", stored)
+    assert kinds(told)[:2] == [("conflict", 1), ("conflict", 1)]
+    night.type(1, action="update")
+    header, *rows = night.rows()
+    rows[-1][header.index("action")] = "add-another"
+    night.save([header, *rows])
+    assert night.run().round.exit_code == 0
+    assert (night.stored()[1].name, len(night.stored())) == ("Rex", len(stored) + 1)
+
+
+def test_what_another_pet_is_may_be_meant(night: Typed) -> None:
+    """Of a pet whose row was taken out, if the action says so."""
+    header, *rows = night.rows()
+    night.save([header, *rows[:1], *rows[2:]])
+    second = dict(zip(header, rows[1], strict=True))
+    values = {name: text for name, text in second.items() if name != "id"}
+    night.type(1, **values)
+    assert night.run().round.status == "conflicts"
+    night.type(1, action="update")
+    assert night.run().round.to_store.update == 1
+    assert night.stored()[1].name == "Pet 2"
+
+
+@pytest.mark.parametrize("filled", [(1, 2), (1, 2, 3)])
+def test_ids_that_were_filled_down_delete_no_pet(night: Typed, filled: Sequence[int]) -> None:
+    """Their rows stand in the sheet, under the id of another one."""
+    night.options["delete_missing"] = True
+    stored = night.stored()
+    header, *rows = night.rows()
+    for at in filled:
+        rows[at][header.index("id")] = "1"
+    night.save([header, *rows])
+    told = night.run()
+    assert (told.round.status, night.stored()) == ("findings", stored)
+    with ps.connect(night.box.url, state=night.state) as store:
+        plan = store.plan(night.sheet, delete_missing=True)
+    assert plan.changes == ()
+    assert any("may be about any of them" in note for note in plan.notes)
+
+
+def test_a_row_that_adds_a_pet_under_the_id_of_another_one_deletes_none(night: Typed) -> None:
+    """It may stand in the place of its own."""
+    header, *rows = night.rows()
+    night.save([header, rows[0], *rows[2:]])
+    night.type(1, id="2", action="add")
+    with ps.connect(night.box.url, state=night.state) as store:
+        plan = store.plan(night.sheet, delete_missing=True)
+    assert (plan.changes, [each.rule for each in plan.conflicts]) == ((), ["exists"])
 
 
 def test_twins_are_looked_for_in_whole_columns() -> None:

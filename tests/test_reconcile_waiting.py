@@ -91,11 +91,19 @@ def test_a_reason_that_is_gone_ends_the_waiting(night: Night) -> None:
 
 
 def test_what_was_released_is_agreed_on(night: Night) -> None:
-    """Whoever sets a cell back afterwards has edited it."""
+    """Whoever sets a cell back afterwards has edited it. An older file of several such cells may be
+    a copy of before, so that they are conflicts.
+    """
     sheet = night.sheet.read_bytes()
     _renamed(night)
+    left = night.sheet.read_bytes()
     assert apply(night, night.run().round.waiting) == 0
+    before = night.stored()
     night.sheet.write_bytes(sheet)
+    assert (night.run(guard=Guard()).round.status, night.stored()) == ("conflicts", before)
+    night.sheet.write_bytes(left)
+    assert night.run().round.exit_code == 0
+    night.write([PETS[0], *RENAMED[1:3], *PETS[3:]])
     assert night.run(guard=Guard()).round.status == "done"
     assert night.stored()[1].name == "Pet 1"
 

@@ -305,7 +305,7 @@ def test_rule_duplicate_id(tmp_path: Path) -> None:
         "The id 7 stands in 3 rows that say different things (name): line 2, column 1, line 4, "
         "column 1, line 5, column 1."
     )
-    assert "Keep the row that is right" in sheet.problems[0].suggestion
+    assert "the id of its own pet" in sheet.problems[0].suggestion
 
 
 def test_rule_duplicate_row(tmp_path: Path) -> None:

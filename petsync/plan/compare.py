@@ -73,6 +73,7 @@ __all__ = [
     "has_ids",
     "in_a_copy",
     "looking_alike",
+    "misplaced",
     "missing",
     "must_have_columns",
     "namesakes",
@@ -96,6 +97,8 @@ _MOST = 100
 """An add without an id is held against so many pets at the most."""
 _LEAST_EXCHANGED = 2
 """One row alone is what a person writes; identities go astray in pairs."""
+_LEAST_DIFFERING = 2
+"""A row that says what another pet was differs from its own in its name and something else."""
 
 
 class Exchanged(NamedTuple):
@@ -114,21 +117,123 @@ def find_exchanged(
     """Those of the `rows` that say, in all that they say, what another pet was `before`, whose own
     row says something else by now; none where it is one alone.
     """
+    found = _find_others(sheet, before, rows)
+    return tuple(found) if len(found) >= _LEAST_EXCHANGED else ()
+
+
+def _find_others(
+    sheet: Sheet,
+    before: pd.DataFrame | None,
+    rows: Collection[int],
+    unnamed: pd.DataFrame | None = None,
+) -> list[Exchanged]:
+    """The rows that say what another pet was `before`: one whose own row says something else by
+    now. Or, if these are given, one that is `unnamed`, where no other pet was the same, and the row
+    says something else than its own pet in two units or more.
+    """
     frame = sheet.rows
-    if before is None or len(rows) < _LEAST_EXCHANGED or not {"id", "name"} <= {*frame.columns}:
-        return ()
+    if before is None or not rows or not {"id", "name"} <= {*frame.columns}:
+        return []
     places = match.positions(frame["id"], before)
     acts = frame["action"].isin(("ignore", "delete", *ADDING)).to_numpy()
-    at = np.flatnonzero(~acts & (places >= 0))
+    is_asked = frame.index.isin(list(rows))
+    # To know which pets' own rows say something else, all rows are compared.
+    at = np.flatnonzero(~acts & (places >= 0) & (is_asked if unnamed is not None else True))
     masks = match.differences(frame, at, before, places[at])
-    renamed = at[masks["name"] & frame.index[at].isin(list(rows))]
-    others = before.iloc[places[at[np.logical_or.reduce([*masks.values()])]]]
+    is_renamed, differs = masks["name"] & is_asked[at], np.sum([*masks.values()], axis=0)
+    if unnamed is not None:
+        is_renamed &= differs >= _LEAST_DIFFERING
+    renamed = at[is_renamed]
+    others = before.iloc[places[at[differs > 0]]] if unnamed is None else unnamed
     found = twins(frame.iloc[renamed], others)
-    some = [(int(row), place) for row, place in zip(renamed, found, strict=True) if place >= 0]
-    if len(some) < _LEAST_EXCHANGED:
-        return ()
-    return tuple(
-        _build_exchanged(frame, row, before.iloc[places[row]], others.iloc[p]) for row, p in some
+    if unnamed is not None:
+        found[twins(frame.iloc[renamed], before, is_sole=True) < 0] = -1
+    return [
+        _build_exchanged(frame, int(row), before.iloc[places[row]], others.iloc[place])
+        for row, place in zip(renamed, found, strict=True)
+        if place >= 0
+    ]
+
+
+def misplaced(
+    changes: Iterable[Change], sheet: Sheet, pets: pd.DataFrame, base: Base | None, *, is_all: bool
+) -> tuple[list[Change], list[Conflict]]:
+    """The changes without those of rows that say what another pet of the base was, or of the store
+    without a base, which no row names: one pet would be overwritten, and the other be doubled, or
+    be deleted as missing. These are conflicts, with the rows that exchanged their ids beside them;
+    and so are an add without an id that says what a pet was, and the row that has this pet's id and
+    another name.
+
+    Without a base, and if the sheet is not to be one of all pets (`is_all`), a row counts only
+    beside such an add: it may be meant to say what another pet is.
+    """
+    changes = list(changes)
+    updates = {
+        each.row: each
+        for each in changes
+        if isinstance(each, Update) and "name" in each.fields and _is_merged(each, sheet)
+        if each.row is not None and len(each.fields) >= _LEAST_DIFFERING
+    }
+    if not updates or "id" not in sheet.rows:
+        return changes, []
+    before = pets
+    if base is not None:
+        before = pd.concat([base.said_frame, pets[~pets["id"].isin(base.ids)]], ignore_index=True)
+    taken_ids = {*sheet.rows["id"].dropna().tolist(), *sheet.blocked_ids}
+    unnamed = pets if base is None else base.said_frame
+    lost = _find_others(sheet, before, updates, unnamed[~unnamed["id"].isin(taken_ids)])
+    taken = [*_find_others(sheet, before, updates), *lost] if lost else []
+    owners = {each.pet_id: row for row, each in updates.items()}
+    adds = [each.row for each in changes if isinstance(each, Add) and _is_open(each, sheet)]
+    at = twins(sheet.rows.loc[adds], before, is_sole=True).tolist()
+    ids = [int(before["id"].iloc[n]) if n >= 0 else 0 for n in at]
+    pairs = {row: i for row, i in zip(adds, ids, strict=True) if row and i in owners}
+    if not pairs and base is None and not is_all:
+        return changes, []
+    conflicts = {each.row: _build_misplaced(sheet, each) for each in taken}
+    for row, pet_id in pairs.items():
+        owner = owners[pet_id]
+        conflicts[row] = _build_displaced(sheet, row, pet_id, owner)
+        conflicts.setdefault(owner, _build_displaced(sheet, owner, pet_id, row))
+    kept = [each for each in changes if each.row not in conflicts]
+    return kept, [conflicts[row] for row in sorted(conflicts)]
+
+
+def _build_misplaced(sheet: Sheet, found: Exchanged) -> Conflict:
+    was = f", which was {found.was!r}" if found.was else ""
+    return Conflict(
+        row=found.row,
+        source=sheet.address(found.row),
+        pet_id=found.other,
+        name=found.name,
+        rule="misplaced-id",
+        problem=f"has the id {found.pet_id}{was}, and says just what pet {found.other} was: ids "
+        "seem to have been moved without their rows",
+        suggestion=f"Write {found.other} into the id cell. If pet {found.pet_id} is to become "
+        "this, write `update` in the action column.",
+    )
+
+
+def _build_displaced(sheet: Sheet, row: int, pet_id: int, other: int) -> Conflict:
+    """A row without an id that says what a pet was, or the `other` one, which has the pet's id and
+    another name.
+    """
+    frame = sheet.rows
+    has_id = "id" in frame and row in frame.index[frame["id"].notna()]
+    there = sheet.address(other, "id")
+    problem = f"has no id, and says just what pet {pet_id} was, whose id is at {there}"
+    way = f"Write {pet_id} into the id cell, or `add-another` in the action column to add another"
+    if has_id:
+        problem = f"has the id {pet_id} and another name, and {there} says just what that pet was"
+        way = f"Move the id to {there}, or write `update` in the action column to rename the"
+    return Conflict(
+        row=row,
+        source=sheet.address(row),
+        pet_id=pet_id,
+        name=str(frame.at[row, "name"]),
+        rule="misplaced-id",
+        problem=problem,
+        suggestion=f"{way} pet.",
     )
 
 
@@ -151,9 +256,9 @@ def exchanged_note(
         )
 
 
-def twins(rows: pd.DataFrame, pets: pd.DataFrame) -> match.Positions:
+def twins(rows: pd.DataFrame, pets: pd.DataFrame, *, is_sole: bool = False) -> match.Positions:
     """For each row the place of a pet that has its name, and of which it says nothing else in any
-    other column; -1 where there is none.
+    other column; -1 where there is none, or, if `is_sole`, where there is more than one, or may be.
     """
     result = np.full(len(rows), -1, dtype=np.intp)
     if "name" not in rows or not len(rows) or not len(pets):
@@ -169,6 +274,9 @@ def twins(rows: pd.DataFrame, pets: pd.DataFrame) -> match.Positions:
     same = ~np.logical_or.reduce([*masks.values()])
     # The first one of each row is what stays.
     result[at[same][::-1]] = places[same][::-1]
+    if is_sole:
+        result[np.bincount(at[same], minlength=len(rows)) > 1] = -1
+        result[[len(near.get(name, ())) >= _NEAR for name in named]] = -1
     return result
 
 
@@ -532,8 +640,8 @@ def _has_new_id(add: Add, sheet: Sheet) -> bool:
     return (add.pet_id or 0) >= 1 and _is_merged(add, sheet)
 
 
-def _is_merged(add: Add, sheet: Sheet) -> bool:
-    return add.row in sheet.rows.index and bool(sheet.rows.at[add.row, "action"] == "merge")
+def _is_merged(change: Change, sheet: Sheet) -> bool:
+    return change.row in sheet.rows.index and bool(sheet.rows.at[change.row, "action"] == "merge")
 
 
 def _index_pets(
@@ -1239,21 +1347,28 @@ def _build_plan(
     matches: Mapping[int, Match],
     outside: Collection[int],
 ) -> Plan:
-    decided, lookalikes = decisions.changes(), list[Conflict]()
+    decided, lookalikes = misplaced(
+        decisions.changes(), sheet, snapshot.frame, base, is_all=options.delete_missing
+    )
+    decisions.forget(lookalikes)
     unnamed = snapshot.frame[~decisions.sides.named]
     if not options.match_on and not has_ids(sheet):
         remarks = decisions.remarks
         identical = {row: remarks.recognised[row] for row in remarks.identical}
-        decided, lookalikes = looking_alike(decided, sheet, unnamed, identical)
+        decided, alike = looking_alike(decided, sheet, unnamed, identical)
         decided, others = split_renamed(decided, sheet, unnamed, identical)
+        alike += others
+        decided, rest = in_a_copy(decided, sheet, unnamed, alike)
+        decisions.forget([*alike, *rest])
+        lookalikes += [*alike, *rest]
+    elif (
+        not options.match_on
+        and base is not None
+        and (not base.statuses or {*snapshot.coverage.statuses} <= {*base.statuses})
+    ):
+        decided, others = come_since(decided, sheet, unnamed, base)
+        decisions.forget(others)
         lookalikes += others
-        decided, rest = in_a_copy(decided, sheet, unnamed, lookalikes)
-        lookalikes += rest
-        decisions.forget(lookalikes)
-    elif not options.match_on and base is not None:
-        if not base.statuses or {*snapshot.coverage.statuses} <= {*base.statuses}:
-            decided, lookalikes = come_since(decided, sheet, unnamed, base)
-        decisions.forget(lookalikes)
     decided, strangers = under_other_ids(decided, sheet, snapshot.frame, ~decisions.sides.named)
     decisions.forget(strangers)
     lookalikes += strangers

@@ -172,6 +172,17 @@ class Judge:
         there = frozenset(photo_keys(said["photo_urls"]))
         return frozenset(url for url in self.uploads.photos(now) if normal(url) not in there)
 
+    def find_older_units(self, said: Said, now: Pet, old: Pet | None) -> tuple[Unit, ...]:
+        """The units of which nobody knows whether the row is older than the base, and in which it
+        says something else than the pet `now` has.
+        """
+        if old is None or self.base is None:
+            return ()
+        unsure = self.base.unsure.get(old.id or 0, ())
+        units = [unit for unit in UNITS if unit in unsure and says(said, unit)]
+        laid = ((unit, laid_over(now, unit, said, self.vocabulary)) for unit in units)
+        return tuple(unit for unit, new in laid if changed_columns(new, now, unit))
+
     def is_older(self, judged: Judgement, said: Said, now: Pet) -> bool:
         """Whether the row says of some unit what was exported, and the store something newer."""
         kept = (unit for unit, rule in judged.rules if rule == "not-edited")
@@ -652,6 +663,12 @@ class Decisions:
                 "the export"
             )
             raise _Held("delete-changed", problem, "Export afresh, and decide again.", pet.id)
+        if unsure := self.judge.find_older_units(row.said, pet, old):
+            problem = (
+                f"is to delete pet {pet.id}, and says something else in {', '.join(unsure)}: the "
+                "row may be older than what was changed in another copy of the sheet"
+            )
+            raise _Held("delete-changed", problem, "Export afresh, and decide again.", pet.id)
         name = row.said.get("name")
         if old is None and name and normal(name) != normal(pet.name):
             self.remarks.misnamed[row.number] = (pet, name)
@@ -927,7 +944,8 @@ class Decisions:
         return None
 
     def _hold(self, row: Row, held: _Held) -> None:
-        if row.pet_id is None or (row.pet_id < 1 and not self._is_there(row)):
+        is_new = row.pet_id is None or (row.pet_id < 1 and not self._is_there(row))
+        if is_new or self._has_id_of_another(row):
             self.uncertain.append(self._source(row))
         self.conflicts.append(
             Conflict(
@@ -944,6 +962,15 @@ class Decisions:
     def _is_there(self, row: Row) -> bool:
         """Whether the store may have the pet that the row names."""
         return row.place >= 0 or self._found.get(row.pet_id or 0) is not None
+
+    def _has_id_of_another(self, row: Row) -> bool:
+        """Whether a row is to add a pet under the id of one that is there and has another name: it
+        may stand in the place of its own.
+        """
+        pet = self.sides.pet(row.place) if row.place >= 0 else self._found.get(row.pet_id or 0)
+        if row.action not in ADDING or not isinstance(pet, Pet):
+            return False
+        return normal(row.said.get("name")) != normal(pet.name)
 
     def _name(self, row: Row) -> str:
         """What the pet of a row is called, as the store or else the row has it."""
@@ -1086,7 +1113,7 @@ def _doubtful(match: Match) -> _Held:
     return _Held("added-before", f"{what}{says}", hint, record.pet_id)
 
 
-_MAY_BE = frozenset({"looks-alike", "lost-id"})
+_MAY_BE = frozenset({"looks-alike", "lost-id", "misplaced-id"})
 """The rules by which a row is held as it may be one certain pet."""
 
 
@@ -1096,13 +1123,15 @@ def _column(column: Column, said: Said) -> Column:
 
 
 def _find_untrusted_ids(sheet: Sheet) -> list[str]:
-    """Where an id is missing in a blocked row, or is there but cannot be read."""
+    """Where an id is missing in a blocked row, or is there but cannot be read, or is that of other
+    rows as well, so that it may stand in the place of another one.
+    """
     findings = [
         finding.address
         for finding in sheet.problems
         if finding.column == "id"
         and finding.severity == "error"
-        and not finding.rule.startswith("duplicate")
+        and finding.rule != "duplicate-row"
     ]
     rows = {finding.row for finding in sheet.problems if finding.address in set(findings)}
     return findings + [sheet.address(row) for row in sheet.unidentified if row not in rows]

@@ -249,7 +249,8 @@ def key(pet: Pet, column: Column) -> Hashable:
 
 def is_another(old: Pet, now: Pet) -> bool:
     """Whether what an id stood for then and now looks like two pets: the names differ, and so does
-    all else that both of them have.
+    all else that both of them have. Where that is one thing alone, the status differs as well, or
+    the pet of now lacks something that the other one had.
     """
     if normal(old.name) == normal(now.name):
         return False
@@ -262,7 +263,8 @@ def is_another(old: Pet, now: Pet) -> bool:
         for pet in (old, now)
     ]
     both = [(one, other) for one, other in zip(*sides, strict=True) if one and other]
-    is_otherwise = len(both) > 1 or (both and normal(old.status) != normal(now.status))
+    lacks = any(one and not other for one, other in zip(*sides, strict=True))
+    is_otherwise = len(both) > 1 or (both and (lacks or normal(old.status) != normal(now.status)))
     return bool(is_otherwise) and not any(one & other for one, other in both)
 
 

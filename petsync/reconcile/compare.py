@@ -513,7 +513,15 @@ _CHECKED = {
     "delete": "is in the store, and in no row",
 }
 _IDENTITY = frozenset(
-    {"id-below-one", "matches-several", "claimed-twice", "looks-alike", "lost-id", "not-looked-up"}
+    {
+        "id-below-one",
+        "matches-several",
+        "claimed-twice",
+        "looks-alike",
+        "lost-id",
+        "misplaced-id",
+        "not-looked-up",
+    }
 )
 """Conflicts about which pet a row means: they stand in any mode."""
 

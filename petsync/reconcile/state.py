@@ -808,8 +808,8 @@ def older_copy(
         # As the last whole round left it, or as a round read it that was killed since.
         one = current[at]
         if sheet.digest == (one.after if one.is_known else one.before):
-            some = current[at:]
-            return OlderCopy() if some == current[-1:] else of_file(sheet, some, latest)
+            is_last = at + 1 == len(current)
+            return OlderCopy() if is_last else of_file(sheet, current[at:], latest)
     written = [each for each in current if each.is_written and not each.is_state]
     for at in reversed(range(len(upto_known))):
         if current[at].before == sheet.digest:

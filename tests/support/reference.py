@@ -526,6 +526,7 @@ class Reference:
             else:
                 # Of what it says wrong besides, either may be named.
                 self.expected.conflict(row, number, "exists", "no-category-name", "no-status")
+                self.expected.uncertain |= plain(line.get("name")) != plain(pet.name)
         elif pet is not None:
             self.there(row, line, pet, old)
         elif action == "add":

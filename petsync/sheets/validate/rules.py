@@ -494,7 +494,7 @@ IDS = (
         "Several rows have the same id and say different things, so none of them is used.",
         "7 in the rows 12 and 40, with different names",
         "one row with the id 7",
-        "Keep the row that is right and delete the others.",
+        "Give each row the id of its own pet, or keep the row that is right and delete the others.",
     ),
     warning(
         "duplicate-row",
