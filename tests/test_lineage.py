@@ -265,6 +265,20 @@ def test_a_copy_of_a_list_is_known_by_its_rows(list_: Desk) -> None:
     assert update.pet_id == list_.pet("Bird").id
 
 
+def test_a_list_that_has_the_id_of_a_pet_it_added_is_no_new_one(desk: Desk) -> None:
+    """An edited row beside that pet may be the other one that it added, though the rows that stood
+    beside both have gone.
+    """
+    first, last = ({"id": number} for number in (1, 2))
+    desk.csv(first, REX, LUNA, last)
+    desk.apply()
+    rex, luna = desk.pet("Rex"), desk.pet("Luna")
+    edited = {"name": "Bo", "status": "sold", "tags": "calm; small", "category": "Birds"}
+    desk.csv({**LUNA, "id": luna.id}, edited)
+    conflict = only_conflict(desk.plan())
+    assert (conflict.rule, conflict.pet_id) == ("added-before", rex.id)
+
+
 def test_a_row_that_was_written_over_is_a_conflict(book: Desk) -> None:
     """Nothing in it is as it was: nobody can tell whether it is another pet."""
     rex = book.pet("Rex")

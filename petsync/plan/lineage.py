@@ -704,7 +704,10 @@ def _tie(sheet: Sheet, records: Sequence[RowRecord], trust: _Trust, ids: Collect
         return "ids"
     if near and 2 * len(near.intersection(ids)) >= len(near):
         return "ids"
-    return "" if trust == "any" else "name"
+    if trust == "any":
+        return ""
+    # A new list under an old name has no ids of pets that the old one added.
+    return "name" if {record.pet_id for record in records}.isdisjoint(ids) else "rows"
 
 
 def _match_lost_rows(
