@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -158,6 +159,80 @@ def test_ids_are_exact_and_a_float_that_lost_digits_is_a_finding() -> None:
     damaged = pd.DataFrame({"id": [float(2**60), 12.0]})
     sheet = sheet_from_frame(damaged)
     assert (sheet.blocked, sheet.frame["id"].tolist()) == ((0,), [12])
+
+
+ODD = 2**24 + 1
+DICTIONARY = pd.ArrowDtype(pa.dictionary(pa.int32(), pa.float32()))
+NARROW = {
+    "float32": pd.Series([ODD], dtype="float32"),
+    "float16": pd.Series([2049], dtype="float16"),
+    "Float32": pd.Series(pd.array([ODD], dtype="Float32")),
+    "float32[pyarrow]": pd.Series(pd.array([float(ODD)], dtype="float32[pyarrow]")),
+    "halffloat[pyarrow]": pd.Series(pd.array([2049.0], dtype="halffloat[pyarrow]")),
+    "category": pd.Series([ODD], dtype="float32").astype("category"),
+    "sparse": pd.Series(pd.arrays.SparseArray(np.array([ODD], dtype="float32"))),
+    "scalar": pd.Series([np.float32(ODD)], dtype=object),
+    "array": pd.Series([np.array(ODD, dtype="float32")], dtype=object),
+    "dictionary": pd.Series(
+        pd.array(pa.array([float(ODD)], pa.float32()).dictionary_encode(), dtype=DICTIONARY)
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", NARROW)
+@pytest.mark.parametrize("column", ["id", "category_id"])
+def test_a_narrow_float_that_lost_digits_is_a_finding(kind: str, column: str) -> None:
+    """A float32 has 24 binary digits and a float16 has 11: a larger id is a neighbour's id."""
+    frame = pd.DataFrame({"id": [7], "status": ["sold"], column: NARROW[kind]})
+    (finding,) = sheet_from_frame(frame).problems
+    assert (finding.column, finding.rule) == (column, "id-imprecise")
+    assert "may be rounded" in finding.problem
+    assert "Int64" in finding.suggestion
+
+
+def test_a_narrow_float_is_a_finding_in_the_index_and_in_a_parquet_file(tmp_path: Path) -> None:
+    """An index that holds the ids, a level of one, and a saved frame keep the type."""
+    narrow = NARROW["float32"]
+    names = pd.DataFrame({"name": ["Odd"]})
+    names.assign(id=narrow).to_parquet(tmp_path / "a.parquet")
+    two = pd.MultiIndex.from_arrays([narrow, ["a"]], names=["id", "b"])
+    for frame in (
+        names.set_index(pd.Index(narrow, name="id")),
+        names.set_index(two),
+        pd.read_parquet(tmp_path / "a.parquet"),
+        names.assign(No=narrow).rename(columns={"No": "id"}),
+    ):
+        assert [each.rule for each in sheet_from_frame(frame).problems] == ["id-imprecise"]
+
+
+def test_a_narrow_float_below_its_limit_is_exact_and_a_name_of_one_is_judged() -> None:
+    """The largest exact ids are read; a name that may be rounded is an error, not a warning."""
+    exact = pd.DataFrame({"id": np.array([2**24 - 1, 12], "float32"), "category_id": [5.0, 6.0]})
+    assert sheet_from_frame(exact).frame["id"].tolist() == [2**24 - 1, 12]
+    assert sheet_from_frame(pd.DataFrame({"id": [float(ODD)], "name": ["a"]})).problems == ()
+    names = pd.DataFrame({"id": [1, 2], "name": np.array([ODD, 7], "float32")})
+    rules = [each.rule for each in sheet_from_frame(names).problems]
+    assert rules == ["number-imprecise", "number-instead-of-text"]
+
+
+@pytest.mark.parametrize("wrong", [1.5, float(ODD), np.float16(2049), True, "x"], ids=repr)
+def test_the_id_of_a_tag_in_a_list_is_exact_or_refused(wrong: object) -> None:
+    """Nothing is cut off or rounded; a whole number of another type is the id."""
+    for tag in (Tag(wrong, "shy"), {"id": wrong, "name": "shy"}):  # type: ignore[arg-type]
+        with pytest.raises(SheetError, match="no exact whole number"):
+            sheet_from_frame(pd.DataFrame({"id": [1], "tags": [[tag]]}))
+    for right, number in ((101.0, 101), (np.int64(101), 101), ("101", 101), (float("nan"), None)):
+        for tag in (Tag(right, "shy"), {"id": right, "name": "shy"}):  # type: ignore[arg-type]
+            said = sheet_from_frame(pd.DataFrame({"id": [1], "tags": [[tag]]})).frame
+            assert said["tags"].tolist() == [[Tag(number, "shy")]]
+
+
+def test_the_id_of_a_tag_in_a_list_of_arrow_has_the_digits_of_its_type() -> None:
+    """Arrow knows the type of a field in a list."""
+    kind = pa.list_(pa.struct([("id", pa.float16()), ("name", pa.string())]))
+    table = pa.table({"id": [1], "tags": pa.array([[{"id": 2049.0, "name": "shy"}]], kind)})
+    with pytest.raises(SheetError, match="no exact whole number"):
+        sheet_from_frame(table.to_pandas(types_mapper=pd.ArrowDtype))
 
 
 def test_a_frame_that_is_no_catalogue_is_refused() -> None:

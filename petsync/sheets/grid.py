@@ -96,7 +96,8 @@ Bools = np.ndarray[Any, np.dtype[np.bool_]]
 class Kind(IntEnum):
     """What a cell holds. In a CSV file everything is text, but for what stands for an error, what
     begins like a formula, what has a NUL character in it, and what has a space before its quote.
-    EMPTY is a formula that gave an empty text, or was never calculated.
+    EMPTY is a formula that gave an empty text, or was never calculated. ROUNDED is a float of a
+    DataFrame that its type does not distinguish from the next whole number.
     """
 
     TEXT = 0
@@ -109,6 +110,7 @@ class Kind(IntEnum):
     DAMAGED = 7
     QUOTED = 8
     EMPTY = 9
+    ROUNDED = 10
 
 
 _BLANK = (Kind.TEXT, Kind.EMPTY)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 import itertools
+import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
@@ -53,7 +55,14 @@ from petsync.sheets.validate.rows import (
     note_worksheet,
 )
 from petsync.table.base import Base
-from petsync.table.cells import escape_marker, format_photo_urls, format_tags, trim
+from petsync.table.cells import (
+    CellError,
+    escape_marker,
+    format_photo_urls,
+    format_tags,
+    parse_id,
+    trim,
+)
 from petsync.table.columns import ADDING, CLEAR, CLEARED, COLUMNS
 from petsync.table.frame import EXTRA, integers, no_collection, texts
 from petsync.table.sheet import Correction, Sheet, cell_address, frame_of, rows_of
@@ -557,6 +566,8 @@ class _Reading:
 
 _NAME = "DataFrame"
 _LISTED = 12
+_DIGITS, _LIST_DIGITS = 53, 24
+"""The binary digits of a float64, and those that a float in a list is trusted to have."""
 _NO_TEXTS = ("id", "category_id", "tags", "photo_urls")
 """Columns in which a text is read as a cell's is."""
 
@@ -677,8 +688,9 @@ def _quote_names(names: Iterable[str]) -> str:
 
 
 def _cells(name: str, ours: str, column: pd.Series[Any]) -> Cells:
-    values = [_plain(value) for value in column.tolist()]
-    shown = pa.array([_text(name, ours, value) for value in values], pa.large_string())
+    digits = _float_digits(column.dtype)
+    values = [_plain(value, digits if ours else None) for value in column.tolist()]
+    shown = pa.array([_text(name, ours, value, digits) for value in values], pa.large_string())
     if ours == "" or all(value is None or type(value) in (str, list) for value in values):
         return Cells(shown)
     numbers = () if ours in ("id", "category_id") else (int, float, Decimal)
@@ -686,22 +698,59 @@ def _cells(name: str, ours: str, column: pd.Series[Any]) -> Cells:
     return Cells(shown, kinds if kinds.any() else None)
 
 
-def _plain(value: Any) -> Any:
-    """The value as one of Python's own: None where it is missing, a list for an array."""
+class _Rounded(float):
+    """A float that its type may have rounded to this whole number."""
+
+
+def _float_digits(dtype: Any) -> int:
+    """The binary digits of the narrowest float in values of this type: 24 for float32."""
+    if isinstance(dtype, pd.CategoricalDtype):
+        dtype = dtype.categories.dtype
+    if isinstance(dtype, pd.ArrowDtype):
+        return _arrow_digits(dtype.pyarrow_dtype)
+    dtype = getattr(dtype, "numpy_dtype", getattr(dtype, "subtype", dtype))
+    is_float = isinstance(dtype, np.dtype) and dtype.kind == "f"
+    return min(np.finfo(dtype).nmant + 1, _DIGITS) if is_float else _DIGITS
+
+
+def _arrow_digits(arrow: pa.DataType) -> int:
+    """The same for a type of Arrow, of whose fields one may be such a float."""
+    if pa.types.is_floating(arrow):
+        return _float_digits(np.dtype(arrow.to_pandas_dtype()))
+    if pa.types.is_dictionary(arrow):
+        return _arrow_digits(arrow.value_type)
+    fields = (arrow.field(at).type for at in range(arrow.num_fields))
+    return min(map(_arrow_digits, fields), default=_DIGITS)
+
+
+def _plain(value: Any, digits: int | None) -> Any:
+    """The value as one of Python's own: None where it is missing, a list for an array. A float
+    beyond what so many binary digits hold exactly is _Rounded.
+    """
     if type(value) is str or value is None:
         return value
+    if isinstance(value, np.ndarray | np.generic) and digits is not None:
+        digits = min(digits, _float_digits(value.dtype))
     if isinstance(value, np.ndarray):
-        return value.tolist()
+        value = value.tolist()
     if isinstance(value, tuple):
         return list(value)
     if isinstance(value, np.datetime64):
         value = pd.Timestamp(value)
     elif isinstance(value, np.generic):
         value = value.item()
+    if digits is not None and isinstance(value, float) and _is_rounded(value, digits):
+        return _Rounded(value)
     return None if _is_missing(value) else value
 
 
+def _is_rounded(value: float, digits: int) -> bool:
+    return math.isfinite(value) and abs(value) >= 2**digits
+
+
 def _kind(value: Any, numbers: tuple[type, ...]) -> Kind:
+    if isinstance(value, _Rounded):
+        return Kind.ROUNDED
     if isinstance(value, bool):
         return Kind.BOOLEAN
     if isinstance(value, dt.date):
@@ -709,7 +758,7 @@ def _kind(value: Any, numbers: tuple[type, ...]) -> Kind:
     return Kind.NUMBER if isinstance(value, numbers) else Kind.TEXT
 
 
-def _text(name: str, ours: str, value: Any) -> str:
+def _text(name: str, ours: str, value: Any, digits: int) -> str:
     """The value as a cell would show it."""
     if type(value) is str:
         if (value == "" and ours in COLUMNS) or (value == CLEARED and ours == "category"):
@@ -718,13 +767,13 @@ def _text(name: str, ours: str, value: Any) -> str:
             return _check_encodable(name, value)
         return escape_marker(_check_encodable(name, value), CLEAR)
     if isinstance(value, list):
-        return _join_items(name, ours, value) if value else CLEAR
+        return _join_items(name, ours, value, digits) if value else CLEAR
     if value is None:
         return ""
     if isinstance(value, bool):
         return str(value).upper()
-    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
-        return str(int(value))
+    if isinstance(value, float) and value.is_integer() and not _is_rounded(value, _DIGITS):
+        return str(value) if isinstance(value, _Rounded) else str(int(value))
     if isinstance(value, dt.datetime) and value.time() == dt.time():
         return value.date().isoformat()
     if ours and not isinstance(value, int | float | Decimal | dt.date | UUID):
@@ -735,9 +784,13 @@ def _text(name: str, ours: str, value: Any) -> str:
     return escape_marker(_check_encodable(name, str(value)), CLEAR)
 
 
-def _join_items(name: str, ours: str, items: Sequence[Any]) -> str:
+def _join_items(name: str, ours: str, items: Sequence[Any], digits: int) -> str:
     """The items as a cell would show them; missing ones say nothing."""
-    given = [_item(item) for item in items if isinstance(item, Tag) or not _is_missing(item)]
+    given = [
+        _item(name, item, digits)
+        for item in items
+        if isinstance(item, Tag) or not _is_missing(item)
+    ]
     kinds = (str,) if ours == "photo_urls" else (str, Tag)
     for item in given:
         if ours and not isinstance(item, kinds):
@@ -756,12 +809,35 @@ def _join_items(name: str, ours: str, items: Sequence[Any]) -> str:
     return _check_encodable(name, escaped_list(format_tags, tags, "; ", CLEAR))
 
 
-def _item(item: Any) -> Any:
+def _item(name: str, item: Any, digits: int) -> Any:
     """The item; a Tag for its fields, as a Parquet export has them."""
+    if isinstance(item, Tag):
+        exact = item.id is None or type(item.id) is int
+        return item if exact else Tag(_tag_id(name, item.id, digits), item.name)
     if isinstance(item, dict) and item and item.keys() <= {"id", "name"}:
-        number, name = item.get("id"), item.get("name")
-        return Tag(None if number is None else int(number), name)
+        return Tag(_tag_id(name, item.get("id"), digits), item.get("name"))
     return item
+
+
+def _tag_id(name: str, number: Any, digits: int) -> int | None:
+    """The id of a tag in a list, None where it is missing. Raises SheetError for what is none, and
+    for a float that may be rounded: of one in a list, it is not known whether it was a float32.
+    """
+    if number is None or type(number) is int:
+        return number
+    digits = min(digits, _float_digits(getattr(number, "dtype", None)), _LIST_DIGITS)
+    value = _plain(number, digits)
+    if value is None:
+        return None
+    if isinstance(value, int | str | float | Decimal) and type(value) not in (bool, _Rounded):
+        text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+        with suppress(CellError):
+            return parse_id(text)
+    raise SheetError(
+        f"the DataFrame's column {name} has a tag with the id {str(value)[:40]}, which is no exact "
+        "whole number",
+        hint="Make the tags' ids whole numbers, or leave them out.",
+    )
 
 
 def _is_missing(value: Any) -> bool:

@@ -152,6 +152,8 @@ _IMPRECISE_NUMBER = 10**15
 _TYPED = ("name", "category", "tags")
 """Where a date is what became of a text; elsewhere it was never meant to be there."""
 _QUOTED = re.compile(r'="([^"]*)"')
+_INEXACT = "{} may be rounded: its float type does not hold all whole numbers of this size."
+_INT64 = "Make the column from the source again, as Int64 or as text."
 
 
 class Said(NamedTuple):
@@ -179,6 +181,8 @@ def describe_kind(kind: Kind, text: str, column: str) -> Said:
         return Said("formula-empty")
     if kind is Kind.QUOTED:
         return Said("quote-after-space")
+    if kind is Kind.ROUNDED:
+        return Said("number-imprecise", _INEXACT.format("The number"), _INT64)
     if kind is Kind.FORMULA:
         return _formula(text)
     return _special_number(text) if kind is Kind.NUMBER else Said("formula-without-value")
@@ -466,6 +470,7 @@ _RULES = {
     Kind.QUOTED: "quote-after-space",
     Kind.EMPTY: "formula-empty",
     Kind.DAMAGED: "nul-character",
+    Kind.ROUNDED: "id-imprecise",
 }
 _OTHERWISE = {"id-not-a-number": "Write the category's number, or leave the cell blank."}
 
@@ -527,6 +532,8 @@ def _judge(column: Column, at: int) -> int | None:
 
 
 def _read_kind(kind: Kind, text: str) -> Reading:
+    if kind is Kind.ROUNDED:
+        return Reading(None, _RULES[kind], _INEXACT.format("The id"), _INT64)
     problem, suggestion = explain_error(text) if kind is Kind.ERROR else ("", "")
     number = dates.serial(text) if kind is Kind.DATE else None
     if number is None:

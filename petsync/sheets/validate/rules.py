@@ -443,7 +443,9 @@ IDS = (
         "9007199254740993, as text",
         "Format the column as text and type the whole number again.",
         "petsync never rounds or guesses such a number. A decimal point shows that a program "
-        "without exact integers wrote it. An exported workbook has all ids as text.",
+        "without exact integers wrote it. An exported workbook has all ids as text. In a "
+        "DataFrame, this is a float that its type may have rounded: from 2^53 on, a float32 from "
+        "2^24, a float16 from 2^11.",
     ),
     warning(
         "id-rounded",
