@@ -101,6 +101,7 @@ def test_dates_where_text_was_are_named(tmp_path: Path, day: object, typed: str)
     [
         *("#N/A", "#REF!", "#NAME?", "#VALUE!", "#DIV/0!", "#NUM!", "#NULL!", "#SPILL!", "#BEZUG!"),
         *("#WERT!", "#NV", "#NOM?", "#VALEUR!", "#¡REF!", "Err:502", "########"),
+        *("#ERROR!", "#PYTHON!"),
     ],
 )
 def test_errors_in_a_csv_file_are_errors(tmp_path: Path, shown: str) -> None:

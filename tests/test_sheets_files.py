@@ -16,7 +16,9 @@ from specimens import unzipped, zipped
 from petsync.errors import SheetError
 from petsync.models import Pet
 from petsync.sheets import read_sheet, write_results, write_sheet
-from petsync.sheets.xlsx import package
+from petsync.sheets.files import load
+from petsync.sheets.headers import Mapper
+from petsync.sheets.xlsx import package, read
 from petsync.table.frame import frame_from_pets
 
 OLE = bytes.fromhex("D0CF11E0A1B11AE1") + bytes(600)
@@ -56,6 +58,7 @@ def text_cell(place, text, prefix=""):
     )
 
 
+NAMES = ("id", "name", "Notes")
 HEADER = f'<row r="1">{text_cell("A1", "id")}{text_cell("B1", "name")}</row>'
 
 
@@ -358,6 +361,49 @@ def test_elements_with_a_prefix_are_read(tmp_path):
     assert [(each.address, each.rule) for each in read_sheet(path).problems] == [
         ("Sheet!B2", "error-cell")
     ]
+
+
+ERRORS = ["#SPILL!", "#CALC!", "#ERROR!", "#CONNECT!", "#GETTING_DATA", "Err:508", "#n/a", ""]
+
+
+@pytest.mark.parametrize("shown", ERRORS)
+@pytest.mark.parametrize("prefix", ["", "x:"])
+def test_an_error_that_is_new_to_the_reader_is_one_of_its_row(tmp_path, shown, prefix):
+    """In a column that petsync reads it is a finding, in another one it is none; the rest of the
+    worksheet is read, also where the cells do not say where they are.
+    """
+    p = prefix
+    head = "".join(text_cell(f"{at}1", name, p) for at, name in zip("ABC", NAMES, strict=True))
+
+    def cell(kind, text):
+        return f"<{p}c {kind}><{p}v>{text}</{p}v></{p}c>"
+
+    rows = [
+        [cell("", 2), cell("t='e'", shown), cell('t="str"', shown)],
+        [cell("", 3), cell('t="str"', "Rex"), cell('s="0" t="e" ', shown)],
+        [cell("", 4), cell('t="str"', "Mia")],
+    ]
+    rows = "".join(f"<{p}row>{''.join(cells)}</{p}row>" for cells in rows)
+    path = tmp_path / "pets.xlsx"
+    path.write_bytes(workbook(sheet=worksheet(f'<{p}row r="1">{head}</{p}row>{rows}', p)))
+    sheet = read_sheet(path)
+    assert [(each.address, each.rule, each.value) for each in sheet.problems] == [
+        ("Sheet!B2", "error-cell", shown)
+    ]
+    assert sheet.frame[["id", "name"]].to_numpy().tolist() == [[3, "Rex"], [4, "Mia"]]
+    assert sheet.others["Notes"].tolist() == [shown, ""]
+
+
+def test_a_large_worksheet_with_a_new_error_is_read_whole(tmp_path):
+    """The error is one of its row in whichever part of the worksheet it is."""
+    rows = [["id", "name", "Notes"], *([n, f"N{n}", "x"] for n in range(1, 301))]
+    part = dict(unzipped(workbook(*rows)))["xl/worksheets/sheet1.xml"]
+    new = re.sub(rb'<c r="C250".*?</c>', b'<c r="C250" t="e"><v>#SPILL!</v></c>', part)
+    path = tmp_path / "pets.xlsx"
+    path.write_bytes(workbook(sheet=new))
+    grid = read.read_grid(load(path), Mapper.of("", None), None, large=1000)
+    assert [len(each) for each in grid.columns] == [300] * 3
+    assert grid.columns[2].kinds.nonzero()[0].tolist() == [248]
 
 
 def test_cells_without_a_reference_are_read_in_order(tmp_path):

@@ -53,7 +53,8 @@ _SHOWN: Mapping[str, str] = {
     _ZERO: "#DIV/0! #¡DIV/0!",
     _NUMBER: "#NUM! #ZAHL! #NOMBRE! #¡NUM!",
     _APART: "#NULL! #NUL! #NULLO! #¡NULO!",
-    "": "#GETTING_DATA #SPILL! #CALC! #FIELD! #BLOCKED! #CONNECT! #UNKNOWN! #BUSY! #EXTERNAL!",
+    "": "#GETTING_DATA #SPILL! #CALC! #FIELD! #BLOCKED! #CONNECT! #UNKNOWN! #BUSY! #EXTERNAL! "
+    "#PYTHON! #ERROR!",
 }
 _ERRORS = {value: why for why, values in _SHOWN.items() for value in values.split()}
 _LIBRE = re.compile(r"Err:5[0-9]{2}")

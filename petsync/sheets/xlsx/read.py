@@ -308,7 +308,10 @@ def _open_tab(package: Package, tab: Tab, where: str, large: int) -> _Opened:
         parts = (data,) if irregular else halves(data, large)
         asked = [beside.submit(_sheet, package, part, known, where) for part in parts]
         surveyed = surveyed or survey(data, where, irregular=False)
-        sheets = [each.result() for each in asked]
+        if surveyed.unread:
+            sheets = [_sheet(package, surveyed.readable(data), known, where)]
+        else:
+            sheets = [each.result() for each in asked]
         if not _fit(sheets):
             sheets = [_sheet(package, data, known, where)]
         return _Opened(data, surveyed, seen.cells if seen else 0, sheets)

@@ -124,6 +124,8 @@ MAX_SPARSENESS = 10
 # `re` finds short texts in many bytes faster than `in` does, and a single byte `in` the fastest.
 _FORMULAS = (re.compile(rb"<f[\s>/]"), re.compile(rb":f[\s>/]"))
 _ERROR = re.compile(rb'"e"')
+_CELL_TAG = re.compile(rb"<((?:\w+:)?)c\b")
+_READ_ERRORS = ("#N/A", "#REF!", "#VALUE!", "#NAME?", "#DIV/0!", "#NUM!", "#NULL!")
 _HIDDEN_MARK = re.compile(rb"hidden(?: |='|=\"[1t])")
 
 
@@ -132,7 +134,8 @@ class Survey:
     """`special` holds, by row (from 1) and column (from 0), the cells whose value calamine does
     not give; `hidden` the hidden rows, `merged` the merged ranges. `empty` are the formulas whose
     value is there and has no text, and whether an empty text is in the formula; whether others
-    were `calculated` tells what that means.
+    were `calculated` tells what that means. `unread` are the error cells that calamine does not
+    read, and would refuse the worksheet for: their references, and their bytes in the part.
     """
 
     special: dict[tuple[int, int], tuple[Kind, str]] = field(default_factory=dict)
@@ -143,6 +146,7 @@ class Survey:
     last_row: int = 0
     last_column: int = 0
     cells: int = 0
+    unread: list[tuple[str, slice]] = field(default_factory=list)
 
     def take(self, row: RowMark) -> None:
         """Note what a row has."""
@@ -157,10 +161,24 @@ class Survey:
                 self.empty[row.number, cell.column] = may_be
             if special is not None:
                 self.special[row.number, cell.column] = special
+            if cell.kind == "e" and cell.value not in _READ_ERRORS:
+                place = f"{letter(cell.column)}{row.number}"
+                self.unread.append((place, slice(cell.start, cell.end)))
             if special is not None or cell.value:
                 self.cells += 1
                 self.last_row = max(self.last_row, row.number)
                 self.last_column = max(self.last_column, cell.column)
+
+    def readable(self, data: bytes) -> bytes:
+        """The part with an error that calamine reads, as a blank cell, in place of the others."""
+        pieces, done = [], 0
+        for place, at in self.unread:
+            tag = _CELL_TAG.match(data, at.start)
+            prefix = tag[1].decode() if tag else ""
+            cell = f'<{prefix}c r="{place}" t="e"><{prefix}v>#N/A</{prefix}v></{prefix}c>'
+            pieces += [data[done : at.start], cell.encode()]
+            done = at.stop
+        return b"".join([*pieces, data[done:]])
 
     def settle(self) -> None:
         """Take formulas without a text for blank cells, if formulas were calculated: some programs
