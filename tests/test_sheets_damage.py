@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sheetmaking import csv_of, found, sheet_of, workbook_of
 from shop import base_of
 
-from petsync.models import Pet, Tag
+from petsync.models import Category, Pet, Tag
 from petsync.sheets import read_sheet, sheet_from_frame, write_sheet
 from petsync.sheets.validate.rules import RULES
 from petsync.table.frame import frame_from_pets
@@ -282,6 +282,18 @@ def test_a_tag_that_the_export_has_is_one(tmp_path: Path) -> None:
         ('[{"id":1,"name":"calm"},{"name":"shy"}]', "1:calm; shy"),
         ("[{'id': 1, 'name': 'calm'}]", "1:calm"),
         ("('calm',)", "calm"),
+        ("(Tag(101, 'calm'),)", "101:calm"),
+        ("(Tag(101, 'calm'), Tag(104, 'shy'))", "101:calm; 104:shy"),
+        ("{Tag(101, 'calm')}", "101:calm"),
+        ("frozenset({Tag(101, 'calm')})", "101:calm"),
+        ("[(101, 'calm'), (104, 'shy')]", "101:calm; 104:shy"),
+        ("deque(['calm'], maxlen=3)", "calm"),
+        ("list(['calm'])", "calm"),
+        ("dict_values(['calm', 'shy'])", "calm; shy"),
+        ("Index(['calm'], dtype='str', name='tags')", "calm"),
+        ("<StringArray>", None),
+        ("<generator object tags at 0x7f0>", None),
+        ("[1, 'calm'", None),
         ("[]", None),
         ("[Tag(id=1, name='a', extra={})]", None),
         ("['calm', [", None),
@@ -296,6 +308,66 @@ def test_the_list_of_a_program_is_an_error_with_what_is_meant(
     assert found(sheet) == [("Pets!B2", "list-text")]
     assert sheet.problems[0].meant == meant
     assert sheet.blocked == (2,)
+
+
+EMPTY = ["()", "( )", "[ ]", "{}", "set()", "frozenset()", "deque([])", "dict_keys([])"]
+
+
+@pytest.mark.parametrize("text", [*EMPTY, "array([], dtype=object)", "Series([], dtype: object)"])
+def test_the_empty_list_of_a_program_is_an_error_in_each_column(tmp_path: Path, text: str) -> None:
+    """It is no tag, no address and no category; as a name it is pointed out."""
+    sheet = sheet_of(tmp_path, [["id", "tags", "photo_urls", "category"], [1, text, text, text]])
+    assert [each.rule for each in sheet.problems] == ["list-text", "list-text", "category-text"]
+    for each in sheet.problems:
+        assert each.meant is None
+        assert each.suggestion.startswith("Leave the cell blank")
+        assert "[clear]" in each.suggestion
+    (name,) = sheet_of(tmp_path, [["id", "name"], [1, text]]).problems
+    assert (name.rule, name.severity, name.meant) == ("name-text", "warning", None)
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("['Bella']", "Bella"),
+        ("('Bella',)", "Bella"),
+        ("(1, 'Bella')", "Bella"),
+        ("('Bella', 'Rex')", None),
+        ("[1, 'Bella']", None),
+    ],
+)
+def test_a_name_or_category_in_the_list_of_a_program_is_pointed_out(
+    tmp_path: Path, text: str, meant: str | None
+) -> None:
+    """A category is an error; a name is sent, for a pet may be called anything."""
+    sheet = sheet_of(tmp_path, [["id", "name", "category"], [1, text, text], [2, text, None]])
+    assert [each.rule for each in sheet.problems] == ["name-text", "category-text", "name-text"]
+    assert {each.meant for each in sheet.problems} == {meant}
+    assert sheet.frame["name"].tolist() == [text]
+
+
+@pytest.mark.parametrize(
+    "text", ["calm (101)", "(old) cat", "5 (five)", "good(1)", "Rex (2)", "<3", "list", "(set)"]
+)
+def test_texts_with_brackets_of_their_own_are_left_alone(tmp_path: Path, text: str) -> None:
+    """Only what a program writes is one."""
+    assert not sheet_of(tmp_path, [["id", "name", "category", "tags"], [1, *[text] * 3]]).problems
+
+
+def test_what_the_export_has_is_no_list_of_a_program(tmp_path: Path) -> None:
+    """A store may have such tags, addresses, names and categories."""
+    texts = ["()", "set()", "('a',)", "(1, 'a')", "deque(['a'])", "[1, 'a']", "<Array>"]
+    pets = [
+        Pet(
+            id=n, name=text, category=Category(n, text), tags=(Tag(None, text),), photo_urls=(text,)
+        )
+        for n, text in enumerate(texts, 1)
+    ]
+    for name in ("pets.csv", "pets.xlsx"):
+        write_sheet(frame_from_pets(pets), tmp_path / name, base=base_of(pets))
+        sheet = read_sheet(tmp_path / name)
+        assert {each.rule for each in sheet.problems} <= {"photo-not-an-address"}
+        assert sheet.frame["tags"].tolist() == [[Tag(None, text)] for text in texts]
 
 
 @pytest.mark.parametrize("write", ["to_excel", "to_csv", "to_json_lists"])

@@ -62,6 +62,7 @@ CASES = [
     Case("clear-refused", "name", "[clear]", "[clear]", "cannot be emptied", "leave the cell"),
     Case("clear-refused", "id", "[clear]", "[clear]", "cannot be emptied", "leave the cell"),
     Case("category-text", "category", "{'id': 1, 'name': 'Dogs'}", None, "a program", "Write Dogs"),
+    Case("name-text", "name", "['Bello']", "('Bello',)", "for a list", "Write Bello"),
     Case("category-numbered", "category", "1:Dogs", "1:Dogs", "number before", "Write Dogs"),
     Case("nul-character", "name", None, "Bel\0lo", "NUL", "Type the value again"),
     Case("nul-character", "status", None, "so\0ld", "NUL", "Type the value again"),

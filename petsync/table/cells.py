@@ -67,10 +67,18 @@ URL_SEPARATOR = re.compile(
 )
 """What people write between addresses, or nothing at all; an address may hold another one behind
 a character that is no letter and no digit."""
+_GAP = f"[{re.escape(BLANKS)}]*"
+# Arrow's expressions are others: nothing may refer back or look around here.
 LISTED = re.compile(
-    r"\[(?:Tag\(|['\"{\[\]]|None\b|nan\b)|\(['\"]|\{['\"]|Tag\(|(?:array|set|frozenset)\([\[{]"
+    rf"\[{_GAP}(?:(?:Tag|Category)\(|['\"{{\[\]]|None\b|nan\b|\({_GAP}['\"0-9-])"
+    rf"|\({_GAP}(?:(?:Tag|Category)\(|['\")]|(?:None|nan){_GAP},)"
+    rf"|[\[(]{_GAP}-?[0-9]+{_GAP},{_GAP}['\"]"
+    rf"|\{{{_GAP}(?:(?:Tag|Category)\(|['\"}}])"
+    rf"|Tag\(|[A-Za-z_][A-Za-z0-9_.]*\({_GAP}[\[{{]"
+    rf"|(?:set|frozenset|tuple|list|dict|deque|array)\({_GAP}\)"
+    r"|<[A-Za-z_]*Array>|<[A-Za-z_. ]* at 0x"
 )
-"""How the text begins that a program writes for a list: `[Tag(7, 'shy')]`, `['shy']`, `[]`."""
+"""How the text begins that a program writes for a list: `[Tag(7, 'shy')]`, `('shy',)`, `set()`."""
 
 _TAG_END = re.compile(";")
 _URL_END = re.compile(r"\r\n|\r|\n|(?<!\S)\|(?!\S)")

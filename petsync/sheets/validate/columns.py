@@ -568,19 +568,22 @@ T = TypeVar("T")
 _Lists = np.ndarray[Any, np.dtype[np.object_]]
 _TOGETHER = 1 << 16
 _MANY = 20
-_LIST_BEGINS = bytes({char.encode()[0] for char in BLANKS + "[({Tasf"})
+_LIST_BEGINS = bytes({char.encode()[0] for char in BLANKS + "[({<"})
 _LISTED = f"^[{re.escape(BLANKS)}]*(?:{LISTED.pattern})"
 _TEXT = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
 _NUMBER = r"None|-?[0-9]{1,19}"
 _PYTHON = re.compile(
-    rf"(?:Tag|Category)\((?:id=)?({_NUMBER}), (?:name=)?(None|{_TEXT})(?:, extra=None)?\)"
+    rf"(?:Tag|Category)?\((?:id=)?({_NUMBER}), (?:name=)?(None|{_TEXT})(?:, extra=None)?\)"
     rf"|\{{'id': ({_NUMBER}), 'name': (None|{_TEXT})\}}"
     rf"|({_TEXT})"
 )
-_CALL = re.compile(r"(?:array|set|frozenset)\((.*?)(?:, dtype=\w+)?\)", re.DOTALL)
+_CALL = re.compile(
+    r"(?!(?:Tag|Category)\()[A-Za-z_][\w.]*\((.*?)(?:, \w+[=:] ?\S+){0,2}\)", re.DOTALL
+)
 _BETWEEN = re.compile(r"[\s,]*")
 _SHOWN = 80
 _BRACKETS = ("[]", "()", "{}")
+_NO_ITEMS = "Leave the cell blank to say nothing, or write [clear] to empty the field."
 
 
 def tags(column: Column) -> _Lists:
@@ -782,11 +785,18 @@ def _parse(
 def _are_listed(text: Any) -> Bools:
     """Which cells begin like the list of a program."""
     listed = np.zeros(len(text), dtype=bool)
-    rows = beginning_with(text, _LIST_BEGINS)
+    rows = _with_brackets(text)
     if len(rows):
         found = pc.match_substring_regex(text.take(pa.array(rows)), _LISTED)
         listed[rows[np.asarray(found)]] = True
     return listed
+
+
+def _with_brackets(text: Any) -> Rows:
+    """The rows of cells that begin with a bracket or have a round one anywhere: `set()`."""
+    seen = octets(text)
+    calls = seen.rows(seen.places(lambda data: data == ord("(")))
+    return np.union1d(beginning_with(text, _LIST_BEGINS), calls)
 
 
 def note_list(text: str, items: list[T] | None, form: Callable[[Iterable[T]], str]) -> Note:
@@ -794,8 +804,7 @@ def note_list(text: str, items: list[T] | None, form: Callable[[Iterable[T]], st
     if items is None:
         return Note("list-text", text)
     if not items:
-        hint = "Leave the cell blank to say nothing, or write [clear] to empty the field."
-        return Note("list-text", text, "", hint)
+        return Note("list-text", text, "", _NO_ITEMS)
     meant = form(items)
     shown = meant.replace("\n", " | ")
     shown = shown if len(shown) <= _SHOWN else f"{shown[: _SHOWN - 3]}..."
@@ -1138,9 +1147,9 @@ def _short(text: str) -> str:
 
 
 _LONG = 255
-_RECORD = r"^\s*(?:Category\(|[\[({]\s*['\"]|\[\s*(?:Category\(|\{))"
+_RECORD = f"{_LISTED}|^[{re.escape(BLANKS)}]*Category\\("
 _NUMBERED = r"^\s*-?[0-9]+:\s*\S"
-_RECORD_BEGINS = b"C[({-0123456789 \t\r\n"
+_NUMBER_BEGINS = b"-0123456789 \t\r\n"
 _IF_IT_IS_ONE = "If the store has this one too, name it in petsync.toml ([service], statuses)."
 _MEANT = {
     "remove": "delete",
@@ -1171,7 +1180,8 @@ def words(column: Column) -> Any:
 def categories(column: Column, exported: Collection[str], marker: str) -> Any:
     """The categories' names as typed; those that were `exported` are meant so."""
     _note_placeholders(column, are_placeholders(column.cells.trim()), exported)
-    _note_records(column, exported)
+    _note_records(column, "category-text", exported, _NO_ITEMS)
+    _note_numbered(column, exported)
     for at, text in findings.bare(column.cells, marker):
         if text not in exported:
             column.note(at, "placeholder-text", suggestion=f"Write {marker} to empty the field.")
@@ -1182,6 +1192,7 @@ def names(column: Column, exported: Collection[str]) -> Any:
     """The names as typed; those that were `exported` are meant so. The clear marker is refused."""
     hint = "Leave the cell blank to say nothing, or write the name."
     _note_placeholders(column, are_missing_values(column.cells.trim()), exported, hint)
+    _note_records(column, "name-text", exported, hint)
     for at in positions(column.clear):
         column.note(at, "clear-refused", "A name cannot be emptied.")
     for at in positions(pc.greater(pc.utf8_length(column.cells.text), _LONG)):
@@ -1236,19 +1247,38 @@ def _note_placeholders(
             column.note(at, "placeholder-text", suggestion=hint, meant="")
 
 
-def _note_records(column: Column, exported: Collection[str]) -> None:
-    """Note categories as a program writes them, and numbers before names."""
-    rows = beginning_with(column.cells.text, _RECORD_BEGINS)
+def _note_records(column: Column, rule: str, exported: Collection[str], empty: str) -> None:
+    """Note texts as a program writes them for a category or a list; `empty` is what to do with a
+    list that has no items.
+    """
+    rows = _with_brackets(column.cells.text)
+    for at, text in _matching(column, rows, _RECORD, exported):
+        found = program_tags(text)
+        meant = (found[0].name or None) if found and len(found) == 1 else None
+        hint = empty if found == [] else f"Write {meant}." if meant else ""
+        column.note(at, rule, suggestion=hint, meant=meant)
+
+
+def _note_numbered(column: Column, exported: Collection[str]) -> None:
+    """Note numbers before the names of categories."""
+    rows = beginning_with(column.cells.text, _NUMBER_BEGINS)
+    for at, text in _matching(column, rows, _NUMBERED, exported):
+        found = parse_tags(text)
+        meant = (found[0].name or None) if len(found) == 1 else None
+        hint = f"Write {meant}." if meant else ""
+        column.note(at, "category-numbered", suggestion=hint, meant=meant)
+
+
+def _matching(
+    column: Column, rows: Rows, pattern: str, exported: Collection[str]
+) -> Iterator[tuple[int, str]]:
+    """Those of the rows that have the pattern, and their trimmed texts."""
     rows = rows[column.says[rows]]
     texts = column.cells.text.take(pa.array(rows))
-    for rule, pattern in (("category-text", _RECORD), ("category-numbered", _NUMBERED)):
-        for at in rows[positions(pc.match_substring_regex(texts, pattern))].tolist():
-            text = trim(column.cells.text[at].as_py())
-            if text in exported:
-                continue
-            found = program_tags(text) if rule == "category-text" else parse_tags(text)
-            meant = (found[0].name or None) if found and len(found) == 1 else None
-            column.note(at, rule, suggestion=f"Write {meant}." if meant else "", meant=meant)
+    for at in rows[positions(pc.match_substring_regex(texts, pattern))].tolist():
+        text = trim(column.cells.text[at].as_py())
+        if text not in exported:
+            yield at, text
 
 
 def _respelled_status(text: str, status: str) -> list[Note]:

@@ -292,8 +292,17 @@ FIELDS = (
         "Category(id=1, name='Dogs')",
         "Dogs",
         "Write the category's name; its number belongs in the column category_id.",
-        "This includes `{'id': 1, 'name': 'Dogs'}`, the same in JSON, and a list such as "
-        "`['Dogs']`. petsync does not report categories from the sheet's export.",
+        "This includes `{'id': 1, 'name': 'Dogs'}`, the same in JSON, a list such as `['Dogs']`, "
+        "`(1, 'Dogs')` and `()`. petsync does not report categories from the sheet's export.",
+    ),
+    warning(
+        "name-text",
+        "The text is what a program writes for a list; it is taken as the name.",
+        "['Bello']",
+        "Bello",
+        "Write the name alone; leave it if it is right.",
+        "This includes `('Bello',)` and `[]`. petsync does not report names from the sheet's "
+        "export.",
     ),
     warning(
         "category-numbered",
@@ -342,8 +351,9 @@ LISTS = (
         "Write the items with the separators that petsync reads, and save a DataFrame with "
         "ps.write_sheet.",
         "pandas writes such texts for lists in a DataFrame: `[Tag(106, 'young')]`, "
-        "`['https://...']`, `[\"calm\"]`, `[]`. Brackets around a whole cell count too: `[calm; "
-        "shy]`, `{calm}`. Put a tag or an address that starts like this in double quotes; an "
+        "`['https://...']`, `[\"calm\"]`, `[]`, `('calm',)`, `()`, `set()`, "
+        "`dict_values(['calm'])`. Brackets around a whole cell count too: `[calm; shy]`, "
+        "`{calm}`. Put a tag or an address that starts like this in double quotes; an "
         "export does this.",
     ),
     error(
