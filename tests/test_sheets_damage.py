@@ -23,7 +23,8 @@ from petsync.table.frame import frame_from_pets
 pytestmark = pytest.mark.slow
 
 URL = "https://example.org/1.jpg"
-ODD = ["[]", "['a']", "[Tag(1)", "(clear)", "[ clear ]", "a,b", "http://ahttps://b", f"{URL}, b"]
+ODD = ["()", "set()", "(1, 'a')", "clear]", f"{URL};", f"{URL}&{URL}", f"{URL}\u00a6b"]
+ODD += ["[]", "['a']", "[Tag(1)", "(clear)", "[ clear ]", "a,b", "http://ahttps://b", f"{URL}, b"]
 
 
 def test_no_problem_hides_another_in_its_row(tmp_path: Path) -> None:
@@ -232,7 +233,8 @@ def test_tags_that_are_separated_otherwise_are_never_one(
 
 @given(
     texts=st.lists(
-        st.text(st.sampled_from("ab1 ,;|\n\t\uff1b\u3001[](){}'\":/")) | st.sampled_from(ODD),
+        st.text(st.sampled_from("ab1 ,;|\n\t\uff1b\u3001\uff5c\u00a6[](){}'\":/"))
+        | st.sampled_from(ODD),
         min_size=1,
         max_size=4,
     )
@@ -417,12 +419,76 @@ def test_commas_between_tags_of_an_export_are_mended_in_the_suggestion(tmp_path:
         (f"{URL}\n{URL}x{URL}\nhttp://a", 1),
         (f"https://proxy.example/?url={URL}", 0),
         (f'"{URL}|{URL}"', 0),
+        (f"{URL}&{URL}", 1),
+        (f"{URL}&amp;{URL}?2", 1),
+        (f"{URL}\uff5c{URL}", 1),
+        (f"{URL} \u00a6 {URL}?2", 1),
+        (f"{URL}\uff5c2.jpg", 1),
+        (f"{URL};", 1),
+        (f"{URL},", 1),
+        (f"{URL}\uff1b", 1),
+        (f"{URL};\n{URL}?2", 1),
+        (f'"{URL};"', 0),
+        (f"{URL}?a=1&b=http", 0),
+        ("https://example.org/\u00fc.jpg", 0),
     ],
 )
 def test_addresses_that_stand_in_one_are_named(tmp_path: Path, photos: str, found_: int) -> None:
     """A comma, semicolon or space before a second address is none of the separators."""
     sheet = sheet_of(tmp_path, [["id", "photo_urls"], [1, photos]])
     assert [each.rule for each in sheet.problems] == ["photos-separators"] * found_
+
+
+@pytest.mark.parametrize("sign", [";", ",", ";;", "\uff1b", "\u3001", "|", " \u00a6"])
+def test_a_separator_at_the_end_of_an_address_is_none_of_it(tmp_path: Path, sign: str) -> None:
+    """The suggestion is the address alone, whatever stands in the next row."""
+    rows = [["id", "photo_urls"], [1, URL + sign], [2, URL], [3, URL + sign]]
+    sheet = sheet_of(tmp_path, rows)
+    assert found(sheet) == [("Pets!B2", "photos-separators"), ("Pets!B4", "photos-separators")]
+    assert {each.meant for each in sheet.problems} == {URL}
+    assert sheet.problems[0].suggestion.startswith(f"Write {URL};")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("\uff3bclear\uff3d", "\u3010Clear\u3011", "\uff08clear\uff09", "\u300cclear\u300d"),
+        *("clear]", "CLEAR )", "[clear", "clear\u3011", "\uff1cclear\uff1e"),
+    ],
+)
+@pytest.mark.parametrize("suffix", [".xlsx", ".csv"])
+def test_the_marker_in_other_brackets_is_never_a_text(
+    tmp_path: Path, text: str, suffix: str
+) -> None:
+    """It may be meant to empty the field; a text that is so called is exported as one."""
+    header = ["id", "category", "tags", "photo_urls"]
+    if suffix == ".csv":
+        sheet = csv_of(tmp_path, f"{','.join(header)}\n1,{text},{text},{text}\n2,a,b; {text},\n")
+    else:
+        sheet = sheet_of(tmp_path, [header, [1, text, text, text], [2, "a", f"b; {text}"]])
+    rules = [each.rule for each in sheet.problems]
+    assert rules == ["clear-spelling"] * 3 + ["clear-beside-others"]
+    assert sheet.problems[0].suggestion.startswith("Write [clear] to empty")
+    pet = Pet(id=1, name=text, category=Category(1, text), tags=(Tag(None, text), Tag(None, "a")))
+    path = tmp_path / f"out{suffix}"
+    write_sheet(frame_from_pets([pet]), path, base=base_of([pet]))
+    again = read_sheet(path)
+    assert not again.problems
+    assert again.rows[["name", "category"]].to_numpy().tolist() == [[text, text]]
+    assert again.frame["tags"].tolist() == [[*pet.tags]]
+
+
+@pytest.mark.parametrize("blank", ["\t", " \t", "\u3000", "\u2003", "\u200b", "\v"])
+def test_white_space_before_a_quote_is_an_error(tmp_path: Path, blank: str) -> None:
+    """The quotes would be part of the name; one that is so called is exported as it is."""
+    sheet = csv_of(tmp_path, f'id,name,status\n1001,{blank}"Bella",sold\n1002,{blank}Rex,sold\n')
+    assert found(sheet)[0] == ("line 2, column 2", "quote-after-space")
+    assert sheet.blocked == (2,)
+    pet = Pet(id=1, name=f'{blank}"Bella"')
+    write_sheet(frame_from_pets([pet]), tmp_path / "out.csv", base=base_of([pet]))
+    again = read_sheet(tmp_path / "out.csv")
+    assert {each.rule for each in again.problems} <= {"invisible-characters"}
+    assert again.frame["name"].tolist() == [pet.name]
 
 
 @pytest.mark.parametrize(

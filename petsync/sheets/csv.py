@@ -22,6 +22,7 @@ from petsync.sheets.files import AS_ENCODED, AS_UTF8, MAX_LINE, EncodingError, S
 from petsync.sheets.grid import Fault, Grid, Kind
 from petsync.sheets.headers import Mapper
 from petsync.sheets.validate import text
+from petsync.table.cells import BLANKS
 from petsync.table.sheet import Sheet
 
 __all__ = [
@@ -169,7 +170,10 @@ _SEPARATOR_LINE = re.compile(rb"(?:\xef\xbb\xbf)?sep=([,;\t|])\r?\n", re.IGNOREC
 # A line feed is what LibreOffice makes of a CR, and would not be known for one again.
 # Full-width signs begin a formula too, in some languages, and so does one behind a separator:
 # another program may take a cell apart there.
-_READ_OTHERWISE = r"(?:[ \u00a0,;|]*[=+\-@＝＋－＠]|[\t\r\n]|#[A-Z#¡¿]|Err:|[ \u00a0]+\"|[^\0]*\0)"
+_READ_OTHERWISE = (
+    r"(?:[ \u00a0,;|]*[=+\-@＝＋－＠]|[\t\r\n]|#[A-Z#¡¿]|Err:"
+    rf"|[{re.escape(BLANKS)}]+\"|[^\0]*\0)"
+)
 _DANGEROUS = re.compile(f"'*{_READ_OTHERWISE}")
 _GUARDED = re.compile(f"'+{_READ_OTHERWISE}")
 

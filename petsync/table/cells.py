@@ -53,18 +53,21 @@ and the invisible marks that programs leave at the edges of text."""
 _BREAK = r"(?:<br\s*/?>|&#(?:1[03]|x0*[ad])(?:;|$)|_x000[ad]_|\\[rn])"
 """A line break as HTML, XML and programming languages write it."""
 TAG_SEPARATOR = re.compile(
-    r"[\r\n\t\v\f\x85\u2028\u2029|\uff1b\uff0c\u3001\u060c\u061b]"
+    r"[\r\n\t\v\f\x85\u2028\u2029|\uff5c\u00a6\uff1b\uff0c\u3001\u060c\u061b]"
     rf"|(?<![0-9]),|,(?![0-9])|{_BREAK}",
     re.IGNORECASE,
 )
 """What people write between tags in place of a semicolon; a comma between digits is a decimal."""
 _BETWEEN_URLS = r",;\s\uff1b\uff0c\u3001"
+_BARS = r"|\uff5c\u00a6"
 # A run of them is looked at from its beginning only, or a long one would take for ever.
 URL_SEPARATOR = re.compile(
-    rf"(?<!\s)\s*\|\s*|(?:<br\s*/?>)+|{_BREAK}+(?=https?://|$)|[,;]\s+|(?<![{_BETWEEN_URLS}])[{_BETWEEN_URLS}]+(?=https?://)"
-    r"|(?<=\w)(?=https?://)",
+    rf"(?<!\s)\s*[{_BARS}]\s*|(?:<br\s*/?>)+|{_BREAK}+(?=https?://|$)|[,;]\s+"
+    rf"|(?<![{_BETWEEN_URLS}])[{_BETWEEN_URLS}]+(?=https?://|$)"
+    r"|&(?:amp;)?(?=https?://)|(?<=\w)(?=https?://)",
     re.IGNORECASE,
 )
+_WIDE_MARKS = frozenset("\uff5c\u00a6\uff1b\uff0c\u3001")
 """What people write between addresses, or nothing at all; an address may hold another one behind
 a character that is no letter and no digit."""
 _GAP = f"[{re.escape(BLANKS)}]*"
@@ -182,6 +185,7 @@ def has_separator(url: str) -> bool:
     # Most addresses have none of it, and the expression is slow.
     is_doubtful = "|" in url or "," in url or ";" in url or "<" in url or url[-1:] == "_"
     is_doubtful = is_doubtful or url.find("://", 6) >= 0
+    is_doubtful = is_doubtful or not (url.isascii() or _WIDE_MARKS.isdisjoint(url))
     return is_doubtful and URL_SEPARATOR.search(url) is not None
 
 
@@ -312,7 +316,7 @@ def _quoted_at(text: str, start: int) -> re.Match[str] | None:
 # "[clear]".
 
 
-BRACKETS = "[](){}<>"
+BRACKETS = "[](){}<>［］（）｛｝＜＞【】〔〕〖〗〈〉《》「」『』⟦⟧⟨⟩‹›«»"
 
 
 def escape_marker(text: str, marker: str) -> str:
@@ -321,12 +325,15 @@ def escape_marker(text: str, marker: str) -> str:
 
 
 def is_like_marker(text: str, marker: str) -> bool:
-    """Whether the text is the marker, or its word in other brackets: `[ clear ]`, `(clear)`."""
+    """Whether the text is the marker, or its word in other brackets or behind or before one:
+    `[ clear ]`, `(clear)`, `clear]`.
+    """
     found, core = marker_core(text), marker_core(marker)
     if found == core:
         return True
     inner = marker_word(core)
-    return bool(inner) and found[:1] in BRACKETS and found.strip(BRACKETS + BLANKS) == inner
+    has_bracket = found[:1] in BRACKETS or found[-1:] in BRACKETS
+    return bool(inner) and has_bracket and found.strip(BRACKETS + BLANKS) == inner
 
 
 def marker_word(core: str) -> str:

@@ -964,14 +964,20 @@ _ITEMS: Mapping[str, Callable[[str], Iterable[str]]] = {
 
 _ASCII = b",\n\r\t\v\f|"
 _MARKUP_SIGNS = b"<#\\_"
-_WIDE = "[\uff1b\uff0c\u3001\u060c\u061b\x85\u2028\u2029]"
+_WIDE = "[\uff5c\u00a6\uff1b\uff0c\u3001\u060c\u061b\x85\u2028\u2029]"
 _WIDE_LEADS = b"\xef\xe3\xd8\xc2\xe2"
+_WIDE_PAIRS = np.zeros((256, 256), dtype=bool)
+"""The two bytes with which a separator of other scripts begins."""
+_WIDE_PAIRS[tuple(zip(*{char.encode()[:2] for char in _WIDE[1:-1]}, strict=True))] = True
 _MARKUP = r"(?i)<br|&#|_x000|\\[rn]"
 _OPENING = bytes({char.encode()[0] for char in BLANKS + "[({"})
 _LETTERS = np.zeros(256, dtype=bool)
 """The bytes before an address that leave no doubt that it does not begin there by itself."""
-_LETTERS[[*b" \t\x0b\x0c,;|_", *range(48, 58), *range(65, 91), *range(97, 123)]] = True
+_LETTERS[[*b" \t\x0b\x0c,;|_&", *range(48, 58), *range(65, 91), *range(97, 123)]] = True
 _LETTERS[128:] = True
+
+_AT_END = "A separator seems to stand beside the address."
+_CUT = "Write {}; if all of it is the address, put it in double quotes."
 
 Known = Callable[[], Collection[str]]
 
@@ -1004,7 +1010,8 @@ def note_separators(
         )
         notes.add(at, "tags", Note("tags-commas", text, "", hint, meant))
     for at, text, meant in _photo_separators(photos.text, base) if photos is not None else ():
-        notes.add(at, "photo_urls", Note("photos-separators", text, "", "", meant))
+        told = ("", "") if "\n" in meant else (_AT_END, _CUT.format(_short(meant)))
+        notes.add(at, "photo_urls", Note("photos-separators", text, *told, meant))
 
 
 def _tag_separators(text: Any, base: Base | None) -> Iterator[tuple[int, str, int, str]]:
@@ -1106,8 +1113,8 @@ def _known_photos(base: Base | None) -> Collection[str]:
 
 
 def _doubtful_photos(text: Any) -> Rows:
-    """The rows with a bar that is no separator, a comma or semicolon before a space, and those in
-    which an address begins where none should.
+    """The rows with a bar that is no separator, a comma or semicolon before a space or at the end,
+    and those in which an address begins where none should.
     """
     seen = octets(text)
     if not len(seen.data):
@@ -1117,7 +1124,10 @@ def _doubtful_photos(text: Any) -> Rows:
         bars = bars[~(_is_space(seen.data[bars - 1]) & _is_space(seen.following(bars)))]
     marks = seen.places(lambda data: np.isin(data, tuple(b",;_")))
     behind = seen.following(marks)
-    marks = marks[(behind <= ord(" ")) | (behind > ord("~"))]
+    is_last = seen.offsets[np.searchsorted(seen.offsets, marks + 1)] == marks + 1
+    marks = marks[(behind <= ord(" ")) | (behind > ord("~")) | is_last]
+    wide = seen.places(lambda data: data >= min(_WIDE_LEADS))
+    marks = np.union1d(marks, wide[_WIDE_PAIRS[seen.data[wide], seen.following(wide)]])
     marks = np.union1d(marks, seen.places(lambda data: data == ord("<")))
     return seen.rows(np.union1d(np.union1d(bars, marks), _find_starts(seen)))
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from petsync.sheets.grid import Bools, Cells, Grid, beginning_with, octets
+from petsync.sheets.grid import Bools, Cells, Grid, Rows, beginning_with, octets
 from petsync.sheets.validate.rules import RULES
 from petsync.table.cells import (
     BLANKS,
@@ -65,8 +65,9 @@ def beside_others(cells: Cells, marker: str) -> Iterator[tuple[int, str]]:
         return
     rows = np.arange(len(cells))
     if core[0].isascii() and not core[0].isalpha():
-        seen, first = octets(cells.text), tuple(_first(core))
-        rows = seen.rows(seen.places(lambda data: np.isin(data, first)))
+        seen, marks = octets(cells.text), tuple(_leads(core[0], *_brackets(core)))
+        rows = seen.rows(seen.places(lambda data: np.isin(data, marks)))
+        rows = _with_word(cells.text, rows, core)
     for at in rows.tolist():
         text = cells.text[at].as_py()
         if _is_beside(text, marker):
@@ -109,19 +110,31 @@ def _alike(text: Any, marker: str) -> Iterator[tuple[int, str]]:
     rows = np.arange(len(text))
     if core[0].isascii() and not core[0].isalpha():
         # No other character is this one in another case.
-        rows = beginning_with(text, _BEFORE + _first(core))
-    like = pc.match_substring(
-        text.take(pa.array(rows)), marker_word(core) or core, ignore_case=True
-    )
-    for at in rows[np.asarray(like)].tolist():
+        word = marker_word(core)[:1]
+        marks = _leads(core[0], word, word.upper(), *_brackets(core))
+        rows = beginning_with(text, _BEFORE + marks)
+    for at in _with_word(text, rows, core).tolist():
         found = text[at].as_py()
         if is_like_marker(found, marker):
             yield at, found
 
 
-def _first(core: str) -> bytes:
-    """The first characters of texts that are like the marker."""
-    return f"{BRACKETS}{core[0]}".encode() if marker_word(core) else core[0].encode()
+def _with_word(text: Any, rows: Rows, core: str) -> Rows:
+    """Those of the rows in which the marker's word is, in whatever case."""
+    word = marker_word(core) or core
+    like = pc.match_substring(text.take(pa.array(rows)), word, ignore_case=True)
+    found: Rows = rows[np.asarray(like)]
+    return found
+
+
+def _brackets(core: str) -> str:
+    """The brackets in which a text is like the marker."""
+    return BRACKETS if marker_word(core) else ""
+
+
+def _leads(*characters: str) -> bytes:
+    """The first bytes of the characters."""
+    return bytes({char.encode()[0] for char in characters if char})
 
 
 def _is_beside(text: str, marker: str) -> bool:

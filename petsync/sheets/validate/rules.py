@@ -174,8 +174,9 @@ PROGRAM = (
         "[ clear ] or (clear)",
         "[clear]",
         "Write [clear] to empty the field; put an apostrophe before the text if it is meant.",
-        "petsync reports other brackets and spaces inside them. In a list of several items, put "
-        'such an item in double quotes: `"(clear)"; shy`. An export does both.',
+        "petsync reports other brackets (`［clear］`), a missing one (`clear]`) and spaces inside "
+        "them. In a list of several items, put such an item in double quotes: "
+        '`"(clear)"; shy`. An export does both.',
     ),
 )
 
@@ -364,8 +365,8 @@ LISTS = (
         "Write semicolons between the tags, without quotes. Put double quotes only around what is "
         'one tag: "calm, shy".',
         "petsync reports a comma (but not between two digits), a line break (also `<br>` and "
-        "`\\n`), a tab, a `|`, and separators of other scripts, such as `；` and `、`. A tag in "
-        "double quotes, or from the sheet's export, is one tag.",
+        "`\\n`), a tab, a `|` or `¦`, and separators of other scripts, such as `；` and `、`. A "
+        "tag in double quotes, or from the sheet's export, is one tag.",
     ),
     error(
         "clear-beside-others",
@@ -396,9 +397,9 @@ LISTS = (
         "https://example.org/1.jpg | https://example.org/2.jpg",
         "Write a line break, or | with spaces around it, between two addresses; if it is one "
         "address, put it in double quotes.",
-        "petsync reports an address directly after another one, or after a comma, a semicolon or "
-        "a space; a `|` without spaces; `<br>`; and a comma or semicolon before a space. An "
-        "address from the sheet's export is one address.",
+        "petsync reports an address directly after another one, or after a comma, a semicolon, an "
+        "`&` or a space; a `|` without spaces; `｜` and `¦`; `<br>`; and a comma or semicolon "
+        "before a space or at the end. An address from the sheet's export is one address.",
     ),
     warning(
         "photo-not-an-address",
@@ -552,9 +553,9 @@ ROWS = (
         '1001, "Bella, the dog"',
         '1001,"Bella, the dog"',
         "Delete the space between the delimiter and the quote.",
-        "In a CSV file, a quote encloses a cell only at its very start. After a space it is text, "
-        "and a delimiter ends the cell. If a text really starts like this, an export writes an "
-        "apostrophe before it.",
+        "In a CSV file, a quote encloses a cell only at its very start. After a space or a tab it "
+        "is text, and a delimiter ends the cell. If a text really starts like this, an export "
+        "writes an apostrophe before it.",
     ),
     error(
         "header-repeated",

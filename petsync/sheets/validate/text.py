@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from petsync.sheets.grid import Bools, Cells, Kind, Rows, beginning_with, octets
-from petsync.table.cells import trim
+from petsync.table.cells import BLANKS, trim
 
 __all__ = [
     "are_missing_values",
@@ -59,6 +59,10 @@ _SHOWN: Mapping[str, str] = {
 _ERRORS = {value: why for why, values in _SHOWN.items() for value in values.split()}
 _LIBRE = re.compile(r"Err:5[0-9]{2}")
 _HASHES = re.compile(r"#{3,}")
+# A cell without quotes has no line break in it.
+_BLANKS = BLANKS.replace("\r", "").replace("\n", "")
+_SPACES = bytes({char.encode()[0] for char in _BLANKS})
+_BEFORE_QUOTE = f'^[{re.escape(_BLANKS)}]+"'
 
 
 def errors(text: Any) -> Iterator[int]:
@@ -76,11 +80,11 @@ def kinds(raw: Any) -> Iterator[tuple[int, Kind]]:
     An apostrophe before a text says that it is meant so; `raw` must still have it.
     """
     # One look for all of them: most columns have none.
-    if len(beginning_with(raw, b"#E= \xc2")):
+    if len(beginning_with(raw, b"#E=" + _SPACES)):
         yield from ((at, Kind.ERROR) for at in errors(raw))
         for at, _ in _texts(raw, beginning_with(raw, b"="), "^=[^=]"):
             yield at, Kind.FORMULA
-        for at, _ in _texts(raw, beginning_with(raw, b" \xc2"), '^[ \u00a0]+"'):
+        for at, _ in _texts(raw, beginning_with(raw, _SPACES), _BEFORE_QUOTE):
             yield at, Kind.QUOTED
     seen = octets(raw)
     for at in seen.rows(seen.places(lambda data: data == 0)).tolist():
