@@ -17,7 +17,7 @@ from typing import Any
 
 from petsync._files import read_ordinary
 from petsync.errors import SettingsError
-from petsync.trust import allowed_names, build_unlisted_error, is_confirmed
+from petsync.trust import allowed_names, build_unlisted_error, is_confirmed, names_in
 
 __all__ = [
     "AUTH",
@@ -25,6 +25,7 @@ __all__ = [
     "OF_THE_URL",
     "Secret",
     "Settings",
+    "as_written",
     "checked_encoding",
     "column_named",
     "expand_variables",
@@ -128,7 +129,8 @@ class Unshown(Mapping[str, str]):
 class Settings:
     """What petsync runs with. `service` overrides fields of the profile; `columns` maps headers of
     sheets to petsync's columns; `allow_http` names hosts that may get a token over plain http;
-    `timeout` is in seconds. `auth` says where and as which program one signs in (AUTH).
+    `timeout` is in seconds. `auth` says where and as which program one signs in (AUTH). `expanded`
+    has the values of the variables that petsync.toml names, by `${NAME}`.
     """
 
     url: str | None = None
@@ -144,6 +146,7 @@ class Settings:
     columns: Mapping[str, str] = field(default_factory=dict)
     auth: Mapping[str, str] = field(default_factory=dict)
     unconfirmed: bool = False
+    expanded: Mapping[str, str] = field(default_factory=lambda: Unshown({}), repr=False)
 
     def require_confirmed(self) -> None:
         """Raise SettingsError where a secret would go where only a petsync.toml that nobody has
@@ -152,8 +155,8 @@ class Settings:
         if self.unconfirmed:
             also = "; --url and PETSYNC_URL alone do not make its [auth] right" if self.auth else ""
             raise SettingsError(
-                f"the {_TOML} of this folder says that secrets go to {self.url}, and nobody has "
-                "confirmed it",
+                f"the {_TOML} of this folder says that secrets go to "
+                f"{as_written(self.url or '', self.expanded)}, and nobody has confirmed it",
                 hint="If that is right, confirm it once: `petsync trust`. Else go to another "
                 f"folder{also}.",
             )
@@ -188,7 +191,8 @@ def resolve(
     merged = {**_from_file(toml, environ, others, confirmed=confirmed), **others}
     for key, value in merged.items():
         if wanted := _lack(key, value):
-            raise SettingsError(f"{key} is {value!r}, and must be {wanted}")
+            shown = as_written(repr(value), merged.get("expanded", {}))
+            raise SettingsError(f"{key} is {shown}, and must be {wanted}")
     for name in _SECRET:
         if isinstance(merged.get(name), str):
             merged[name] = Secret(merged[name].strip())
@@ -219,9 +223,11 @@ def _from_file(
         found["unconfirmed"] = True
     if not confirmed and "state" in found and not _is_below(found["state"]):
         raise SettingsError(
-            f"{_TOML}: state is {found['state']!r}, outside of this folder",
+            f"{_TOML}: state is {toml['state']!r}, outside of this folder",
             hint="Confirm that (`petsync trust`), or name the folder yourself with --state.",
         )
+    used = names_in({key: toml[key] for key in needed})
+    found["expanded"] = Unshown({f"${{{name}}}": environ[name] for name in used})
     return found
 
 
@@ -345,6 +351,19 @@ def _lack(key: str, value: Any) -> str:
     if key == "allow_http" and not all(isinstance(host, str) and host for host in value):
         return "a list of hosts, as text"
     return ""
+
+
+_SHORT = 3
+"""Values of so few characters are in any text by chance."""
+
+
+def as_written(text: str, expanded: Mapping[str, str]) -> str:
+    """The text with `${NAME}` in place of what the environment has for it; a value may be secret.
+    `expanded` has the values by `${NAME}`.
+    """
+    for name, value in sorted(expanded.items(), key=lambda each: -len(each[1])):
+        text = text.replace(value, name) if len(value) > _SHORT else text
+    return text
 
 
 _VARIABLE = re.compile(r"\$(?:\$|\{([^{}]*)\})")

@@ -36,7 +36,9 @@ __all__ = [
 LISTED = "PETSYNC_VARIABLES"
 """The environment variable in which a person lists names for `${NAME}`, separated by commas."""
 SECRETS = frozenset({"PETSYNC_TOKEN", "PETSYNC_API_KEY", "PETSYNC_CLIENT_SECRET"})
-"""Of petsync's own variables, those that no unconfirmed file may put into an address."""
+"""Of petsync's own variables, those that no unconfirmed file may put into an address, listed or
+not.
+"""
 _NAMES = re.compile(r"\$(?:\$|\{([A-Za-z_][A-Za-z0-9_]*)\})")
 _HARMLESS = frozenset(
     (
@@ -79,20 +81,23 @@ def names_in(value: object) -> Iterator[str]:
             yield from names_in(item)
 
 
-def allowed_names(environ: Mapping[str, str], also: Collection[str] = ()) -> frozenset[str]:
-    """The variables that an unconfirmed file may use: PETSYNC_* but for the secrets, those `also`,
-    and those that the environment lists in PETSYNC_VARIABLES.
+def allowed_names(
+    environ: Mapping[str, str], also: Collection[str] = (), *, is_named: bool = False
+) -> frozenset[str]:
+    """The variables that an unconfirmed file may use: those `also`, those that the environment
+    lists in PETSYNC_VARIABLES, and PETSYNC_* if the person has named the file (`is_named`). Any of
+    these may be a secret, such as the address with a password in PETSYNC_NOTIFY.
     """
-    ours = {name for name in environ if name.startswith("PETSYNC_")} - SECRETS
-    return frozenset({*ours, *also, *re.findall(r"\w+", environ.get(LISTED, ""))})
+    ours = {name for name in environ if is_named and name.startswith("PETSYNC_")}
+    return frozenset({*ours, *also, *re.findall(r"\w+", environ.get(LISTED, ""))} - SECRETS)
 
 
 def build_unlisted_error(name: str) -> SettingsError:
     """The error for a variable that the file may not use."""
+    listed = "" if name in SECRETS else f", or list the name yourself: {LISTED}={name}"
     return SettingsError(
         f"the environment variable {name} is not for this file",
-        hint=f"Confirm what the file does with it (`petsync trust`), or list the name yourself: "
-        f"{LISTED}={name}, or --env-file.",
+        hint=f"Look at the file; then confirm what it does with it (`petsync trust`){listed}.",
     )
 
 

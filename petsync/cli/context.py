@@ -748,14 +748,19 @@ option = click.option(
 """The option of a command."""
 
 
-def names(environ: Mapping[str, str], file: Path | None) -> frozenset[str]:
-    """The variables that a petsync.toml may use which nobody has confirmed: petsync's own, the
-    secrets among them only as secrets, and those that the person lists, in the file or in
-    PETSYNC_VARIABLES. Raises SettingsError.
+def names(environ: Mapping[str, str], file: Path | None, *, is_named: bool) -> frozenset[str]:
+    """The variables that a petsync.toml may use which nobody has confirmed: those that the person
+    lists, in the file or in PETSYNC_VARIABLES; if the person has named it, also petsync's own, the
+    secrets among them only as secrets. Raises SettingsError.
     """
     from petsync.reconcile.config.load import read_variables
 
-    return allowed_names(environ, read_variables(file) if file is not None else ())
+    listed = set(read_variables(file)) if file is not None else set[str]()
+    if is_named:
+        return allowed_names(environ, listed, is_named=True)
+    # The file may be a stranger's too: it gives values of its own, and lists no others.
+    own = {name for name in listed - {*os.environ} if not name.startswith("PETSYNC_")}
+    return allowed_names(os.environ, own)
 
 
 def environment(context: Context, file: Path | None) -> Mapping[str, str]:

@@ -371,11 +371,9 @@ def reconcile_command(
         raise click.UsageError("--moved: name the job whose store has moved, with --job.")
     check_outputs(None, None, page)
     environ = Unshown({**environment(context, env_file), **context.variables()})
-    load = partial(
-        _load,
-        names=names(environ, env_file),
-        is_named=ctx.get_parameter_source("config") is ParameterSource.COMMANDLINE,
-    )
+    is_named = ctx.get_parameter_source("config") is ParameterSource.COMMANDLINE
+    may_use = names(environ, env_file, is_named=is_named)
+    load = partial(_load, names=may_use, is_named=is_named)
     if every is not None:
         return _going_on(config, every, environ, log, load)
     with loading():

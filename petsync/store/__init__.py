@@ -27,7 +27,7 @@ from petsync.models import READ, WRITE
 from petsync.plan.plan import Plan
 from petsync.profile import ServiceProfile, profile_from
 from petsync.samples import sample_data
-from petsync.settings import Settings, Unshown, read_confirmed, resolve
+from petsync.settings import Settings, Unshown, as_written, read_confirmed, resolve
 from petsync.store.async_store import AsyncStore, Keep, Pending
 from petsync.table.sheet import Sheet
 
@@ -208,10 +208,24 @@ def store_of(
     asked. Without `auth`, the sign-in is that of the settings, else the one that is kept for the
     service. Raises SettingsError.
     """
+    try:
+        session = _session(settings, auth, profile, retry)
+    except SettingsError as error:
+        hint = as_written(error.hint, settings.expanded)
+        raise SettingsError(as_written(error.message, settings.expanded), hint=hint) from None
+    return Store(AsyncStore(session, settings))
+
+
+def _session(
+    settings: Settings,
+    auth: Credentials | None,
+    profile: ServiceProfile | None,
+    retry: RetryPolicy | None,
+) -> Session:
     credentials = _credentials(settings) if auth is None else auth
     if credentials:
         settings.require_confirmed()
-    session = Session(
+    return Session(
         settings.url or "",
         credentials=credentials,
         profile=profile or profile_from(settings.profile, settings.service),
@@ -219,7 +233,6 @@ def store_of(
         timeout=settings.timeout,
         allow_http=settings.allow_http,
     )
-    return Store(AsyncStore(session, settings))
 
 
 def demo(*, state: str | Path | None = None, profile: str = "standard") -> Store:

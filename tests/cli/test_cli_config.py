@@ -279,6 +279,17 @@ def test_variables_come_from_a_file(shell: Shell, monkeypatch: pytest.MonkeyPatc
     assert (done.err, "https://mine.example/v2" in done.out) == ("", True)
 
 
+def test_a_variable_in_an_address_is_shown_by_its_name(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind the host, where it may be a key; in both forms of the output."""
+    monkeypatch.setenv("SHOP_KEY", "s3cret-key")
+    written(JOB.replace("https://shop.example/v2", "https://shop.example/${SHOP_KEY}/v2"))
+    said = [shell("config", "check").out, shell("config", "check", "--json").out]
+    assert all("https://shop.example/${SHOP_KEY}/v2" in text for text in said)
+    assert not any("s3cret" in text for text in said)
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [

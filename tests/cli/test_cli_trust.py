@@ -195,6 +195,90 @@ def test_a_file_expands_no_variable_of_others(
     assert stranger.seen == []
 
 
+_PLACES = {
+    "the top": 'url = "{url}"\n',
+    "a job": 'url = "https://shop.example"\n' + _JOB + 'url = "{url}"\n',
+    "[auth]": 'url = "https://shop.example"\n[auth]\ntoken_url = "{url}"\n' + _JOB,
+    "a tag": 'url = "https://shop.example"\n' + _JOB + 'tags = ["{url}"]\n',
+}
+
+
+@pytest.mark.parametrize("token", ["", _TOKEN])
+@pytest.mark.parametrize("place", _PLACES)
+@pytest.mark.parametrize("name", ["PETSYNC_NOTIFY", "PETSYNC_DB"])
+def test_a_file_expands_no_variable_of_petsync(
+    shell: Shell,
+    stranger: Stranger,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    place: str,
+    token: str,
+) -> None:
+    """In a file that nobody has named or confirmed, none of PETSYNC_* is expanded, since it may be
+    an address with a password. The error names the variable and `petsync trust`, never its value.
+    Once the file is confirmed, it is expanded.
+    """
+    monkeypatch.setenv(name, "mailto://user:wJalrXUtnFEMI@mail.example")
+    monkeypatch.setenv("PETSYNC_TOKEN", token)
+    Path("catalogue.csv").write_text("id,name\n1,Rex\n", "utf-8")
+    text = _PLACES[place].replace("{url}", f"{stranger.url}/${{{name}}}")
+    _file(text if "[jobs" in text else text + _JOB)
+    every: list[tuple[str, ...]] = [("reconcile",), ("reconcile", "--dry-run")]
+    if place in ("the top", "[auth]"):
+        every += [("export", "pets.csv"), ("doctor",), ("export", "pets.csv", "--json")]
+    for words in every:
+        done = shell(*words)
+        assert done.code == 64, words
+        said = " ".join((done.err + done.out).split())
+        assert f"the environment variable {name} is not for this file" in said
+        assert "petsync trust" in said
+        assert "wJalr" not in said
+    assert place == "a tag" or "wJalr" not in shell("config", "check").out
+    assert "wJalr" not in shell("trust", "--yes").err
+    assert stranger.seen == []
+    if place == "the top":
+        shell("export", "pets.csv")
+        assert stranger.got("wJalrXUtnFEMI")
+
+
+def test_an_error_names_the_variable_and_not_its_value(
+    shell: Shell, stranger: Stranger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of a variable that the user lists, and where the value makes the address wrong."""
+    monkeypatch.setenv("PETSYNC_VARIABLES", "PLACE, PETSYNC_TOKEN")
+    monkeypatch.setenv("PLACE", "wJalrXUtnFEMI")
+    monkeypatch.setenv("PETSYNC_TOKEN", _TOKEN)
+    _file(f'url = "{stranger.url}/${{PLACE}}"\n')
+    done = shell("export", "pets.csv")
+    assert (done.code, "/v2/${PLACE}, and nobody" in " ".join(done.err.split())) == (64, True)
+    _file('url = "ftp://shop.example/${PLACE}"\n')
+    assert shell("trust", "--yes").code == 0
+    wrong = shell("export", "pets.csv")
+    assert (wrong.code, "ftp://shop.example/${PLACE}" in wrong.err) == (64, True)
+    _file(f'url = "{stranger.url}/${{PETSYNC_TOKEN}}"\n')
+    listed = shell("export", "pets.csv")
+    assert (listed.code, "PETSYNC_TOKEN is not for this file" in listed.err) == (64, True)
+    assert "wJalr" not in done.err + wrong.err
+    assert stranger.seen == []
+
+
+def test_a_file_of_variables_lists_only_its_own(
+    shell: Shell, stranger: Stranger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """--env-file with a file of the stranger's gives no value of the environment to a petsync.toml
+    that nobody has named.
+    """
+    Path("catalogue.csv").write_text("id,name\n1,Rex\n", "utf-8")
+    Path("petsync.env").write_text("AWS_SECRET=x\nPETSYNC_VARIABLES=AWS_KEY\n", "utf-8")
+    for name in ("AWS_SECRET", "AWS_KEY"):
+        monkeypatch.setenv(name, "wJalrXUtnFEMI")
+        _file(f'url = "{stranger.url}/${{{name}}}"\n{_JOB}')
+        done = shell("reconcile", "--env-file", "petsync.env")
+        assert done.code == 64
+        assert f"{name} is not for this file" in " ".join(done.err.split())
+    assert stranger.seen == []
+
+
 @pytest.mark.parametrize("way", ["list", "env file", "confirm"])
 def test_a_variable_that_the_user_lists(
     shell: Shell, box: Sandbox, monkeypatch: pytest.MonkeyPatch, way: str

@@ -7,7 +7,7 @@ import os
 import re
 import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from fnmatch import fnmatch
 from itertools import combinations
 from pathlib import Path
@@ -46,12 +46,13 @@ from petsync.settings import (
     OF_THE_URL,
     Secret,
     Unshown,
+    as_written,
     expand_variables,
     is_same,
     nearest,
     read_file,
 )
-from petsync.trust import SECRETS, is_confirmed
+from petsync.trust import SECRETS, is_confirmed, names_in
 
 __all__ = [
     "CREDENTIALS",
@@ -155,8 +156,6 @@ def _parse_toml(text: str) -> dict[str, Any] | None:
 
 
 _LONGEST = 60
-_SHORT = 3
-"""Values of so few characters are in any text by chance."""
 _NAMED = re.compile(r"\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _ENV_FILE = "A file of variables is named by --env-file."
 _IN_ENVIRONMENT = ("token", "api_key", "client_secret", "client_id")
@@ -181,7 +180,8 @@ class _UnsetError(SettingsError):
 
 
 class Reader:
-    """Reads tables; `found` is what was wrong so far, `secrets` what must never be shown.
+    """Reads tables; `found` is what was wrong so far, `secrets` what must never be shown, and
+    `in_addresses` the values of variables in addresses.
 
     `is_partial`: an option whose variable is not set is left out, and no mistake; `lacks` then
     says that there was one. A schedule is never left out. `names` are the variables that may be
@@ -199,6 +199,7 @@ class Reader:
         self.found: list[Found] = []
         self.secrets: list[Secret] = []
         self.lacks = False
+        self.in_addresses: dict[str, str] = {}
         self._environ = environ
         self._is_partial = is_partial
         self._shown: dict[str, str] = {}
@@ -231,9 +232,7 @@ class Reader:
 
     def as_written(self, text: str) -> str:
         """The text with `${NAME}` in place of what the environment has for it."""
-        for name, value in self._shown.items():
-            text = text.replace(value, name) if len(value) > _SHORT else text
-        return text
+        return as_written(text, self._shown)
 
     def _tell_error(self, option: Option, here: KeyPath, error: SettingsError) -> None:
         """Tell it, unless it is a variable that need not be there."""
@@ -287,6 +286,8 @@ class Reader:
         try:
             is_secret = kind.hides == "whole"
             value = kind.read(self._expand(raw, is_secret=is_secret) if kind.is_filled else raw)
+            if kind.hides == "address":
+                self.in_addresses |= {f"${{{n}}}": self._environ[n] for n in names_in(raw)}
             return {option.name: self._mask(value) if kind.is_masked else value}
         except SettingsError as error:
             self._tell_error(option, here, error)
@@ -1189,15 +1190,17 @@ def load(
     read = _read_file(path, environ, reader)
     _refuse(read, [*reader.found, *_together(read)])
     found = configuration(read.path, read.text, read.values, read.drafts, reader.secrets)
+    found = replace(found, in_addresses=Unshown(reader.in_addresses))
     if not (is_named or is_confirmed(read.path, read.raw)):
-        _refuse_unconfirmed(found, read.named)
+        _refuse_unconfirmed(found, read)
     return found
 
 
-def _refuse_unconfirmed(found: Configuration, file: Path) -> None:
+def _refuse_unconfirmed(found: Configuration, read: _Read) -> None:
     """Raise ConfigurationError where the configuration of a file that nobody has named or confirmed
     has a secret, or reads or writes outside of its folder.
     """
+    file = read.named
     folder = found.path.parent.resolve()
     paths = [found.state, found.report.folder, found.log.file, found.metrics.textfile]
     paths += [path for job in found.jobs for path in (job.sheet, job.folder)]
@@ -1208,7 +1211,9 @@ def _refuse_unconfirmed(found: Configuration, file: Path) -> None:
         if job.url and Vault(found.state, checked_base(job.url, with_secret=False)).has_mark()
     ]
     if found.secrets or signed_in or away:
-        does = f"reaches {away[0]}" if away else "says where secrets go"
+        does = "says where secrets go"
+        if away:
+            does = f"reaches {read.reader.as_written(str(away[0]))}"
         raise ConfigurationError(
             f"{file} {does}, and nobody has confirmed it",
             hint=f"Look at it; then confirm it once (`petsync trust {file}`), or name it: "

@@ -19,7 +19,7 @@ from petsync.plan.guard import Guard, Limit
 from petsync.plan.rounds import MODES, Mode
 from petsync.profile import STANDARD, ServiceProfile, profile_from
 from petsync.settings import AUTH as _AUTH
-from petsync.settings import MAPPED, Secret, checked_encoding, column_named, nearest
+from petsync.settings import MAPPED, Secret, Unshown, checked_encoding, column_named, nearest
 from petsync.table.columns import COLUMNS, Column
 
 __all__ = [
@@ -680,7 +680,8 @@ class Metrics:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
     """A whole petsync.toml; all paths are absolute. `secrets` are all that must never be
-    shown, whatever it stands in.
+    shown, whatever it stands in; `in_addresses` has the values of variables in services' addresses,
+    by `${NAME}`.
     """
 
     path: Path
@@ -692,6 +693,7 @@ class Configuration:
     metrics: Metrics = field(default_factory=Metrics)
     tracing: bool = False
     secrets: tuple[Secret, ...] = ()
+    in_addresses: Mapping[str, str] = field(default_factory=lambda: Unshown({}), repr=False)
 
 
 class Timed(NamedTuple):

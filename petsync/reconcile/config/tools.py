@@ -30,6 +30,7 @@ from petsync.reconcile.config.model import (
     options_of,
 )
 from petsync.reconcile.schedule import next_due
+from petsync.settings import as_written
 
 __all__ = [
     "ENVIRONMENT",
@@ -73,16 +74,17 @@ def lines(configuration: Configuration, now: datetime) -> Iterator[tuple[str, st
         yield "", ""
         off = "" if job.enabled else ", off"
         yield "", f"{job.name} (line {job.line}{off}): {job.mode}, {_MODES[job.mode]}"
-        yield from ((label, text) for label, text in _describe_job(job, now) if text)
+        address = _address(job, configuration)
+        yield from ((label, text) for label, text in _describe_job(job, address, now) if text)
     yield "", ""
     yield from ((label, text) for label, text in _rest(configuration) if text)
 
 
-def _describe_job(job: Job, now: datetime) -> Iterator[tuple[str, str]]:
+def _describe_job(job: Job, address: str, now: datetime) -> Iterator[tuple[str, str]]:
     yield _source(job)
     secrets = [words for name, words in _SECRETS.items() if getattr(job, name)]
     means = f" with {' and '.join(secrets)}" if secrets else ""
-    yield "store", f"{job.url}{means}" + ("" if job.profile == "standard" else f" ({job.profile})")
+    yield "store", f"{address}{means}" + ("" if job.profile == "standard" else f" ({job.profile})")
     scopes = (("status", job.statuses), ("tagged", job.tags))
     yield (
         "pets",
@@ -92,6 +94,13 @@ def _describe_job(job: Job, now: datetime) -> Iterator[tuple[str, str]]:
     yield "conflicts", _CONFLICTS[job.on_conflict] if job.mode == "two-way" else ""
     yield "guard", _guard(job.guard) if job.mode != "check" else ""
     yield "when", _when(job, now)
+
+
+def _address(job: Job, configuration: Configuration) -> str:
+    """The address of the job's store; behind the host, variables are shown by their names."""
+    host = re.match(r"[^:/]*://[^/]*", job.url)
+    at = host.end() if host else 0
+    return job.url[:at] + as_written(job.url[at:], configuration.in_addresses)
 
 
 def _source(job: Job) -> tuple[str, str]:
@@ -142,7 +151,7 @@ def as_data(configuration: Configuration) -> dict[str, Any]:
     return {
         "file": str(configuration.path),
         "state": str(configuration.state),
-        "jobs": [_job_data(job) for job in configuration.jobs],
+        "jobs": [_job_data(job, _address(job, configuration)) for job in configuration.jobs],
         "notify": {
             "addresses": len(configuration.notify.urls),
             "on": list(configuration.notify.on),
@@ -163,7 +172,7 @@ def as_data(configuration: Configuration) -> dict[str, Any]:
     }
 
 
-def _job_data(job: Job) -> dict[str, Any]:
+def _job_data(job: Job, address: str) -> dict[str, Any]:
     guard = job.guard
     return {
         "name": job.name,
@@ -176,7 +185,7 @@ def _job_data(job: Job) -> dict[str, Any]:
         "folder": _path(job.folder),
         "files": job.files if job.folder else None,
         "query": job.query or None,
-        "url": job.url,
+        "url": address,
         "profile": job.profile,
         "secrets": [name for name in (*_SECRETS, "database") if getattr(job, name)],
         "statuses": list(job.statuses),
