@@ -88,6 +88,68 @@ def test_the_connection_is_read_only(store: ps.Store, tmp_path: Path, query: str
 
 
 @pytest.mark.parametrize(
+    "query",
+    [
+        "VACUUM INTO '{out}'",
+        "VACUUM",
+        "ATTACH '{out}' AS e",
+        "attach database 'file:{out}?mode=rwc' as e",
+        "PRAGMA journal_mode = WAL",
+        "PRAGMA query_only = OFF",
+        "PRAGMA user_version = 5",
+        "SELECT * FROM pragma_journal_mode('WAL')",
+        "SELECT load_extension('{out}')",
+        "CREATE TEMP TABLE t (a)",
+        "BEGIN IMMEDIATE",
+    ],
+)
+def test_a_query_writes_no_file(store: ps.Store, tmp_path: Path, query: str) -> None:
+    """Neither a copy of the database, nor another one, nor a mode of the database."""
+    out = tmp_path / "out.db"
+    database = _database(tmp_path, [(1, "Rex", "sold")])
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    (source,) = sources_of(_job(query=query.format(out=out), database=database))
+    with pytest.raises(ps.errors.SheetError, match="failed"):
+        source.read(store)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize("address", ["sqlite:///{}", "sqlite:///file:{}?uri=true&mode=rwc"])
+def test_no_database_is_made(store: ps.Store, tmp_path: Path, address: str) -> None:
+    """One that is not there is an error."""
+    path = tmp_path / "none.db"
+    (source,) = sources_of(_job(query="SELECT 1 AS id", database=Secret(address.format(path))))
+    with pytest.raises(ps.errors.SheetError, match="there is no such file"):
+        source.read(store)
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION SELECT i + 1 FROM n WHERE i < 3) SELECT i AS id, "
+        + "name FROM n JOIN pets ON number = i ORDER BY upper(name)",
+        "SELECT value AS id, 'Rex' AS name FROM json_each('[1]')",
+        "SELECT rowid AS id, name FROM words WHERE words MATCH 'rex'",
+        "SELECT max(number) OVER () AS id, name FROM (SELECT * FROM pets) AS p",
+        "SELECT 1 AS id, 'Rex' AS name FROM pragma_table_info('pets') LIMIT 1",
+        "SELECT id, name FROM shown",
+    ],
+)
+def test_whatever_reads_is_a_query(store: ps.Store, tmp_path: Path, query: str) -> None:
+    """Recursion, functions, windows, views, virtual tables and what tells of the tables."""
+    database = _database(tmp_path, [(1, "Rex", "sold")])
+    with closing(sqlite3.connect(tmp_path / "pets.db")) as connection:
+        connection.execute("CREATE VIRTUAL TABLE words USING fts5(name)")
+        connection.execute("INSERT INTO words VALUES ('Rex')")
+        connection.execute("CREATE VIEW shown AS SELECT number AS id, name FROM pets")
+        connection.commit()
+    (source,) = sources_of(_job(query=query, database=database))
+    sheet = source.read(store)
+    assert sheet.frame[["id", "name"]].to_numpy().tolist() == [[1, "Rex"]]
+
+
+@pytest.mark.parametrize(
     "address",
     [
         "nosuchdriver://petra:geheim@db.example/pets?sslpassword=geheim",

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import numpy as np
 import pandas as pd
@@ -74,6 +76,23 @@ _READ_ONLY = {
     "mariadb": "SET SESSION TRANSACTION READ ONLY",
     "oracle": "SET TRANSACTION READ ONLY",
 }
+_SQLITE_ALLOWED = frozenset(
+    (
+        *(sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE),
+        # The read-only connection refuses what these would change, and says why.
+        *(sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_DELETE),
+        sqlite3.SQLITE_TRANSACTION,
+    )
+)
+_SQLITE_PRAGMAS = frozenset(
+    (
+        *("table_info", "table_xinfo", "table_list", "database_list", "foreign_key_list"),
+        *("index_list", "index_info", "index_xinfo", "collation_list", "data_version"),
+    )
+)
+"""Of SQLite's pragmas, those that only tell something; most others set something if they have an
+argument, also on a read-only connection.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -389,6 +408,8 @@ def _run_query(database: Secret, query: str, name: str) -> pd.DataFrame:
     try:
         engine = sqlalchemy.create_engine(database.reveal(), hide_parameters=True)
         try:
+            if engine.dialect.name == "sqlite":
+                _check_sqlite_file(*engine.dialect.create_connect_args(engine.url))
             with engine.connect() as connection:
                 _make_read_only(connection)
                 result = connection.execute(sqlalchemy.text(query))
@@ -413,11 +434,40 @@ def _make_read_only(connection: Connection) -> None:
         connection.exec_driver_sql(_READ_ONLY[kind])
     if kind in ("mysql", "mariadb"):
         connection.commit()  # It counts for the next transaction.
+    if kind == "sqlite":
+        driver: Any = connection.connection.driver_connection
+        driver.set_authorizer(_authorize)
+
+
+def _authorize(action: int, name: str | None, argument: str | None, *_: str | None) -> int:
+    """Whether SQLite may do that for a query: read, and call functions. A read-only connection
+    still attaches databases, copies one into a file (VACUUM INTO) and sets pragmas.
+    """
+    if action == sqlite3.SQLITE_PRAGMA:
+        is_allowed = (name or "").lower() in _SQLITE_PRAGMAS
+    elif action == sqlite3.SQLITE_FUNCTION:
+        is_allowed = (argument or "").lower() != "load_extension"
+    else:
+        is_allowed = action in _SQLITE_ALLOWED
+    return sqlite3.SQLITE_OK if is_allowed else sqlite3.SQLITE_DENY
+
+
+def _check_sqlite_file(arguments: Sequence[Any], options: Mapping[str, Any]) -> None:
+    """Raise FileNotFoundError where there is no file of the database: SQLite would make one."""
+    name = str(arguments[0])
+    if options.get("uri") and name.startswith("file:"):
+        parts = urlsplit(name)
+        is_memory = parse_qs(parts.query).get("mode") == ["memory"]
+        name = ":memory:" if is_memory else unquote(parts.path)
+    if name not in ("", ":memory:") and not Path(name).exists():
+        raise FileNotFoundError("there is no such file")
 
 
 def _query_error(error: Exception, name: str, database: Secret) -> SheetError:
     told = str(getattr(error, "orig", None) or error).strip().splitlines()
     reason = told[0] if told else type(error).__name__
+    if reason.startswith(("not authorized", "authorization denied")):
+        reason = "a query only reads: it attaches no database, and writes no file"
     reason = Redactor((database, *map(Secret, _passwords(database))))(reason)
     return SheetError(
         f"the {name} failed: {reason[:300]}",
