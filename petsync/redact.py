@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import base64
+import binascii
 import html
+import math
 import re
+import string
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 from urllib.parse import quote, quote_plus, unquote
 from urllib.request import getproxies
@@ -19,12 +23,29 @@ __all__ = ["Redactor", "proxy_secrets"]
 _SHORT = 4
 _PREFIX, _LONG = 12, 16
 _LEVELS = 5
-_DIGIT = "[A-Za-z0-9+/_-]"
+_PACKED = 4
+"""So many times digits are unpacked, besides the innermost ones."""
+_SEGMENT = 8
+"""Of what digits stand for, fewer characters in a row are text by chance."""
+_APART = re.compile(
+    r"(?<![0-9A-Za-z])(?:0[xX])?[0-9a-fA-F]{2}"
+    r"(?:[\s:,;.-]{1,2}(?:0[xX])?[0-9a-fA-F]{2}(?![0-9a-fA-F])){3,}"
+)
+_PAIR = re.compile(r"(?:0[xX])?([0-9a-fA-F]{2})")
+_HEX = re.compile("[0-9a-fA-F]{16,}")
+_BASE64 = re.compile("[A-Za-z0-9+/]{12,}")
+_DIGITS = frozenset(string.ascii_letters + string.digits + "+/")
+_FOR_ADDRESSES = str.maketrans("-_", "+/")
+_HEX_AS_LOWER = str.maketrans("ABCDEF", "abcdef")
+_AS_UPPER = str.maketrans(string.ascii_lowercase, string.ascii_uppercase)
+_Span = tuple[int, int]
 _CONTROLS = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
 _ESCAPE = re.compile(
-    r"(?P<pair>\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})"
-    r"|\\(?:u(?P<u4>[0-9a-fA-F]{4})|U(?P<u8>000[0-9a-fA-F]{5})|x(?P<x>[0-9a-fA-F]{2}))"
-    r"|\\(?P<self>[^\r\n])"
+    r"(?P<pair>[\\%]u[dD][89abAB][0-9a-fA-F]{2}[\\%]u[dD][c-fC-F][0-9a-fA-F]{2})"
+    r"|\\(?:u(?P<u4>[0-9a-fA-F]{4})|U(?P<u8>000[0-9a-fA-F]{5})|x(?P<x>[0-9a-fA-F]{2})"
+    r"|u\{0*(?P<curly>[0-9a-fA-F]{1,5})\}|(?P<octal>[01][0-7]{2}|3[0-7]{2}(?:\\2[0-7]{2}){1,3})"
+    r"|(?P<self>[^\r\n]))"
+    r"|%u(?P<percent4>[0-9a-fA-F]{4})"
     r"|(?P<percent>%[0-7][0-9a-fA-F]|%[c-dC-D][0-9a-fA-F]%[89abAB][0-9a-fA-F]"
     r"|%[eE][0-9a-fA-F](?:%[89abAB][0-9a-fA-F]){2}|%[fF][0-7](?:%[89abAB][0-9a-fA-F]){3})"
     r"|(?P<html>&(?:\#[0-9]{1,7}|\#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});?)"
@@ -35,15 +56,17 @@ _ESCAPE = re.compile(
 
 class Redactor:
     """`redactor(text)` is the text with `***`, or `stars`, for each secret: as it is, in any case,
-    and as JSON, Python, addresses (`%2B`, `%2b`, `%252B`), forms and HTML write it, nested up to
-    five times; in base64, wherever it begins in there, and in hexadecimal digits.
+    and as JSON, JavaScript, Python, C, addresses (`%2B`, `%2b`, `%252B`, `%u002B`), forms and HTML
+    write it, nested up to five times; in base64 and base32, wherever it begins in there and broken
+    over lines, and in hexadecimal digits, together or apart (`5a 6b`, `5a:6b`, `0x5a, 0x6b`), of
+    UTF-8 and UTF-16. Base64 and hexadecimal digits may hold any of these again, up to five deep.
 
     A secret of less than four characters is replaced only where it stands as a word. The first
     twelve characters and more of a long one are replaced too: messages are cut. The passwords of
     the environment's proxies are secrets as well, whether they are given or not.
     """
 
-    __slots__ = ("_long", "_plus", "_stars", "_wanted")
+    __slots__ = ("_base32", "_base64", "_hex", "_long", "_part", "_plus", "_stars", "_wanted")
 
     def __init__(self, secrets: Iterable[Secret], *, stars: str = "***") -> None:
         self._stars = stars
@@ -55,41 +78,88 @@ class Redactor:
         self._long = [each for each in plain if len(each) >= _LONG and "://" not in each]
         self._plus = any(" " in each for each in plain)
         patterns = [_plain(each, each in self._long) for each in plain if each.strip()]
-        patterns += [
-            each for text in texts if len(text) >= _SHORT for each in _iter_encoded_patterns(text)
-        ]
         patterns.sort(key=lambda each: (-len(each), each))
         self._wanted = re.compile("|".join(patterns)) if patterns else None
+        forms = {form for text in texts if len(text) >= _SHORT for form in _forms(text)}
+        self._hex = {form.hex() for form in forms}
+        self._base64 = {each for form in forms for each in _cores(form, base64.b64encode, 6)}
+        self._base32 = {
+            each
+            for form in forms
+            if len(form) >= _SEGMENT  # five letters may be a word
+            for each in _cores(form, base64.b32encode, 5)
+        }
+        least = max(_SEGMENT, min(map(len, forms), default=0))
+        self._part = re.compile(rb"[\t\n\r -~]{%d,}" % least) if forms else None
 
     def __call__(self, text: str) -> str:
         """The text without the secrets."""
         if self._wanted is None:
             return text
-        found = [span for each in self._readings(text) for span in self._find_secrets(each)]
+        found = self._find_all(text)
         return _mask_spans(text, found, self._stars) if found else text
 
     def __repr__(self) -> str:
         return "Redactor(***)"
 
-    def _readings(self, text: str) -> Iterator[_Level]:
-        """The text, with one layer of escapes less, and so on."""
-        # A form writes a blank as a plus sign, and what is a plus sign as an escape.
-        plus = [text.replace("+", " ")] if self._plus and "+" in text else []
-        for each in (text, *plus):
-            level: _Level | None = _Level(each)
-            for _ in range(_LEVELS + 1):
-                if level is None:
-                    break
-                yield level
-                level = level.decode()
+    def _find_all(self, text: str, depth: int = 0) -> list[_Span]:
+        """Where in the text a secret stands."""
+        found: list[_Span] = []
+        parts: dict[str, list[tuple[_Level, _Packed]]] = {}
+        for level in _readings(text):
+            found += map(level.origin, self._find_secrets(level.text))
+            found += map(level.origin, self._find_encoded(level.text))
+            if self._part is not None and depth <= _PACKED:
+                for packed in _packed(level.text, self._part):
+                    parts.setdefault(packed.text, []).append((level, packed))
+        if self._plus and "+" in text:
+            # A form writes a blank as a plus sign, and what is a plus sign as an escape.
+            for level in _readings(text.replace("+", " ")):
+                found += map(level.origin, self._find_secrets(level.text))
+        if parts:
+            found += self._find_packed(parts, depth + 1)
+        return found
 
-    def _find_secrets(self, level: _Level) -> Iterator[tuple[int, int]]:
-        """Where in the text as it was given a secret stands."""
+    def _find_packed(
+        self, parts: Mapping[str, Sequence[tuple[_Level, _Packed]]], depth: int
+    ) -> Iterator[_Span]:
+        """The same for the texts that digits stand for: once for all, as there may be many."""
+        texts = [*parts]
+        starts = [0, *accumulate(len(each) + 1 for each in texts)]
+        for start, end in self._find_all("\0".join(texts), depth):
+            n = bisect_right(starts, start) - 1
+            inside = start - starts[n], min(end - starts[n], len(texts[n]))
+            for level, packed in parts[texts[n]]:
+                yield level.origin(_with_padding(level.text, *packed.origin(*inside)))
+
+    def _find_secrets(self, text: str) -> Iterator[_Span]:
+        """Where in the text a secret stands character by character."""
         assert self._wanted is not None
-        for match in self._wanted.finditer(level.text):
+        for match in self._wanted.finditer(text):
             start = match.start()
-            longer = (start + _common(level.text, start, long) for long in self._long)
-            yield level.origin((start, max((match.end(), *longer))))
+            longer = (start + _common(text, start, long) for long in self._long)
+            yield start, max((match.end(), *longer))
+
+    def _find_encoded(self, text: str) -> Iterator[_Span]:
+        """Where in the text a secret stands in digits that do not encode it by characters."""
+        yield from _find(text.translate(_HEX_AS_LOWER), self._hex)
+        as_base64 = text.translate(_FOR_ADDRESSES)
+        for start, end in _find(as_base64, self._base64):
+            yield _with_neighbours(as_base64, start, end, _DIGITS)
+        if self._base32:
+            as_base32 = text.translate(_AS_UPPER)
+            for start, end in _find(as_base32, self._base32):
+                yield _with_neighbours(as_base32, start, end, _DIGITS)
+
+
+def _readings(text: str) -> Iterator[_Level]:
+    """The text, with one layer of escapes less, and so on."""
+    level: _Level | None = _Level(text)
+    for _ in range(_LEVELS + 1):
+        if level is None:
+            break
+        yield level
+        level = level.decode()
 
 
 def proxy_secrets() -> tuple[Secret, ...]:
@@ -168,8 +238,10 @@ def _meaning(match: re.Match[str]) -> str:
     if kind == "pair":
         high, low = int(text[2:6], 16), int(text[8:12], 16)
         return chr(0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00))
-    if kind in ("u4", "u8", "x"):
+    if kind in ("u4", "u8", "x", "curly", "percent4"):
         return chr(int(match[kind], 16))
+    if kind == "octal":
+        return bytes(int(each, 8) for each in text[1:].split("\\")).decode("utf-8", "replace")
     if kind == "self":
         return _CONTROLS.get(match["self"], match["self"])
     if kind == "percent":
@@ -194,21 +266,90 @@ def _plain(text: str, is_long: bool) -> str:
     return rf"(?i:{re.escape(text[:_PREFIX] if is_long else text)})"
 
 
-def _iter_encoded_patterns(text: str) -> Iterator[str]:
-    """Regular expressions for what does not encode the text character by character."""
+def _forms(text: str) -> set[bytes]:
+    """What is encoded where a secret is: itself, and as addresses and forms write it."""
     percent = quote(text, safe="")
     lower = re.sub("%..", lambda match: match[0].lower(), percent)
-    for form in {text, quote(text), percent, lower, quote_plus(text)}:
-        data = form.encode("utf-8", "surrogateescape")
-        yield rf"(?i:{data.hex()})"
-        for before in range(3):
-            raw = base64.b64encode(b"\0" * before + data + b"\0\0").decode()
-            bits = 8 * (before + len(data))
-            core = re.escape(raw[-(-8 * before // 6) : bits // 6])
-            core = core.replace(r"\+", "[+-]").replace("/", "[/_]")
-            # A character that has bits of a neighbour in it goes too, whatever it is.
-            first, last = (_DIGIT if before else ""), (f"{_DIGIT}?=*" if bits % 6 else "")
-            yield f"{first}{core}{last}"
+    forms = {text, quote(text), percent, lower, quote_plus(text)}
+    wide = {text.encode(each, "surrogatepass") for each in ("utf-16-le", "utf-16-be")}
+    return wide | {form.encode("utf-8", "surrogateescape") for form in forms}
+
+
+def _cores(data: bytes, encode: Callable[[bytes], bytes], bits: int) -> Iterator[str]:
+    """The digits of so many `bits` that the data alone decides, at each place where it may begin
+    in what is encoded.
+    """
+    for before in range(bits // math.gcd(bits, 8)):
+        raw = encode(b"\0" * before + data + b"\0" * bits).decode()
+        yield raw[-(-8 * before // bits) : 8 * (before + len(data)) // bits]
+
+
+def _find(text: str, needles: Iterable[str]) -> Iterator[_Span]:
+    """Where one of the needles stands in the text."""
+    for needle in needles:
+        at = text.find(needle)
+        while at >= 0:
+            yield at, at + len(needle)
+            at = text.find(needle, at + len(needle))
+
+
+def _with_neighbours(text: str, start: int, end: int, digits: Collection[str]) -> _Span:
+    """The span with a digit before and behind it, which may have bits of it too, and padding."""
+    if start and text[start - 1] in digits:
+        start -= 1
+    if end < len(text) and text[end] in digits:
+        end += 1
+    return _with_padding(text, start, end)
+
+
+def _with_padding(text: str, start: int, end: int) -> _Span:
+    """The span with the padding of base64 or base32 behind it."""
+    while end < len(text) and text[end] == "=":
+        end += 1
+    return start, end
+
+
+class _Packed(NamedTuple):
+    """A text that digits stand for. They begin at `at`, and `digits` of them are `size` characters;
+    the text is the part of all that they stand for which begins at `first`. `pairs` says where
+    the digits are that stand apart.
+    """
+
+    text: str
+    at: int
+    first: int = 0
+    size: int = 2
+    digits: int = 2
+    pairs: Sequence[_Span] = ()
+
+    def origin(self, start: int, end: int) -> _Span:
+        """Where the digits of that part of the text are."""
+        if self.pairs:
+            first, last = self.pairs[start // 2][0], self.pairs[(end - 1) // 2][1]
+        else:
+            first = (self.first + start) * self.digits // self.size
+            last = -(-(self.first + end) * self.digits // self.size)
+        return self.at + first, self.at + last
+
+
+def _packed(text: str, part: re.Pattern[bytes]) -> Iterator[_Packed]:
+    """What runs of digits stand for, as far as it is such a part; and digits that stand apart."""
+    for run in _APART.finditer(text):
+        pairs = [*_PAIR.finditer(run[0])]
+        joined = "".join(pair[1] for pair in pairs)
+        yield _Packed(joined, run.start(), pairs=[pair.span() for pair in pairs])
+    for run in _HEX.finditer(text):
+        for at in range(run.start(), run.start() + 2):
+            data = bytes.fromhex(text[at : run.end() - (run.end() - at) % 2])
+            for found in part.finditer(data):
+                yield _Packed(found[0].decode("ascii"), at, found.start(), 1, 2)
+    for run in _BASE64.finditer(text.translate(_FOR_ADDRESSES)):
+        for before in range(4):
+            digits = run[0][before:]
+            digits = digits[:-1] if len(digits) % 4 == 1 else digits
+            data = binascii.a2b_base64(digits + "=" * (-len(digits) % 4))
+            for found in part.finditer(data):
+                yield _Packed(found[0].decode("ascii"), run.start() + before, found.start(), 3, 4)
 
 
 def _common(text: str, at: int, secret: str) -> int:
