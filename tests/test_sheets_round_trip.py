@@ -124,6 +124,21 @@ def test_parquet_keeps_types_and_ids(tmp_path):
 
 FORMULAS = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "'=1", "''=1"]
 FORMULAS += ["＝1+1", "＋1", "－1", "＠SUM(A1)", ";=1+1", ", @SUM(A1)", "|=1", " ;－1"]
+BEFORE = [
+    "\u3000",
+    "\u200b",
+    "\ufeff",
+    "\u2028",
+    "\x0b",
+    "\x1f",
+    "\x85",
+    "\u00ad",
+    "\u2060",
+    "\u202e",
+]
+BEFORE += ["\U000e0020", "\u3164", "\u2009", "\ufe0f", "；", "\u200b \u3000;\ufeff", "'\u3000"]
+FORMULAS += [f"{each}=1+1" for each in BEFORE] + ["\u3000＠SUM(A1)", "\u200b﹣1"]
+FORMULAS += ["﹦1+1", "﹢1", "﹣1", "﹫SUM(A1)", "−1", "−1+1", "\u3000−1", "⁼1", "₋1", "﬩1", "'−1"]
 
 
 @pytest.mark.parametrize("text", FORMULAS)

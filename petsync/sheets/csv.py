@@ -168,10 +168,20 @@ _DELIMITERS = (",", ";", "\t", "|")
 _HEAD = 1 << 16
 _SEPARATOR_LINE = re.compile(rb"(?:\xef\xbb\xbf)?sep=([,;\t|])\r?\n", re.IGNORECASE)
 # A line feed is what LibreOffice makes of a CR, and would not be known for one again.
-# Full-width signs begin a formula too, in some languages, and so does one behind a separator:
-# another program may take a cell apart there.
+# What programs take for = + - @: full-width, small, raised and lowered ones, and the minus sign.
+_SIGNS = (
+    r"=+\-@\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\ufe63\ufe6b"
+    r"\u2212\u207a-\u207c\u208a-\u208c\ufb29"
+)
+# What they leave out before a sign, or take a cell apart at: blanks, controls, what cannot be seen,
+# and separators.
+_BEFORE = (
+    r"\s\x00-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
+    r"\u202a-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
+    r"\U000e0000-\U000e0fff,;|\uff0c\uff1b\uff5c"
+)
 _READ_OTHERWISE = (
-    r"(?:[ \u00a0,;|]*[=+\-@＝＋－＠]|[\t\r\n]|#[A-Z#¡¿]|Err:"
+    rf"(?:[{_BEFORE}]*[{_SIGNS}]|[\t\r\n]|#[A-Z#¡¿]|Err:"
     rf"|[{re.escape(BLANKS)}]+\"|[^\0]*\0)"
 )
 _DANGEROUS = re.compile(f"'*{_READ_OTHERWISE}")
@@ -199,9 +209,10 @@ class Record(NamedTuple):
 def escape_formula(text: str) -> str:
     """The text so that no spreadsheet program takes it for a formula (`bare` takes it back).
 
-    A text that begins with = + - @ tab or CR, like a program's error (#N/A) or with spaces and a
-    quote, or that holds a NUL, gets an apostrophe, and so does one that begins with apostrophes
-    and then one of these, so that reading knows which apostrophe was added.
+    A text that begins with = + - @ (also full-width, small, or behind blanks, separators and what
+    cannot be seen), tab or CR, like a program's error (#N/A) or with spaces and a quote, or that
+    holds a NUL, gets an apostrophe, and so does one that begins with apostrophes and then one of
+    these, so that reading knows which apostrophe was added.
     """
     return f"'{text}" if _DANGEROUS.match(text) else text
 
