@@ -241,6 +241,20 @@ def test_a_file_expands_no_variable_of_petsync(
         assert stranger.got("wJalrXUtnFEMI")
 
 
+def test_the_address_of_the_environment_is_the_users_own(
+    shell: Shell, box: Sandbox, stranger: Stranger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`url = "${PETSYNC_URL}"` goes where the user says, and is used; a part of another is not."""
+    Path("catalogue.csv").write_text("id,name\n1,Rexi\n", "utf-8")
+    monkeypatch.setenv("PETSYNC_URL", box.url)
+    for text in (f'url = "${{PETSYNC_URL}}"\n{_JOB}', f'{_JOB}url = "${{PETSYNC_URL}}"\n'):
+        _file(text)
+        assert shell("reconcile", "--dry-run").code == 2
+        _file(text.replace("${", f"{stranger.url}/${{"))
+        assert shell("reconcile", "--dry-run").code == 64
+    assert stranger.seen == []
+
+
 def test_an_error_names_the_variable_and_not_its_value(
     shell: Shell, stranger: Stranger, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -158,6 +158,8 @@ def _parse_toml(text: str) -> dict[str, Any] | None:
 _LONGEST = 60
 _NAMED = re.compile(r"\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _ENV_FILE = "A file of variables is named by --env-file."
+_THERE, _OWN_URL = ("PETSYNC_URL",), "${PETSYNC_URL}"
+"""An address that is this and no more is the user's own: nobody else gets it."""
 _IN_ENVIRONMENT = ("token", "api_key", "client_secret", "client_id")
 
 
@@ -284,8 +286,9 @@ class Reader:
             )
             return {}
         try:
-            is_secret = kind.hides == "whole"
-            value = kind.read(self._expand(raw, is_secret=is_secret) if kind.is_filled else raw)
+            is_own = kind.hides == "address" and raw == _OWN_URL
+            also = SECRETS if kind.hides == "whole" else frozenset(_THERE if is_own else ())
+            value = kind.read(self._expand(raw, also=also) if kind.is_filled else raw)
             if kind.hides == "address":
                 self.in_addresses |= {f"${{{n}}}": self._environ[n] for n in names_in(raw)}
             return {option.name: self._mask(value) if kind.is_masked else value}
@@ -318,19 +321,17 @@ class Reader:
                 self._tell_wrong(option, (*here, key), value, wrong, is_hidden=wrong.is_hidden)
         return values
 
-    def _expand(self, raw: Any, *, is_secret: bool = False) -> Any:
+    def _expand(self, raw: Any, *, also: Collection[str] = ()) -> Any:
+        """The text or texts completed from the environment; they may use the names `also`."""
         if isinstance(raw, list):
-            return [self._expand(item, is_secret=is_secret) for item in raw]
+            return [self._expand(item, also=also) for item in raw]
         if not isinstance(raw, str):
             return raw
         is_unset = any(not self._environ.get(name) for name in _NAMED.findall(raw) if name)
         if is_unset and self._is_partial:
             self.lacks = True
         try:
-            names = self.names
-            if names is not None and is_secret:
-                # What goes into a masked option goes into no address.
-                names = {*names, *SECRETS}
+            names = None if self.names is None else {*self.names, *also}
             text = expand_variables(raw, self._environ, names)
         except SettingsError as error:
             if not is_unset:
