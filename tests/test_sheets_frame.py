@@ -301,6 +301,21 @@ def test_an_index_without_a_name_says_nothing() -> None:
         assert sheet.others.empty
 
 
+@pytest.mark.parametrize(
+    "frame",
+    [
+        CATALOGUE.rename(columns={"id": "extra"}),
+        CATALOGUE.rename(columns={"id": "row"}),
+        CATALOGUE.rename(columns={"id": "assigned_id"}).set_index("assigned_id"),
+    ],
+    ids=["extra", "row", "assigned_id"],
+)
+def test_ids_under_a_name_of_petsync_s_own_are_pointed_out(frame: pd.DataFrame) -> None:
+    """Only what petsync writes there is its own; numbers may be the ids."""
+    rules = [problem.rule for problem in sheet_from_frame(frame).problems]
+    assert rules.count("header-numbers") == 1
+
+
 def test_an_index_and_a_column_that_disagree_about_the_id_are_refused() -> None:
     """Nobody knows which of them is the pet's."""
     frame = CATALOGUE.set_index(pd.Index([1, 2], name="id"))

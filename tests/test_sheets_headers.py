@@ -197,12 +197,32 @@ def test_a_column_of_numbers_is_pointed_out_where_no_column_has_ids(tmp_path: Pa
         "Regal,name,status\n3,Bello,sold\n3,Mia,sold\n",
         "Regal,name,status\nA1,Bello,sold\n2,Mia,sold\n",
         "Regal,name,status\n1.5,Bello,sold\n2,Mia,sold\n",
-        "row,name,status\n1,Bello,sold\n2,Mia,sold\n",
+        "name,outcome,message,assigned_id,row\nBello,,,,2\nMia,,,,3\n",
     ],
 )
 def test_other_columns_of_numbers_are_the_shops_own(tmp_path: Path, text: str) -> None:
     """Beside ids, with the same numbers again, other texts, or from a result sheet."""
     assert "header-numbers" not in {rule for _, rule in found(csv_of(tmp_path, text))}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        IDS.replace("Nr", "assigned_id"),
+        IDS.replace("Nr", "row"),
+        IDS.replace("Nr", "petsync row"),
+        "name,status,outcome,message,assigned_id,row\nBello,sold,,,1001,2\nMia,sold,,,1002,3\n",
+        "name,status,{0}outcome,{0}message,{0}assigned_id,{0}row\nMia,sold,,,1001,2\n".format(
+            "petsync "
+        ),
+    ],
+)
+def test_ids_under_the_header_of_a_result_are_pointed_out(tmp_path: Path, text: str) -> None:
+    """A column of that name is anybody's, unless all results are there; the ids that the service
+    assigned are ids, and the lines of the file are none.
+    """
+    ((_, rule),) = found(csv_of(tmp_path, text))
+    assert rule == "header-numbers"
 
 
 def test_a_mapping_of_a_header_that_is_not_there_is_refused(tmp_path: Path) -> None:

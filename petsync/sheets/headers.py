@@ -6,7 +6,7 @@ import difflib
 import itertools
 import re
 import unicodedata
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from petsync.errors import SheetError
@@ -23,6 +23,7 @@ __all__ = [
     "Mapper",
     "check_mapping",
     "loose",
+    "own_results",
     "present_headers",
 ]
 
@@ -237,6 +238,16 @@ def present_headers(mapping: Mapping[str, str], header: Sequence[str]) -> dict[s
     """The mapping of the headers that are there."""
     there = {loose(text) for text in header}
     return {theirs: ours for theirs, ours in mapping.items() if loose(theirs) in there}
+
+
+def own_results(headers: Collection[str]) -> frozenset[str]:
+    """Those of the headers that petsync wrote beside results: all of one spelling are there. A
+    single one may be anybody's.
+    """
+    spellings = (RESULTS, tuple(f"{OURS}{name}" for name in RESULTS))
+    return frozenset(
+        name for names in spellings if all(each in headers for each in names) for name in names
+    )
 
 
 def _plain(text: str) -> str:

@@ -28,12 +28,11 @@ from petsync.sheets.files import Source, load
 from petsync.sheets.grid import Bools, Cells, Grid, Kind
 from petsync.sheets.headers import (
     ACTION,
-    OURS,
-    RESULTS,
     Headers,
     Mapper,
     check_mapping,
     loose,
+    own_results,
     present_headers,
 )
 from petsync.sheets.validate import columns
@@ -598,7 +597,9 @@ def sheet_from_frame(
     columns = {**(defaults or {}), **(mapping or {})}
     mapper = Mapper.of(_NAME, columns)
     frame = _with_index(rows_of(frame), mapper)
-    header = [str(name) for name in frame.columns if name != EXTRA]
+    if EXTRA in frame and _is_extra(frame[EXTRA]):
+        frame = frame.drop(columns=EXTRA)
+    header = [str(name) for name in frame.columns]
     check_mapping(_NAME, mapping or {}, header)
     if not mapper.score(header):
         raise mapper.unusable([header])
@@ -611,16 +612,25 @@ def sheet_from_frame(
         header=header,
         header_row=0,
         rows=np.arange(first, first + len(frame), dtype=np.int64),
-        columns=[
-            _cells(str(name), meant[str(name)], frame[name])
-            for name in frame.columns
-            if name != EXTRA
-        ],
+        columns=[_cells(str(name), meant[str(name)], frame[name]) for name in frame.columns],
         places=header,
         emptied=_find_emptied(frame, meant),
     )
     sheet = validate_grid(grid, Origin(_NAME), columns, (statuses, known_statuses))
     return replace(sheet, mapping=present_headers(columns, header))
+
+
+def _is_extra(column: pd.Series[Any] | pd.DataFrame) -> bool:
+    """Whether the column has what services say beside our fields, as petsync reads and exports
+    them, and not somebody's own values, such as ids.
+    """
+    values = [] if isinstance(column, pd.DataFrame) else column.tolist()
+    are_ours = (
+        isinstance(value, dict) or (isinstance(value, str) and value.startswith("{"))
+        for value in values
+        if isinstance(value, dict) or not _is_missing(value)
+    )
+    return isinstance(column, pd.Series) and all(are_ours)
 
 
 def _find_emptied(frame: pd.DataFrame, meant: Mapping[str, str]) -> list[int]:
@@ -638,7 +648,7 @@ def _with_index(frame: pd.DataFrame, mapper: Mapper) -> pd.DataFrame:
     levels = {
         name: frame.index.get_level_values(at)
         for at, name in enumerate(frame.index.names)
-        if name is not None and str(name) not in RESULTS
+        if name is not None and str(name) != "row"
     }
     for name, values in levels.items():
         ours = mapper.mapping.get(loose(str(name)), str(name))
@@ -673,7 +683,8 @@ def _must_be_known(mapper: Mapper, header: Sequence[str]) -> None:
             hint=". ".join(f"{name!r} may mean {near}" for name, near in similar.items())
             + ". Rename them, map them, or drop them.",
         )
-    own = [name for name in unknown if name.removeprefix(OURS) not in RESULTS]
+    results = own_results(unknown)
+    own = [name for name in unknown if name not in results]
     if known == {"id"} and own:
         meant = [f"{name!r} may mean {near}. " for name in own if (near := mapper.nearest(name))]
         raise SheetError(

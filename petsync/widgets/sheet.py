@@ -159,7 +159,12 @@ class Shown:
             for finding in sheet.problems
             if finding.rule in ("header-near-miss", "header-renamed") and finding.meant
         }
-        own = [str(name) for name in sheet.others.columns if not _is_result(str(name))]
+        from petsync.sheets.headers import own_results
+
+        names = [str(name) for name in sheet.others.columns]
+        numbers = {each.value for each in sheet.problems if each.rule == "header-numbers"}
+        written = own_results(names) - numbers
+        own = [name for name in names if name not in written]
         # What may mean one of ours comes first; of many columns only some are asked for.
         headers = sorted(own, key=lambda name: name not in near)
         ours = frozenset(name for name in sheet.columns if name not in own)
@@ -169,12 +174,6 @@ class Shown:
     def of_peek(cls, seen: Peek) -> Shown:
         """Those of a file that could not be read as it is."""
         return cls(seen.tab, seen.tabs, seen.headers, seen.meant)
-
-
-def _is_result(name: str) -> bool:
-    from petsync.sheets.headers import OURS, RESULTS
-
-    return name.removeprefix(OURS) in RESULTS
 
 
 # Choosing: a file dropped or picked in the browser, or one that is on the notebook's machine.

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from petsync.models import Tag
 from petsync.sheets.grid import Bools, Cells, Grid, Kind, Rows, beginning_with, octets
-from petsync.sheets.headers import OURS, RESULTS, Headers
+from petsync.sheets.headers import Headers, own_results
 from petsync.sheets.validate import findings
 from petsync.sheets.validate import text as dates
 from petsync.sheets.validate.findings import Note, Notes, bare, beside_others, has
@@ -907,8 +907,9 @@ def _position(
     is nearly that name counts, whatever it says.
     """
     shares = {}
+    written = own_results(headers.others)
     for header, position in headers.others.items():
-        if position in taken or header.removeprefix(OURS) in RESULTS:
+        if position in taken or header in written:
             continue
         texts = {*grid.columns[position].text.to_pylist()}
         said = [item.casefold() for text in texts for item in split(text) if item]

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from petsync.sheets.grid import Bools, Cells, Grid, Kind, beginning_with
-from petsync.sheets.headers import ACTION, OURS, RESULTS, Headers, loose
+from petsync.sheets.headers import ACTION, Headers, loose, own_results
 from petsync.sheets.validate import text
 from petsync.sheets.validate.columns import Numbers
 from petsync.sheets.validate.findings import Note, Notes
@@ -202,12 +202,14 @@ def note_worksheet(
 
 def _note_numbers(grid: Grid, headers: Headers, notes: Notes, renamed: Container[int]) -> None:
     """Note the unused columns that may hold the ids that the sheet lacks."""
+    # Beside results, `row` has the lines of the file; what the service assigned is an id.
+    written = {name for name in own_results(headers.others) if not name.endswith("assigned_id")}
     others = ((n, name) for name, n in headers.others.items())
     columns = [
         (name, place)
         for n, name in itertools.islice(others, _SEARCHED)
         if n not in headers.near and n not in renamed
-        if name.removeprefix(OURS) not in RESULTS and _may_be_ids(grid.columns[n])
+        if name not in written and _may_be_ids(grid.columns[n])
         for place in [grid.places[n]]
     ]
     for name, place in columns[:_LISTED_RANGES]:

@@ -619,7 +619,7 @@ SHEET = (
         "id",
         "Rename the column to id if these are the pets' ids, or map it.",
         "Without ids, each row is a new pet. petsync reports a column in which hardly any number "
-        "occurs twice.",
+        "occurs twice, also under a header that petsync itself writes, such as `assigned_id`.",
     ),
     warning(
         "header-elsewhere",
