@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import msgspec
@@ -19,6 +20,8 @@ from shop import base_of, plan_of, sheet_of, sheet_saying
 import petsync as ps
 from petsync.errors import GuardError, SettingsError
 from petsync.models import Category, Pet, Tag
+from petsync.plan.change import Update
+from petsync.plan.compare import find_shifted
 from petsync.plan.guard import Guard, Limit, Refusal, Verdict
 from petsync.plan.plan import Plan
 from petsync.sandbox import Sandbox
@@ -660,6 +663,130 @@ def test_a_column_of_few_values_that_left_its_rows_is_refused(column: str, move:
     )
     assert limits(plan) == ["shifted"]
     assert column in plan.shifted
+
+
+def exchange(values: list[str]) -> list[str]:
+    """The values, each exchanged with its neighbour."""
+    pairs = zip(values[1::2], values[0::2], strict=False)
+    return [*(value for pair in pairs for value in pair), *values[len(values) // 2 * 2 :]]
+
+
+PARTS: dict[str, Callable[[list[str]], list[str]]] = {
+    "sorted": sorted,
+    "sorted downwards": lambda values: sorted(values, reverse=True),
+    "sorted by a list": lambda values: sorted(values, key="pending sold available".index),
+    "turned over": lambda values: values[::-1],
+    "exchanged by neighbours": exchange,
+}
+
+
+def random_statuses(random: Random, count: int = 1240) -> list[str]:
+    """So many statuses, as a store may have them."""
+    return random.choices(["available", "pending", "sold"], [5, 2, 3], k=count)
+
+
+@pytest.mark.parametrize("part", [(0, 100), (300, 500), (700, 1000), (1195, 1240), (20, 50)])
+@pytest.mark.parametrize("move", [*PARTS])
+def test_a_column_that_left_its_rows_in_a_part_of_the_sheet_is_refused(
+    move: str, part: tuple[int, int]
+) -> None:
+    """The note names where the part begins; a few other edits, in it or elsewhere, hide nothing."""
+    random = Random(f"{move} {part}")
+    texts = random_statuses(random)
+    moved = texts.copy()
+    moved[slice(*part)] = PARTS[move](texts[slice(*part)])
+    first = next(n for n in range(*part) if texts[n] != moved[n])
+    few = moved.copy()
+    for at in (*random.sample(range(*part), part[1] - part[0] >= 100), 600, 610, 640):
+        few[at] = "sold"
+    pets = [exported(n, "status", text) for n, text in enumerate(texts, 1)]
+    for said in (moved, few):
+        rows = [exported(n, "status", text) for n, text in enumerate(said, 1)]
+        plan = plan_of(pets, sheet_of(rows, base=base_of(pets)), guard=FREE)
+        assert plan.shifted == ("status",)
+        if said is moved:
+            assert any(f"Pets!C{first + 2} (status)" in note for note in plan.notes)
+
+
+def test_no_other_edit_of_statuses_is_taken_for_a_part_that_left_its_rows() -> None:
+    """Neither single ones, wherever they are, nor filled cells, nor one status for another."""
+    random = Random(7)
+    alarms = 0
+    for _ in range(40):
+        texts = random_statuses(random, random.choice([20, 44, 100]))
+        pets = [exported(n, "status", text) for n, text in enumerate(texts, 1)]
+        sheet, base = sheet_of(pets, base=base_of(pets)), base_of(pets)
+        for edit in random.choices([scatter, crowd, fill, replace_all], k=50):
+            said = edit(random, texts)
+            after = [exported(n, "status", text) for n, text in enumerate(said, 1)]
+            updates = [
+                Update(before=before, after=pet, row=row, source="", fields=("status",))
+                for row, (before, pet) in enumerate(zip(pets, after, strict=True), 2)
+                if before != pet
+            ]
+            alarms += bool(find_shifted(updates, sheet, base))
+    assert alarms == 0
+
+
+def scatter(random: Random, texts: list[str]) -> list[str]:
+    """Single statuses, of 5 to 200 rows."""
+    places = random.sample(range(len(texts)), min(len(texts), random.randint(5, 200)))
+    return retype(random, texts, places)
+
+
+def crowd(random: Random, texts: list[str]) -> list[str]:
+    """Most statuses of some rows that follow each other."""
+    start, stop = sorted(random.sample(range(len(texts) + 1), 2))
+    places = [n for n in range(start, stop) if random.random() < 0.8]
+    return retype(random, texts, places)
+
+
+def retype(random: Random, texts: list[str], places: Iterable[int]) -> list[str]:
+    """Any status in each of these places."""
+    new = dict(zip(places, random_statuses(random), strict=False))
+    return [new.get(n, text) for n, text in enumerate(texts)]
+
+
+def fill(random: Random, texts: list[str]) -> list[str]:
+    """One status for all rows of a part, or for those that a filter shows."""
+    start, stop = sorted(random.sample(range(len(texts) + 1), 2))
+    shown, new = random.choice(["", "pending", "available"]), random.choice(["sold", "available"])
+    part = [new if shown in ("", text) else text for text in texts[start:stop]]
+    return [*texts[:start], *part, *texts[stop:]]
+
+
+def replace_all(random: Random, texts: list[str]) -> list[str]:
+    """One status for another, in all rows."""
+    old, new = random.sample(["available", "pending", "sold"], 2)
+    return [new if text == old else text for text in texts]
+
+
+def test_names_that_left_their_rows_are_known_in_capitals() -> None:
+    """And names that only became capitals have left none."""
+    names = [f"{letter}ex {n}" for n in (3, 1, 2) for letter in "DACB"]
+    pets = [exported(n, "name", text) for n, text in enumerate(names, 1)]
+    for said, shifted in ((sorted(names), ("name",)), (names, ())):
+        rows = [exported(n, "name", text.upper()) for n, text in enumerate(said, 1)]
+        assert plan_of(pets, sheet_of(rows, base=base_of(pets))).shifted == shifted
+
+
+@pytest.mark.parametrize("blanks", ["first", "last"])
+@pytest.mark.parametrize("lost", [[], ["category_id"]])
+def test_categories_that_left_their_rows_are_known_beside_blank_cells(
+    lost: list[str], blanks: str
+) -> None:
+    """A blank cell says nothing, but was sorted with the others."""
+    kinds = ["Dogs", "Cats", "Fish", "Birds", ""]
+    texts = [kinds[n % 4] if n % 9 else "" for n in range(44)]
+    pets = [
+        Pet(id=n, name="x", category=Category(kinds.index(text), text) if text else None)
+        for n, text in enumerate(texts, 1)
+    ]
+    sheet = sheet_of(pets, base=base_of(pets))
+    order = sorted(texts, key=lambda text: ((text == "") == (blanks == "last"), text))
+    rows = sheet.frame.assign(category=[text or None for text in order]).drop(columns=lost)
+    plan = plan_of(pets, dataclasses.replace(sheet, frame=rows), guard=FREE)
+    assert "category" in plan.shifted
 
 
 def exported(number: int, column: str, text: str) -> Pet:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 import re
 import unicodedata
@@ -1088,6 +1089,17 @@ _BITS = 9.0
 _RARE = 3.0
 """So many bits tells a value of the column by itself: then any order of them counts."""
 
+_STRAY = 0.05
+"""So large a part of the rows that were sorted may have been edited again."""
+_LEAST_SORTED = 5
+"""Fewer edits prove no order."""
+_SURE = 12.0
+"""As `_BITS`, for one run of rows of many that are tried."""
+_RUNS = 2000
+"""So many runs of rows are tried at the most."""
+_PASSES = 20
+"""The rows are gone through so often at the most."""
+
 Values = Mapping[int, Hashable]
 """What a column says, by row number."""
 
@@ -1099,8 +1111,9 @@ class Shifted(tuple[Column, ...]):
 
 
 def find_shifted(changes: Iterable[Change], sheet: Sheet, base: Base | None) -> Shifted:
-    """The columns in which most updates give a row what another row had when the sheet was
-    exported: what a sort of the column alone, or cells that were inserted or deleted, leave behind.
+    """The columns in which updates give rows what other rows had when the sheet was exported: what
+    a sort of the column alone, of all rows or some, or cells that were inserted or deleted, leave
+    behind.
     """
     updates = [each for each in changes if isinstance(each, Update) and each.row is not None]
     if base is None or len(updates) < _LEAST_SHIFTED or "id" not in sheet.rows:
@@ -1122,13 +1135,25 @@ def find_shifted(changes: Iterable[Change], sheet: Sheet, base: Base | None) -> 
             continue
         was = {row: unit_key(pet, unit) for row, pet in exported.items()}
         texts = {row: _text(pet, unit) for row, pet in exported.items()}
-        now = {**texts, **{u.row: _text(u.after, unit) for u in updates if u.row in edits}}
-        others = len(sheet.rows) - len(exported)
-        if _is_moved(edits, was) or _is_sorted(edits, was, texts, now, others):
-            there = {*was.values()}
-            first = next(row for row, value in edits.items() if value in there)
-            found += [column for column in COLUMNS_OF[unit] if column in sheet.rows]
-            places.append(f"{sheet.address(first, unit)} ({unit})")
+        said = {u.row: _text(u.after, unit) for u in updates if u.row in edits}
+        now = {**texts, **said}
+        there = {*was.values()}
+        # What is spelt differently has not moved.
+        others = {row: text for row, text in said.items() if text != texts[row]}
+        new = len(sheet.rows) - len(exported)
+        if (
+            _is_moved(edits, was)
+            or _is_moved(others, texts)
+            or _is_sorted(edits, was, texts, now, new)
+        ):
+            first = next((row for row, value in edits.items() if value in there), min(edits))
+        else:
+            start = _find_rearranged(texts, now | _blanks(sheet, unit, now))
+            if start is None:
+                continue
+            first = start
+        found += [column for column in COLUMNS_OF[unit] if column in sheet.rows]
+        places.append(f"{sheet.address(first, unit)} ({unit})")
     return _build_shifted(found, places)
 
 
@@ -1145,6 +1170,8 @@ def _build_shifted(found: Sequence[Column], places: Sequence[str]) -> Shifted:
 
 def _is_moved(edits: Values, was: Values) -> bool:
     """Whether the edits are values of other rows, in so many that it is no chance."""
+    if len(edits) < _LEAST_SHIFTED:
+        return False
     bits = _bits(was.values())
     if len(edits) * bits < _BITS:
         return False
@@ -1166,7 +1193,7 @@ def _is_exchanged(edits: Values, was: Values) -> bool:
 
 def _is_along(edits: Values, was: Values) -> bool:
     """Whether the edited rows have the values of rows that are as far above or below, or of rows
-    that are as far from the other end.
+    that are as far from the other end; and so do the rows beside them that were not edited.
     """
     rows = [*was]
     at = {row: n for n, row in enumerate(rows)}
@@ -1175,9 +1202,32 @@ def _is_along(edits: Values, was: Values) -> bool:
     for sign, start in (*shifts, *turns):
         places = ((row, start + sign * at[row]) for row in edits)
         there = ((row, rows[place]) for row, place in places if 0 <= place < len(rows))
-        if sum(was[other] == edits[row] for row, other in there) >= _PART * len(edits):
+        met = [row for row, other in there if was[other] == edits[row]]
+        if len(met) < _PART * len(edits) or _chance(met, edits, was) < _BITS:
+            continue
+        beside = {n for row in met for n in (at[row] - 1, at[row] + 1) if 0 <= n < len(rows)}
+        quiet = [n for n in beside if rows[n] not in edits]
+        sources = ((n, start + sign * n) for n in quiet)
+        along = sum(
+            was[rows[n]] == was[rows[place]] for n, place in sources if 0 <= place < len(rows)
+        )
+        # Those beside both ends of what was shifted are not along.
+        if along + 2 >= _PART * len(quiet):
             return True
     return False
+
+
+def _chance(met: Collection[int], edits: Values, was: Values) -> float:
+    """How unlikely it is, as a power of two, that so many of the edits meet what is expected, if
+    they have values as the column and the other edits have.
+    """
+    said = Counter([*was.values(), *edits.values()])
+    total = said.total() - 1
+    bits = sum(
+        math.log2((total - said[was[row]]) / min(said[edits[row]] - 1, total - said[was[row]]))
+        for row in met
+    )
+    return bits - _choices(len(edits), len(edits) - len(met))
 
 
 def _is_sorted(
@@ -1198,6 +1248,110 @@ def _is_sorted(
     )
 
 
+def _blanks(sheet: Sheet, unit: Unit, rows: Collection[int]) -> dict[int, str]:
+    """The blank cells of the unit's column in these rows: what they had may be elsewhere."""
+    if unit not in sheet.rows:
+        return {}
+    blank = sheet.rows.index[sheet.rows[unit].isna().to_numpy()]
+    return {int(row): "" for row in blank if row in rows}
+
+
+def _find_rearranged(was: Mapping[int, str], now: Mapping[int, str]) -> int | None:
+    """The first of a run of rows that have the values that they had before, but sorted in whatever
+    order, turned over, or exchanged by neighbours; None if there is none. Other edits may stand
+    outside of it, and few inside.
+
+    The runs are what the edits span, split at the widest gap, and so on; the largest come first.
+    """
+    codes, _ = pd.factorize(np.array([*was.values(), *now.values()], dtype=object))
+    before, after = codes[: len(was)], codes[len(was) :]
+    edited = np.flatnonzero(before != after)
+    bounds = np.flatnonzero(np.diff(after, prepend=-1, append=-1))
+    # What was not there before, and the value that loses or gains most, rule most runs out.
+    new = np.cumsum(np.append(0, after > before.max(initial=-1)))
+    size = int(codes.max(initial=0)) + 1
+    most = np.abs(np.bincount(before, minlength=size) - np.bincount(after, minlength=size)).argmax()
+    drift = np.cumsum(np.append(0, (before == most).astype(np.intp) - (after == most)))
+    room = _PASSES * len(was)
+    runs = [(-len(edited), 0)]
+    for tried in range(1, _RUNS):
+        if not runs or room < 0:
+            break
+        size, start = heapq.heappop(runs)
+        at = edited[start : start - size]
+        if len(at) < _LEAST_SORTED:
+            break
+        room -= len(at)
+        # An edit close to either end may be another one.
+        for first, last in ((0, -1), (1, -1), (0, -2), (1, -2)):
+            run = slice(int(at[first]), int(at[last]) + 1)
+            strays = _STRAY * (run.stop - run.start)
+            if (
+                len(at) > strays
+                and new[run.stop] - new[run.start] <= strays
+                and abs(drift[run.stop] - drift[run.start]) <= strays
+                and not _is_longer(bounds, edited, run)
+            ):
+                room -= run.stop - run.start
+                if room >= 0 and _evidence(before[run], after[run]) >= _SURE + math.log2(tried):
+                    return [*was][run.start]
+        half = int(np.argmax(np.diff(at))) + 1
+        heapq.heappush(runs, (-half, start))
+        heapq.heappush(runs, (half - len(at), start + half))
+    return None
+
+
+def _is_longer(bounds: match.Positions, edited: match.Positions, run: slice) -> bool:
+    """Whether the edits that a run begins or ends with go on beyond it, as in cells that were
+    filled; `bounds` are where the column's value changes.
+    """
+    first = bounds[np.searchsorted(bounds, run.start, "right") - 1]
+    end = bounds[np.searchsorted(bounds, run.stop - 1, "right")]
+    outer, inner = ((first, end), (run.start, run.stop))
+    return bool(np.ptp(np.searchsorted(edited, outer)) > np.ptp(np.searchsorted(edited, inner)))
+
+
+def _evidence(before: match.Positions, after: match.Positions) -> float:
+    """How unlikely it is, as a power of two, that the values of these rows are in an order that
+    programs make of them: if each row is edited as often as here, to what the edits say, by chance.
+    """
+    count = len(before)
+    values, both = np.unique(np.concatenate((before, after)), return_inverse=True)
+    before, after = both[:count], both[count:]
+    had, has = (np.bincount(each, minlength=len(values)) for each in (before, after))
+    if np.abs(had - has).sum() > 2 * _STRAY * count:
+        return 0.0
+    edited = before != after
+    place = np.bincount(after, np.arange(count), len(values)) / np.maximum(has, 1)
+    order = np.argsort(place, kind="stable")
+    pairs, even = before.copy(), count // 2 * 2
+    pairs[0:even:2], pairs[1:even:2] = before[1:even:2], before[0:even:2]
+    targets = (
+        (np.repeat(order, had[order]), math.lgamma(len(values) + 1) / math.log(2)),
+        (before[::-1], 0.0),
+        (pairs, 0.0),
+    )
+    rate = (edited.sum() + 1) / (count + 2)
+    said = np.bincount(after[edited], minlength=len(values)) / edited.sum()
+    best = 0.0
+    for target, choices in targets:
+        is_met = target == after
+        misses = count - int(is_met.sum())
+        moved = edited & is_met
+        if misses > _STRAY * count or moved.sum() < _PART * edited.sum():
+            continue
+        chance = rate * said[after[moved]] / (1 - said[before[moved]])
+        bits = -math.log2(1 - rate) * (is_met & ~edited).sum() - np.log2(chance).sum()
+        best = max(best, float(bits) - choices - _choices(count, misses))
+    return best
+
+
+def _choices(count: int, some: int) -> float:
+    """In how many ways one can choose some of so many, as a power of two."""
+    ways = math.lgamma(count + 1) - math.lgamma(some + 1) - math.lgamma(count - some + 1)
+    return ways / math.log(2)
+
+
 def _text(pet: Pet, unit: Unit) -> str:
     """What a cell shows of the unit, as programs sort it."""
     if unit == "category":
@@ -1207,7 +1361,7 @@ def _text(pet: Pet, unit: Unit) -> str:
     elif unit == "photo_urls":
         text = "\n".join(pet.photo_urls)
     else:
-        text = getattr(pet, unit)
+        text = normal(getattr(pet, unit))
     return (text or "").casefold()
 
 
