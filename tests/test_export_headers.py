@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -27,7 +27,12 @@ SHOP = [
     )
     for n in range(1, 7)
 ]
-COLUMNS = {"id": 1, "name": 2, "status": 3, "category": 4, "tags": 6, "photo_urls": 7}
+COLUMNS = {
+    name: at
+    for at, name in enumerate(
+        ("id", "name", "status", "category", "category_id", "tags", "photo_urls"), 1
+    )
+}
 Edit = Callable[[Worksheet], object]
 
 
@@ -99,6 +104,38 @@ def test_a_header_that_was_renamed_is_a_finding(
 
 
 @pytest.mark.parametrize(
+    ("column", "edits"),
+    [
+        ("category_id", [cell("E1", "Kat-Nr"), cell("E3", 7), cell("E4", 7)]),
+        ("category_id", [cell("E1", "category number"), *(cell(f"E{n}", 7) for n in range(2, 8))]),
+        ("action", [cell("H1", "To do"), cell("H3", "delete")]),
+        ("action", [cell("H1", "Aktion"), cell("H3", "Delete")]),
+    ],
+    ids=["Kat-Nr", "category number", "To do", "Aktion"],
+)
+def test_an_edit_below_a_header_that_was_renamed_is_not_passed_over(
+    store: ps.Store, tmp_path: Path, column: str, edits: Sequence[Edit]
+) -> None:
+    """Numbers of categories and actions, too, are known below any header."""
+    path = edited(store, tmp_path, *edits)
+    with pytest.raises(GuardError, match=f"the export had it as {column}"):
+        store.plan(path)
+
+
+def test_the_numbers_of_one_category_are_known_where_they_were(tmp_path: Path) -> None:
+    """They are in any column; beside the category they are meant."""
+    dogs = Category(1, "Dogs")
+    pets = [Pet(id=n, name=f"Pet {n}", status="sold", category=dogs) for n in range(1, 7)]
+    with Sandbox(auth=False, pets=pets) as box, ps.connect(box.url, state=tmp_path) as store:
+        path = edited(store, tmp_path, cell("E1", "Kat-Nr"), cell("E3", 2))
+        with pytest.raises(GuardError, match="the export had it as category_id"):
+            store.plan(path)
+        stock = [cell("H1", "Stock"), *(cell(f"H{n}", 1) for n in range(2, 8))]
+        path = edited(store, tmp_path, lambda sheet: sheet.delete_cols(5), *stock)
+        assert store.plan(path).in_sync
+
+
+@pytest.mark.parametrize(
     "edits",
     [
         (lambda sheet: sheet.delete_cols(7), cell("H1", "Notes"), cell("H2", "a nice one")),
@@ -106,8 +143,13 @@ def test_a_header_that_was_renamed_is_a_finding(
         (lambda sheet: sheet.delete_cols(4, 4), cell("E1", "Paid"), cell("E2", "yes")),
         (cell("I1", "Old status"), cell("I2", "sold")),
         (lambda sheet: sheet.delete_cols(6, 2),),
+        (
+            lambda sheet: sheet.delete_cols(5),
+            *(cell(f"H{row}", value) for row, value in enumerate(["Stock", 1, 1, 1, 1, 2, 1], 1)),
+        ),
+        (lambda sheet: sheet.delete_cols(8), cell("I1", "To do"), cell("I2", "call, then delete")),
     ],
-    ids=["a note", "numbers", "several", "beside the column", "nothing else"],
+    ids=["a note", "numbers", "several", "beside the column", "nothing else", "stock", "to do"],
 )
 def test_other_columns_are_no_renamed_ones(
     store: ps.Store, tmp_path: Path, edits: tuple[Edit, ...]

@@ -7,7 +7,8 @@ import difflib
 import itertools
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache, partial
@@ -21,7 +22,7 @@ import pyarrow.compute as pc
 
 from petsync.models import Tag
 from petsync.sheets.grid import Bools, Cells, Grid, Kind, Rows, beginning_with, octets
-from petsync.sheets.headers import Headers, own_results
+from petsync.sheets.headers import ACTION, Headers, own_results
 from petsync.sheets.validate import findings
 from petsync.sheets.validate import text as dates
 from petsync.sheets.validate.findings import Note, Notes, bare, beside_others, has
@@ -873,8 +874,13 @@ def note_renamed(grid: Grid, headers: Headers, base: Base, notes: Notes) -> froz
     for name, split in _ITEMS.items():
         if name in headers.ours:
             continue
-        before = {item.casefold() for each in base.frame[name] for item in _items(each)} - {""}
-        position = _position(grid, headers, found, name, split, before) if before else None
+        said = ACTIONS if name == ACTION else base.frame[name]
+        before = {item.casefold() for each in said for item in _items(each)} - {""}
+        position = None
+        if before and name == "category_id":
+            position = _category_position(grid, headers, found, base)
+        elif before:
+            position = _position(grid, headers, found, name, split, before)
         if position is not None:
             found[position] = name
             text = grid.header[position]
@@ -920,6 +926,36 @@ def _position(
     return best if best is not None and shares[best] >= _LEAST else None
 
 
+def _category_position(
+    grid: Grid, headers: Headers, taken: Container[int], base: Base
+) -> int | None:
+    """Where the unused column is that has the numbers of the rows' own categories, in more rows
+    than other numbers meet them by chance, or beside the category; one whose header is nearly that
+    of the column counts, whatever it says.
+    """
+    written = own_results(headers.others)
+    numbers = zip(base.frame["id"].tolist(), base.frame["category_id"].tolist(), strict=True)
+    had = {str(pet_id): "" if pd.isna(number) else str(number) for pet_id, number in numbers}
+    ids = grid.columns[headers.ours["id"]].text.to_pylist() if "id" in headers.ours else []
+    own = [had.get(trim(text).removesuffix(".0"), "") for text in ids]
+    met = {}
+    for header, position in headers.others.items():
+        if position in taken or header in written:
+            continue
+        texts = [trim(text).removesuffix(".0") for text in grid.columns[position].text.to_pylist()]
+        if headers.near.get(position) == "category_id" and any(texts):
+            return position
+        pairs = [pair for pair in zip(own, texts, strict=False) if all(pair)]
+        share = sum(a == b for a, b in pairs) / max(1, sum(map(bool, texts)))
+        if pairs and share >= _LEAST:
+            before, now = (Counter(side) for side in zip(*pairs, strict=True))
+            chance = sum(before[text] * now[text] for text in now) / len(pairs) ** 2
+            is_beside = position - 1 == headers.ours.get("category")
+            if is_beside or share - chance >= _LEAST * (1 - chance) > 0:
+                met[position] = share
+    return max(met, key=lambda position: met[position], default=None)
+
+
 def _items(value: Any) -> Iterable[str]:
     """What a value of the base says, each text by itself."""
     if isinstance(value, list):
@@ -954,8 +990,10 @@ _ITEMS: Mapping[str, Callable[[str], Iterable[str]]] = {
     "name": _text,
     "status": _text,
     "category": _text,
+    "category_id": _number_items,
     "tags": _tag_items,
     "photo_urls": _photo_items,
+    ACTION: _text,
 }
 """How a cell of each column is split into what was in the export."""
 
