@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from shop import plan_of
 from strategies import extras, ids, pets
 
 from petsync import _files
@@ -506,3 +507,43 @@ def test_no_worksheet_of_pets_takes_the_name_of_the_base(tmp_path):
     """The pets' worksheet cannot be called as the hidden one is, in whatever case."""
     with pytest.raises(SheetError, match="petsync itself"):
         write_sheet(a_snapshot(), tmp_path / "pets.xlsx", tab="Petsync Base")
+
+
+@pytest.mark.parametrize(
+    ("rows", "is_told"),
+    [
+        ([["nummer", "tier"], [2, "renamed"]], True),
+        ([[2, "Renamed", "sold"]], True),
+        ([["tier", "zustand"], ["Bella", "sold"], ["Somebody new", "sold"]], True),
+        ([["Row Labels", "Count"], ["available", 2], ["sold", 1], ["Total", 3]], False),
+        ([["available", "may be bought"], ["sold", "is gone"]], False),
+        ([[1, "Dogs"], [2, "Cats"]], False),
+        ([["tier", "what to do"], ["Bella", "call the vet"]], False),
+        ([["Titel"]], False),
+        ([], False),
+    ],
+    ids=["headers", "none", "names", "pivot", "legend", "categories", "notes", "title", "empty"],
+)
+def test_a_worksheet_of_pets_without_a_known_header_is_told(tmp_path, rows, is_told):
+    """Only where its rows are like those of the store's pets, and nobody chose a worksheet."""
+    book = openpyxl.Workbook()
+    book.active.append(["id", "name", "status"])
+    book.active.append([1, "Rex", "sold"])
+    other = book.create_sheet("Neu")
+    for row in rows:
+        other.append(row)
+    path = tmp_path / "pets.xlsx"
+    book.save(path)
+    kinds = [Category(1, "Dogs"), Category(2, "Cats"), None]
+    store = [
+        Pet(id=n, name=name, status=status, category=kinds[n - 1])
+        for n, (name, status) in enumerate(
+            [("Rex", "sold"), ("Milo", "available"), ("Bella", "sold")], 1
+        )
+    ]
+
+    def notes(sheet):
+        return [note for note in plan_of(store, sheet).notes if note.startswith("Another visible")]
+
+    assert len(notes(read_sheet(path))) == is_told
+    assert notes(read_sheet(path, tab="Sheet")) == []

@@ -1585,6 +1585,7 @@ def _build_plan(
         notes=(
             *_silent(sheet, base, edited.values()),
             *_iter_warning_notes(sheet),
+            *_iter_unread(sheet, snapshot.frame),
             *decisions.notes(),
             *gone.notes,
             *namesakes_note(decided),
@@ -1747,6 +1748,41 @@ def _iter_warning_notes(sheet: Sheet) -> Iterator[str]:
             f"{cells} read with a warning: {some(rest)}. `petsync check` and sheet.findings say "
             "which."
         )
+
+
+_WHOLE = re.compile(r"[0-9]{1,19}(?:\.0+)?")
+
+
+def _iter_unread(sheet: Sheet, pets: pd.DataFrame) -> Iterator[str]:
+    """The other worksheets without a header of ours in which most rows are like rows of the pets:
+    an id and what is no category or tag, or a name and a status.
+    """
+    if not any(len(row) > 1 for head in sheet.heads.values() for row in head):
+        return
+    ids, names = {*pets["id"].tolist()}, {normal(name) for name in pets["name"].dropna()} - {""}
+    statuses = {fold_status(each) for each in pets["status"].dropna().unique()}
+    kinds = {fold_status(each) for each in pets["category"].dropna().unique()} | statuses
+    kinds |= {fold_status(tag.name) for tags in pets["tags"] for tag in tags or ()}
+
+    def is_pet(texts: Sequence[str]) -> bool:
+        first, *rest = texts
+        words = {fold_status(text) for text in rest if not _WHOLE.fullmatch(text)}
+        has_id = bool(_WHOLE.fullmatch(first)) and int(first.partition(".")[0]) in ids
+        if has_id and words - kinds:
+            return True
+        return any(text in names for text in texts) and bool(words & statuses)
+
+    for tab, head in sheet.heads.items():
+        filled = [[normal(cell) for cell in row if normal(cell)] for row in head]
+        rows = [row for row in filled if row]
+        found = sum(map(is_pet, rows))
+        # The first row may have headers that are not known.
+        if found and 2 * found >= len(rows) - 1:
+            yield (
+                f"Another visible worksheet, {tab!r}, is not read: it has no header that petsync "
+                f"knows, and rows that look like pets. If they are meant, give it headers and "
+                f"read it by its name (--sheet {tab!r}, in Python tab={tab!r})."
+            )
 
 
 def _iter_correction_notes(sheet: Sheet) -> Iterator[str]:

@@ -200,7 +200,8 @@ class Grid:
     `hidden_columns` and `filtered` the places of its columns that are hidden or have a filter set.
     `tabs` are the workbook's other worksheets that a person sees, without petsync's own.
     `corrections` are the cells that say something else here than in the file. `elsewhere` are the
-    `tabs` that have headers of ours, if nobody chose among them. `emptied` are the positions of the
+    `tabs` that have headers of ours, if nobody chose among them, and `heads` the first rows of
+    those that have none. `emptied` are the positions of the
     rows of a DataFrame that have an empty text for a category.
     """
 
@@ -218,6 +219,7 @@ class Grid:
     tabs: Sequence[str] = ()
     corrections: Sequence[Correction] = ()
     elsewhere: Sequence[str] = ()
+    heads: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
     emptied: Sequence[int] = ()
 
     def without_blank_rows(self) -> Grid:
@@ -247,6 +249,7 @@ class Grid:
             tabs=self.tabs,
             corrections=self.corrections,
             elsewhere=self.elsewhere,
+            heads=self.heads,
         )
 
 

@@ -299,6 +299,7 @@ def read_sheet(
         exported = () if base is None else base.frame["status"].dropna().unique()
         known = frozenset([*known_statuses, *exported])
         origin = Origin(str(source.path), source.digest)
+        heads = grid.heads
         # The bytes are not needed any more, and a large file has many.
         del source
         sheet = validate_grid(grid, origin, columns, (statuses, known), clear, base)
@@ -309,6 +310,7 @@ def read_sheet(
         mapping=columns,
         encoding=used,
         ids_elsewhere=elsewhere,
+        heads=heads,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Literal
@@ -184,8 +184,8 @@ class Sheet:
     file where one was named, else "". `tab` is the worksheet's name, "" for CSV; `tabs` are the
     other worksheets that a person sees, and that are not read; `ids_elsewhere` are the ids in
     those of them that have a column for ids, by the worksheet's name, None where it could not be
-    read; `digest` is the SHA-256 of the
-    file's bytes, in hexadecimal.
+    read, and `heads` the first rows of those that have no known header, if none was chosen;
+    `digest` is the SHA-256 of the file's bytes, in hexadecimal.
     `base`: the store's records as they were when the sheet was exported, if it carries them;
     `base_refused`: why those that it carries cannot be trusted, "" where they can or are not there.
     `corrections`: the cells that were read as somebody said, and not as the file says.
@@ -211,6 +211,7 @@ class Sheet:
     base: Base | None = None
     base_refused: str = ""
     ids_elsewhere: Mapping[str, frozenset[int] | None] = field(default_factory=dict)
+    heads: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict, repr=False)
     corrections: tuple[Correction, ...] = ()
     rejudge: Callable[[Collection[str]], Sheet] | None = field(default=None, repr=False)
 
@@ -237,6 +238,7 @@ class Sheet:
             base_refused=self.base_refused,
             encoding=self.encoding,
             ids_elsewhere=self.ids_elsewhere,
+            heads=self.heads,
         )
 
     @property

@@ -102,7 +102,8 @@ def read_grid(
             )
         try:
             grid = _read_tab(package, each, mapper, large)
-            return replace(grid, elsewhere=_elsewhere(package, each, mapper))
+            known_to_us, heads = _elsewhere(package, each, mapper)
+            return replace(grid, elsewhere=known_to_us, heads=heads)
         except _NoHeaderError as error:
             failure = failure or error
     raise failure or mapper.unusable([])
@@ -266,26 +267,37 @@ def _ids_or_none(package: Package, tab: Tab, mapper: Mapper) -> frozenset[int] |
         return None
 
 
-def _elsewhere(package: Package, chosen: Tab, mapper: Mapper) -> list[str]:
-    """The other tabs that people see and that have several headers of ours in their first rows."""
+def _elsewhere(
+    package: Package, chosen: Tab, mapper: Mapper
+) -> tuple[list[str], dict[str, list[list[str]]]]:
+    """The other tabs that people see and that have several headers of ours in their first rows, and
+    the first rows of those that have none, by name.
+    """
     others = {tab.part: tab for tab in package.tabs if _is_theirs(tab) and tab.part != chosen.part}
-    heads = [
-        (tab.name, first_rows(package.head(tab, _TAB_HEAD), _TOP))
-        for tab in itertools.islice(others.values(), _TABS)
-    ]
-    wanted = {at for _, rows in heads for row in rows for at in row if isinstance(at, int)}
+    tabs = [*itertools.islice(others.values(), _TABS)]
+    cut = [first_rows(package.head(tab, _TAB_HEAD), _TOP) for tab in tabs]
+    wanted = {at for rows in cut for row in rows for at in row if isinstance(at, int)}
     texts = package.shared_texts(wanted) if wanted else {}
-    return [name for name, rows in heads if _has_headers(rows[:-1], texts, mapper)]
+    found: list[str] = []
+    heads: dict[str, list[list[str]]] = {}
+    for tab, rows in zip(tabs, cut, strict=True):
+        if _has_headers(rows[:-1], texts, mapper):
+            found.append(tab.name)
+        elif not _has_headers(rows, texts, mapper):
+            whole = rows if package.size(tab) < _TAB_HEAD else rows[:-1]
+            heads[tab.name] = [_texts_of(row, texts) for row in whole]
+    return found, heads
+
+
+def _texts_of(row: Sequence[str | int], texts: Mapping[int, str]) -> list[str]:
+    return [texts.get(cell, "") if isinstance(cell, int) else cell for cell in row]
 
 
 def _has_headers(
     rows: Sequence[Sequence[str | int]], texts: Mapping[int, str], mapper: Mapper
 ) -> bool:
     """Whether one of the rows has several headers of ours."""
-    named = (
-        [texts.get(cell, "") if isinstance(cell, int) else cell for cell in row] for row in rows
-    )
-    return any(mapper.score(row) >= _SEVERAL for row in named)
+    return any(mapper.score(_texts_of(row, texts)) >= _SEVERAL for row in rows)
 
 
 def _is_theirs(tab: Tab) -> bool:
