@@ -125,11 +125,7 @@ class Auditor:
                 said, has = value(view.rows, key, unit), value(view.pets, key, unit)
                 if said is not BLANK:
                     self.last_said[key, unit] = said
-                elif has in (None, False) and (key, unit[0]) not in view.away:
-                    # An empty cell beside nothing: what the store took away is away.
-                    ledger.store.discard((key, unit))
-                elif unit == ("category", "") and self._agrees_on(view, key, "category_id"):
-                    # Beside a blank name, the id says which category it is.
+                elif self._says_it_by_a_blank(view, key, unit):
                     ledger.store.discard((key, unit))
                 if said is not BLANK and said == has:
                     ledger.sheet.discard((key, unit))
@@ -210,9 +206,16 @@ class Auditor:
             is_same = rows[0] is False and pets[1] is False
             assert is_same or pets[0] in (None, False), f"{place}: the sheet's value is lost"
 
-    def _agrees_on(self, view: View, key: str, name: str) -> bool:
-        said = value(view.rows, key, (name, ""))
-        return said is not BLANK and said == value(view.pets, key, (name, ""))
+    def _says_it_by_a_blank(self, view: View, key: str, unit: Unit) -> bool:
+        """Whether a cell that is blank says what the store has: nothing, as what the store took
+        away is away; or the name of a category, whose id stands beside it.
+        """
+        if (key, unit[0]) in view.away:
+            return False
+        number = ("category_id", "")
+        said = value(view.rows, key, number) if unit == ("category", "") else BLANK
+        is_numbered = said is not BLANK and said == value(view.pets, key, number)
+        return is_numbered or value(view.pets, key, unit) in (None, False)
 
     def _last_agreed(self, key: str, unit: Unit) -> int:
         """When both sides last said the same: who types that again has taken their edit back."""
