@@ -63,7 +63,9 @@ def check_fate(told: Explanation, plan: Plan) -> None:
     """The fate and its rule are the change's, the conflict's, or that of a row that is neither."""
     place = told.row, told.pet_id
     change = {(c.row, c.pet_id): c for c in plan.changes}.get(place)
-    conflict = {(c.row, c.pet_id): c for c in plan.conflicts}.get(place)
+    # A row under another id is a conflict about the pet that it looks like.
+    rows = {(c.row, told.pet_id): c for c in plan.conflicts if c.row is not None}
+    conflict = (rows | {(c.row, c.pet_id): c for c in plan.conflicts}).get(place)
     if change is not None:
         assert told.fate == change.kind
     elif conflict is not None:
