@@ -15,11 +15,11 @@ from playwright.sync_api import BrowserContext, ConsoleMessage, Locator, Page
 Theme = Literal["light", "dark"]
 PATIENCE = 120_000
 _LOOPBACK = re.compile(r"(https?|wss?)://(127\.0\.0\.1|localhost|\[::1\])[:/]|data:|blob:|about:")
-# JupyterLab says these of itself, whatever is shown in it. The last one is an error that it meets
-# when the `shutdown_reply` of a kernel arrives after its session has gone.
+# JupyterLab says these of itself, whatever is shown in it. The last one is an error of its widget
+# manager, which asks for the kernel of a notebook that is opened without one.
 _HARMLESS = re.compile(
     r"terminals plugin|ResizeObserver|Unrecognized feature|Plugin '"
-    r"|reading 'kernel'\)\s+at \w+\._onIopubMessage "
+    r"|reading 'kernel'\)\s+at \w+ \(\S+/@jupyter-widgets/jupyterlab-manager/"
 )
 
 
