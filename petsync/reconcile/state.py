@@ -803,20 +803,20 @@ def older_copy(
     # is known all the same, if others came after it, or whole rounds.
     known = [each for each in current if each.is_known]
     upto_known = current[: current.index(known[-1]) + 1] if known else []
-    latest = base if current[-1:] == known[-1:] else Base.from_lines(current[-1].base)
     for at in reversed(range(max(0, len(upto_known) - 1), len(current))):
         # As the last whole round left it, or as a round read it that was killed since.
         one = current[at]
         if sheet.digest == (one.after if one.is_known else one.before):
             is_last = at + 1 == len(current)
-            return OlderCopy() if is_last else of_file(sheet, current[at:], latest)
+            return OlderCopy() if is_last else of_file(sheet, current[at:], _latest(current, base))
     written = [each for each in current if each.is_written and not each.is_state]
     for at in reversed(range(len(upto_known))):
         if current[at].before == sheet.digest:
             # The bytes of a workbook come again with a copy alone.
             is_text = not carried and not sheet.tab
             is_meant = is_text and _is_meant(written[-1:], sheet, base)
-            return OlderCopy() if is_meant else of_file(sheet, current[at:], latest)
+            newest = _latest(current, base)
+            return OlderCopy() if is_meant else of_file(sheet, current[at:], newest)
     gone = [each for each in versions if each.is_undone]
 
     def since(one: Version) -> tuple[Version, ...]:
@@ -835,6 +835,11 @@ def older_copy(
     # What the kept base does not know yet starts from a newer one, which the sheet may well have.
     like = _like(sheet, [*gone, *(each for each in known if each.is_agreed)], base)
     return _of_values(sheet, since(_nearest(sheet, like)), base) if like else OlderCopy()
+
+
+def _latest(versions: Sequence[Version], base: Base) -> Base:
+    """The base, or that of the last version, if its round was killed: it has what that one sent."""
+    return base if versions[-1].is_known else Base.from_lines(versions[-1].base)
 
 
 def _like(sheet: Sheet, versions: Sequence[Version], base: Base) -> list[Version]:
