@@ -172,8 +172,8 @@ def misplaced(
     updates = {
         each.row: each
         for each in changes
-        if isinstance(each, Update) and "name" in each.fields and _is_merged(each, sheet)
-        if each.row is not None and len(each.fields) >= _LEAST_DIFFERING
+        if isinstance(each, Update) and len(each.fields) >= _LEAST_DIFFERING
+        if each.row is not None and "name" in each.fields and _is_merged(each, sheet)
     }
     if not updates or "id" not in sheet.rows:
         return changes, []
@@ -194,8 +194,9 @@ def misplaced(
     conflicts = {each.row: _build_misplaced(sheet, each) for each in taken}
     for row, pet_id in pairs.items():
         owner = owners[pet_id]
-        conflicts[row] = _build_displaced(sheet, row, pet_id, owner)
-        conflicts.setdefault(owner, _build_displaced(sheet, owner, pet_id, row))
+        conflicts[row] = _build_displaced(sheet, row, pet_id, owner, has_id=False)
+        other = _build_displaced(sheet, owner, pet_id, row, has_id=True)
+        conflicts.setdefault(owner, other)
     kept = [each for each in changes if each.row not in conflicts]
     return kept, [conflicts[row] for row in sorted(conflicts)]
 
@@ -215,12 +216,10 @@ def _build_misplaced(sheet: Sheet, found: Exchanged) -> Conflict:
     )
 
 
-def _build_displaced(sheet: Sheet, row: int, pet_id: int, other: int) -> Conflict:
+def _build_displaced(sheet: Sheet, row: int, pet_id: int, other: int, *, has_id: bool) -> Conflict:
     """A row without an id that says what a pet was, or the `other` one, which has the pet's id and
     another name.
     """
-    frame = sheet.rows
-    has_id = "id" in frame and row in frame.index[frame["id"].notna()]
     there = sheet.address(other, "id")
     problem = f"has no id, and says just what pet {pet_id} was, whose id is at {there}"
     way = f"Write {pet_id} into the id cell, or `add-another` in the action column to add another"
@@ -231,7 +230,7 @@ def _build_displaced(sheet: Sheet, row: int, pet_id: int, other: int) -> Conflic
         row=row,
         source=sheet.address(row),
         pet_id=pet_id,
-        name=str(frame.at[row, "name"]),
+        name=str(sheet.rows.at[row, "name"]),
         rule="misplaced-id",
         problem=problem,
         suggestion=f"{way} pet.",
@@ -1096,7 +1095,7 @@ _LEAST_SORTED = 5
 _SURE = 12.0
 """As `_BITS`, for one run of rows of many that are tried."""
 _RUNS = 2000
-"""So many runs of rows are tried at the most."""
+"""The most runs of rows that are tried."""
 _PASSES = 20
 """The rows are gone through so often at the most."""
 
@@ -1218,8 +1217,8 @@ def _is_along(edits: Values, was: Values) -> bool:
 
 
 def _chance(met: Collection[int], edits: Values, was: Values) -> float:
-    """How unlikely it is, as a power of two, that so many of the edits meet what is expected, if
-    they have values as the column and the other edits have.
+    """How unlikely it is, as a power of two, that these edits meet what is expected, if they have
+    values as the column and the other edits have.
     """
     said = Counter([*was.values(), *edits.values()])
     total = said.total() - 1
@@ -1347,7 +1346,7 @@ def _evidence(before: match.Positions, after: match.Positions) -> float:
 
 
 def _choices(count: int, some: int) -> float:
-    """In how many ways one can choose some of so many, as a power of two."""
+    """The number of ways to choose `some` of `count`, as a power of two."""
     ways = math.lgamma(count + 1) - math.lgamma(some + 1) - math.lgamma(count - some + 1)
     return ways / math.log(2)
 
