@@ -24,7 +24,7 @@ _SHORT = 4
 _PREFIX, _LONG = 12, 16
 _LEVELS = 5
 _PACKED = 4
-"""So many times digits are unpacked, besides the innermost ones."""
+"""The most times that digits are unpacked, besides the innermost ones."""
 _SEGMENT = 8
 """Of what digits stand for, fewer characters in a row are text by chance."""
 _APART = re.compile(
@@ -276,8 +276,8 @@ def _forms(text: str) -> set[bytes]:
 
 
 def _cores(data: bytes, encode: Callable[[bytes], bytes], bits: int) -> Iterator[str]:
-    """The digits of so many `bits` that the data alone decides, at each place where it may begin
-    in what is encoded.
+    """The digits, of `bits` each, that the data alone decides, at each place where it may begin in
+    what is encoded.
     """
     for before in range(bits // math.gcd(bits, 8)):
         raw = encode(b"\0" * before + data + b"\0" * bits).decode()

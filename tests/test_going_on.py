@@ -336,7 +336,7 @@ def test_a_copy_of_after_the_first_day_that_is_set_back(desk: Desk) -> None:
 def test_a_copy_deletes_no_pet_that_another_copy_changed(
     desk: Desk, edit: Mapping[str, str], is_put_back: bool
 ) -> None:
-    """Both have edits of a run, so nobody knows whether the row to delete is older."""
+    """Both have edits of a run, so the row to delete may be older."""
     path, copy = desk.export(), desk.folder / "copy.xlsx"
     shared = {1001: {"name": "First"}, 1002: {"name": "Also"}}
     if not is_put_back:

@@ -173,8 +173,8 @@ class Judge:
         return frozenset(url for url in self.uploads.photos(now) if normal(url) not in there)
 
     def find_older_units(self, said: Said, now: Pet, old: Pet | None) -> tuple[Unit, ...]:
-        """The units of which nobody knows whether the row is older than the base, and in which it
-        says something else than the pet `now` has.
+        """The units in which the row may be older than the base, and says something else than the
+        pet `now` has.
         """
         if old is None or self.base is None:
             return ()
