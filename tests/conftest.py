@@ -49,6 +49,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--nights-seed", type=int, help="the thirty nights of this seed alone")
     group.addoption("--rounds", type=int, default=12, help="killed two-way rounds of a seed [12]")
     group.addoption("--rounds-seed", type=int, help="the killed two-way rounds of this seed alone")
+    told = "with --rounds-seed: people also apply, undo and resume by hand between the rounds"
+    group.addoption("--rounds-by-hand", action="store_true", help=told)
 
 
 # xdist gives out modules and classes in the order of collection. A quick one for each worker shows
@@ -162,6 +164,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         only = metafunc.config.getoption("--rounds-seed")
         metafunc.parametrize("rounds_seed", range(4) if only is None else [only])
         metafunc.parametrize("rounds", [metafunc.config.getoption("--rounds")])
+        is_by_hand = only is None or metafunc.config.getoption("--rounds-by-hand")
+        metafunc.parametrize(
+            "has_commands", [is_by_hand], ids=["by-hand" if is_by_hand else "rounds"]
+        )
     if "crash_seeds" in metafunc.fixturenames:
         seed = metafunc.config.getoption("--crash-seed")
         half = range((metafunc.config.getoption("--crash-rounds") + 1) // 2)

@@ -1,6 +1,7 @@
 """Two-way rounds that die at any moment, between edits of every kind: each arrives or is named.
 
-Each seed has people and kills of its own; `--rounds 200 --rounds-seed 7` plays 200 rounds of one.
+Each seed has people and kills of its own; `--rounds 200 --rounds-seed 7` plays 200 rounds of one,
+with `--rounds-by-hand` between commands that people run by hand.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ def loaded() -> Iterator[Nursery]:
 
 
 def test_each_edit_arrives_or_is_named(
-    rounds_seed: int, rounds: int, tmp_path: Path, loaded: Nursery
+    rounds_seed: int, rounds: int, has_commands: bool, tmp_path: Path, loaded: Nursery
 ) -> None:
     """No round reverts an edit, loses or doubles a pet, or ends well while sides differ."""
-    Play(rounds_seed, tmp_path, loaded).play(rounds)
+    Play(rounds_seed, tmp_path, loaded, has_commands=has_commands).play(rounds)
 
 
 def _sides(*, sheet: str, store: str) -> View:

@@ -56,14 +56,17 @@ guard = {{ max_add = 1000, max_update = 1000, max_delete = 1000 }}
 
 class Play:
     """All follows from the seed: processes die at events that are counted in them. With every fifth
-    seed they die at moments. `log` says what happened.
+    seed they die at moments. `log` says what happened. If it `has_commands`, people also apply,
+    undo and resume by hand between the rounds.
     """
 
-    def __init__(self, seed: int, folder: Path, nursery: Nursery) -> None:
+    def __init__(
+        self, seed: int, folder: Path, nursery: Nursery, *, has_commands: bool = True
+    ) -> None:
         self.rng, self._is_timed = random.Random(f"rounds {seed}"), seed % 5 == 4
         self.log = [f"seed {seed}"]
         self._numbers: set[int] = set()
-        self.folder, self._nursery = folder, nursery
+        self.folder, self._nursery, self._has_commands = folder, nursery, has_commands
         self.box = Sandbox(auth=False).start()
         self.service = Service(self.box.url)
         kind = ("xlsx", "csv")[seed % 2]
@@ -80,7 +83,7 @@ class Play:
         self.has_kill_behind = False
         self._has_stopped = False
         self._states: dict[bytes, tuple[Ledger, int, View]] = {}
-        self._put_back: set[bytes] = set()
+        self._put_back: dict[bytes, int] = {}
         self._is_unseen = False
         self._reported = 0
 
@@ -215,7 +218,7 @@ class Play:
         ]  # fmt: skip
         for _ in range(self.rng.randrange(6)):
             self.rng.choice(deeds)()
-        if self.rng.random() < 0.5:
+        if self._has_commands and self.rng.random() < 0.5:
             for _ in range(self.rng.randrange(1, 4)):
                 self._work_by_hand()
                 for _ in range(self.rng.randrange(3)):
@@ -460,11 +463,14 @@ class Play:
         """Whether this backup was put back before and differs in one row: by docs/reconcile.md,
         who sets one pet back a second time means it, if the sheet is a CSV file.
         """
-        rows = [{key_of(g.text(row, "name")): row for row in g.rows} for g in (now, then)]
-        differing = [key for key in {**rows[0], **rows[1]} if rows[0].get(key) != rows[1].get(key)]
+        sides = [
+            {key_of(g.text(row, "name")): row for row in g.rows if g.text(row, "id")}
+            for g in (now, then)
+        ]
+        differing = sum(sides[0].get(key) != sides[1].get(key) for key in {**sides[0], **sides[1]})
         is_second = data in self._put_back
-        self._put_back.add(data)
-        return is_second and len(differing) < 2 and now.path.suffix == ".csv"
+        fewest = min(differing, self._put_back.setdefault(data, differing))
+        return is_second and fewest < 2 and now.path.suffix == ".csv"
 
     def _rows_moved(self, path: Path, then: Grid) -> bool:
         """Whether a row of the backup is in another sheet by now."""
