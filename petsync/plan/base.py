@@ -55,6 +55,7 @@ __all__ = [
     "missing_columns",
     "moved_units",
     "named_ids",
+    "restore_said_columns",
     "said_category",
     "sharing",
     "sight_of",
@@ -301,7 +302,7 @@ class Sight:
         agreeing = {place for _, place in pairs} - mixed.keys()
         parts = [
             snapshot.frame.iloc[sorted(agreeing)],
-            *_build_mixed_pets(snapshot, mixed, _restore_said_columns(old)),
+            *_build_mixed_pets(snapshot, mixed, None if old is None else restore_said_columns(old)),
         ]
         if old is not None:
             parts.append(self._one_sided(snapshot, old, elsewhere))
@@ -423,9 +424,10 @@ class Sight:
     def _one_sided(self, snapshot: Snapshot, old: Base, elsewhere: frozenset[int]) -> pd.DataFrame:
         settled = {i for i, place in zip(self.ids, self.places, strict=True) if place >= 0}
         there = {*snapshot.frame["id"].tolist(), *self.named, *elsewhere}
-        ids = old.frame["id"].tolist()
-        keep = [i not in settled and i in there for i in ids]
-        return old.frame[np.array(keep, dtype=bool)]
+        # Of a removed row, too, what the store changed in a column that is missing was not seen.
+        frame = restore_said_columns(old).frame
+        keep = [i not in settled and i in there for i in frame["id"].tolist()]
+        return frame[np.array(keep, dtype=bool)]
 
 
 def named_ids(sheet: Sheet) -> frozenset[int]:
@@ -610,12 +612,12 @@ def said_category(said: Said) -> Category:
     return Category(said.get("category_id"), said.get("category"))
 
 
-def _restore_said_columns(old: Base | None) -> Base | None:
+def restore_said_columns(old: Base) -> Base:
     """The base in which columns that said nothing are as the sheet said them before: what comes
     back and differs is still to be compared by that. Of a category's name and id one may have said
     nothing.
     """
-    if old is None or not old.missing or old.columns is None:
+    if not old.missing or old.columns is None:
         return old
     known = {unit: {*COLUMNS_OF[unit]} & old.columns for unit in UNITS}
     units = [unit for unit in UNITS if known[unit] and known[unit] <= old.missing]

@@ -21,7 +21,7 @@ import pandas as pd
 from petsync.errors import GuardError, PlanError
 from petsync.models import Pet
 from petsync.plan import match
-from petsync.plan.base import categories_of, named_ids
+from petsync.plan.base import categories_of, named_ids, restore_said_columns
 from petsync.plan.change import Add, Blocked, Change, Conflict, Delete, Snapshot, Update
 from petsync.plan.decide import Decisions, FoundPets
 from petsync.plan.fields import (
@@ -871,7 +871,9 @@ def missing(
     pets = pets_at(snapshot.frame, places)
     fields: list[tuple[Column, ...]] = [()] * len(pets)
     if base is not None:
-        before = pets_at(base.frame, old)
+        # Nobody saw what the store changed in a column that the sheet lacks.
+        shown = restore_said_columns(base).frame
+        before = pets_at(shown, match.positions(base.frame["id"].iloc[old], shown))
         fields = [differing(was, now) for was, now in zip(before, pets, strict=True)]
     moved = [
         _build_removed_conflict(pet, each) for pet, each in zip(pets, fields, strict=True) if each
