@@ -621,6 +621,37 @@ def test_one_pet_as_in_a_backup_is_a_conflict(night: Typed, newer: dict[str, Any
     assert (again.round.status, again.open) == ("in-sync", ())
 
 
+@pytest.mark.parametrize("is_back", [False, True])
+@pytest.mark.parametrize(
+    ("column", "newer"),
+    [
+        ("status", {"status": "sold"}),
+        ("tags", {"tags": ()}),
+        ("photo_urls", {"photo_urls": ("https://shop.example/new.jpg",)}),
+        ("category", {"category": CATS}),
+        ("category_id", {"category": ps.Category(9, "Dogs")}),
+    ],
+)
+def test_a_pet_that_changed_in_a_column_that_is_away_is_not_deleted(
+    night: Typed, column: str, newer: dict[str, Any], is_back: bool
+) -> None:
+    """Its row is removed: whoever did so has not seen what the store has there by now."""
+    stored = changed(STORED, 1, **newer)[0]
+    cut = night.cut(column)
+    night.box.put(stored)
+    night.run(delete_missing=True)
+    header, first, *rows = night.rows()
+    assert first[0] == "1"
+    night.save([header, *rows])
+    if is_back:
+        night.paste({column: cut[column][1:]})
+    for _ in range(3):
+        told = night.run(delete_missing=True)
+        assert (told.round.status, kinds(told)[0]) == ("conflicts", ("conflict", 1))
+        assert column in told.open[0].problem
+        assert night.stored()[1] == stored
+
+
 @pytest.mark.parametrize("column", ["tags", "photo_urls", "name", "category"])
 def test_a_doubt_stays_while_its_column_is_away(night: Typed, column: str) -> None:
     """A value of a backup is as old as before when its column comes back."""
