@@ -235,6 +235,43 @@ def test_a_new_row_is_held_beside_one_whose_round_was_killed(
     assert [told.round.status for told in night.rounds()] == ["in-sync", "in-sync"]
 
 
+@pytest.mark.parametrize("is_replaced", [False, True])
+@pytest.mark.parametrize(
+    "edits",
+    [
+        {"name": "Zoe"},
+        {"name": "Zoe", "tags": "small", "status": "sold"},
+        {"tags": "small", "status": "sold", "photo_urls": "https://shop.example/other.jpg"},
+    ],
+)
+def test_a_new_row_that_moves_after_a_killed_round_is_not_added_again(
+    box: Sandbox,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    edits: Mapping[str, str],
+    is_replaced: bool,
+) -> None:
+    """Its pet is in the store, its id in no file, and it was edited: a person decides. So it is
+    where another new row stands in its place by now.
+    """
+    night = _moving(box, tmp_path)
+    row = {**QUUX, "tags": "calm; shy", "photo_urls": "https://shop.example/quux.jpg"}
+    _type(night, "a.csv", row)
+    with monkeypatch.context() as patch:
+        patch.setattr(round_of_jobs, "write", Mock(side_effect=KeyboardInterrupt))
+        assert night.rounds().exit_code == 7
+    added = max(night.stored())
+    other = {"name": "Bar", "status": "sold", "category": "Birds"}
+    _type(night, "a.csv", other if is_replaced else {}, over="Quux")
+    _type(night, "b.csv", {**row, **edits})
+    for _ in range(2):
+        told = night.rounds()
+        assert told[1].round.status == "conflicts"
+        assert added in {each.pet_id for each in told[1].open if each.kind == "conflict"}
+        assert "Quux" in _new(night)
+        assert edits.get("name") not in _new(night)
+
+
 @pytest.mark.parametrize("mode", ["two-way", "push"])
 def test_a_pet_in_two_files_holds_its_rows_only(box: Sandbox, tmp_path: Path, mode: str) -> None:
     """As older versions wrote it, or somebody copied the row: the rest goes on, the pet stays, and

@@ -59,6 +59,7 @@ __all__ = [
     "added_for",
     "find_alike",
     "identify",
+    "is_free",
     "is_renamed",
     "lost_rows",
     "mark_doubts",
@@ -724,7 +725,7 @@ def _match_lost_rows(
     there = {*order.ids, *(each.identity for each in certain)}
     matched = {id(record) for record in certain}
     by_row = {line.row: line for line in lines}
-    left = [line for line in lines if _is_free(found.get(line.row))]
+    left = [line for line in lines if is_free(found.get(line.row))]
     # Where one row alone is in doubt, as it has the name or the action, another needs its name.
     alone = [(m.record, by_row[row]) for row, m in found.items() if m.kind == "doubt"]
     has_row = {
@@ -832,7 +833,7 @@ def _match_held_rows(
         match = found.get(row)
         if match is not None and match.kind == "lost":
             records |= {each.identity: each for each in match.records}
-        elif not _is_free(match):
+        elif not is_free(match):
             continue
         matches[row] = Match("lost", tuple(sorted(records.values(), key=_row)), is_edited=True)
     held = {identity for row in matches for identity in may_be[row]}
@@ -884,7 +885,7 @@ def _is_open(match: Match | None, possible: Container[Identity]) -> bool:
         match is None
         or match.kind != "certain"
         or match.record.identity in possible
-        or _is_free(match)
+        or is_free(match)
     )
 
 
@@ -899,7 +900,7 @@ def _said_with(sheet: Sheet, ids: Collection[Identity], vocabulary: Vocabulary) 
     return {content(pet) for pet in said_in(sheet, rows, vocabulary).values()}
 
 
-def _is_free(match: Match | None) -> bool:
+def is_free(match: Match | None) -> bool:
     """Whether the row has no pet by its match: a run that stopped before it added the row knew
     none.
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Literal
 
 import msgspec
@@ -27,7 +28,17 @@ from petsync.plan.change import Add, Change, Conflict, Snapshot, Unanswered
 from petsync.plan.fields import Vocabulary, cell, content, differing, normal
 from petsync.plan.guard import Verdict
 from petsync.plan.intake import build_inbound
-from petsync.plan.lineage import Match, RowRecord, mark_doubts, without_base
+from petsync.plan.lineage import (
+    Match,
+    RowRecord,
+    actions_of,
+    find_alike,
+    is_free,
+    mark_doubts,
+    said_in,
+    slots_of,
+    without_base,
+)
 from petsync.plan.match import names_among, pets_of, said_pet, said_rows
 from petsync.plan.plan import Inbound, Plan, PlanOptions
 from petsync.plan.report import Report, Result
@@ -244,7 +255,8 @@ class Comparer:
             close = mark_doubts(compared.matches, rows, Vocabulary(there.words), numbered, may_lack)
             compared = replace(compared, matches=close)
         doubts = self._doubts(rows, own, there, compared.matches)
-        compared = replace(compared, matches={**compared.matches, **doubts})
+        moved = self._doubts_of_moved_rows(rows, there, compared.matches)
+        compared = replace(compared, matches={**compared.matches, **moved, **doubts})
         plan = replace(compared, sheet=replace(compared.sheet, base=given)).plan(
             self._options(base, may_delete),
             self.job.guard,
@@ -377,6 +389,36 @@ class Comparer:
         free = [row for row in rows if row not in matches or matches[row].kind == "other"]
         return {row: Match("doubt", records, is_edited=True) for row in free} if records else {}
 
+    def _doubts_of_moved_rows(
+        self, sheet: Sheet, seen: Snapshot, matches: Mapping[int, Match]
+    ) -> dict[int, Match]:
+        """The rows of a folder's file whose pet is not known, and that are like a pet which a run
+        added from another file and which no row names: the row moved here, and was edited.
+        """
+        if self.folder is None or self.job.mode != "two-way":
+            return {}
+        actions = actions_of(sheet, slots_of(sheet))
+        rows = [row for row, does in actions.items() if not does and is_free(matches.get(row))]
+        if not rows:
+            return {}
+        known = {each.record.pet_id for each in matches.values() if each.kind == "certain"}
+        named = named_ids(sheet) | self.elsewhere | known
+        records = {
+            record.pet_id: record
+            for record in self.store.aio.history.row_records(self.store.url, sheet)
+            if record.pet_id is not None and record.pet_id not in named
+            if record.state == "added" and _is_beside(record.source, sheet.source)
+        }
+        strays = pets_of(records, seen.frame)
+        if not strays:
+            return {}
+        before = [msgspec.structs.replace(records[p.id or 0].said, id=p.id) for p in strays]
+        said = said_in(sheet, rows, Vocabulary(seen.words))
+        return {
+            row: Match("lost", (records[pet.id or 0],), is_edited=True)
+            for row, pet in find_alike(said, [*strays, *before]).items()
+        }
+
     def _numbers(self, sheet: Sheet) -> bool:
         """Whether rows without an id get that of their pet."""
         return self.job.mode == "two-way" or self.takes_ids(sheet)
@@ -454,6 +496,12 @@ def sight_beside(
     """
     unclear = [each.row for each in plan.conflicts if each.rule == "no-category-name"]
     return sight_of(sheet, seen, settled, base, unclear)
+
+
+def _is_beside(one: str, other: str) -> bool:
+    """Whether these are two files of one folder."""
+    first, second = Path(one).resolve(), Path(other).resolve()
+    return first != second and first.parent == second.parent
 
 
 def _silence(found: Collection[Pet | Unanswered | None]) -> str:

@@ -51,8 +51,9 @@ from petsync.plan.base import (
 )
 from petsync.plan.change import Change, Snapshot, Update, describe_limits
 from petsync.plan.compare import Exchanged, find_exchanged
-from petsync.plan.fields import COLUMNS_OF, UNITS, normal, same, says, with_fields
+from petsync.plan.fields import COLUMNS_OF, UNITS, Vocabulary, normal, same, says, with_fields
 from petsync.plan.guard import CAPACITY_CURE, Refusal
+from petsync.plan.lineage import find_alike, said_in, slots_of
 from petsync.plan.match import Row, pets_of, said_pet, said_rows
 from petsync.plan.plan import Identified, Inbound, Plan
 from petsync.plan.report import Past as PastRun
@@ -106,6 +107,7 @@ from petsync.store import Store
 from petsync.store.runs import Outputs, Wanted
 from petsync.table.base import Base
 from petsync.table.columns import COLUMNS, Column
+from petsync.table.frame import frame_from_pets
 from petsync.table.sheet import Sheet
 
 __all__ = [
@@ -1352,21 +1354,21 @@ def with_claims(
     start = replace(start, notes=(*start.notes, *files))
     if base is None or not (job.mode == "two-way" or job.delete_missing):
         return start
-    gone = base.without(named_ids(sheet) | comparer.elsewhere).frame
-    names = dict(zip(gone["id"].tolist(), map(normal, gone["name"].fillna("")), strict=True))
+    ids = base.ids - named_ids(sheet) - comparer.elsewhere
+    gone = {pet.id or 0: pet for pet in pets_of(sorted(ids), base.frame)}
     there = {*snapshot.frame["id"]}
     problem, found, away = "", dict[int, str](), dict[int, Path]()
     lost, put_back = frozenset[int](), list[str]()
     try:
-        for source in _sources(context, comparer.store.url) if names else ():
-            found |= dict.fromkeys(_ids_named(source.read(comparer.store), names), source.name)
-        away = _away(context, comparer.store.url, names.keys() - found.keys()) if names else {}
+        for source in _sources(context, comparer.store.url) if gone else ():
+            found |= dict.fromkeys(_ids_named(source.read(comparer.store), gone), source.name)
+        away = _away(context, comparer.store.url, gone.keys() - found.keys()) if gone else {}
         problem = _describe_moved({i: found[i] for i in sorted(found.keys() & there)})
-        lost = frozenset(names.keys() & there - found.keys() - away.keys())
+        lost = frozenset(gone.keys() & there - found.keys() - away.keys())
         lost -= lacking_id(sheet, lost, base)
         put_back = [*_put_back_since(context, comparer.store, base)] if lost else []
     except PetsyncError as error:
-        found = dict.fromkeys(names, "")
+        found = dict.fromkeys(gone, "")
         problem = f"no pet is deleted as missing: another sheet may have it. {error.message}"
     told = [Open(kind="note", problem=problem)] if problem else []
     if put_back:
@@ -1482,13 +1484,12 @@ def _lost_with_files(
         base = BaseFile(path).load(set_aside=False).base
         if base is None or not same_place(base.store, comparer.store.url):
             continue
-        lost = base.without(base.ids - listed).frame
-        names = dict(zip(lost["id"].tolist(), map(normal, lost["name"].fillna("")), strict=True))
-        if not names:
+        gone = {pet.id or 0: pet for pet in pets_of(sorted(base.ids & listed), base.frame)}
+        if not gone:
             continue
         sheets_now = [sheet, *(each.read(comparer.store) for each in _sources(context, base.store))]
-        named = {pet_id for each in sheets_now for pet_id in _ids_named(each, names)}
-        if ids := sorted(names.keys() - named):
+        named = {pet_id for each in sheets_now for pet_id in _ids_named(each, gone)}
+        if ids := sorted(gone.keys() - named):
             yield _told_away(path, ids)
 
 
@@ -1533,14 +1534,15 @@ def _heard(context: RoundContext, store: str) -> Iterator[Job]:
             yield job
 
 
-def _ids_named(sheet: Sheet, names: Mapping[int, str]) -> Iterator[int]:
-    """Those of the pets that a row names; one without an id by its name."""
-    yield from named_ids(sheet) & names.keys()
-    frame = sheet.rows
-    if "name" in frame:
-        rows = frame[frame["id"].isna()] if "id" in frame else frame
-        said = {normal(name) for name in rows["name"].dropna()} - {""}
-        yield from (pet_id for pet_id, name in names.items() if name in said)
+def _ids_named(sheet: Sheet, pets: Mapping[int, Pet]) -> Iterator[int]:
+    """Those of the pets that a row names; one without an id by its name, or as it is like the pet
+    and was edited.
+    """
+    yield from named_ids(sheet) & pets.keys()
+    said = said_in(sheet, slots_of(sheet), Vocabulary(frame_from_pets([*pets.values()])))
+    names = {normal(each.name) for each in said.values()} - {""}
+    yield from (pet_id for pet_id, pet in pets.items() if normal(pet.name) in names)
+    yield from (pet.id or 0 for pet in find_alike(said, pets.values()).values())
 
 
 def _describe_moved(found: Mapping[int, str]) -> str:
