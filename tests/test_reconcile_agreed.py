@@ -621,6 +621,43 @@ def test_one_pet_as_in_a_backup_is_a_conflict(night: Typed, newer: dict[str, Any
     assert (again.round.status, again.open) == ("in-sync", ())
 
 
+@pytest.mark.parametrize("others", [0, 1])
+def test_a_row_in_doubt_is_no_new_one_once_the_pet_is_deleted(night: Typed, others: int) -> None:
+    """It was in conflict as it may be that pet: to add it could bring back what somebody deleted.
+    A person decides by taking it out, or by `add-another`.
+    """
+    header, *rows = night.rows()
+    photo = "https://shop.example/ida.jpg"
+    cells = {"name": "Ida", "status": "available", "category": "Dogs", "photo_urls": photo}
+    more = [{"name": f"Other {n}", "status": "sold", "category": "Cats"} for n in range(others)]
+    typed = [[each.get(name, "") for name in header] for each in (cells, *more)]
+    night.save([header, *rows[:4], *typed, *rows[4:]])
+    before = night.run().round.backup
+    added = sorted(night.stored())[-1 - others]
+    shutil.copy(before, night.sheet)
+    header, *rows = night.rows()
+    at = header.index("name")
+    rows = [[*row[:at], "Zoe", *row[at + 1 :]] if row[at] == "Ida" else row for row in rows]
+    night.save([header, *(sorted(rows, key=lambda row: row[at], reverse=True))])
+    night.type(2, name="Rex")
+    told = night.run()
+    assert told.round.status == "conflicts" and ("conflict", added) in kinds(told)
+    night.box.remove(added)
+    for _ in range(2):
+        told = night.run()
+        gone = [each for each in told.open if each.pet_id == added and each.kind == "conflict"]
+        assert told.round.status == "conflicts"
+        assert "that pet is gone from the store" in gone[0].problem
+        assert len(night.stored()) == len(PETS) + others
+    header, *rows = night.rows()
+    at, action = header.index("name"), header.index("action")
+    next(row for row in rows if row[at] == "Zoe")[action] = "add-another"
+    night.save([header, *rows])
+    assert night.run().round.status == "done"
+    assert [pet.name for pet in night.stored().values()].count("Zoe") == 1
+    assert night.run().round.status == "in-sync"
+
+
 @pytest.mark.parametrize("is_back", [False, True])
 @pytest.mark.parametrize(
     ("column", "newer"),

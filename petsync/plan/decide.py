@@ -470,10 +470,13 @@ class Decisions:
                 return _UNKNOWN
             match = match._replace(records=same)
         if match.kind == "lost":
-            match = match._replace(records=tuple(filter(self._may_be_there, match.records)))
+            there = tuple(filter(self._may_be_there, match.records))
             by_key = self._options.match_on and self._candidates.agreeing(row.said)
-            if by_key or not match.records:
+            if not by_key and not there and match.was_held and row.action == "merge":
+                raise _hold_gone(match)
+            if by_key or not there:
                 return _UNKNOWN
+            match = match._replace(records=there)
         if row.action == "merge" and not self._options.match_on and row.number in self._identical:
             return _UNKNOWN
         self.may_be[row.number] = tuple(each.identity for each in match.records)
@@ -1111,6 +1114,18 @@ def _doubtful(match: Match) -> _Held:
         way = f"enter {rows} {ids} and the action `ignore` if it is another one"
     hint = f"Give it the id if it is that pet, or {way}."
     return _Held("added-before", f"{what}{says}", hint, record.pet_id)
+
+
+def _hold_gone(match: Match) -> _Held:
+    """A row that was in conflict as it may be a pet, and still is, though that pet is gone."""
+    record = match.record
+    return _Held(
+        "added-gone",
+        f"may be the row that was {record.how} on {record.on} as {record.pet_id}, and that pet is "
+        "gone from the store",
+        "Take the row out, or write `add-another` in the action column to add it.",
+        record.pet_id,
+    )
 
 
 _MAY_BE = frozenset({"looks-alike", "lost-id", "misplaced-id"})

@@ -229,12 +229,14 @@ class Match(NamedTuple):
     """What the records say of a row: it is "certain"ly the one of the record, one of several or of
     an uncertain one ("doubt"), or an "other" row in the place of the record's. It is "lost" where
     it may be the row of any of the records, which have no row in the sheet. `is_edited` tells
-    whether it says something else by now.
+    whether it says something else by now; `was_held`, whether an earlier run left this row in
+    conflict for that reason.
     """
 
     kind: Literal["certain", "doubt", "lost", "other"]
     records: tuple[RowRecord, ...]
     is_edited: bool
+    was_held: bool = False
 
     @property
     def record(self) -> RowRecord:
@@ -804,7 +806,7 @@ def _match_held_rows(
     there = {*order.ids, *certain} - {*placed}
     known = {each.identity: each for file in reversed([*files]) for each in file.records}
     may_be: defaultdict[int, dict[Identity, RowRecord]] = defaultdict(dict)
-    unsure = set[int]()
+    unsure, same = set[int](), set[int]()
     still = [
         file._replace(
             held=[
@@ -822,7 +824,10 @@ def _match_held_rows(
                 continue
             if certain.get(identity) == row:
                 unsure.add(row)
-            elif identity in known:
+                continue
+            if _content(view) == _content(lines_of[row]):
+                same.add(row)
+            if identity in known:
                 may_be[row][identity] = known[identity]
             elif isinstance(identity, int):
                 may_be[row][identity] = msgspec.structs.replace(
@@ -835,7 +840,8 @@ def _match_held_rows(
             records |= {each.identity: each for each in match.records}
         elif not is_free(match):
             continue
-        matches[row] = Match("lost", tuple(sorted(records.values(), key=_row)), is_edited=True)
+        ordered = tuple(sorted(records.values(), key=_row))
+        matches[row] = Match("lost", ordered, is_edited=True, was_held=row in same)
     held = {identity for row in matches for identity in may_be[row]}
     unsure |= {row for identity, row in placed.items() if identity in held}
     return matches | {row: found[row]._replace(kind="doubt") for row in unsure}
