@@ -58,6 +58,7 @@ _SHOWN = (
 _NEVER = "the store has no such pet, and it is not sent, as the store leads"
 _UNSENT = "its action is `{}`, which is not sent, as the store leads"
 _UNANSWERED = "the store did not say whether it has this pet"
+_MAY_BE = "it is in no row, unless {} is meant, which may be that pet"
 _NAMELESS = "the row has no id and means no pet that the store has; it is not sent"
 
 
@@ -158,6 +159,7 @@ def build_inbound(
     statuses: Sequence[str] = (),
     tags: Sequence[str] = (),
     begun: Mapping[str, str] | None = None,
+    meant: Mapping[int, str] | None = None,
     guard: Guard = _NO_GUARD,
 ) -> Inbound:
     """What the sheet is to take from the store as the snapshot has it, judged by the guard.
@@ -168,13 +170,15 @@ def build_inbound(
     names, also those that only getPetById gave: of the others the pet is gone, unless the plan says
     that it could not be looked up. `settled` gives the pets of rows without an id, by row: those
     that the plan recognised and those that a run added. Of the pets in no row only `adds` become
-    rows, None for all of them.
+    rows, None for all of them, and none that is `meant` by a row, perhaps: its address, by pet.
     """
     with no_collection():
         asked = _Taking(sheet, snapshot, base, lead, plan, settled or {}, on_conflict)
         edits = tuple(asked.edits())
         removed, stay = asked.find_removed(delete_missing)
-        added, held = asked.find_added(statuses, tags, begun or {}, delete_missing, adds=adds)
+        added, held = asked.find_added(
+            statuses, tags, begun or {}, delete_missing, adds=adds, meant=meant or {}
+        )
         return Inbound(
             created=created,
             store=snapshot.source,
@@ -303,9 +307,10 @@ class _Taking:
         delete_missing: bool,
         *,
         adds: Collection[int] | None,
+        meant: Mapping[int, str],
     ) -> tuple[list[Pet], list[Open]]:
         """The pets that become rows, `adds` alone if they are given, and notes on those that are in
-        no row and stay so.
+        no row and stay so, as those that a row may have `meant`.
         """
         is_lacking = ~self._mask_named()
         if adds is not None:
@@ -318,6 +323,8 @@ class _Taking:
         added, notes = [], []
         for pet, was_there in zip(pets_from_frame(lacking), old.tolist(), strict=True):
             why = self._why_not(pet, was_there, doubts, awaited, delete_missing)
+            if why is None and pet.id is not None and pet.id in meant:
+                why = _MAY_BE.format(meant[pet.id])
             if why is None:
                 added.append(pet)
             elif why:
@@ -341,7 +348,7 @@ class _Taking:
             row = awaited[normal(pet.name)]
             return f"it is in no row, unless {row} is meant, which has its name and no id"
         if pet.id in self._meant:
-            return f"it is in no row, unless {self._meant[pet.id]} is meant, which may be that pet"
+            return _MAY_BE.format(self._meant[pet.id])
         if was_there and not self._leads:
             end = "" if delete_missing else ", as deleting was not asked for"
             return f"its row was taken out of the sheet, and it stays in the store{end}"

@@ -806,7 +806,7 @@ def _match_held_rows(
     there = {*order.ids, *certain} - {*placed}
     known = {each.identity: each for file in reversed([*files]) for each in file.records}
     may_be: defaultdict[int, dict[Identity, RowRecord]] = defaultdict(dict)
-    unsure, same = set[int](), set[int]()
+    unsure = set[int]()
     still = [
         file._replace(
             held=[
@@ -818,16 +818,15 @@ def _match_held_rows(
         for file in files
         if file.trust != "any"
     ]
-    for row, view in _held_rows(lines, still, found, order, units, last_seen):
+    views = [*_held_rows(lines, still, found, order, units, last_seen)]
+    same = {row for row, view in views if _content(view) == _content(lines_of[row])}
+    for row, view in views:
         for identity in view.may_be:
             if identity in there:
                 continue
             if certain.get(identity) == row:
                 unsure.add(row)
-                continue
-            if _content(view) == _content(lines_of[row]):
-                same.add(row)
-            if identity in known:
+            elif identity in known:
                 may_be[row][identity] = known[identity]
             elif isinstance(identity, int):
                 may_be[row][identity] = msgspec.structs.replace(

@@ -331,8 +331,28 @@ class Comparer:
             statuses=job.statuses,
             tags=job.tags,
             begun=comparison.begun,
+            meant=self._may_have_rows(comparison, settled),
             guard=job.guard,
         )
+
+    def _may_have_rows(self, comparison: Comparison, settled: Mapping[int, int]) -> dict[int, str]:
+        """The pets that runs added from rows of the sheet and that no row names, with a row without
+        an id that cannot be added now: it may be any of theirs, edited since.
+        """
+        sheet = comparison.sheet
+        held = {each.row for each in comparison.plan.conflicts}
+        stuck = [row for row in slots_of(sheet) if row in held and row not in settled]
+        rows = stuck or [*sheet.unidentified]
+        if not rows or self.job.mode != "two-way":
+            return {}
+        named = named_ids(sheet) | {*settled.values()} | self.elsewhere
+        records = self.store.aio.history.row_records(self.store.url, sheet)
+        return {
+            each.pet_id: sheet.address(rows[0])
+            for each in records
+            if each.state == "added" and each.is_added and each.source == sheet.source
+            if each.pet_id is not None and each.pet_id not in named
+        }
 
     def plan_ids(self, comparison: Comparison, settled: Mapping[int, int]) -> Inbound:
         """The ids that rows of a sheet that leads are to get, beside a comparison."""
