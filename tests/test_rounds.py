@@ -211,3 +211,21 @@ def test_the_number_in_a_new_row_gives_way_to_that_of_its_name(
         return
     with pytest.raises(AssertionError, match="nobody edited the store"):
         _judge(auditor, before, after)
+
+
+@pytest.mark.parametrize("name", ["Dogs", "Cats"])
+def test_the_number_of_a_category_names_it(name: str) -> None:
+    """A row gives a pet the number of a category that another pet has, and no name."""
+    auditor, number = Auditor(), ("category_id", "")
+    empty = {**_sides(sheet="old", store="old").pets[KEY], "category": None, "category_id": None}
+    other = {**empty, "category": "Dogs", "category_id": "3"}
+    row = {**empty, "category": BLANK, "category_id": "3"}
+    auditor.ledger.sheet.add((KEY, number))
+    before = View({KEY: empty, "k2": other}, {KEY: row, "k2": other})
+    sent = {**empty, "category": name, "category_id": "3"}
+    after = View({KEY: sent, "k2": other}, before.rows)
+    if name == "Dogs":
+        _judge(auditor, before, after)
+    else:
+        with pytest.raises(AssertionError, match="nobody said so"):
+            _judge(auditor, before, after)

@@ -186,6 +186,8 @@ class Auditor:
         pets = value(before.pets, key, unit), value(after.pets, key, unit)
         if unit[0] == "category_id" and self._is_renamed(key):
             return  # An id counts only with its name, and the name is another one now.
+        if unit == ("category", "") and self._is_named_by_number(key, before, after):
+            return
         place = f"{key} {unit}: sheet {rows[0]!r} -> {rows[1]!r}, store {pets[0]!r} -> {pets[1]!r}"
         if pets[0] != pets[1]:
             said = self.last_said.get((key, unit)) if rows[0] is BLANK else rows[0]
@@ -205,6 +207,21 @@ class Auditor:
             # A tag that the sheet lacks is not lost where the last one beside it goes as well.
             is_same = rows[0] is False and pets[1] is False
             assert is_same or pets[0] in (None, False), f"{place}: the sheet's value is lost"
+
+    def _is_named_by_number(self, key: str, before: View, after: View) -> bool:
+        """Whether people gave the pet the number of a category that other pets have, and left the
+        name blank: the number alone names it.
+        """
+        unit = ("category_id", "")
+        number = value(before.rows, key, unit)
+        names = {pet["category"] for pet in before.pets.values() if pet["category_id"] == number}
+        return (
+            number is not BLANK
+            and (key, unit) in self.ledger.sheet
+            and value(before.rows, key, ("category", "")) is BLANK
+            and value(after.pets, key, unit) == number
+            and value(after.pets, key, ("category", "")) in names
+        )
 
     def _says_it_by_a_blank(self, view: View, key: str, unit: Unit) -> bool:
         """Whether a cell that is blank says what the store has: nothing, as what the store took
