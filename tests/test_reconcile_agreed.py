@@ -621,6 +621,29 @@ def test_one_pet_as_in_a_backup_is_a_conflict(night: Typed, newer: dict[str, Any
     assert (again.round.status, again.open) == ("in-sync", ())
 
 
+def test_a_number_that_a_killed_round_wrote_is_edited(
+    night: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is one of the two cells that this round wrote, and its edit is not taken back."""
+    night.box.put(changed(STORED, 1, category=CATS)[0])
+    write = sheets.write_synced
+
+    def write_and_die(*args: Any, **options: Any) -> None:
+        write(*args, **options)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sheets, "write_synced", write_and_die)
+        assert night.run().round.status == "interrupted"
+    assert night.cell(1, "category_id") == "2"
+    night.type(1, category_id="411")
+    for _ in range(2):
+        told = night.run()
+        assert (told.round.status, kinds(told)) == ("conflicts", [("conflict", 1)])
+        assert night.cell(1, "category_id") == "411"
+        assert night.stored()[1].category == CATS
+
+
 def test_a_pet_whose_row_may_be_held_becomes_no_second_row(night: Typed) -> None:
     """A backup from before a new row got its id is put back, and that row is edited in all that
     tells: it is held for another reason, and its pet does not come into the sheet beside it.
@@ -645,8 +668,11 @@ def test_a_pet_whose_row_may_be_held_becomes_no_second_row(night: Typed) -> None
         assert len(night.stored()) == len(PETS) + 1
 
 
+@pytest.mark.parametrize("is_away", [False, True])
 @pytest.mark.parametrize("others", [0, 1])
-def test_a_row_in_doubt_is_no_new_one_once_the_pet_is_deleted(night: Typed, others: int) -> None:
+def test_a_row_in_doubt_is_no_new_one_once_the_pet_is_deleted(
+    night: Typed, others: int, is_away: bool
+) -> None:
     """It was in conflict as it may be that pet: to add it could bring back what somebody deleted.
     A person decides by taking it out, or by `add-another`.
     """
@@ -668,6 +694,8 @@ def test_a_row_in_doubt_is_no_new_one_once_the_pet_is_deleted(night: Typed, othe
     assert told.round.status == "conflicts"
     assert ("conflict", added) in kinds(told)
     night.box.remove(added)
+    if is_away:
+        night.cut("photo_urls")
     for _ in range(2):
         told = night.run()
         gone = [each for each in told.open if each.pet_id == added and each.kind == "conflict"]

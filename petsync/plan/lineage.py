@@ -819,7 +819,8 @@ def _match_held_rows(
         if file.trust != "any"
     ]
     views = [*_held_rows(lines, still, found, order, units, last_seen)]
-    same = {row for row, view in views if _content(view) == _content(lines_of[row])}
+    # A column may be missing by now, so the name is enough.
+    same = {row for row, view in views if _names(view, lines_of[row])[0]}
     for row, view in views:
         for identity in view.may_be:
             if identity in there:

@@ -746,21 +746,24 @@ def _too_many(sizes: Mapping[int, int]) -> list[int]:
 def has_arrived(sheet: Sheet, version: Version, *, has_ids_by_hand: bool = False) -> bool:
     """Whether the sheet has what was to be written: its round may have been killed before, and not
     have noted it. It is written as a whole, so that most of it tells, whatever a person has edited
-    since; a column that is missing tells nothing, and neither do ids of rows where a run by hand
-    may have written them.
+    since: a cell that says neither what it said before nor what was to be written tells nothing. A
+    column that is missing tells nothing, either, and neither do ids of rows where a run by hand may
+    have written them.
     """
     if version.after or sheet.digest == version.before:
         return sheet.digest != version.before
-    texts = {
-        touch: after for touch, before, after in _iter_written(version.inbound) if before != after
+    texts: dict[CellKey, tuple[Text, Text]] = {
+        touch: (before, after)
+        for touch, before, after in _iter_written(version.inbound)
+        if before != after and (touch[1] is None or touch[1] in sheet.frame)
     }
-    texts = {t: text for t, text in texts.items() if t[1] is None or t[1] in sheet.frame}
     if not has_ids_by_hand:
-        texts |= {(pet_id, None): "" for pet_id in numbered_by([version])}
+        texts |= {(pet_id, None): (None, "") for pet_id in numbered_by([version])}
     said, named = _cell_texts(sheet, [touch for touch in texts if touch[1]]), named_ids(sheet)
     there = {touch: "" if touch[0] in named else None for touch in texts if not touch[1]}
     found = {**there, **said}
-    has = [found.get(touch, _NOWHERE) == text for touch, text in texts.items()]
+    pairs = [(found.get(touch, _NOWHERE), each) for touch, each in texts.items()]
+    has = [text == after for text, (before, after) in pairs if text in (before, after)]
     return sum(has) * 2 > len(has)
 
 
