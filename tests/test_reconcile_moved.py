@@ -272,6 +272,20 @@ def test_a_new_row_that_moves_after_a_killed_round_is_not_added_again(
         assert edits.get("name") not in _new(night)
 
 
+@pytest.mark.parametrize("name", ["Pet 5", "Zoe"])
+def test_a_pet_is_not_deleted_while_a_row_of_another_file_is_like_it(
+    box: Sandbox, tmp_path: Path, name: str
+) -> None:
+    """The row has no id, and `ignore` in its action cell; its name, or all but its name, tells."""
+    night = _moving(box, tmp_path)
+    night.put("a.csv", [pet for pet in PETS[:6] if pet.id != 5])
+    cells = {"status": "sold", "category": "Dogs", "tags": "calm", "action": "ignore"}
+    _type(night, "b.csv", {"name": name, "photo_urls": PETS[4].photo_urls[0], **cells})
+    for _ in range(2):
+        night.rounds()
+        assert night.stored()[5] == PETS[4]
+
+
 @pytest.mark.parametrize("mode", ["two-way", "push"])
 def test_a_pet_in_two_files_holds_its_rows_only(box: Sandbox, tmp_path: Path, mode: str) -> None:
     """As older versions wrote it, or somebody copied the row: the rest goes on, the pet stays, and

@@ -53,7 +53,7 @@ from petsync.plan.change import Change, Snapshot, Update, describe_limits
 from petsync.plan.compare import Exchanged, find_exchanged
 from petsync.plan.fields import COLUMNS_OF, UNITS, Vocabulary, normal, same, says, with_fields
 from petsync.plan.guard import CAPACITY_CURE, Refusal
-from petsync.plan.lineage import find_alike, said_in, slots_of
+from petsync.plan.lineage import find_alike, said_in
 from petsync.plan.match import Row, pets_of, said_pet, said_rows
 from petsync.plan.plan import Identified, Inbound, Plan
 from petsync.plan.report import Past as PastRun
@@ -1539,7 +1539,9 @@ def _ids_named(sheet: Sheet, pets: Mapping[int, Pet]) -> Iterator[int]:
     and was edited.
     """
     yield from named_ids(sheet) & pets.keys()
-    said = said_in(sheet, slots_of(sheet), Vocabulary(frame_from_pets([*pets.values()])))
+    frame = sheet.rows
+    rows = frame.index[frame["id"].isna()] if "id" in frame else frame.index
+    said = said_in(sheet, rows, Vocabulary(frame_from_pets([*pets.values()])))
     names = {normal(each.name) for each in said.values()} - {""}
     yield from (pet_id for pet_id, pet in pets.items() if normal(pet.name) in names)
     yield from (pet.id or 0 for pet in find_alike(said, pets.values()).values())
