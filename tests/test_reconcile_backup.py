@@ -368,6 +368,52 @@ def test_a_row_of_after_a_backup_that_a_round_has_recognised_stays(
     assert ("conflict", 5) in kinds(told)
 
 
+@pytest.mark.parametrize("cut_off", [_busy, _unanswered])
+def test_a_backup_that_a_round_has_recognised_becomes_no_newer_one(
+    night: Kept,
+    monkeypatch: pytest.MonkeyPatch,
+    cut_off: Callable[[Kept, pytest.MonkeyPatch], None],
+) -> None:
+    """The round ends early; then somebody takes out the rows that petsync had taken out after that
+    backup. What the store had changed together with that is not taken back.
+    """
+    night.options = {**night.options, "guard": Guard(max_delete=Limit(3, is_share=False))}
+    night.box.put(changed(PETS, 5, name="Store 5")[4])
+    night.box.remove(7)
+    night.box.remove(8)
+    first = night.run()
+    for pet in changed(changed(PETS, 10, name="Store 10"), 11, name="Store 11")[9:11]:
+        night.box.put(pet)
+    assert night.run().round.exit_code == 0
+    night.backup(first)
+    _ends_early(night, monkeypatch, cut_off)
+    night.edit(lambda pets: [pet for pet in changed(pets, 2, name="Rex") if pet.id not in (7, 8)])
+    night.run()
+    names = [night.stored()[number].name for number in (2, 5, 10, 11)]
+    assert names == ["Rex", "Store 5", "Store 10", "Store 11"]
+    assert {7, 8}.isdisjoint(night.stored())
+
+
+def test_a_row_that_is_taken_out_of_an_older_copy_does_not_return(night: Kept) -> None:
+    """What the round wrote that had brought the row stands in that copy: it is not older."""
+    night.box.put(NEW)
+    night.box.put(changed(PETS, 4, name="Store 4")[3])
+    assert night.run().round.to_sheet.total == 2
+    for pet in changed(changed(PETS, 5, name="Store 5"), 6, name="Store 6")[4:6]:
+        night.box.put(pet)
+    second = night.run()
+    night.backup(second)
+    night.edit(lambda pets: [pet for pet in pets if pet.id != 50])
+    assert _is_told(night.run())
+    assert 50 not in night.said()
+    assert 50 not in night.stored()
+    assert [night.stored()[number].name for number in (4, 5, 6)] == [
+        "Store 4",
+        "Store 5",
+        "Store 6",
+    ]
+
+
 def test_a_backup_in_a_folder_with_a_row_twice_stays_one(night: Kept) -> None:
     """The backup has a row that went to another sheet: both are held. What was sent before the
     backup stays in the store meanwhile, and once both are apart.

@@ -701,10 +701,12 @@ def _older_copy(
     with the sheet.
     """
     copy = older_copy(sheet, versions, base, carried)
-    back = () if copy.versions else still_back(sheet, versions)
-    if back:
+    back = still_back(sheet, versions)
+    # Rows that were taken out or edited since may look like a newer copy.
+    if back and not (copy.versions and copy.versions[0].number <= back[0].number):
         found = traces(sheet, Base.from_lines(back[0].base), base)
-        copy = OlderCopy(() if found.is_newer else back, is_sure=not found.now)
+        if not found.is_newer:
+            copy = OlderCopy(back, is_sure=not found.now)
     return _remember_copy(context, copy)
 
 

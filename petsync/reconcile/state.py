@@ -900,14 +900,18 @@ def _written_in(versions: Sequence[Version], then: Base) -> set[int]:
 
 def _nearest(sheet: Sheet, versions: Iterable[Version]) -> Version:
     """The version whose file the sheet is most like, by the values in which they differ. A pet
-    whose row lacks its id again was in the sheet.
+    whose row lacks its id again was in the sheet. What the rows say counts before rows that are not
+    there, which anybody may have taken out.
     """
     best, *older = sorted(versions, key=lambda each: each.number, reverse=True)
+    named = named_ids(sheet)
     for each in older:
         newer = Base.from_lines(best.base)
         found = traces(sheet, Base.from_lines(each.base), newer)
-        then = found.then - lacking_id(sheet, found.then, newer)
-        if then and len(then) >= len(found.now):
+        then, now = found.then - lacking_id(sheet, found.then, newer), found.now
+        if (then | now) & named:
+            then, now = then & named, now & named
+        if then and len(then) >= len(now):
             best = each
     return best
 
@@ -969,11 +973,19 @@ def traces(sheet: Sheet, then: Base, base: Base) -> Traces:
 
 
 def find_came_since(sheet: Sheet, versions: Sequence[Version]) -> frozenset[int]:
-    """The pets that are in no row, and were in none before the oldest of the versions either: a
-    sheet that may be from before any of them does not lack their rows.
+    """The pets that are in no row, and were in none before the oldest of the versions of which
+    nothing stands in the sheet: a sheet that may be from before any of these does not lack their
+    rows.
     """
-    first = Base.from_lines(versions[0].base)
-    ids = {pet_id for each in versions for pet_id in Base.from_lines(each.base).ids}
+    later: list[Version] = []
+    for version in reversed(versions):
+        if _stands(sheet, [version, *later]):
+            break
+        later.insert(0, version)
+    if not later:
+        return frozenset()
+    first = Base.from_lines(later[0].base)
+    ids = {pet_id for each in later for pet_id in Base.from_lines(each.base).ids}
     return frozenset(ids - first.ids - named_ids(sheet))
 
 
