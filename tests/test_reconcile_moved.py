@@ -242,6 +242,7 @@ def test_a_new_row_is_held_beside_one_whose_round_was_killed(
         {"name": "Zoe"},
         {"name": "Zoe", "tags": "small", "status": "sold"},
         {"tags": "small", "status": "sold", "photo_urls": "https://shop.example/other.jpg"},
+        {"name": "Zoe", "status": "sold", "photo_urls": "https://shop.example/other.jpg"},
     ],
 )
 def test_a_new_row_that_moves_after_a_killed_round_is_not_added_again(

@@ -155,7 +155,11 @@ class Comparison:
     def next_base(self) -> Base:
         """What both sides agree on now, or did once."""
         fills = self.inbound is not None
-        return self.sight.base(self.seen, self.base, self.elsewhere, fills=fills)
+        base = self.sight.base(self.seen, self.base, self.elsewhere, fills=fills)
+        if self.base is None:
+            return base
+        claimed = (self.base.unnumbered & self.claimed) - self.sight.named
+        return replace(base, unnumbered=base.unnumbered | claimed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -388,9 +392,11 @@ class Comparer:
         if base is None or self.job.match_on or not self._numbers(sheet):
             return {}
         known = {each.record.pet_id for each in matches.values() if each.kind == "certain"}
-        lost = base.unnumbered & {*seen.frame["id"]} - named_ids(sheet) - known
+        lost = base.unnumbered & {*seen.frame["id"]} - named_ids(sheet) - known - self.elsewhere
         if not lost:
             return {}
+        pets = pets_of(sorted(lost), base.frame)
+        pets += pets_of(sorted(lost - base.ids), seen.frame)
         records = tuple(
             RowRecord(
                 run_id="",
@@ -401,13 +407,30 @@ class Comparer:
                 pet_id=pet.id,
                 is_added=False,
             )
-            for pet in pets_of(sorted(lost), base.frame)
+            for pet in pets
         )
         frame = sheet.rows
         lacking = frame["id"].isna() if "id" in frame else pd.Series(True, frame.index)
         rows = frame.index[lacking & (frame["action"] == "merge")].tolist()
         free = [row for row in rows if row not in matches or matches[row].kind == "other"]
         return {row: Match("doubt", records, is_edited=True) for row in free} if records else {}
+
+    def strays(self, sheet: Sheet, since: str) -> frozenset[int]:
+        """The pets that runs have added since a moment from rows of the folder's other files, and
+        that no row names: a row without an id may be the one of such a pet, moved and edited.
+        """
+        if self.folder is None or self.job.mode != "two-way" or not slots_of(sheet):
+            return frozenset()
+        named = named_ids(sheet) | self.elsewhere
+        waiting = self.folder.new_names(self.source.part)
+        return frozenset(
+            record.pet_id
+            for record in self.store.aio.history.row_records(self.store.url, sheet)
+            if record.pet_id is not None and record.pet_id not in named
+            if record.state == "added" and record.is_added
+            if _is_beside(record.source, sheet.source) and _is_later(record.written, since)
+            if normal(record.said.name) not in waiting
+        )
 
     def _doubts_of_moved_rows(
         self, sheet: Sheet, seen: Snapshot, matches: Mapping[int, Match]
@@ -522,6 +545,10 @@ def _is_beside(one: str, other: str) -> bool:
     """Whether these are two files of one folder."""
     first, second = Path(one).resolve(), Path(other).resolve()
     return first != second and first.parent == second.parent
+
+
+def _is_later(one: str, other: str) -> bool:
+    return datetime.fromisoformat(one) > datetime.fromisoformat(other)
 
 
 def _silence(found: Collection[Pet | Unanswered | None]) -> str:

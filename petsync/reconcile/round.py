@@ -53,7 +53,7 @@ from petsync.plan.change import Change, Snapshot, Update, describe_limits
 from petsync.plan.compare import Exchanged, find_exchanged
 from petsync.plan.fields import COLUMNS_OF, UNITS, Vocabulary, normal, same, says, with_fields
 from petsync.plan.guard import CAPACITY_CURE, Refusal
-from petsync.plan.lineage import find_alike, said_in
+from petsync.plan.lineage import actions_of, find_alike, said_in
 from petsync.plan.match import Row, pets_of, said_pet, said_rows
 from petsync.plan.plan import Identified, Inbound, Plan
 from petsync.plan.report import Past as PastRun
@@ -667,7 +667,7 @@ def find_start(
             writes = [each for each in every if not each.is_state]
             then = then.without(find_came_since(sheet, writes or every))
             then = with_newer_cells(then, base, sheet)
-        then = _with_numbered(then, numbered_by(every))
+        then = _with_unnumbered(then, numbered_by(every))
         notes = (*_notes(memory.problem, moved), _put_back(lost, context.job.mode))
         returning = base.ids - then.ids - named_ids(sheet) - {*elsewhere}
         return RoundStart(then, carried, notes, undone=lost, returning=returning)
@@ -680,7 +680,7 @@ def find_start(
         )
         notes = (*notes, *in_doubt)
     may_lack = may_lack_again(sheet, every, base)
-    base = _with_earlier(_with_numbered(base, may_lack), sheet, every)
+    base = _with_earlier(_with_unnumbered(base, may_lack), sheet, every)
     return RoundStart(
         base,
         carried,
@@ -791,9 +791,9 @@ def _is_before(one: str, other: str) -> bool:
     return datetime.fromisoformat(one) < datetime.fromisoformat(other)
 
 
-def _with_numbered(base: Base, numbered: Collection[int]) -> Base:
-    """The base that has the pets whose id was written into a row: in a backup it lacks it again."""
-    return replace(base, unnumbered=base.unnumbered.union(numbered)) if numbered else base
+def _with_unnumbered(base: Base, pets: Collection[int]) -> Base:
+    """The base that has these pets as such whose rows lack their id, in a backup once more."""
+    return replace(base, unnumbered=base.unnumbered.union(pets)) if pets else base
 
 
 def _with_earlier(base: Base, sheet: Sheet, versions: Sequence[Version]) -> Base:
@@ -1363,7 +1363,8 @@ def with_claims(
     lost, put_back = frozenset[int](), list[str]()
     try:
         for source in _sources(context, comparer.store.url) if gone else ():
-            found |= dict.fromkeys(_ids_named(source.read(comparer.store), gone), source.name)
+            claims = _ids_named(source.read(comparer.store), gone, base.unnumbered)
+            found |= dict.fromkeys(claims, source.name)
         away = _away(context, comparer.store.url, gone.keys() - found.keys()) if gone else {}
         problem = _describe_moved({i: found[i] for i in sorted(found.keys() & there)})
         lost = frozenset(gone.keys() & there - found.keys() - away.keys())
@@ -1536,9 +1537,11 @@ def _heard(context: RoundContext, store: str) -> Iterator[Job]:
             yield job
 
 
-def _ids_named(sheet: Sheet, pets: Mapping[int, Pet]) -> Iterator[int]:
+def _ids_named(
+    sheet: Sheet, pets: Mapping[int, Pet], unnumbered: Collection[int] = frozenset()
+) -> Iterator[int]:
     """Those of the pets that a row names; one without an id by its name, or as it is like the pet
-    and was edited.
+    and was edited. Any row without an id may be that of a pet whose row never had one.
     """
     yield from named_ids(sheet) & pets.keys()
     frame = sheet.rows
@@ -1547,6 +1550,8 @@ def _ids_named(sheet: Sheet, pets: Mapping[int, Pet]) -> Iterator[int]:
     names = {normal(each.name) for each in said.values()} - {""}
     yield from (pet_id for pet_id, pet in pets.items() if normal(pet.name) in names)
     yield from (pet.id or 0 for pet in find_alike(said, pets.values()).values())
+    if "" in actions_of(sheet, said).values():
+        yield from pets.keys() & unnumbered
 
 
 def _describe_moved(found: Mapping[int, str]) -> str:
@@ -2041,6 +2046,9 @@ def work(context: RoundContext, comparer: Comparer) -> None:
         runs = frozenset(each.mark for each in past)
         start = replace(start, base=with_missing(start.base, sheet), runs=runs)
         start = with_claims(context, sheet, snapshot, start, comparer)
+        if start.base is not None:
+            strays = comparer.strays(sheet, start.base.taken_at)
+            start = replace(start, base=_with_unnumbered(start.base, strays))
         notes = (*_note_former_names(context), *start.notes, *_worksheets(context, sheet))
         start = replace(start, notes=notes)
         comparison = compare_sides(comparer, sheet, snapshot, start)

@@ -190,6 +190,11 @@ class Folder:
         others = (ids for other, ids in self._named.items() if other != part)
         return frozenset[int]().union(*others)
 
+    def new_names(self, part: str) -> frozenset[str]:
+        """The names in the rows without an id of files other than this one."""
+        others = (rows.values() for other, rows in self._new.items() if other != part)
+        return frozenset(normal(new.said.name) for rows in others for new in rows)
+
     def note(self, part: str, sheet: Sheet) -> None:
         """Take note of what the rows of a file name and add now."""
         places = {pet_id: sheet.address(row) for row, pet_id in _ids(sheet)}

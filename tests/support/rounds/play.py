@@ -633,6 +633,8 @@ class Play:
             status = grid.column("status")
             if status is not None and not row[status]:
                 row[status] = "sold"
+            if grid.text(row, "category_id") and not grid.text(row, "category"):
+                row[grid.head.index("category_id")] = ""
             self.log.append(f"decided: row {key} is a pet of its own")
         elif key in view.pets and key in ledger.pets_added and self.is_folder:
             grid = read_grid(self.paths[0])
