@@ -19,7 +19,7 @@ from requests import drive
 
 from petsync.apply import engine
 from petsync.apply.engine import ApplyOptions, Recheck
-from petsync.apply.journal import Journal, Sitting
+from petsync.apply.journal import Journal, RunSession
 from petsync.client.api import AsyncApi
 from petsync.client.session import Session
 from petsync.client.target import ServiceTarget
@@ -69,10 +69,10 @@ async def carried_out(
     target = ServiceTarget(AsyncApi(session))
     session.gate.most = connections
     recorder = Nowhere() if state is None else _sitting(state, plan, started)
-    if isinstance(recorder, Sitting):
+    if isinstance(recorder, RunSession):
         target.hold = recorder.hold
     report = await engine.run(plan, target, recorder, run_id=RUN, started=started, options=options)
-    if isinstance(recorder, Sitting):
+    if isinstance(recorder, RunSession):
         await recorder.finish()
         await recorder.close()
     if report.counts["applied"] != len(plan.changes):
@@ -206,7 +206,7 @@ class _Connection(asyncio.Protocol):
             self._transport.close()
 
 
-def _sitting(state: Path, plan: Plan, started: str) -> Sitting:
+def _sitting(state: Path, plan: Plan, started: str) -> RunSession:
     return Journal.open(state, create=True).begin(
         RUN,
         kind="apply",

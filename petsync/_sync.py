@@ -152,7 +152,7 @@ def _after_interrupt(task: Task[R]) -> R:
         raise
 
 
-class Bridged(Protocol[A_co]):
+class SyncFacade(Protocol[A_co]):
     """What `blocking` needs of a synchronous facade."""
 
     @property
@@ -165,14 +165,14 @@ class Bridged(Protocol[A_co]):
 
 def blocking(
     method: Callable[Concatenate[A, P], Coroutine[Any, Any, R]],
-) -> Callable[Concatenate[Bridged[A], P], R]:
+) -> Callable[Concatenate[SyncFacade[A], P], R]:
     """An asynchronous method as a synchronous one of a facade, with its name, signature and help.
 
     `find = blocking(AsyncThing.find)` in a class that has `aio` and `_loop`.
     """
 
     @wraps(method)
-    def call(facade: Bridged[A], /, *args: P.args, **kwargs: P.kwargs) -> R:
+    def call(facade: SyncFacade[A], /, *args: P.args, **kwargs: P.kwargs) -> R:
         return facade._loop.run(method(facade.aio, *args, **kwargs))
 
     return call

@@ -105,7 +105,7 @@ class Redactor:
     def _find_all(self, text: str, depth: int = 0) -> list[_Span]:
         """Where in the text a secret stands."""
         found: list[_Span] = []
-        parts: dict[str, list[tuple[_Level, _Packed]]] = {}
+        parts: dict[str, list[tuple[_Level, _EncodedText]]] = {}
         for level in _readings(text):
             found += map(level.origin, self._find_secrets(level.text))
             found += map(level.origin, self._find_encoded(level.text))
@@ -121,7 +121,7 @@ class Redactor:
         return found
 
     def _find_packed(
-        self, parts: Mapping[str, Sequence[tuple[_Level, _Packed]]], depth: int
+        self, parts: Mapping[str, Sequence[tuple[_Level, _EncodedText]]], depth: int
     ) -> Iterator[_Span]:
         """The same for the texts that digits stand for: once for all, as there may be many."""
         texts = [*parts]
@@ -309,7 +309,7 @@ def _with_padding(text: str, start: int, end: int) -> _Span:
     return start, end
 
 
-class _Packed(NamedTuple):
+class _EncodedText(NamedTuple):
     """A text that digits stand for. They begin at `at`, and `digits` of them are `size` characters;
     the text is the part of all that they stand for which begins at `first`. `pairs` says where
     the digits are that stand apart.
@@ -332,24 +332,26 @@ class _Packed(NamedTuple):
         return self.at + first, self.at + last
 
 
-def _packed(text: str, part: re.Pattern[bytes]) -> Iterator[_Packed]:
+def _packed(text: str, part: re.Pattern[bytes]) -> Iterator[_EncodedText]:
     """What runs of digits stand for, as far as it is such a part; and digits that stand apart."""
     for run in _APART.finditer(text):
         pairs = [*_PAIR.finditer(run[0])]
         joined = "".join(pair[1] for pair in pairs)
-        yield _Packed(joined, run.start(), pairs=[pair.span() for pair in pairs])
+        yield _EncodedText(joined, run.start(), pairs=[pair.span() for pair in pairs])
     for run in _HEX.finditer(text):
         for at in range(run.start(), run.start() + 2):
             data = bytes.fromhex(text[at : run.end() - (run.end() - at) % 2])
             for found in part.finditer(data):
-                yield _Packed(found[0].decode("ascii"), at, found.start(), 1, 2)
+                yield _EncodedText(found[0].decode("ascii"), at, found.start(), 1, 2)
     for run in _BASE64.finditer(text.translate(_FOR_ADDRESSES)):
         for before in range(4):
             digits = run[0][before:]
             digits = digits[:-1] if len(digits) % 4 == 1 else digits
             data = binascii.a2b_base64(digits + "=" * (-len(digits) % 4))
             for found in part.finditer(data):
-                yield _Packed(found[0].decode("ascii"), run.start() + before, found.start(), 3, 4)
+                yield _EncodedText(
+                    found[0].decode("ascii"), run.start() + before, found.start(), 3, 4
+                )
 
 
 def _common(text: str, at: int, secret: str) -> int:

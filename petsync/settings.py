@@ -104,7 +104,7 @@ class Secret:
         raise TypeError("a secret is not pickled")
 
 
-class Unshown(Mapping[str, str]):
+class HiddenEnvironment(Mapping[str, str]):
     """An environment that shows itself as `***`: a verbose traceback shows what variables hold."""
 
     __slots__ = ("_values",)
@@ -146,7 +146,7 @@ class Settings:
     columns: Mapping[str, str] = field(default_factory=dict)
     auth: Mapping[str, str] = field(default_factory=dict)
     unconfirmed: bool = False
-    expanded: Mapping[str, str] = field(default_factory=lambda: Unshown({}), repr=False)
+    expanded: Mapping[str, str] = field(default_factory=lambda: HiddenEnvironment({}), repr=False)
 
     def require_confirmed(self) -> None:
         """Raise SettingsError where a secret would go where only a petsync.toml that nobody has
@@ -227,7 +227,7 @@ def _from_file(
             hint="Confirm that (`petsync trust`), or name the folder yourself with --state.",
         )
     used = names_in({key: toml[key] for key in needed})
-    found["expanded"] = Unshown({f"${{{name}}}": environ[name] for name in used})
+    found["expanded"] = HiddenEnvironment({f"${{{name}}}": environ[name] for name in used})
     return found
 
 

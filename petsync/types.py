@@ -1,7 +1,7 @@
 """The types of the values that petsync returns, for annotations and `isinstance`."""
 
 from petsync.client.loaders import Lookups
-from petsync.images.upload import Cancelling
+from petsync.images.upload import UploadCanceller
 from petsync.models import Account, ApiResponse
 from petsync.plan.change import (
     Add,
@@ -10,8 +10,8 @@ from petsync.plan.change import (
     Conflict,
     Coverage,
     Delete,
+    FailedLookup,
     Snapshot,
-    Unanswered,
     Update,
 )
 from petsync.plan.explain import Explanation
@@ -24,20 +24,19 @@ from petsync.plan.uploads import (
     Picture,
     PictureProblem,
     Pictures,
-    Uploaded,
     UploadedFile,
+    UploadReport,
 )
-from petsync.sheets import Annotated
+from petsync.sheets import AnnotatedCopy
 from petsync.store.async_store import AsyncStore
 from petsync.table.sheet import Correction, Finding, Sheet, Suggestion
 
 __all__ = [
     "Account",
     "Add",
-    "Annotated",
+    "AnnotatedCopy",
     "ApiResponse",
     "AsyncStore",
-    "Cancelling",
     "Change",
     "Clash",
     "Conflict",
@@ -45,6 +44,7 @@ __all__ = [
     "Coverage",
     "Delete",
     "Explanation",
+    "FailedLookup",
     "FileProgress",
     "Finding",
     "Lookups",
@@ -60,9 +60,9 @@ __all__ = [
     "Snapshot",
     "Suggestion",
     "Summary",
-    "Unanswered",
     "Update",
-    "Uploaded",
+    "UploadCanceller",
+    "UploadReport",
     "UploadedFile",
     "Verdict",
 ]

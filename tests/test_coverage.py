@@ -20,7 +20,7 @@ from strategies import pets as any_pets
 from strategies import texts, xml_texts
 
 import petsync as ps
-from petsync.plan.change import Coverage, Unanswered
+from petsync.plan.change import Coverage, FailedLookup
 from petsync.protocol.json import encode_pet
 from petsync.sandbox import Sandbox
 
@@ -414,7 +414,7 @@ def test_a_narrowed_snapshot_is_not_exported(box: Sandbox, store: ps.Store, tmp_
 @given(texts, st.sampled_from([" ", "\t", "\xa0", ""]))
 def test_a_status_is_covered_however_it_is_written(status: str, around: str) -> None:
     """Trimmed, in any case and in either normal form, as petsync compares statuses elsewhere."""
-    coverage = Coverage((status,), (Unanswered("other", "why"),))
+    coverage = Coverage((status,), (FailedLookup("other", "why"),))
     for form in ("NFC", "NFD"):
         assert around + unicodedata.normalize(form, status) + around in coverage
     assert f"{around}{status}{around}x" not in coverage
@@ -426,7 +426,7 @@ def test_case_is_no_difference() -> None:
     """A service may well answer "Sold" to the question for "sold"."""
     assert "SOLD " in Coverage(("sold",))
     assert "sold" in Coverage(("Sold",))
-    assert "other" not in Coverage(("sold",), (Unanswered("other", "why"),))
+    assert "other" not in Coverage(("sold",), (FailedLookup("other", "why"),))
 
 
 @settings(max_examples=40)

@@ -14,8 +14,8 @@ from shop import MemoryTarget, error_at, lost, plan_of, sheet_of, sheet_saying
 from test_compare import PETS, REX, TOM, shop_pets
 
 from petsync.apply import engine
-from petsync.apply.engine import FRESH, ApplyOptions, Earlier, earlier
-from petsync.apply.journal import Journal, Sitting
+from petsync.apply.engine import FRESH, ApplyOptions, EarlierResults, earlier
+from petsync.apply.journal import Journal, RunSession
 from petsync.errors import (
     AuthError,
     DuplicateError,
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.slow
 NEW = Pet(name="Goldie", status="available")
 
 
-def begun(state: Path, plan: Plan) -> Sitting:
+def begun(state: Path, plan: Plan) -> RunSession:
     """A run of the plan, begun."""
     return Journal.open(state, create=True).begin(
         "run",
@@ -53,9 +53,9 @@ def begun(state: Path, plan: Plan) -> Sitting:
 async def ran(
     plan: Plan,
     target: MemoryTarget,
-    sitting: Sitting,
+    sitting: RunSession,
     *,
-    before: Earlier = FRESH,
+    before: EarlierResults = FRESH,
     on_progress: Any = None,
     **options: Any,
 ) -> Report:
@@ -91,7 +91,7 @@ def resumed(plan: Plan, target: MemoryTarget, state: Path, **options: Any) -> Re
     return asyncio.run(ran(plan, target, sitting, before=before, **options))
 
 
-def full_after(intents: int, sitting: Sitting) -> Sitting:
+def full_after(intents: int, sitting: RunSession) -> RunSession:
     """The sitting, on a disk that has room for so many intents more."""
     intend = sitting.intend
 

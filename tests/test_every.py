@@ -20,7 +20,7 @@ from receiver import Receiver, configured, told
 from petsync.errors import ConfigurationError, InterruptedRunError, SettingsError
 from petsync.plan.report import RoundReport
 from petsync.reconcile.config.model import Configuration, Job, Log, Metrics, Notify
-from petsync.reconcile.daemon import Due, Every, Fresh, every, interval
+from petsync.reconcile.daemon import Daemon, DueJobs, LiveConfiguration, every, interval
 from petsync.reconcile.observe import Endpoint
 from petsync.reconcile.state import History
 from petsync.sandbox import Sandbox
@@ -229,7 +229,13 @@ def test_what_ends_is_not_healthy(tmp_path: Path) -> None:
     config = configured(tmp_path, PLAIN)
     asked, ended = threading.Event(), threading.Event()
     loops = [
-        Every(Fresh(config, {}, lambda *_: config), Due(tmp_path), 1.0, stop, Runs(stop, 1))
+        Daemon(
+            LiveConfiguration(config, {}, lambda *_: config),
+            DueJobs(tmp_path),
+            1.0,
+            stop,
+            Runs(stop, 1),
+        )
         for stop in (asked, ended)
     ]
     assert [each.health()["ok"] for each in loops] == [True, True]

@@ -11,7 +11,7 @@ import pytest
 from virtual import Service, clock, many, ok, run, says
 
 from petsync.client.session import Session
-from petsync.client.throttle import LearntRate, Pace
+from petsync.client.throttle import AdaptiveRate, Pace
 from petsync.models import Pet
 from petsync.sandbox import Sandbox
 from petsync.sandbox.faults import Throttle
@@ -164,7 +164,7 @@ def test_the_lower_of_two_rates_counts() -> None:
 
 def test_refusals_of_one_moment_are_one_lesson() -> None:
     """However many requests were on their way when the first was refused."""
-    learnt = LearntRate()
+    learnt = AdaptiveRate()
     for number in range(100):
         learnt.record_accepted(number * 0.001)
     learnt.record_refused(0.099, 0.1, 1.0)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from journals import PETS, STARTED, STORE, begun, intended, result, small_plan
 from shop import error_at, plan_of, sheet_saying
 
-from petsync.apply.journal import Journal, Sitting
+from petsync.apply.journal import Journal, RunSession
 from petsync.errors import InterruptedRunError, PetsyncError, PlanError, StalePlanError
 from petsync.models import Category, Pet, Tag
 from petsync.plan.report import Entry
@@ -30,7 +30,7 @@ def journal(tmp_path: Path) -> Journal:
     return Journal.open(tmp_path / "state", create=True)
 
 
-async def closed(sitting: Sitting, *, stopped: str | None = "") -> None:
+async def closed(sitting: RunSession, *, stopped: str | None = "") -> None:
     """End a sitting."""
     if stopped is not None:
         await sitting.finish(stopped=stopped)
@@ -615,7 +615,7 @@ def test_a_thousand_changes_cost_the_loop_little_and_no_memory(journal: Journal)
 
     changes = small_plan().changes
 
-    async def many(sitting: Sitting, count: int) -> None:
+    async def many(sitting: RunSession, count: int) -> None:
         numbers = iter(range(count))
 
         async def worker() -> None:

@@ -19,7 +19,7 @@ from journals import STORE, begun, intended, other_process, small_plan
 from petsync.apply.journal import Journal
 from petsync.apply.journal.schema import Lock
 from petsync.errors import LockedError
-from petsync.plan.report import Entry, Past
+from petsync.plan.report import Entry, PastRun
 
 pytestmark = [
     pytest.mark.slow,
@@ -46,7 +46,7 @@ def heartbeat(state: Path) -> float:
     return float(beat)
 
 
-def past(state: Path, run: str = "first") -> Past:
+def past(state: Path, run: str = "first") -> PastRun:
     """What the journal tells of a run."""
     return Journal.open(state, create=False).find(run)
 

@@ -18,7 +18,7 @@ from petsync.cli.options import verdict_code
 from petsync.client.api import AsyncApi
 from petsync.client.loaders import Lookups, look_up
 from petsync.client.session import Session
-from petsync.plan.change import Unanswered
+from petsync.plan.change import FailedLookup
 from petsync.sandbox import Sandbox
 
 pytestmark = pytest.mark.slow
@@ -115,11 +115,11 @@ def test_ten_thousand_ids() -> None:
 
 
 def test_a_look_up_that_fails_stops_no_other(box: Sandbox) -> None:
-    """What could not be read is Unanswered with its id and the reason; all others are right."""
+    """What could not be read is FailedLookup with its id and the reason; all others are right."""
     box.break_with("html=0.1,503=0.1,torn=0.05,seed=3")
     wanted = range(400, 600)
     found = ask(box.url, lambda api: look_up(api, wanted))
-    unanswered = {n: each for n, each in found.items() if isinstance(each, Unanswered)}
+    unanswered = {n: each for n, each in found.items() if isinstance(each, FailedLookup)}
     assert 20 < len(unanswered) < 80
     for number, each in unanswered.items():
         assert each.asked == str(number)
@@ -145,7 +145,7 @@ def test_an_answer_about_another_pet_is_none() -> None:
     assert found[1] == ps.Pet(id=1, name="Rex")
     for number in (2, 3):
         each = found[number]
-        assert isinstance(each, Unanswered)
+        assert isinstance(each, FailedLookup)
         assert "was answered with pet 1" in each.problem
 
 
@@ -184,7 +184,7 @@ def test_failures_with_answers_between_them_end_nothing(box: Sandbox, faults: st
     """
     box.break_with(f"{faults},seed=1")
     found = ask(box.url, lambda api: look_up(api, range(1, 301)))
-    failed = sum(isinstance(each, Unanswered) for each in found.values())
+    failed = sum(isinstance(each, FailedLookup) for each in found.values())
     assert failed > 60
     assert len(found) == 300
 
@@ -212,7 +212,7 @@ def test_pets_that_are_refused_one_by_one_do_not_end_them() -> None:
     """A service that cannot take such ids says so each time, and each is one row's matter."""
     with ScriptedServer(answer(400, b"no such id")) as server:
         found = ask(server.url, lambda api: look_up(api, range(300)))
-    assert all(isinstance(each, Unanswered) and "400" in each.problem for each in found.values())
+    assert all(isinstance(each, FailedLookup) and "400" in each.problem for each in found.values())
 
 
 def test_cancelled_they_end_at_once(box: Sandbox) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from receiver import conflict, told
 
 from petsync.plan.report import RoundReport
-from petsync.plan.rounds import Open
+from petsync.plan.rounds import Difference
 from petsync.reconcile.notify import Memory, Notice, decide
 from petsync.reconcile.round import CODES
 
@@ -72,7 +72,7 @@ def test_a_row_that_moves_is_no_new_violation() -> None:
     nights = Nights()
 
     def finding(row: int) -> RoundReport:
-        problem = Open(kind="finding", problem="no such status", name="Rex", row=row)
+        problem = Difference(kind="finding", problem="no such status", name="Rex", row=row)
         return told("findings", problem)
 
     assert nights.night(finding(4)) == ["violation"]
@@ -90,7 +90,7 @@ def test_differences_that_only_the_numbers_tell_count_too() -> None:
 def test_a_failure_with_conflicts_is_one_notice() -> None:
     """What is open is part of the failure's notice, and no news afterwards."""
     nights = Nights()
-    failed = Open(kind="failed", problem="422", pet_id=3)
+    failed = Difference(kind="failed", problem="422", pet_id=3)
     (notice,) = nights.notices(told("failed-rows", failed, conflict(1)))
     assert notice.event == "failure"
     assert len(notice.new) == 1
@@ -145,7 +145,7 @@ def test_another_plan_in_the_same_file_is_news() -> None:
     nights = Nights()
 
     def plan(*pets: int) -> RoundReport:
-        each = [Open(kind="waiting", problem="is to be deleted", pet_id=pet) for pet in pets]
+        each = [Difference(kind="waiting", problem="is to be deleted", pet_id=pet) for pet in pets]
         return told("waiting", *each, waiting="catalogue.json")
 
     assert nights.night(plan(1, 2)) == ["waiting"]

@@ -14,14 +14,14 @@ from PIL import Image, ImageOps
 
 from petsync.errors import SettingsError
 from petsync.images.find import ENDINGS
-from petsync.images.inspect import Opened, UnfitError, orientation, parts, prepare_image
+from petsync.images.inspect import DecodedImage, UnfitError, orientation, parts, prepare_image
 from petsync.plan.uploads import PictureOptions
 
 PLAIN = PictureOptions()
 FORMATS = {"JPEG": ".jpg", "PNG": ".png", "GIF": ".gif", "WEBP": ".webp"}
 
 
-def look(content: bytes, ending: str = ".png", **options: object) -> Opened:
+def look(content: bytes, ending: str = ".png", **options: object) -> DecodedImage:
     """The file, opened."""
     return prepare_image(content, ending, PictureOptions(**options))  # type: ignore[arg-type]
 

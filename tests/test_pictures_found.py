@@ -14,17 +14,17 @@ from picturing import image, put
 
 import petsync as ps
 from petsync.errors import SettingsError, SheetError
-from petsync.images.find import USUAL, Found, Patterns, in_folder, in_sheet
+from petsync.images.find import USUAL, ImageMatches, Patterns, in_folder, in_sheet
 from petsync.models import MAX_ID
 from petsync.sandbox import Sandbox
 
 
-def look(folder: Path, *templates: str, **options: object) -> Found:
+def look(folder: Path, *templates: str, **options: object) -> ImageMatches:
     """What is in the folder."""
     return in_folder(folder, Patterns.of(templates or USUAL), **options)  # type: ignore[arg-type]
 
 
-def told(found: Found) -> dict[str, str]:
+def told(found: ImageMatches) -> dict[str, str]:
     """What is told of the files that are no pictures of pets."""
     return {problem.file: problem.problem for problem in found.problems}
 
@@ -160,7 +160,7 @@ def sheet(folder: Path, *rows: str, header: str = "id;name;Image;caption") -> ps
     return ps.read_sheet(path)
 
 
-def listed(folder: Path, *rows: str, **options: object) -> Found:
+def listed(folder: Path, *rows: str, **options: object) -> ImageMatches:
     """What the column Image of such a sheet names."""
     return in_sheet(sheet(folder, *rows), "image", folder=folder, **options)  # type: ignore[arg-type]
 

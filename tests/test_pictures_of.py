@@ -48,7 +48,7 @@ def files(tmp_path: Path) -> list[Path]:
     return [folder / name for name in ("c.png", "a.png", "b.png")]
 
 
-def outcomes(report: ps.types.Uploaded) -> dict[str, tuple[str, str]]:
+def outcomes(report: ps.types.UploadReport) -> dict[str, tuple[str, str]]:
     """Each file's outcome and cause."""
     return {result.file: (result.outcome, result.cause) for result in report.results}
 
@@ -102,7 +102,7 @@ def test_what_is_cancelled_before_its_turn_is_not_sent(
     box: Sandbox, store: ps.Store, files: list[Path]
 ) -> None:
     """It is `not sent`, nothing of it is in the journal, and it can be uploaded later."""
-    unwanted = ps.types.Cancelling()
+    unwanted = ps.types.UploadCanceller()
     unwanted.cancel(1)
     report = store.upload(store.pictures_of(7, files), cancelling=unwanted)
     assert outcomes(report) == {
@@ -122,7 +122,7 @@ def test_what_is_cancelled_on_its_way_is_in_doubt(
     sent once more.
     """
     box.break_with("latency=60,only=uploadFile,first=1")
-    unwanted = ps.types.Cancelling()
+    unwanted = ps.types.UploadCanceller()
     thread = on_the_wire(box, lambda: unwanted.cancel(0))
     report = store.upload(store.pictures_of(7, files), cancelling=unwanted)
     thread.join()
@@ -142,7 +142,7 @@ def test_what_came_through_before_it_was_cancelled_is_seen(
     box: Sandbox, store: ps.Store, files: list[Path]
 ) -> None:
     """Where the pet shows the photo all the same, it is uploaded, with its address."""
-    unwanted = ps.types.Cancelling()
+    unwanted = ps.types.UploadCanceller()
     pet = box.pets()[0]
 
     def come_through() -> None:
@@ -165,7 +165,7 @@ def test_cancelling_while_an_earlier_doubt_is_waited_for(
     box.break_with("drop_before=1,only=uploadFile")
     assert outcomes(store.upload(store.pictures_of(7, files[0])))["c.png"][0] == "failed"
     box.break_with(None)
-    unwanted = ps.types.Cancelling()
+    unwanted = ps.types.UploadCanceller()
     timer = threading.Timer(0.3, lambda: unwanted.cancel(0))
     timer.start()
     report = store.upload(store.pictures_of(7, files[0]), settle=3000, cancelling=unwanted)

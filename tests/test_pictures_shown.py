@@ -56,9 +56,9 @@ def pictures(*members: ps.types.Picture, **more: Any) -> ps.types.Pictures:
     )
 
 
-def report(*results: ps.types.UploadedFile, **more: Any) -> ps.types.Uploaded:
+def report(*results: ps.types.UploadedFile, **more: Any) -> ps.types.UploadReport:
     """What became of some files."""
-    return ps.types.Uploaded(
+    return ps.types.UploadReport(
         run_id="r1",
         store="http://127.0.0.1:1/v2",
         source="photos",

@@ -17,7 +17,7 @@ import pytest
 from picturing import exif, image, put
 
 import petsync as ps
-from petsync.apply.engine import Halt
+from petsync.apply.engine import Stopper
 from petsync.errors import InterruptedRunError, LockedError, PlanError, SheetError
 from petsync.images.upload import UploadOptions
 from petsync.sandbox import Sandbox
@@ -102,7 +102,7 @@ def until_sent(box: Sandbox, count: int = 1) -> None:
 def patient(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """Has uploads that are stopped wait an hour for what is on its way."""
     return lambda: monkeypatch.setattr(
-        "petsync.images.upload.Halt", lambda _, on_wire: Halt(3600.0, on_wire)
+        "petsync.images.upload.Stopper", lambda _, on_wire: Stopper(3600.0, on_wire)
     )
 
 
@@ -517,7 +517,7 @@ def test_stopped_upload_goes_on(
 
     error = asyncio.run(cancelled())
     report = error.report
-    assert isinstance(report, ps.types.Uploaded)
+    assert isinstance(report, ps.types.UploadReport)
     assert error.exit_code == report.exit_code == 7
     assert {name: n for name, n in report.counts.items() if n} == {"applied": 1, "not sent": 3}
     standard.break_with(None)

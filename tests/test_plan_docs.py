@@ -18,7 +18,7 @@ def conflict_rules() -> set[str]:
     names = ("decide", "compare")
     files = (ROOT / "petsync" / "plan" / f"{name}.py" for name in names)
     code = "\n".join(file.read_text("utf-8") for file in files)
-    return set(re.findall(r'(?:_Held\(\s*|rule=)"([a-z-]+)"', code))
+    return set(re.findall(r'(?:_RowConflict\(\s*|rule=)"([a-z-]+)"', code))
 
 
 def test_conflict_rules_are_found() -> None:

@@ -23,7 +23,7 @@ from petsync.reconcile.round import reconcile_jobs
 from petsync.reconcile.state import BaseFile, PendingRuns, Versions
 from petsync.sandbox import Sandbox
 from petsync.sandbox.http import STANDARD
-from petsync.store.runs import Outputs, Wanted
+from petsync.store.runs import OutputRequest, Outputs
 
 pytestmark = pytest.mark.slow
 
@@ -1309,7 +1309,7 @@ def _apply_and_write_ids(night: Typed) -> tuple[str, Path]:
     with ps.connect(night.box.url, state=night.state) as store:
         sheet = store.read(night.sheet)
         plan, outputs = store.plan(sheet), Outputs(store.aio.history)
-        outputs.remember(plan, Wanted(into_sheet="ids"))
+        outputs.remember(plan, OutputRequest(into_sheet="ids"))
         report = store.apply(plan, progress=False)
         return report.run_id, outputs.write_into_sheet(sheet, report, "ids")
 

@@ -28,7 +28,7 @@ from petsync.reconcile.state import BaseFile
 from petsync.sandbox import Sandbox
 from petsync.sheets import sync
 from petsync.sheets.results import create_backup
-from petsync.store.runs import Outputs, Wanted
+from petsync.store.runs import OutputRequest, Outputs
 
 pytestmark = pytest.mark.slow
 
@@ -904,7 +904,7 @@ def test_a_backup_is_known_by_a_row_that_lacks_its_id_again(
     night.edit(lambda pets: [*pets, ps.Pet(name="Ohne", status="sold")])
     content, remember = night.sheet.read_bytes(), Outputs.remember
 
-    def until_written(self: Outputs, plan: Plan, wanted: Wanted) -> None:
+    def until_written(self: Outputs, plan: Plan, wanted: OutputRequest) -> None:
         if wanted.digest:
             raise KeyboardInterrupt
         remember(self, plan, wanted)

@@ -16,7 +16,7 @@ from openpyxl import Workbook, load_workbook
 import petsync as ps
 from petsync.plan.guard import Guard, Limit
 from petsync.plan.report import Rounds
-from petsync.plan.rounds import Open
+from petsync.plan.rounds import Difference
 from petsync.reconcile import round as round_of_jobs
 from petsync.reconcile.compare import Comparer
 from petsync.reconcile.round import reconcile_jobs
@@ -571,7 +571,7 @@ class Cut(Moving):
         job = self.job("inbox", folder=self.folder / "in", sheet=None, files="*.xlsx")
         return reconcile_jobs(self.config(job))
 
-    def opens(self, rounds: Rounds) -> list[Open]:
+    def opens(self, rounds: Rounds) -> list[Difference]:
         """What is told of a file that is away."""
         told = [each for round_ in rounds for each in round_.open]
         return [each for each in told if "is not there any more" in each.problem]

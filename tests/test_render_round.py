@@ -18,7 +18,7 @@ from petsync.models import Pet
 from petsync.plan.change import Delete
 from petsync.plan.guard import Guard, Limit
 from petsync.plan.report import RoundReport, Rounds
-from petsync.plan.rounds import Counts, Open, Round, SheetChange
+from petsync.plan.rounds import Counts, Difference, Round, SheetChange
 from petsync.report import round as said
 from petsync.report.json import FORMAT, round_json, rounds_json
 from petsync.report.round import round_html, round_page, rounds_html
@@ -76,11 +76,11 @@ def test_notes_that_are_alike_are_told_once() -> None:
     """Of a thousand pets in no row there is one line, with the first of them; the page has them
     all, folded. What a person has to decide is listed one by one.
     """
-    note = Open(kind="note", problem="is in the store, and in no row", name="Rex")
+    note = Difference(kind="note", problem="is in the store, and in no row", name="Rex")
     told = RoundReport(
         round=round_of(notes=900, conflicts=30),
         open=(
-            *(Open(kind="conflict", problem="apart", pet_id=n) for n in range(30)),
+            *(Difference(kind="conflict", problem="apart", pet_id=n) for n in range(30)),
             *(replace(note, pet_id=n) for n in range(900)),
         ),
     )
@@ -208,7 +208,7 @@ def test_the_json_is_documented() -> None:
     tables = {
         "## The JSON of a report": json.loads(round_json(told_of())),
         "### A round": Round.__struct_fields__,
-        "### What is open": Open.__struct_fields__,
+        "### What is open": Difference.__struct_fields__,
         "### What the sheet takes": SheetChange.__struct_fields__,
     }
     for title, fields in tables.items():
@@ -233,7 +233,7 @@ def test_a_plan_that_waits_has_one_way_out() -> None:
 
 def test_what_is_refused_is_not_promised() -> None:
     """Neither for the next night, nor for a round without --dry-run; of a check, nor anybody."""
-    drift = (Open(kind="drift", problem="would be deleted in the store", pet_id=1),)
+    drift = (Difference(kind="drift", problem="would be deleted in the store", pet_id=1),)
     refused = rounds_text([RoundReport(round=round_of(status="refused", left=1), open=drift)])
     assert "until what refuses it is fixed" in " ".join(refused.split())
     checked = round_of(status="drift", mode="check", left=1, dry_run=True, exit_code=2)

@@ -34,7 +34,14 @@ from petsync.errors import SheetError
 from petsync.plan.change import Coverage
 from petsync.plan.plan import Plan
 from petsync.report import workbook
-from petsync.report.workbook import LINE_HEIGHT, Marked, Tab, plan_workbook, report_workbook, write
+from petsync.report.workbook import (
+    LINE_HEIGHT,
+    MarkedText,
+    Tab,
+    plan_workbook,
+    report_workbook,
+    write,
+)
 
 
 def rows(sheet: Worksheet) -> list[tuple[object, ...]]:
@@ -340,7 +347,7 @@ def test_a_missing_folder_is_named(tmp_path: Path) -> None:
 
 def test_many_rows_cost_time_and_no_memory(tmp_path: Path) -> None:
     """Of twenty thousand rows a few are in memory at a time, and none takes longer than another."""
-    texts = [Marked([("Bel", False), ("l", True), ("a", False)], "gone"), "Bela", "Pets!B18"]
+    texts = [MarkedText([("Bel", False), ("l", True), ("a", False)], "gone"), "Bela", "Pets!B18"]
 
     def written(count: int) -> None:
         rows = (["update", str(n), *texts] for n in range(count))

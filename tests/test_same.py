@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from shop import MemoryTarget, base_of, plan_of, sheet_of, snapshot_of
 
 import petsync as ps
-from petsync.apply.engine import Present, UnsentError, mismatch, settle
+from petsync.apply.engine import Precheck, UnsentError, mismatch, settle
 from petsync.apply.undo import undo_plan
 from petsync.models import Category, Pet, Tag
 from petsync.plan.base import sight_of
@@ -28,7 +28,7 @@ from petsync.plan.fields import content, differing, equal, same, same_tags
 from petsync.plan.guard import Guard
 from petsync.plan.intake import build_inbound
 from petsync.plan.plan import describe_drift, moved_since
-from petsync.plan.report import Entry, Past, Result, result_of
+from petsync.plan.report import Entry, PastRun, Result, result_of
 from petsync.sandbox import Sandbox
 from petsync.table.columns import COLUMNS, Column
 
@@ -140,13 +140,13 @@ def _of_update_check(sent: Pet, found: Pet) -> set[Column]:
 def _of_add_check(sent: Pet, found: Pet) -> set[Column]:
     """A pet of this id is to be added, and one is there."""
     with pytest.raises(UnsentError) as held:
-        asyncio.run(Present(MemoryTarget([found])).prepare(Add(row=2, source="", after=sent)))
+        asyncio.run(Precheck(MemoryTarget([found])).prepare(Add(row=2, source="", after=sent)))
     return set() if held.value.cause == "already-so" else {"name"}
 
 
 def _held(change: Update | Delete, found: Pet) -> set[Column]:
     try:
-        asyncio.run(Present(MemoryTarget([found])).prepare(change))
+        asyncio.run(Precheck(MemoryTarget([found])).prepare(change))
     except UnsentError as held:
         said = held.message.removeprefix("changed in the store since the plan: ")
         return set(said.split(", "))  # type: ignore[arg-type]
@@ -156,7 +156,7 @@ def _held(change: Update | Delete, found: Pet) -> set[Column]:
 def _of_undo(sent: Pet, found: Pet) -> set[Column]:
     """A run added what was sent; its undo deletes the pet unless it was changed since."""
     entry = Entry(number=0, kind="add", row=2, pet_id=7, after=sent, outcome="applied")
-    past = Past(run_id="r", store="http://s", source="a.xlsx", started="", state="done")
+    past = PastRun(run_id="r", store="http://s", source="a.xlsx", started="", state="done")
     plan = undo_plan(
         past,
         [entry],
@@ -364,7 +364,7 @@ def test_undo_of_an_id_alone() -> None:
         after=left,
         outcome="applied",
     )
-    past = Past(run_id="r", store="http://s", source="a.xlsx", started="", state="done")
+    past = PastRun(run_id="r", store="http://s", source="a.xlsx", started="", state="done")
     more: dict[str, Any] = {"store": "http://s", "profile": "live", "pets": 9, "created": ""}
     plan = undo_plan(past, [entry], {7: left}, guard=Guard(), **more)
     assert [change.after for change in plan.changes] == [was]

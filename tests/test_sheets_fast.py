@@ -15,7 +15,7 @@ from petsync.errors import SheetError
 from petsync.sheets import csv
 from petsync.sheets.csv import LONGEST, Mark, take_apart
 from petsync.sheets.files import Source
-from petsync.sheets.grid import Cells, Grid, Kind, letter
+from petsync.sheets.grid import CellKind, Cells, Grid, letter
 from petsync.sheets.headers import Mapper
 from petsync.sheets.validate import columns
 from petsync.sheets.validate.columns import NBSP, Column
@@ -228,10 +228,10 @@ WHOLE = st.integers(-(2**54), 2**54).map(float)
 @example(values=[-0.0, 1e300])
 def test_numbers_of_many_cells_are_shown_as_each(values):
     """A column of a workbook has the texts and the kinds of its cells, one by one."""
-    kinds = {float: Kind.NUMBER, bool: Kind.BOOLEAN, str: Kind.TEXT}
+    kinds = {float: CellKind.NUMBER, bool: CellKind.BOOLEAN, str: CellKind.TEXT}
     cells = read.cells_of(values)
     assert cells.text.to_pylist() == [read.format_value(value) for value in values]
-    found = [Kind.TEXT] * len(values) if cells.kinds is None else cells.kinds.tolist()
+    found = [CellKind.TEXT] * len(values) if cells.kinds is None else cells.kinds.tolist()
     assert found == [kinds[type(value)] for value in values]
 
 

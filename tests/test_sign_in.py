@@ -13,7 +13,7 @@ from signing import confirmed_file, credentials, store_at
 
 import petsync as ps
 from petsync.client.auth.credentials import Grant
-from petsync.client.auth.oauth import Places
+from petsync.client.auth.oauth import Endpoints
 from petsync.models import Pet
 from petsync.sandbox import Sandbox
 from petsync.sandbox.tokens import PUBLIC_CLIENT
@@ -338,7 +338,7 @@ def test_another_client_id(store: ps.Store, box: Sandbox) -> None:
 
 def test_places_show_no_secret() -> None:
     """Where one signs in is public, and compared by value."""
-    assert Places(issuer="a") == Places(issuer="a")
+    assert Endpoints(issuer="a") == Endpoints(issuer="a")
     assert Secret("x") not in vars(ps.auth).values()
 
 

@@ -19,7 +19,7 @@ from signing import confirmed_file, credentials, renewals, store_at
 import petsync as ps
 from petsync.models import Pet
 from petsync.sandbox import Sandbox
-from petsync.store.async_store import Pending
+from petsync.store.async_store import PendingSignIn
 
 pytestmark = pytest.mark.slow
 
@@ -45,14 +45,14 @@ def store(box: Sandbox, tmp_path: Path) -> Iterator[ps.Store]:
 
 
 @pytest.fixture
-def pending(store: ps.Store) -> Iterator[Pending]:
+def pending(store: ps.Store) -> Iterator[PendingSignIn]:
     one = store.begin_sign_in()
     yield one
     one.close()
 
 
 @pytest.fixture
-def remote(store: ps.Store) -> Iterator[Pending]:
+def remote(store: ps.Store) -> Iterator[PendingSignIn]:
     """A sign-in where the browser is elsewhere."""
     one = store.begin_sign_in(listen=False)
     yield one
@@ -60,7 +60,7 @@ def remote(store: ps.Store) -> Iterator[Pending]:
 
 
 @pytest.fixture
-def implicit(live: Sandbox, tmp_path: Path) -> Iterator[Pending]:
+def implicit(live: Sandbox, tmp_path: Path) -> Iterator[PendingSignIn]:
     with store_at(live, tmp_path) as store:
         one = store.begin_sign_in(implicit=True)
         yield one
@@ -82,7 +82,7 @@ def parameter(address: str, name: str) -> str:
     return parse_qs(parts.fragment or parts.query)[name][0]
 
 
-def test_by_loopback(store: ps.Store, pending: Pending) -> None:
+def test_by_loopback(store: ps.Store, pending: PendingSignIn) -> None:
     """The browser comes back by itself, is told so, and the account is the person's."""
     assert pending.is_listening
     assert "You are signed in" in agree(pending.url)
@@ -92,7 +92,7 @@ def test_by_loopback(store: ps.Store, pending: Pending) -> None:
     assert store.who() == account
 
 
-def test_the_question_is_safe(pending: Pending) -> None:
+def test_the_question_is_safe(pending: PendingSignIn) -> None:
     """A state and an S256 challenge are in every question, and are others each time."""
     asked = parse_qs(urlsplit(pending.url).query)
     assert asked["code_challenge_method"] == ["S256"]
@@ -113,7 +113,7 @@ def test_no_two_questions_are_alike(store: ps.Store) -> None:
         assert parameter(urls[0], name) != parameter(urls[1], name)
 
 
-def test_by_pasting(store: ps.Store, remote: Pending) -> None:
+def test_by_pasting(store: ps.Store, remote: PendingSignIn) -> None:
     """Where the browser is elsewhere, the address that it ended on does."""
     assert not remote.is_listening
     account = remote.paste(sent_back(remote.url))
@@ -122,7 +122,7 @@ def test_by_pasting(store: ps.Store, remote: Pending) -> None:
 
 
 @pytest.mark.parametrize("how", ["  {}\n", '"{}"', "<{}>", "{}\r\n", "query", "wrapped"])
-def test_what_comes_along_when_one_copies(remote: Pending, how: str) -> None:
+def test_what_comes_along_when_one_copies(remote: PendingSignIn, how: str) -> None:
     """Blanks, quotes, angle brackets and a terminal's line breaks do no harm; nor does copying
     what stands behind the question mark alone.
     """
@@ -151,7 +151,7 @@ def test_what_comes_along_when_one_copies(remote: Pending, how: str) -> None:
         "\u202e?code=1",
     ],
 )
-def test_pasted_by_mistake(remote: Pending, text: str) -> None:
+def test_pasted_by_mistake(remote: PendingSignIn, text: str) -> None:
     """What is no such address is an error with a way out, which does not show it; the right one
     can still be pasted.
     """
@@ -162,14 +162,14 @@ def test_pasted_by_mistake(remote: Pending, text: str) -> None:
     assert remote.paste(sent_back(remote.url)).signed_in
 
 
-def test_the_address_to_open_is_pasted(remote: Pending) -> None:
+def test_the_address_to_open_is_pasted(remote: PendingSignIn) -> None:
     """Who pastes the address that was to be opened is told that."""
     with pytest.raises(ps.errors.SettingsError, match="the address to open"):
         remote.paste(remote.url)
 
 
 @pytest.mark.parametrize("state", ["wrong", "", None])
-def test_wrong_state_pasted(store: ps.Store, remote: Pending, state: str | None) -> None:
+def test_wrong_state_pasted(store: ps.Store, remote: PendingSignIn, state: str | None) -> None:
     """An answer to another question is not used, and the right one still is."""
     address = sent_back(remote.url)
     with pytest.raises(ps.errors.PetsyncError, match="belongs to"):
@@ -178,7 +178,7 @@ def test_wrong_state_pasted(store: ps.Store, remote: Pending, state: str | None)
     assert remote.paste(address).signed_in
 
 
-def test_wrong_state_at_the_loopback(store: ps.Store, pending: Pending) -> None:
+def test_wrong_state_at_the_loopback(store: ps.Store, pending: PendingSignIn) -> None:
     """A page elsewhere that sends the browser here with a code of its own gets nowhere, and does
     not end the sign-in either.
     """
@@ -194,7 +194,7 @@ def test_wrong_state_at_the_loopback(store: ps.Store, pending: Pending) -> None:
     assert pending.wait(120).signed_in
 
 
-def test_a_stolen_code_of_another(store: ps.Store, pending: Pending, tmp_path: Path) -> None:
+def test_a_stolen_code_of_another(store: ps.Store, pending: PendingSignIn, tmp_path: Path) -> None:
     """A code from somebody else's sign-in, put in with the right state, lacks its verifier."""
     other = store.begin_sign_in(listen=False)
     stolen = parameter(sent_back(other.url), "code")
@@ -208,7 +208,7 @@ def test_a_stolen_code_of_another(store: ps.Store, pending: Pending, tmp_path: P
 
 
 @pytest.mark.parametrize("iss", ["https://evil.example", "", None])
-def test_mixed_up_issuer(store: ps.Store, remote: Pending, iss: str | None) -> None:
+def test_mixed_up_issuer(store: ps.Store, remote: PendingSignIn, iss: str | None) -> None:
     """An answer that names another service, or none where this one promised to, is not used: no
     code is sent anywhere.
     """
@@ -221,7 +221,7 @@ def test_mixed_up_issuer(store: ps.Store, remote: Pending, iss: str | None) -> N
 
 
 @pytest.mark.parametrize("iss", ["https://evil.example", None])
-def test_mixed_up_issuer_at_the_loopback(pending: Pending, iss: str | None) -> None:
+def test_mixed_up_issuer_at_the_loopback(pending: PendingSignIn, iss: str | None) -> None:
     """Such an answer from the browser leaves the sign-in open for the right one, too."""
     address = sent_back(pending.url)
     assert "did not work" in httpx.get(changed(address, iss=iss)).text
@@ -296,7 +296,7 @@ def test_a_loop_that_ends_with_a_connection(box: Sandbox, tmp_path: Path, caplog
     assert not [each for each in caplog.records if each.name == "asyncio"]
 
 
-def test_declined(store: ps.Store, pending: Pending) -> None:
+def test_declined(store: ps.Store, pending: PendingSignIn) -> None:
     """A person who says no is told so in the browser, and whoever waits hears it."""
     assert "declined" in agree(pending.url, "deny")
     with pytest.raises(ps.errors.AuthError, match="declined"):
@@ -304,7 +304,7 @@ def test_declined(store: ps.Store, pending: Pending) -> None:
     assert not credentials(store)
 
 
-def test_hostile_error_text(remote: Pending) -> None:
+def test_hostile_error_text(remote: PendingSignIn) -> None:
     """What an address says for an error is shown in one short line of plain text."""
     back = parameter(remote.url, "redirect_uri")
     said = {"error": "weird\x1b[31m", "error_description": "<b>x</b>\n\u202e" + "y" * 5000}
@@ -320,7 +320,7 @@ def _origin(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc}"
 
 
-def test_error_on_the_page_is_escaped(pending: Pending) -> None:
+def test_error_on_the_page_is_escaped(pending: PendingSignIn) -> None:
     """The loopback page shows a service's words as text and runs nothing."""
     back = parameter(pending.url, "redirect_uri")
     said = {"error": "<script>alert(1)</script>", "state": parameter(pending.url, "state")}
@@ -331,7 +331,7 @@ def test_error_on_the_page_is_escaped(pending: Pending) -> None:
     assert page.headers["cache-control"] == "no-store"
 
 
-def test_a_code_that_comes_twice(remote: Pending) -> None:
+def test_a_code_that_comes_twice(remote: PendingSignIn) -> None:
     """An answer is used once; a second time it is refused here, and its code stays unsent."""
     address = sent_back(remote.url)
     assert remote.paste(address).signed_in
@@ -339,7 +339,9 @@ def test_a_code_that_comes_twice(remote: Pending) -> None:
         remote.paste(address)
 
 
-def test_a_code_that_was_spent_elsewhere(box: Sandbox, store: ps.Store, remote: Pending) -> None:
+def test_a_code_that_was_spent_elsewhere(
+    box: Sandbox, store: ps.Store, remote: PendingSignIn
+) -> None:
     """A code that somebody used before is an error with a way out."""
     address = sent_back(remote.url)
     form = {"grant_type": "authorization_code", "code": parameter(address, "code")}
@@ -349,7 +351,7 @@ def test_a_code_that_was_spent_elsewhere(box: Sandbox, store: ps.Store, remote: 
     assert not credentials(store)
 
 
-def test_both_at_once(box: Sandbox, store: ps.Store, pending: Pending) -> None:
+def test_both_at_once(box: Sandbox, store: ps.Store, pending: PendingSignIn) -> None:
     """The browser's return and a pasted copy of it: one counts, and the code is sent once."""
     address = sent_back(pending.url)
     pages: list[str] = []
@@ -363,7 +365,7 @@ def test_both_at_once(box: Sandbox, store: ps.Store, pending: Pending) -> None:
     assert store.find_by_status("available") is not None
 
 
-def test_nobody_comes(pending: Pending) -> None:
+def test_nobody_comes(pending: PendingSignIn) -> None:
     """After the time that was given the waiting ends, and so does the listening."""
     with pytest.raises(ps.errors.AuthError, match="nobody came back"):
         pending.wait(0.05)
@@ -372,7 +374,7 @@ def test_nobody_comes(pending: Pending) -> None:
         httpx.get(parameter(pending.url, "redirect_uri"))
 
 
-def test_closed(store: ps.Store, pending: Pending) -> None:
+def test_closed(store: ps.Store, pending: PendingSignIn) -> None:
     """Closing ends the listening, at once and as often as one likes."""
     pending.close()
     pending.close()
@@ -393,7 +395,7 @@ def test_closed(store: ps.Store, pending: Pending) -> None:
         b"GET\r\n\r\n",
     ],
 )
-def test_strangers_at_the_loopback(pending: Pending, request_: bytes) -> None:
+def test_strangers_at_the_loopback(pending: PendingSignIn, request_: bytes) -> None:
     """Anything but the browser's return gets 404, and the sign-in goes on."""
     place = urlsplit(parameter(pending.url, "redirect_uri"))
     assert place.port is not None
@@ -404,7 +406,7 @@ def test_strangers_at_the_loopback(pending: Pending, request_: bytes) -> None:
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /petsync", b"GET /" + b"x" * 200_000])
-def test_half_requests_at_the_loopback(pending: Pending, sent: bytes) -> None:
+def test_half_requests_at_the_loopback(pending: PendingSignIn, sent: bytes) -> None:
     """A connection that says nothing whole, or far too much, holds nobody up."""
     place = urlsplit(parameter(pending.url, "redirect_uri"))
     assert place.port is not None
@@ -415,7 +417,7 @@ def test_half_requests_at_the_loopback(pending: Pending, sent: bytes) -> None:
         assert pending.wait(120).signed_in
 
 
-def test_only_this_machine_reaches_the_loopback(pending: Pending) -> None:
+def test_only_this_machine_reaches_the_loopback(pending: PendingSignIn) -> None:
     """It listens on 127.0.0.1 and on no other address."""
     place = urlsplit(parameter(pending.url, "redirect_uri"))
     assert place.hostname == "127.0.0.1"
@@ -453,7 +455,7 @@ async def _thread() -> int:
     return threading.get_ident()
 
 
-def test_interrupted(store: ps.Store, pending: Pending) -> None:
+def test_interrupted(store: ps.Store, pending: PendingSignIn) -> None:
     """Who stops waiting leaves nothing behind: the port is free again."""
 
     async def story() -> None:
@@ -467,7 +469,7 @@ def test_interrupted(store: ps.Store, pending: Pending) -> None:
     assert not pending.is_listening
 
 
-def test_implicit_by_loopback_page(implicit: Pending) -> None:
+def test_implicit_by_loopback_page(implicit: PendingSignIn) -> None:
     """The page there hands on what stands behind #, which no browser sends, and nothing else."""
     address = sent_back(implicit.url)
     page = httpx.get(address)  # Without the fragment, as a browser does.
@@ -483,7 +485,7 @@ def test_implicit_by_loopback_page(implicit: Pending) -> None:
 
 
 @pytest.mark.parametrize("how", ["address", "fragment", "bare"])
-def test_implicit_by_pasting(implicit: Pending, how: str) -> None:
+def test_implicit_by_pasting(implicit: PendingSignIn, how: str) -> None:
     """The address, what stands behind #, or the token alone: each signs in."""
     address = sent_back(implicit.url)
     pasted = {
@@ -495,7 +497,7 @@ def test_implicit_by_pasting(implicit: Pending, how: str) -> None:
     assert (account.kind, account.can_read, account.can_write) == ("implicit", True, True)
 
 
-def test_implicit_wrong_state(implicit: Pending) -> None:
+def test_implicit_wrong_state(implicit: PendingSignIn) -> None:
     """A token that somebody else put into the address is not used."""
     address = sent_back(implicit.url)
     for state in ("wrong", None):
@@ -504,7 +506,7 @@ def test_implicit_wrong_state(implicit: Pending) -> None:
     assert implicit.paste(address).signed_in
 
 
-def test_implicit_bare_nonsense(implicit: Pending) -> None:
+def test_implicit_bare_nonsense(implicit: PendingSignIn) -> None:
     """A bare text that the service does not know as a token is refused."""
     for text in ("not a token", "nonsense"):
         with pytest.raises(ps.errors.PetsyncError) as failed:
@@ -512,7 +514,7 @@ def test_implicit_bare_nonsense(implicit: Pending) -> None:
         assert text not in str(failed.value)
 
 
-def test_implicit_declined(implicit: Pending) -> None:
+def test_implicit_declined(implicit: PendingSignIn) -> None:
     """A refusal behind # is told as any other."""
     with pytest.raises(ps.errors.AuthError, match="declined"):
         implicit.paste(sent_back(implicit.url, "deny"))

@@ -22,7 +22,7 @@ from signing import age, credentials, forget_renewals, renewals, spoil, store_at
 
 import petsync as ps
 from petsync.client.auth.credentials import Credentials
-from petsync.client.auth.keyring import Vault
+from petsync.client.auth.keyring import CredentialStore
 from petsync.models import Pet
 from petsync.sandbox import Sandbox
 
@@ -456,7 +456,7 @@ def test_a_lost_answer_is_told_to_others(box: Sandbox, store: ps.Store, state: P
         sent.append(mine)
         raise ps.errors.TransportError("sign-in: no whole answer", may_have_happened=True)
 
-    kept_here = Vault(state, box.url)
+    kept_here = CredentialStore(state, box.url)
     with store_at(box, state) as other:
         outdate(30)
         for one in (store, other):
@@ -540,7 +540,7 @@ def test_a_sign_in_is_bound_to_its_address(box: Sandbox, store: ps.Store, state:
             assert credentials(thief).token is None
             assert "of another address" in thief.who().problem
             with pytest.raises(ps.errors.SettingsError, match="of another address"):
-                asyncio.run(Vault(state, other.url).forget(credentials(store)))
+                asyncio.run(CredentialStore(state, other.url).forget(credentials(store)))
             thief.sign_in(ps.auth.bearer(other.token()), keep="keyring")
         with store_at(other, state) as own:
             assert own.who().signed_in
@@ -552,6 +552,6 @@ def test_what_is_not_kept_is_not_forgotten(box: Sandbox, store: ps.Store, state:
     old = credentials(store)
     with store_at(box, state) as other:
         other.sign_in(ps.auth.bearer(box.token()), keep="keyring")
-    asyncio.run(Vault(state, box.url).forget(old))
+    asyncio.run(CredentialStore(state, box.url).forget(old))
     with store_at(box, state) as third:
         assert third.who().kind == "token"

@@ -17,7 +17,7 @@ from scripted import ScriptedServer, answer
 from petsync import __version__
 from petsync.client import auth
 from petsync.client.api import AsyncApi
-from petsync.client.auth.oauth import Talk
+from petsync.client.auth.oauth import TokenEndpoint
 from petsync.client.retry import RetryPolicy
 from petsync.client.session import Session
 from petsync.errors import ApiError, NotFoundError, SettingsError, TransportError
@@ -226,7 +226,7 @@ def test_every_request_names_the_installed_version() -> None:
     """The service and the token endpoint are told petsync's own version."""
     with ScriptedServer(PET) as server:
         do(get, server.url)
-        asyncio.run(Talk(5.0).get(f"{server.url}/token"))
+        asyncio.run(TokenEndpoint(5.0).get(f"{server.url}/token"))
     assert len(server.requests) == 2
     for request in server.requests:
         assert f"user-agent: petsync/{__version__}\r" in request.lower()

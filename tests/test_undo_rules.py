@@ -13,10 +13,10 @@ from shop import URL
 from petsync.apply.undo import Present, deeds_of, undo_plan
 from petsync.errors import GuardError
 from petsync.models import Category, Pet, Tag
-from petsync.plan.change import Add, Delete, Unanswered, Update
+from petsync.plan.change import Add, Delete, FailedLookup, Update
 from petsync.plan.guard import Guard, Limit
 from petsync.plan.plan import Plan
-from petsync.plan.report import Entry, Past
+from petsync.plan.report import Entry, PastRun
 
 ROOT = Path(__file__).parents[1]
 RUN = "20261121-093000-4f2a"
@@ -53,7 +53,7 @@ DELETED = entry("delete", before=REX)
 SHOWN = entry("upload", before=REX, after=replace(REX, photo_urls=("/1.png", "/2.png")))
 
 
-def undone(*entries: Entry, now: Present = None, past: Past | None = None, **more: Any) -> Plan:
+def undone(*entries: Entry, now: Present = None, past: PastRun | None = None, **more: Any) -> Plan:
     """The undo of a run, where all its pets are `now` so."""
     values: dict[str, Any] = {
         "store": URL,
@@ -64,7 +64,7 @@ def undone(*entries: Entry, now: Present = None, past: Past | None = None, **mor
     }
     ids = {e.pet_id if e.assigned_id is None else e.assigned_id for e in entries} - {None}
     found = {number: now for number in ids if number is not None}
-    known = past or Past(run_id=RUN, store=URL, source="a.xlsx", started="", state="done")
+    known = past or PastRun(run_id=RUN, store=URL, source="a.xlsx", started="", state="done")
     return undo_plan(known, entries, found, **{**values, **more})
 
 
@@ -203,7 +203,7 @@ def test_an_add_without_any_id_cannot_be_found() -> None:
 
 def test_a_pet_that_could_not_be_looked_up_is_kept() -> None:
     """Nothing is sent for it, and the reason is told."""
-    plan = undone(RENAMED, now=Unanswered("7", "getPetById: the service answered 503"))
+    plan = undone(RENAMED, now=FailedLookup("7", "getPetById: the service answered 503"))
     assert rule_of(plan) == "not-looked-up"
     assert "503" in plan.conflicts[0].problem
 
@@ -257,7 +257,7 @@ def test_a_service_that_chooses_ids_may_do_so_again() -> None:
 
 def test_a_stopped_run_says_so() -> None:
     """What it did is taken back, and a note says what becomes of the rest."""
-    past = Past(run_id=RUN, store=URL, source="a.xlsx", started="", state="stopped")
+    past = PastRun(run_id=RUN, store=URL, source="a.xlsx", started="", state="stopped")
     plan = undone(RENAMED, now=MAX, past=past)
     assert len(plan.changes) == 1
     assert any("the rest of it is not sent any more" in note for note in plan.notes)
@@ -270,7 +270,7 @@ def test_the_guard_judges_an_undo() -> None:
     entries = [entry("add", number=n, pet_id=n, after=replace(REX, id=n)) for n in range(1, 31)]
     found = {n: replace(REX, id=n) for n in range(1, 31)}
     plan = undo_plan(
-        Past(run_id=RUN, store=URL, source="a.xlsx", started=""),
+        PastRun(run_id=RUN, store=URL, source="a.xlsx", started=""),
         entries,
         found,
         store=URL,

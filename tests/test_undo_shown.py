@@ -12,9 +12,9 @@ from render_samples import BELLA, DELETE, HOSTILE, UPDATE, plan_with, report_of,
 from rich.text import Text
 from test_undo_rules import ADDED, DELETED, REX, RUN, SHOWN, entry
 
-from petsync.plan.change import Change, Conflict, Coverage, Unanswered
+from petsync.plan.change import Change, Conflict, Coverage, FailedLookup
 from petsync.plan.plan import Plan
-from petsync.plan.report import Entry, Past
+from petsync.plan.report import Entry, PastRun
 from petsync.report.markdown import plan_markdown
 from petsync.report.plan import plan_html, plan_page
 from petsync.report.run import deeds_lines, pet_lines, report_html, runs_lines
@@ -31,7 +31,7 @@ KEPT = Conflict(
     problem="was changed since the run, and is kept as it is",
     suggestion="Change it by a sheet.",
 )
-PAST = Past(
+PAST = PastRun(
     run_id=RUN,
     store="http://127.0.0.1:1/v2",
     source="spring.xlsx",
@@ -116,7 +116,7 @@ def test_the_numbers_of_an_undo() -> None:
 
 def test_what_the_store_did_not_answer() -> None:
     """Counts for the size of the store alone: the run's pets are looked up by their ids."""
-    silent = Coverage(("sold",), (Unanswered("pending", "the service answered 503"),))
+    silent = Coverage(("sold",), (FailedLookup("pending", "the service answered 503"),))
     said = folded(plan_text(replace(SMALL, coverage=silent)))
     assert "Pets of this status are not counted among the store's." in said
 

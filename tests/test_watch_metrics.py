@@ -15,7 +15,14 @@ from receiver import configured, told
 
 from petsync.plan.report import RoundReport
 from petsync.reconcile.config.model import Configuration, Job, Metrics
-from petsync.reconcile.observe import GAUGES, Measured, measure, note_round, read_latest, watching
+from petsync.reconcile.observe import (
+    GAUGES,
+    MetricsWatcher,
+    measure,
+    note_round,
+    read_latest,
+    watching,
+)
 
 DOCS = Path(__file__).parents[1] / "docs" / "monitoring.md"
 
@@ -44,7 +51,7 @@ def test_the_textfile_tells_each_jobs_last_round(tmp_path: Path) -> None:
     """Status, exit code, duration, sizes, what is open, the last success, and the next time."""
     config = config_of(tmp_path, "catalogue")
     start = datetime(2026, 11, 21, 2, tzinfo=UTC)
-    measured = Measured(config)
+    measured = MetricsWatcher(config)
     measured.ended(told("done", started=start.isoformat(), seconds=4.5, applied=3, drift=5))
     measured.ended(told("conflicts", started=start.isoformat(), conflicts=2, rows=40, pets=41))
     found = samples(config)
@@ -62,13 +69,13 @@ def test_the_textfile_tells_each_jobs_last_round(tmp_path: Path) -> None:
 def test_jobs_of_other_processes_stay_in_the_textfile(tmp_path: Path) -> None:
     """`--job a` drops nothing of b; a job that is not configured any more goes."""
     config = config_of(tmp_path, "a", "b")
-    Measured(config).ended(told("done", job="a"))
-    Measured(config).ended(told("error", job="b"))
+    MetricsWatcher(config).ended(told("done", job="a"))
+    MetricsWatcher(config).ended(told("error", job="b"))
     found = samples(config)
     assert found["petsync_round_exit_code job=a"] == 0
     assert found["petsync_round_exit_code job=b"] == 1
     fewer = config_of(tmp_path, "a")
-    Measured(fewer).ended(told("done", job="a"))
+    MetricsWatcher(fewer).ended(told("done", job="a"))
     assert not [name for name in samples(fewer) if "job=b" in name]
 
 
@@ -86,7 +93,7 @@ def test_rounds_that_end_at_the_same_moment_are_all_counted(tmp_path: Path) -> N
 def test_a_locked_start_hides_nothing_of_the_last_round(tmp_path: Path) -> None:
     """It is counted, and the numbers stay those of the round that was at work; a dry run is not."""
     config = config_of(tmp_path, "catalogue")
-    measured = Measured(config)
+    measured = MetricsWatcher(config)
     for round_ in (told("conflicts", conflicts=2), told("locked"), told("done", dry_run=True)):
         measured.ended(round_)
     found = samples(config)
@@ -121,7 +128,7 @@ def test_a_file_that_is_gone_is_told_of_no_more(tmp_path: Path) -> None:
 def test_a_files_name_is_a_label_whatever_it_is(tmp_path: Path) -> None:
     """Quotes, backslashes and line breaks do not break the file."""
     config = config_of(tmp_path, "inbox")
-    Measured(config).ended(told("done", job="inbox", part='a"b\\\n.csv'))
+    MetricsWatcher(config).ended(told("done", job="inbox", part='a"b\\\n.csv'))
     (name,) = [each for each in samples(config) if each.startswith("petsync_round_rows")]
     assert name == 'petsync_round_rows job=inbox part=a"b\\[line break].csv'
 
@@ -152,7 +159,7 @@ def test_every_metric_is_documented(tmp_path: Path) -> None:
     """The table of docs/monitoring.md has each metric, and none that is not there."""
     table = {*re.findall(r"^\| `(petsync_\w+)`", DOCS.read_text("utf-8"), re.MULTILINE)}
     config = config_of(tmp_path, "catalogue")
-    Measured(config).ended(told("done"))
+    MetricsWatcher(config).ended(told("done"))
     written = {name.split(" ")[0] for name in samples(config)}
     own = {name for name in table if name.startswith("petsync_every_")}
     assert {*GAUGES} < written

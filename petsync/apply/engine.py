@@ -55,7 +55,7 @@ from petsync.plan.report import (
     Cause,
     Entry,
     Outcome,
-    Past,
+    PastRun,
     Progress,
     Report,
     Result,
@@ -71,14 +71,14 @@ __all__ = [
     "Again",
     "ApplyOptions",
     "Claims",
-    "Earlier",
-    "Halt",
-    "HaltedError",
-    "Present",
+    "EarlierResults",
+    "Precheck",
     "Progress",
     "Recheck",
     "Recorder",
     "Sender",
+    "StoppedError",
+    "Stopper",
     "Target",
     "UnsentError",
     "came_since",
@@ -383,17 +383,17 @@ class Claims:
                 yield number, change.after
 
 
-# Halt: how a run ends before its end, at once for what waits and in peace for what was sent.
+# Stopper: how a run ends before its end, at once for what waits and in peace for what was sent.
 
 
 T = TypeVar("T")
 
 
-class HaltedError(Exception):
+class StoppedError(Exception):
     """The run was stopped while something was waited for."""
 
 
-class Halt:
+class Stopper:
     """`why` the run is to stop, "" while it is not. Requests on the wire have `grace` seconds from
     then on; whatever else is under way is cancelled at once.
     """
@@ -431,9 +431,9 @@ class Halt:
         task.result()
 
     def check(self) -> None:
-        """Raise HaltedError where the run is to stop."""
+        """Raise StoppedError where the run is to stop."""
         if self.why:
-            raise HaltedError
+            raise StoppedError
 
     def watch(self, task: asyncio.Task[Any]) -> None:
         """Cancel this task with the run; it says what it is at by `at`."""
@@ -448,18 +448,18 @@ class Halt:
 
     async def soon(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of something that changes nothing in the store, cancelled when the run is
-        stopped. Raises HaltedError then.
+        stopped. Raises StoppedError then.
         """
         if self.why:
             work.close()
-            raise HaltedError
+            raise StoppedError
         task = asyncio.ensure_future(work)
         self.watch(task)
         try:
             return await task
         except asyncio.CancelledError:
             if self.why:
-                raise HaltedError from None
+                raise StoppedError from None
             raise
 
     def _end(self, spared: AbstractSet[int] | tuple[()]) -> None:
@@ -621,7 +621,7 @@ class UnsentError(Exception):
 
 
 @dataclass(slots=True)
-class Present:
+class Precheck:
     """Reads pets again. `pets` are those of one reading at the beginning, by id."""
 
     target: Target
@@ -748,7 +748,7 @@ _READ_AGAIN = frozenset({"not-as-sent", "unverified"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Earlier:
+class EarlierResults:
     """`results` are final, `left` those of changes that are to be tried again. `open` are the
     changes that were begun and have no final result, and `lost` those of them that add a pet
     without an id, and of which nobody knows whether they did. `shared` are adds whose assigned id
@@ -771,11 +771,11 @@ class Earlier:
     seconds: float = 0.0
 
 
-FRESH = Earlier()
+FRESH = EarlierResults()
 """A run's first sitting."""
 
 
-def earlier(plan: Plan, entries: Iterable[Entry], seconds: float) -> Earlier:
+def earlier(plan: Plan, entries: Iterable[Entry], seconds: float) -> EarlierResults:
     """What a resumed run begins with. Final are applied, unchanged, conflict, and what is never
     sent; all else is left to be done.
     """
@@ -811,7 +811,7 @@ def earlier(plan: Plan, entries: Iterable[Entry], seconds: float) -> Earlier:
                 if entry.cause == "may-be-there":
                     cut_off = result_of(entry.number, change, "unknown", "cut-off", CUT)
                     left[entry.number] = cut_off
-    return Earlier(
+    return EarlierResults(
         results=results,
         left=left,
         open=frozenset(began),
@@ -822,18 +822,20 @@ def earlier(plan: Plan, entries: Iterable[Entry], seconds: float) -> Earlier:
     )
 
 
-def has_more(past: Past) -> bool:
+def has_more(past: PastRun) -> bool:
     """Whether a run can be resumed: it ended early, or some of its changes failed."""
     trouble = past.counts.get("failed", 0) + past.counts.get("unknown", 0)
     return past.state != "done" or bool(past.open or trouble)
 
 
-def has_unknown(past: Past) -> bool:
+def has_unknown(past: PastRun) -> bool:
     """Whether nobody knows yet what became of some changes of a run."""
     return bool(past.open or past.counts.get("unknown"))
 
 
-def given_up(plan: Plan, before: Earlier, by: str = "") -> tuple[Earlier, list[Result]]:
+def given_up(
+    plan: Plan, before: EarlierResults, by: str = ""
+) -> tuple[EarlierResults, list[Result]]:
     """What the resume of a run begins with that run `by` has taken back, or of which another plan
     makes what is left, and the results that it knows at once: nothing is sent, and what is unknown
     is found out.
@@ -860,8 +862,8 @@ def given_up(plan: Plan, before: Earlier, by: str = "") -> tuple[Earlier, list[R
 
 
 def settle_superseded(
-    plan: Plan, before: Earlier, later: str, added: Mapping[int, int]
-) -> tuple[Earlier, list[Result]]:
+    plan: Plan, before: EarlierResults, later: str, added: Mapping[int, int]
+) -> tuple[EarlierResults, list[Result]]:
     """What the resume of a run begins with once the run `later` of its sheet has begun, and the
     results that it knows at once: rows without an id that this run has not come to are left to the
     later one. `added` are the pets that later runs made of such rows, by the numbers of this plan's
@@ -888,8 +890,8 @@ def settle_superseded(
 
 
 def settle_overruled(
-    plan: Plan, before: Earlier, later: Iterable[tuple[str, Entry]]
-) -> tuple[Earlier, list[Result]]:
+    plan: Plan, before: EarlierResults, later: Iterable[tuple[str, Entry]]
+) -> tuple[EarlierResults, list[Result]]:
     """What the resume of a run begins with once `later` runs have changed its pets, and the results
     that it knows at once: a change that such a run, or its undo, has left otherwise is older, and
     is not sent. `later` are the changes of these runs, each with its run, the newest first.
@@ -924,7 +926,9 @@ def _is_left(change: Change, pet: Pet | None, column: Column | None) -> bool:
     return all(same(change.after, pet, each) for each in ((column,) if column else COLUMNS))
 
 
-def settle_overtaken(plan: Plan, records: Sequence[RowRecord]) -> tuple[Earlier, list[Result]]:
+def settle_overtaken(
+    plan: Plan, records: Sequence[RowRecord]
+) -> tuple[EarlierResults, list[Result]]:
     """What a run begins with whose plan is older than other runs of its sheet, and the results
     that it knows at once. `records` are the rows that those runs added: from the plan's file, or
     from a copy of it.
@@ -1021,7 +1025,7 @@ class Sender:
 
     target: Target
     recorder: Recorder
-    present: Present
+    present: Precheck
     verify: bool = False
     begun: Container[int] = ()
     unverified: Container[int] = ()
@@ -1297,7 +1301,7 @@ async def run(
     run_id: str,
     started: str,
     options: ApplyOptions,
-    earlier: Earlier = FRESH,
+    earlier: EarlierResults = FRESH,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Report:
     """Carry out the plan, or what `earlier` sittings left of it, and report on every row.
@@ -1310,7 +1314,7 @@ async def run(
     sender = Sender(
         target,
         recorder,
-        Present(target, "each" if earlier.is_given_up else options.recheck),
+        Precheck(target, "each" if earlier.is_given_up else options.recheck),
         options.verify,
         begun=frozenset(earlier.open),
         unverified=frozenset(earlier.unverified),
@@ -1333,7 +1337,7 @@ class _Engine:
         plan: Plan,
         sender: Sender,
         options: ApplyOptions,
-        earlier: Earlier,
+        earlier: EarlierResults,
         on_progress: Callable[[Progress], None] | None,
     ) -> None:
         self._changes = plan.changes
@@ -1353,7 +1357,7 @@ class _Engine:
         self._edited: dict[int, Pet] = {}
         self._unread: set[int] = set()
         self._take_up(earlier)
-        self._halt = Halt(options.grace, sender.on_wire)
+        self._halt = Stopper(options.grace, sender.on_wire)
 
     async def run(self) -> str:
         """Work to the end or to a stop; why it stopped, "" if it did not."""
@@ -1374,7 +1378,7 @@ class _Engine:
         try:
             await self._phases()
             await self._recorder.flush()
-        except HaltedError:
+        except StoppedError:
             await self._flush_rest()
         except PetsyncError as error:
             self._halt.stop(str(error))
@@ -1789,7 +1793,7 @@ class _Engine:
     async def _all(self) -> list[Pet]:
         return await self._halt.soon(self._target.all(statuses_of(self._changes)))
 
-    def _take_up(self, earlier: Earlier) -> None:
+    def _take_up(self, earlier: EarlierResults) -> None:
         """Note what an earlier process left: adds without an id that it began and did not see end,
         or whose id another add was given too, are unknown until that is settled; what it could not
         read back as it was sent is read again, and an add of that kind is never sent again.

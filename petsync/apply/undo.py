@@ -9,14 +9,14 @@ from typing import Literal
 import msgspec
 
 from petsync.models import Pet
-from petsync.plan.change import Add, Change, Conflict, Coverage, Delete, Unanswered, Update
+from petsync.plan.change import Add, Change, Conflict, Coverage, Delete, FailedLookup, Update
 from petsync.plan.fields import cell, differing, equal, find_filled_columns, with_fields
 from petsync.plan.guard import Guard
 from petsync.plan.plan import Plan
-from petsync.plan.report import Cause, Entry, Outcome, Past
+from petsync.plan.report import Cause, Entry, Outcome, PastRun
 from petsync.table.columns import Column
 
-__all__ = ["AddedAgain", "Deed", "LaterDeed", "Present", "deeds_of", "undo_plan"]
+__all__ = ["AddedAgain", "Effect", "LaterDeed", "Present", "deeds_of", "undo_plan"]
 
 
 # Deeds: what a run did to each pet, put together from its journal.
@@ -34,7 +34,7 @@ _DONE: frozenset[tuple[Outcome | None, Cause]] = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deed:
+class Effect:
     """What a run did to one pet. `before` and `after` are the pet then, None where there was none
     or nobody knows; `pet_id` is None where the service did not say which id it gave. `urls` are
     the addresses that an upload added. `is_settled` is False where nobody knows whether it was
@@ -84,7 +84,7 @@ class Deed:
 _NOBODY = Pet()
 
 
-def deeds_of(entries: Iterable[Entry]) -> Iterator[Deed]:
+def deeds_of(entries: Iterable[Entry]) -> Iterator[Effect]:
     """What was done, or may have been, in the order of the entries; several images of one pet are
     one deed, at the place of the first. What was surely not done is left out.
     """
@@ -105,13 +105,13 @@ def _is_done(entry: Entry) -> bool:
     return entry.outcome == "applied" or (entry.outcome, entry.cause) in _DONE
 
 
-def _build_deed(entry: Entry) -> Deed:
+def _build_deed(entry: Entry) -> Effect:
     assigned = entry.assigned_id
     fields, kind = entry.fields, entry.kind
     if kind == "add" and entry.before is not None and entry.after is not None:
         # It took the place of a pet: taken back, that pet is as it was.
         fields, kind = differing(entry.after, entry.before), "update"
-    return Deed(
+    return Effect(
         kind=kind,
         pet_id=entry.pet_id if assigned is None else assigned,
         row=entry.row,
@@ -133,9 +133,9 @@ def _find_added_urls(entry: Entry) -> frozenset[str]:
     return frozenset(entry.after.photo_urls) - frozenset(entry.before.photo_urls)
 
 
-def _together(uploads: Iterable[Deed]) -> dict[int | None, Deed]:
+def _together(uploads: Iterable[Effect]) -> dict[int | None, Effect]:
     """One deed for each pet: from before the first of its images to after the last."""
-    pets: dict[int | None, Deed] = {}
+    pets: dict[int | None, Effect] = {}
     for deed in uploads:
         first = pets.get(deed.pet_id)
         pets[deed.pet_id] = (
@@ -149,10 +149,10 @@ def _together(uploads: Iterable[Deed]) -> dict[int | None, Deed]:
 # Undo: the plan that takes a run back, made from what its journal says the pets were before.
 
 
-Present = Pet | Unanswered | None
-"""A pet as it is now; None where there is none, Unanswered where the service did not say."""
+Present = Pet | FailedLookup | None
+"""A pet as it is now; None where there is none, FailedLookup where the service did not say."""
 
-LaterDeed = tuple[str, Deed]
+LaterDeed = tuple[str, Effect]
 """A run that began later, and what it did to the pet."""
 
 AddedAgain = tuple[str, int]
@@ -164,7 +164,7 @@ _SHOWN = 40
 
 
 def undo_plan(
-    past: Past,
+    past: PastRun,
     entries: Iterable[Entry],
     found: Mapping[int, Present],
     *,
@@ -191,7 +191,7 @@ def undo_plan(
     conflict or unchanged row for each pet that the run changed, or may have changed.
     """
     deeds = list(deeds_of(entries))
-    judge = _Judge(past.run_id, found, later, again, known)
+    judge = _EffectJudge(past.run_id, found, later, again, known)
     told = [judge.taken_back(deed) for deed in deeds]
     changes = [each for each in told if isinstance(each, Change)]
     conflicts = [each for each in told if isinstance(each, Conflict)]
@@ -216,7 +216,7 @@ def undo_plan(
 
 
 @dataclass(frozen=True, slots=True)
-class _Judge:
+class _EffectJudge:
     """Decides what becomes of each deed of a run."""
 
     run: str
@@ -225,12 +225,12 @@ class _Judge:
     again: Mapping[int, AddedAgain]
     known: Collection[int]
 
-    def taken_back(self, deed: Deed) -> Change | Conflict | None:
+    def taken_back(self, deed: Effect) -> Change | Conflict | None:
         """The change that takes a deed back, or why there is none; None where nothing is left."""
         if (problem := self._impossible(deed)) is not None:
             return problem
         now = self.found.get(deed.pet_id or 0, _NOT_ASKED)
-        if isinstance(now, Unanswered):
+        if isinstance(now, FailedLookup):
             what = f"could not be looked up: {now.problem}"
             return _build_conflict(deed, "not-looked-up", what, "Undo again when the store answers")
         if deed.kind == "add":
@@ -239,7 +239,7 @@ class _Judge:
             return self._of_delete(deed, now)
         return self._of_upload(deed, now) if deed.kind == "upload" else self._of_update(deed, now)
 
-    def _impossible(self, deed: Deed) -> Conflict | None:
+    def _impossible(self, deed: Effect) -> Conflict | None:
         if not deed.is_settled:
             what = "may have been changed by the run, which did not see it through"
             cure = f"`petsync resume {self.run}` finds out what became of it; then undo again"
@@ -258,7 +258,7 @@ class _Judge:
             return _build_conflict(deed, "not-recorded", what, "Change it back by a sheet")
         return None
 
-    def _of_add(self, deed: Deed, now: Pet | None) -> Change | Conflict | None:
+    def _of_add(self, deed: Effect, now: Pet | None) -> Change | Conflict | None:
         if now is None:
             return None
         if deed.is_assigned and deed.pet_id in self.known:
@@ -271,7 +271,7 @@ class _Judge:
             )
         return Delete(row=deed.row, source=deed.source, before=now)
 
-    def _of_update(self, deed: Deed, now: Pet | None) -> Change | Conflict | None:
+    def _of_update(self, deed: Effect, now: Pet | None) -> Change | Conflict | None:
         if now is None:
             return self._build_gone_conflict(deed)
         if all(equal(now, deed.was, field) for field in deed.fields):
@@ -283,7 +283,7 @@ class _Judge:
         after = with_fields(now, deed.was, deed.fields)
         return Update(row=deed.row, source=deed.source, fields=deed.fields, before=now, after=after)
 
-    def _of_delete(self, deed: Deed, now: Pet | None) -> Change | Conflict | None:
+    def _of_delete(self, deed: Effect, now: Pet | None) -> Change | Conflict | None:
         was = deed.was
         if now is None and (found := self.again.get(deed.pet_id or 0)) is not None:
             run, pet_id = found
@@ -299,7 +299,7 @@ class _Judge:
             return _build_conflict(deed, "came-since-run", what, cure, now)
         return None
 
-    def _of_upload(self, deed: Deed, now: Pet | None) -> Change | Conflict | None:
+    def _of_upload(self, deed: Effect, now: Pet | None) -> Change | Conflict | None:
         if now is None or deed.urls.isdisjoint(now.photo_urls):
             return None
         if since := differing(deed.left, now):
@@ -310,19 +310,19 @@ class _Judge:
         return Update(row=deed.row, source=deed.source, fields=fields, before=now, after=after)
 
     def _build_changed_conflict(
-        self, deed: Deed, now: Pet, since: Sequence[Column], otherwise: str
+        self, deed: Effect, now: Pet, since: Sequence[Column], otherwise: str
     ) -> Conflict:
         told = _contrast(deed.left, now, since, whose="the run left")
         what = f"was changed since the run, and is kept as it is: {told}"
         cure = self._first(deed, now, since, otherwise)
         return _build_conflict(deed, "changed-since-run", what, cure, now)
 
-    def _build_gone_conflict(self, deed: Deed) -> Conflict:
+    def _build_gone_conflict(self, deed: Effect) -> Conflict:
         shown = f"`petsync runs {self.run} --pet {deed.pet_id}` shows what it was"
         what = "was changed by the run, and is gone since"
         return _build_conflict(deed, "gone-since-run", what, self._first(deed, None, (), shown))
 
-    def _first(self, deed: Deed, now: Pet | None, since: Sequence[Column], otherwise: str) -> str:
+    def _first(self, deed: Effect, now: Pet | None, since: Sequence[Column], otherwise: str) -> str:
         """What to do: where later runs made the pet what it is now, the newest of them is to be
         undone first. What somebody else made of it no undo of a run takes back.
         """
@@ -343,7 +343,7 @@ def _maker(deeds: Iterable[LaterDeed], now: Pet, field: Column) -> str | None:
     return None
 
 
-_NOT_ASKED = Unanswered("", "nobody asked for it")
+_NOT_ASKED = FailedLookup("", "nobody asked for it")
 
 
 def _contrast(left: Pet, now: Pet, fields: Iterable[Column], *, whose: str) -> str:
@@ -363,7 +363,7 @@ def _quote_cell(pet: Pet, field: Column) -> str:
 
 
 def _build_conflict(
-    deed: Deed, rule: str, problem: str, suggestion: str, now: Pet | None = None
+    deed: Effect, rule: str, problem: str, suggestion: str, now: Pet | None = None
 ) -> Conflict:
     """A conflict: about the pet, or, where its id is not known, about the row that added it."""
     return Conflict(
@@ -377,7 +377,7 @@ def _build_conflict(
     )
 
 
-def _notes(past: Past, deeds: Sequence[Deed], changes: Sequence[Change]) -> Iterator[str]:
+def _notes(past: PastRun, deeds: Sequence[Effect], changes: Sequence[Change]) -> Iterator[str]:
     if past.undoes:
         yield f"That run took back run {past.undoes}: this does again what that one had done."
     if past.state == "stopped":

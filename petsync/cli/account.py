@@ -25,7 +25,7 @@ from petsync.trust import confirm, is_confirmed, names_in, record_path, relevant
 if TYPE_CHECKING:
     from petsync.client.auth.credentials import Credentials
     from petsync.models import Account
-    from petsync.store.async_store import Pending
+    from petsync.store.async_store import PendingSignIn
 
 __all__ = ["login_command", "logout_command", "trust_command", "whoami_command"]
 
@@ -126,7 +126,9 @@ def login_command(
             with closing(pending):
                 account = _await_consent(context, pending, wait)
         else:
-            asked = _Asked(context.settings, given, client_id, scopes or _BOTH, api_key=api_key)
+            asked = _SignInInputs(
+                context.settings, given, client_id, scopes or _BOTH, api_key=api_key
+            )
             credentials = asked.credentials(way)
             with context.busy("Asking the service"):
                 account = store.sign_in(credentials, keep="keyring")
@@ -154,7 +156,7 @@ def _way(ctx: click.Context, *, token: bool, client: bool, implicit: bool, api_k
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _SignInInputs:
     """What a person, a pipe, the environment or an option says."""
 
     settings: Settings
@@ -182,7 +184,7 @@ class _Asked:
         return ask_secret("API key") if self.api_key else self.settings.api_key
 
 
-def _await_consent(context: Context, pending: Pending, wait: float) -> Account:
+def _await_consent(context: Context, pending: PendingSignIn, wait: float) -> Account:
     """The account, once the person agreed in a browser here, or brought its last address."""
     if pending.is_listening:
         # A browser in the terminal ends when it is left, and must not be waited for.
@@ -200,7 +202,7 @@ def _await_consent(context: Context, pending: Pending, wait: float) -> Account:
     return _paste_address(context, pending)
 
 
-def _paste_address(context: Context, pending: Pending) -> Account:
+def _paste_address(context: Context, pending: PendingSignIn) -> Account:
     """The account for the address that somebody pastes, who may take a wrong one first."""
     for _ in range(_TRIES - 1):
         try:

@@ -32,7 +32,7 @@ import click
 from petsync._files import landing
 from petsync.cli.signals import ignore_signals, loading
 from petsync.errors import InterruptedRunError, PetsyncError, SettingsError
-from petsync.settings import Secret, Settings, Unshown, read_confirmed, read_file, resolve
+from petsync.settings import HiddenEnvironment, Secret, Settings, read_confirmed, read_file, resolve
 from petsync.trust import allowed_names
 
 if TYPE_CHECKING:
@@ -772,4 +772,6 @@ def environment(context: Context, file: Path | None) -> Mapping[str, str]:
     variables = read_variables(file)
     if os.name == "posix" and file.stat().st_mode & 0o077:
         context.say(f"warning: others can read {file}; `chmod 600 {file}` keeps it yours", "yellow")
-    return Unshown({**variables, **{name: text for name, text in os.environ.items() if text}})
+    return HiddenEnvironment(
+        {**variables, **{name: text for name, text in os.environ.items() if text}}
+    )

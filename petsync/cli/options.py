@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from petsync.plan.explain import Explanations
     from petsync.plan.guard import Guard
     from petsync.plan.plan import Plan
-    from petsync.plan.report import Past, Report, RoundReport
+    from petsync.plan.report import PastRun, Report, RoundReport
     from petsync.plan.rounds import Round
-    from petsync.plan.uploads import Uploaded
+    from petsync.plan.uploads import UploadReport
     from petsync.store import Store
     from petsync.table.sheet import Sheet
 
@@ -36,7 +36,7 @@ __all__ = [
     "ENCODING",
     "PENDING",
     "SOME_FAILED",
-    "Asked",
+    "CompareOptions",
     "Rate",
     "as_it_is",
     "as_usage_error",
@@ -147,7 +147,7 @@ def check_page(path: Path | None) -> None:
 
 
 def save_history(
-    rounds: Sequence[Round], runs: Sequence[Past], path: Path, limit: int | None
+    rounds: Sequence[Round], runs: Sequence[PastRun], path: Path, limit: int | None
 ) -> None:
     """Write the history page. Raises SheetError."""
     from petsync import _files
@@ -187,7 +187,7 @@ def save_report(report: Report, path: Path) -> None:
     _files.replace_sheet_file(path, html.encode(), like=report.plan.source)
 
 
-def save_uploaded(report: Uploaded, path: Path) -> None:
+def save_uploaded(report: UploadReport, path: Path) -> None:
     """Write an upload's report as an HTML page. Raises SheetError."""
     from petsync import _files
     from petsync.report.html import page
@@ -275,7 +275,7 @@ _MATCHABLE = [column for column in COLUMNS if column != "id"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class CompareOptions:
     """How a sheet is to be compared with the store."""
 
     tab: str | None
@@ -344,7 +344,7 @@ def guard_of(
     return Guard(**given, allow_empty=allow_empty, allow_shifted=allow_shifted, sentinels=sentinels)
 
 
-class _Mapped(click.ParamType[tuple[str, str]]):
+class _ColumnMapping(click.ParamType[tuple[str, str]]):
     name = "HEADER=COLUMN"
 
     def convert(
@@ -386,7 +386,7 @@ _SHEET_OPTIONS = (
         "--column",
         "columns",
         multiple=True,
-        type=_Mapped(),
+        type=_ColumnMapping(),
         metavar="HEADER=COLUMN",
         help="Map a header of the sheet to a column, such as Tiername=name; repeatable.",
     ),
@@ -450,11 +450,13 @@ _PLANNING_OPTIONS = (
 
 
 def plan_options(function: Callable[..., int]) -> Callable[..., int]:
-    """Give the command these options, and its function an `Asked` as `asked`."""
+    """Give the command these options, and its function an `CompareOptions` as `asked`."""
 
     @functools.wraps(function)
     def call_with_asked(*args: Any, **options: Any) -> int:
-        asked = Asked(**{field.name: options.pop(field.name) for field in fields(Asked)})
+        asked = CompareOptions(
+            **{field.name: options.pop(field.name) for field in fields(CompareOptions)}
+        )
         return function(*args, asked=asked, **options)
 
     for option in reversed(_PLANNING_OPTIONS):
@@ -472,7 +474,7 @@ def sheet_options(function: Callable[..., int]) -> Callable[..., int]:
 def of_sheet(
     store: Store,
     path: Path,
-    asked: Asked,
+    asked: CompareOptions,
     on_progress: Callable[[Lookups], None] | None = None,
 ) -> tuple[Plan, Sheet]:
     """The plan that brings the store to what the sheet says, and the sheet as it was read."""
@@ -485,7 +487,7 @@ def of_sheet(
 def why_of_sheet(
     store: Store,
     path: Path,
-    asked: Asked,
+    asked: CompareOptions,
     ids: Iterable[int],
     on_progress: Callable[[Lookups], None] | None = None,
 ) -> Explanations:
@@ -495,7 +497,7 @@ def why_of_sheet(
     return store.why(sheet, ids, **arguments, snapshot=snapshot, on_progress=on_progress)
 
 
-def read_inputs(store: Store, path: Path, asked: Asked) -> tuple[Snapshot, Sheet]:
+def read_inputs(store: Store, path: Path, asked: CompareOptions) -> tuple[Snapshot, Sheet]:
     """The store as it is now, and the sheet as it is read for it."""
     snapshot = store.snapshot()
     known = frozenset(snapshot.frame["status"].dropna().unique())

@@ -17,7 +17,7 @@ from petsync.cli.context import Context, free, keep_apart, must_be_writable, war
 from petsync.cli.context import command as as_command
 from petsync.cli.options import (
     SOME_FAILED,
-    Asked,
+    CompareOptions,
     as_usage_error,
     of_sheet,
     plan_options,
@@ -300,7 +300,7 @@ def plan_command(
     form: str | None,
     limit: int | None,
     asked_why: tuple[int, ...],
-    asked: Asked,
+    asked: CompareOptions,
     exit_code: bool,
 ) -> int:
     """Show what would bring the store into agreement with SHEET.
@@ -406,7 +406,7 @@ def _only_why(form: str | None, outputs: Sequence[Path], *, exit_code: bool) -> 
 
 
 def _explain(
-    context: Context, sheet: Path, asked: Asked, ids: Sequence[int], *, as_json: bool
+    context: Context, sheet: Path, asked: CompareOptions, ids: Sequence[int], *, as_json: bool
 ) -> int:
     text = "Comparing the sheet with the store"
     with context.connect() as store, progress.looked_up(context.err, text) as step:
@@ -511,7 +511,7 @@ def rehearse_command(
     output: Path | None,
     keep: Path | None,
     page: Path | None,
-    asked: Asked,
+    asked: CompareOptions,
 ) -> int:
     """Apply a plan, or the plan of a sheet, to a copy of the store, and show the result.
 
@@ -556,7 +556,7 @@ def _rehearse(
     context: Context,
     store: Store,
     source: Path,
-    asked: Asked | None,
+    asked: CompareOptions | None,
     written: Iterable[Path | None],
     options: dict[str, Any],
 ) -> Rehearsal:

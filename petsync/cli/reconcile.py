@@ -23,7 +23,7 @@ from petsync.cli.context import option as env_file
 from petsync.cli.run import check_outputs
 from petsync.cli.signals import loading
 from petsync.errors import ConfigurationError, SettingsError
-from petsync.settings import Unshown
+from petsync.settings import HiddenEnvironment
 
 if TYPE_CHECKING:
     from petsync.plan.report import Rounds
@@ -370,7 +370,7 @@ def reconcile_command(
     if moved and not job:
         raise click.UsageError("--moved: name the job whose store has moved, with --job.")
     check_outputs(None, None, page)
-    environ = Unshown({**environment(context, env_file), **context.variables()})
+    environ = HiddenEnvironment({**environment(context, env_file), **context.variables()})
     is_named = ctx.get_parameter_source("config") is ParameterSource.COMMANDLINE
     may_use = names(environ, env_file, is_named=is_named)
     load = partial(_load, names=may_use, is_named=is_named)

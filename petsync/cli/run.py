@@ -18,7 +18,7 @@ from petsync.cli.context import Context, interruptible_run, keep_apart, must_be_
 from petsync.cli.context import command as as_command
 from petsync.cli.options import (
     PENDING,
-    Asked,
+    CompareOptions,
     guard_of,
     named_run,
     of_plan,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from petsync.plan.plan import Inbound, Plan
     from petsync.plan.report import Report
     from petsync.store import Store
-    from petsync.store.runs import IntoSheet, Outputs, Wanted
+    from petsync.store.runs import IntoSheet, OutputRequest, Outputs
     from petsync.table.sheet import Sheet
 
 __all__ = [
@@ -238,7 +238,7 @@ def apply_command(
     into_sheet: IntoSheet | None,
     page: Path | None,
     limit: int,
-    asked: Asked,
+    asked: CompareOptions,
     pacing: dict[str, Any],
 ) -> int:
     """Bring the store into agreement with a plan, or with a sheet.
@@ -537,10 +537,12 @@ def _asked_for_ids(context: Context, plan: Plan, sheet: Sheet | None, *, yes: bo
     return "ids" if click.confirm(question, default=True, err=True) else ""
 
 
-def _build_wanted(into_sheet: IntoSheet, results: Path | None) -> Wanted:
-    from petsync.store.runs import Wanted
+def _build_wanted(into_sheet: IntoSheet, results: Path | None) -> OutputRequest:
+    from petsync.store.runs import OutputRequest
 
-    return Wanted(into_sheet=into_sheet, results="" if results is None else str(results.absolute()))
+    return OutputRequest(
+        into_sheet=into_sheet, results="" if results is None else str(results.absolute())
+    )
 
 
 def outputs_of(store: Store) -> Outputs:
@@ -632,7 +634,7 @@ def resume_command(
     interrupted again.
     """
     from petsync.apply.engine import has_more, refuse_drifted
-    from petsync.plan.change import Unanswered
+    from petsync.plan.change import FailedLookup
 
     check_outputs(None, results, page)
     with interruptible_run(context):
@@ -648,7 +650,7 @@ def resume_command(
                 outputs.remember(plan, replace(wanted, results=str(results.absolute())))
             if has_more(past):
                 found = store.look_up([pet.id for pet in plan.sentinels if pet.id is not None])
-                now = {i: each for i, each in found.items() if not isinstance(each, Unanswered)}
+                now = {i: each for i, each in found.items() if not isinstance(each, FailedLookup)}
                 refuse_drifted(plan, now)
             total = len(plan.changes)
             context.say(f"Resuming run {run} on {store.url}: {total:,} changes in all.")

@@ -24,9 +24,9 @@ from petsync.errors import PlanError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from petsync.plan.report import Entry, Past, RoundReport
+    from petsync.plan.report import Entry, PastRun, RoundReport
     from petsync.plan.rounds import Round
-    from petsync.plan.uploads import Uploaded
+    from petsync.plan.uploads import UploadReport
     from petsync.store.runs import History
 
 __all__ = ["command"]
@@ -146,7 +146,9 @@ def _store(context: Context) -> str | None:
     return checked_base(url, with_secret=False)
 
 
-def _deeds(context: Context, history: History, pet: int, run_id: str) -> list[tuple[Past, Entry]]:
+def _deeds(
+    context: Context, history: History, pet: int, run_id: str
+) -> list[tuple[PastRun, Entry]]:
     if not run_id:
         return history.of_pet(pet, _store(context))
     past = history.find(run_id)
@@ -158,7 +160,7 @@ def _deeds(context: Context, history: History, pet: int, run_id: str) -> list[tu
 
 
 def _show_runs(
-    context: Context, runs: Sequence[Past], rounds: Sequence[Round], limit: int | None
+    context: Context, runs: Sequence[PastRun], rounds: Sequence[Round], limit: int | None
 ) -> None:
     """Both the newest first; where there are no rounds nothing is said of them."""
     if context.as_json:
@@ -181,7 +183,7 @@ def _show_runs(
         )
 
 
-def _iter_unfinished(runs: Sequence[Past]) -> Iterator[Past]:
+def _iter_unfinished(runs: Sequence[PastRun]) -> Iterator[PastRun]:
     """Those that have anything left which a resume can do, and that are not undone."""
     from petsync.apply.engine import has_more
     from petsync.plan.report import undone_by
@@ -193,7 +195,7 @@ def _iter_unfinished(runs: Sequence[Past]) -> Iterator[Past]:
             yield run
 
 
-def _undone_unknown(runs: Sequence[Past]) -> list[Past]:
+def _undone_unknown(runs: Sequence[PastRun]) -> list[PastRun]:
     """The runs that are undone, and of which changes are still to be found out."""
     from petsync.apply.engine import has_unknown
     from petsync.plan.report import undone_by
@@ -202,7 +204,7 @@ def _undone_unknown(runs: Sequence[Past]) -> list[Past]:
     return [run for run in runs if run.run_id in over and run.kind != "upload" and has_unknown(run)]
 
 
-def _show_pet(context: Context, pet: int, deeds: Sequence[tuple[Past, Entry]]) -> None:
+def _show_pet(context: Context, pet: int, deeds: Sequence[tuple[PastRun, Entry]]) -> None:
     if context.as_json:
         told = [{"run": past, "change": entry} for past, entry in deeds]
         context.show_json({"pet": pet, "changes": told})
@@ -268,7 +270,7 @@ def _show_round(
 def _show_upload(
     context: Context,
     history: History,
-    past: Past,
+    past: PastRun,
     limit: int | None,
     results: Path | None,
     page: Path | None,
@@ -298,7 +300,7 @@ def _show_upload(
         context.say(f"Saved {page}.")
 
 
-def _load_upload(history: History, past: Past) -> Uploaded | None:
+def _load_upload(history: History, past: PastRun) -> UploadReport | None:
     """The upload's report; None where another petsync wrote down its files."""
     try:
         return history.upload(past.run_id)

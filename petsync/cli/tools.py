@@ -77,10 +77,10 @@ def app_command(context: Context, port: int, no_browser: bool, theme: str) -> in
         )
     context.settings  # noqa: B018 - what is wrong with them is said here, not on the page
     with loading():
-        from petsync.widgets.app import Given
+        from petsync.widgets.app import AppConfig
         from petsync.widgets.webapp import open_browser, serve
     token = context.taken_token()
-    given = Given(str(Path.cwd()), _options(context))
+    given = AppConfig(str(Path.cwd()), _options(context))
     files: list[Path] = []
 
     def ready(link: str) -> None:

@@ -16,7 +16,7 @@ from petsync.cli.options import ENCODING, PENDING, Rate, save_uploaded
 from petsync.errors import InterruptedRunError, PetsyncError
 
 if TYPE_CHECKING:
-    from petsync.plan.uploads import Looked, Pictures, Uploaded, Uploading
+    from petsync.plan.uploads import Pictures, ScanProgress, UploadProgress, UploadReport
     from petsync.store import Store
 
 __all__ = ["command"]
@@ -242,20 +242,20 @@ def _is_agreed(context: Context, pictures: Pictures, yes: bool) -> bool:
 
 def _carry_out(
     context: Context, store: Store, pictures: Pictures, **options: Any
-) -> tuple[Uploaded, InterruptedRunError | None]:
-    from petsync.plan.uploads import Uploaded
+) -> tuple[UploadReport, InterruptedRunError | None]:
+    from petsync.plan.uploads import UploadReport
 
     with _bar(context, pictures.total_bytes) as step:
         try:
             return store.upload(pictures, on_progress=step, **options), None
         except InterruptedRunError as error:
-            if not isinstance(error.report, Uploaded):
+            if not isinstance(error.report, UploadReport):
                 raise
             return error.report, error
 
 
 @contextmanager
-def _looking(context: Context) -> Iterator[Callable[[Looked], None] | None]:
+def _looking(context: Context) -> Iterator[Callable[[ScanProgress], None] | None]:
     """A bar of files on a terminal, gone when all are looked at."""
     if not context.err.is_terminal:
         yield None
@@ -265,7 +265,7 @@ def _looking(context: Context) -> Iterator[Callable[[Looked], None] | None]:
     bar = tqdm(unit="file", file=sys.stderr, leave=False, delay=0.5)
     bar.set_description("Looking at pictures")
 
-    def step(now: Looked) -> None:
+    def step(now: ScanProgress) -> None:
         with suppress(OSError, ValueError):
             bar.total = now.total
             bar.update(now.done - bar.n)
@@ -278,7 +278,7 @@ def _looking(context: Context) -> Iterator[Callable[[Looked], None] | None]:
 
 
 @contextmanager
-def _bar(context: Context, total: int) -> Iterator[Callable[[Uploading], None] | None]:
+def _bar(context: Context, total: int) -> Iterator[Callable[[UploadProgress], None] | None]:
     """A bar of bytes on a terminal. Called from any thread, it never raises."""
     if not context.err.is_terminal or not total:
         yield None
@@ -287,9 +287,9 @@ def _bar(context: Context, total: int) -> Iterator[Callable[[Uploading], None] |
     from tqdm import tqdm
 
     bar = tqdm(total=total, unit="B", unit_scale=True, unit_divisor=1024, file=sys.stderr)
-    bar.set_description("Uploading")
+    bar.set_description("UploadProgress")
 
-    def step(now: Uploading) -> None:
+    def step(now: UploadProgress) -> None:
         with suppress(OSError, ValueError):
             trouble = f", {now.problems:,} with problems" if now.problems else ""
             bar.set_postfix_str(f"{now.done:,} of {now.files:,} files{trouble}", refresh=False)
@@ -302,7 +302,7 @@ def _bar(context: Context, total: int) -> Iterator[Callable[[Uploading], None] |
             bar.close()
 
 
-def _leave(context: Context, report: Uploaded, page: Path | None) -> int:
+def _leave(context: Context, report: UploadReport, page: Path | None) -> int:
     """Write the page if one is wanted; 1 if it could not be: the run itself is over, and stands."""
     if page is None:
         return 0
@@ -316,7 +316,7 @@ def _leave(context: Context, report: Uploaded, page: Path | None) -> int:
     return 0
 
 
-def _print(context: Context, report: Uploaded) -> None:
+def _print(context: Context, report: UploadReport) -> None:
     if context.as_json:
         context.show(report.to_json())
     else:

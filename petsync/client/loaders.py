@@ -26,7 +26,7 @@ from petsync.errors import (
     UnavailableError,
 )
 from petsync.models import Pet
-from petsync.plan.change import Coverage, Snapshot, Unanswered
+from petsync.plan.change import Coverage, FailedLookup, Snapshot
 from petsync.protocol import operations
 from petsync.protocol.operations import Call, Response, kind_of
 from petsync.table.frame import frame_from_json, frame_from_pets, without_duplicates
@@ -47,7 +47,7 @@ __all__ = [
 # look_up: getPetById for many ids, a few at a time.
 
 
-Found = Pet | Unanswered | None
+Found = Pet | FailedLookup | None
 """What becomes of one look-up."""
 
 _CONCURRENCY = 32
@@ -71,7 +71,7 @@ async def look_up(
     concurrency: int = _CONCURRENCY,
     on_progress: Callable[[Lookups], None] | None = None,
 ) -> dict[int, Found]:
-    """What getPetById says of each id, in their order: the pet, None for a 404, or Unanswered
+    """What getPetById says of each id, in their order: the pet, None for a 404, or FailedLookup
     where no attempt brought an answer that can be read.
 
     Each id is asked for once, `concurrency` at a time. `on_progress` is called at the beginning,
@@ -117,7 +117,7 @@ class _Run:
             pass
         except ApiError as error:
             self._bear(error)
-            return Unanswered(str(pet_id), error.message)
+            return FailedLookup(str(pet_id), error.message)
         self._in_a_row = 0
         return pet
 
@@ -206,8 +206,8 @@ def _changes(column: pd.Series[Any]) -> npt.NDArray[np.bool_]:
     return changed.astype(bool)
 
 
-def _require_answer(pet_id: int, found: Pet | Unanswered | None) -> Pet | None:
-    if isinstance(found, Unanswered):
+def _require_answer(pet_id: int, found: Pet | FailedLookup | None) -> Pet | None:
+    if isinstance(found, FailedLookup):
         raise ResponseError(
             f"pet {pet_id} came in copies that differ, and cannot be read by its id: "
             f"{found.problem}",
@@ -250,7 +250,7 @@ async def _each(
     api: AsyncApi, asked: Sequence[str], first: ApiError | None
 ) -> tuple[list[pd.DataFrame], Coverage]:
     answers: dict[str, pd.DataFrame] = {}
-    failed: list[Unanswered] = []
+    failed: list[FailedLookup] = []
     for status in asked:
         call = operations.find_pets_by_status([status], profile=api.session.profile)
         try:
@@ -259,7 +259,7 @@ async def _each(
             if not _is_about_the_query(error):
                 raise
             first = first or error
-            failed.append(Unanswered(status, error.message))
+            failed.append(FailedLookup(status, error.message))
     if first is not None and not answers:
         raise first
     return list(answers.values()), Coverage(tuple(answers), tuple(failed))

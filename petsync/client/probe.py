@@ -23,10 +23,10 @@ __all__ = [
     "MEDIA",
     "NO_STATUS",
     "READABLE",
-    "Asker",
     "Check",
     "Diagnosis",
     "Facts",
+    "ProbeClient",
     "Site",
     "Verdict",
     "error_of",
@@ -37,8 +37,8 @@ __all__ = [
 ]
 
 
-# Asker: single GETs whose answers are taken as they are, timed, and asked again where the service
-# asks for patience. It sends nothing but GETs.
+# ProbeClient: single, timed GETs whose answers are taken as they are. A GET is sent again where the
+# service asks for patience. It sends nothing but GETs.
 
 
 MEDIA = {"json": "application/json", "xml": "application/xml"}
@@ -48,7 +48,7 @@ _LONGEST = 10.0
 
 
 @dataclass(slots=True)
-class Asker:
+class ProbeClient:
     """Asks one service. `answers` are all that came, `waits` the seconds that a busy answer asked
     for (None where it did not say), `broken` how often none came; `times` are in seconds.
     """
@@ -227,7 +227,7 @@ class Site:
     """
 
     session: Session
-    asker: Asker
+    asker: ProbeClient
     facts: Facts = field(default_factory=Facts)
     ids: dict[str, set[int]] = field(default_factory=dict)
     sample: Pet = field(default_factory=Pet)
@@ -341,7 +341,7 @@ async def examine(session: Session) -> Diagnosis:
     """What the service does, compared with the session's profile. Raises nothing of the service's
     making: what goes wrong is a check that fails.
     """
-    site = Site(session, Asker(session))
+    site = Site(session, ProbeClient(session))
     checks = [
         # A token that was renewed meanwhile is masked too.
         replace(check, found=session.credentials.mask(check.found))

@@ -15,7 +15,7 @@ import tenacity
 from petsync.errors import ApiError, RateLimitedError, ServiceError, TransportError
 from petsync.protocol.operations import Request
 
-__all__ = ["Repeated", "RetryBudget", "RetryPolicy"]
+__all__ = ["RetryBudget", "RetryPolicy", "RetryableRequest"]
 
 
 # RetryBudget: how many retries all requests together may make.
@@ -119,7 +119,7 @@ class RetryPolicy:
         """The seconds that everything waits after a 429 that does not say how long."""
         return min(self.longest, _COMMON * self.first * 2.0 ** (attempt - 1))
 
-    async def run(self, repeated: Repeated[T], error: ApiError) -> T:
+    async def run(self, repeated: RetryableRequest[T], error: ApiError) -> T:
         """The result of a later attempt, after a first one failed with `error`."""
         trying = tenacity.AsyncRetrying(
             retry=tenacity.retry_if_exception(repeated.goes_on),
@@ -143,7 +143,7 @@ class RetryPolicy:
         return random.uniform(longest / 2, longest)  # noqa: S311
 
 
-class Repeated(Protocol[T_co]):
+class RetryableRequest(Protocol[T_co]):
     """A request that is tried more than once."""
 
     def goes_on(self, error: BaseException) -> bool:

@@ -23,11 +23,11 @@ from petsync.client.throttle import LONGEST_PAUSE, Breaker, Flow, Gate, Health, 
 from petsync.client.transport import (
     ERRORS,
     UNTRUSTED,
-    AiohttpCarrier,
+    AiohttpTransport,
     Bounds,
-    Carrier,
-    HttpxCarrier,
+    HttpxTransport,
     TooLongError,
+    Transport,
     never_sent,
     tls_reason,
 )
@@ -47,7 +47,7 @@ from petsync.profile import STANDARD, ServiceProfile
 from petsync.protocol.operations import Call, Request, Response, Traffic, error_for, shape_of
 from petsync.protocol.xml import shape_in
 
-__all__ = ["PHOTO", "Again", "Exchange", "Hold", "Line", "OnSent", "Sending", "Session"]
+__all__ = ["PHOTO", "Again", "Exchange", "Hold", "Line", "OnSent", "ServiceCall", "Session"]
 
 
 # Exchange: one request to one service, through redirects, and its whole answer.
@@ -86,7 +86,7 @@ class Exchange:
         self,
         request: Request,
         credentials: Credentials,
-        carrier: Carrier,
+        carrier: Transport,
         on_sent: OnSent | None = None,
     ) -> Response:
         """The answer, whatever its status. Raises TransportError, RedirectError, and ResponseError
@@ -171,7 +171,7 @@ def _reason(error: Exception) -> str:
     return os.strerror(number) if number and number > 0 else str(error) or type(error).__name__
 
 
-# Sending: one call on its way, from its first attempt to its result.
+# ServiceCall: one call on its way, from its first attempt to its result.
 
 
 T = TypeVar("T")
@@ -189,7 +189,7 @@ class Line:
     policy: RetryPolicy
 
 
-class Sending(Generic[T]):
+class ServiceCall(Generic[T]):
     """A call to one service. `patient`: attempts that found nobody listening do not count, as the
     breaker ends them.
     """
@@ -438,7 +438,7 @@ class Session:
         """
         if self.profile.media == "xml":
             call = self._learning(call)
-        sending = Sending(
+        sending = ServiceCall(
             call, self._here(), again=again, on_sent=on_sent, hold=hold, patient=patient
         )
         return await sending.result()
@@ -559,10 +559,10 @@ class Session:
             line = self._lines[loop] = Line(flow, self._exchange, self._keyring, self._retry)
         return line
 
-    def _make_carrier(self) -> Carrier:
+    def _make_carrier(self) -> Transport:
         if self._transport is None:
-            return AiohttpCarrier(self.base_url, self._timeout)
-        return HttpxCarrier(self._transport(), self._timeout)
+            return AiohttpTransport(self.base_url, self._timeout)
+        return HttpxTransport(self._transport(), self._timeout)
 
 
 def _check(credentials: object, timeout: object) -> None:

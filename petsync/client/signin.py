@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from typing import Any
 from weakref import WeakSet
 
-from petsync.client.auth.browser import Asked, AsyncPending
+from petsync.client.auth.browser import AsyncPendingSignIn, Prompt
 from petsync.client.auth.credentials import Credentials, Grant
-from petsync.client.auth.keyring import Vault
+from petsync.client.auth.keyring import CredentialStore
 from petsync.client.auth.oauth import Authority, scopes_of
 from petsync.client.probe import NO_STATUS
 from petsync.client.session import Session
@@ -19,7 +19,7 @@ from petsync.errors import ApiError, AuthError, SettingsError
 from petsync.models import MAX_ID, NOBODY, READ, WRITE, Account, Kept
 from petsync.protocol.operations import Request, error_for
 
-__all__ = ["Desk", "identify", "make_sign_in_request"]
+__all__ = ["SignInService", "identify", "make_sign_in_request"]
 
 
 # Identity: what the service says of credentials, by questions that change nothing.
@@ -42,7 +42,7 @@ _BY_KEY = Request(
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _ProbeResult:
     """What a question that reads came to: `status` with what is tried, `anybody` without."""
 
     status: int
@@ -113,10 +113,10 @@ async def _by_key(session: Session, tried: Credentials) -> Account:
     )
 
 
-async def _try_credentials(session: Session, tried: Credentials, request: Request) -> _Seen:
+async def _try_credentials(session: Session, tried: Credentials, request: Request) -> _ProbeResult:
     status = await _status(session, tried, request)
     anybody = status if status in _REFUSED else await _status(session, Credentials(), request)
-    return _Seen(status, anybody)
+    return _ProbeResult(status, anybody)
 
 
 async def _status(session: Session, tried: Credentials, request: Request) -> int:
@@ -139,7 +139,7 @@ async def _introspect(authority: Authority, tried: Credentials) -> Mapping[str, 
         return {}
 
 
-def _lack(seen: _Seen, can_write: bool | None) -> str:
+def _lack(seen: _ProbeResult, can_write: bool | None) -> str:
     if seen.status == 403:
         return f"the token lacks {READ}, so pets cannot be read"
     if can_write is False:
@@ -180,7 +180,7 @@ def _account(session: Session, tried: Credentials, **said: Any) -> Account:
     )
 
 
-# Desk: signing in to one service and out of it, asking who one is, and renewing.
+# SignInService: signing in to one service and out of it, asking who one is, and renewing.
 
 
 _VARIABLES = {
@@ -189,14 +189,14 @@ _VARIABLES = {
 }
 
 
-class Desk:
+class SignInService:
     """Puts the credentials that it was given into the session once the service took them, and not
     before; it lets the session renew them.
     """
 
-    def __init__(self, session: Session, authority: Authority, vault: Vault) -> None:
+    def __init__(self, session: Session, authority: Authority, vault: CredentialStore) -> None:
         self._session, self._authority, self._vault = session, authority, vault
-        self._pending: WeakSet[AsyncPending] = WeakSet()
+        self._pending: WeakSet[AsyncPendingSignIn] = WeakSet()
         session.renew_by(self._renew)
 
     async def sign_in(self, credentials: Credentials, keep: str) -> Account:
@@ -204,11 +204,11 @@ class Desk:
         kept = await self._keeps(keep)
         return await self._accept(_with_keep(credentials, kept))
 
-    async def begin(self, question: Asked, keep: str) -> AsyncPending:
+    async def begin(self, question: Prompt, keep: str) -> AsyncPendingSignIn:
         """As AsyncStore says."""
         kept = await self._keeps(keep)
         named = replace(question, client_id=question.client_id or self._authority.client_id)
-        pending = await AsyncPending.begin(
+        pending = await AsyncPendingSignIn.begin(
             self._authority, named, lambda found: self._accept(_with_keep(found, kept))
         )
         self._pending.add(pending)
@@ -331,7 +331,7 @@ def _way_out(grant: Grant) -> str:
 
 def make_sign_in_request(
     scopes: str | Sequence[str], client_id: str | None, *, implicit: bool, listen: bool
-) -> Asked:
+) -> Prompt:
     """What a person is asked for; a text may hold several scopes."""
     wanted = tuple(scopes.split() if isinstance(scopes, str) else scopes)
-    return Asked(scopes=wanted, client_id=client_id or "", implicit=implicit, listen=listen)
+    return Prompt(scopes=wanted, client_id=client_id or "", implicit=implicit, listen=listen)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from petsync.client.retry import RetryBudget
-from petsync.client.transport import Carrier
+from petsync.client.transport import Transport
 from petsync.errors import (
     ApiError,
     RateLimitedError,
@@ -22,13 +22,13 @@ from petsync.errors import (
 __all__ = [
     "LONGEST_PAUSE",
     "MOST",
+    "AdaptiveRate",
     "Breaker",
-    "Counts",
     "Flow",
     "Gate",
     "Health",
-    "LearntRate",
     "Pace",
+    "TrafficCounts",
     "Window",
     "is_outage",
 ]
@@ -155,7 +155,7 @@ def _clock(later: float = 0.0) -> str:
     return f"{datetime.now().astimezone() + timedelta(seconds=later):%H:%M:%S}"
 
 
-# LearntRate: how many requests a second a service takes, found out from its 429s.
+# AdaptiveRate: how many requests a second a service takes, found out from its 429s.
 #
 # Additive increase, multiplicative decrease: the rate rises by a step while nothing is refused and
 # falls when something is (RFC 5681 does the same for a window). A 429 costs a pause, so a rate that
@@ -176,7 +176,7 @@ _LESSONS, _DOUBTS, _LESS = 4, 2, 0.85
 _BLIND_S, _MAX_BLIND_S = 30.0, 900.0
 
 
-class LearntRate:
+class AdaptiveRate:
     """`rate` is the most requests a second that are to be sent, None where nothing was learnt.
     Times are in seconds, of one clock.
     """
@@ -282,7 +282,7 @@ class Pace:
     """
 
     def __init__(self) -> None:
-        self.learnt = LearntRate()
+        self.learnt = AdaptiveRate()
         self.rate: float | None = None
         self._next = self._until = -math.inf
 
@@ -508,7 +508,7 @@ with an error that says so.
 
 
 @dataclass(slots=True)
-class Counts:
+class TrafficCounts:
     """What a session sent, on all loops."""
 
     requests: int = 0
@@ -520,7 +520,7 @@ class Counts:
 class Health:
     """What a session knows of its service, whatever loop it is used on."""
 
-    counts: Counts = field(default_factory=Counts)
+    counts: TrafficCounts = field(default_factory=TrafficCounts)
     breaker: Breaker = field(default_factory=Breaker)
     window: Window = field(default_factory=Window)
     pace: Pace = field(default_factory=Pace)
@@ -529,7 +529,7 @@ class Health:
 class Flow:
     """Gate, pace, window, retry budget and circuit breaker of the requests on one event loop."""
 
-    def __init__(self, carrier: Carrier, health: Health) -> None:
+    def __init__(self, carrier: Transport, health: Health) -> None:
         self.carrier = carrier
         self.counts, self.breaker = health.counts, health.breaker
         self.window, self.pace = health.window, health.pace

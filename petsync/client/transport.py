@@ -27,11 +27,11 @@ from petsync.protocol.operations import Response
 __all__ = [
     "ERRORS",
     "UNTRUSTED",
-    "AiohttpCarrier",
+    "AiohttpTransport",
     "Bounds",
-    "Carrier",
-    "HttpxCarrier",
+    "HttpxTransport",
     "TooLongError",
+    "Transport",
     "never_sent",
     "proxy_for",
     "ssl_context",
@@ -113,7 +113,7 @@ def _unusable(what: str, error: OSError) -> SettingsError:
     )
 
 
-class Carrier(Protocol):
+class Transport(Protocol):
     """Takes one request to the service, and its whole answer back."""
 
     async def carry(
@@ -135,7 +135,7 @@ class Carrier(Protocol):
         ...
 
 
-class AiohttpCarrier:
+class AiohttpTransport:
     """Carries by aiohttp. It is made where a loop runs, and asks the environment once for a proxy
     unless the service is on this machine. `timeout` is in seconds, for each wait.
     """
@@ -172,7 +172,7 @@ class AiohttpCarrier:
         bounds: Bounds,
         on_sent: Callable[[int], None] | None = None,
     ) -> Response:
-        """As Carrier says."""
+        """As Transport says."""
         data: bytes | AsyncIterator[bytes] | None = body or None
         async with _deadline(bounds.seconds) as deadline:
             if on_sent is not None:
@@ -192,11 +192,11 @@ class AiohttpCarrier:
                 return Response(answer.status, readable, content)
 
     async def close(self) -> None:
-        """As Carrier says."""
+        """As Transport says."""
         await self._client.close()
 
 
-class HttpxCarrier:
+class HttpxTransport:
     """Carries by an httpx transport, which says what it does beyond HTTP itself."""
 
     def __init__(self, transport: httpx.AsyncBaseTransport, timeout: float) -> None:
@@ -219,7 +219,7 @@ class HttpxCarrier:
         bounds: Bounds,
         on_sent: Callable[[int], None] | None = None,
     ) -> Response:
-        """As Carrier says; `on_sent` is told once, when all has gone out."""
+        """As Transport says; `on_sent` is told once, when all has gone out."""
         request = httpx.Request(
             method, url, headers=headers, content=body or None, extensions=self._extensions
         )
@@ -241,7 +241,7 @@ class HttpxCarrier:
         return Response(answer.status_code, readable, content)
 
     async def close(self) -> None:
-        """As Carrier says."""
+        """As Transport says."""
         await self._transport.aclose()
 
 

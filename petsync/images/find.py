@@ -31,8 +31,8 @@ __all__ = [
     "Candidate",
     "Captions",
     "Format",
-    "Found",
-    "Named",
+    "ImageMatches",
+    "NameMatch",
     "Patterns",
     "content_of",
     "describe_content",
@@ -129,7 +129,7 @@ def _key(file: str) -> str:
     return unicodedata.normalize("NFC", file.replace("\\", "/"))
 
 
-# Found: the files that are to be looked at, and those that are not, before any is opened.
+# ImageMatches: the files that are to be looked at, and those that are not, before any is opened.
 
 
 LARGEST = 256 * 1024 * 1024
@@ -161,7 +161,7 @@ class Candidate:
 
 
 @dataclass(slots=True)
-class Found:
+class ImageMatches:
     """What a folder or a sheet names. `ignored` counts what is passed over without a word."""
 
     candidates: list[Candidate] = field(default_factory=list)
@@ -319,7 +319,7 @@ _PATTERN_HINT = (
 )
 
 
-class Named(NamedTuple):
+class NameMatch(NamedTuple):
     """What a name tells: the pet, and which of its pictures it is, 0 where it does not say."""
 
     pet_id: int
@@ -341,13 +341,13 @@ class Patterns:
             raise SettingsError("there is no pattern for the files' names", hint=_PATTERN_HINT)
         return cls(given, tuple(map(_regex, given)))
 
-    def parse_name(self, stem: str) -> Named | None:
+    def parse_name(self, stem: str) -> NameMatch | None:
         """What a name without its ending tells; None where no template fits."""
         for regex in self.regexes:
             match = regex.fullmatch(stem)
             if match is not None and int(match["id"]) <= MAX_ID:
                 place = match.groupdict().get("n")
-                return Named(int(match["id"]), int(place or 0))
+                return NameMatch(int(match["id"]), int(place or 0))
         return None
 
     def __str__(self) -> str:
@@ -384,7 +384,7 @@ _LEFT_BEHIND = frozenset(("thumbs.db", "ehthumbs.db", "desktop.ini", "icon\r", "
 
 def in_folder(
     folder: Path, patterns: Patterns, *, recursive: bool = False, metadata: str | None = None
-) -> Found:
+) -> ImageMatches:
     """The pictures in the folder, in the order of its names, and all else that lies in it.
 
     `metadata` goes with every picture that metadata.csv in the folder says nothing of. Raises
@@ -409,7 +409,7 @@ class _Walk:
     recursive: bool
     captions: Captions
     metadata: str | None
-    found: Found = field(default_factory=Found)
+    found: ImageMatches = field(default_factory=ImageMatches)
 
     def into(self, folder: Path) -> None:
         """Look at everything in the folder."""
@@ -511,7 +511,7 @@ def in_sheet(
     folder: Path,
     metadata_column: str | None = None,
     metadata: str | None = None,
-) -> Found:
+) -> ImageMatches:
     """The pictures that the column's cells name, each of its row's pet.
 
     A cell holds a path, or several, as a cell of photo_urls holds addresses. Paths are relative to
@@ -525,7 +525,7 @@ def in_sheet(
     paths = _column(sheet, column)
     said = None if metadata_column is None else _column(sheet, metadata_column)
     reading = _Reading(sheet, paths, said, metadata, root)
-    found = Found(problems=[*_iter_blocked(sheet), *_iter_repeated(sheet)])
+    found = ImageMatches(problems=[*_iter_blocked(sheet), *_iter_repeated(sheet)])
     for at, row in enumerate(sheet.rows.index.tolist()):
         reading.row(at, row, found)
     return found
@@ -593,7 +593,7 @@ class _Reading:
     metadata: str | None
     root: Path
 
-    def row(self, at: int, row: int, found: Found) -> None:
+    def row(self, at: int, row: int, found: ImageMatches) -> None:
         """Take in what one row names."""
         text = self.paths.iloc[at]
         if not isinstance(text, str) or not text.strip():

@@ -28,14 +28,14 @@ from petsync.images.find import (
     hidden_kind,
 )
 from petsync.models import Pet
-from petsync.plan.change import Unanswered
+from petsync.plan.change import FailedLookup
 from petsync.plan.uploads import (
     Attempt,
     Fate,
-    Looked,
     Picture,
     PictureOptions,
     PictureProblem,
+    ScanProgress,
     Uploads,
 )
 
@@ -43,7 +43,7 @@ __all__ = [
     "AT_A_TIME",
     "PLUGIN",
     "BrokenError",
-    "Opened",
+    "DecodedImage",
     "Orientation",
     "Part",
     "UnfitError",
@@ -314,7 +314,7 @@ _WALK: dict[Format, Callable[[bytes], Iterator[Part]]] = {
 }
 
 
-# Opened: an image file decoded whole, and made ready to be sent.
+# DecodedImage: an image file decoded whole, and made ready to be sent.
 
 
 PLUGIN: dict[Format, type[ImageFile.ImageFile]] = {
@@ -350,7 +350,7 @@ class UnfitError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
+class DecodedImage:
     """An image as it is, and `content` as it is sent; see petsync.plan.uploads.Picture."""
 
     format: Format
@@ -375,7 +375,7 @@ def digest_of(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def prepare_image(content: bytes, ending: str, options: PictureOptions) -> Opened:
+def prepare_image(content: bytes, ending: str, options: PictureOptions) -> DecodedImage:
     """The image, decoded from the first pixel to the last, and made ready as the options say.
 
     Raises UnfitError for everything that is no whole image of one of the four formats with the
@@ -416,7 +416,7 @@ def _check_alone(content: bytes, form: Format) -> None:
         raise UnfitError(problem, _SAVE_AGAIN + " That keeps the picture and nothing else.")
 
 
-def _check_size(ready: Opened, options: PictureOptions) -> None:
+def _check_size(ready: DecodedImage, options: PictureOptions) -> None:
     size = len(ready.content)
     if size > options.max_bytes:
         raise UnfitError(
@@ -433,7 +433,7 @@ class _Image:
     found: list[Part]
     options: PictureOptions
 
-    def ready(self) -> Opened:
+    def ready(self) -> DecodedImage:
         """The image, decoded, and as far as the options say without metadata and scaled."""
         frames = frames_of(self.found)
         bare = without_metadata(self.content, self.form, self.found)
@@ -445,7 +445,7 @@ class _Image:
             if self._is_large(image.size, frames):
                 new, saved, sent = self._reencode(image)
                 done += ("scaled",)
-        return Opened(
+        return DecodedImage(
             format=self.form,
             width=width,
             height=height,
@@ -580,7 +580,7 @@ def _megabytes(size: int) -> str:
 AT_A_TIME = 2
 """So many images are decoded at a time."""
 
-Asked = Mapping[int, Pet | Unanswered | None]
+Asked = Mapping[int, Pet | FailedLookup | None]
 
 
 def with_pet(
@@ -602,7 +602,7 @@ def with_pet(
 async def inspect_files(
     members: list[tuple[Candidate, Pet]],
     options: PictureOptions,
-    on_progress: Callable[[Looked], None] | None = None,
+    on_progress: Callable[[ScanProgress], None] | None = None,
 ) -> list[Picture | PictureProblem]:
     """Each file decoded whole, as a picture or as the problem that it is, in their order."""
     results: dict[int, Picture | PictureProblem] = {}
@@ -612,7 +612,7 @@ async def inspect_files(
         for number, (one, pet) in left:
             results[number] = await asyncio.to_thread(_inspect_file, one, pet, options)
             if on_progress is not None:
-                on_progress(Looked(len(results), len(members)))
+                on_progress(ScanProgress(len(results), len(members)))
 
     async with asyncio.TaskGroup() as group:
         for _ in range(AT_A_TIME):
@@ -650,7 +650,7 @@ def decide_fates(
     repeated = set(_find_repeated(members))
     if again is not None and all(again.attempt(_about(one)) for one in members):
         again = Uploads()
-    judge = _Judge(pets, uploads, adds, again)
+    judge = _UploadJudge(pets, uploads, adds, again)
     return [
         msgspec.structs.replace(one, fate="twice") if at in repeated else judge.decide_fate(one)
         for at, one in enumerate(members)
@@ -658,7 +658,7 @@ def decide_fates(
 
 
 @dataclass(frozen=True, slots=True)
-class _Judge:
+class _UploadJudge:
     pets: Mapping[int, Pet]
     uploads: Uploads
     adds: bool

@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from petsync.apply.engine import Halt, HaltedError, Target, cause_of
+from petsync.apply.engine import StoppedError, Stopper, Target, cause_of
 from petsync.apply.journal import Journal
 from petsync.errors import (
     ApiError,
@@ -26,15 +26,15 @@ from petsync.errors import (
 )
 from petsync.images.inspect import AT_A_TIME, UnfitError, ready
 from petsync.models import Pet
-from petsync.plan.report import Cause, Entry, Outcome, Past, has_left, taken_back
+from petsync.plan.report import Cause, Entry, Outcome, PastRun, has_left, taken_back
 from petsync.plan.uploads import (
     Attempt,
     FileProgress,
     Picture,
     Pictures,
-    Uploaded,
     UploadedFile,
-    Uploading,
+    UploadProgress,
+    UploadReport,
     Uploads,
     added_urls,
     result_of,
@@ -45,10 +45,10 @@ __all__ = [
     "AGAIN",
     "HOLDING",
     "NEXT",
-    "Cancelling",
     "ImageRecorder",
     "PictureSender",
     "UnsentError",
+    "UploadCanceller",
     "UploadOptions",
     "begun_again",
     "left_alone",
@@ -59,10 +59,10 @@ __all__ = [
 ]
 
 
-# Cancelling: pictures of an upload that are not wanted any more, while it is under way.
+# UploadCanceller: pictures of an upload that are not wanted any more, while it is under way.
 
 
-class Cancelling:
+class UploadCanceller:
     """Names the pictures of one upload that are to be left out, by their numbers in `items`. What
     was not sent yet is not sent; a request that is on its way is cut, and the pet then says
     whether it came through. Can be used from any thread.
@@ -141,7 +141,7 @@ class UnsentError(Exception):
 @dataclass(slots=True, kw_only=True)
 class PictureSender:
     """Uploads single pictures of `pictures.items`, by their numbers. AuthError, UnavailableError,
-    HaltedError and what the recorder raises stop the run.
+    StoppedError and what the recorder raises stop the run.
 
     `earlier` is what earlier runs did; `adds` whether the service adds an address to a pet for each
     upload. `on_wire` are the pictures whose request may be on its way just now. `on_again` is told
@@ -154,11 +154,11 @@ class PictureSender:
     earlier: Uploads
     adds: bool
     settle: float
-    halt: Halt
+    halt: Stopper
     on_wire: set[int]
     on_sent: Callable[[int, int], None]
     on_again: Callable[[int, str], None]
-    cancelling: Cancelling
+    cancelling: UploadCanceller
     items: tuple[Picture, ...] = ()
     begun: float = field(default_factory=time.monotonic)
     _decoding: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_A_TIME))
@@ -333,7 +333,7 @@ class PictureSender:
             await self._cuttable(number, sending)
         except UnsentError:
             return await self._cut_off(entry)
-        except HaltedError:
+        except StoppedError:
             return self._record_unsent(entry)
         except (AuthError, UnavailableError) as error:
             if not error.may_have_happened:
@@ -480,10 +480,10 @@ async def run(
     started: str,
     adds: bool,
     options: UploadOptions,
-    on_progress: Callable[[Uploading], None] | None = None,
+    on_progress: Callable[[UploadProgress], None] | None = None,
     on_file: Callable[[FileProgress], None] | None = None,
-    cancelling: Cancelling | None = None,
-) -> Uploaded:
+    cancelling: UploadCanceller | None = None,
+) -> UploadReport:
     """Upload what is to be uploaded, and report on every file.
 
     `earlier` is what earlier runs did; `adds` whether the service adds an address to a pet for
@@ -491,7 +491,7 @@ async def run(
     is told of each picture alone, and those that are `cancelling` are left out.
     """
     begun = time.monotonic()
-    unwanted = cancelling or Cancelling()
+    unwanted = cancelling or UploadCanceller()
     engine = _Engine(
         pictures, target, recorder, earlier, adds, options, unwanted, on_progress, on_file
     )
@@ -499,7 +499,7 @@ async def run(
     return _report(pictures, run_id, started, time.monotonic() - begun, engine.results(), stopped)
 
 
-def without_run(pictures: Pictures, *, started: str) -> Uploaded:
+def without_run(pictures: Pictures, *, started: str) -> UploadReport:
     """The report where there is nothing to upload."""
     return _report(pictures, "", started, 0.0, {}, "")
 
@@ -511,12 +511,12 @@ def _report(
     seconds: float,
     results: dict[int, UploadedFile],
     stopped: str,
-) -> Uploaded:
+) -> UploadReport:
     of_items = iter(results.values())
     told = [
         next(of_items) if picture.is_item else left_alone(picture) for picture in pictures.pictures
     ]
-    return Uploaded(
+    return UploadReport(
         run_id=run_id,
         store=pictures.store,
         source=pictures.source,
@@ -537,8 +537,8 @@ class _Engine:
         earlier: Uploads,
         adds: bool,
         options: UploadOptions,
-        cancelling: Cancelling,
-        on_progress: Callable[[Uploading], None] | None,
+        cancelling: UploadCanceller,
+        on_progress: Callable[[UploadProgress], None] | None,
         on_file: Callable[[FileProgress], None] | None,
     ) -> None:
         self._items, self._bytes = pictures.items, pictures.total_bytes
@@ -547,7 +547,7 @@ class _Engine:
         self._cancelling = cancelling
         self._results: dict[int, UploadedFile] = {}
         self._on_wire: set[int] = set()
-        self._halt = Halt(options.grace, self._on_wire)
+        self._halt = Stopper(options.grace, self._on_wire)
         self._sender = PictureSender(
             pictures=pictures,
             target=target,
@@ -635,7 +635,7 @@ class _Engine:
             await self._recorder.flush()
         except UnsentError as reason:
             self._end(number, reason.result)
-        except HaltedError:
+        except StoppedError:
             return
         except PetsyncError as error:
             self._stop(number, error)
@@ -697,7 +697,7 @@ class _Engine:
         if self._on_progress is None:
             return
         self._on_progress(
-            Uploading(
+            UploadProgress(
                 sent=self._bytes_sent,
                 total=self._bytes,
                 done=len(self._results),
@@ -727,7 +727,7 @@ def begun_again(journal: Journal, store: str, source: str) -> Uploads:
     return _of(journal, runs, list(_iter_unfinished(journal, runs, source)))
 
 
-def _of(journal: Journal, runs: Sequence[Past], chosen: Sequence[Past]) -> Uploads:
+def _of(journal: Journal, runs: Sequence[PastRun], chosen: Sequence[PastRun]) -> Uploads:
     back = taken_back(runs, journal.entries)
     attempts = (
         Attempt(*told, undone=told[1].pet_id in back.get(run.run_id, ()))
@@ -737,7 +737,7 @@ def _of(journal: Journal, runs: Sequence[Past], chosen: Sequence[Past]) -> Uploa
     return Uploads.of(attempts)
 
 
-def _iter_unfinished(journal: Journal, runs: Sequence[Past], source: str) -> Iterator[Past]:
+def _iter_unfinished(journal: Journal, runs: Sequence[PastRun], source: str) -> Iterator[PastRun]:
     for run in runs:
         if run.kind != "upload" or run.source != source:
             continue
@@ -774,13 +774,13 @@ def _files(payload: bytes) -> Sequence[str]:
 # An upload's report made anew, from what its run was begun with and what its journal knows.
 
 
-def rebuild_uploaded(past: Past, pictures: Pictures, entries: Iterable[Entry]) -> Uploaded:
+def rebuild_uploaded(past: PastRun, pictures: Pictures, entries: Iterable[Entry]) -> UploadReport:
     """What became of each file that the run was to upload. What was left alone from the start, as
     it was uploaded before or had a problem, is not in the journal, and not in this report.
     """
     known = {entry.number: entry for entry in entries}
     told = (_result(one, known.get(number)) for number, one in enumerate(pictures.pictures))
-    return Uploaded(
+    return UploadReport(
         run_id=past.run_id,
         store=past.store,
         source=past.source,

@@ -41,8 +41,8 @@ from petsync.table.sheet import Sheet
 
 __all__ = [
     "SETTLED",
+    "RowComparison",
     "SentRun",
-    "Sight",
     "advance_base",
     "as_exported",
     "categories_of",
@@ -249,7 +249,7 @@ _REMEMBERED = timedelta(days=90)
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class RowComparison:
     """The rows of a sheet beside the pets that they are about.
 
     `rows` are their numbers, `ids` their pets' ids and `places` these pets' places in the snapshot
@@ -512,7 +512,7 @@ def sight_of(
     recognised: Mapping[int, int],
     base: Base | None = None,
     unclear: Collection[int | None] = (),
-) -> Sight:
+) -> RowComparison:
     """The sheet beside the snapshot; `recognised` are the pets of rows without an id. Rows that ask
     for a deletion say nothing of their pet. By the `base` it is known which cell of a category was
     edited, and so which category a row means that names one and gives the number of another; rows
@@ -547,7 +547,7 @@ def sight_of(
         if any(masks[unit][n] for unit in UNITS)
     }
     ids = tuple(int(each) for each in told["id"].tolist())
-    return Sight(
+    return RowComparison(
         rows=tuple(rows),
         ids=ids,
         places=tuple(places.tolist()),
@@ -966,7 +966,7 @@ def continue_base(
     """
     if not own and not copies:
         return base
-    return _Continued(sheet, base, own, copies, now).build_base(copies)
+    return _SheetAfterRuns(sheet, base, own, copies, now).build_base(copies)
 
 
 def follows(
@@ -975,11 +975,11 @@ def follows(
     """Whether more of the cells that the runs sent say that, or what they sent later, than what
     they said before: the sheet is the one that was sent, or a copy of it.
     """
-    beside = _Continued(sheet, base, runs, [], now)
+    beside = _SheetAfterRuns(sheet, base, runs, [], now)
     return bool(runs) and beside.newer[0] > beside.older[0]
 
 
-class _Continued:
+class _SheetAfterRuns:
     """A sheet beside what its own runs sent."""
 
     def __init__(

@@ -25,8 +25,8 @@ __all__ = [
     "Conflict",
     "Coverage",
     "Delete",
+    "FailedLookup",
     "Snapshot",
-    "Unanswered",
     "Update",
     "describe_limits",
     "release_of",
@@ -199,7 +199,7 @@ def release_of(notes: Sequence[str]) -> str:
 # Snapshot: the store's records at one moment, and what can be proved from them.
 
 
-class Unanswered(msgspec.Struct, frozen=True):
+class FailedLookup(msgspec.Struct, frozen=True):
     """A question that the service did not answer: the status or the id `asked` for, and what went
     wrong.
     """
@@ -218,7 +218,7 @@ class Coverage(msgspec.Struct, frozen=True):
     """
 
     statuses: tuple[str, ...] = ()
-    failed: tuple[Unanswered, ...] = ()
+    failed: tuple[FailedLookup, ...] = ()
 
     def __contains__(self, status: object) -> bool:
         if not isinstance(status, str):
@@ -252,7 +252,7 @@ class Snapshot:
         return pd.concat([self.whole.frame, others]) if len(others) else self.whole.frame
 
     @property
-    def unheard(self) -> tuple[Unanswered, ...]:
+    def unheard(self) -> tuple[FailedLookup, ...]:
         """The queries of the whole store that failed: it may have more categories and tags."""
         return () if self.whole is None else self.whole.coverage.failed
 

@@ -40,8 +40,8 @@ from petsync.plan.fields import (
 from petsync.plan.guard import Guard, Verdict
 from petsync.plan.lineage import (
     Match,
-    Renumbered,
-    Restored,
+    RenumberedPet,
+    RestoredPet,
     Slot,
     Suspect,
     VacantId,
@@ -50,7 +50,7 @@ from petsync.plan.lineage import (
     said_in,
     slots_of,
 )
-from petsync.plan.match import Sides, names_among, pets_of
+from petsync.plan.match import Alignment, names_among, pets_of
 from petsync.plan.notes import some
 from petsync.plan.plan import Plan, PlanOptions, moved_since, notes_of
 from petsync.plan.uploads import Uploads
@@ -61,9 +61,9 @@ from petsync.table.frame import no_collection, pets_at, pets_from_frame
 from petsync.table.sheet import Finding, Sheet
 
 __all__ = [
-    "Exchanged",
-    "Missing",
-    "Shifted",
+    "IdExchange",
+    "MissingPets",
+    "ShiftedColumns",
     "base_of",
     "come_since",
     "compare",
@@ -102,7 +102,7 @@ _LEAST_DIFFERING = 2
 """A row that says what another pet was differs from its own in its name and something else."""
 
 
-class Exchanged(NamedTuple):
+class IdExchange(NamedTuple):
     """A row that says of its pet what pet `other` was: its number, and both their ids and names."""
 
     row: int
@@ -114,7 +114,7 @@ class Exchanged(NamedTuple):
 
 def find_exchanged(
     sheet: Sheet, before: pd.DataFrame | None, rows: Collection[int]
-) -> tuple[Exchanged, ...]:
+) -> tuple[IdExchange, ...]:
     """Those of the `rows` that say, in all that they say, what another pet was `before`, whose own
     row says something else by now; none where it is one alone.
     """
@@ -127,7 +127,7 @@ def _find_others(
     before: pd.DataFrame | None,
     rows: Collection[int],
     unnamed: pd.DataFrame | None = None,
-) -> list[Exchanged]:
+) -> list[IdExchange]:
     """The rows that say what another pet was `before`: one whose own row says something else by
     now. Or, if these are given, one that is `unnamed`, where no other pet was the same, and the row
     says something else than its own pet in two units or more.
@@ -201,7 +201,7 @@ def misplaced(
     return kept, [conflicts[row] for row in sorted(conflicts)]
 
 
-def _build_misplaced(sheet: Sheet, found: Exchanged) -> Conflict:
+def _build_misplaced(sheet: Sheet, found: IdExchange) -> Conflict:
     was = f", which was {found.was!r}" if found.was else ""
     return Conflict(
         row=found.row,
@@ -291,8 +291,8 @@ def _by_name(pets: pd.DataFrame, wanted: Collection[str]) -> dict[str, list[int]
 
 def _build_exchanged(
     frame: pd.DataFrame, row: int, own: pd.Series[Any], other: pd.Series[Any]
-) -> Exchanged:
-    return Exchanged(
+) -> IdExchange:
+    return IdExchange(
         int(frame.index[row]), int(own["id"]), own["name"] or "", int(other["id"]), other["name"]
     )
 
@@ -802,7 +802,7 @@ _WHICH_BELOW = (
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class MissingPets:
     """What becomes of the pets that no row names. `held` are the rows whose adds are conflicts."""
 
     deletes: list[Delete]
@@ -824,7 +824,7 @@ def missing(
     in_doubt: Collection[int] = (),
     outside: Collection[int] = (),
     elsewhere: Mapping[str, frozenset[int] | None] = MappingProxyType({}),
-) -> Missing:
+) -> MissingPets:
     """The deletes of the pets that are not `named`, the pets among them that changed since the
     sheet was exported, which are conflicts, and notes. An add without an id, or with one below 1,
     that is like such a pet is one pet with it that has lost its id, more likely: both are held.
@@ -840,7 +840,7 @@ def missing(
     """
     places = np.flatnonzero(~named)
     if base is None and not options.delete_missing:
-        return Missing([], [], _left_alone(len(places)))
+        return MissingPets([], [], _left_alone(len(places)))
     places, old, new = _split_exported(snapshot, places, base)
     never = _never_exported(int((~snapshot.frame["id"].iloc[new].isin(in_doubt)).sum()))
     pairs = _lost_ids(snapshot, places, changes, open_rows)
@@ -851,13 +851,13 @@ def missing(
     conflicts = [*_conflicts(pairs)]
     held = frozenset(add.row for _, add in pairs if add.row is not None)
     if not options.delete_missing:
-        return Missing([], conflicts, [*_left_alone(len(places)), *never], held)
+        return MissingPets([], conflicts, [*_left_alone(len(places)), *never], held)
     if uncertain:
         note = (
             f"No missing pet is deleted: {some(uncertain)} may be about any of them. Correct these "
             "rows, or give them their ids, first."
         )
-        return Missing([], conflicts, [note], held)
+        return MissingPets([], conflicts, [note], held)
     kept = {pet.id for pet, _ in pairs}
     sure = ~snapshot.frame["id"].iloc[places].isin(kept).to_numpy(dtype=bool)
     conflicts += _held_deletes(pairs)
@@ -885,7 +885,7 @@ def missing(
     gone = [pet for pet in gone if pet.id not in there]
     deletes = [Delete(row=None, source="", before=pet, why="missing") for pet in gone]
     notes = [*never, *_describe_uncovered(uncovered), *_renames(deletes, changes)]
-    return Missing(deletes, [*conflicts, *moved], notes, held)
+    return MissingPets(deletes, [*conflicts, *moved], notes, held)
 
 
 def _split_exported(
@@ -1105,20 +1105,20 @@ Values = Mapping[int, Hashable]
 """What a column says, by row number."""
 
 
-class Shifted(tuple[Column, ...]):
+class ShiftedColumns(tuple[Column, ...]):
     """The columns, with `note`: a sentence that names the first cell of each; "" for none."""
 
     note: str = ""
 
 
-def find_shifted(changes: Iterable[Change], sheet: Sheet, base: Base | None) -> Shifted:
+def find_shifted(changes: Iterable[Change], sheet: Sheet, base: Base | None) -> ShiftedColumns:
     """The columns in which updates give rows what other rows had when the sheet was exported: what
     a sort of the column alone, of all rows or some, or cells that were inserted or deleted, leave
     behind.
     """
     updates = [each for each in changes if isinstance(each, Update) and each.row is not None]
     if base is None or len(updates) < _LEAST_SHIFTED or "id" not in sheet.rows:
-        return Shifted()
+        return ShiftedColumns()
     ids = sheet.rows["id"].dropna()
     old = {pet.id: pet for pet in pets_of(ids.tolist(), base.frame)}
     pairs = zip(ids.index.tolist(), ids.tolist(), strict=True)
@@ -1158,8 +1158,8 @@ def find_shifted(changes: Iterable[Change], sheet: Sheet, base: Base | None) -> 
     return _build_shifted(found, places)
 
 
-def _build_shifted(found: Sequence[Column], places: Sequence[str]) -> Shifted:
-    result = Shifted(found)
+def _build_shifted(found: Sequence[Column], places: Sequence[str]) -> ShiftedColumns:
+    result = ShiftedColumns(found)
     if places:
         result.note = (
             f"From {', '.join(places)} on, cells say what other rows said when the sheet was "
@@ -1448,8 +1448,8 @@ def compare(
     uploads: Uploads | None = None,
     matches: Mapping[int, Match] | None = None,
     undone: Mapping[int, str] | None = None,
-    restored: Mapping[int, Restored] | None = None,
-    renumbered: Mapping[int, Renumbered] | None = None,
+    restored: Mapping[int, RestoredPet] | None = None,
+    renumbered: Mapping[int, RenumberedPet] | None = None,
     suspects: Mapping[int, Suspect] | None = None,
     outside: Collection[int] = (),
 ) -> Plan:
@@ -1805,7 +1805,7 @@ def _order(change: Change) -> int:
     return _ORDER[change.kind] + is_unnumbered
 
 
-def _collect_blocked_rows(sheet: Sheet, sides: Sides) -> tuple[Blocked, ...]:
+def _collect_blocked_rows(sheet: Sheet, sides: Alignment) -> tuple[Blocked, ...]:
     errors: dict[int, list[Finding]] = defaultdict(list)
     for finding in sheet.problems:
         if finding.severity == "error":

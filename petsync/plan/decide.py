@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from petsync.models import Category, Pet, Tag
-from petsync.plan.change import Add, Change, Clash, Conflict, Delete, Snapshot, Unanswered, Update
+from petsync.plan.change import Add, Change, Clash, Conflict, Delete, FailedLookup, Snapshot, Update
 from petsync.plan.fields import (
     COLUMNS_OF,
     UNITS,
@@ -44,20 +44,20 @@ from petsync.plan.fields import (
     with_columns,
 )
 from petsync.plan.lineage import (
-    Gone,
     Identity,
     Match,
-    Renumbered,
-    Restored,
+    RemovedPet,
+    RenumberedPet,
+    RestoredPet,
     RowRecord,
     Suspect,
     is_renamed,
 )
 from petsync.plan.match import (
+    Alignment,
     Candidates,
     Row,
     Said,
-    Sides,
     clears,
     contradiction,
     laid_over,
@@ -301,11 +301,11 @@ def _clash(unit: Unit, old: Pet, new: Pet, now: Pet) -> Clash:
 # What is to become of each row: a change, a conflict, or nothing.
 
 
-FoundPets = Mapping[int, Pet | Unanswered | None]
+FoundPets = Mapping[int, Pet | FailedLookup | None]
 """What getPetById says of ids that the snapshot lacks: the pet, None for a 404, or no answer."""
 
 
-class _Held(Exception):  # noqa: N818 - a decision on its way up, no error
+class _RowConflict(Exception):  # noqa: N818 - a decision on its way up, no error
     """The row is held whole: a conflict."""
 
     def __init__(self, rule: str, problem: str, suggestion: str, pet_id: int | None = None) -> None:
@@ -348,8 +348,8 @@ class Decisions:
         uploads: Uploads | None = None,
         matches: Mapping[int, Match] | None = None,
         undone: Mapping[int, str] | None = None,
-        restored: Mapping[int, Restored] | None = None,
-        renumbered: Mapping[int, Renumbered] | None = None,
+        restored: Mapping[int, RestoredPet] | None = None,
+        renumbered: Mapping[int, RenumberedPet] | None = None,
         suspects: Mapping[int, Suspect] | None = None,
     ) -> None:
         self._sheet, self._found, self._options, self._profile = sheet, found, options, profile
@@ -364,7 +364,7 @@ class Decisions:
         )
         self._matches = {} if matches is None else matches
         self._suspects = self._held_suspects(suspects or {})
-        self.sides = Sides(sheet, snapshot.frame, base, self._suspects)
+        self.sides = Alignment(sheet, snapshot.frame, base, self._suspects)
         self.uncertain = [*_find_untrusted_ids(sheet), *self._ignored_without_id()]
         self.unchanged = self.sides.unchanged
         self.conflicts: list[Conflict] = []
@@ -385,7 +385,7 @@ class Decisions:
         for row in self._rows:
             try:
                 change = self._decide(row)
-            except _Held as held:
+            except _RowConflict as held:
                 self._hold(row, held)
             else:
                 changes.append(change)
@@ -431,7 +431,7 @@ class Decisions:
         return [self._sheet.address(row) for row in ignored]
 
     def _decide(self, row: Row) -> Change | None:
-        """The row's change; raises _Held where a person has to decide."""
+        """The row's change; raises _RowConflict where a person has to decide."""
         if row.pet_id is not None:
             pet = self._pet_of(row, row.pet_id)
             if pet is not None and row.number in self._suspects:
@@ -446,7 +446,7 @@ class Decisions:
         if len(matches) > 1:
             ids = ", ".join(str(pet.id) for _, pet in matches[:5])
             problem = f"matches several pets: {ids}"
-            raise _Held("matches-several", problem, "Give the row its id.")
+            raise _RowConflict("matches-several", problem, "Give the row its id.")
         if matches:
             return self._on_match(row, *matches[0])
         return self._without_match(row)
@@ -501,11 +501,15 @@ class Decisions:
             if others := [r for r, s in self._suspects.items() if s.reused.pet.id == pet_id]:
                 other = self._sheet.address(others[0], "id")
                 hint = f"Take the row at {other} out if it means an earlier pet of that id."
-            raise _Held("added-claimed", f"{was}, and another row means that pet", hint, pet_id)
+            raise _RowConflict(
+                "added-claimed", f"{was}, and another row means that pet", hint, pet_id
+            )
         pet = self.sides.pet(place) if place >= 0 else self._found.get(pet_id)
-        if isinstance(pet, Unanswered):
+        if isinstance(pet, FailedLookup):
             problem = f"{was}, which could not be looked up: {pet.problem}"
-            raise _Held("not-looked-up", problem, "Plan again once the service answers.", pet_id)
+            raise _RowConflict(
+                "not-looked-up", problem, "Plan again once the service answers.", pet_id
+            )
         if pet is None:
             if row.action == "delete":
                 return self._agrees()
@@ -513,7 +517,9 @@ class Decisions:
                 f"Take the row out; or, to add the pet again, write {pet_id} into its id cell and "
                 "`add` into its action cell."
             )
-            raise _Held("added-gone", f"{was}, and that pet is gone from the store", hint, pet_id)
+            raise _RowConflict(
+                "added-gone", f"{was}, and that pet is gone from the store", hint, pet_id
+            )
         self.remarks.recognised[row.number] = pet_id
         self.remarks.known[row.number] = record
         return self._on(row, pet)
@@ -556,22 +562,24 @@ class Decisions:
         if row.place >= 0:
             return self.sides.pet(row.place)
         pet = self._found.get(pet_id)
-        if isinstance(pet, Unanswered):
+        if isinstance(pet, FailedLookup):
             problem = f"names pet {pet_id}, which could not be looked up: {pet.problem}"
-            raise _Held("not-looked-up", problem, "Plan again once the service answers.", pet_id)
+            raise _RowConflict(
+                "not-looked-up", problem, "Plan again once the service answers.", pet_id
+            )
         return pet
 
     def _on_match(self, row: Row, place: int, pet: Pet) -> Change | None:
         if self.sides.named[place]:
             problem = f"matches pet {pet.id}, which another row means already"
-            raise _Held("claimed-twice", problem, "Give each row its id.", pet.id)
+            raise _RowConflict("claimed-twice", problem, "Give each row its id.", pet.id)
         self._recognise(row, place, pet)
         return self._on(row, pet)
 
     def _without_match(self, row: Row) -> Change | None:
         if row.action in ("update", "delete"):
             problem = f"is to {row.action} a pet, but has no id"
-            raise _Held("no-id", problem, "Give the row the pet's id.")
+            raise _RowConflict("no-id", problem, "Give the row the pet's id.")
         taken = self._identical.get(row.number)
         if taken is None:
             return self._add(row)
@@ -611,7 +619,7 @@ class Decisions:
         if row.action == "update":
             problem = f"is to update pet {row.pet_id}, which the store does not have"
             hint = "Correct the id, or write `add`."
-            raise _Held("no-such-pet", problem, hint, row.pet_id)
+            raise _RowConflict("no-such-pet", problem, hint, row.pet_id)
         if row.action in ADDING or old is None:
             self._check_renumbered(row)
             return self._add(row)
@@ -624,15 +632,15 @@ class Decisions:
             if run:
                 problem = f"was edited, and the undo of run {run} took pet {row.pet_id} away"
             hint = "Write `add` in the action column to add it again, or take the row out."
-            raise _Held("gone-edited", problem, hint, row.pet_id)
+            raise _RowConflict("gone-edited", problem, hint, row.pet_id)
         self.remarks.gone.append(row.number)
         if run:
             self.remarks.undone[row.number] = run
         return self._agrees()
 
     def _check_renumbered(self, row: Row) -> None:
-        """Raise _Held where an earlier run added the row, and the store has its pet under another
-        id. A row of another sheet and another name is another pet.
+        """Raise _RowConflict where an earlier run added the row and the store has its pet under
+        another id. A row of another sheet and another name is another pet.
         """
         known = self._renumbered.get(row.pet_id or 0)
         if known is None or row.action == "add-another":
@@ -651,7 +659,7 @@ class Decisions:
                 f"Write {known.pet_id} into the id cell, or `add-another` in the action column to "
                 "add another pet."
             )
-            raise _Held("added-renumbered", problem, hint, known.pet_id)
+            raise _RowConflict("added-renumbered", problem, hint, known.pet_id)
 
     def _delete(self, row: Row, pet: Pet, old: Pet | None) -> Change | None:
         undo = self._restored.get(pet.id or 0)
@@ -665,13 +673,17 @@ class Decisions:
                 f"is to delete pet {pet.id}, of which the store changed {', '.join(moved)} since "
                 "the export"
             )
-            raise _Held("delete-changed", problem, "Export afresh, and decide again.", pet.id)
+            raise _RowConflict(
+                "delete-changed", problem, "Export afresh, and decide again.", pet.id
+            )
         if unsure := self.judge.find_older_units(row.said, pet, old):
             problem = (
                 f"is to delete pet {pet.id}, and says something else in {', '.join(unsure)}: the "
                 "row may be older than what was changed in another copy of the sheet"
             )
-            raise _Held("delete-changed", problem, "Export afresh, and decide again.", pet.id)
+            raise _RowConflict(
+                "delete-changed", problem, "Export afresh, and decide again.", pet.id
+            )
         name = row.said.get("name")
         if old is None and name and normal(name) != normal(pet.name):
             self.remarks.misnamed[row.number] = (pet, name)
@@ -720,7 +732,7 @@ class Decisions:
             self.remarks.renamed[row.number] = (record, name)
 
     def _check(self, row: Row, pet: Pet, old: Pet | None, judged: Judgement, edits: Said) -> None:
-        """Raise _Held where the row asks for what cannot be meant."""
+        """Raise _RowConflict where the row asks for what cannot be meant."""
         if old is not None and not self._profile.assigns_unique_ids and is_another(old, pet):
             raise _hold_replaced(old, pet)
         if nameless(pet.category, edits, self.vocabulary):
@@ -728,10 +740,12 @@ class Decisions:
         if row.action in ADDING:
             differs = [*judged.fields, *(clash.column for clash in judged.clashes)]
             problem = f"is to add pet {pet.id}, which is there and differs in {', '.join(differs)}"
-            raise _Held("exists", problem, "Write `update`, or leave the action blank.", pet.id)
+            raise _RowConflict(
+                "exists", problem, "Write `update`, or leave the action blank.", pet.id
+            )
         if "status" in judged.fields and not normal(judged.after.status):
             problem = "would have no status, and no query of the service could find it"
-            raise _Held("no-status", problem, self._a_status(), pet.id)
+            raise _RowConflict("no-status", problem, self._a_status(), pet.id)
         self._check_spelling(row, judged.fields, pet, judged.after)
 
     def _clash(self, row: Row, pet: Pet, old: Pet | None, judged: Judgement) -> None:
@@ -783,12 +797,12 @@ class Decisions:
         after = merge_row(Pet(id=row.pet_id), row.said, self.vocabulary)
         if not normal(after.name) and "name" in self._profile.required:
             hint = "Give it a name, or the id of its pet."
-            raise _Held("no-name", "would be a new pet without a name", hint, row.pet_id)
+            raise _RowConflict("no-name", "would be a new pet without a name", hint, row.pet_id)
         if not normal(after.status):
             problem = (
                 "would be a new pet without a status, which no query of the service could find"
             )
-            raise _Held("no-status", problem, self._a_status(), row.pet_id)
+            raise _RowConflict("no-status", problem, self._a_status(), row.pet_id)
         if nameless(None, row.said, self.vocabulary):
             raise self._nameless(row, row.pet_id)
         if contradiction(row.said, self.vocabulary):
@@ -800,18 +814,18 @@ class Decisions:
         if alike and row.action == "add":
             problem = f"is to add a pet, and pet {alike[0]} says just the same"
             hint = "Take the row out, give it that pet's id, or write `add-another` to have both."
-            raise _Held("twin", problem, hint, alike[0])
+            raise _RowConflict("twin", problem, hint, alike[0])
         if alike and row.action != "add-another":
             self.remarks.twins.append(row.number)
         source = self._source(row)
         return Add(row=row.number, source=source, fields=fields, after=after, alike=len(alike))
 
-    def _nameless(self, row: Row, pet_id: int | None) -> _Held:
+    def _nameless(self, row: Row, pet_id: int | None) -> _RowConflict:
         problem = f"names the category {row.said['category_id']}, which the store does not know"
         hint = "Write the category's name as well."
         if normal(row.said.get("category")):
             hint = "The name beside it is another category's: correct the id, or write a new name."
-        return _Held("no-category-name", problem, hint, pet_id)
+        return _RowConflict("no-category-name", problem, hint, pet_id)
 
     def _a_status(self) -> str:
         return f"Give it a status: {', '.join(self._profile.statuses)}."
@@ -819,8 +833,8 @@ class Decisions:
     def _check_spelling(
         self, row: Row, fields: Sequence[Column], now: Pet | None, new: Pet
     ) -> None:
-        """Raise _Held where a new category or a new tag of the row would only be another spelling
-        of one that is there, or that more rows name; a number of its own says that it is meant.
+        """Raise _RowConflict where a new category or tag of the row is only another spelling of one
+        that is there, or that more rows name. A number of its own says that it is meant.
         """
         pet_id = row.pet_id if now is None else now.id
         self._check_marker(row, fields, pet_id)
@@ -843,34 +857,36 @@ class Decisions:
             if meant:
                 problem = f"names the tag {name!r}, and {who} {meant!r}"
                 hint = f"Write {meant!r}, or put a number before it to have both: `NUMBER:{name}`."
-                raise _Held("tag-spelling", problem, hint, pet_id)
+                raise _RowConflict("tag-spelling", problem, hint, pet_id)
             if self._is_new_tag(name):
                 self._must_be_heard("tag", name, pet_id)
 
     def _must_be_heard(self, what: str, name: str, pet_id: int | None) -> None:
-        """Raise _Held where pets that were not listed may have the category or tag, and its id."""
+        """Raise _RowConflict where pets that were not listed may have the category or tag."""
         if self._unheard:
             asked = ", ".join(each.asked for each in self._unheard)
             problem = (
                 f"names the {what} {name!r}, whose number could not be looked up: the store did "
                 f"not list its pets of status {asked}"
             )
-            raise _Held("not-looked-up", problem, "Plan again once the service answers.", pet_id)
+            raise _RowConflict(
+                "not-looked-up", problem, "Plan again once the service answers.", pet_id
+            )
 
     def _check_marker(self, row: Row, fields: Sequence[Column], pet_id: int | None) -> None:
-        """Raise _Held where a DataFrame would write the marker of a cell as a text."""
+        """Raise _RowConflict where a DataFrame would write the marker of a cell as a text."""
         if not self._sheet.is_table:
             return
         for column, hint in _INSTEAD.items():
             if column in fields and normal(row.said.get(column)).casefold() == CLEAR:
                 problem = f"says {CLEAR!r} in {column}, which is only a text in a DataFrame"
-                raise _Held("clear-text", problem, hint, pet_id)
+                raise _RowConflict("clear-text", problem, hint, pet_id)
 
     def _check_damage(
         self, row: Row, fields: Sequence[Column], now: Pet | None, pet_id: int | None
     ) -> None:
-        """Raise _Held where a text of the store would be replaced by what a program makes of it
-        that reads it in a wrong encoding.
+        """Raise _RowConflict where a text of the store would be replaced by the same text read in a
+        wrong encoding.
         """
         for column in _TEXTS:
             meant = self._damaged.get((row.number, column), "") if column in fields else ""
@@ -882,7 +898,7 @@ class Decisions:
                     "some program has read the text in a wrong encoding"
                 )
                 hint = f"Write {meant!r}, or leave the cell blank to say nothing."
-                raise _Held("damaged-text", problem, hint, pet_id)
+                raise _RowConflict("damaged-text", problem, hint, pet_id)
 
     @cached_property
     def _damaged(self) -> Mapping[tuple[int, str], str]:
@@ -912,7 +928,7 @@ class Decisions:
         if meant:
             problem = f"names the category {name!r}, and {who} {meant!r}"
             hint = f"Write {meant!r}, or give {name!r} a category_id of its own to have both."
-            raise _Held("category-spelling", problem, hint, pet_id)
+            raise _RowConflict("category-spelling", problem, hint, pet_id)
 
     @cached_property
     def _new_categories(self) -> Mapping[str, Counter[str]]:
@@ -946,7 +962,7 @@ class Decisions:
         self.unchanged += 1
         return None
 
-    def _hold(self, row: Row, held: _Held) -> None:
+    def _hold(self, row: Row, held: _RowConflict) -> None:
         is_new = row.pet_id is None or (row.pet_id < 1 and not self._is_there(row))
         if is_new or self._has_id_of_another(row):
             self.uncertain.append(self._source(row))
@@ -1042,10 +1058,10 @@ def _find_usual_spelling(
     return next((each for each in usual if each != name), ""), "other rows name"
 
 
-def _hold_reused(pet: Pet, suspect: Suspect) -> _Held:
+def _hold_reused(pet: Pet, suspect: Suspect) -> _RowConflict:
     reused, pet_id = suspect.reused, pet.id
     name = repr(normal(reused.pet.name))
-    if isinstance(reused, Gone):
+    if isinstance(reused, RemovedPet):
         problem = (
             f"names pet {pet_id}, which was {name} until run {reused.run} took it away on "
             f"{reused.on}. The store has another pet under this id now, {normal(pet.name)!r}"
@@ -1054,7 +1070,7 @@ def _hold_reused(pet: Pet, suspect: Suspect) -> _Held:
             "Remove the id to add the row's pet again, or the row if it is to stay away. Export "
             "again to edit the pet that has the id now."
         )
-        return _Held("id-reused", problem, hint, pet_id)
+        return _RowConflict("id-reused", problem, hint, pet_id)
     problem = (
         f"names pet {pet_id}, and the service assigned this id on {reused.on} to the new pet "
         f"{name} of the row at {reused.source}, when another row named the id already"
@@ -1063,10 +1079,10 @@ def _hold_reused(pet: Pet, suspect: Suspect) -> _Held:
         f"Take this row out if it means an earlier pet. If it means the new pet, write {name} as "
         "its name, and take the other row out."
     )
-    return _Held("id-reused", problem, hint, pet_id)
+    return _RowConflict("id-reused", problem, hint, pet_id)
 
 
-def _hold_replaced(old: Pet, pet: Pet) -> _Held:
+def _hold_replaced(old: Pet, pet: Pet) -> _RowConflict:
     problem = (
         f"was edited, and names pet {pet.id}, which was {normal(old.name)!r} at the export. The "
         f"store has {normal(pet.name)!r} under this id, and everything differs: the service gives "
@@ -1076,11 +1092,11 @@ def _hold_replaced(old: Pet, pet: Pet) -> _Held:
         "Take the row out if it means the earlier pet. If it is the same pet, export again to edit "
         "it, or write the store's name into the row of a reconciled sheet."
     )
-    return _Held("id-reused", problem, hint, pet.id)
+    return _RowConflict("id-reused", problem, hint, pet.id)
 
 
-def _hold_begun(record: RowRecord) -> _Held:
-    return _Held(
+def _hold_begun(record: RowRecord) -> _RowConflict:
+    return _RowConflict(
         "added-unknown",
         f"was about to be added on {record.on} in run {record.run_id}, and nobody knows whether "
         "it was",
@@ -1088,14 +1104,14 @@ def _hold_begun(record: RowRecord) -> _Held:
     )
 
 
-def _doubtful(match: Match) -> _Held:
+def _doubtful(match: Match) -> _RowConflict:
     records = match.records
     ids = some([*dict.fromkeys(str(r.pet_id) for r in records if r.pet_id is not None)])
     record = match.record
     if not ids:
         return _hold_begun(record)
     if all(each.is_undone for each in records):
-        return _Held(
+        return _RowConflict(
             "added-before",
             f"may be the row that was {record.how} on {record.on} as {ids}, and an undo took that "
             "pet away",
@@ -1113,13 +1129,13 @@ def _doubtful(match: Match) -> _Held:
         rows = "a row with the id" if len(records) == 1 else "rows with the ids"
         way = f"enter {rows} {ids} and the action `ignore` if it is another one"
     hint = f"Give it the id if it is that pet, or {way}."
-    return _Held("added-before", f"{what}{says}", hint, record.pet_id)
+    return _RowConflict("added-before", f"{what}{says}", hint, record.pet_id)
 
 
-def _hold_gone(match: Match) -> _Held:
+def _hold_gone(match: Match) -> _RowConflict:
     """A row that was in conflict as it may be a pet, and still is, though that pet is gone."""
     record = match.record
-    return _Held(
+    return _RowConflict(
         "added-gone",
         f"may be the row that was {record.how} on {record.on} as {record.pet_id}, and that pet is "
         "gone from the store",

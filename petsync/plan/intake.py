@@ -28,15 +28,15 @@ from petsync.plan.fields import (
 )
 from petsync.plan.guard import Guard
 from petsync.plan.match import Mask, Row, Said, said_pet, said_rows
-from petsync.plan.plan import Identified, Inbound, Lead, Plan, Removal, RowEdit, places_of
-from petsync.plan.rounds import Open
+from petsync.plan.plan import IdentifiedRow, Inbound, Lead, Plan, Removal, RowEdit, places_of
+from petsync.plan.rounds import Difference
 from petsync.table.base import Base
 from petsync.table.cells import trim
 from petsync.table.columns import ADDING, COLUMNS, Column
 from petsync.table.frame import no_collection, pets_at, pets_from_frame
 from petsync.table.sheet import Sheet
 
-__all__ = ["Inbound", "Lead", "Rows", "build_inbound", "told_rows", "uncertain"]
+__all__ = ["Inbound", "IntakeRows", "Lead", "build_inbound", "told_rows", "uncertain"]
 
 
 # Rows of a sheet that stand for no pet, and why they stay: notes of a round.
@@ -62,7 +62,7 @@ _MAY_BE = "it is in no row, unless {} is meant, which may be that pet"
 _NAMELESS = "the row has no id and means no pet that the store has; it is not sent"
 
 
-class Rows(NamedTuple):
+class IntakeRows(NamedTuple):
     """The rows of a sheet: which take from the store, and of these: `left`, whose pet was there
     once and that stay; `never`, whose pet the store has not; `unknown`, of which it did not tell.
     """
@@ -74,7 +74,7 @@ class Rows(NamedTuple):
     unknown: Mask
 
 
-def told_rows(rows: Rows, sheet: Sheet, *, leads: bool) -> Iterator[Open]:
+def told_rows(rows: IntakeRows, sheet: Sheet, *, leads: bool) -> Iterator[Difference]:
     """A note on each row that has no pet and stays. In a merge the plan tells of all but those
     whose pet is gone.
     """
@@ -113,10 +113,10 @@ def _note(
     *,
     kind: Literal["note", "conflict"] = "note",
     hint: str = "",
-) -> Open:
+) -> Difference:
     row, number = int(frame.index[at]), frame["id"].iloc[at]
     name = frame["name"].iloc[at] if "name" in frame else None
-    return Open(
+    return Difference(
         kind=kind,
         problem=problem,
         pet_id=None if pd.isna(number) else int(number),
@@ -173,7 +173,7 @@ def build_inbound(
     rows, None for all of them, and none that is `meant` by a row, perhaps: its address, by pet.
     """
     with no_collection():
-        asked = _Taking(sheet, snapshot, base, lead, plan, settled or {}, on_conflict)
+        asked = _IntakeInput(sheet, snapshot, base, lead, plan, settled or {}, on_conflict)
         edits = tuple(asked.edits())
         removed, stay = asked.find_removed(delete_missing)
         added, held = asked.find_added(
@@ -198,7 +198,7 @@ def build_inbound(
         ).judged(guard)
 
 
-class _Taking:
+class _IntakeInput:
     """A sheet beside the store and the base. `rows` has the ids of rows that are settled."""
 
     def __init__(
@@ -254,7 +254,7 @@ class _Taking:
                     pet=pet,
                 )
 
-    def iter_identified(self) -> Iterator[Identified]:
+    def iter_identified(self) -> Iterator[IdentifiedRow]:
         """The rows that were settled and lack the id of their pet, unless another row names it, or
         say `add` of one that is there.
         """
@@ -269,11 +269,11 @@ class _Taking:
             if lacks or was_add:
                 source = self._sheet.address(row, "id" if lacks else "action")
                 pet_id = self._settled[row]
-                yield Identified(
+                yield IdentifiedRow(
                     row=row, source=source, pet_id=pet_id, lacks_id=lacks, was_add=was_add
                 )
 
-    def find_removed(self, delete_missing: bool) -> tuple[list[Removal], list[Open]]:
+    def find_removed(self, delete_missing: bool) -> tuple[list[Removal], list[Difference]]:
         """The rows that go, and notes on those that name no pet and stay."""
         lacking = self._takes & (self._places < 0) & self.rows["id"].notna().to_numpy()
         gone = lacking & ~self.rows.index.isin(self._untold)
@@ -290,7 +290,7 @@ class _Taking:
         removed = (
             [] if hidden else [_removal(row, self._sheet) for row in self._iter_said_rows(goes)]
         )
-        told = Rows(
+        told = IntakeRows(
             frame=self.rows,
             takes=self._takes,
             left=known & (not delete_missing),
@@ -308,7 +308,7 @@ class _Taking:
         *,
         adds: Collection[int] | None,
         meant: Mapping[int, str],
-    ) -> tuple[list[Pet], list[Open]]:
+    ) -> tuple[list[Pet], list[Difference]]:
         """The pets that become rows, `adds` alone if they are given, and notes on those that are in
         no row and stay so, as those that a row may have `meant`.
         """
@@ -328,7 +328,9 @@ class _Taking:
             if why is None:
                 added.append(pet)
             elif why:
-                notes.append(Open(kind="note", problem=why, pet_id=pet.id, name=pet.name or ""))
+                notes.append(
+                    Difference(kind="note", problem=why, pet_id=pet.id, name=pet.name or "")
+                )
         return added, notes
 
     def _why_not(

@@ -46,11 +46,11 @@ from petsync.plan.match import merge_row, said_rows
 from petsync.table.sheet import Sheet
 
 __all__ = [
-    "Gone",
     "Identity",
     "Match",
-    "Restored",
-    "Reused",
+    "RemovedPet",
+    "RestoredPet",
+    "ReusedId",
     "RowRecord",
     "Slot",
     "Suspect",
@@ -98,7 +98,7 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True):
     may_be: tuple[Identity, ...] = ()
 
 
-class Restored(NamedTuple):
+class RestoredPet(NamedTuple):
     """A pet as the `undo` of a `run` left it; both are runs' ids."""
 
     run: str
@@ -106,7 +106,7 @@ class Restored(NamedTuple):
     pet: Pet
 
 
-class Renumbered(NamedTuple):
+class RenumberedPet(NamedTuple):
     """The pet that an add with an id made, under another one: `pet_id`. `on` is the run's local
     date, `source` its sheet, and `name` what the pet was called.
     """
@@ -130,7 +130,7 @@ class VacantId(msgspec.Struct, frozen=True, kw_only=True):
     action: str = ""
 
 
-class Reused(NamedTuple):
+class ReusedId(NamedTuple):
     """A pet that a run added from a row without an id, `source`, under an id that other rows of the
     sheet named. `on` is the run's local date, `pet` the pet as it was added, and `rows` are the
     rows that named its id.
@@ -142,7 +142,7 @@ class Reused(NamedTuple):
     rows: tuple[VacantId, ...]
 
 
-class Gone(NamedTuple):
+class RemovedPet(NamedTuple):
     """A pet, as it was, that a run took away: a delete, or the undo of an add. `run` is its id and
     `on` its local date.
     """
@@ -157,7 +157,7 @@ class Suspect(NamedTuple):
     earlier pet of that id. It `is_sure` where the row is one of those that named the id before.
     """
 
-    reused: Reused | Gone
+    reused: ReusedId | RemovedPet
     is_sure: bool
 
 
@@ -273,7 +273,9 @@ def said_in(sheet: Sheet, rows: Iterable[int], vocabulary: Vocabulary) -> dict[i
     return {row.number: merge_row(Pet(), row.said, vocabulary) for row in said_rows(frame, nowhere)}
 
 
-def suspects(sheet: Sheet, reused: Mapping[int, Reused], pets: pd.DataFrame) -> dict[int, Suspect]:
+def suspects(
+    sheet: Sheet, reused: Mapping[int, ReusedId], pets: pd.DataFrame
+) -> dict[int, Suspect]:
     """The rows that name the id of a reused pet and may mean an earlier one, by row number. A row
     with the name of the pet means that pet, unless it is as it was before the pet got the id.
     """
@@ -301,7 +303,9 @@ def suspects(sheet: Sheet, reused: Mapping[int, Reused], pets: pd.DataFrame) -> 
     return found
 
 
-def means_gone(sheet: Sheet, gone: Mapping[int, Gone], pets: pd.DataFrame) -> dict[int, Suspect]:
+def means_gone(
+    sheet: Sheet, gone: Mapping[int, RemovedPet], pets: pd.DataFrame
+) -> dict[int, Suspect]:
     """The rows that name the id of a pet which a run took away, while the store has another pet
     under it, by row number: those with the old name, and those whose export did not have the id.
     """

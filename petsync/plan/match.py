@@ -39,12 +39,12 @@ from petsync.table.frame import pets_at, plain_values
 from petsync.table.sheet import Sheet
 
 __all__ = [
+    "Alignment",
     "Candidates",
     "Mask",
     "Positions",
     "Row",
     "Said",
-    "Sides",
     "clears",
     "contradiction",
     "differences",
@@ -498,7 +498,7 @@ def _pet_key(pet: Pet, on: Sequence[Column]) -> tuple[object, ...]:
     return tuple(key(pet, column) for column in on)
 
 
-# Sides: the rows of a sheet beside the pets that they are about, in the store and in the base.
+# Alignment: the rows of a sheet beside the pets that they are about, in the store and in the base.
 #
 # All that is in agreement is told apart by whole columns here; what is left over comes out row by
 # row, with the units in which it may differ.
@@ -510,7 +510,7 @@ _UNITS_OF = tuple(
 Bits = npt.NDArray[np.uint8]
 
 
-class Sides:
+class Alignment:
     """A sheet aligned with a snapshot's `pets` and with its base.
 
     `named`: which pets rows mean. `ignored` and `unchanged`: numbers of rows. `older`: the

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from petsync.models import Pet
-from petsync.plan.lineage import Restored, RowRecord
+from petsync.plan.lineage import RestoredPet, RowRecord
 
 __all__ = ["Remarks", "is_converted", "some"]
 
@@ -34,7 +34,7 @@ class Remarks:
     """
 
     older: list[int] = field(default_factory=list)
-    restored: dict[int, Restored] = field(default_factory=dict)
+    restored: dict[int, RestoredPet] = field(default_factory=dict)
     gone: list[int] = field(default_factory=list)
     undone: dict[int, str] = field(default_factory=dict)
     by_name: list[int] = field(default_factory=list)

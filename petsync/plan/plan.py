@@ -36,23 +36,23 @@ from petsync.plan.guard import (
 from petsync.plan.lineage import Slot, VacantId
 from petsync.plan.match import pets_of
 from petsync.plan.notes import some
-from petsync.plan.rounds import Counts, Open, SheetChange
+from petsync.plan.rounds import Counts, Difference, SheetChange
 from petsync.table.base import Base
 from petsync.table.columns import COLUMNS, Column
 from petsync.table.sheet import Correction, cell_address
 
 __all__ = [
     "Choices",
-    "Identified",
+    "IdentifiedRow",
     "Inbound",
-    "Lagging",
     "Lead",
     "Plan",
     "PlanOptions",
     "Removal",
-    "Resolved",
+    "Resolution",
     "RowEdit",
     "Side",
+    "StaleRows",
     "Summary",
     "both_changed",
     "both_sides",
@@ -117,7 +117,7 @@ class RowEdit(msgspec.Struct, frozen=True, kw_only=True):
     pet: Pet
 
 
-class Identified(msgspec.Struct, frozen=True, kw_only=True):
+class IdentifiedRow(msgspec.Struct, frozen=True, kw_only=True):
     """A row whose pet is known by now: it gets the id, where it lacks one, and its action `add`
     goes, if it `was_add`.
     """
@@ -160,10 +160,10 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
     lead: Lead
     rows: int = 0
     edits: tuple[RowEdit, ...] = ()
-    identified: tuple[Identified, ...] = ()
+    identified: tuple[IdentifiedRow, ...] = ()
     added: tuple[Pet, ...] = ()
     removed: tuple[Removal, ...] = ()
-    notes: tuple[Open, ...] = ()
+    notes: tuple[Difference, ...] = ()
     guard: Guard = Guard()
     verdict: Verdict = Verdict()
 
@@ -360,7 +360,7 @@ _HINTS: Mapping[Side, str] = {
 _REFUSED_HINT = "The store's value stays. Write it into the sheet to agree, or another one."
 
 
-class Resolved(NamedTuple):
+class Resolution(NamedTuple):
     """What choices make of a plan: `winner` is "sheet" where it wins all clashes."""
 
     changes: tuple[Change, ...]
@@ -375,7 +375,7 @@ def resolve_clashes(
     notes: Sequence[str],
     choices: Choices,
     address: Callable[[int, Column], str],
-) -> Resolved:
+) -> Resolution:
     """The parts of a plan in which the clashes that are named take these sides. `address` gives
     the place of a cell. Raises PlanError for a clash that is not there, or a side that cannot be.
     """
@@ -392,7 +392,7 @@ def resolve_clashes(
     after = tuple(_laid(conflicts, parts))
     winners = {each.winner for each in after if each.clashes}
     own = {clash.note for conflict in conflicts for clash in conflict.clashes}
-    return Resolved(
+    return Resolution(
         changes=tuple(_insert_updates(kept, [update for update in made if update is not None])),
         conflicts=after,
         notes=(*(note for note in notes if note not in own), *notes_of(after)),
@@ -776,7 +776,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         return as_html(self)
 
 
-class Lagging(NamedTuple):
+class StaleRows(NamedTuple):
     """Rows that say what was exported, and the store does not: why in a few words, and as each of
     the rows is told it.
     """
@@ -786,7 +786,7 @@ class Lagging(NamedTuple):
     message: str
 
 
-class _Exported(Protocol):
+class _StaleRowIndex(Protocol):
     """The rows of a plan that say what was exported, and the store does not."""
 
     @property
@@ -797,7 +797,7 @@ class _Exported(Protocol):
     def undone(self) -> Mapping[int, str]: ...
 
 
-class _Counted(_Exported, Protocol):
+class _SavedCounts(_StaleRowIndex, Protocol):
     """The counts that a plan carries as such."""
 
     @property
@@ -818,7 +818,7 @@ class _Counted(_Exported, Protocol):
     def verdict(self) -> Verdict: ...
 
 
-def lagging(plan: _Exported) -> Iterator[Lagging]:
+def lagging(plan: _StaleRowIndex) -> Iterator[StaleRows]:
     """The rows that nobody edited and whose pets are otherwise in the store, by what became of the
     pets. An undo is named: nobody else changed these pets.
     """
@@ -840,12 +840,14 @@ def lagging(plan: _Exported) -> Iterator[Lagging]:
         for run in sorted({*runs.values()}):
             own = tuple(row for row, each in runs.items() if each == run)
             if run:
-                yield Lagging(own, by_undo[0], f"as exported; the undo of run {run} {by_undo[1]}")
+                yield StaleRows(own, by_undo[0], f"as exported; the undo of run {run} {by_undo[1]}")
             else:
-                yield Lagging(own, words, message)
+                yield StaleRows(own, words, message)
 
 
-def summary_of(changes: Iterable[Change], conflicts: Iterable[Conflict], plan: _Counted) -> Summary:
+def summary_of(
+    changes: Iterable[Change], conflicts: Iterable[Conflict], plan: _SavedCounts
+) -> Summary:
     """The numbers of a plan of these changes and conflicts."""
     kinds: Counter[str] = Counter()
     fields: Counter[str] = Counter()
@@ -1165,10 +1167,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         """The plan of `to_json`. Raises PlanError where it is none, or was changed since."""
         try:
             # First the format alone: of another one, the rest need not be as this one has it.
-            found = msgspec.json.decode(body, type=_Numbered).plan.format
+            found = msgspec.json.decode(body, type=_FormatOnly).plan.format
             if found != PLAN_FORMAT:
                 raise _of_another(found, where)
-            saved = msgspec.json.decode(body, type=_Saved)
+            saved = msgspec.json.decode(body, type=_SavedPlan)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise PlanError(f"{where} is no plan of petsync: {error}") from None
         if saved.plan.fingerprint != saved.fingerprint or saved.plan.to_json() != body:
@@ -1192,7 +1194,7 @@ class _Format(msgspec.Struct, frozen=True):
     format: int
 
 
-class _Numbered(msgspec.Struct, frozen=True):
+class _FormatOnly(msgspec.Struct, frozen=True):
     plan: _Format
 
 
@@ -1206,7 +1208,7 @@ def _of_another(found: int, where: str) -> PlanError:
     )
 
 
-class _Saved(msgspec.Struct, frozen=True):
+class _SavedPlan(msgspec.Struct, frozen=True):
     fingerprint: str
     plan: Plan
 

@@ -18,7 +18,7 @@ from petsync.plan.fields import cell, differing
 from petsync.plan.plan import Plan
 from petsync.plan.report import Report, Result
 
-__all__ = ["Broken", "Left", "Rehearsal", "Why", "surprises"]
+__all__ = ["FaultCounts", "LeftoverChange", "Rehearsal", "Why", "surprises"]
 
 
 # Rehearsal: what a plan did to a copy of the store, beside what it had said.
@@ -28,7 +28,7 @@ _PENDING, _SOME_FAILED = 2, 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Broken:
+class FaultCounts:
     """The faults that were asked for, how many requests the run took, and how many of them each
     fault has hit (`429`, `drop_after`, …).
     """
@@ -41,7 +41,7 @@ class Broken:
 Why = Literal["not-applied", "left-out", "new", "not-settled"]
 
 
-class Left(NamedTuple):
+class LeftoverChange(NamedTuple):
     """A change that a second plan would still send, and why: it was `not-applied`, and what was
     said of that; it was `left-out` of the plan; it is `new`, and was none before; or it was applied
     and is `not-settled` by that.
@@ -75,7 +75,7 @@ class Rehearsal:
     why_not_again: str = ""
     taken_at: datetime
     profile: str
-    broken: Broken | None = None
+    broken: FaultCounts | None = None
     notes: tuple[str, ...] = ()
 
     @property
@@ -133,7 +133,7 @@ class Rehearsal:
             if result.assigned_id is not None and isinstance(change := changes[result.number], Add)
         ]
 
-    def left(self) -> list[Left]:
+    def left(self) -> list[LeftoverChange]:
         """What the second plan would still send, and why, in its order."""
         if self.again is None:
             return []
@@ -143,12 +143,12 @@ class Rehearsal:
             self._explain_left(change, first.get(_place(change))) for change in self.again.changes
         ]
 
-    def _explain_left(self, change: Change, result: Result | None) -> Left:
+    def _explain_left(self, change: Change, result: Result | None) -> LeftoverChange:
         if result is None:
-            return Left(change, "left-out" if self.plan.left_out else "new")
+            return LeftoverChange(change, "left-out" if self.plan.left_out else "new")
         if result.outcome != "applied":
-            return Left(change, "not-applied", result.message or result.outcome)
-        return Left(change, "not-settled")
+            return LeftoverChange(change, "not-applied", result.message or result.outcome)
+        return LeftoverChange(change, "not-settled")
 
     def __repr__(self) -> str:
         return as_text(self)
@@ -175,7 +175,7 @@ _UNPLANNED = "the plan does not name it"
 _UNKNOWN_FIELDS = "(unknown fields)"
 
 
-class _Surprise(NamedTuple):
+class _MismatchRow(NamedTuple):
     id: int | None
     name: str
     source: str
@@ -194,7 +194,7 @@ def surprises(report: Report, before: Pets, after: Pets) -> pd.DataFrame:
     """
     changes = report.plan.changes
     touched: set[int] = set()
-    rows: list[_Surprise] = []
+    rows: list[_MismatchRow] = []
     for result in report.results[: len(changes)]:
         change = changes[result.number]
         pet_id = change.pet_id if result.assigned_id is None else result.assigned_id
@@ -225,15 +225,15 @@ def _overlaid(now: Pet, change: Update) -> Pet:
 
 def _of_change(
     change: Change, result: Result, pet_id: int | None, wanted: Pet | None, now: Pet | None
-) -> Iterator[_Surprise]:
+) -> Iterator[_MismatchRow]:
     pet = change.after or change.before
     for column, expected, found in _apart(wanted, now):
         name = (pet.name or "") if pet else ""
         about = pet_id, name, change.source, change.kind
-        yield _Surprise(*about, column, expected, found, result.outcome, result.message)
+        yield _MismatchRow(*about, column, expected, found, result.outcome, result.message)
 
 
-def _of_others(before: Pets, after: Pets, touched: set[int]) -> Iterator[_Surprise]:
+def _of_others(before: Pets, after: Pets, touched: set[int]) -> Iterator[_MismatchRow]:
     others = (before.keys() | after.keys()) - touched
     for pet_id in sorted(each for each in others if before.get(each) != after.get(each)):
         old, now = before.get(pet_id), after.get(pet_id)
@@ -241,7 +241,7 @@ def _of_others(before: Pets, after: Pets, touched: set[int]) -> Iterator[_Surpri
         # Even what counts as equal elsewhere, such as blanks around a name, must not change here.
         apart = [*_apart(old, now)] or [("", _exact(old), _exact(now))]
         for column, expected, found in apart:
-            yield _Surprise(pet_id, name, "", "none", column, expected, found, "", _UNPLANNED)
+            yield _MismatchRow(pet_id, name, "", "none", column, expected, found, "", _UNPLANNED)
 
 
 def _apart(wanted: Pet | None, now: Pet | None) -> Iterator[tuple[str, str, str]]:

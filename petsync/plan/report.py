@@ -15,7 +15,7 @@ from petsync.errors import InterruptedRunError
 from petsync.models import Pet
 from petsync.plan.change import Change
 from petsync.plan.plan import Plan
-from petsync.plan.rounds import Counts, Open, Round, SheetChange, exit_code_of
+from petsync.plan.rounds import Counts, Difference, Round, SheetChange, exit_code_of
 from petsync.protocol.operations import Traffic
 from petsync.table.columns import Column
 
@@ -24,7 +24,7 @@ __all__ = [
     "Cause",
     "Entry",
     "Outcome",
-    "Past",
+    "PastRun",
     "Progress",
     "Report",
     "Result",
@@ -255,7 +255,7 @@ def _describe(result: Result) -> str:
 RunKind = Literal["apply", "undo", "upload"]
 
 
-class Past(msgspec.Struct, frozen=True, kw_only=True):
+class PastRun(msgspec.Struct, frozen=True, kw_only=True):
     """One run: `state` is `running` while a living process is at work on it, `stopped` where it
     ended before its last change (`stopped` says why, "killed" where nothing could be written any
     more), and `done`. Times are ISO 8601 in UTC, `ended` is "" while it runs; `seconds` are those
@@ -338,7 +338,7 @@ class RoundReport(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     round: Round
-    open: tuple[Open, ...] = ()
+    open: tuple[Difference, ...] = ()
     plan: Plan | None = None
     report: Report | None = None
     sheet: tuple[SheetChange, ...] = ()
@@ -386,12 +386,12 @@ def _row(round_: Round) -> dict[str, object]:
 # Which runs stand, and which are taken back by one that stands.
 
 
-def undone_by(runs: Iterable[Past]) -> dict[str, Past]:
+def undone_by(runs: Iterable[PastRun]) -> dict[str, PastRun]:
     """For each run that is taken back, the newest run that did so and is not taken back itself; one
     that may have, as nobody knows its outcome yet, counts too. `runs` are those of a store, or of
     several, the newest first.
     """
-    found: dict[str, Past] = {}
+    found: dict[str, PastRun] = {}
     for run in runs:
         has_begun = run.open or run.counts.get("applied") or run.counts.get("unknown")
         if run.undoes and has_begun and run.run_id not in found:
@@ -400,7 +400,7 @@ def undone_by(runs: Iterable[Past]) -> dict[str, Past]:
 
 
 def taken_back(
-    runs: Iterable[Past], entries: Callable[[str], Iterable[Entry]]
+    runs: Iterable[PastRun], entries: Callable[[str], Iterable[Entry]]
 ) -> Mapping[str, frozenset[int]]:
     """For each run that is taken back, in whole or in part, the pets that are; what an undo did
     that was itself taken back does not count. `runs` are the newest first, and `entries` gives a
@@ -414,7 +414,7 @@ def taken_back(
     return found
 
 
-def runs_of(runs: Sequence[Past], rounds: Iterable[Round]) -> list[Past]:
+def runs_of(runs: Sequence[PastRun], rounds: Iterable[Round]) -> list[PastRun]:
     """Those of the runs (the newest first) that these rounds made or finished, those by which
     somebody applied their sheet, or a plan of it that waited, to their store, and what took any of
     these back.
@@ -428,12 +428,12 @@ def runs_of(runs: Sequence[Past], rounds: Iterable[Round]) -> list[Past]:
     return [run for run in runs if run.run_id in ids]
 
 
-def has_left(run: Past) -> bool:
+def has_left(run: PastRun) -> bool:
     """Whether anything of a run is left that was not done, or that nobody knows the end of."""
     return run.state != "done" or left_in(run) > 0
 
 
-def left_in(run: Past) -> int:
+def left_in(run: PastRun) -> int:
     """How many changes of a run were not done, or have an unknown outcome."""
     return run.total - run.counts.get("applied", 0) - run.counts.get("unchanged", 0)
 

@@ -9,7 +9,16 @@ import msgspec
 
 from petsync.table.columns import Column
 
-__all__ = ["MODES", "Counts", "Mode", "Open", "Round", "SheetChange", "Status", "exit_code_of"]
+__all__ = [
+    "MODES",
+    "Counts",
+    "Difference",
+    "Mode",
+    "Round",
+    "SheetChange",
+    "Status",
+    "exit_code_of",
+]
 
 
 Mode = Literal["push", "pull", "two-way", "check"]
@@ -46,7 +55,7 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
         return self.add + self.update + self.delete
 
 
-class Open(msgspec.Struct, frozen=True, kw_only=True):
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
     """One difference between sheet and store that a round left, and why it stands.
 
     `conflict`: both sides changed it apart. `finding`: the row has an error. `failed`: the change

@@ -22,14 +22,14 @@ __all__ = [
     "Attempt",
     "Fate",
     "FileProgress",
-    "Looked",
     "Picture",
     "PictureOptions",
     "PictureProblem",
     "Pictures",
-    "Uploaded",
+    "ScanProgress",
+    "UploadProgress",
+    "UploadReport",
     "UploadedFile",
-    "Uploading",
     "Uploads",
     "added_urls",
     "treatment",
@@ -58,7 +58,7 @@ _SENT: frozenset[Fate] = frozenset({"new", "again", "retry"})
 _MEMBER: frozenset[Fate] = _SENT | {"confirm"}
 
 
-class Looked(msgspec.Struct, frozen=True):
+class ScanProgress(msgspec.Struct, frozen=True):
     """How far the look at the files is: `done` of `total`."""
 
     done: int
@@ -305,7 +305,7 @@ def _problem_row(one: PictureProblem) -> dict[str, object]:
     }
 
 
-# Uploaded: what became of every file of an upload.
+# UploadReport: what became of every file of an upload.
 
 
 class UploadedFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -326,7 +326,7 @@ class UploadedFile(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int = 0
 
 
-class Uploading(msgspec.Struct, frozen=True, kw_only=True):
+class UploadProgress(msgspec.Struct, frozen=True, kw_only=True):
     """How far an upload is: `sent` of `total` bytes of images, `done` of `files` pictures have a
     result, `problems` of them one that a person has to look at.
     """
@@ -353,7 +353,7 @@ class FileProgress(msgspec.Struct, frozen=True, kw_only=True):
     result: UploadedFile | None = None
 
 
-class Uploaded(msgspec.Struct, frozen=True, kw_only=True):
+class UploadReport(msgspec.Struct, frozen=True, kw_only=True):
     """A result for each file that was looked at; files = applied + unchanged + not sent + conflict
     + needs fixing + failed + unknown. `run_id` is "" where there was nothing to send. `stopped`
     says why it ended early.

@@ -16,7 +16,7 @@ from petsync.client.loaders import Found
 from petsync.errors import ServiceError
 from petsync.models import Pet
 from petsync.plan.base import (
-    Sight,
+    RowComparison,
     find_remembered,
     missing_columns,
     named_ids,
@@ -24,7 +24,7 @@ from petsync.plan.base import (
     with_pet_ids,
     with_unknown,
 )
-from petsync.plan.change import Add, Change, Conflict, Snapshot, Unanswered
+from petsync.plan.change import Add, Change, Conflict, FailedLookup, Snapshot
 from petsync.plan.fields import Vocabulary, cell, content, differing, normal
 from petsync.plan.guard import Verdict
 from petsync.plan.intake import build_inbound
@@ -42,7 +42,7 @@ from petsync.plan.lineage import (
 from petsync.plan.match import names_among, pets_of, said_pet, said_rows
 from petsync.plan.plan import Inbound, Plan, PlanOptions
 from petsync.plan.report import Report, Result
-from petsync.plan.rounds import Counts, Open, SheetChange
+from petsync.plan.rounds import Counts, Difference, SheetChange
 from petsync.reconcile.config.model import Job
 from petsync.reconcile.sources import Folder, Source
 from petsync.sheets import Obstacle
@@ -58,11 +58,11 @@ __all__ = ["Comparer", "Comparison", "Differences", "copies", "note_twins", "sig
 # Doubles: pets that are in the store twice, or are to be, with nothing to tell them apart.
 
 
-def copies(plan: Plan) -> Iterator[Open]:
+def copies(plan: Plan) -> Iterator[Difference]:
     """A note on each row without an id that is to be one more of what the store has already."""
     for change in plan.adds:
         if change.alike:
-            yield Open(
+            yield Difference(
                 kind="note",
                 problem="has no id, and says just what a pet of the store says that another row "
                 "means: it is one more of it",
@@ -74,7 +74,7 @@ def copies(plan: Plan) -> Iterator[Open]:
             )
 
 
-def note_twins(report: Report | None, before: Snapshot, after: Snapshot) -> Iterator[Open]:
+def note_twins(report: Report | None, before: Snapshot, after: Snapshot) -> Iterator[Difference]:
     """The pets that came while the run was at work, and that are just what it has added: somebody
     else did the same.
     """
@@ -85,7 +85,7 @@ def note_twins(report: Report | None, before: Snapshot, after: Snapshot) -> Iter
     new = after.frame[~after.frame["id"].isin([*before.frame["id"], *own])]
     for pet in pets_from_frame(new):
         if content(pet) in added:
-            yield Open(
+            yield Difference(
                 kind="drift",
                 problem=f"came while this round was at work, and is just what pet "
                 f"{added[content(pet)]} is, which the round added: somebody else added it as well",
@@ -131,7 +131,7 @@ class Comparison:
     base: Base | None
     plan: Plan
     settled: Mapping[int, int]
-    sight: Sight
+    sight: RowComparison
     inbound: Inbound | None = None
     elsewhere: frozenset[int] = frozenset()
     claimed: frozenset[int] = frozenset()
@@ -278,7 +278,7 @@ class Comparer:
             for i, pet in outside.items()
             if i not in held and isinstance(pet, Pet) and not differing(agreed[i], pet)
         }
-        untold = {i for i, each in outside.items() if isinstance(each, Unanswered)}
+        untold = {i for i, each in outside.items() if isinstance(each, FailedLookup)}
         seen = _without(there, left)
         others = self.elsewhere | claimed if self.job.mode == "two-way" else frozenset[int]()
         comparison = Comparison(
@@ -533,7 +533,7 @@ class Comparer:
 
 def sight_beside(
     plan: Plan, sheet: Sheet, seen: Snapshot, settled: Mapping[int, int], base: Base | None
-) -> Sight:
+) -> RowComparison:
     """The sheet beside the pets that were seen. A category is unclear that the plan holds for the
     number beside its name.
     """
@@ -551,9 +551,9 @@ def _is_later(one: str, other: str) -> bool:
     return datetime.fromisoformat(one) > datetime.fromisoformat(other)
 
 
-def _silence(found: Collection[Pet | Unanswered | None]) -> str:
+def _silence(found: Collection[Pet | FailedLookup | None]) -> str:
     """Why there is no answer at all, "" where there is one or nothing was asked."""
-    unanswered = [each for each in found if isinstance(each, Unanswered)]
+    unanswered = [each for each in found if isinstance(each, FailedLookup)]
     if not unanswered or len(unanswered) < len(found):
         return ""
     return f"{unanswered[0].asked}: {unanswered[0].problem}"
@@ -645,7 +645,7 @@ class Differences:
             if result.kind != "none":
                 self.results[result.row, result.pet_id] = result
 
-    def all(self) -> tuple[Open, ...]:
+    def all(self) -> tuple[Difference, ...]:
         """All of them: what needs a person first, then the rest, in the sheet's order each."""
         said = [*self._conflicts(), *self._blocked_rows(), *self._changes(), *self._sheet()]
         said += self._unnamed_pets(said)
@@ -653,7 +653,7 @@ class Differences:
         first = [each for each in columns if each.kind != "note"]
         return (*first, *said, *self._rest(said), *(columns if not first else ()))
 
-    def _columns(self) -> Iterator[Open]:
+    def _columns(self) -> Iterator[Difference]:
         """The columns that say nothing any more: a header that has come since may be the new one of
         such a column, and then edits in it are not seen.
         """
@@ -668,10 +668,10 @@ class Differences:
             "compared by what it said then"
         )
         if not new:
-            yield Open(kind="note", problem=problem)
+            yield Difference(kind="note", problem=problem)
             return
         headers = ", ".join(map(repr, new[:_NAMED]))
-        yield Open(
+        yield Difference(
             kind="finding",
             problem=f"{problem}. New headers, which petsync does not use: {headers}",
             address=self.comparison.sheet.address(self.comparison.sheet.header_row, new[0]),
@@ -679,7 +679,7 @@ class Differences:
             "([columns]). If the column is to stay away: leave it in the sheet, empty.",
         )
 
-    def _conflicts(self) -> Iterator[Open]:
+    def _conflicts(self) -> Iterator[Difference]:
         base = self.comparison.base
         agreed = frozenset() if base is None else base.ids
         unsure = frozenset() if base is None else frozenset(base.unsure)
@@ -690,9 +690,9 @@ class Differences:
                 continue
             yield _of_conflict(conflict, is_known=conflict.pet_id in agreed - unsure)
 
-    def _blocked_rows(self) -> Iterator[Open]:
+    def _blocked_rows(self) -> Iterator[Difference]:
         for blocked in self.comparison.plan.blocked:
-            yield Open(
+            yield Difference(
                 kind="finding",
                 problem=blocked.problem,
                 pet_id=blocked.pet_id,
@@ -701,7 +701,7 @@ class Differences:
                 address=blocked.source,
             )
 
-    def _changes(self) -> Iterator[Open]:
+    def _changes(self) -> Iterator[Difference]:
         for change in () if self.job.mode == "pull" else self.comparison.plan.changes:
             result = self.results.get((change.row, change.pet_id))
             if result is None:
@@ -717,7 +717,7 @@ class Differences:
             else:
                 yield _of_change(change, "failed", result.message or "it did not arrive")
 
-    def _sheet(self) -> Iterator[Open]:
+    def _sheet(self) -> Iterator[Difference]:
         """What the sheet is to take, and what its rules leave."""
         if self.comparison.inbound is None:
             return
@@ -730,7 +730,7 @@ class Differences:
                 problem = "its row has no id, and is to get that of its pet"
             if obstacle is not None:
                 kind, problem, hint = "finding", obstacle.problem, obstacle.suggestion
-            yield Open(
+            yield Difference(
                 kind=kind,
                 problem=problem,
                 pet_id=change.pet_id,
@@ -742,7 +742,7 @@ class Differences:
             )
         yield from self.comparison.inbound.notes
 
-    def _unnamed_pets(self, said: Sequence[Open]) -> Iterator[Open]:
+    def _unnamed_pets(self, said: Sequence[Difference]) -> Iterator[Difference]:
         """The pets of the store that no row names, and that nothing else was said of: each by
         itself whose row was taken out; of very many that never had one, their number.
         """
@@ -756,10 +756,10 @@ class Differences:
         never = [each for each in left if each not in known] if self.is_first else []
         if len(never) > _LISTED:
             problem = f"{len(never):,} pets of the store are in no row, and never were"
-            yield Open(kind="note", problem=problem, hint="Nothing happens to them.")
+            yield Difference(kind="note", problem=problem, hint="Nothing happens to them.")
             never = []
         for pet in pets_of(sorted({*left} & known) + never, self.comparison.snapshot.frame):
-            yield Open(
+            yield Difference(
                 kind="note",
                 problem=self._why_unnamed(pet.id or 0, was_there=pet.id in known),
                 pet_id=pet.id,
@@ -767,12 +767,12 @@ class Differences:
             )
         yield from (each for each in self._outside() if each.pet_id not in told)
 
-    def _outside(self) -> Iterator[Open]:
+    def _outside(self) -> Iterator[Difference]:
         """The pets whose rows were taken out, and that the job's scope does not have."""
         for pet_id, found in sorted(self.comparison.outside.items()):
             if isinstance(found, Pet):
                 tags = f", its tags are {cell(found, 'tags')!r}" if self.job.tags else ""
-                yield Open(
+                yield Difference(
                     kind="note",
                     problem="is in no row any more, and is not among the pets that the job covers "
                     f"(its status is {found.status!r}{tags}): it stays in the store",
@@ -780,7 +780,7 @@ class Differences:
                     name=found.name or "",
                 )
             elif found is not None:
-                yield Open(
+                yield Difference(
                     kind="conflict",
                     problem=f"is in no row any more, and could not be looked up: {found.problem}",
                     pet_id=pet_id,
@@ -798,7 +798,7 @@ class Differences:
             return "is in no row any more; it is not deleted, as the plan's notes say"
         return "is in no row any more, and delete_missing is off: it stays in the store"
 
-    def _rest(self, said: Sequence[Open]) -> Iterator[Open]:
+    def _rest(self, said: Sequence[Difference]) -> Iterator[Difference]:
         """Rows that differ, and that no rule wants changed; what they are is never left out."""
         rows = {each.row for each in said}
         sight, kind = self.comparison.sight, "drift" if self.job.mode == "check" else "note"
@@ -815,7 +815,7 @@ class Differences:
             if is_unsent:
                 problem = "gives the number of another category beside the name of the old one"
                 hint = "Write the name of the category that is meant, or its old number again."
-            yield Open(
+            yield Difference(
                 kind="drift" if kind == "drift" else "conflict" if is_unsent else "note",
                 problem=problem,
                 pet_id=pet_id,
@@ -872,11 +872,11 @@ class Differences:
         return self.job.mode == "two-way"
 
 
-def _of_conflict(conflict: Conflict, *, is_known: bool) -> Open:
+def _of_conflict(conflict: Conflict, *, is_known: bool) -> Difference:
     problem = conflict.problem
     for words in ("since the sheet was exported", "since the export"):
         problem = problem.replace(words, "since both sides last agreed")
-    return Open(
+    return Difference(
         kind="conflict",
         problem=_clashes(conflict, is_known=is_known) or f"{conflict.subject} {problem}",
         pet_id=conflict.pet_id,
@@ -901,9 +901,11 @@ def _clashes(conflict: Conflict, *, is_known: bool) -> str:
     )
 
 
-def _of_change(change: Change, kind: Literal["drift", "waiting", "failed"], problem: str) -> Open:
+def _of_change(
+    change: Change, kind: Literal["drift", "waiting", "failed"], problem: str
+) -> Difference:
     pet = change.after if change.before is None else change.before
-    return Open(
+    return Difference(
         kind=kind,
         problem=problem,
         pet_id=change.pet_id,

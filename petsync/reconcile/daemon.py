@@ -26,13 +26,13 @@ from petsync.reconcile.observe import Endpoint, logging_to
 from petsync.reconcile.schedule import last_due, next_due
 from petsync.reconcile.state import History, StatePaths
 
-__all__ = ["Due", "Every", "Fresh", "Load", "every", "interval", "tell"]
+__all__ = ["Daemon", "DueJobs", "LiveConfiguration", "Load", "every", "interval", "tell"]
 
 
-# Due: which jobs of a `--every` it is time for, and how long until the next.
+# DueJobs: which jobs of a `--every` it is time for, and how long until the next.
 
 
-class Due:
+class DueJobs:
     """Knows when each job ran last: here, or by the history before this was begun."""
 
     def __init__(self, state: Path) -> None:
@@ -69,7 +69,7 @@ class Due:
         return max(starts, default=self.began)
 
 
-# Fresh: the configuration as its file says now, or said when it was right last.
+# LiveConfiguration: the configuration as its file says now, or said when it was right last.
 
 
 log = logging.getLogger(__name__)
@@ -79,7 +79,7 @@ Load = Callable[[Path, Mapping[str, str]], Configuration]
 
 
 @dataclass(slots=True)
-class Fresh:
+class LiveConfiguration:
     """`config` is what to work with; `is_valid` is False while the file cannot be used as it is."""
 
     config: Configuration
@@ -193,18 +193,18 @@ def every(
     run, load = run or _run(), _logging(load or _load(), log_format)
     first = config if isinstance(config, Configuration) else load(Path(config), environ)
     StatePaths(first.state).check()
-    fresh = Fresh(first, environ, load)
-    loop = Every(fresh, Due(first.state), seconds, stop, run)
+    fresh = LiveConfiguration(first, environ, load)
+    loop = Daemon(fresh, DueJobs(first.state), seconds, stop, run)
     with loop.serve(served), _heard(stop):
         return loop.go()
 
 
 @dataclass(slots=True)
-class Every:
+class Daemon:
     """A `--every` at work: its configuration, what is due, and how it is."""
 
-    fresh: Fresh
-    due: Due
+    fresh: LiveConfiguration
+    due: DueJobs
     seconds: float
     stop: threading.Event
     run: Run

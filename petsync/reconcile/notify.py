@@ -24,7 +24,7 @@ from filelock import FileLock, Timeout
 from petsync._files import check_state_folder, make_private_folder, write_private
 from petsync.errors import PetsyncError
 from petsync.plan.report import RoundReport
-from petsync.plan.rounds import Counts, Open, Round, exit_code_of
+from petsync.plan.rounds import Counts, Difference, Round, exit_code_of
 from petsync.reconcile.config.model import Configuration, Event, Job
 from petsync.reconcile.config.templates import DEFAULTS, NAMES, fill, mistakes_in
 from petsync.reconcile.schedule import is_overdue, next_due
@@ -37,11 +37,11 @@ from petsync.table.cells import visible
 __all__ = [
     "NAMES",
     "Deliver",
+    "JobHealth",
     "Memory",
     "Notice",
     "Notifier",
-    "Pending",
-    "Standing",
+    "PendingNotice",
     "Tally",
     "day_due",
     "decide",
@@ -91,7 +91,7 @@ class Tally(msgspec.Struct):
     failed: int = 0
 
 
-class Standing(msgspec.Struct):
+class JobHealth(msgspec.Struct):
     """How it stands with a job, or with a file of one, and since when; moments are in seconds.
 
     `failing` is a digest of the reason, `open` are digests of the differences that were told.
@@ -118,7 +118,7 @@ class Standing(msgspec.Struct):
     tally: Tally = msgspec.field(default_factory=Tally)
 
 
-class Pending(msgspec.Struct):
+class PendingNotice(msgspec.Struct):
     """A notice that has to be sent still, to the addresses that are marked in `to`."""
 
     event: Event
@@ -133,10 +133,10 @@ class Memory(msgspec.Struct):
     """All that is kept. `digests` are the last days for which there was a digest."""
 
     version: int = 1
-    standings: dict[str, Standing] = {}
+    standings: dict[str, JobHealth] = {}
     digests: tuple[str, ...] = ()
     digested: float = 0.0
-    outbox: tuple[Pending, ...] = ()
+    outbox: tuple[PendingNotice, ...] = ()
 
     def not_after(self, now: float) -> None:
         """Take back to `now` what lies in the future: the clock was set back, and what it said
@@ -221,7 +221,7 @@ def decide(
     real = [told for told in rounds if not told.round.dry_run]
     notices: list[Notice] = []
     for told in real:
-        standing = memory.standings.setdefault(told.round.name, Standing(told.round.job))
+        standing = memory.standings.setdefault(told.round.name, JobHealth(told.round.job))
         _count(standing, told.round)
         notices += _notice_lock(standing, told, now, remind)
         if told.round.status != "locked":
@@ -229,18 +229,18 @@ def decide(
     return tuple(_together([*notices, *_notice_missing(memory, real)]))
 
 
-def open_of(told: RoundReport) -> tuple[Open, ...]:
+def open_of(told: RoundReport) -> tuple[Difference, ...]:
     """The differences of a round that a person has to decide on."""
     return tuple(each for each in told.open if each.kind in _TO_DECIDE)
 
 
-def is_new(each: Open, new: frozenset[str]) -> bool:
+def is_new(each: Difference, new: frozenset[str]) -> bool:
     """Whether people have not heard of this difference yet."""
     return _key(each) in new
 
 
 def _notices_of(
-    standing: Standing, told: RoundReport, now: float, remind: float
+    standing: JobHealth, told: RoundReport, now: float, remind: float
 ) -> Iterator[Notice]:
     was_failing = bool(standing.failing)
     failures = [*_failure(standing, told, now, remind)]
@@ -258,7 +258,7 @@ def _notices_of(
         yield _notice("recovery", told, since=standing.owed_since)
 
 
-def _count(standing: Standing, round_: Round) -> None:
+def _count(standing: JobHealth, round_: Round) -> None:
     standing.status, standing.exit_code = round_.status, round_.exit_code
     standing.started = round_.started
     tally = standing.tally
@@ -269,7 +269,7 @@ def _count(standing: Standing, round_: Round) -> None:
 
 
 def _notice_lock(
-    standing: Standing, told: RoundReport, now: float, remind: float
+    standing: JobHealth, told: RoundReport, now: float, remind: float
 ) -> Iterator[Notice]:
     """A lock that is held is somebody at work, unless that takes longer than `remind`."""
     if told.round.status != "locked":
@@ -292,7 +292,7 @@ def _saw_both(round_: Round) -> bool:
     return round_.status not in ("error", "interrupted", "refused")
 
 
-def _failure(standing: Standing, told: RoundReport, now: float, remind: float) -> Iterator[Notice]:
+def _failure(standing: JobHealth, told: RoundReport, now: float, remind: float) -> Iterator[Notice]:
     if not _is_failing(told.round):
         standing.failing = ""
         return
@@ -306,7 +306,7 @@ def _failure(standing: Standing, told: RoundReport, now: float, remind: float) -
         yield _notice("failure", told, since=since, reason=reason)
 
 
-def _violation(standing: Standing, told: RoundReport, *, after_failure: bool) -> Iterator[Notice]:
+def _violation(standing: JobHealth, told: RoundReport, *, after_failure: bool) -> Iterator[Notice]:
     if not _saw_both(told.round):
         return
     keys = {_key(each) for each in open_of(told)}
@@ -321,7 +321,7 @@ def _violation(standing: Standing, told: RoundReport, *, after_failure: bool) ->
 
 
 def _waiting(
-    standing: Standing, round_: Round, told: RoundReport, now: float, remind: float
+    standing: JobHealth, round_: Round, told: RoundReport, now: float, remind: float
 ) -> Iterator[Notice]:
     if round_.status == "waiting":
         plan = _plan(told)
@@ -391,7 +391,7 @@ def _plan(told: RoundReport) -> str:
     return _digest("\n".join((told.round.waiting, *parts)))
 
 
-def _key(each: Open) -> str:
+def _key(each: Difference) -> str:
     """What makes it this difference, also when the row has moved meanwhile."""
     who = str(each.pet_id) if each.pet_id is not None else each.name or each.problem
     return _digest("\n".join((each.kind, who, *each.fields)))
@@ -483,15 +483,15 @@ def digest_lines(memory: Memory, config: Configuration, now: datetime) -> tuple[
     return tuple(lines) or ("No job is on.",)
 
 
-def _standings_of(memory: Memory, job: str) -> tuple[Standing, ...]:
+def _standings_of(memory: Memory, job: str) -> tuple[JobHealth, ...]:
     return tuple(each for each in memory.standings.values() if each.job == job)
 
 
-def _line(job: Job, standings: Sequence[Standing], now: datetime) -> str:
+def _line(job: Job, standings: Sequence[JobHealth], now: datetime) -> str:
     return "; ".join((f"{job.name}: {_status(standings)}", *_facts(job, standings, now)))
 
 
-def _status(standings: Sequence[Standing]) -> str:
+def _status(standings: Sequence[JobHealth]) -> str:
     """How the last round ended; of a folder's files, the one that a person should hear of first."""
     if not standings:
         return "no round yet"
@@ -501,7 +501,7 @@ def _status(standings: Sequence[Standing]) -> str:
     return f"{first.status}{files}"
 
 
-def _facts(job: Job, standings: Sequence[Standing], now: datetime) -> Iterator[str]:
+def _facts(job: Job, standings: Sequence[JobHealth], now: datetime) -> Iterator[str]:
     if not standings:
         yield from _time(job, standings, now)
         return
@@ -519,7 +519,7 @@ def _facts(job: Job, standings: Sequence[Standing], now: datetime) -> Iterator[s
     yield from _time(job, standings, now)
 
 
-def _time(job: Job, standings: Sequence[Standing], now: datetime) -> Iterator[str]:
+def _time(job: Job, standings: Sequence[JobHealth], now: datetime) -> Iterator[str]:
     if standings:
         last = max(datetime.fromisoformat(each.started) for each in standings)
         yield f"last began {last.astimezone():%Y-%m-%d %H:%M}"
@@ -547,7 +547,7 @@ def mark_of(address: Secret) -> str:
     return blake2s(text, digest_size=2).hexdigest()
 
 
-def enqueue(memory: Memory, pending: Sequence[Pending]) -> tuple[str, ...]:
+def enqueue(memory: Memory, pending: Sequence[PendingNotice]) -> tuple[str, ...]:
     """Have these sent too. Returns what had to be given up for them, in words."""
     every = (*memory.outbox, *pending)
     memory.outbox = every[-_MOST_WAITING:]
@@ -578,7 +578,7 @@ def send_pending(
 
 
 def _try(
-    pending: Pending,
+    pending: PendingNotice,
     by_mark: Mapping[str, Secret],
     failed: dict[str, str],
     now: datetime,
@@ -601,12 +601,12 @@ def _try(
             pending.to = tuple(each for each in pending.to if each != mark)
 
 
-def _late(pending: Pending, now: datetime) -> str:
+def _late(pending: PendingNotice, now: datetime) -> str:
     made = datetime.fromtimestamp(pending.made, UTC).astimezone(now.tzinfo)
     return f"(This is from {made:%Y-%m-%d %H:%M %z}; it could not be sent then.)"
 
 
-def _not_sent(pending: Pending, marks: Sequence[str], failed: Mapping[str, str]) -> str:
+def _not_sent(pending: PendingNotice, marks: Sequence[str], failed: Mapping[str, str]) -> str:
     whys = (f"address {marks.index(m) + 1}: {failed.get(m, 'not tried')}" for m in pending.to)
     said = (
         f"the notice {pending.title!r} could not be sent ({'; '.join(whys)}); "
@@ -616,7 +616,7 @@ def _not_sent(pending: Pending, marks: Sequence[str], failed: Mapping[str, str])
     return said
 
 
-def _given_up(pending: Pending, why: str) -> str:
+def _given_up(pending: PendingNotice, why: str) -> str:
     said = f"the notice {pending.title!r} is given up: {why}"
     log.error("%s", said)
     return said
@@ -701,7 +701,7 @@ def _open(notice: Notice, safe: Safe) -> Iterator[str]:
         yield f"- and {len(every) - _MOST_LINES} more, which the report lists"
 
 
-def _select_open(notice: Notice, told: RoundReport) -> tuple[Open, ...]:
+def _select_open(notice: Notice, told: RoundReport) -> tuple[Difference, ...]:
     if notice.event == "failure":
         # Of what is refused, the changes that did not come to pass are no news.
         passed = ("note", "waiting", "drift" if told.round.status == "refused" else "")
@@ -709,7 +709,7 @@ def _select_open(notice: Notice, told: RoundReport) -> tuple[Open, ...]:
     return open_of(told) if notice.event == "violation" else ()
 
 
-def _place(each: Open, safe: Safe) -> str:
+def _place(each: Difference, safe: Safe) -> str:
     pet = f"pet {each.pet_id}" if each.pet_id is not None else "a row"
     name = f" {safe(each.name, _NAME)}" if each.name else ""
     address = f" ({safe(each.address, _NAME)})" if each.address else ""
@@ -792,7 +792,9 @@ class Notifier:
     def _wants(self, notice: Notice) -> bool:
         return notice.event in self._notify.on
 
-    def _digest(self, memory: Memory, last: RoundReport, now: datetime) -> tuple[Pending, ...]:
+    def _digest(
+        self, memory: Memory, last: RoundReport, now: datetime
+    ) -> tuple[PendingNotice, ...]:
         day = day_due(memory, self._notify.digest, now)
         if "digest" not in self._notify.on or not day:
             return ()
@@ -801,11 +803,11 @@ class Notifier:
         notice = Notice(event="digest", name=last.round.job, told=last)
         return (self._pending(notice, now, "\n".join(lines)),)
 
-    def _pending(self, notice: Notice, now: datetime, lines: str = "") -> Pending:
+    def _pending(self, notice: Notice, now: datetime, lines: str = "") -> PendingNotice:
         title, body = self._notify.templates.get(notice.event) or DEFAULTS[notice.event]
         default_title, default_body = DEFAULTS[notice.event]
         values = {**values_of(notice, self._config, self._marked), "lines": lines}
-        return Pending(
+        return PendingNotice(
             event=notice.event,
             title=self._finish(fill(title or default_title, values), _TITLE, keep=""),
             body=self._finish(fill(body or default_body, values), _BODY, keep="\n"),

@@ -42,11 +42,11 @@ __all__ = [
     "GAUGES",
     "Endpoint",
     "JsonLines",
-    "Latest",
-    "Logged",
-    "Measured",
+    "LatestRound",
+    "LogWatcher",
+    "MetricsWatcher",
     "TextLines",
-    "Traced",
+    "TraceWatcher",
     "kept_only",
     "logging_to",
     "measure",
@@ -165,10 +165,10 @@ log = logging.getLogger(__name__)
 
 _LEVELS: Mapping[int, int] = {0: logging.INFO, 1: logging.ERROR, 64: logging.ERROR}
 """By exit code; all others are warnings."""
-_here: ContextVar[Logged | None] = ContextVar("petsync_logged", default=None)
+_here: ContextVar[LogWatcher | None] = ContextVar("petsync_logged", default=None)
 
 
-class Logged(logging.Filter):
+class LogWatcher(logging.Filter):
     """The watcher that logs, and the filter that tells each record which round and which step it
     belongs to: those of the reconciliation in whose context it is made, and of threads that know
     none.
@@ -246,11 +246,11 @@ def _numbers(round_: Round) -> dict[str, Any]:
 
 
 @contextmanager
-def logging_to(config: Configuration) -> Iterator[Logged]:
+def logging_to(config: Configuration) -> Iterator[LogWatcher]:
     """Meanwhile, what petsync logs goes where `[log]` says, each record with its round. That people
     could not be told goes to standard error in any case.
     """
-    watcher, clean = Logged(), Redactor((*config.secrets, *config.notify.urls))
+    watcher, clean = LogWatcher(), Redactor((*config.secrets, *config.notify.urls))
     token = _here.set(watcher)
     try:
         with ExitStack() as stack:
@@ -292,7 +292,7 @@ def _attach(handler: logging.Handler) -> Iterator[None]:
 
 def _doubles(other: logging.Handler, handler: logging.Handler) -> bool:
     """Whether both write to one stream, and the other is no reconciliation's own."""
-    is_own = any(isinstance(each, Logged) for each in other.filters)
+    is_own = any(isinstance(each, LogWatcher) for each in other.filters)
     stream = getattr(other, "stream", None)
     return not is_own and stream is not None and stream is getattr(handler, "stream", None)
 
@@ -487,7 +487,7 @@ class _Silent(WSGIRequestHandler):
 _LOCK_TIMEOUT = 30.0
 
 
-class Latest(msgspec.Struct):
+class LatestRound(msgspec.Struct):
     """Of one job, or of a file of one: its last round, when one was well last (in seconds, 0 for
     never), and how many there were of each status.
     """
@@ -497,16 +497,16 @@ class Latest(msgspec.Struct):
     statuses: dict[str, int] = {}
 
 
-def note_round(state: Path, round_: Round) -> Mapping[str, Latest]:
+def note_round(state: Path, round_: Round) -> Mapping[str, LatestRound]:
     """Every job's latest, with this round among them. Raises OSError, filelock.Timeout.
 
     A locked round tells nothing of the job but that it was locked.
     """
     with _edit_latest(state) as every:
-        before = every.get(round_.name, Latest(round_))
+        before = every.get(round_.name, LatestRound(round_))
         statuses = {**before.statuses, round_.status: before.statuses.get(round_.status, 0) + 1}
         is_locked = round_.status == "locked" and round_.name in every
-        every[round_.name] = Latest(
+        every[round_.name] = LatestRound(
             before.round if is_locked else round_,
             _end(round_) if round_.is_well else before.succeeded,
             statuses,
@@ -514,7 +514,7 @@ def note_round(state: Path, round_: Round) -> Mapping[str, Latest]:
     return every
 
 
-def kept_only(state: Path, job: str, names: Collection[str]) -> Mapping[str, Latest]:
+def kept_only(state: Path, job: str, names: Collection[str]) -> Mapping[str, LatestRound]:
     """Every job's latest, of this job only these; the others of its files are there no more."""
     with _edit_latest(state) as every:
         for name in [n for n, each in every.items() if each.round.job == job and n not in names]:
@@ -523,7 +523,7 @@ def kept_only(state: Path, job: str, names: Collection[str]) -> Mapping[str, Lat
 
 
 @contextmanager
-def _edit_latest(state: Path) -> Iterator[dict[str, Latest]]:
+def _edit_latest(state: Path) -> Iterator[dict[str, LatestRound]]:
     """What is kept, to be changed, while no other process has it; written at the end."""
     path = _path(state)
     make_private_folder(path.parent)
@@ -533,11 +533,11 @@ def _edit_latest(state: Path) -> Iterator[dict[str, Latest]]:
         write_private(path, msgspec.json.encode(every), follow=False)
 
 
-def read_latest(state: Path) -> dict[str, Latest]:
+def read_latest(state: Path) -> dict[str, LatestRound]:
     """What is kept; {} where nothing is. A damaged file is set aside."""
     path = _path(state)
     try:
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, Latest])
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, LatestRound])
     except FileNotFoundError:
         return {}
     except msgspec.DecodeError:
@@ -558,7 +558,7 @@ def _end(round_: Round) -> float:
 # Metrics for Prometheus: a textfile for cron, and an endpoint for `--every`.
 
 
-GAUGES: Mapping[str, tuple[str, Callable[[Latest], float]]] = {
+GAUGES: Mapping[str, tuple[str, Callable[[LatestRound], float]]] = {
     "petsync_round_exit_code": (
         "Exit code of the last round",
         lambda each: each.round.exit_code,
@@ -603,7 +603,7 @@ _LABELS = ("job", "part")
 _INTERRUPTED = 7
 
 
-class Measured:
+class MetricsWatcher:
     """The watcher that keeps each job's latest round, and writes the textfile anew after it."""
 
     def __init__(self, config: Configuration) -> None:
@@ -632,15 +632,15 @@ class Measured:
             if is_whole and all(each.exit_code != _INTERRUPTED for each in rounds.values()):
                 self._write_textfile(kept_only(self._config.state, job, rounds))
 
-    def _write_textfile(self, latest: Mapping[str, Latest]) -> None:
+    def _write_textfile(self, latest: Mapping[str, LatestRound]) -> None:
         if self._config.metrics.textfile is not None:
             _write(self._config.metrics.textfile, _Families(self._config, latest, {}))
 
 
 @contextmanager
-def measure(config: Configuration) -> Iterator[Measured]:
+def measure(config: Configuration) -> Iterator[MetricsWatcher]:
     """The watcher of one pass. Raises SettingsError where prometheus_client is not installed."""
-    watcher = Measured(config)
+    watcher = MetricsWatcher(config)
     yield watcher
     try:
         watcher.close()
@@ -656,7 +656,7 @@ def page_of(
     """
     client = _client()
 
-    class Now:
+    class Scrape:
         """What a scrape finds."""
 
         def collect(self) -> Iterable[Any]:
@@ -664,7 +664,7 @@ def page_of(
             return _Families(config(), read_latest(config().state), own()).collect()
 
     registry = client.CollectorRegistry()
-    registry.register(Now())
+    registry.register(Scrape())
     return client.make_wsgi_app(registry)
 
 
@@ -674,7 +674,7 @@ class _Families:
     def __init__(
         self,
         config: Configuration,
-        latest: Mapping[str, Latest],
+        latest: Mapping[str, LatestRound],
         own: Mapping[str, tuple[str, float]],
     ) -> None:
         self._config, self._own = config, own
@@ -780,7 +780,7 @@ _EXPORT_TIMEOUT = 10.0
 """Seconds that a collector has to take the last spans."""
 
 
-class Traced:
+class TraceWatcher:
     """The watcher that makes spans of rounds and steps. Of errors they get type and message."""
 
     def __init__(self, tracer: Any, clean: Redactor) -> None:
@@ -844,7 +844,7 @@ class Traced:
 
 
 @contextmanager
-def trace(config: Configuration, exporter: Any = None) -> Iterator[Traced]:
+def trace(config: Configuration, exporter: Any = None) -> Iterator[TraceWatcher]:
     """Meanwhile spans go to `exporter`, or to where the standard OTEL_* variables say.
 
     Raises SettingsError where OpenTelemetry is not installed.
@@ -858,7 +858,7 @@ def trace(config: Configuration, exporter: Any = None) -> Iterator[Traced]:
         ) from None
     clean = Redactor((*config.secrets, *config.notify.urls))
     try:
-        yield Traced(provider.get_tracer("petsync"), clean)
+        yield TraceWatcher(provider.get_tracer("petsync"), clean)
     finally:
         _shut(provider)
 

@@ -50,15 +50,15 @@ from petsync.plan.base import (
     with_unknown,
 )
 from petsync.plan.change import Change, Snapshot, Update, describe_limits
-from petsync.plan.compare import Exchanged, find_exchanged
+from petsync.plan.compare import IdExchange, find_exchanged
 from petsync.plan.fields import COLUMNS_OF, UNITS, Vocabulary, normal, same, says, with_fields
 from petsync.plan.guard import CAPACITY_CURE, Refusal
 from petsync.plan.lineage import actions_of, find_alike, said_in
 from petsync.plan.match import Row, pets_of, said_pet, said_rows
-from petsync.plan.plan import Identified, Inbound, Plan
-from petsync.plan.report import Past as PastRun
+from petsync.plan.plan import IdentifiedRow, Inbound, Plan
+from petsync.plan.report import PastRun as PastRun
 from petsync.plan.report import Report, Result, RoundReport, Rounds, undone_by
-from petsync.plan.rounds import Counts, Open, Round, SheetChange, Status, exit_code_of
+from petsync.plan.rounds import Counts, Difference, Round, SheetChange, Status, exit_code_of
 from petsync.reconcile import state
 from petsync.reconcile.compare import (
     Comparer,
@@ -104,7 +104,7 @@ from petsync.redact import Redactor
 from petsync.report.words import in_terms
 from petsync.sheets import Obstacle
 from petsync.store import Store
-from petsync.store.runs import Outputs, Wanted
+from petsync.store.runs import OutputRequest, Outputs
 from petsync.table.base import Base
 from petsync.table.columns import COLUMNS, Column
 from petsync.table.frame import frame_from_pets
@@ -120,7 +120,7 @@ __all__ = [
     "Step",
     "Watcher",
     "Watchers",
-    "Written",
+    "WriteResult",
     "assigned_ids",
     "check",
     "find_start",
@@ -315,7 +315,7 @@ class RoundContext:
     read_at: str = ""
     plan: Plan | None = None
     report: Report | None = None
-    opens: tuple[Open, ...] = ()
+    opens: tuple[Difference, ...] = ()
     sheet: tuple[SheetChange, ...] = ()
     is_ended: bool = False
     _is_said: bool = False
@@ -406,7 +406,7 @@ class RoundContext:
         runs = dict.fromkeys([*self.told.runs, report.run_id])
         self.note(runs=tuple(runs), applied=self.told.applied + applied)
 
-    def note_open(self, opens: tuple[Open, ...]) -> None:
+    def note_open(self, opens: tuple[Difference, ...]) -> None:
         """What is open at the end, and how the round ends by that."""
         self.opens = tuple(
             msgspec.structs.replace(
@@ -542,7 +542,7 @@ class RoundStart:
 
     base: Base | None
     carried: str = ""
-    notes: tuple[Open, ...] = ()
+    notes: tuple[Difference, ...] = ()
     may_delete: bool = True
     undone: tuple[Version, ...] = ()
     doubts: tuple[Version, ...] = ()
@@ -824,7 +824,7 @@ def _with_doubts(
     *,
     elsewhere: Collection[int],
     is_seen: bool,
-) -> tuple[Base, tuple[Open, ...]]:
+) -> tuple[Base, tuple[Difference, ...]]:
     """The base of a sheet that may be from before the versions: unsure of what differs, without the
     pets whose rows may have been taken out; and what has to be said of these. `is_seen`: an earlier
     round saw that it is, and some of what came since stands in it; else the base is unsure of what
@@ -847,7 +847,7 @@ def _with_doubts(
     # A row that is not there may have been taken out of a backup: its pet has changed since.
     pets += pets_of({*units} - named_ids(sheet), then.frame)
     told = tuple(
-        Open(
+        Difference(
             kind=_kind_of_lost(job),
             problem=f"its row, which came after round {versions[0].round}, is not in the sheet: it "
             "was taken out, or a backup was put back. It is not taken for missing",
@@ -885,7 +885,7 @@ def with_older_rows(start: RoundStart, comparison: Comparison) -> RoundStart:
 def _with_new_rows(context: RoundContext, start: RoundStart, comparison: Comparison) -> RoundStart:
     """The start with the pets that its base lacks and that rows mean: what is blank in such a row
     was never emptied, and takes the store's value. One that a row without an id was found to mean,
-    where the row says nothing else than the store, is as the row says it; of one that a row names
+    where the row says nothing else than the store, is as the row says it. Of one that a row names
     by its id, nothing is agreed on in which the two differ.
     """
     base = start.base
@@ -940,14 +940,14 @@ def _by_hand(
     bases: Collection[str] = (),
     versions: Sequence[Version] = (),
     last: Base | None = None,
-) -> tuple[list[RecentRun], list[Open]]:
+) -> tuple[list[RecentRun], list[Difference]]:
     """The runs by which somebody has applied the sheet since a moment, but for the job's `own`, and
     what has to be said of those that were undone. Where `bases` are given, only runs that compared
     by one of these: moments, "" for a run that compared with the store alone. Cells that the
     `versions` wrote after a run was planned do not say what it sent, nor do those that said
     something else in a later round, by the base that it left `last`.
     """
-    past, notes = list[RecentRun](), list[Open]()
+    past, notes = list[RecentRun](), list[Difference]()
     if context.job.mode != "two-way" or not sheet.digest:
         return past, notes
     undoing = undone_by(store.aio.history.runs(store.url))
@@ -972,7 +972,7 @@ def _by_hand(
                 f"{by.run_id}: the sheet takes what the store has now"
             )
             hint = f"If the store is to have it after all: `petsync undo {by.run_id}`."
-            notes.append(Open(kind="note", problem=problem, hint=hint))
+            notes.append(Difference(kind="note", problem=problem, hint=hint))
     return past, notes
 
 
@@ -1136,12 +1136,12 @@ def _written_by_hand(
         report, plan = run.report, run.report.plan
         base = _with_run(base, run)
         is_new = run.is_by_hand and report.run_id not in known
-        wanted = Outputs(store.aio.history).read_wanted(plan) if is_new else Wanted()
+        wanted = Outputs(store.aio.history).read_wanted(plan) if is_new else OutputRequest()
         after = wanted.digest or wanted.intended
         if not after or plan.source_digest in ("", sheet.digest):
             continue
         ids = tuple(
-            Identified(row=each.row, source=each.source, pet_id=each.assigned_id)
+            IdentifiedRow(row=each.row, source=each.source, pet_id=each.assigned_id)
             for each in report.results
             if each.row is not None and each.assigned_id is not None
         )
@@ -1218,7 +1218,7 @@ def _had_ids(context: RoundContext, sheet: Sheet, base: Base) -> bool:
     return "id" in base.columns
 
 
-def _note_former_names(context: RoundContext) -> tuple[Open, ...]:
+def _note_former_names(context: RoundContext) -> tuple[Difference, ...]:
     """A note on the job's former name."""
     return _notes(
         *(
@@ -1228,7 +1228,7 @@ def _note_former_names(context: RoundContext) -> tuple[Open, ...]:
     )
 
 
-def _worksheets(context: RoundContext, sheet: Sheet) -> tuple[Open, ...]:
+def _worksheets(context: RoundContext, sheet: Sheet) -> tuple[Difference, ...]:
     """A note on the other worksheets that may have rows of pets, where the job names none."""
     if context.job.tab is not None or not sheet.ids_elsewhere:
         return ()
@@ -1243,7 +1243,9 @@ def _worksheets(context: RoundContext, sheet: Sheet) -> tuple[Open, ...]:
         f"{some}{more}"
     )
     return (
-        Open(kind="note", problem=problem, hint='To read another one: tab = "NAME" in the job.'),
+        Difference(
+            kind="note", problem=problem, hint='To read another one: tab = "NAME" in the job.'
+        ),
     )
 
 
@@ -1289,7 +1291,7 @@ def _versions(context: RoundContext, base: Base, taken: Inbound | None) -> Seque
     return (*known, released if context.owner.dry_run else versions.keep(released))
 
 
-def _put_back(lost: Sequence[Version], mode: str) -> Open:
+def _put_back(lost: Sequence[Version], mode: str) -> Difference:
     what = "an older copy or a backup" if lost[0].is_state else "a backup"
     problem = (
         f"the sheet is as it was {_moment_of(lost[0])}: {what} was put back? It is compared by "
@@ -1301,7 +1303,7 @@ def _put_back(lost: Sequence[Version], mode: str) -> Open:
     )
     if mode == "push":
         hint = "Its values are sent all the same; pets whose rows came since are not deleted."
-    return Open(kind="note", problem=problem, hint=hint)
+    return Difference(kind="note", problem=problem, hint=hint)
 
 
 def _moment_of(version: Version) -> str:
@@ -1312,9 +1314,9 @@ def _moment_of(version: Version) -> str:
     return f"after round {version.round} of {at}" if version.round else f"at its export of {at}"
 
 
-def _in_doubt(mixed: Sequence[Version]) -> tuple[Open, ...]:
+def _in_doubt(mixed: Sequence[Version]) -> tuple[Difference, ...]:
     return tuple(
-        Open(
+        Difference(
             kind="note",
             problem=f"of some pets the sheet says again what it said {_moment_of(first)}: an older "
             "copy was put back, or somebody took these edits back. Neither side is changed in them",
@@ -1326,8 +1328,8 @@ def _in_doubt(mixed: Sequence[Version]) -> tuple[Open, ...]:
     )
 
 
-def _notes(*texts: str) -> tuple[Open, ...]:
-    return tuple(Open(kind="note", problem=text) for text in texts if text)
+def _notes(*texts: str) -> tuple[Difference, ...]:
+    return tuple(Difference(kind="note", problem=text) for text in texts if text)
 
 
 # Elsewhere: a pet whose row went to another sheet is not missing, and that one's base has it
@@ -1373,7 +1375,7 @@ def with_claims(
     except PetsyncError as error:
         found = dict.fromkeys(gone, "")
         problem = f"no pet is deleted as missing: another sheet may have it. {error.message}"
-    told = [Open(kind="note", problem=problem)] if problem else []
+    told = [Difference(kind="note", problem=problem)] if problem else []
     if put_back:
         start = replace(start, base=_with_lost(job, base, lost))
         told += (_told_lost(job, pet_id, put_back[0]) for pet_id in sorted(lost))
@@ -1443,8 +1445,8 @@ def _put_back_since(context: RoundContext, store: Store, base: Base) -> Iterator
             yield source.name
 
 
-def _told_lost(job: Job, pet_id: int, sheet: str) -> Open:
-    return Open(
+def _told_lost(job: Job, pet_id: int, sheet: str) -> Difference:
+    return Difference(
         kind=_kind_of_lost(job),
         problem="its row is not in the sheet any more, and is not taken for missing: it may have "
         f"moved to {sheet}, where an older copy was put back",
@@ -1476,7 +1478,7 @@ def _is_put_back(context: RoundContext, source: Source, store: Store, since: str
 
 def _lost_with_files(
     context: RoundContext, sheet: Sheet, snapshot: Snapshot, comparer: Comparer
-) -> Iterator[Open]:
+) -> Iterator[Difference]:
     """A conflict for each file that is not in the folder any more and had pets of the store that no
     row names now. Raises PetsyncError.
     """
@@ -1496,12 +1498,12 @@ def _lost_with_files(
             yield _told_away(path, ids)
 
 
-def _told_away(path: Path, ids: Sequence[int]) -> Open:
+def _told_away(path: Path, ids: Sequence[int]) -> Difference:
     some = ", ".join(map(str, ids[:_LISTED]))
     more = f" and {len(ids) - _LISTED:,} more" if len(ids) > _LISTED else ""
     _, _, name = unquote(path.name.removesuffix(".base")).partition("--")
     pets = "pet" if len(ids) == 1 else "pets"
-    return Open(
+    return Difference(
         kind="conflict",
         problem=f"the file {name} was in the folder and is not there any more: no pet is deleted "
         f"that it had and that no row names now ({pets} {some}{more})",
@@ -1627,7 +1629,7 @@ def is_held(
 
 def _note_new_ids(
     context: RoundContext, comparer: Comparer, comparison: Comparison
-) -> tuple[Open, ...]:
+) -> tuple[Difference, ...]:
     """Say beforehand how many rows are to get an id, beside those that are told one by one."""
     told, planned = context.told.to_sheet.update, comparer.to_sheet(comparison)
     context.note(to_sheet=planned)
@@ -1636,7 +1638,7 @@ def _note_new_ids(
         return ()
     rows = "1 row without an id is" if count == 1 else f"{count:,} rows without an id are"
     problem = f"{rows} to get that of the pet"
-    return (Open(kind="note", problem=problem, hint="It is written into the sheet."),)
+    return (Difference(kind="note", problem=problem, hint="It is written into the sheet."),)
 
 
 def _refusals_to_store(job: Job, comparison: Comparison) -> tuple[Refusal, ...]:
@@ -1652,7 +1654,7 @@ def _of_sheet(comparison: Comparison) -> tuple[Refusal, ...]:
     return () if comparison.inbound is None else comparison.inbound.verdict.refusals
 
 
-def _mixed_up(job: Job, comparison: Comparison) -> tuple[Exchanged, ...]:
+def _mixed_up(job: Job, comparison: Comparison) -> tuple[IdExchange, ...]:
     """Rows whose ids went astray, if the store is to take what they say."""
     if job.mode not in ("push", "two-way"):
         return ()
@@ -1661,7 +1663,7 @@ def _mixed_up(job: Job, comparison: Comparison) -> tuple[Exchanged, ...]:
 
 
 def _refuse_mixed(
-    context: RoundContext, comparison: Comparison, mixed: Sequence[Exchanged]
+    context: RoundContext, comparison: Comparison, mixed: Sequence[IdExchange]
 ) -> None:
     first = [
         f"{comparison.sheet.address(each.row)} gives {each.name!r}, which was pet {each.other}, "
@@ -1688,7 +1690,9 @@ def _clear(context: RoundContext, *, keep_store: bool, keep_sheet: bool) -> None
         SheetFiles.of(context).sheet.clear()
 
 
-def _never(context: RoundContext, comparer: Comparer, comparison: Comparison) -> tuple[Open, ...]:
+def _never(
+    context: RoundContext, comparer: Comparer, comparison: Comparison
+) -> tuple[Difference, ...]:
     return Differences(context.job, comparison, is_refused=True, is_first=comparer.is_first).all()
 
 
@@ -1805,7 +1809,7 @@ def assigned_ids(report: Report | None) -> dict[int, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WriteResult:
     """What a sheet took, the cells that could not be written, and the base that it carries now, if
     it got one; `digest` is that of the file then, "" where nothing was written.
     """
@@ -1822,7 +1826,7 @@ def write(
     comparison: Comparison,
     inbound: Inbound,
     start: RoundStart,
-) -> Written:
+) -> WriteResult:
     """Write what the sheet takes, and remember what was agreed on before; a sheet that
     carries a base gets the new one. The base of `start` has what a run sent. Raises SheetError.
     """
@@ -1833,7 +1837,7 @@ def write(
     context.note_plan(context.plan, inbound)
     rest = edits.without(stuck)
     if not rest:
-        return Written(done, stuck)
+        return WriteResult(done, stuck)
     carried = with_inbound(base, done) if base is not None and sheet.base is not None else None
     versions = SheetFiles.of(context).versions
     # Its backup may be there even where nothing is written, so that it stays.
@@ -1842,7 +1846,7 @@ def write(
     context.note(backup=str(backup), applied=context.told.applied + done.touched.total)
     digest = comparer.read().digest
     versions.put(msgspec.structs.replace(version, after=digest))
-    return Written(done, stuck, carried, digest)
+    return WriteResult(done, stuck, carried, digest)
 
 
 def _version(
@@ -1972,7 +1976,9 @@ def with_siblings(
     unsure = {pet_id: units for each in (*parts, first) for pet_id, units in each.unsure.items()}
     merged = replace(first, frame=frame, said=said, unsure=unsure)
     rows = "1 row is new here, and is" if count == 1 else f"{count:,} rows are new here, and are"
-    note = Open(kind="note", problem=f"{rows} compared by what was agreed on with another sheet")
+    note = Difference(
+        kind="note", problem=f"{rows} compared by what was agreed on with another sheet"
+    )
     return replace(start, base=merged, notes=(*start.notes, note))
 
 
@@ -2085,7 +2091,7 @@ class _Execution:
         self.base = start.base
         self.sheet = comparison.sheet
         self.stuck: tuple[Obstacle, ...] = ()
-        self.notes: tuple[Open, ...] = ()
+        self.notes: tuple[Difference, ...] = ()
 
     def all(self) -> None:
         """Send, write, look again, and keep what both sides agree on now."""
@@ -2197,7 +2203,7 @@ class _Execution:
             why = error.message
         if why:
             problem = f"rows could not be given the ids of their pets: {why}"
-            self.notes = (Open(kind="note", problem=problem, hint=_UNNUMBERED),)
+            self.notes = (Difference(kind="note", problem=problem, hint=_UNNUMBERED),)
         return True
 
     def _look_again(self) -> None:
@@ -2242,7 +2248,7 @@ def _make(context: RoundContext, comparer: Comparer) -> None:
     context.note(pets=len(snapshot), drift=len(snapshot), to_sheet=Counts(add=len(snapshot)))
     if context.owner.dry_run:
         problem = f"the sheet is not there, and is to be made with {len(snapshot):,} pets"
-        context.note_open((Open(kind="drift", problem=problem),))
+        context.note_open((Difference(kind="drift", problem=problem),))
         return
     with context.step("write"):
         make_sheet(comparer, snapshot)

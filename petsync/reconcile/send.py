@@ -116,7 +116,7 @@ def _why(heard: list[str], address: Secret) -> str:
     return redacted(heard[-1])[:200] if heard else "it was not taken"
 
 
-class _Deaf(logging.Filter):
+class _LogCapture(logging.Filter):
     """Drops what one thread logs, and hands its warnings to `hear`."""
 
     def __init__(self, hear: Callable[[str], None]) -> None:
@@ -141,7 +141,7 @@ def _quiet(hear: Callable[[str], None] = lambda _: None) -> Iterator[None]:
     loggers = [each for each in manager.loggerDict.values() if isinstance(each, logging.Logger)]
     # Those of apprise may be made only now.
     first = [logging.getLogger(name) for name in ("", "apprise")]
-    mine, deaf = [*first, *loggers], _Deaf(hear)
+    mine, deaf = [*first, *loggers], _LogCapture(hear)
     for logger in mine:
         logger.addFilter(deaf)
     try:

@@ -36,7 +36,7 @@ from petsync.plan.guard import Guard, Limit, Refusal
 from petsync.plan.match import differences, pets_of, positions, said_pet, said_rows
 from petsync.plan.plan import Inbound, Plan
 from petsync.plan.report import Report, RoundReport, undone_by
-from petsync.plan.rounds import Open, Round, SheetChange
+from petsync.plan.rounds import Difference, Round, SheetChange
 from petsync.reconcile.config.model import Reports
 from petsync.report.json import round_json
 from petsync.report.round import round_page
@@ -48,12 +48,12 @@ from petsync.table.sheet import Sheet
 
 __all__ = [
     "BaseFile",
+    "BegunRun",
     "CellKey",
     "History",
     "OlderCopy",
     "PendingRuns",
     "RecentRun",
-    "Run",
     "SheetWaiting",
     "StatePaths",
     "StoredBase",
@@ -350,7 +350,7 @@ class _Notes(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class BegunRun:
     """A run of the job's plan: `is_stopped` if it is the job's own, nobody has undone it, and it
     only has to be resumed.
     """
@@ -410,7 +410,7 @@ class PendingRuns:
         except OSError as error:
             raise PetsyncError(f"{self.path} cannot be removed: {error.strerror}") from None
 
-    def runs(self, store: Store) -> list[Run]:
+    def runs(self, store: Store) -> list[BegunRun]:
         """The runs that have begun with the plans, in the order of the notes."""
         return [run for note in self._notes() if (run := _run(note, store)) is not None]
 
@@ -427,7 +427,7 @@ class PendingRuns:
             return ()
 
 
-def _run(note: _Note, store: Store) -> Run | None:
+def _run(note: _Note, store: Store) -> BegunRun | None:
     """The run of a plan, None where there is none."""
     with store.aio.history.open_journal() as journal:
         run = journal.used_by(note.fingerprint)
@@ -441,7 +441,7 @@ def _run(note: _Note, store: Store) -> Run | None:
         _LOG.warning("run %s is not resumed: %s", run, error.message)
         return None
     is_stopped = note.is_own and past.state != "done" and has_more(past) and not is_undone
-    return Run(past.run_id, is_stopped)
+    return BegunRun(past.run_id, is_stopped)
 
 
 def report_of(run_id: str, store: Store) -> Report | None:
@@ -534,8 +534,8 @@ def save(reports: Reports, told: RoundReport) -> None:
         _prune(page.parent, reports.keep)
 
 
-class _Saved(msgspec.Struct, frozen=True):
-    open: tuple[Open, ...] = ()
+class _SavedReport(msgspec.Struct, frozen=True):
+    open: tuple[Difference, ...] = ()
     sheet: tuple[SheetChange, ...] = ()
 
 
@@ -543,11 +543,11 @@ def load_report(round_: Round) -> RoundReport:
     """The round with what its report says of differences and of the sheet. Old reports are removed,
     and another petsync's may be otherwise: then it is the round alone.
     """
-    found = _Saved()
+    found = _SavedReport()
     if round_.report:
         with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
             body = Path(round_.report).with_suffix(".json").read_bytes()
-            found = msgspec.json.decode(body, type=_Saved)
+            found = msgspec.json.decode(body, type=_SavedReport)
     return RoundReport(round=round_, open=found.open, sheet=found.sheet)
 
 
@@ -1335,7 +1335,7 @@ class SheetWaiting:
         """
         counts = msgspec.structs.asdict(inbound.counts)
         refusals = inbound.verdict.refusals
-        note = Open(kind="note", problem=released_note(job, describe_limits(refusals)))
+        note = Difference(kind="note", problem=released_note(job, describe_limits(refusals)))
         noted = msgspec.structs.replace(inbound, notes=(note, *inbound.notes))
         released = noted.judged(with_room(inbound.guard, refusals, counts))
         if self._fingerprint() == released.fingerprint:

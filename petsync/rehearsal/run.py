@@ -21,11 +21,11 @@ from petsync.client.session import Session
 from petsync.errors import InterruptedRunError, SettingsError
 from petsync.models import Pet
 from petsync.plan import arguments
-from petsync.plan.change import Snapshot, Unanswered
+from petsync.plan.change import FailedLookup, Snapshot
 from petsync.plan.compare import find_unproved_ids
 from petsync.plan.guard import Guard, Limit, Verdict
 from petsync.plan.plan import Plan
-from petsync.plan.rehearsal import Broken, Rehearsal, surprises
+from petsync.plan.rehearsal import FaultCounts, Rehearsal, surprises
 from petsync.plan.report import Progress, Report
 from petsync.profile import ServiceProfile
 from petsync.sandbox import Sandbox
@@ -39,7 +39,7 @@ from petsync.table.frame import frame_from_pets, pets_from_frame
 from petsync.table.sheet import Sheet
 
 __all__ = [
-    "Copied",
+    "StoreCopy",
     "apply_plan",
     "build_behaviour",
     "copy_store",
@@ -56,14 +56,14 @@ __all__ = [
 
 
 @dataclass(frozen=True, eq=False)
-class Copied:
+class StoreCopy:
     """The store as it is copied: `outside` are the pets that no status query lists, found by their
     ids, and `unanswered` the ids that the store said nothing of.
     """
 
     snapshot: Snapshot
     outside: tuple[Pet, ...] = ()
-    unanswered: tuple[Unanswered, ...] = ()
+    unanswered: tuple[FailedLookup, ...] = ()
 
     @cached_property
     def pets(self) -> list[Pet]:
@@ -77,7 +77,7 @@ class Copied:
         return frame_from_pets(self.pets) if self.outside else self.snapshot.frame
 
 
-def copy_store(store: Store, plan: Plan, sheet: Sheet | None, snapshot: Snapshot) -> Copied:
+def copy_store(store: Store, plan: Plan, sheet: Sheet | None, snapshot: Snapshot) -> StoreCopy:
     """The snapshot, and what getPetById says of the other ids that plan and sheet name."""
     listed = set(snapshot.frame["id"])
     rows = (*plan.changes, *plan.conflicts)
@@ -85,10 +85,10 @@ def copy_store(store: Store, plan: Plan, sheet: Sheet | None, snapshot: Snapshot
     if sheet is not None:
         named.update(find_unproved_ids(sheet.rows, snapshot.frame))
     answers = store.look_up(sorted(named - listed)).values()
-    return Copied(
+    return StoreCopy(
         snapshot,
         tuple(answer for answer in answers if isinstance(answer, Pet)),
-        tuple(answer for answer in answers if isinstance(answer, Unanswered)),
+        tuple(answer for answer in answers if isinstance(answer, FailedLookup)),
     )
 
 
@@ -141,7 +141,7 @@ def _beyond(profile: ServiceProfile) -> tuple[str, ...]:
 _SHOWN = 5
 
 
-def notes(source: Copied, listed: Snapshot, after: Collection[int]) -> Iterator[str]:
+def notes(source: StoreCopy, listed: Snapshot, after: Collection[int]) -> Iterator[str]:
     """What could not be copied, and what no query would find any more; `listed` is the copy as its
     status queries tell it, and `after` the ids of all of its pets.
     """
@@ -194,7 +194,7 @@ def apply_plan(
     faults: str,
     concurrency: int,
     on_progress: Callable[[Progress], None] | None,
-) -> tuple[Report, Broken | None]:
+) -> tuple[Report, FaultCounts | None]:
     """The report of the plan's run on the copy, and what the faults did to it."""
     seen = box.requests
     box.break_with(faults or None)
@@ -207,13 +207,13 @@ def apply_plan(
         )
     except InterruptedRunError as error:
         report = _ended_early(error)
-    broken = Broken(faults=faults, requests=(box.requests - seen).total(), hits=box.broken)
+    broken = FaultCounts(faults=faults, requests=(box.requests - seen).total(), hits=box.broken)
     box.break_with(None)
     return report, broken if faults else None
 
 
 def planned_again(
-    copy: Store, plan: Plan, sheet: Sheet, now: Snapshot, unanswered: Collection[Unanswered]
+    copy: Store, plan: Plan, sheet: Sheet, now: Snapshot, unanswered: Collection[FailedLookup]
 ) -> Plan:
     """The plan that the sheet makes against the copy; rows whose pets could not be copied stay
     out of it.
@@ -312,7 +312,7 @@ _UNDO = (
 class _Trial:
     plan: Plan
     sheet: Sheet | None
-    source: Copied
+    source: StoreCopy
     faults: str
     concurrency: int
     keep: Path | None
@@ -373,7 +373,7 @@ def _of_plan(
     sheet: Sheet | None,
     snapshot: Snapshot | None,
     options: dict[str, Any],
-) -> tuple[Plan, Sheet | None, Copied]:
+) -> tuple[Plan, Sheet | None, StoreCopy]:
     if options:
         raise SettingsError(
             f"{', '.join(options)}: these are options of a sheet's plan, and this is a plan",
@@ -391,7 +391,7 @@ def _of_sheet(
     sheet: Sheet | pd.DataFrame | str | Path,
     snapshot: Snapshot | None,
     options: dict[str, Any],
-) -> tuple[Plan, Sheet, Copied]:
+) -> tuple[Plan, Sheet, StoreCopy]:
     now = store.snapshot() if snapshot is None else snapshot
     known = frozenset(now.frame["status"].dropna().unique())
     read = store.aio.read(sheet, known_statuses=known)

@@ -12,7 +12,7 @@ from petsync.plan.explain import Explanation, Explanations
 from petsync.plan.plan import Plan, Summary
 from petsync.plan.rehearsal import Rehearsal
 from petsync.plan.report import Report, RoundReport, Rounds
-from petsync.plan.uploads import Pictures, Uploaded
+from petsync.plan.uploads import Pictures, UploadReport
 from petsync.table.sheet import Findings, Sheet
 
 
@@ -150,7 +150,7 @@ def _pictures_text(value: Pictures) -> str:
 
 
 @as_text.register
-def _uploaded_text(value: Uploaded) -> str:
+def _uploaded_text(value: UploadReport) -> str:
     from petsync.report.images import uploaded_text
 
     return uploaded_text(value)
@@ -164,7 +164,7 @@ def _pictures_html(value: Pictures) -> str:
 
 
 @as_html.register
-def _uploaded_html(value: Uploaded) -> str:
+def _uploaded_html(value: UploadReport) -> str:
     from petsync.report.images import uploaded_html
 
     return uploaded_html(value)

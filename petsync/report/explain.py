@@ -12,7 +12,7 @@ from petsync.plan.plan import Summary
 from petsync.report import html, text, words
 from petsync.report.html import element, table_cell
 from petsync.report.plan import summary_rows
-from petsync.report.textdiff import Cell, Sides, fold_items, items
+from petsync.report.textdiff import Cell, SideBySide, fold_items, items
 from petsync.report.words import SYMBOL, Mark, shorten
 from petsync.table.cells import visible
 
@@ -176,7 +176,7 @@ def _explanation_text(explanation: Explanation, width: int) -> Iterator[Text]:
 def _table(reasons: Sequence[Reason], width: int) -> Iterator[Text]:
     room = width - _INDENT - _LABEL
     apart = [reason for reason in reasons if find_common_value(reason) is None]
-    sides = Sides(SIDES, map(side_cells, apart), room)
+    sides = SideBySide(SIDES, map(side_cells, apart), room)
     if any(sides.fits(side_cells(reason)) for reason in apart):
         yield Text.assemble(" " * (_INDENT + _LABEL), sides.head)
     for reason in reasons:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import accumulate, pairwise
 from statistics import median
 
-from petsync.plan.report import Past, runs_of, undone_by
+from petsync.plan.report import PastRun, runs_of, undone_by
 from petsync.plan.rounds import Counts, Round, Status, exit_code_of
 from petsync.report import html, words
 from petsync.report import round as said
@@ -37,8 +37,8 @@ __all__ = [
     "UNKNOWN",
     "WIDTH",
     "Column",
-    "Frame",
-    "Turn",
+    "PlotArea",
+    "RoundGroup",
     "about_column",
     "about_lengths",
     "ceiling",
@@ -79,7 +79,7 @@ _STEPS = [_HOUR * n for n in (1, 2, 3, 6, 12, 24, 48, 168, 336, 720, 2_160, 8_76
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class RoundGroup:
     """The rounds of one job at one time: one, or one for each file of its folder."""
 
     rounds: tuple[Round, ...]
@@ -118,7 +118,7 @@ class Column:
     moments. `width` is in usual columns.
     """
 
-    turns: tuple[Turn, ...]
+    turns: tuple[RoundGroup, ...]
     since: datetime
     until: datetime
     missed: int = 0
@@ -136,7 +136,7 @@ class Column:
     @property
     def worst(self) -> Round:
         """The round that a person should hear of first."""
-        return Turn(tuple(turn.worst for turn in self.turns), self.since).worst
+        return RoundGroup(tuple(turn.worst for turn in self.turns), self.since).worst
 
     def count_made(self, side: str) -> Counts:
         """The changes of a side, `to_store` or `to_sheet`, in rounds that made any."""
@@ -164,20 +164,20 @@ def moment_of(text: str, otherwise: datetime = _EPOCH) -> datetime:
     return utc if _EPOCH.year <= utc.year <= _LAST else otherwise
 
 
-def turns_of(rounds: Iterable[Round]) -> list[Turn]:
+def turns_of(rounds: Iterable[Round]) -> list[RoundGroup]:
     """The turns of one job's rounds, the oldest first: a file's next round begins another one."""
-    turns: list[Turn] = []
+    turns: list[RoundGroup] = []
     for each in rounds:
         last = turns[-1] if turns else None
         at = moment_of(each.started, last.at if last else _EPOCH)
         if last is None or not _is_together(last, each, at):
-            turns.append(Turn((each,), at))
+            turns.append(RoundGroup((each,), at))
         else:
-            turns[-1] = Turn((*last.rounds, each), last.at)
+            turns[-1] = RoundGroup((*last.rounds, each), last.at)
     return turns
 
 
-def _is_together(turn: Turn, round_: Round, at: datetime) -> bool:
+def _is_together(turn: RoundGroup, round_: Round, at: datetime) -> bool:
     parts = {each.part for each in turn.rounds}
     return (
         "" not in parts | {round_.part}
@@ -186,7 +186,7 @@ def _is_together(turn: Turn, round_: Round, at: datetime) -> bool:
     )
 
 
-def columns_of(turns: Sequence[Turn], now: datetime | None = None) -> list[Column]:
+def columns_of(turns: Sequence[RoundGroup], now: datetime | None = None) -> list[Column]:
     """A column for each turn, and one for each gap between them, and up to now."""
     pause = _usual(turns)
     columns: list[Column] = []
@@ -201,7 +201,7 @@ def columns_of(turns: Sequence[Turn], now: datetime | None = None) -> list[Colum
     return columns
 
 
-def _usual(turns: Sequence[Turn]) -> timedelta:
+def _usual(turns: Sequence[RoundGroup]) -> timedelta:
     pauses = [(b.at - a.at).total_seconds() for a, b in pairwise(turns) if b.at > a.at]
     return timedelta(seconds=median(pauses) if pauses else 0)
 
@@ -213,7 +213,7 @@ def _count_missed(since: datetime, until: datetime, pause: timedelta, is_over: o
     return round((until - since) / pause) - bool(is_over)
 
 
-def in_time(turns: Sequence[Turn], most: int) -> list[Column]:
+def in_time(turns: Sequence[RoundGroup], most: int) -> list[Column]:
     """Columns of one length of time each, at most so many; those in a row that have no turn are
     one gap.
     """
@@ -229,8 +229,10 @@ def in_time(turns: Sequence[Turn], most: int) -> list[Column]:
     return columns
 
 
-def _group_turns(turns: Sequence[Turn], step: timedelta) -> Iterator[tuple[int, list[Turn]]]:
-    groups: dict[int, list[Turn]] = {}
+def _group_turns(
+    turns: Sequence[RoundGroup], step: timedelta
+) -> Iterator[tuple[int, list[RoundGroup]]]:
+    groups: dict[int, list[RoundGroup]] = {}
     for turn in turns:
         groups.setdefault((turn.at - _EPOCH) // step, []).append(turn)
     yield from groups.items()
@@ -355,13 +357,13 @@ _WHOLE: Mapping[str, Callable[[Sequence[Round]], str]] = {
 }
 
 
-def needy(turn: Turn) -> list[Round]:
+def needy(turn: RoundGroup) -> list[Round]:
     """The rounds of a turn that somebody has to look at."""
     return [each for each in turn.rounds if not each.is_well]
 
 
 def job_facts(
-    turns: Sequence[Turn], gap: Column | None, runs: Sequence[Past] = ()
+    turns: Sequence[RoundGroup], gap: Column | None, runs: Sequence[PastRun] = ()
 ) -> Iterator[tuple[str, str]]:
     """The job in a few lines: last round, last success, streak, and what people did besides."""
     last = turns[-1]
@@ -378,7 +380,7 @@ def job_facts(
         yield "since then", f"no round ran: about {count(gap.missed, 'round')} missing"
 
 
-def _by_people(turns: Sequence[Turn], runs: Sequence[Past]) -> str:
+def _by_people(turns: Sequence[RoundGroup], runs: Sequence[PastRun]) -> str:
     """Runs that no round made: a plan was released, or a run taken back. No plot has them."""
     rounds = [each for turn in turns for each in turn.rounds]
     made = {run for each in rounds for run in each.runs}
@@ -390,7 +392,7 @@ def _by_people(turns: Sequence[Turn], runs: Sequence[Past]) -> str:
     return f"{count(len(found), 'run')} besides, {arrived} for the store; {last}"
 
 
-def _streak(turns: Sequence[Turn]) -> str:
+def _streak(turns: Sequence[RoundGroup]) -> str:
     well, length = turns[-1].is_well, 0
     for turn in reversed(turns):
         if turn.is_well != well:
@@ -401,7 +403,7 @@ def _streak(turns: Sequence[Turn]) -> str:
     return f"{count(length, 'round')}{row} {how}, since {turns[-length].at:%Y-%m-%d}"
 
 
-def page_summary(jobs: Mapping[str, Sequence[Turn]], total: int) -> str:
+def page_summary(jobs: Mapping[str, Sequence[RoundGroup]], total: int) -> str:
     """One sentence on all jobs."""
     bad = [name for name, turns in jobs.items() if not turns[-1].is_well]
     rounds = count(total, "round")
@@ -428,7 +430,7 @@ _APART = 76.0
 _MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 
 
-class Frame:
+class PlotArea:
     """Where the columns of a plot stand, the newest at the right."""
 
     def __init__(self, columns: Sequence[Column], width: float = WIDTH) -> None:
@@ -483,7 +485,7 @@ def shape(tag: str, inner: str = "", **attributes: str | float) -> str:
     return element(tag, text(inner), **said)
 
 
-def date_labels(frame: Frame) -> list[tuple[float, str]]:
+def date_labels(frame: PlotArea) -> list[tuple[float, str]]:
     """So many moments, the newest among them, as a reader needs to find one's way."""
     shown = [(x + wide / 2, column) for column, x, wide in frame.places() if column.turns]
     if not shown:
@@ -661,7 +663,7 @@ def _mark(column: Column, x: float) -> str:
     return element("g", element("title", text(about_column(column))) + drawn + hit)
 
 
-def _draw_sign(end: said.End, x: float, y: float, size: float) -> str:
+def _draw_sign(end: said.StatusWords, x: float, y: float, size: float) -> str:
     sign = shape("text", end.sign, x=x, y=y + size / 2, text_anchor="middle")
     return _shape(end.level, x, y, size) + sign
 
@@ -733,7 +735,7 @@ def _bars(
     legend: str,
 ) -> str:
     """Bars up, and down where the second stacks have anything, on one scale."""
-    frame = Frame(columns)
+    frame = PlotArea(columns)
     tops = [ceiling(map(_height, side)) for side in stacks]
     marks = steps(sum(tops)) if any(tops) else [0.0]
     tops = [rounded_up(top, marks) if top else 0 for top in tops]
@@ -758,7 +760,7 @@ def _bars(
 
 
 def _grid_plot(
-    frame: Frame, zero: float, scale: float, tops: Sequence[float], marks: Sequence[float]
+    frame: PlotArea, zero: float, scale: float, tops: Sequence[float], marks: Sequence[float]
 ) -> str:
     parts = [_rule(frame, zero, "0", kind="ps-zero")]
     step = marks[1] if len(marks) > 1 else sum(tops)
@@ -768,7 +770,7 @@ def _grid_plot(
     return "".join(parts)
 
 
-def _rule(frame: Frame, y: float, label: str, kind: str = "ps-rule") -> str:
+def _rule(frame: PlotArea, y: float, label: str, kind: str = "ps-rule") -> str:
     line = shape("path", d=f"M{frame.left:.1f} {y:.1f}H{frame.right:.1f}", class_=kind)
     return line + shape("text", label, x=frame.left - 6, y=y + 4, text_anchor="end")
 
@@ -795,7 +797,7 @@ def _bar(stack: Stack, place: tuple[float, float], zero: float, scale: float, to
 
 
 def _cuts(
-    frame: Frame,
+    frame: PlotArea,
     values: Iterable[float | None],
     y: float,
     top: float,
@@ -833,7 +835,7 @@ def _line(
     name: str,
     axis: tuple[Callable[[float], list[float]], Callable[[float], str]],
 ) -> str:
-    frame = Frame(columns)
+    frame = PlotArea(columns)
     values = [value(column) if column.turns else None for column in columns]
     top = ceiling(each for each in values if each is not None) or 1.0
     top = rounded_up(top, axis[0](top))
@@ -909,7 +911,7 @@ _PATTERNS = "".join(
 
 def history_page(
     rounds: Sequence[Round],
-    runs: Sequence[Past],
+    runs: Sequence[PastRun],
     *,
     now: datetime | None = None,
     limit: int | None = 100,
@@ -932,7 +934,7 @@ def history_page(
     return document("\n".join(filter(None, body)), title, styles=(*STYLES, "history.css"))
 
 
-def _by_job(rounds: Iterable[Round]) -> dict[str, list[Turn]]:
+def _by_job(rounds: Iterable[Round]) -> dict[str, list[RoundGroup]]:
     jobs: dict[str, list[Round]] = {}
     for each in rounds:
         jobs.setdefault(each.job, []).append(each)
@@ -940,7 +942,10 @@ def _by_job(rounds: Iterable[Round]) -> dict[str, list[Turn]]:
 
 
 def _head(
-    jobs: Mapping[str, Sequence[Turn]], title: str, rounds: Sequence[Round], now: datetime | None
+    jobs: Mapping[str, Sequence[RoundGroup]],
+    title: str,
+    rounds: Sequence[Round],
+    now: datetime | None,
 ) -> Iterator[str]:
     yield "<header>"
     made = f", made {words.moment(now)}" if now else ""
@@ -953,7 +958,7 @@ def _head(
         yield element("ul", "".join(items), class_="ps-jobs")
 
 
-def _standing(name: str, turns: Sequence[Turn]) -> str:
+def _standing(name: str, turns: Sequence[RoundGroup]) -> str:
     worst = turns[-1].worst
     inner = f"{round_badge(worst)} {element('strong', bdi(name))} "
     inner += element("span", text(words.moment(turns[-1].at)[:16]), class_="ps-when")
@@ -961,7 +966,11 @@ def _standing(name: str, turns: Sequence[Turn]) -> str:
 
 
 def _job(
-    name: str, turns: Sequence[Turn], number: int, now: datetime | None, runs: Sequence[Past]
+    name: str,
+    turns: Sequence[RoundGroup],
+    number: int,
+    now: datetime | None,
+    runs: Sequence[PastRun],
 ) -> str:
     anchor = f"job-{number}"
     columns = columns_of(turns[-_TURNS:], now)
@@ -1006,7 +1015,7 @@ def _grid_html(columns: Sequence[Column], name: str) -> str:
     return element("div", "".join(plots(columns, name)), class_="ps-plots")
 
 
-def _whole(turns: Sequence[Turn], name: str) -> str:
+def _whole(turns: Sequence[RoundGroup], name: str) -> str:
     """All turns, where they are too many to be drawn one by one."""
     if len(turns) <= _TURNS:
         return ""
@@ -1058,7 +1067,7 @@ def _about(round_: Round) -> Iterator[str]:
     )
 
 
-def _listed_runs(runs: Sequence[Past], limit: int | None) -> str:
+def _listed_runs(runs: Sequence[PastRun], limit: int | None) -> str:
     undone = undone_by(runs)
     shown = runs[:limit]
     rows = (_run_html(each, undone.get(each.run_id)) for each in shown)
@@ -1069,7 +1078,7 @@ def _listed_runs(runs: Sequence[Past], limit: int | None) -> str:
     return section("runs", "Runs", note + table + more(len(runs) - len(shown)) if table else "")
 
 
-def _run_html(run: Past, by: Past | None) -> str:
+def _run_html(run: PastRun, by: PastRun | None) -> str:
     sign, level = _STATES[run.state]
     sentence = f"{runs_words.what(run)}: {runs_words.comes_to(run)}"
     back = runs_words.taken_back(run, by)

@@ -15,8 +15,8 @@ from petsync.plan.uploads import (
     Picture,
     PictureProblem,
     Pictures,
-    Uploaded,
     UploadedFile,
+    UploadReport,
     treatment,
 )
 from petsync.report import html, text, words
@@ -195,14 +195,14 @@ def pictures_summary(pictures: Pictures) -> str:
     )
 
 
-def uploaded_facts(report: Uploaded) -> Iterator[tuple[str, str]]:
+def uploaded_facts(report: UploadReport) -> Iterator[tuple[str, str]]:
     """What was uploaded, where to, and when."""
     yield "store", visible(report.store)
     yield "pictures", visible(report.source)
     yield "begun", f"{moment(report.started)}, took {words.duration(report.seconds)}"
 
 
-def uploaded_summary(report: Uploaded) -> str:
+def uploaded_summary(report: UploadReport) -> str:
     """One sentence: how it ended, and how many files had each outcome."""
     counts = report.counts
     said = ", ".join(
@@ -231,7 +231,7 @@ def pictures_html(pictures: Pictures, *, limit: int | None = 20) -> str:
     return html.fragment(_pictures_html(pictures, limit))
 
 
-def uploaded_html(report: Uploaded, *, limit: int | None = 20) -> str:
+def uploaded_html(report: UploadReport, *, limit: int | None = 20) -> str:
     """The report with the first `limit` files of each outcome, failures first."""
     return html.fragment(_report(report, limit))
 
@@ -288,7 +288,7 @@ def _more(total: int) -> str:
     return f"\n<p>... and {words.number(total)} more</p>" if total else ""
 
 
-def _report(report: Uploaded, limit: int | None) -> Iterator[str]:
+def _report(report: UploadReport, limit: int | None) -> Iterator[str]:
     yield html.summary(uploaded_summary(report))
     run = [("run", report.run_id)] if report.run_id else []
     yield html.facts([*run, *uploaded_facts(report)])
@@ -305,7 +305,7 @@ def _report(report: Uploaded, limit: int | None) -> Iterator[str]:
             yield _alike_html(title, files, _FILES, limit)
 
 
-def _totals_html(report: Uploaded) -> str:
+def _totals_html(report: UploadReport) -> str:
     told = [(outcome_name(outcome), total) for outcome, total in report.counts.items()]
     rows = [_total(name, value) for name, value in (*told, ("total", len(report.results)))]
     return html.table(("Outcome", "Files"), rows, small=True)
@@ -367,7 +367,9 @@ def pictures_lines(
     yield from text.paragraph(pictures_summary(pictures), width, style="bold")
 
 
-def uploaded_lines(report: Uploaded, *, limit: int | None = 20, width: int = 80) -> Iterator[Text]:
+def uploaded_lines(
+    report: UploadReport, *, limit: int | None = 20, width: int = 80
+) -> Iterator[Text]:
     """The report with the first `limit` files of each outcome, failures first."""
     head = f"petsync upload {visible(report.run_id)}".rstrip()
     yield Text(head, "bold")
@@ -392,7 +394,7 @@ def pictures_text(pictures: Pictures, *, limit: int | None = 20, width: int = 80
     return _join_lines(pictures_lines(pictures, limit=limit, width=width))
 
 
-def uploaded_text(report: Uploaded, *, limit: int | None = 20, width: int = 80) -> str:
+def uploaded_text(report: UploadReport, *, limit: int | None = 20, width: int = 80) -> str:
     """The lines as plain text."""
     return _join_lines(uploaded_lines(report, limit=limit, width=width))
 
@@ -402,7 +404,7 @@ def show_pictures(pictures: Pictures, console: Console, *, limit: int | None = 2
     _show(pictures_lines(pictures, limit=limit, width=_width(console)), console)
 
 
-def show_uploaded(report: Uploaded, console: Console, *, limit: int | None = 20) -> None:
+def show_uploaded(report: UploadReport, console: Console, *, limit: int | None = 20) -> None:
     """Print what became of each file."""
     _show(uploaded_lines(report, limit=limit, width=_width(console)), console)
 
@@ -466,7 +468,7 @@ def _render_pictures(
     yield from text.more(listing.more)
 
 
-def _totals_text(report: Uploaded) -> Iterator[Text]:
+def _totals_text(report: UploadReport) -> Iterator[Text]:
     counts = report.counts
     totals = [(outcome_name(outcome), counts[outcome]) for outcome in OUTCOMES]
     totals += [("total", len(report.results))]

@@ -24,7 +24,7 @@ from petsync.report.textdiff import (
     Cell,
     Detail,
     Piece,
-    Sides,
+    SideBySide,
     around,
     details,
     fit_texts,
@@ -211,7 +211,7 @@ def conflict_lines(winner: words.Winner, listing: Listing[Conflict], width: int)
     titles = [_WINS_CONFLICT_TEXT[winner].get(side, side) for side in _SIDES_CONFLICT_TEXT]
     styles = ["bold" if side == winner else "" for side in _SIDES_CONFLICT_TEXT]
     clashes = (_values(clash) for conflict in listing.shown for clash in conflict.clashes)
-    table = Sides(titles, clashes, width - _INDENT - _LABEL)
+    table = SideBySide(titles, clashes, width - _INDENT - _LABEL)
     is_headed = False
     for conflict in listing.shown:
         if not conflict.clashes:

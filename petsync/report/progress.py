@@ -21,7 +21,7 @@ from petsync.plan.report import Progress
 from petsync.protocol.operations import Traffic
 from petsync.report.meter import Meter
 
-__all__ = ["Face", "Step", "run_bar"]
+__all__ = ["ProgressDisplay", "Step", "run_bar"]
 
 
 _PATIENCE = 1.0
@@ -42,7 +42,7 @@ class Step(Protocol):
         """Of so many."""
 
 
-class Face(Protocol):
+class ProgressDisplay(Protocol):
     """What shows a meter: first after `delay` seconds, then after each `every`."""
 
     delay: float
@@ -105,7 +105,7 @@ def _ignore_step(_: Step) -> None:
     """Nobody is told."""
 
 
-def _face(file: IO[str] | None, *, is_asked_for: bool) -> Face | None:
+def _face(file: IO[str] | None, *, is_asked_for: bool) -> ProgressDisplay | None:
     """What fits the place: tqdm is loaded where it is used."""
     from_terminal = False
     with suppress(AttributeError, ValueError, OSError):
@@ -208,7 +208,7 @@ def _start_drawer(draw: Callable[[], None]) -> threading.Thread | None:
     return drawer
 
 
-def _draw(face: Face, state: _State, ended: threading.Event, delay: float) -> None:
+def _draw(face: ProgressDisplay, state: _State, ended: threading.Event, delay: float) -> None:
     # Whatever a terminal or a notebook can raise, the run goes on without its bar.
     with suppress(Exception):
         while not ended.wait(delay):

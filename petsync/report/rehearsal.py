@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from petsync.plan.change import Add
-from petsync.plan.rehearsal import Broken, Left, Rehearsal, Why
+from petsync.plan.rehearsal import FaultCounts, LeftoverChange, Rehearsal, Why
 from petsync.plan.report import OUTCOMES
 from petsync.report import html, text, words
 from petsync.report.html import element, table_cell
@@ -25,7 +25,7 @@ __all__ = [
     "NO_STATUS",
     "REFUSED",
     "ROWS",
-    "Surprise",
+    "Mismatch",
     "again_said",
     "describe_unapplied",
     "left_by_reason",
@@ -60,7 +60,7 @@ _LEFT: Mapping[Why, str] = {
 }
 
 
-class Surprise(NamedTuple):
+class Mismatch(NamedTuple):
     """A pet's column that is not as the plan said; texts."""
 
     where: str
@@ -109,9 +109,11 @@ def again_said(rehearsal: Rehearsal) -> str:
     return f"It would send nothing more; left to a person: {' and '.join(rest)}."
 
 
-def left_by_reason(rehearsal: Rehearsal, limit: int | None) -> Mapping[Why, Listing[Left]]:
+def left_by_reason(
+    rehearsal: Rehearsal, limit: int | None
+) -> Mapping[Why, Listing[LeftoverChange]]:
     """What a second plan would still send, the first `limit` of each reason."""
-    groups: dict[Why, list[Left]] = {}
+    groups: dict[Why, list[LeftoverChange]] = {}
     for left in rehearsal.left():
         groups.setdefault(left.why, []).append(left)
     return {why: first(group, limit) for why, group in groups.items()}
@@ -122,7 +124,7 @@ def left_title(why: Why, total: int) -> str:
     return f"{words.count(total, 'change')}, {_LEFT[why]}"
 
 
-def left_where(left: Left) -> str:
+def left_where(left: LeftoverChange) -> str:
     """Which change is left, and what was said of it."""
     change = left.change
     pet = "" if change.pet_id is None else f"pet {change.pet_id}, "
@@ -136,11 +138,11 @@ def new_title(total: int) -> str:
     return f"{pets}, with the ids that the copy gave: the store may give others"
 
 
-def surprises(rehearsal: Rehearsal) -> list[Surprise]:
+def surprises(rehearsal: Rehearsal) -> list[Mismatch]:
     """What is not as the plan said although nothing went wrong."""
     rows = rehearsal.unexpected
     return [
-        Surprise(str(row.source), _pet(row.id, row.name), _describe_difference(row))
+        Mismatch(str(row.source), _pet(row.id, row.name), _describe_difference(row))
         for row in rows[rows["outcome"].isin(_WENT_WELL)].itertuples()
     ]
 
@@ -176,7 +178,7 @@ def _end(rehearsal: Rehearsal) -> str:
     return "A second plan would " + ("be empty." if again.in_sync else "send nothing more.")
 
 
-def _hits(broken: Broken) -> str:
+def _hits(broken: FaultCounts) -> str:
     hit = sum(broken.hits.values())
     kinds = ", ".join(f"{kind}: {words.number(n)}" for kind, n in sorted(broken.hits.items()))
     of = f"{words.number(hit)} of {words.count(broken.requests, 'request')}"
@@ -278,7 +280,7 @@ def _render_unexpected(rehearsal: Rehearsal, limit: int | None, fold_over: int) 
         yield element("p", html.text(missed))
 
 
-def _surprise(each: Surprise) -> str:
+def _surprise(each: Mismatch) -> str:
     return html.row(
         "conflict",
         table_cell(each.where, kind="ps-where"),
@@ -295,7 +297,7 @@ def _again_html(rehearsal: Rehearsal, limit: int | None, fold_over: int) -> Iter
     yield html.folding(AGAIN, inner, open_=True)
 
 
-def _render_left(left: Left) -> str:
+def _render_left(left: LeftoverChange) -> str:
     return html.row(left.change.kind, table_cell(left_where(left)))
 
 

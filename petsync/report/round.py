@@ -13,7 +13,7 @@ from rich.text import Text
 
 from petsync.plan.change import Change, Conflict
 from petsync.plan.report import OUTCOMES, Result, RoundReport
-from petsync.plan.rounds import Counts, Mode, Open, Round, Status
+from petsync.plan.rounds import Counts, Difference, Mode, Round, Status
 from petsync.report import html, words
 from petsync.report import text as lines
 from petsync.report.html import alert, bdi, capital, document, element, prose, table_cell, text
@@ -41,10 +41,10 @@ __all__ = [
     "STYLES",
     "TYPED",
     "Command",
-    "End",
     "Gathered",
     "Kind",
     "Level",
+    "StatusWords",
     "about",
     "brief",
     "brief_of",
@@ -94,7 +94,7 @@ LEVELS: Mapping[Level, Mark] = {"well": "applied", "look": "warning", "bad": "bl
 Kind = Literal["conflict", "waiting", "failed", "finding", "drift", "note"]
 
 
-class End(NamedTuple):
+class StatusWords(NamedTuple):
     """A status in words: its name, how much it matters, and its sign where there is no colour."""
 
     title: str
@@ -102,18 +102,18 @@ class End(NamedTuple):
     sign: str
 
 
-ENDS: Mapping[Status, End] = {
-    "in-sync": End("In sync", "well", "="),
-    "done": End("Done", "well", "="),
-    "drift": End("Differences", "look", "~"),
-    "findings": End("Errors in the sheet", "look", "!"),
-    "conflicts": End("Conflicts", "look", "!"),
-    "waiting": End("Waiting for a person", "look", "?"),
-    "locked": End("Not its turn", "look", "-"),
-    "failed-rows": End("Changes failed", "bad", "x"),
-    "interrupted": End("Interrupted", "bad", "x"),
-    "refused": End("Refused", "bad", "x"),
-    "error": End("Failed", "bad", "x"),
+ENDS: Mapping[Status, StatusWords] = {
+    "in-sync": StatusWords("In sync", "well", "="),
+    "done": StatusWords("Done", "well", "="),
+    "drift": StatusWords("Differences", "look", "~"),
+    "findings": StatusWords("Errors in the sheet", "look", "!"),
+    "conflicts": StatusWords("Conflicts", "look", "!"),
+    "waiting": StatusWords("Waiting for a person", "look", "?"),
+    "locked": StatusWords("Not its turn", "look", "-"),
+    "failed-rows": StatusWords("Changes failed", "bad", "x"),
+    "interrupted": StatusWords("Interrupted", "bad", "x"),
+    "refused": StatusWords("Refused", "bad", "x"),
+    "error": StatusWords("Failed", "bad", "x"),
 }
 MODES: Mapping[Mode, str] = {
     "push": "push: the sheet leads",
@@ -315,16 +315,16 @@ def kept_title(kind: Kind) -> str:
     return _KEPT[kind]
 
 
-def fields_of(each: Open) -> str:
+def fields_of(each: Difference) -> str:
     """The fields that it is about, "" where what is said of it begins with them anyhow."""
     if each.fields and each.problem.startswith(f"{each.fields[0]}:"):
         return ""
     return ", ".join(each.fields)
 
 
-def by_kind(opens: Sequence[Open]) -> dict[Kind, list[Open]]:
+def by_kind(opens: Sequence[Difference]) -> dict[Kind, list[Difference]]:
     """The differences by their kinds, what needs a person first; only kinds that there are."""
-    groups: dict[Kind, list[Open]] = {kind: [] for kind in LEFT}
+    groups: dict[Kind, list[Difference]] = {kind: [] for kind in LEFT}
     for each in opens:
         groups[each.kind].append(each)
     return {kind: found for kind, found in groups.items() if found}
@@ -430,7 +430,7 @@ def reason_cell(round_: Round) -> str:
     return alert("To know" if round_.is_well else "Why", lines, kind=kind)
 
 
-def open_said(each: Open) -> str:
+def open_said(each: Difference) -> str:
     """What is the matter with it, in which fields, and the way out."""
     named = fields_of(each)
     fields = element("span", f"{text(named)}:", class_="ps-field") if named else ""
@@ -454,11 +454,11 @@ def more(total: int) -> str:
 
 _NAMED = 3
 _NAME = 30
-Gathered = list[tuple[str, list[Open]]]
+Gathered = list[tuple[str, list[Difference]]]
 """What is said, and of which differences."""
 
 
-def gather_alike(found: Sequence[Open], most: int) -> tuple[Gathered, list[Open]]:
+def gather_alike(found: Sequence[Difference], most: int) -> tuple[Gathered, list[Difference]]:
     """What is said of more than `most` of these differences, and those that stand by themselves.
 
     Only what the job's settings leave is gathered: of all else a person wants to see each.
@@ -469,14 +469,14 @@ def gather_alike(found: Sequence[Open], most: int) -> tuple[Gathered, list[Open]
     return many, [each for each in found if each.kind != "note" or each.problem not in over]
 
 
-def sentence(problem: str, group: Sequence[Open]) -> str:
+def sentence(problem: str, group: Sequence[Difference]) -> str:
     """`Is in the store, and in no row: 1,241 of them, such as pet 7 (Rex), pet 8 (Tom)`."""
     such = ", ".join(about(each) for each in group[:_NAMED])
     said = capital(visible(problem)).rstrip(".")
     return f"{said}: {number(len(group))} of them, such as {such}"
 
 
-def about(each: Open) -> str:
+def about(each: Difference) -> str:
     """`pet 7 (Rex)`, or the name alone, or where it stands."""
     pet = "" if each.pet_id is None else f"pet {each.pet_id}"
     name = shorten(visible(each.name), _NAME)
@@ -584,7 +584,7 @@ def _commands_page(round_: Round) -> str:
     )
 
 
-def _opens_page(kind: Kind, found: Sequence[Open], round_: Round) -> str:
+def _opens_page(kind: Kind, found: Sequence[Difference], round_: Round) -> str:
     about = f"{capital(kept_title(kind))}. {way_out(kind, round_)}"
     many, few = gather_alike(found, _ALIKE)
     parts = [
@@ -595,21 +595,21 @@ def _opens_page(kind: Kind, found: Sequence[Open], round_: Round) -> str:
     return "".join(parts)
 
 
-def _few(kind: Kind, found: Sequence[Open]) -> str:
+def _few(kind: Kind, found: Sequence[Difference]) -> str:
     """Those that stand by themselves. What waits is part of the plans below, and folded here."""
     listed = _render_open_table(kind, found) if found else ""
     is_long = kind == "waiting" and len(found) > _ALIKE
     return html.folding("One by one", listed) if is_long else listed
 
 
-def _render_open_table(kind: Kind, found: Sequence[Open]) -> str:
+def _render_open_table(kind: Kind, found: Sequence[Difference]) -> str:
     listing = first(found, _MOST)
     rows = (_open_page(kind, each) for each in listing.shown)
     table = records_table(_HEADS_PAGE, rows, open_title(kind, len(found)))
     return table + more(listing.more)
 
 
-def _open_page(kind: Kind, each: Open) -> str:
+def _open_page(kind: Kind, each: Difference) -> str:
     shown = badge(words.SYMBOL[MARKS[kind]], _NAMES[kind])
     pet = "" if each.pet_id is None else str(each.pet_id)
     return line(MARKS[kind], shown, pet, each.name, open_said(each), each.address)
@@ -674,7 +674,7 @@ def records_table(heads: Sequence[str], rows: Iterable[str], caption: str) -> st
 
 
 _OPEN = ("", "Id", "Pet", "What is the matter", "Where")
-_ROUNDS = ("", "Status", "Job", "For the store", "For the sheet", "Open", "Took")
+_ROUNDS = ("", "Status", "Job", "For the store", "For the sheet", "Difference", "Took")
 
 
 def round_html(told: RoundReport, *, limit: int | None = 20) -> str:
@@ -698,7 +698,7 @@ def _parts_html(told: RoundReport, limit: int | None) -> Iterator[str]:
         yield element("p", f"{text(capital(command.purpose))}: {render_command(command.line)}")
 
 
-def _opens_html(kind: Kind, found: Sequence[Open], round_: Round, limit: int | None) -> str:
+def _opens_html(kind: Kind, found: Sequence[Difference], round_: Round, limit: int | None) -> str:
     title = f"{open_title(kind, len(found))}: {kept_title(kind)}"
     way = element("p", prose(way_out(kind, round_)), class_="ps-kept")
     listing = first(found, limit)
@@ -707,7 +707,7 @@ def _opens_html(kind: Kind, found: Sequence[Open], round_: Round, limit: int | N
     return html.folding(title, way + table + more(listing.more), open_=is_open)
 
 
-def _open_html(kind: Kind, each: Open) -> str:
+def _open_html(kind: Kind, each: Difference) -> str:
     return html.row(
         MARKS[kind],
         table_cell("" if each.pet_id is None else str(each.pet_id), kind="ps-number"),
@@ -877,7 +877,7 @@ def _opens_text(told: RoundReport, limit: int | None, width: int) -> Iterator[Te
         yield from lines.more(listing.more)
 
 
-def _describe_open(each: Open) -> str:
+def _describe_open(each: Difference) -> str:
     """`Pets!B18, pet 17 (Bella), name: what is the matter. What to do`."""
     whole = [each.address, about(each), fields_of(each)]
     place = ", ".join(dict.fromkeys(filter(None, whole)))

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from petsync.plan.change import Add, Change, Delete, Update
 from petsync.plan.fields import find_filled_columns
-from petsync.plan.report import OUTCOMES, Entry, Past, Report, Result, undone_by
+from petsync.plan.report import OUTCOMES, Entry, PastRun, Report, Result, undone_by
 from petsync.plan.uploads import UploadedFile
 from petsync.report import html, text, words
 from petsync.report.html import element, table_cell
@@ -202,12 +202,12 @@ DID: Mapping[str, str] = {
 _OPEN = "begun, and nobody knows yet whether it was done"
 
 
-def what(past: Past) -> str:
+def what(past: PastRun) -> str:
     """What the run was made from: a sheet, a folder, or the run that it took back."""
     return f"undo of run {past.undoes}" if past.undoes else visible(past.source)
 
 
-def comes_to(past: Past) -> str:
+def comes_to(past: PastRun) -> str:
     """`12 of 14 changes applied, 1 not sent, 1 conflict`."""
     things = "image" if past.kind == "upload" else "change"
     applied = past.counts.get("applied", 0)
@@ -219,12 +219,12 @@ def comes_to(past: Past) -> str:
     return f"{number(applied)} of {count(past.total, things)} applied{rest}"
 
 
-def run_line(past: Past) -> str:
+def run_line(past: PastRun) -> str:
     """`catalogue.xlsx, begun 2026-11-21 09:24:56 UTC: 12 of 14 changes applied`."""
     return f"{what(past)}, begun {moment(past.started)}: {comes_to(past)}"
 
 
-def taken_back(past: Past, by: Past | None) -> str:
+def taken_back(past: PastRun, by: PastRun | None) -> str:
     """`undone by run 20261121-093017-6038`, or in part; "" for a run that stands."""
     if by is None:
         return ""
@@ -273,7 +273,9 @@ _STATE = {"done": "green", "stopped": "red", "running": "yellow"}
 _HEAD = f"  {'run':<20}  {'begun':<23}  {'what':<6}  {'state':<7}  took"
 
 
-def runs_lines(runs: Sequence[Past], *, limit: int | None = 20, width: int = 80) -> Iterator[Text]:
+def runs_lines(
+    runs: Sequence[PastRun], *, limit: int | None = 20, width: int = 80
+) -> Iterator[Text]:
     """The first `limit` runs, two lines or more each, and their stores if there are several."""
     if not runs:
         yield Text("No run is known.")
@@ -292,7 +294,7 @@ def runs_lines(runs: Sequence[Past], *, limit: int | None = 20, width: int = 80)
 
 
 def pet_lines(
-    pet_id: int, deeds: Sequence[tuple[Past, Entry]], *, width: int = 80
+    pet_id: int, deeds: Sequence[tuple[PastRun, Entry]], *, width: int = 80
 ) -> Iterator[Text]:
     """All that the runs did, or meant to do, to a pet, before and after, in their order."""
     if not deeds:
@@ -307,7 +309,7 @@ def pet_lines(
 
 
 def deeds_lines(
-    run: Past,
+    run: PastRun,
     entries: Sequence[Entry],
     *,
     limit: int | None = 20,
@@ -344,7 +346,7 @@ def _files(
     yield from text.more(len(files) - len(shown))
 
 
-def _head(run: Past) -> Text:
+def _head(run: PastRun) -> Text:
     left = f"  {visible(run.run_id):<20}  {words.moment(run.started):<23}  {run.kind:<6}  "
     state = (f"{run.state:<7}", _STATE[run.state])
     return Text.assemble((left, "bold"), state, f"  {words.duration(run.seconds)}")

@@ -11,8 +11,8 @@ from petsync.report import html, words
 from petsync.report.html import element, table_cell, text
 from petsync.report.text import BLANK, facts, heading, item, paragraph
 from petsync.report.words import (
+    EqualFindings,
     FindingGroup,
-    Same,
     corrections_fact,
     count,
     group_findings,
@@ -192,7 +192,7 @@ def _group_html(group: FindingGroup, limit: int | None) -> str:
     return "\n".join(part for part in parts if part and part != "<p></p>")
 
 
-def _row(same: Same, group: FindingGroup, columns: Sequence[str]) -> str:
+def _row(same: EqualFindings, group: FindingGroup, columns: Sequence[str]) -> str:
     cells = _cells(same)
     return html.row(
         "blocked" if group.severity == "error" else "warning",
@@ -200,7 +200,7 @@ def _row(same: Same, group: FindingGroup, columns: Sequence[str]) -> str:
     )
 
 
-def _cells(same: Same) -> dict[str, str]:
+def _cells(same: EqualFindings) -> dict[str, str]:
     said = (same.where, same.shown, same.problem, same.suggestion)
     return dict(zip(_COLUMNS, said, strict=True))
 

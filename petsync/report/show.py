@@ -13,7 +13,7 @@ from petsync.plan.change import Snapshot
 from petsync.plan.explain import Explanation
 from petsync.plan.plan import Inbound, Plan, Summary
 from petsync.plan.rehearsal import Rehearsal
-from petsync.plan.report import Entry, Past, Report, RoundReport
+from petsync.plan.report import Entry, PastRun, Report, RoundReport
 from petsync.plan.rounds import Round
 from petsync.plan.uploads import UploadedFile
 from petsync.report import text
@@ -116,18 +116,18 @@ def show_rehearsal(rehearsal: Rehearsal, console: Console, *, limit: int | None 
     _show(rehearsal_lines(rehearsal, limit=limit, width=_width(console)), console)
 
 
-def show_runs(runs: Sequence[Past], console: Console, *, limit: int | None = 20) -> None:
+def show_runs(runs: Sequence[PastRun], console: Console, *, limit: int | None = 20) -> None:
     """Print the first `limit` runs, and what became of each."""
     _show(runs_lines(runs, limit=limit, width=_width(console)), console)
 
 
-def show_pet(pet_id: int, deeds: Sequence[tuple[Past, Entry]], console: Console) -> None:
+def show_pet(pet_id: int, deeds: Sequence[tuple[PastRun, Entry]], console: Console) -> None:
     """Print all that runs did to a pet, before and after."""
     _show(pet_lines(pet_id, deeds, width=_width(console)), console)
 
 
 def show_deeds(
-    run: Past,
+    run: PastRun,
     entries: Sequence[Entry],
     console: Console,
     *,

@@ -31,7 +31,7 @@ __all__ = [
     "Cell",
     "Detail",
     "Piece",
-    "Sides",
+    "SideBySide",
     "around",
     "compare_texts",
     "contrast",
@@ -434,7 +434,7 @@ def fold_items(cell: Cell, room: int) -> Iterator[str]:
             yield hanging + line
 
 
-class Sides:
+class SideBySide:
     """A table of fields, each with one cell for each of the titles, in at most `room` cells."""
 
     def __init__(self, titles: Sequence[str], rows: Iterable[Sequence[Cell]], room: int) -> None:

@@ -38,15 +38,15 @@ __all__ = [
     "UNANSWERED",
     "WHERE_TO_SEE_ALL",
     "WINNERS",
+    "CauseText",
     "Clashing",
+    "EqualFindings",
     "FindingGroup",
     "Kind",
     "Listing",
     "Mark",
     "Place",
     "ResultGroup",
-    "Same",
-    "Told",
     "Winner",
     "alike",
     "beyond",
@@ -178,7 +178,7 @@ def _take(graphemes: Iterable[str], width: int) -> list[str]:
 # Why a result is what it is, in words: for each cause a title, what it means, and the cure.
 
 
-class Told(NamedTuple):
+class CauseText(NamedTuple):
     """A cause in words. `title` goes on from an outcome ("3 failed: ..."); in `cure` stands RUN for
     the run's id.
     """
@@ -193,168 +193,168 @@ NOTHING = "There is nothing to do."
 """The cure where none is needed."""
 _EACH = "Each row says why."
 
-CAUSES: Mapping[Cause, Told] = {
-    "": Told(
+CAUSES: Mapping[Cause, CauseText] = {
+    "": CauseText(
         "as planned",
         "The service accepted the change as it was sent.",
         NOTHING,
     ),
-    "confirmed": Told(
+    "confirmed": CauseText(
         "confirmed afterwards",
         "No answer came, or the run was interrupted. The store then showed that the change was "
         "made.",
         NOTHING,
     ),
-    "another-id": Told(
+    "another-id": CauseText(
         "under another id",
         "The pet is in the store, but the service assigned another id.",
         "Write the new id into the sheet, as --write-ids does; otherwise the next plan holds the "
         "row.",
     ),
-    "named-id": Told(
+    "named-id": CauseText(
         "under an id that another row names",
         "The pet is in the store, under an id that another row of the sheet named when no pet had "
         "it. The new row is left without its id, and the next plan holds both rows.",
         "Remove the other row, or its id if it is a new pet; then plan again.",
     ),
-    "already-so": Told(
+    "already-so": CauseText(
         "the store was so already",
         "Somebody, or an earlier run, had already made the same change, or the store already has "
         "a pet with exactly the values of the new one.",
         NOTHING,
     ),
-    "already-gone": Told(
+    "already-gone": CauseText(
         "the pet was gone already",
         "Somebody, or an earlier run, had already deleted it.",
         NOTHING,
     ),
-    "not-begun": Told(
+    "not-begun": CauseText(
         "not begun",
         "The run ended before these changes. Nothing was sent for them.",
         f"{_RESUME} sends them.",
     ),
-    "held-back": Told(
+    "held-back": CauseText(
         "held back",
         "Deletes come last, and none is sent where too much failed before them.",
         f"Fix what failed; {_RESUME} then sends the deletes too.",
     ),
-    "changed-since": Told(
+    "changed-since": CauseText(
         "changed in the store since the plan",
         "Somebody changed the pet after the plan was made. Their values stay, and nothing was "
         "sent.",
         "Plan again: the new plan shows both values.",
     ),
-    "gone": Told(
+    "gone": CauseText(
         "gone from the store",
         "Somebody deleted the pet after the plan was made.",
         "Remove the row from the sheet, or clear its id to add the pet again; then plan again.",
     ),
-    "came-meanwhile": Told(
+    "came-meanwhile": CauseText(
         "came into the store meanwhile",
         "Since the plan was made, the store got a pet with this id, or one more with exactly these "
         "values.",
         "Plan again: the row is then compared with that pet.",
     ),
-    "superseded": Told(
+    "superseded": CauseText(
         "left to a later run",
         "A later run has changed the pet since, or has started with the same sheet: this one adds "
         "no more of its rows.",
         "Resume the later run if it was stopped; otherwise plan again from the sheet.",
     ),
-    "undone": Told(
+    "undone": CauseText(
         "the run was undone",
         "The run was undone before these changes were made. They are never sent.",
         "To make them after all, plan again from the sheet.",
     ),
-    "replanned": Told(
+    "replanned": CauseText(
         "planned again",
         "The run was stopped before these changes were made, and the next round of its job planned "
         "them again from the sheet and the store as they were then.",
         "The run of that round has what was sent.",
     ),
-    "from-plan": Told(
+    "from-plan": CauseText(
         "open since the plan",
         "Sheet and store disagree in a way that a person has to settle. Nothing was sent.",
         "Do what each row says, and plan again.",
     ),
-    "not-looked-up": Told(
+    "not-looked-up": CauseText(
         "could not be looked up",
         "The service did not say whether it has the pet. Nothing was sent.",
         "Plan again once the service answers.",
     ),
-    "refused": Told(
+    "refused": CauseText(
         "refused by the service",
         "The service does not accept this request. The same request would fail again.",
         "Correct the row as the message says, and plan again.",
     ),
-    "no-permission": Told(
+    "no-permission": CauseText(
         "without permission",
         "The token is wrong, has expired, or lacks the permission.",
         f"Get a token with the permission and set it as PETSYNC_TOKEN; {_RESUME} then continues.",
     ),
-    "too-many": Told(
+    "too-many": CauseText(
         "too many requests",
         "The service got too many requests, and refused them for longer than a run waits.",
         "`petsync resume RUN --rate 5` continues more slowly.",
     ),
-    "service-error": Told(
+    "service-error": CauseText(
         "an error in the service",
         "The service answered that something in it went wrong. What can be sent twice without "
         "harm was tried again.",
         f"When the service is well again, {_RESUME} tries them once more.",
     ),
-    "no-answer": Told(
+    "no-answer": CauseText(
         "no answer",
         "The connection was lost, or the answer took too long.",
         f"{_RESUME} asks the store what happened, and sends what is missing.",
     ),
-    "bad-answer": Told(
+    "bad-answer": CauseText(
         "an answer that cannot be read",
         "The answer is incomplete, or it is another server's page.",
         f"Check the URL and any proxy; {_RESUME} then asks the store and continues.",
     ),
-    "not-as-sent": Told(
+    "not-as-sent": CauseText(
         "not as it was sent",
         "The service accepted the change, but the pet has other values afterwards.",
         "Compare the pet with its row; a new plan shows what differs.",
     ),
-    "unverified": Told(
+    "unverified": CauseText(
         "not read back",
         "The service accepted the change, but the pet could not be read again.",
         f"{_RESUME} reads it again.",
     ),
-    "same-id": Told(
+    "same-id": CauseText(
         "not stored: the service gave its id twice",
         "The service gave the same id to another pet, which replaced this one.",
         f"{_RESUME} adds the pet again.",
     ),
-    "overwrote": Told(
+    "overwrote": CauseText(
         "replaced another pet",
         "The service gave a new pet the id of an existing pet, which it replaced.",
         "`petsync undo RUN` restores that pet. Give the row an id of its own, and plan again.",
     ),
-    "unsafe-id": Told(
+    "unsafe-id": CauseText(
         "not sent: it would replace another pet",
         "The service would give a new pet the id of an existing pet. Nothing was sent.",
         "Give the rows ids of their own, and plan again.",
     ),
-    "blocked": Told(
+    "blocked": CauseText(
         "errors in the sheet",
         "A cell of the row cannot be read as it stands. Nothing was sent.",
         "Fix the cell (`petsync check` names each with its address), and plan again.",
     ),
-    "cut-off": Told(
+    "cut-off": CauseText(
         "cut off",
         "The run ended while the request was under way.",
         f"{_RESUME} asks the store what happened, and does the rest.",
     ),
-    "may-be-there": Told(
+    "may-be-there": CauseText(
         "may be in the store, edited since",
         "No answer came to an add. The store does not have the pet as it was sent, but it has a "
         "new one like it, which somebody may have edited since. Nothing is sent again.",
         "Plan again: give the row that pet's id, or write `add-another` as its action.",
     ),
-    "unexpected": Told(
+    "unexpected": CauseText(
         "unexpected",
         "petsync does not know this result. That is a fault in petsync.",
         f"{_RESUME} tries again. Please report it with the output of the same command with -v.",
@@ -375,17 +375,17 @@ _END: Mapping[Outcome, str] = {
     "failed": "The store shows that nothing came of it.",
     "unknown": "Whether the change was made is not known.",
 }
-_UNKNOWN_CAUSE: Mapping[Outcome, Told] = {
-    "failed": Told("no cause on record", _EACH, "Plan again to see what is still to be done."),
-    "unknown": Told(
+_UNKNOWN_CAUSE: Mapping[Outcome, CauseText] = {
+    "failed": CauseText("no cause on record", _EACH, "Plan again to see what is still to be done."),
+    "unknown": CauseText(
         "whether it happened is not known",
         "No answer came, and the store did not settle whether it happened.",
         f"{_RESUME} asks the store what became of them.",
     ),
-    "conflict": Told("a person has to decide", _EACH, "Plan again to see both sides."),
-    "not sent": Told("no cause on record", _EACH, "Plan again to see what is left."),
-    "unchanged": Told("no cause on record", _EACH, NOTHING),
-    "needs fixing": Told("no cause on record", _EACH, "Fix the cells, and plan again."),
+    "conflict": CauseText("a person has to decide", _EACH, "Plan again to see both sides."),
+    "not sent": CauseText("no cause on record", _EACH, "Plan again to see what is left."),
+    "unchanged": CauseText("no cause on record", _EACH, NOTHING),
+    "needs fixing": CauseText("no cause on record", _EACH, "Fix the cells, and plan again."),
 }
 
 
@@ -413,7 +413,7 @@ _UNDO_AGAIN = "`petsync undo UNDONE` again shows what is left."
 _KEPT = "The pet was changed since that run, or cannot be given back what it was. Nothing was sent."
 
 
-def describe_cause(outcome: Outcome, cause: Cause, run_id: str, undoes: str = "") -> Told:
+def describe_cause(outcome: Outcome, cause: Cause, run_id: str, undoes: str = "") -> CauseText:
     """What is said of results with this outcome and cause in a run's report; without a run's id no
     cure, as nothing can be done any more. `undoes` is the run that an undo took back.
     """
@@ -425,7 +425,7 @@ def describe_cause(outcome: Outcome, cause: Cause, run_id: str, undoes: str = ""
     elif undoes and (cause in _OF_SHEETS or (not cause and outcome in _BY_PLAN)):
         cure = _UNDO_AGAIN
     cure = cure.replace("RUN", visible(run_id)).replace("UNDONE", visible(undoes))
-    return Told(words.title, meaning.strip(), cure if run_id else "")
+    return CauseText(words.title, meaning.strip(), cure if run_id else "")
 
 
 _BY_PLAN: frozenset[Outcome] = frozenset(("failed", "needs fixing", "conflict", "not sent"))
@@ -484,7 +484,7 @@ class ResultGroup:
 
     outcome: Outcome
     cause: Cause
-    told: Told
+    told: CauseText
     listing: Listing[Result]
 
     @property
@@ -1051,7 +1051,7 @@ _VALUE = 60
 
 
 @dataclass(slots=True)
-class Same:
+class EqualFindings:
     """Findings with the same value, problem and suggestion: where they are, and these texts.
 
     What is said elsewhere is "": the value if the problem quotes it, and a problem or suggestion
@@ -1083,7 +1083,7 @@ class FindingGroup:
     total: int = 0
     problem: str = ""
     suggestion: str = ""
-    same: list[Same] = field(default_factory=list)
+    same: list[EqualFindings] = field(default_factory=list)
 
     @property
     def title(self) -> str:
@@ -1106,11 +1106,11 @@ def problems(findings: Findings) -> Iterable[Finding]:
 
 def group_findings(findings: Iterable[Finding]) -> list[FindingGroup]:
     """The groups, the most frequent first, and of as many the errors first."""
-    groups: dict[tuple[str, str], dict[tuple[str, str, str], Same]] = {}
+    groups: dict[tuple[str, str], dict[tuple[str, str, str], EqualFindings]] = {}
     for finding in findings:
         said = (finding.value, finding.problem, finding.suggestion)
         group = groups.setdefault((finding.severity, finding.rule), {})
-        group.setdefault(said, Same(*said)).places.append(place_of(finding))
+        group.setdefault(said, EqualFindings(*said)).places.append(place_of(finding))
     done = [_group(*key, list(group.values())) for key, group in groups.items()]
     return sorted(done, key=lambda each: (-each.total, each.severity, each.rule))
 
@@ -1125,7 +1125,7 @@ def totals(findings: Sequence[Finding]) -> str:
     )
 
 
-def _group(severity: str, rule: str, same: list[Same]) -> FindingGroup:
+def _group(severity: str, rule: str, same: list[EqualFindings]) -> FindingGroup:
     """The group, with what all of it has in common said once."""
     problem, *other_problems = {each.problem for each in same}
     suggestion, *other_suggestions = {each.suggestion for each in same}

@@ -40,7 +40,7 @@ __all__ = [
     "FONT",
     "LINE_HEIGHT",
     "SIZE",
-    "Marked",
+    "MarkedText",
     "Styles",
     "Tab",
     "Value",
@@ -80,7 +80,7 @@ _RUNS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Marked:
+class MarkedText:
     """A text in pieces; what is marked is `gone`, has `come`, or stands for `none`."""
 
     pieces: Sequence[Piece]
@@ -90,7 +90,7 @@ class Marked:
         return "".join(part for part, _ in self.pieces)
 
 
-Value = str | int | Marked
+Value = str | int | MarkedText
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +118,13 @@ def _cells(number: int, values: Sequence[Value], styles: Styles) -> Iterator[str
             yield f'<c r="{letter}{number}" s="{styles.plain}"><v>{value}</v></c>'
         elif text := str(value):
             style = styles.quoted if text.startswith(_NOT_TEXT) else styles.plain
-            runs = _encode_pieces(value, text) if isinstance(value, Marked) else _encode_text(text)
+            runs = (
+                _encode_pieces(value, text) if isinstance(value, MarkedText) else _encode_text(text)
+            )
             yield f'<c r="{letter}{number}" s="{style}" t="inlineStr"><is>{runs}</is></c>'
 
 
-def _encode_pieces(value: Marked, text: str) -> str:
+def _encode_pieces(value: MarkedText, text: str) -> str:
     """The text in runs of their own looks, if it is not too long for them."""
     if not any(is_marked for _, is_marked in value.pieces) or len(text) > _LENGTH // 8:
         return _encode_text(text)
@@ -396,7 +398,7 @@ _COLOURS = {
 }
 _REFUSED, _KEPT, _UNANSWERED = "guard refuses", "guard", "no answer"
 _FACT_COLOURS = {_REFUSED: _RED, _KEPT: _GREEN, _UNANSWERED: _RED}
-_NONE = Marked([(EMPTY, True)], "none")
+_NONE = MarkedText([(EMPTY, True)], "none")
 _FACTS = {"What": 16, "Number": 10, "Said": 100}
 
 
@@ -485,7 +487,7 @@ def _fields(change: Change) -> Iterator[tuple[str, Value, Value]]:
     for column in change.fields:
         before, after = contrast(change.before, change.after, column)
         if change.before is None:
-            yield column, "", Marked(after, "come")
+            yield column, "", MarkedText(after, "come")
         else:
             yield column, _mark_value(before, "gone"), _mark_value(after, "come")
 
@@ -511,9 +513,9 @@ def _sides(clash: Clash) -> tuple[Value, Value, Value]:
     return clash.base or _NONE, _mark_value(sheet, "come"), _mark_value(store, "come")
 
 
-def _mark_value(pieces: Sequence[Piece], how: Literal["gone", "come"]) -> Marked:
+def _mark_value(pieces: Sequence[Piece], how: Literal["gone", "come"]) -> MarkedText:
     """The value, or that there is none."""
-    return Marked(pieces, how) if any(text for text, _ in pieces) else _NONE
+    return MarkedText(pieces, how) if any(text for text, _ in pieces) else _NONE
 
 
 def _blocked_rows(plan: Plan) -> Iterator[Sequence[Value]]:

@@ -43,7 +43,7 @@ from petsync.sandbox.tokens import (
     WRITE,
     Credentials,
     Guard,
-    Need,
+    Requirement,
     TokenBook,
     refuse_foreign_pages,
 )
@@ -134,15 +134,15 @@ logger = logging.getLogger(__name__)
 
 Handler = Callable[[Service, Request], Awaitable[ASGIApp]]
 
-_BOTH = Need(frozenset({WRITE, READ}))
-_READ = Need(frozenset({READ}))
-_OPERATIONS: Mapping[str, tuple[Handler, Need]] = {
+_BOTH = Requirement(frozenset({WRITE, READ}))
+_READ = Requirement(frozenset({READ}))
+_OPERATIONS: Mapping[str, tuple[Handler, Requirement]] = {
     "addPet": (pets.add_pet, _BOTH),
     "updatePet": (pets.update_pet, _BOTH),
-    "deletePet": (pets.delete_pet, Need(_BOTH.scopes, api_key="right")),
+    "deletePet": (pets.delete_pet, Requirement(_BOTH.scopes, api_key="right")),
     "findPetsByStatus": (pets.find_pets_by_status, _READ),
     "findPetsByTags": (pets.find_pets_by_tags, _READ),
-    "getPetById": (pets.get_pet_by_id, Need(_READ.scopes, api_key="alone")),
+    "getPetById": (pets.get_pet_by_id, Requirement(_READ.scopes, api_key="alone")),
     "updatePetWithForm": (pets.update_pet_with_form, _BOTH),
     "uploadFile": (pets.upload_file, _BOTH),
 }
@@ -178,7 +178,7 @@ class _Operation:
     name: str
     service: Service
     handler: Handler
-    need: Need
+    need: Requirement
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.service.requests[self.name] += 1

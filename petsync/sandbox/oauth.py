@@ -21,9 +21,9 @@ from petsync.sandbox.service import Service
 from petsync.sandbox.tokens import (
     PUBLIC_CLIENT,
     SCOPES,
-    Asked,
+    AuthorizationRequest,
     Grant,
-    Issued,
+    IssuedTokens,
     is_challenge,
     is_registered,
     same,
@@ -179,7 +179,9 @@ class OAuth:
         except RefusedError as refusal:
             raise _ProtocolError("invalid_request", refusal.message, refusal.status) from None
 
-    async def _by_client(self, form: Mapping[str, str], client_id: str, is_proven: bool) -> Issued:
+    async def _by_client(
+        self, form: Mapping[str, str], client_id: str, is_proven: bool
+    ) -> IssuedTokens:
         if not is_proven:
             raise _ProtocolError("unauthorized_client", "this grant needs a client with a secret")
         scopes = scopes_in(form.get("scope"))
@@ -187,7 +189,7 @@ class OAuth:
             raise _ProtocolError("invalid_scope", f"there is {' and '.join(SCOPES)}")
         return await self._service.tokens.issue(client_id, scopes)
 
-    async def _by_code(self, form: Mapping[str, str], client_id: str, _: bool) -> Issued:
+    async def _by_code(self, form: Mapping[str, str], client_id: str, _: bool) -> IssuedTokens:
         text = form.get("code", "")
         code = self._service.codes.redeem(text)
         if code is None:
@@ -202,7 +204,7 @@ class OAuth:
             client_id, code.asked.scopes, refreshable=True, family=code.family
         )
 
-    async def _by_refresh(self, form: Mapping[str, str], client_id: str, _: bool) -> Issued:
+    async def _by_refresh(self, form: Mapping[str, str], client_id: str, _: bool) -> IssuedTokens:
         scopes = scopes_in(form["scope"]) if form.get("scope") else None
         if scopes is None and form.get("scope"):
             raise _ProtocolError("invalid_scope", f"there is {' and '.join(SCOPES)}")
@@ -219,7 +221,7 @@ class OAuth:
         if family is not None:
             await self._service.tokens.end_family(family)
 
-    _grants: ClassVar[Mapping[str, Callable[..., Awaitable[Issued]]]] = {
+    _grants: ClassVar[Mapping[str, Callable[..., Awaitable[IssuedTokens]]]] = {
         "client_credentials": _by_client,
         "authorization_code": _by_code,
         "refresh_token": _by_refresh,
@@ -232,7 +234,7 @@ def scopes_in(text: str | None) -> frozenset[str] | None:
     return scopes if scopes <= SCOPES.keys() else None
 
 
-def _tokens(issued: Issued) -> dict[str, Any]:
+def _tokens(issued: IssuedTokens) -> dict[str, Any]:
     answer = {
         "access_token": issued.access_token,
         "token_type": "Bearer",
@@ -296,7 +298,7 @@ class Consent:
             return _error_page("This program is not known to the pet store.")
         if not is_registered(redirect_uri, self._service.credentials):
             return _error_page("The program asks to be answered at an address that is not its own.")
-        asked = Asked(
+        asked = AuthorizationRequest(
             client_id=given["client_id"],
             redirect_uri=redirect_uri,
             scopes=scopes_in(given.get("scope")) or frozenset(),
@@ -324,7 +326,7 @@ class Consent:
             return self._back(asked, await self._token(asked))
         return self._back(asked, {"code": self._service.codes.grant(asked)})
 
-    async def _token(self, asked: Asked) -> dict[str, str]:
+    async def _token(self, asked: AuthorizationRequest) -> dict[str, str]:
         """What an implicit flow ends with. Source: RFC 6749, section 4.2.2."""
         issued = await self._service.tokens.issue(asked.client_id, asked.scopes)
         return {
@@ -334,12 +336,12 @@ class Consent:
             "scope": " ".join(sorted(issued.scopes)),
         }
 
-    def _is_own(self, request: Request, asked: Asked) -> bool:
+    def _is_own(self, request: Request, asked: AuthorizationRequest) -> bool:
         origin = request.headers.get("origin", self._service.origin)
         is_here = origin in (self._service.origin, f"http://{request.headers.get('host')}")
         return is_here and same(request.cookies.get(_COOKIE, ""), asked.browser)
 
-    def _question(self, asked: Asked) -> Response:
+    def _question(self, asked: AuthorizationRequest) -> Response:
         browser = secrets.token_urlsafe(24)
         place = _origin(asked.redirect_uri)
         body = _QUESTION.substitute(
@@ -353,7 +355,7 @@ class Consent:
         page.set_cookie(_COOKIE, browser, path=AUTHORIZE, httponly=True, samesite="strict")
         return page
 
-    def _back(self, asked: Asked, said: Mapping[str, str]) -> Response:
+    def _back(self, asked: AuthorizationRequest, said: Mapping[str, str]) -> Response:
         state = {} if asked.state is None else {"state": asked.state}
         query = urlencode({**said, **state, "iss": self._service.origin})
         joint = "&" if urlsplit(asked.redirect_uri).query else "?"
@@ -363,7 +365,7 @@ class Consent:
 
 
 def _error(
-    given: Mapping[str, str], asked: Asked, flows: tuple[str, ...]
+    given: Mapping[str, str], asked: AuthorizationRequest, flows: tuple[str, ...]
 ) -> tuple[str, str] | None:
     if asked.flow not in flows:
         return "unsupported_response_type", f"response_type must be {' or '.join(flows)}"

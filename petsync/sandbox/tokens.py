@@ -25,15 +25,15 @@ __all__ = [
     "READ",
     "SCOPES",
     "WRITE",
-    "Asked",
+    "AuthorizationRequest",
     "Code",
     "Codes",
     "Credentials",
     "Grant",
     "Guard",
-    "Issued",
-    "Need",
-    "Once",
+    "IssuedTokens",
+    "OneTimeValues",
+    "Requirement",
     "TokenBook",
     "is_challenge",
     "is_registered",
@@ -62,7 +62,7 @@ class Grant:
 
 
 @dataclass(frozen=True, slots=True)
-class Issued:
+class IssuedTokens:
     """Tokens as they are handed out, once. `expires_in` is in seconds."""
 
     access_token: str = field(repr=False)
@@ -103,7 +103,7 @@ class TokenBook:
         refreshable: bool = False,
         expires_in: float | None = None,
         family: str | None = None,
-    ) -> Issued:
+    ) -> IssuedTokens:
         """New tokens, stored when this returns."""
         grant = Grant(client_id, frozenset(scopes), 0.0, family or secrets.token_urlsafe(12))
         seconds = self._lifetime if expires_in is None else expires_in
@@ -113,7 +113,7 @@ class TokenBook:
 
     async def rotate(
         self, refresh_token: str, client_id: str, scopes: frozenset[str] | None
-    ) -> Issued | None:
+    ) -> IssuedTokens | None:
         """New tokens for a refresh token, which is spent by it; None where it is not valid.
 
         A token that comes a second time has been stolen from one of its two bearers: all tokens
@@ -121,7 +121,7 @@ class TokenBook:
         """
         digest = _digest(refresh_token)
 
-        def job(connection: sqlite3.Connection) -> Issued | None:
+        def job(connection: sqlite3.Connection) -> IssuedTokens | None:
             found = _refreshable(connection, digest)
             if found is None:
                 return None
@@ -163,13 +163,13 @@ class TokenBook:
 
     def _hand_out(
         self, connection: sqlite3.Connection, grant: Grant, seconds: float, *, refreshable: bool
-    ) -> Issued:
+    ) -> IssuedTokens:
         now = time.time()
         access = self._store(connection, "access", grant, now + seconds)
         refresh = None
         if refreshable:
             refresh = self._store(connection, "refresh", grant, now + _REFRESH_LIFETIME)
-        return Issued(access, refresh, seconds, grant.scopes)
+        return IssuedTokens(access, refresh, seconds, grant.scopes)
 
     def _store(
         self, connection: sqlite3.Connection, kind: str, grant: Grant, expires: float
@@ -219,7 +219,7 @@ SCOPES = {WRITE: "modify pets in your account", READ: "read your pets"}
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class Requirement:
     """What an operation asks for.
 
     `api_key` is `alone` where the key suffices without a token, `right` where it is an optional
@@ -237,7 +237,7 @@ class Guard:
     tokens: TokenBook
     api_key: str = field(repr=False)
 
-    def admit(self, headers: Headers, need: Need) -> None:
+    def admit(self, headers: Headers, need: Requirement) -> None:
         """Return if the request may go on. Raises RefusedError: 401, or 403 for lack of a scope."""
         key = headers.get("api_key")
         is_right = key is not None and same(key, self.api_key)
@@ -247,7 +247,7 @@ class Guard:
         if need.api_key == "right" and key is not None and not is_right:
             raise _challenge(401, "the api key is wrong")
 
-    def _check_token(self, authorization: str | None, need: Need) -> None:
+    def _check_token(self, authorization: str | None, need: Requirement) -> None:
         if authorization is None:
             raise _challenge(401, "an access token is needed")
         scheme, _, token = authorization.partition(" ")
@@ -365,7 +365,7 @@ _VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}", re.ASCII)
 _MOST = 1000
 
 
-class Once(Generic[T]):
+class OneTimeValues(Generic[T]):
     """Values that can each be taken once, by an unguessable key, for `seconds`."""
 
     def __init__(self, seconds: float) -> None:
@@ -391,7 +391,7 @@ class Once(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AuthorizationRequest:
     """An authorization request that waits for the user's word."""
 
     client_id: str
@@ -407,7 +407,7 @@ class Asked:
 class Code:
     """What a code stands for; `family` marks the tokens that it leads to."""
 
-    asked: Asked
+    asked: AuthorizationRequest
     family: str
 
     def opens_for(self, client_id: str, redirect_uri: str, verifier: str) -> bool:
@@ -424,11 +424,11 @@ class Codes:
     """The codes that were handed out, and the questions that are open."""
 
     def __init__(self) -> None:
-        self.questions: Once[Asked] = Once(600)
-        self._codes: Once[Code] = Once(60)
-        self._spent: Once[str] = Once(600)
+        self.questions: OneTimeValues[AuthorizationRequest] = OneTimeValues(600)
+        self._codes: OneTimeValues[Code] = OneTimeValues(60)
+        self._spent: OneTimeValues[str] = OneTimeValues(600)
 
-    def grant(self, asked: Asked) -> str:
+    def grant(self, asked: AuthorizationRequest) -> str:
         """A code for a request that the user has allowed."""
         return self._codes.put(Code(asked, secrets.token_urlsafe(12)))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from petsync.sheets.annotate import Annotated, annotate_sheet
+from petsync.sheets.annotate import AnnotatedCopy, annotate_sheet
 from petsync.sheets.corrected import write_corrected
 from petsync.sheets.edits import Obstacle, SheetEdits, cells_of, edits_of
 from petsync.sheets.files import EncodingError, encoding_of
@@ -13,7 +13,7 @@ from petsync.sheets.sync import load_edits, must_take_edits, obstacles, save_edi
 from petsync.sheets.write import write_sheet
 
 __all__ = [
-    "Annotated",
+    "AnnotatedCopy",
     "EncodingError",
     "HeaderNotFoundError",
     "Obstacle",

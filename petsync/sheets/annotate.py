@@ -11,14 +11,14 @@ from petsync.sheets.corrected import corrected_source
 from petsync.sheets.results import apart, as_path, as_sheet, load_unchanged
 from petsync.table.sheet import Sheet
 
-__all__ = ["Annotated", "annotate_sheet"]
+__all__ = ["AnnotatedCopy", "annotate_sheet"]
 
 
 _WORKBOOKS = (".xlsx", ".xlsm")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Annotated:
+class AnnotatedCopy:
     """The copy: where it is, how many cells are marked in it, and what could not be kept or
     shown, in sentences.
     """
@@ -28,7 +28,7 @@ class Annotated:
     lost: tuple[str, ...] = ()
 
 
-def annotate_sheet(sheet: Sheet, path: str | Path) -> Annotated:
+def annotate_sheet(sheet: Sheet, path: str | Path) -> AnnotatedCopy:
     """Write to `path` a copy of the sheet's workbook with each finding at its cell.
 
     The cell is red for an error and yellow for a warning, and has a comment with the problem and
@@ -59,4 +59,4 @@ def annotate_sheet(sheet: Sheet, path: str | Path) -> Annotated:
         tab = sheet.tab
     done = annotate_workbook(source, tab, sheet.problems, path.suffix)
     _files.replace_sheet_file(path, done.data, like=sheet.source)
-    return Annotated(path=path, cells=done.cells, lost=done.lost)
+    return AnnotatedCopy(path=path, cells=done.cells, lost=done.lost)

@@ -13,7 +13,7 @@ import numpy as np
 
 from petsync.errors import SheetError
 from petsync.sheets.files import Source, must_be_closed
-from petsync.sheets.grid import Cells, Grid, Kind
+from petsync.sheets.grid import CellKind, Cells, Grid
 from petsync.sheets.read import read_grid
 from petsync.sheets.results import (
     apart,
@@ -114,4 +114,4 @@ def _are_same(one: Cells, other: Cells) -> bool:
 
 
 def _kinds(cells: Cells) -> np.ndarray[tuple[int], np.dtype[np.int8]]:
-    return np.full(len(cells), Kind.TEXT, dtype=np.int8) if cells.kinds is None else cells.kinds
+    return np.full(len(cells), CellKind.TEXT, dtype=np.int8) if cells.kinds is None else cells.kinds

@@ -19,7 +19,7 @@ from pyarrow import csv as arrow_csv
 
 from petsync.errors import SheetError
 from petsync.sheets.files import AS_ENCODED, AS_UTF8, MAX_LINE, EncodingError, Source
-from petsync.sheets.grid import Fault, Grid, Kind
+from petsync.sheets.grid import CellKind, Fault, Grid
 from petsync.sheets.headers import Mapper
 from petsync.sheets.validate import text
 from petsync.table.cells import BLANKS
@@ -352,7 +352,7 @@ class _Body:
         self._width = width
         self._delimiter = delimiter
         self._columns: list[list[Any]] = [[] for _ in range(width)]
-        self._kinds: list[dict[int, Kind]] = [{} for _ in range(width)]
+        self._kinds: list[dict[int, CellKind]] = [{} for _ in range(width)]
         self._lines: list[np.ndarray[Any, np.dtype[np.int64]]] = []
         self._faults: dict[int, Fault] = {}
         self._size = 0
@@ -562,7 +562,9 @@ def edit_csv(
     width = len(without_tail(header.cells or []))
     places = {name: int(place) - 1 for name, place in sheet.columns.items()}
     hand = _hand(header, dialect.delimiter)
-    pen = _Pen(hand, {**places, **{name: width + n for n, name in enumerate(new)}}, width, new)
+    pen = _RecordWriter(
+        hand, {**places, **{name: width + n for n, name in enumerate(new)}}, width, new
+    )
     pieces = [source.data[: start(source, dialect)]]
     for line in records:
         if line.number in removed:
@@ -575,7 +577,7 @@ def edit_csv(
 
 
 def _behind(
-    pieces: Sequence[bytes], added: Sequence[Mapping[str, str]], pen: _Pen, header: Line
+    pieces: Sequence[bytes], added: Sequence[Mapping[str, str]], pen: _RecordWriter, header: Line
 ) -> Iterator[bytes]:
     """The records that are added, each with the line's end that the header has."""
     end = header.end or _WRITTEN_END.encode()
@@ -588,7 +590,7 @@ def _behind(
 
 
 @dataclass(frozen=True, slots=True)
-class _Hand:
+class _WritingStyle:
     """How the file's records are written."""
 
     delimiter: str
@@ -609,8 +611,8 @@ class _Hand:
 
 
 @dataclass(frozen=True, slots=True)
-class _Pen:
-    hand: _Hand
+class _RecordWriter:
+    hand: _WritingStyle
     places: Mapping[str, int]
     width: int
     new: Sequence[str]
@@ -649,10 +651,10 @@ def _safe(name: str, text: str) -> str:
     return text if name in _IDS and _NUMBER.fullmatch(text) else escape_formula(text)
 
 
-def _hand(header: Line, delimiter: str) -> _Hand:
+def _hand(header: Line, delimiter: str) -> _WritingStyle:
     cells = header.cells or []
-    quoting = _Hand(delimiter, quotes_all=True)
-    return _Hand(delimiter, quotes_all=quoting.record(cells) == header.body)
+    quoting = _WritingStyle(delimiter, quotes_all=True)
+    return _WritingStyle(delimiter, quotes_all=quoting.record(cells) == header.body)
 
 
 def _says(line: Line) -> bool:

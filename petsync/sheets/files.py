@@ -22,7 +22,7 @@ __all__ = [
     "AS_WORKBOOK",
     "RESAVE",
     "EncodingError",
-    "Kind",
+    "FileKind",
     "Source",
     "encoding_of",
     "foreign",
@@ -73,7 +73,7 @@ _BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 _HEAD = 1 << 16
 
 
-class Kind(NamedTuple):
+class FileKind(NamedTuple):
     """What a file is, how a sheet is made of it, and for a text the encoding that may be named."""
 
     what: str
@@ -81,44 +81,44 @@ class Kind(NamedTuple):
     encoding: str = ""
 
 
-_OLD = Kind("an old Excel file (.xls)", AS_WORKBOOK)
-_BINARY = Kind("a binary workbook (.xlsb)", AS_WORKBOOK)
-_OPEN_DOCUMENT = Kind("an OpenDocument sheet (.ods)", AS_WORKBOOK)
-_XML = Kind("an XML spreadsheet of Excel 2003", AS_WORKBOOK)
-_PAGE = Kind("a web page", _SIGN_IN)
-_SHORTCUT = Kind("a shortcut to a Google sheet, not the sheet itself", _GOOGLE)
-_LINK = Kind("a shortcut to a file, not the file itself", "Use the file that it points to.")
-_JSON = Kind("JSON, perhaps a service's answer", _NO_SHEET)
+_OLD = FileKind("an old Excel file (.xls)", AS_WORKBOOK)
+_BINARY = FileKind("a binary workbook (.xlsb)", AS_WORKBOOK)
+_OPEN_DOCUMENT = FileKind("an OpenDocument sheet (.ods)", AS_WORKBOOK)
+_XML = FileKind("an XML spreadsheet of Excel 2003", AS_WORKBOOK)
+_PAGE = FileKind("a web page", _SIGN_IN)
+_SHORTCUT = FileKind("a shortcut to a Google sheet, not the sheet itself", _GOOGLE)
+_LINK = FileKind("a shortcut to a file, not the file itself", "Use the file that it points to.")
+_JSON = FileKind("JSON, perhaps a service's answer", _NO_SHEET)
 
-_PARQUET = Kind("a Parquet file", _EXPORTED)
+_PARQUET = FileKind("a Parquet file", _EXPORTED)
 
 _NAMES = {
     ".parquet": _PARQUET,
-    ".json": Kind("JSON", _EXPORTED),
-    ".jsonl": Kind("JSON Lines", _EXPORTED),
+    ".json": FileKind("JSON", _EXPORTED),
+    ".jsonl": FileKind("JSON Lines", _EXPORTED),
     ".ods": _OPEN_DOCUMENT,
     ".fods": _OPEN_DOCUMENT,
     ".xlsb": _BINARY,
-    ".numbers": Kind("a Numbers document", _NUMBERS),
+    ".numbers": FileKind("a Numbers document", _NUMBERS),
     ".gsheet": _SHORTCUT,
 }
 _CONTENT = re.compile(rb"[^ \t\r\n\0]")
 _UNFINISHED = (".crdownload", ".part", ".partial", ".download", ".opdownload")
-_BEGINNINGS: dict[bytes, Kind] = {
-    b"version https://git-lfs": Kind(
+_BEGINNINGS: dict[bytes, FileKind] = {
+    b"version https://git-lfs": FileKind(
         "a pointer that Git LFS left in the file's place", "Fetch the file itself: git lfs pull."
     ),
-    b"%PDF-": Kind("a PDF document", _NO_SHEET),
-    b"\x89PNG": Kind("a picture", _NO_SHEET),
-    b"\xff\xd8\xff": Kind("a picture", _NO_SHEET),
-    b"{\\rtf": Kind("a text document (RTF)", _NO_SHEET),
-    b"\x1f\x8b": Kind("packed with gzip", _UNPACK),
-    b"7z\xbc\xaf\x27\x1c": Kind("a 7-Zip archive", _UNPACK),
-    b"Rar!": Kind("a RAR archive", _UNPACK),
-    b"BZh": Kind("packed with bzip2", _UNPACK),
-    b"\x28\xb5\x2f\xfd": Kind("packed with Zstandard", _UNPACK),
+    b"%PDF-": FileKind("a PDF document", _NO_SHEET),
+    b"\x89PNG": FileKind("a picture", _NO_SHEET),
+    b"\xff\xd8\xff": FileKind("a picture", _NO_SHEET),
+    b"{\\rtf": FileKind("a text document (RTF)", _NO_SHEET),
+    b"\x1f\x8b": FileKind("packed with gzip", _UNPACK),
+    b"7z\xbc\xaf\x27\x1c": FileKind("a 7-Zip archive", _UNPACK),
+    b"Rar!": FileKind("a RAR archive", _UNPACK),
+    b"BZh": FileKind("packed with bzip2", _UNPACK),
+    b"\x28\xb5\x2f\xfd": FileKind("packed with Zstandard", _UNPACK),
     b"PAR1": _PARQUET,
-    b"SQLite format 3\0": Kind("a SQLite database", _NO_SHEET),
+    b"SQLite format 3\0": FileKind("a SQLite database", _NO_SHEET),
     b"L\0\0\0\x01\x14\x02\0": _LINK,
     b"[InternetShortcut]": _LINK,
     b"\x09\x08\x10\0": _OLD,
@@ -127,9 +127,9 @@ _BEGINNINGS: dict[bytes, Kind] = {
 }
 _MEMBERS = {
     "xl/workbook.bin": _BINARY,
-    "index/document.iwa": Kind("a Numbers document", _NUMBERS),
-    "word/document.xml": Kind("a Word document", _NO_SHEET),
-    "ppt/presentation.xml": Kind("a presentation", _NO_SHEET),
+    "index/document.iwa": FileKind("a Numbers document", _NUMBERS),
+    "word/document.xml": FileKind("a Word document", _NO_SHEET),
+    "ppt/presentation.xml": FileKind("a presentation", _NO_SHEET),
 }
 _MARKUP = {
     re.compile(rb"<!DOCTYPE html|<html|<head|<body|<table|<script", re.IGNORECASE): _PAGE,
@@ -137,25 +137,27 @@ _MARKUP = {
     re.compile(rb"<office:document"): _OPEN_DOCUMENT,
 }
 _STREAMS = {
-    "EncryptedPackage": Kind("protected by a password", _UNLOCK),
-    "WordDocument": Kind("an old Word document", _NO_SHEET),
-    "PowerPoint Document": Kind("an old presentation", _NO_SHEET),
+    "EncryptedPackage": FileKind("protected by a password", _UNLOCK),
+    "WordDocument": FileKind("an old Word document", _NO_SHEET),
+    "PowerPoint Document": FileKind("an old presentation", _NO_SHEET),
 }
 
 
-def foreign(name: str, data: bytes) -> Kind | None:
+def foreign(name: str, data: bytes) -> FileKind | None:
     """What a file of that name and content is, None where it may be a sheet that is read."""
     if name.startswith("~$") or (name.startswith(".~lock.") and name.endswith("#")):
         sheet = name[2:] if name.startswith("~$") else name[7:-1]
-        return Kind(
+        return FileKind(
             f"the mark that {sheet} is open in a program, not the sheet itself",
             f"Save {sheet} there, and use that.",
         )
     if not _CONTENT.search(data):
         what = "nothing but NUL bytes: its content was never written" if data.strip() else "empty"
-        return Kind(what, _FETCH)
+        return FileKind(what, _FETCH)
     if name.casefold().endswith(_UNFINISHED):
-        return Kind("still being downloaded", "Wait until that is done, and use the whole file.")
+        return FileKind(
+            "still being downloaded", "Wait until that is done, and use the whole file."
+        )
     beginnings = (kind for mark, kind in _BEGINNINGS.items() if data.startswith(mark))
     return next(beginnings, None) or _container(data) or _by_name(name) or _markup(data)
 
@@ -165,26 +167,28 @@ def is_workbook(data: bytes) -> bool:
     return data.startswith(_ZIP)
 
 
-def unreadable_text(data: bytes) -> Kind | None:
+def unreadable_text(data: bytes) -> FileKind | None:
     """Why a text file is not read: its encoding, or that it ends in NUL bytes; None otherwise."""
     if data.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")):
-        return Kind("UTF-32, not UTF-8", AS_ENCODED.format("utf-32"), "utf-32")
+        return FileKind("UTF-32, not UTF-8", AS_ENCODED.format("utf-32"), "utf-32")
     text = data.rstrip(b"\0")
     head = text[:_HEAD]
     # Of plain letters in UTF-16 every other byte is NUL.
     even, odd = head[::2].count(0), head[1::2].count(0)
     if data.startswith(_BYTE_ORDER_MARKS[1:]):
-        return Kind("UTF-16, not UTF-8", AS_ENCODED.format("utf-16"), "utf-16")
+        return FileKind("UTF-16, not UTF-8", AS_ENCODED.format("utf-16"), "utf-16")
     if max(even, odd) > len(head) // 4:
         order = "utf-16-le" if odd > even else "utf-16-be"
-        return Kind("UTF-16, not UTF-8", AS_ENCODED.format(order), order)
+        return FileKind("UTF-16, not UTF-8", AS_ENCODED.format(order), order)
     missing = len(data) - len(text)
     if missing:
-        return Kind(f"not whole: where its end should be there are {missing:,} NUL bytes", _FETCH)
+        return FileKind(
+            f"not whole: where its end should be there are {missing:,} NUL bytes", _FETCH
+        )
     return None
 
 
-def identify_zip(names: Collection[str]) -> Kind | None:
+def identify_zip(names: Collection[str]) -> FileKind | None:
     """What a ZIP file with members of these names (in lower case) is, None where perhaps a workbook
     of Excel.
     """
@@ -196,10 +200,10 @@ def identify_zip(names: Collection[str]) -> Kind | None:
         return None
     sheets = [name for name in names if name.endswith((".xlsx", ".xlsm", ".csv"))]
     listed = f"It holds {', '.join(sheets[:5])}. {_UNPACK}" if sheets else AS_WORKBOOK
-    return Kind("a ZIP file, not an Excel workbook", listed)
+    return FileKind("a ZIP file, not an Excel workbook", listed)
 
 
-def _container(data: bytes) -> Kind | None:
+def _container(data: bytes) -> FileKind | None:
     if data.startswith(_OLE):
         found = (kind for name, kind in _STREAMS.items() if name.encode("utf-16-le") in data)
         return next(found, _OLD)
@@ -207,11 +211,11 @@ def _container(data: bytes) -> Kind | None:
     return _OPEN_DOCUMENT if is_workbook(data) and is_open_document else None
 
 
-def _by_name(name: str) -> Kind | None:
+def _by_name(name: str) -> FileKind | None:
     return _NAMES.get(name[name.rfind(".") :].casefold()) if "." in name else None
 
 
-def _markup(data: bytes) -> Kind | None:
+def _markup(data: bytes) -> FileKind | None:
     head = data[:4096]
     for mark in _BYTE_ORDER_MARKS:
         head = head.removeprefix(mark)

@@ -16,10 +16,10 @@ from petsync.table.sheet import Correction
 
 __all__ = [
     "Bools",
+    "CellKind",
     "Cells",
     "Fault",
     "Grid",
-    "Kind",
     "Octets",
     "Rows",
     "beginning_with",
@@ -93,7 +93,7 @@ _LAST = np.unique([char.encode()[-1] for char in BLANKS])
 Bools = np.ndarray[Any, np.dtype[np.bool_]]
 
 
-class Kind(IntEnum):
+class CellKind(IntEnum):
     """What a cell holds. In a CSV file everything is text, but for what stands for an error, what
     begins like a formula, what has a NUL character in it, and what has a space before its quote.
     EMPTY is a formula that gave an empty text, or was never calculated. ROUNDED is a float of a
@@ -113,7 +113,7 @@ class Kind(IntEnum):
     ROUNDED = 10
 
 
-_BLANK = (Kind.TEXT, Kind.EMPTY)
+_BLANK = (CellKind.TEXT, CellKind.EMPTY)
 """The kinds of cells that say nothing where they have no text."""
 
 
@@ -128,7 +128,7 @@ class Fault(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Cells:
     """One column: `text` is an Arrow array of large_string without nulls, as each cell is shown
-    ("" where it is blank); `kinds` holds a `Kind` for each, or is None where all are text.
+    ("" where it is blank); `kinds` holds a `CellKind` for each, or is None where all are text.
     """
 
     text: Any
@@ -168,7 +168,7 @@ class Cells:
         """The cells of all parts, one behind the other."""
         texts = [part.text for part in parts] or [pa.array([], pa.large_string())]
         kinds = [
-            np.full(len(part), Kind.TEXT, dtype=np.int8) if part.kinds is None else part.kinds
+            np.full(len(part), CellKind.TEXT, dtype=np.int8) if part.kinds is None else part.kinds
             for part in parts
         ]
         plain = all(part.kinds is None for part in parts)

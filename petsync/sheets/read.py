@@ -25,7 +25,7 @@ from petsync.plan.plan import Plan
 from petsync.sheets import csv
 from petsync.sheets.base import find
 from petsync.sheets.files import Source, load
-from petsync.sheets.grid import Bools, Cells, Grid, Kind
+from petsync.sheets.grid import Bools, CellKind, Cells, Grid
 from petsync.sheets.headers import (
     ACTION,
     Headers,
@@ -109,7 +109,7 @@ def apply_corrections(grid: Grid, mapper: Mapper, corrections: Mapping[str, str]
     """
     if not corrections:
         return grid
-    desk = _Desk.of(grid, mapper)
+    desk = _GridEditor.of(grid, mapper)
     wanted: dict[tuple[int, int], str] = {}
     refused: list[str] = []
     for address, text in dict(corrections).items():
@@ -124,7 +124,7 @@ def apply_corrections(grid: Grid, mapper: Mapper, corrections: Mapping[str, str]
     return desk.correct_grid(wanted)
 
 
-def _correction_error(source: str, refused: list[str], desk: _Desk) -> SheetError:
+def _correction_error(source: str, refused: list[str], desk: _GridEditor) -> SheetError:
     more = f"; and {len(refused) - _SHOWN:,} more" if len(refused) > _SHOWN else ""
     return SheetError(
         f"{source}: a correction cannot be made: {'; '.join(refused[:_SHOWN])}{more}",
@@ -133,7 +133,7 @@ def _correction_error(source: str, refused: list[str], desk: _Desk) -> SheetErro
 
 
 @dataclass(frozen=True, slots=True)
-class _Desk:
+class _GridEditor:
     """Finds and changes the cells of one grid; `names` are the columns' by their places."""
 
     grid: Grid
@@ -141,7 +141,7 @@ class _Desk:
     rows: Mapping[int, int]
 
     @classmethod
-    def of(cls, grid: Grid, mapper: Mapper) -> _Desk:
+    def of(cls, grid: Grid, mapper: Mapper) -> _GridEditor:
         headers = mapper.match(grid.header, grid.places)
         named = {**headers.others, **headers.ours}
         return cls(
@@ -231,7 +231,7 @@ class _Desk:
 
 
 def _is(cells: Cells, at: int, text: str) -> bool:
-    is_text = cells.kinds is None or cells.kinds[at] == Kind.TEXT
+    is_text = cells.kinds is None or cells.kinds[at] == CellKind.TEXT
     return is_text and bool(cells.text[at].as_py() == text)
 
 
@@ -242,7 +242,7 @@ def _with(cells: Cells, texts: Mapping[int, str]) -> Cells:
     marked[list(texts)] = True
     # Arrow takes them in the order of the cells.
     new = pa.array([texts[at] for at in sorted(texts)], pa.large_string())
-    kinds = None if cells.kinds is None else np.where(marked, np.int8(Kind.TEXT), cells.kinds)
+    kinds = None if cells.kinds is None else np.where(marked, np.int8(CellKind.TEXT), cells.kinds)
     return Cells(pc.replace_with_mask(cells.text, pa.array(marked), new), kinds)
 
 
@@ -711,7 +711,7 @@ def _cells(name: str, ours: str, column: pd.Series[Any]) -> Cells:
     return Cells(shown, kinds if kinds.any() else None)
 
 
-class _Rounded(float):
+class _RoundedFloat(float):
     """A float that its type may have rounded to this whole number."""
 
 
@@ -738,7 +738,7 @@ def _arrow_digits(arrow: pa.DataType) -> int:
 
 def _plain(value: Any, digits: int | None) -> Any:
     """The value as one of Python's own: None where it is missing, a list for an array. A float
-    beyond what so many binary digits hold exactly is _Rounded.
+    beyond what so many binary digits hold exactly is _RoundedFloat.
     """
     if type(value) is str or value is None:
         return value
@@ -753,7 +753,7 @@ def _plain(value: Any, digits: int | None) -> Any:
     elif isinstance(value, np.generic):
         value = value.item()
     if digits is not None and isinstance(value, float) and _is_rounded(value, digits):
-        return _Rounded(value)
+        return _RoundedFloat(value)
     return None if _is_missing(value) else value
 
 
@@ -761,14 +761,14 @@ def _is_rounded(value: float, digits: int) -> bool:
     return math.isfinite(value) and abs(value) >= 2**digits
 
 
-def _kind(value: Any, numbers: tuple[type, ...]) -> Kind:
-    if isinstance(value, _Rounded):
-        return Kind.ROUNDED
+def _kind(value: Any, numbers: tuple[type, ...]) -> CellKind:
+    if isinstance(value, _RoundedFloat):
+        return CellKind.ROUNDED
     if isinstance(value, bool):
-        return Kind.BOOLEAN
+        return CellKind.BOOLEAN
     if isinstance(value, dt.date):
-        return Kind.DATE
-    return Kind.NUMBER if isinstance(value, numbers) else Kind.TEXT
+        return CellKind.DATE
+    return CellKind.NUMBER if isinstance(value, numbers) else CellKind.TEXT
 
 
 def _text(name: str, ours: str, value: Any, digits: int) -> str:
@@ -786,7 +786,7 @@ def _text(name: str, ours: str, value: Any, digits: int) -> str:
     if isinstance(value, bool):
         return str(value).upper()
     if isinstance(value, float) and value.is_integer() and not _is_rounded(value, _DIGITS):
-        return str(value) if isinstance(value, _Rounded) else str(int(value))
+        return str(value) if isinstance(value, _RoundedFloat) else str(int(value))
     if isinstance(value, dt.datetime) and value.time() == dt.time():
         return value.date().isoformat()
     if ours and not isinstance(value, int | float | Decimal | dt.date | UUID):
@@ -842,7 +842,7 @@ def _tag_id(name: str, number: Any, digits: int) -> int | None:
     value = _plain(number, digits)
     if value is None:
         return None
-    if isinstance(value, int | str | float | Decimal) and type(value) not in (bool, _Rounded):
+    if isinstance(value, int | str | float | Decimal) and type(value) not in (bool, _RoundedFloat):
         text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
         with suppress(CellError):
             return parse_id(text)

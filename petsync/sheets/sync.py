@@ -18,7 +18,7 @@ from petsync.plan.plan import Inbound
 from petsync.sheets.base import TAB, notice
 from petsync.sheets.edits import Obstacle, SheetEdits
 from petsync.sheets.files import Source, must_be_closed
-from petsync.sheets.grid import Bools, Cells, Grid, Kind
+from petsync.sheets.grid import Bools, CellKind, Cells, Grid
 from petsync.sheets.read import read_grid
 from petsync.sheets.results import (
     as_sheet,
@@ -37,7 +37,7 @@ __all__ = ["load_edits", "must_agree", "must_take_edits", "obstacles", "save_edi
 # Whether a file with edits reads as before but for what was edited.
 
 
-_EDITED = (Kind.TEXT, Kind.NUMBER)
+_EDITED = (CellKind.TEXT, CellKind.NUMBER)
 
 
 def must_agree(source: Source, copy: Source, sheet: Sheet, edits: SheetEdits) -> None:
@@ -116,7 +116,9 @@ class _Sides:
         added = [each.get(name, "") if name else "" for each in self.edits.added]
         meant = pa.concat_arrays([texts, pa.array(added, pa.large_string())])
         seen = self.after.columns[column]
-        kinds = np.full(len(kept), Kind.TEXT, dtype=np.int8) if own is None else _kinds(own)[kept]
+        kinds = (
+            np.full(len(kept), CellKind.TEXT, dtype=np.int8) if own is None else _kinds(own)[kept]
+        )
         is_free = np.concatenate([edited, np.ones(len(added), dtype=bool)])
         wrong = _other_kind(_kinds(seen), kinds, is_free)
         wrong |= np.asarray(pc.not_equal(meant, seen.text))
@@ -144,7 +146,7 @@ def _other_kind(
 
 
 def _kinds(cells: Cells) -> np.ndarray[tuple[int], np.dtype[np.int8]]:
-    return np.full(len(cells), Kind.TEXT, dtype=np.int8) if cells.kinds is None else cells.kinds
+    return np.full(len(cells), CellKind.TEXT, dtype=np.int8) if cells.kinds is None else cells.kinds
 
 
 # write_synced: what the store says, in a person's own sheet, with a backup of it as it was.

@@ -16,9 +16,9 @@ import pandas as pd
 from petsync._sync import LoopThread, blocking
 from petsync.client import auth as auths
 from petsync.client.api import Api
-from petsync.client.auth.browser import AsyncPending
+from petsync.client.auth.browser import AsyncPendingSignIn
 from petsync.client.auth.credentials import Credentials
-from petsync.client.auth.keyring import Vault
+from petsync.client.auth.keyring import CredentialStore
 from petsync.client.origin import checked_base
 from petsync.client.retry import RetryPolicy
 from petsync.client.session import Session
@@ -27,11 +27,19 @@ from petsync.models import READ, WRITE
 from petsync.plan.plan import Plan
 from petsync.profile import ServiceProfile, profile_from
 from petsync.samples import sample_data
-from petsync.settings import Settings, Unshown, as_written, read_confirmed, resolve
-from petsync.store.async_store import AsyncStore, Keep, Pending
+from petsync.settings import HiddenEnvironment, Settings, as_written, read_confirmed, resolve
+from petsync.store.async_store import AsyncStore, Keep, PendingSignIn
 from petsync.table.sheet import Sheet
 
-__all__ = ["AsyncPending", "AsyncStore", "Pending", "Store", "connect", "demo", "store_of"]
+__all__ = [
+    "AsyncPendingSignIn",
+    "AsyncStore",
+    "PendingSignIn",
+    "Store",
+    "connect",
+    "demo",
+    "store_of",
+]
 
 
 # Store: one service, for scripts and notebooks.
@@ -83,7 +91,7 @@ class Store:
         implicit: bool = False,
         listen: bool = True,
         keep: Keep = "memory",
-    ) -> Pending:
+    ) -> PendingSignIn:
         """Return a sign-in that waits for a person at a browser: open its `url`, then `wait`, or
         `paste` the address at which the browser ended. The options are those of
         `aio.begin_sign_in`.
@@ -91,7 +99,7 @@ class Store:
         beginning = self.aio.begin_sign_in(
             scopes=scopes, client_id=client_id, implicit=implicit, listen=listen, keep=keep
         )
-        return Pending(self._loop.run(beginning), self._loop)
+        return PendingSignIn(self._loop.run(beginning), self._loop)
 
     @property
     def url(self) -> str:
@@ -184,7 +192,7 @@ def connect(
         "allow_http": allow_http,
         "timeout": timeout,
     }
-    environ = Unshown(os.environ if environ is None else environ)
+    environ = HiddenEnvironment(os.environ if environ is None else environ)
     toml, confirmed = read_confirmed(Path.cwd())
     settings = resolve(arguments, environ, toml, confirmed=confirmed)
     if settings.url is None:
@@ -264,7 +272,7 @@ def _credentials(settings: Settings) -> Credentials:
     found = _environment(settings)
     if found:
         return replace(found, grant=found.grant.keep("environment"))
-    vault = Vault(settings.state, checked_base(settings.url or "", with_secret=False))
+    vault = CredentialStore(settings.state, checked_base(settings.url or "", with_secret=False))
     if settings.unconfirmed and vault.has_mark():
         settings.require_confirmed()
     kept = vault.load()

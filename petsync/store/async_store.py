@@ -23,16 +23,16 @@ from petsync._sync import LoopThread
 from petsync.apply.engine import ApplyOptions
 from petsync.client import loaders
 from petsync.client.api import AsyncApi
-from petsync.client.auth.browser import AsyncPending
+from petsync.client.auth.browser import AsyncPendingSignIn
 from petsync.client.auth.credentials import Credentials
-from petsync.client.auth.keyring import Vault
+from petsync.client.auth.keyring import CredentialStore
 from petsync.client.auth.oauth import Authority
 from petsync.client.loaders import Found, Lookups, look_up
 from petsync.client.session import Session
-from petsync.client.signin import Desk, make_sign_in_request
+from petsync.client.signin import SignInService, make_sign_in_request
 from petsync.errors import FindingsError, PlanError, SettingsError, SheetError
 from petsync.images.find import USUAL
-from petsync.images.upload import Cancelling, UploadOptions
+from petsync.images.upload import UploadCanceller, UploadOptions
 from petsync.models import READ, WRITE, Account, Category, Pet, Tag
 from petsync.plan import arguments
 from petsync.plan.base import named_ids
@@ -44,8 +44,8 @@ from petsync.plan.fields import Vocabulary
 from petsync.plan.guard import Guard
 from petsync.plan.lineage import (
     Match,
-    Renumbered,
-    Restored,
+    RenumberedPet,
+    RestoredPet,
     Suspect,
     identify,
     mark_doubts,
@@ -55,33 +55,42 @@ from petsync.plan.lineage import (
 )
 from petsync.plan.match import find_absent_ids, has_unknown_names
 from petsync.plan.plan import Plan, PlanOptions
-from petsync.plan.report import Past, Progress, Report
+from petsync.plan.report import PastRun, Progress, Report
 from petsync.plan.uploads import (
     FileProgress,
-    Looked,
     PictureOptions,
     Pictures,
-    Uploaded,
-    Uploading,
+    ScanProgress,
+    UploadProgress,
+    UploadReport,
     Uploads,
 )
 from petsync.profile import ServiceProfile
 from petsync.settings import Secret, Settings
 from petsync.store.images import Gallery
-from petsync.store.runs import History, OnProgress, Runs, Undoing, runs_frame
+from petsync.store.runs import History, OnProgress, Runs, UndoPlanner, runs_frame
 from petsync.table.base import Base
 from petsync.table.columns import CLEAR, CLEARED, COLUMNS, Column
 from petsync.table.frame import frame_from_pets
 from petsync.table.sheet import Sheet
 
-__all__ = ["AsyncStore", "Compared", "Edited", "Pending", "Pictured", "Reader", "Signed", "desk_at"]
+__all__ = [
+    "AsyncStore",
+    "ImageUploads",
+    "PendingSignIn",
+    "PetEdits",
+    "Reader",
+    "SheetComparison",
+    "SignInMethods",
+    "desk_at",
+]
 
 
-# Compared: a snapshot and a sheet beside each other, from which plans and their reasons come.
+# SheetComparison: a snapshot beside a sheet. Plans and their reasons come from it.
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class SheetComparison:
     """The store's records, the sheet, what getPetById says of the ids that only it names, which
     photos uploads added, which rows without an id earlier runs know, which pets undos took
     away, by the run that was undone, which ones undos changed, as these left them, to which ones
@@ -96,8 +105,8 @@ class Compared:
     uploads: Uploads = field(default_factory=Uploads)
     matches: Mapping[int, Match] = field(default_factory=dict)
     undone: Mapping[int, str] = field(default_factory=dict)
-    restored: Mapping[int, Restored] = field(default_factory=dict)
-    renumbered: Mapping[int, Renumbered] = field(default_factory=dict)
+    restored: Mapping[int, RestoredPet] = field(default_factory=dict)
+    renumbered: Mapping[int, RenumberedPet] = field(default_factory=dict)
     outside: frozenset[int] = frozenset()
     suspects: Mapping[int, Suspect] = field(default_factory=dict)
 
@@ -135,7 +144,7 @@ class Compared:
         )
 
 
-# Edited: the part of AsyncStore that changes one pet by hand, through the gates of every plan.
+# PetEdits: the part of AsyncStore that changes one pet by hand, through the gates of every plan.
 
 
 _HERE = "edit"
@@ -144,7 +153,7 @@ _OF_OTHERS = "nothing happens to"
 _NO_GUARD = Guard()
 
 
-class Edited(ABC):
+class PetEdits(ABC):
     """Edits of one pet."""
 
     api: AsyncApi
@@ -281,10 +290,10 @@ def _strip_addresses(plan: Plan) -> Plan:
     )
 
 
-# Pictured: the part of AsyncStore that is about images.
+# ImageUploads: the part of AsyncStore that is about images.
 
 
-class Pictured:
+class ImageUploads:
     """Images of pets, looked at and uploaded in bulk."""
 
     _gallery: Gallery
@@ -306,7 +315,7 @@ class Pictured:
         max_bytes: int = PictureOptions().max_bytes,
         max_pixels: int = PictureOptions().max_pixels,
         again: bool = False,
-        on_progress: Callable[[Looked], None] | None = None,
+        on_progress: Callable[[ScanProgress], None] | None = None,
     ) -> Pictures:
         """Return the images that `upload` would send: those in the folder `source`, by their names,
         or those that the `column` of a sheet names. Decodes each completely and looks up its pet.
@@ -367,7 +376,7 @@ class Pictured:
         max_bytes: int = PictureOptions().max_bytes,
         max_pixels: int = PictureOptions().max_pixels,
         again: bool = False,
-        on_progress: Callable[[Looked], None] | None = None,
+        on_progress: Callable[[ScanProgress], None] | None = None,
     ) -> Pictures:
         """Return the images that `upload` would send to one pet: these files with any names, in
         their order; `row` of a picture or problem is the index of its file. The options are those
@@ -393,10 +402,10 @@ class Pictured:
         concurrency: int = 4,
         rate: float | None = None,
         settle: float | None = None,
-        on_progress: Callable[[Uploading], None] | None = None,
+        on_progress: Callable[[UploadProgress], None] | None = None,
         on_file: Callable[[FileProgress], None] | None = None,
-        cancelling: Cancelling | None = None,
-    ) -> Uploaded:
+        cancelling: UploadCanceller | None = None,
+    ) -> UploadReport:
         """Upload the images, and return the outcome of every file. Images of one pet are sent one
         after the other, those of `concurrency` pets at the same time. The journal records the run,
         so no later run uploads the same image again.
@@ -522,13 +531,13 @@ class Reader:
         return again
 
 
-# Signed: the part of a store that is about signing in; and a sign-in for synchronous callers.
+# SignInMethods: the part of a store that signs in and out, and a sign-in for synchronous callers.
 
 
 Keep = Literal["memory", "keyring"]
 
 
-def desk_at(session: Session, settings: Settings) -> Desk:
+def desk_at(session: Session, settings: Settings) -> SignInService:
     """Where one signs in to the session's service, as the settings have it."""
     authority = Authority(
         session.base_url,
@@ -536,13 +545,13 @@ def desk_at(session: Session, settings: Settings) -> Desk:
         allow_http=settings.allow_http,
         timeout=settings.timeout,
     )
-    return Desk(session, authority, Vault(settings.state, session.base_url))
+    return SignInService(session, authority, CredentialStore(settings.state, session.base_url))
 
 
-class Signed:
+class SignInMethods:
     """Signing in, out, and who one is."""
 
-    _desk: Desk
+    _desk: SignInService
     settings: Settings
 
     async def sign_in(self, credentials: Credentials, *, keep: Keep = "memory") -> Account:
@@ -564,7 +573,7 @@ class Signed:
         implicit: bool = False,
         listen: bool = True,
         keep: Keep = "memory",
-    ) -> AsyncPending:
+    ) -> AsyncPendingSignIn:
         """A sign-in that waits for a person at a browser: open its `url`.
 
         With a code and PKCE, or `implicit`, where the service offers only that. `listen=False`
@@ -589,12 +598,12 @@ class Signed:
         return await self._desk.sign_out()
 
 
-class Pending:
+class PendingSignIn:
     """A sign-in that waits for a person at a browser: open `url`, then `wait` for the browser, or
     `paste` the address that it ended on.
     """
 
-    def __init__(self, aio: AsyncPending, loop: LoopThread) -> None:
+    def __init__(self, aio: AsyncPendingSignIn, loop: LoopThread) -> None:
         self.aio = aio
         self._loop = loop
 
@@ -637,7 +646,7 @@ class Pending:
 # AsyncStore: one service, asynchronous.
 
 
-class AsyncStore(Pictured, Edited, Signed):
+class AsyncStore(ImageUploads, PetEdits, SignInMethods):
     """One service, asynchronous: loaders, plan and apply, and the eight operations as `api`."""
 
     def __init__(self, session: Session, settings: Settings) -> None:
@@ -823,13 +832,13 @@ class AsyncStore(Pictured, Edited, Signed):
         past, plan = self.to_resume(run_id)
         return await self._runs.resume(past, plan, {}, None, gives_up=True)
 
-    def to_resume(self, run_id: str = "", *, startable: bool = False) -> tuple[Past, Plan]:
+    def to_resume(self, run_id: str = "", *, startable: bool = False) -> tuple[PastRun, Plan]:
         """The run that `resume` would finish, and its plan. Raises PlanError where there is none;
         with `startable` also where it was undone, and LockedError while a run is at work.
         """
         return self._runs.to_resume(run_id, startable=startable)
 
-    def unfinished(self, sheet: str | Path) -> Past | None:
+    def unfinished(self, sheet: str | Path) -> PastRun | None:
         """The newest run of this sheet on this store, if it was stopped with something left that
         `resume` would do; None else.
         """
@@ -851,7 +860,7 @@ class AsyncStore(Pictured, Edited, Signed):
         lists them.
         """
         name = arguments.run_name(run_id)
-        return await Undoing(self.api, self.history).plan(name, guard, on_progress)
+        return await UndoPlanner(self.api, self.history).plan(name, guard, on_progress)
 
     async def runs(self) -> pd.DataFrame:
         """Return the runs on this store, the newest first: id, kind, state, started (UTC), seconds,
@@ -931,7 +940,7 @@ class AsyncStore(Pictured, Edited, Signed):
         on_progress: Callable[[Lookups], None] | None = None,
         ids: Iterable[int] = (),
         with_undone: bool = False,
-    ) -> Compared:
+    ) -> SheetComparison:
         """Return the store and the sheet, with everything that a plan must look up, and `ids` too.
         A row without an id whose pet an undo removed is a new one, unless `with_undone`. Raises as
         `plan`.
@@ -968,7 +977,7 @@ class AsyncStore(Pictured, Edited, Signed):
         undone = self.history.undone_adds(self._session.base_url) if is_gone else {}
         restored = {} if base is None else self.history.read_restored(self._session.base_url)
         now = await self._with_words(now, read, found)
-        return Compared(
+        return SheetComparison(
             now,
             read,
             found,
@@ -980,7 +989,7 @@ class AsyncStore(Pictured, Edited, Signed):
             suspects=doubtful,
         )
 
-    async def _continue_base(self, compared: Compared) -> Compared:
+    async def _continue_base(self, compared: SheetComparison) -> SheetComparison:
         """The same with the base that the sheet has by what its earlier runs sent."""
         base = compared.sheet.base
         if base is None or base.store != self._session.base_url:

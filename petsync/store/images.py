@@ -14,26 +14,26 @@ from pathlib import Path
 import msgspec
 
 from petsync._sync import in_thread
-from petsync.apply.journal import Journal, Sitting
+from petsync.apply.journal import Journal, RunSession
 from petsync.client.api import AsyncApi
 from petsync.client.loaders import look_up
 from petsync.client.target import ServiceTarget, photo, target_of
 from petsync.errors import InterruptedRunError, PetsyncError, PlanError
 from petsync.images import upload
-from petsync.images.find import Candidate, Found, Patterns, in_folder, in_sheet
+from petsync.images.find import Candidate, ImageMatches, Patterns, in_folder, in_sheet
 from petsync.images.inspect import decide_fates, inspect_files, with_pet
-from petsync.images.upload import NEXT, Cancelling, UploadOptions, begun_again, uploads_to
+from petsync.images.upload import NEXT, UploadCanceller, UploadOptions, begun_again, uploads_to
 from petsync.models import Pet
-from petsync.plan.change import Snapshot, Unanswered
+from petsync.plan.change import FailedLookup, Snapshot
 from petsync.plan.uploads import (
     FileProgress,
-    Looked,
     Picture,
     PictureOptions,
     PictureProblem,
     Pictures,
-    Uploaded,
-    Uploading,
+    ScanProgress,
+    UploadProgress,
+    UploadReport,
     Uploads,
 )
 from petsync.settings import Settings
@@ -43,7 +43,7 @@ __all__ = ["Gallery"]
 
 
 Members = list[tuple[Candidate, Pet]]
-OnLooked = Callable[[Looked], None] | None
+OnLooked = Callable[[ScanProgress], None] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ class Gallery:
         """These files as pictures of one pet, in their order, which is their `row`. Raises as
         AsyncStore.pictures_of.
         """
-        found = Found(
+        found = ImageMatches(
             candidates=[
                 Candidate(
                     path=path,
@@ -135,10 +135,10 @@ class Gallery:
         pictures: Pictures,
         options: UploadOptions,
         rate: float | None,
-        on_progress: Callable[[Uploading], None] | None,
+        on_progress: Callable[[UploadProgress], None] | None,
         on_file: Callable[[FileProgress], None] | None = None,
-        cancelling: Cancelling | None = None,
-    ) -> Uploaded:
+        cancelling: UploadCanceller | None = None,
+    ) -> UploadReport:
         """The report of the upload. Raises as AsyncStore.upload."""
         session = self.api.session
         if pictures.store != session.base_url:
@@ -195,11 +195,11 @@ class Gallery:
     async def _pictures(
         self,
         source: str,
-        found: Found,
+        found: ImageMatches,
         options: PictureOptions,
         on_progress: OnLooked,
     ) -> Pictures:
-        pets: Mapping[int, Pet | Unanswered | None] = await look_up(
+        pets: Mapping[int, Pet | FailedLookup | None] = await look_up(
             self.api, [one.pet_id for one in found.candidates]
         )
         members: Members = []
@@ -245,7 +245,7 @@ class Gallery:
 
 def _begin(
     journal: Journal, run_id: str, pictures: Pictures, started: str, options: UploadOptions
-) -> Sitting:
+) -> RunSession:
     # The numbers of a journal's entries are the places in this list.
     kept = msgspec.structs.replace(pictures, pictures=pictures.items, problems=())
     return journal.begin(
@@ -260,7 +260,7 @@ def _begin(
     )
 
 
-async def _finish_run(sitting: Sitting, report: Uploaded) -> Uploaded:
+async def _finish_run(sitting: RunSession, report: UploadReport) -> UploadReport:
     """The report, once the journal has the run's end; stopped, where it cannot take it."""
     try:
         await sitting.finish(stopped=report.stopped)
@@ -269,7 +269,7 @@ async def _finish_run(sitting: Sitting, report: Uploaded) -> Uploaded:
     return report
 
 
-def _build_stopped_error(report: Uploaded) -> InterruptedRunError:
+def _build_stopped_error(report: UploadReport) -> InterruptedRunError:
     counts = report.counts
     done = f"{counts['applied']:,} of {len(report.results):,} files are uploaded."
     is_whole = counts["applied"] == len(report.results)

@@ -28,7 +28,7 @@ from petsync.apply import engine
 from petsync.apply.engine import (
     FRESH,
     ApplyOptions,
-    Earlier,
+    EarlierResults,
     check_sentinels,
     earlier,
     given_up,
@@ -40,8 +40,8 @@ from petsync.apply.engine import (
     settle_overtaken,
     settle_superseded,
 )
-from petsync.apply.journal import Journal, Sitting, row_payload
-from petsync.apply.undo import AddedAgain, Deed, LaterDeed, Present, deeds_of, undo_plan
+from petsync.apply.journal import Journal, RunSession, row_payload
+from petsync.apply.undo import AddedAgain, Effect, LaterDeed, Present, deeds_of, undo_plan
 from petsync.client import loaders
 from petsync.client.api import AsyncApi
 from petsync.client.loaders import Lookups, look_up
@@ -54,11 +54,18 @@ from petsync.plan.base import SentRun, continue_base, follows
 from petsync.plan.change import Add, Snapshot
 from petsync.plan.fields import content
 from petsync.plan.guard import Guard
-from petsync.plan.lineage import Gone, Renumbered, Restored, Reused, RowRecord, added_for
+from petsync.plan.lineage import (
+    RemovedPet,
+    RenumberedPet,
+    RestoredPet,
+    ReusedId,
+    RowRecord,
+    added_for,
+)
 from petsync.plan.match import find_absent_ids, pets_of
 from petsync.plan.plan import Plan
-from petsync.plan.report import OUTCOMES, Entry, Past, Progress, Report, undone_by
-from petsync.plan.uploads import Pictures, Uploaded
+from petsync.plan.report import OUTCOMES, Entry, PastRun, Progress, Report, undone_by
+from petsync.plan.uploads import Pictures, UploadReport
 from petsync.sheets.files import must_be_closed
 from petsync.sheets.read import sheet_of
 from petsync.sheets.results import create_backup, write_noted
@@ -68,10 +75,10 @@ __all__ = [
     "History",
     "IntoSheet",
     "OnProgress",
+    "OutputRequest",
     "Outputs",
     "Runs",
-    "Undoing",
-    "Wanted",
+    "UndoPlanner",
     "default_results",
     "gives_ids",
     "runs_frame",
@@ -115,12 +122,12 @@ class History:
         with closing(Journal.open(self.state, create=True)) as journal:
             journal.set_note(name, text, patience=patience)
 
-    def runs(self, store: str | None = None) -> list[Past]:
+    def runs(self, store: str | None = None) -> list[PastRun]:
         """All runs, or those on a store, the newest first."""
         with self.open_journal() as journal:
             return journal.runs(store)
 
-    def find(self, name: str, store: str | None = None) -> Past:
+    def find(self, name: str, store: str | None = None) -> PastRun:
         """The run of that id, or whose id alone begins so. Raises PlanError that names the newest
         runs where there is none, or several, or it was on another store.
         """
@@ -143,7 +150,7 @@ class History:
         with self.open_journal() as journal:
             return journal.report(past.run_id)
 
-    def upload(self, run_id: str) -> Uploaded:
+    def upload(self, run_id: str) -> UploadReport:
         """What became of every file that an upload was to send. Raises PlanError where the journal
         has no list of them that this petsync can read.
         """
@@ -219,7 +226,7 @@ class History:
         with self.open_journal() as journal:
             return journal.undone_adds(store)
 
-    def read_restored(self, store: str) -> dict[int, Restored]:
+    def read_restored(self, store: str) -> dict[int, RestoredPet]:
         """The pets that undos changed or added again, as the newest undo left each."""
         with self.open_journal() as journal:
             return journal.read_restored(store)
@@ -250,17 +257,17 @@ class History:
         copies = [run for run, is_own in zip(runs, same, strict=True) if not is_own]
         return dataclasses.replace(sheet, base=continue_base(sheet, sheet.base, own, copies, now))
 
-    def read_renumbered(self, store: str) -> dict[int, Renumbered]:
+    def read_renumbered(self, store: str) -> dict[int, RenumberedPet]:
         """The pets to which the store gave another id than they were added with, by that one."""
         with self.open_journal() as journal:
             return journal.read_renumbered(store)
 
-    def read_reused(self, store: str) -> dict[int, Reused]:
+    def read_reused(self, store: str) -> dict[int, ReusedId]:
         """The pets that runs added under an id that another row of their sheet named, by id."""
         with self.open_journal() as journal:
             return journal.read_reused(store)
 
-    def taken_away(self, store: str) -> dict[int, Gone]:
+    def taken_away(self, store: str) -> dict[int, RemovedPet]:
         """The pets that runs took away and no run has added again, by id."""
         with self.open_journal() as journal:
             return journal.taken_away(store)
@@ -275,12 +282,12 @@ class History:
                 except PlanError:
                     continue  # It is in another state folder.
                 text = journal.note(_outputs_of(fingerprint))
-                wanted = msgspec.json.decode(text, type=Wanted) if text else Wanted()
+                wanted = msgspec.json.decode(text, type=OutputRequest) if text else OutputRequest()
                 if wanted.digest or wanted.intended:
                     found.add(run)
         return found
 
-    def of_pet(self, pet_id: int, store: str | None = None) -> list[tuple[Past, Entry]]:
+    def of_pet(self, pet_id: int, store: str | None = None) -> list[tuple[PastRun, Entry]]:
         """All that any run did, or meant to do, to a pet, the newest first."""
         with self.open_journal() as journal:
             return [
@@ -295,7 +302,7 @@ def _is_same(one: str, other: str) -> bool:
     return one == other or os.path.realpath(one) == os.path.realpath(other)
 
 
-def runs_frame(runs: Iterable[Past]) -> pd.DataFrame:
+def runs_frame(runs: Iterable[PastRun]) -> pd.DataFrame:
     """The runs in their order: id, kind, state, started (UTC), seconds, source, total, applied,
     unchanged, not sent, conflict, needs fixing, failed, unknown, undoes. A change that was begun,
     and of which nobody knows the outcome yet, is unknown.
@@ -322,12 +329,12 @@ def runs_frame(runs: Iterable[Past]) -> pd.DataFrame:
     return frame
 
 
-def _open(run: Past, outcome: str) -> int:
+def _open(run: PastRun, outcome: str) -> int:
     return run.open if outcome == "unknown" else 0
 
 
 def _not_found(
-    name: str, found: list[Past], here: list[Past], runs: list[Past], store: str | None
+    name: str, found: list[PastRun], here: list[PastRun], runs: list[PastRun], store: str | None
 ) -> PlanError:
     if len(here) > 1:
         return PlanError(f"{len(here)} runs begin with {name!r}: {_some(here)}", hint="Say more.")
@@ -342,7 +349,7 @@ def _not_found(
     return PlanError(f"there is no run {name!r}", hint=f"{latest}`petsync runs` lists them.")
 
 
-def _some(runs: list[Past]) -> str:
+def _some(runs: list[PastRun]) -> str:
     return ", ".join(run.run_id for run in runs[:_LISTED])
 
 
@@ -356,7 +363,7 @@ IntoSheet = Literal["", "ids", "results"]
 _PATIENCE = 1.0
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class OutputRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What a run was asked to write: `results` is the path of the results file, "" for the usual
     one. `digest` is the sheet's SHA-256 since the run wrote into it, "" before. `intended`: the one
     that it is about to have, where it is not known whether it was written.
@@ -374,16 +381,16 @@ class Outputs:
 
     history: History
 
-    def remember(self, plan: Plan, wanted: Wanted) -> None:
+    def remember(self, plan: Plan, wanted: OutputRequest) -> None:
         """Keep what the plan's run is to write, on the disk when this returns."""
-        if wanted != Wanted():
+        if wanted != OutputRequest():
             text = msgspec.json.encode(wanted).decode()
             self.history.set_note(_of_run(plan), text)
 
-    def read_wanted(self, plan: Plan) -> Wanted:
+    def read_wanted(self, plan: Plan) -> OutputRequest:
         """What the plan's run was asked to write."""
         text = self.history.note(_of_run(plan))
-        return msgspec.json.decode(text, type=Wanted) if text else Wanted()
+        return msgspec.json.decode(text, type=OutputRequest) if text else OutputRequest()
 
     def sheet(self, plan: Plan, statuses: tuple[str, ...]) -> Sheet | None:
         """The plan's sheet as it was then, or as its run left it; None where it is gone, or was
@@ -535,7 +542,7 @@ class Runs:
 
     async def resume(
         self,
-        past: Past,
+        past: PastRun,
         plan: Plan,
         given: Mapping[str, Any],
         on_progress: OnProgress,
@@ -560,7 +567,7 @@ class Runs:
             asked = ApplyOptions.of(journal.options(past.run_id), **given)
             return await self._sit(plan, target, sitting, past.started, asked, before, on_progress)
 
-    def to_resume(self, run_id: str, *, startable: bool = False) -> tuple[Past, Plan]:
+    def to_resume(self, run_id: str, *, startable: bool = False) -> tuple[PastRun, Plan]:
         """The run that `resume` would finish, and its plan; `run_id` may be "" for the newest run
         that has anything left. Raises PlanError where there is none; with `startable` also where
         it was undone, and LockedError while a run is at work on the store.
@@ -571,7 +578,7 @@ class Runs:
                 _check_startable(past, journal)
             return past, journal.plan(past.run_id)
 
-    def find_unfinished(self, sheet: str) -> Past | None:
+    def find_unfinished(self, sheet: str) -> PastRun | None:
         """The newest run of the sheet (its real path), if it was stopped with something left."""
         with closing(Journal.open(self.state, create=False)) as journal:
             runs = journal.runs(self.session.base_url)
@@ -581,7 +588,7 @@ class Runs:
             return None
         return None if past.run_id in undone_by(runs) else past
 
-    def past(self, journal: Journal, run_id: str) -> Past:
+    def past(self, journal: Journal, run_id: str) -> PastRun:
         """The run that is to be resumed; unless it is named, none that was undone. Raises PlanError
         where there is none.
         """
@@ -619,10 +626,10 @@ class Runs:
         self,
         plan: Plan,
         target: ServiceTarget,
-        sitting: Sitting,
+        sitting: RunSession,
         started: str,
         options: ApplyOptions,
-        before: Earlier,
+        before: EarlierResults,
         on_progress: OnProgress,
     ) -> Report:
         session = self.session
@@ -650,14 +657,14 @@ class Runs:
         return report
 
 
-def _check_startable(past: Past, journal: Journal) -> None:
+def _check_startable(past: PastRun, journal: Journal) -> None:
     """Raise PlanError or LockedError where a resume could not begin at this moment."""
     _check_not_undone(past, undone_by(journal.runs(past.store)))
     if has_more(past):
         journal.check_free(past.store)
 
 
-def _check_not_undone(past: Past, undone_by: Mapping[str, Past]) -> None:
+def _check_not_undone(past: PastRun, undone_by: Mapping[str, PastRun]) -> None:
     """Raise PlanError for a run that was undone, unless something of it is to be found out."""
     by = undone_by.get(past.run_id)
     if by is not None and not has_unknown(past):
@@ -667,7 +674,7 @@ def _check_not_undone(past: Past, undone_by: Mapping[str, Past]) -> None:
         )
 
 
-def _since_planned(plan: Plan, journal: Journal, sitting: Sitting) -> Earlier:
+def _since_planned(plan: Plan, journal: Journal, sitting: RunSession) -> EarlierResults:
     """What a plan's first sitting begins with: rows without an id that another run of their sheet
     has added since the plan was made are not added again. The journal has the results.
     """
@@ -699,8 +706,14 @@ def _is_of_table(plan: Plan, record: RowRecord) -> bool:
 
 
 def _taken_up(
-    plan: Plan, past: Past, before: Earlier, journal: Journal, sitting: Sitting, *, gives_up: bool
-) -> Earlier:
+    plan: Plan,
+    past: PastRun,
+    before: EarlierResults,
+    journal: Journal,
+    sitting: RunSession,
+    *,
+    gives_up: bool,
+) -> EarlierResults:
     """What a resumed run begins with once it is known what else was done since: its undo, or
     another run of its sheet. The journal has the results that this alone decides.
     """
@@ -721,7 +734,7 @@ def _taken_up(
     return before
 
 
-def _since(past: Past, journal: Journal) -> Iterator[tuple[str, Entry]]:
+def _since(past: PastRun, journal: Journal) -> Iterator[tuple[str, Entry]]:
     """What later runs have changed, or may have, the newest first."""
     for run in journal.runs(past.store):
         if run.run_id == past.run_id:
@@ -731,7 +744,7 @@ def _since(past: Past, journal: Journal) -> Iterator[tuple[str, Entry]]:
                 yield run.run_id, entry
 
 
-def _open_in_undone(runs: Sequence[Past], undone: Mapping[str, Past]) -> str:
+def _open_in_undone(runs: Sequence[PastRun], undone: Mapping[str, PastRun]) -> str:
     """How to find out what became of changes of a run that was undone, "" where all is known."""
     past = next((run for run in runs if run.run_id in undone and has_unknown(run)), None)
     if past is None or past.kind == "upload":
@@ -744,7 +757,7 @@ def _open_in_undone(runs: Sequence[Past], undone: Mapping[str, Past]) -> str:
     )
 
 
-async def _finish_run(sitting: Sitting, report: Report) -> Report:
+async def _finish_run(sitting: RunSession, report: Report) -> Report:
     """The report, once the journal has the run's end; stopped, where it cannot take it."""
     try:
         await sitting.finish(stopped=report.stopped)
@@ -772,7 +785,7 @@ _MOVED = frozenset({"changed-since-run", "came-since-run", "gone-since-run"})
 
 
 @dataclass(frozen=True, slots=True)
-class Undoing:
+class UndoPlanner:
     """Makes the plans that take runs of one store back."""
 
     api: AsyncApi
@@ -811,7 +824,7 @@ class Undoing:
         moved = {each.pet_id for each in plan.conflicts if each.rule in _MOVED}
         return make(later=await asyncio.to_thread(self._later, past, moved)) if moved else plan
 
-    def _choose_run(self, run_id: str) -> tuple[Past, list[Entry]]:
+    def _choose_run(self, run_id: str) -> tuple[PastRun, list[Entry]]:
         store = self.api.session.base_url
         past = self.history.find(run_id, store) if run_id else self._newest(store)
         if past is None:
@@ -826,7 +839,7 @@ class Undoing:
             )
         return past, self.history.entries(past.run_id)
 
-    def _newest(self, store: str) -> Past | None:
+    def _newest(self, store: str) -> PastRun | None:
         """The newest run that changed something and is not undone. An undo is taken back only
         where it is named, and one that was stopped, or of a part, leaves its run to be undone.
         """
@@ -839,7 +852,7 @@ class Undoing:
                     return run
         return None
 
-    def _has_changed(self, run: Past) -> bool:
+    def _has_changed(self, run: PastRun) -> bool:
         """Whether the run changed any pet. What it reports as failed may have: an add that took the
         place of a pet, or a change that the service stored otherwise.
         """
@@ -850,7 +863,7 @@ class Undoing:
         return any(deed.is_settled for deed in deeds_of(self.history.entries(run.run_id)))
 
     async def _find_present(
-        self, deeds: list[Deed], now: Snapshot, on_progress: Callable[[Lookups], None] | None
+        self, deeds: list[Effect], now: Snapshot, on_progress: Callable[[Lookups], None] | None
     ) -> dict[int, Present]:
         """The pets as they are now; those that no query lists are looked up one by one."""
         ids = [deed.pet_id for deed in deeds if deed.pet_id is not None and deed.is_settled]
@@ -859,7 +872,7 @@ class Undoing:
         return {**listed, **others}
 
     async def _again(
-        self, past: Past, adds: Collection[Add], now: Snapshot
+        self, past: PastRun, adds: Collection[Add], now: Snapshot
     ) -> dict[int, AddedAgain]:
         """The pets that the undo is to add and that the store has again under other ids: later runs
         added them, of the same rows or saying the same.
@@ -879,7 +892,7 @@ class Undoing:
                 found[add.pet_id] = left[0]
         return found
 
-    def _of_rows(self, past: Past) -> dict[int, AddedAgain]:
+    def _of_rows(self, past: PastRun) -> dict[int, AddedAgain]:
         """What later runs made of the rows of the run that is to be done again; nothing, where the
         run to be taken back is no undo.
         """
@@ -888,7 +901,7 @@ class Undoing:
             first = self.history.find(first.undoes)
         return {} if first is past else self.history.added_again(first.run_id)
 
-    def _same(self, past: Past, adds: Iterable[Add]) -> Mapping[Hashable, list[AddedAgain]]:
+    def _same(self, past: PastRun, adds: Iterable[Add]) -> Mapping[Hashable, list[AddedAgain]]:
         """What later runs added that says the same as these, the newest first."""
         found: dict[Hashable, list[AddedAgain]] = {content(add.after): [] for add in adds}
         for run, deed in self._since(past):
@@ -896,7 +909,7 @@ class Undoing:
                 found[content(deed.left)].append((run, deed.pet_id))
         return found
 
-    def _since(self, past: Past) -> Iterator[LaterDeed]:
+    def _since(self, past: PastRun) -> Iterator[LaterDeed]:
         """What later runs did, the newest first."""
         for run in self.history.runs(past.store):
             if run.run_id == past.run_id:
@@ -905,7 +918,7 @@ class Undoing:
                 if deed.is_settled:
                     yield run.run_id, deed
 
-    def _later(self, past: Past, ids: set[int | None]) -> dict[int, list[LaterDeed]]:
+    def _later(self, past: PastRun, ids: set[int | None]) -> dict[int, list[LaterDeed]]:
         """What later runs did to each of these pets, the newest first."""
         found: defaultdict[int, list[LaterDeed]] = defaultdict(list)
         for run, deed in self._since(past):

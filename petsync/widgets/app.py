@@ -24,7 +24,7 @@ from petsync.widgets.review import review as open_review
 from petsync.widgets.sheet import SheetForm, open_sheet
 from petsync.widgets.upload import UploadForm, upload_images
 
-__all__ = ["AppForm", "Given", "app", "connect_app", "open_page", "take_given"]
+__all__ = ["AppConfig", "AppForm", "app", "connect_app", "open_page", "take_given"]
 
 
 _STEPS = {
@@ -283,7 +283,7 @@ _REQUEST = ("VOILA_REQUEST_URL", "QUERY_STRING", "HTTP_COOKIE", "HTTP_REFERER")
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class AppConfig:
     """`folder` is where petsync was started, with which `umask`; `options` are `connect`'s, without
     any secret.
     """
@@ -299,12 +299,12 @@ class Given:
             environ[_TOKEN] = token
 
 
-def take_given(environ: MutableMapping[str, str] = os.environ) -> Given:
+def take_given(environ: MutableMapping[str, str] = os.environ) -> AppConfig:
     """What the server told, and no more of it in the environment."""
     said = json.loads(environ.pop(_GIVEN, "{}"))
     for name in _REQUEST:
         environ.pop(name, None)
-    return Given(**{"folder": ".", **said})
+    return AppConfig(**{"folder": ".", **said})
 
 
 # The kernel's side of the page: the forms, for the store that the command's options name. It loads

@@ -18,7 +18,7 @@ from petsync import _display
 from petsync.errors import ApiError, NotFoundError, PetsyncError, SettingsError
 from petsync.images.inspect import thumbnail
 from petsync.models import Pet, Tag
-from petsync.plan.change import Snapshot, Unanswered
+from petsync.plan.change import FailedLookup, Snapshot
 from petsync.plan.plan import Plan
 from petsync.report import html as markup
 from petsync.report.html import capital
@@ -667,7 +667,7 @@ class BrowseForm(Form):
 
     async def _pet(self, pet_id: int) -> Pet:
         found = (await self.store.aio.look_up([pet_id]))[pet_id]
-        if isinstance(found, Unanswered):
+        if isinstance(found, FailedLookup):
             raise ApiError(f"pet {pet_id} could not be looked up: {found.problem}")
         if found is None:
             raise NotFoundError(

@@ -22,14 +22,14 @@ import traitlets as t
 from petsync.settings import Secret
 
 __all__ = [
-    "Arriving",
     "Files",
     "Heading",
+    "IncomingFile",
     "Link",
     "Meter",
     "Notice",
     "Part",
-    "Received",
+    "ReceivedFile",
     "SecretField",
     "Steps",
     "Table",
@@ -66,7 +66,7 @@ _DEVICES = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Received:
+class ReceivedFile:
     """A file that came whole: `name` as its sender calls it, never to be used as a path; `path`
     where its content is, until it is forgotten or its form is closed; `size` in bytes.
     """
@@ -76,7 +76,7 @@ class Received:
     size: int
 
 
-class Arriving:
+class IncomingFile:
     """A file of which pieces come, written as they do; readable by nobody else. OSError where it
     cannot be, or where its name has a NUL, which whoever named it did not type.
     """
@@ -98,12 +98,12 @@ class Arriving:
             view = view[os.write(self._file, view) :]
         self.so_far += len(piece)
 
-    def whole(self) -> Received:
+    def whole(self) -> ReceivedFile:
         """The file, closed; ValueError if something of it is missing."""
         self.drop()
         if self.so_far != self.size:
             raise ValueError("the file's end is missing")
-        return Received(self.name, self.path, self.size)
+        return ReceivedFile(self.name, self.path, self.size)
 
     def drop(self) -> None:
         """Close it as it is; whoever calls removes its folder."""
@@ -154,13 +154,13 @@ class Files(Part, script="files.js"):
     arriving = t.Int(0)
 
     def __init__(self, **given: Any) -> None:
-        self._whole: dict[str, Received] = {}
+        self._whole: dict[str, ReceivedFile] = {}
         super().__init__(**given)
-        self._on_file: list[Callable[[Received], object]] = []
-        self._on_forgotten: list[Callable[[Received], object]] = []
+        self._on_file: list[Callable[[ReceivedFile], object]] = []
+        self._on_forgotten: list[Callable[[ReceivedFile], object]] = []
         self._folder: Path | None = None
         self._lock = threading.RLock()
-        self._coming: dict[str, Arriving] = {}
+        self._coming: dict[str, IncomingFile] = {}
         self._count = 0
         self.on_msg(self._heard)
 
@@ -169,15 +169,15 @@ class Files(Part, script="files.js"):
         known = self._whole.items() if self.listed else ()
         self.present = [{"key": k, "name": f.name, "size": f.size} for k, f in known]
 
-    def on_file(self, act: Callable[[Received], object]) -> None:
+    def on_file(self, act: Callable[[ReceivedFile], object]) -> None:
         """Call the function with each file that came whole (`form.work.guarded` around it)."""
         self._on_file.append(act)
 
-    def on_forgotten(self, act: Callable[[Received], object]) -> None:
+    def on_forgotten(self, act: Callable[[ReceivedFile], object]) -> None:
         """Call the function with each file that its sender takes back."""
         self._on_forgotten.append(act)
 
-    def put(self, name: str, content: bytes) -> Received | None:
+    def put(self, name: str, content: bytes) -> ReceivedFile | None:
         """Do as if a person had dropped this file; None where it is refused."""
         key = f"put-{self._count}"
         self._heard(self, {"do": "begin", "file": key, "name": name, "size": len(content)}, [])
@@ -185,7 +185,7 @@ class Files(Part, script="files.js"):
         self._heard(self, {"do": "end", "file": key}, [])
         return self._whole.get(key)
 
-    def forget(self, file: Received) -> None:
+    def forget(self, file: ReceivedFile) -> None:
         """Remove the file from this machine and from the list."""
         for key in [key for key, known in self._whole.items() if known == file]:
             self._drop(key)
@@ -230,7 +230,7 @@ class Files(Part, script="files.js"):
         self._count += 1
         try:
             folder = self._private() / f"{self._count:04d}"
-            self._coming[key] = Arriving(folder, name, size)
+            self._coming[key] = IncomingFile(folder, name, size)
         except OSError as error:
             self._refuse(key, error)
             return
@@ -248,7 +248,7 @@ class Files(Part, script="files.js"):
         else:
             self.send({"taken": key, "at": file.so_far})
 
-    def _end(self, key: str) -> Received | None:
+    def _end(self, key: str) -> ReceivedFile | None:
         coming = self._coming.get(key)
         if coming is None:
             return None
@@ -267,7 +267,7 @@ class Files(Part, script="files.js"):
         self.send({"whole": key})
         return file
 
-    def _cancel(self, key: str) -> Received | None:
+    def _cancel(self, key: str) -> ReceivedFile | None:
         file = self._whole.get(key)
         self._drop(key)
         self.send({"gone": key})
@@ -305,7 +305,7 @@ class Files(Part, script="files.js"):
         return self._folder
 
 
-def _tell(acts: list[Callable[[Received], object]], file: Received | None) -> None:
+def _tell(acts: list[Callable[[ReceivedFile], object]], file: ReceivedFile | None) -> None:
     if file is not None:
         for act in acts:
             act(file)

@@ -21,7 +21,7 @@ from petsync.errors import AuthError, PetsyncError
 from petsync.report import html
 from petsync.widgets.components import Heading, Notice
 
-__all__ = ["Form", "Still", "Work", "is_live", "on_enter"]
+__all__ = ["Form", "StaticView", "Work", "is_live", "on_enter"]
 
 
 # Work: what a form does in the background, on a loop thread that all forms share.
@@ -177,7 +177,7 @@ def on_enter(field: ipywidgets.Text, work: Work, act: Callable[[], object]) -> N
     field.on_msg(work.wrap_callback(heard))
 
 
-# Still: a form's HTML and text beside its widgets, which a notebook keeps when the kernel is
+# StaticView: a form's HTML and text beside its widgets, which a notebook keeps when the kernel is
 # gone.
 #
 # JupyterLab shows an output's widgets even where there are none any more, so the two are outputs
@@ -193,7 +193,7 @@ _STYLE = """<style>
 _HOW = "<p>This is kept from when the form was last used. Run the cell to use it again.</p>"
 
 
-class Still:
+class StaticView:
     """One form's still output, the same wherever the form is shown."""
 
     def __init__(self, html: Callable[[], str], text: Callable[[], str]) -> None:
@@ -267,7 +267,7 @@ class Form(ABC):
     def __init__(self) -> None:
         self.heading = Heading(text=self.title, level=self.level)
         self.notice = Notice()
-        self._still = Still(self.html, self.text)
+        self._still = StaticView(self.html, self.text)
         self.work = Work(self.fail, self.renew)
         self._refused = ""
         self._widget: ipywidgets.Widget | None = None

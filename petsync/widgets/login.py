@@ -24,7 +24,7 @@ from petsync.widgets.form import Form, is_live
 
 if TYPE_CHECKING:
     from petsync._sync import Task
-    from petsync.client.auth.browser import AsyncPending
+    from petsync.client.auth.browser import AsyncPendingSignIn
     from petsync.client.auth.credentials import Credentials
 
 __all__ = [
@@ -33,9 +33,9 @@ __all__ = [
     "Entries",
     "Field",
     "LoginForm",
+    "LoginMethod",
     "Panel",
     "Said",
-    "Way",
     "account_html",
     "account_text",
     "lack",
@@ -112,7 +112,7 @@ Field = Literal["client_id", "client_secret", "token", "api_key", "can_write"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
+class LoginMethod:
     """One way: its title in the list, what to know before (`words`), the fields that it asks for,
     and the button's text. With `opens` a page of the service is opened first, and `then` says what
     to do with it.
@@ -128,8 +128,8 @@ class Way:
 
 
 _AGREE = "Open the link below, and agree there. "
-WAYS: tuple[Way, ...] = (
-    Way(
+WAYS: tuple[LoginMethod, ...] = (
+    LoginMethod(
         name="browser",
         title="In the browser (usual)",
         words="The service's own page asks you whether petsync may use the store in your name. "
@@ -140,7 +140,7 @@ WAYS: tuple[Way, ...] = (
         then=_AGREE + "This form continues by itself. If your browser ends on a page that cannot "
         "be reached, copy that page's address and paste it here.",
     ),
-    Way(
+    LoginMethod(
         name="elsewhere",
         title="In the browser, and petsync runs on another computer",
         words="For a notebook or a page on a server or a hub. As above; but the browser cannot "
@@ -151,21 +151,21 @@ WAYS: tuple[Way, ...] = (
         then=_AGREE + "Your browser then ends on a page that cannot be reached, which is as it "
         "should be: copy that page's whole address and paste it here.",
     ),
-    Way(
+    LoginMethod(
         name="token",
         title="An access token that I have",
         words="For a token that somebody gave you, or that you made at the service. petsync "
         "cannot renew it: when it ends, bring another.",
         fields=("token", "api_key"),
     ),
-    Way(
+    LoginMethod(
         name="client",
         title="A client id and its secret",
         words="For programs and teams: who runs the service gives them out. petsync gets itself a "
         "new token whenever one ends.",
         fields=("client_id", "client_secret", "can_write", "api_key"),
     ),
-    Way(
+    LoginMethod(
         name="implicit",
         title="In the browser, for a service that offers only a token",
         words="The older way (implicit), for services that have no other. The token comes in the "
@@ -177,7 +177,7 @@ WAYS: tuple[Way, ...] = (
         + "This form continues by itself. If it does not, copy the whole address of the "
         "page on which your browser ends and paste it here; the token alone will do, too.",
     ),
-    Way(
+    LoginMethod(
         name="key",
         title="An API key alone",
         words="Enough to look up single pets by their id. Lists, changes and pictures need one of "
@@ -216,7 +216,7 @@ class Entries:
         self.show()
 
     @property
-    def chosen(self) -> Way:
+    def chosen(self) -> LoginMethod:
         """The way that is chosen."""
         return next(way for way in WAYS if way.name == self.way.value)
 
@@ -396,7 +396,7 @@ class Panel:
         under_way = ipywidgets.HBox([self.paste, self.stop])
         self.box = ipywidgets.VBox([self._who, signed, self._entry, self._open, under_way])
 
-    def open(self, url: str, way: Way) -> None:
+    def open(self, url: str, way: LoginMethod) -> None:
         """Lead to the service's page."""
         self._then.value = html.element("p", html.text(way.then))
         self.link.show(url)
@@ -459,7 +459,7 @@ class LoginForm(Form):
         self._asked = self._anew = self._is_wanted = False
         self._turns = 0
         self._panel: Panel | None = None
-        self._pending: AsyncPending | None = None
+        self._pending: AsyncPendingSignIn | None = None
         self._task: Task[Any] | None = None
         self._in: list[Callable[[Account], object]] = []
         self._out: list[Callable[[Account], object]] = []
@@ -593,7 +593,7 @@ class LoginForm(Form):
     def _keeps(self) -> Literal["memory", "keyring"]:
         return "keyring" if self.keep.value else "memory"
 
-    def _credentials(self, way: Way, given: dict[str, Secret]) -> Credentials:
+    def _credentials(self, way: LoginMethod, given: dict[str, Secret]) -> Credentials:
         key = given["api_key"]
         besides = key if key.reveal().strip() else None
         if way.name == "token":
@@ -607,7 +607,7 @@ class LoginForm(Form):
             api_key=besides,
         )
 
-    async def _asked_for(self, way: Way) -> AsyncPending:
+    async def _asked_for(self, way: LoginMethod) -> AsyncPendingSignIn:
         return await self.store.aio.begin_sign_in(
             scopes=self._entries.scopes,
             client_id=self.client_id.value.strip() or None,
@@ -616,7 +616,7 @@ class LoginForm(Form):
             keep=self._keeps,
         )
 
-    def _offer_sign_in(self, pending: AsyncPending) -> None:
+    def _offer_sign_in(self, pending: AsyncPendingSignIn) -> None:
         if not self._is_wanted:
             self.work.start(pending.close(), lambda _: None)
             return

@@ -18,28 +18,28 @@ from petsync.client.session import Session
 from petsync.errors import InterruptedRunError, PetsyncError, StalePlanError
 from petsync.plan import arguments
 from petsync.plan.plan import Plan
-from petsync.plan.report import Past, Progress, Report
+from petsync.plan.report import PastRun, Progress, Report
 from petsync.report import html, words
 from petsync.report.meter import Meter as Reading
 from petsync.store import Store
-from petsync.store.runs import History, IntoSheet, Wanted
+from petsync.store.runs import History, IntoSheet, OutputRequest
 from petsync.table.sheet import Sheet
 from petsync.widgets import review_view
 from petsync.widgets.components import Meter
 from petsync.widgets.form import Form
-from petsync.widgets.review_view import Draft, Ended, LeftFiles, Panel, Sight, show
+from petsync.widgets.review_view import Draft, LeftFiles, Panel, ReportView, ReviewTable, show
 
-__all__ = ["Going", "ReviewForm", "ended_run", "review", "watch_run"]
-
-
-# Going: a run under way, which a person may stop at any moment.
+__all__ = ["ActiveRun", "ReviewForm", "ended_run", "review", "watch_run"]
 
 
-class Going:
+# ActiveRun: a run under way, which a person may stop at any moment.
+
+
+class ActiveRun:
     """A run; `task` is the work that it is, once that is begun."""
 
     def __init__(self, run: Callable[[], Coroutine[Any, Any, Report | None]]) -> None:
-        self.task: Task[Ended | None] | None = None
+        self.task: Task[ReportView | None] | None = None
         self._run = run
         self._lock = threading.Lock()
         self._is_begun = self._is_stopped = False
@@ -52,7 +52,7 @@ class Going:
             if self._is_begun and self.task is not None:
                 self.task.cancel()
 
-    async def looked_at(self) -> Ended | None:
+    async def looked_at(self) -> ReportView | None:
         """The report, also of a run that was stopped, with its results in groups; None where it
         was stopped before it began.
         """
@@ -66,18 +66,18 @@ class Going:
             if not isinstance(error.report, Report):
                 raise
             report = error.report
-        return None if report is None else await asyncio.to_thread(Ended, report)
+        return None if report is None else await asyncio.to_thread(ReportView, report)
 
 
-# Past: what became of a plan that was used already, here or elsewhere.
+# PastRun: what became of a plan that was used already, here or elsewhere.
 
 
 _LOOK_AGAIN = 0.5
 
 
 async def ended_run(
-    history: History, plans: Sequence[Plan], at_work: Callable[[Past], object]
-) -> Ended | None:
+    history: History, plans: Sequence[Plan], at_work: Callable[[PastRun], object]
+) -> ReportView | None:
     """The run in which one of the plans was used, once nobody is at work on it any more;
     `at_work` is told of it for as long as somebody is. None where there was none.
     """
@@ -89,15 +89,15 @@ async def ended_run(
     return None
 
 
-def _find_run(history: History, plans: Sequence[Plan]) -> Past | None:
+def _find_run(history: History, plans: Sequence[Plan]) -> PastRun | None:
     with history.open_journal() as journal:
         runs = (journal.used_by(plan.fingerprint) for plan in plans)
         run = next((each for each in runs if each is not None), None)
         return None if run is None else journal.find(run)
 
 
-def _report(history: History, run_id: str) -> Ended:
-    return Ended(history.report(run_id))
+def _report(history: History, run_id: str) -> ReportView:
+    return ReportView(history.report(run_id))
 
 
 # Watched: a run, while a meter shows how far it is.
@@ -186,9 +186,9 @@ class ReviewForm(Form):
         self.ready: Plan | None = None
         self._draft = Draft(plan)
         self._panel: Panel | None = None
-        self._sight: Sight | None = None
-        self._going: Going | None = None
-        self._unfinished: Past | None = None
+        self._sight: ReviewTable | None = None
+        self._going: ActiveRun | None = None
+        self._unfinished: PastRun | None = None
         self._turn, self._at = 0, "plan"
         self._heard: list[Callable[[Report], object]] = []
 
@@ -262,7 +262,7 @@ class ReviewForm(Form):
         self.finish = panel.finish
         self.question, self.question_box = panel.question, panel.ask
         self.clashes_box, self.causes, self.report_box = panel.both, panel.causes, panel.report
-        self._sight = Sight(panel, self.work.wrap_callback, self._refresh_tally)
+        self._sight = ReviewTable(panel, self.work.wrap_callback, self._refresh_tally)
         self._wire(panel)
         self._open(panel)
         return panel.box
@@ -301,7 +301,7 @@ class ReviewForm(Form):
             look = asyncio.to_thread(self.store.aio.unfinished, plan.source)
             self.work.start(look, lambda past: self._offer(panel, plan, past), lambda _: None)
 
-    def _offer(self, panel: Panel, plan: Plan, past: Past | None) -> None:
+    def _offer(self, panel: Panel, plan: Plan, past: PastRun | None) -> None:
         """Offer to finish the run of the same sheet that was stopped."""
         if past is None or plan is not self.plan or self._at != "plan":
             return
@@ -318,17 +318,17 @@ class ReviewForm(Form):
         if isinstance(error, StalePlanError):
             self.work.start(self._past(), self._show_past)
 
-    async def _past(self) -> Ended | None:
+    async def _past(self) -> ReportView | None:
         """What became of the run that this plan was used in, or what the person made of it."""
         made = await asyncio.to_thread(self._draft.build_plan)
         return await ended_run(self.store.aio.history, (made, self.plan), self._wait_for)
 
-    def _wait_for(self, run: Past) -> None:
+    def _wait_for(self, run: PastRun) -> None:
         """Say who is at work on the plan, once."""
         if self.notice.hint != review_view.WAIT:
             self.notice.warn(review_view.elsewhere(run), review_view.WAIT)
 
-    def _show_past(self, ended: Ended | None) -> None:
+    def _show_past(self, ended: ReportView | None) -> None:
         if ended is not None and self._panel is not None:
             self._show_report(self._panel, ended)
             if self.notice.hint == review_view.WAIT:
@@ -394,7 +394,7 @@ class ReviewForm(Form):
         into_sheet: IntoSheet = "ids" if panel.write_ids.value else ""
 
         async def run(tell: Callable[[Progress], None]) -> Report:
-            wanted = Wanted(into_sheet=into_sheet)
+            wanted = OutputRequest(into_sheet=into_sheet)
             await asyncio.to_thread(self._left.outputs.remember, plan, wanted)
             return await self.store.aio.apply(plan, on_progress=tell)
 
@@ -429,14 +429,14 @@ class ReviewForm(Form):
         self._phase(panel, "run")
         self.heading.focus()
         meter, session = panel.meter, self.store.aio.api.session
-        self._going = going = Going(lambda: watch_run(run, meter, session))
+        self._going = going = ActiveRun(lambda: watch_run(run, meter, session))
         going.task = self.work.start(
             self._with_files(going),
             lambda ended: self._finish_run(panel, ended),
             lambda error: self._not_run(panel, error),
         )
 
-    async def _with_files(self, going: Going) -> Ended | None:
+    async def _with_files(self, going: ActiveRun) -> ReportView | None:
         """How the run ended, once its files are written."""
         ended = await going.looked_at()
         if ended is not None:
@@ -448,7 +448,7 @@ class ReviewForm(Form):
         if self._going is not None:
             self._going.stop()
 
-    def _finish_run(self, panel: Panel, ended: Ended | None) -> None:
+    def _finish_run(self, panel: Panel, ended: ReportView | None) -> None:
         self._going = None
         if ended is None:
             self._show_stopped(panel)
@@ -495,7 +495,7 @@ class ReviewForm(Form):
 
     # What became of it --------------------------------------------------------------------------
 
-    def _show_report(self, panel: Panel, ended: Ended) -> None:
+    def _show_report(self, panel: Panel, ended: ReportView) -> None:
         self.report = report = ended.report
         panel.report.value = review_view.result(report)
         panel.files.value = self._left.html

@@ -24,7 +24,7 @@ from petsync.plan.change import Blocked, Change, Clash, Conflict, Delete
 from petsync.plan.fields import COLUMNS_OF, UNITS, Unit, cell, unit_text
 from petsync.plan.guard import CAPACITY_CURE, Limit, Refusal, Verdict
 from petsync.plan.plan import Plan
-from petsync.plan.report import Past, Report, Result, left_in
+from petsync.plan.report import PastRun, Report, Result, left_in
 from petsync.report import html, words
 from petsync.report.html import capital, element, prose, text
 from petsync.report.plan import facts
@@ -44,14 +44,14 @@ __all__ = [
     "TITLES",
     "WAIT",
     "Draft",
-    "Ended",
     "Finder",
     "LeftFiles",
     "Numbers",
     "Pages",
     "Panel",
+    "ReportView",
+    "ReviewTable",
     "Row",
-    "Sight",
     "Tally",
     "blocked_row",
     "box_label",
@@ -419,13 +419,13 @@ def _short(text: str, longest: int = _LONGEST) -> str:
     return text if len(text) <= longest else f"{text[:half]} ... {text[-half:]}"
 
 
-# Ended: a run's report, with its results in groups that a person can look at one by one.
+# ReportView: a run's report, with its results in groups that a person can look at one by one.
 
 
 _ALL = -1
 
 
-class Ended:
+class ReportView:
     """A report, looked at by a person. Making it takes a while where the report is large."""
 
     def __init__(self, report: Report) -> None:
@@ -708,12 +708,12 @@ _BUTTONS = (
 """What commands are called here."""
 
 
-def elsewhere(run: Past) -> str:
+def elsewhere(run: PastRun) -> str:
     """That another form or program is at work on the same plan."""
     return f"This plan is being sent by another form or program just now, as run {run.run_id}"
 
 
-def finish(past: Past) -> str:
+def finish(past: PastRun) -> str:
     """What the button says that finishes a run of the same sheet which was stopped."""
     return f"Finish run {past.run_id} ({words.count(left_in(past), 'change')} left)"
 
@@ -723,7 +723,7 @@ def title_of(plan: Plan) -> str:
     return "Review what takes a run back" if plan.undoes else "Review the plan"
 
 
-def overview(plan: Plan, unfinished: Past | None = None) -> str:
+def overview(plan: Plan, unfinished: PastRun | None = None) -> str:
     """What the plan is of, what it comes to, and what a person should know before anything.
     `unfinished` is the run of the same sheet that the form offers to finish.
     """
@@ -1038,7 +1038,7 @@ def show(widget: ipywidgets.DOMWidget, wanted: bool) -> None:
         widget.layout.display = display
 
 
-# Sight: what of a plan, and of a report, a person sees at the moment, and what is ticked there.
+# ReviewTable: the part of a plan or report that a person sees now, and what is ticked in it.
 
 
 _FEW = 10
@@ -1046,7 +1046,7 @@ _FEW = 10
 Guarded = Callable[[Callable[..., object]], Callable[..., None]]
 
 
-class Sight:
+class ReviewTable:
     """Fills the panel's tables from a draft or a report, and takes what a person does in them into
     the draft; `changed` is called then.
     """
@@ -1095,7 +1095,7 @@ class Sight:
         self._filter()
         self._judge()
 
-    def open_report(self, ended: Ended) -> None:
+    def open_report(self, ended: ReportView) -> None:
         """Show a run's results, those first that need a person."""
         self._ended = ended
         self._filling = True

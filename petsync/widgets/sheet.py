@@ -37,22 +37,22 @@ from petsync.widgets.form import Form, on_enter
 
 if TYPE_CHECKING:
     from petsync.plan.report import Report
-    from petsync.widgets.components import Received
+    from petsync.widgets.components import ReceivedFile
     from petsync.widgets.review import ReviewForm
 
 __all__ = [
     "PAGE",
     "SUFFIXES",
-    "Choosing",
     "Columns",
+    "CorrectionTable",
+    "FileChooser",
     "Findings",
-    "Look",
-    "Made",
+    "HeaderChoices",
     "Options",
     "Panel",
-    "Saving",
+    "SaveForm",
     "SheetForm",
-    "Shown",
+    "SheetView",
     "describe_plan",
     "describe_sheet",
     "html",
@@ -64,7 +64,7 @@ __all__ = [
 ]
 
 
-# Look: a sheet as a form looks at it, with what takes a while to find out.
+# SheetView: a sheet as a form looks at it, with what takes a while to find out.
 
 
 _UNCERTAIN = ("ragged-row", "broken-quote")
@@ -72,7 +72,7 @@ _UNCERTAIN = ("ragged-row", "broken-quote")
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class SheetView:
     """The sheet, its suggestions by address, and the findings whose cell a text can fix."""
 
     sheet: Sheet
@@ -80,7 +80,7 @@ class Look:
     mendable: frozenset[str]
 
     @classmethod
-    def at(cls, sheet: Sheet) -> Look:
+    def at(cls, sheet: Sheet) -> SheetView:
         """What there is to see of the sheet."""
         return cls(
             sheet,
@@ -104,7 +104,7 @@ def read_look(
     encoding: str | None = None,
     known: Collection[str] = (),
     digest: str = "",
-) -> Look:
+) -> SheetView:
     """The sheet as it is read so; `known` are the store's own statuses. Raises SheetError where the
     file is not of this digest any more, if one is given.
     """
@@ -128,7 +128,7 @@ def read_look(
             f"{path}: the file has changed since it was read",
             hint="Open it again, and choose the corrections again: cells may have moved.",
         )
-    return Look.at(sheet)
+    return SheetView.at(sheet)
 
 
 def _is_mendable(sheet: Sheet, finding: Finding) -> bool:
@@ -140,7 +140,7 @@ def _is_mendable(sheet: Sheet, finding: Finding) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class HeaderChoices:
     """The headers that a person may have to say the meaning of, and the worksheets to choose from;
     `meant` is what a header may mean.
     """
@@ -152,7 +152,7 @@ class Shown:
     ours: frozenset[str] = frozenset()
 
     @classmethod
-    def of_sheet(cls, sheet: Sheet) -> Shown:
+    def of_sheet(cls, sheet: Sheet) -> HeaderChoices:
         """Those of a sheet that was read."""
         near = {
             finding.value: finding.meant
@@ -171,12 +171,12 @@ class Shown:
         return cls(sheet.tab, (sheet.tab, *sheet.tabs), headers, near, ours)
 
     @classmethod
-    def of_peek(cls, seen: Peek) -> Shown:
+    def of_peek(cls, seen: Peek) -> HeaderChoices:
         """Those of a file that could not be read as it is."""
         return cls(seen.tab, seen.tabs, seen.headers, seen.meant)
 
 
-# Choosing: a file dropped or picked in the browser, or one that is on the notebook's machine.
+# FileChooser: a file dropped or picked in the browser, or one that is on the notebook's machine.
 
 
 SUFFIXES = (".xlsx", ".xlsm", ".csv", ".tsv", ".txt")
@@ -185,7 +185,7 @@ _LISTED = 200
 _NONE = "(choose one)"
 
 
-class Choosing:
+class FileChooser:
     """The ways to name a file, and `box`, which has them all."""
 
     def __init__(self, folder: Path) -> None:
@@ -285,7 +285,7 @@ class Columns:
         self.box = ipywidgets.VBox(
             [self._decoding, self.tab, self._words, self._chosen, self.again]
         )
-        self.show(Shown("", (), (), {}), {})
+        self.show(HeaderChoices("", (), (), {}), {})
 
     @property
     def mapping(self) -> dict[str, str]:
@@ -308,7 +308,7 @@ class Columns:
         if encoding:
             self.box.layout.display = None
 
-    def show(self, shown: Shown, mapping: Mapping[str, str]) -> None:
+    def show(self, shown: HeaderChoices, mapping: Mapping[str, str]) -> None:
         """Show the worksheets and the headers; what was said of some stays to be seen."""
         self._show_tabs(shown)
         asked = [*mapping, *(name for name in shown.headers if name not in mapping)]
@@ -324,7 +324,7 @@ class Columns:
         self.again.layout.display = None if self.headers else "none"
         self.box.layout.display = None if self.headers or len(shown.tabs) > 1 else "none"
 
-    def _show_tabs(self, shown: Shown) -> None:
+    def _show_tabs(self, shown: HeaderChoices) -> None:
         tabs = [name for name in shown.tabs if name]
         if list(self.tab.options) != tabs:
             self.tab.options = tabs
@@ -332,7 +332,7 @@ class Columns:
         self.tab.layout.display = None if len(tabs) > 1 else "none"
 
 
-def _field(name: str, shown: Shown, mapping: Mapping[str, str]) -> ipywidgets.Dropdown:
+def _field(name: str, shown: HeaderChoices, mapping: Mapping[str, str]) -> ipywidgets.Dropdown:
     near = shown.meant.get(name, "")
     hint = f" (may mean {near})" if near else ""
     return ipywidgets.Dropdown(
@@ -377,7 +377,7 @@ class Findings:
 
     def __init__(self, guarded: Guarded, on_choice: Callable[[], object]) -> None:
         self.chosen: dict[str, str] = {}
-        self._look: Look | None = None
+        self._look: SheetView | None = None
         self._rows: list[int] = []
         self._asked = self._offered = ""
         self._on_choice = on_choice
@@ -395,7 +395,7 @@ class Findings:
         self.leave.on_click(guarded(lambda _: self._leave()))
         self.box = ipywidgets.VBox([self.which, self.table, self._own])
 
-    def show(self, look: Look) -> None:
+    def show(self, look: SheetView) -> None:
         """Show these findings; what was chosen before is in them already."""
         self._look, self.chosen = look, {}
         self._ask("")
@@ -541,7 +541,7 @@ def _quote_value(text: str) -> str:
     return f"“{shorten(visible(text), _VALUE)}”" if text else "a blank cell"
 
 
-# Made: the corrections that a sheet is read with, each of which can be taken back.
+# CorrectionTable: the corrections that a sheet is read with, each of which can be taken back.
 
 
 _CORRECTION_COLUMNS = [
@@ -550,7 +550,7 @@ _CORRECTION_COLUMNS = [
 ]
 
 
-class Made:
+class CorrectionTable:
     """A table of corrections; `on_back` is told the address of one that is taken back."""
 
     def __init__(self, guarded: Guarded, on_back: Callable[[str], object]) -> None:
@@ -677,10 +677,10 @@ def _tick(words: str) -> ipywidgets.Checkbox:
     )
 
 
-# Saving: a corrected copy of the file, and one in which the findings are marked.
+# SaveForm: a corrected copy of the file, and one in which the findings are marked.
 
 
-class Saving:
+class SaveForm:
     """Where the copies go, and `box`, which has the fields and the buttons."""
 
     def __init__(self, folder: Path) -> None:
@@ -750,11 +750,11 @@ class Panel:
         on_choice: Callable[[], object],
         on_back: Callable[[str], object],
     ) -> None:
-        self.choosing = Choosing(folder)
+        self.choosing = FileChooser(folder)
         self.columns = Columns()
         self.findings = Findings(guarded, on_choice)
-        self.made = Made(guarded, on_back)
-        self.saving = Saving(folder)
+        self.made = CorrectionTable(guarded, on_back)
+        self.saving = SaveForm(folder)
         self.options = Options()
         self.sure = _button("")
         self.again = _button("Check again")
@@ -793,11 +793,11 @@ class Panel:
             ]
         )
 
-    def show(self, look: Look, named: Sheet, mapping: Mapping[str, str], path: Path) -> None:
+    def show(self, look: SheetView, named: Sheet, mapping: Mapping[str, str], path: Path) -> None:
         """Show a sheet that was read; `named` is the same under the name that people know."""
         sheet = look.sheet
         self._said.value = fragment([summary(sheet_summary(sheet)), facts(sheet_facts(named))])
-        self.columns.show(Shown.of_sheet(sheet), mapping)
+        self.columns.show(HeaderChoices.of_sheet(sheet), mapping)
         self.findings.show(look)
         self.made.show(sheet.corrections)
         self.saving.show(sheet, path)
@@ -805,7 +805,7 @@ class Panel:
         self.count(look)
         self._rest.layout.display = None
 
-    def count(self, look: Look) -> None:
+    def count(self, look: SheetView) -> None:
         """Say how many corrections are sure, and how many are chosen."""
         sure, chosen = len(look.sure), len(self.findings.chosen)
         self.sure.disabled = not sure
@@ -824,7 +824,7 @@ class Panel:
         """Show nothing of a sheet."""
         self._said.value = ""
         self._rest.layout.display = "none"
-        self.columns.show(Shown("", (), (), {}), {})
+        self.columns.show(HeaderChoices("", (), (), {}), {})
 
     def busy(self, is_busy: bool) -> None:
         """Show whether something is under way."""
@@ -955,7 +955,7 @@ class SheetForm(Form):
         self.store = store
         self.folder = Path.cwd()
         self.path = None if path is None else self.folder / Path(path).expanduser()
-        self.look: Look | None = None
+        self.look: SheetView | None = None
         self.mapping: dict[str, str] = {}
         self.tab: str | None = None
         self.encoding: str | None = None
@@ -1071,7 +1071,7 @@ class SheetForm(Form):
         ):
             button.on_click(guarded(lambda _, act=act: act()))
 
-    def _open_received(self, file: Received) -> None:
+    def _open_received(self, file: ReceivedFile) -> None:
         self.open(file.path)
         # Its copy here is private, and gone with the form: nobody knows it by that path, and what
         # is saved goes elsewhere.
@@ -1171,7 +1171,7 @@ class SheetForm(Form):
             self._show_read_error,
         )
 
-    def _show(self, look: Look) -> None:
+    def _show(self, look: SheetView) -> None:
         self.look, self.problem, self.tab = look, None, look.sheet.tab or None
         panel = self._panel
         if panel is not None and self.path is not None:
@@ -1189,11 +1189,11 @@ class SheetForm(Form):
             # A file whose headers are all unknown can be read once somebody says what they mean.
             self._begin(
                 asyncio.to_thread(peek, self.path, tab=self.tab, encoding=self.encoding),
-                lambda seen: self._show_columns(Shown.of_peek(seen)),
+                lambda seen: self._show_columns(HeaderChoices.of_peek(seen)),
                 lambda _: None,
             )
 
-    def _show_columns(self, shown: Shown) -> None:
+    def _show_columns(self, shown: HeaderChoices) -> None:
         self.tab = shown.tab or None
         if self._panel is not None:
             self._panel.columns.show(shown, self.mapping)
@@ -1236,7 +1236,7 @@ class SheetForm(Form):
 
     async def _read_and_compare(
         self, path: Path, sheet: Sheet, options: Mapping[str, Any]
-    ) -> tuple[Look, Plan]:
+    ) -> tuple[SheetView, Plan]:
         """The sheet, judged with the statuses that the store really has, and its plan."""
         aio = self.store.aio
         snapshot = await aio.snapshot()
@@ -1269,7 +1269,7 @@ class SheetForm(Form):
         if self._panel is not None:
             self._panel.progress("Looking up single pets", lookups.done, lookups.total)
 
-    def _show_plan(self, made: tuple[Look, Plan]) -> None:
+    def _show_plan(self, made: tuple[SheetView, Plan]) -> None:
         self._leave_review()
         look, plan = made
         self._show(look)

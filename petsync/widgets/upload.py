@@ -19,18 +19,18 @@ from petsync._sync import Task
 from petsync.errors import ApiError, InterruptedRunError, NotFoundError, PetsyncError, SettingsError
 from petsync.images.find import LARGEST, Candidate, content_of
 from petsync.images.inspect import inspect_files, thumbnail
-from petsync.images.upload import Cancelling
+from petsync.images.upload import UploadCanceller
 from petsync.models import Pet
-from petsync.plan.change import Snapshot, Unanswered
+from petsync.plan.change import FailedLookup, Snapshot
 from petsync.plan.uploads import (
     FileProgress,
     Picture,
     PictureOptions,
     PictureProblem,
     Pictures,
-    Uploaded,
     UploadedFile,
-    Uploading,
+    UploadProgress,
+    UploadReport,
 )
 from petsync.report import html as markup
 from petsync.report.html import capital
@@ -40,7 +40,7 @@ from petsync.store import Store
 from petsync.table.cells import CellError, parse_id
 from petsync.widgets import form as forms
 from petsync.widgets.browse import COLUMNS, Catalogue, Photos, Places, row_of
-from petsync.widgets.components import Files, Meter, Notice, Received, Table
+from petsync.widgets.components import Files, Meter, Notice, ReceivedFile, Table
 from petsync.widgets.form import Form, Work, on_enter
 
 __all__ = [
@@ -122,7 +122,7 @@ class Finder:
 
     async def _pet(self, pet_id: int) -> Pet:
         found = (await self._store.aio.look_up([pet_id]))[pet_id]
-        if isinstance(found, Unanswered):
+        if isinstance(found, FailedLookup):
             raise ApiError(f"pet {pet_id} could not be looked up: {found.problem}")
         if found is None:
             raise NotFoundError(
@@ -149,7 +149,7 @@ class Finder:
         else:
             self._say(len(places))
 
-    def _found_by_id(self, found: dict[int, Pet | Unanswered | None]) -> None:
+    def _found_by_id(self, found: dict[int, Pet | FailedLookup | None]) -> None:
         for pet in found.values():
             if isinstance(pet, Pet) and _number(self.search.value) == pet.id:
                 self.table.rows = [row_of(pet), *self.table.rows]
@@ -251,7 +251,7 @@ class Item:
     key: str
     name: str
     path: Path
-    received: Received | None = None
+    received: ReceivedFile | None = None
     small: str = ""
     bytes: int = 0
     picture: Picture | None = None
@@ -529,7 +529,7 @@ class Panel:
             self.one.done, self.one.total = float(step.sent), float(step.total)
             self.one.text = f"{size(step.sent)} of {size(step.total)}"
 
-    def progress(self, so_far: Uploading) -> None:
+    def progress(self, so_far: UploadProgress) -> None:
         """Show how far all of them are."""
         with self.all.hold_sync():
             self.all.shown = True
@@ -585,7 +585,7 @@ def pet_now(store: Store, pet: Pet | None, pet_id: int | None) -> Pet | PetsyncE
 
 
 def html(
-    title: str, pet: Pet | PetsyncError | None, report: Uploaded | None, pet_id: int | None
+    title: str, pet: Pet | PetsyncError | None, report: UploadReport | None, pet_id: int | None
 ) -> str:
     """The form as an HTML fragment."""
     parts = [markup.element("h3", markup.text(title))]
@@ -600,7 +600,7 @@ def html(
 
 
 def text(
-    title: str, pet: Pet | PetsyncError | None, report: Uploaded | None, pet_id: int | None
+    title: str, pet: Pet | PetsyncError | None, report: UploadReport | None, pet_id: int | None
 ) -> str:
     """The form as plain text of at most 80 columns."""
     lines = [title, *(line for said in _about(pet, pet_id) for line in wrap(said, 80))]
@@ -662,11 +662,11 @@ class UploadForm(Form):
         self.limit = _LIMITS.get(store)
         self.pet: Pet | None = None
         self.items: list[Item] = []
-        self.report: Uploaded | None = None
+        self.report: UploadReport | None = None
         self._looked: Pictures | None = None
         self._is_looking = self._look_again = False
-        self._task: Task[Uploaded] | None = None
-        self._cancelling = Cancelling()
+        self._task: Task[UploadReport] | None = None
+        self._cancelling = UploadCanceller()
         self._sent: tuple[Item, ...] = ()
         self._panel: Panel | None = None
         self._count = 0
@@ -691,7 +691,7 @@ class UploadForm(Form):
                 self.tell(f"{capital(of_pet(pet.id, shorten(pet.name or '', 60)))} is chosen.")
         self._look(anew=True)
 
-    def add_file(self, path: Path, name: str = "", received: Received | None = None) -> None:
+    def add_file(self, path: Path, name: str = "", received: ReceivedFile | None = None) -> None:
         """Take one more file, which is looked at at once."""
         self._take(path, name, received)
         self._look()
@@ -704,7 +704,7 @@ class UploadForm(Form):
             self._take(each)
         self._look()
 
-    def _take(self, path: Path, name: str = "", received: Received | None = None) -> None:
+    def _take(self, path: Path, name: str = "", received: ReceivedFile | None = None) -> None:
         self._count += 1
         self.items.append(Item(str(self._count), name or path.name, path, received))
 
@@ -857,7 +857,7 @@ class UploadForm(Form):
 
     def _begin(self, pictures: Pictures) -> None:
         self.notice.clear()
-        self.report, self._cancelling = None, Cancelling()
+        self.report, self._cancelling = None, UploadCanceller()
         looked_at = [item for item in self.items if item.is_open]
         self._sent = tuple(looked_at[picture.row or 0] for picture in pictures.items)
         for number, item in enumerate(self._sent):
@@ -893,7 +893,7 @@ class UploadForm(Form):
         if is_new:
             self._draw()
 
-    def _progress(self, so_far: Uploading) -> None:
+    def _progress(self, so_far: UploadProgress) -> None:
         if self._panel is not None:
             self._panel.progress(so_far)
 
@@ -920,7 +920,7 @@ class UploadForm(Form):
                 self._panel.stopping()
             self.heading.focus()
 
-    def _show_report(self, report: Uploaded) -> None:
+    def _show_report(self, report: UploadReport) -> None:
         self._over(report)
         counts = report.counts
         left = sum(counts.values()) - counts["applied"]
@@ -933,7 +933,7 @@ class UploadForm(Form):
 
     def _show_upload_error(self, error: PetsyncError) -> None:
         report = error.report if isinstance(error, InterruptedRunError) else None
-        if isinstance(report, Uploaded):
+        if isinstance(report, UploadReport):
             self._over(report)
             done = count(report.counts["applied"], "picture")
             why, rest = report.stopped.partition("\n")[0], "Upload does the rest, nothing twice."
@@ -947,7 +947,7 @@ class UploadForm(Form):
         self._over(None)
         self.fail(error)
 
-    def _over(self, report: Uploaded | None) -> None:
+    def _over(self, report: UploadReport | None) -> None:
         self._task, self.report, self._looked = None, report, None
         for picture, result in _pairs(self._sent, report):
             if picture.number is not None:
@@ -979,7 +979,7 @@ def _is_bad(result: UploadedFile) -> bool:
     return result.outcome not in ("applied", "unchanged") and result.cause != "not-begun"
 
 
-def _pairs(items: tuple[Item, ...], report: Uploaded | None) -> list[tuple[Item, UploadedFile]]:
+def _pairs(items: tuple[Item, ...], report: UploadReport | None) -> list[tuple[Item, UploadedFile]]:
     if report is None:
         return []
     results = {result.row: result for result in report.results}

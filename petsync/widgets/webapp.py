@@ -31,7 +31,7 @@ from voila.tornado.handler import TornadoVoilaHandler
 
 from petsync._files import make_private_folder
 from petsync.errors import SettingsError
-from petsync.widgets.app import Given, take_given
+from petsync.widgets.app import AppConfig, take_given
 
 __all__ = ["Gate", "serve"]
 
@@ -79,10 +79,10 @@ class Gate(Router):
 
     def find_handler(self, request: HTTPServerRequest, **_: Any) -> HTTPMessageDelegate | None:
         if not self._admits(request):
-            return self._app.get_handler_delegate(request, _Refused)
+            return self._app.get_handler_delegate(request, _ForbiddenPage)
         path = unquote(request.path)
         if ".." in path or not _THERE.fullmatch(path):
-            return self._app.get_handler_delegate(request, _Absent)
+            return self._app.get_handler_delegate(request, _NotFoundPage)
         return self._app.find_handler(request)
 
     def _admits(self, request: HTTPServerRequest) -> bool:
@@ -94,7 +94,7 @@ class Gate(Router):
         return cookie is not None and bool(decode_signed_value(secret, self._cookie, cookie.value))
 
 
-class _Told(RequestHandler):
+class _MessagePage(RequestHandler):
     status, title, text = 404, "", ""
 
     def check_xsrf_cookie(self) -> None:
@@ -111,7 +111,7 @@ class _Told(RequestHandler):
         self.finish(_PAGE.format(title=self.title, text=self.text))
 
 
-class _Refused(_Told):
+class _ForbiddenPage(_MessagePage):
     status, title = 403, "Open the link from the terminal"
     text = (
         "This page is only for who started it. Where <code>petsync app</code> runs, the terminal"
@@ -120,7 +120,7 @@ class _Refused(_Told):
     )
 
 
-class _Absent(_Told):
+class _NotFoundPage(_MessagePage):
     status, title = 404, "There is nothing here"
     text = 'Everything is on one page: <a href="/">go there</a>.'
 
@@ -156,7 +156,7 @@ may be anybody's, so that neither Python nor IPython may put it on the module pa
 
 def serve(
     port: int,
-    given: Given,
+    given: AppConfig,
     *,
     token: str | None = None,
     theme: str = "light",
@@ -236,7 +236,7 @@ class _Native(KernelSpecManager):
         return KernelSpec(resource_dir=RESOURCES, **{**native, "env": _ENVIRONMENT})
 
 
-class _Opened(TornadoVoilaHandler):  # type: ignore[misc]  # Voilà has no types
+class _AppPage(TornadoVoilaHandler):  # type: ignore[misc]  # Voilà has no types
     async def get(self, path: str | None = None) -> None:
         # Reading it sets the cookie, without which a tab that is closed may not end its kernel.
         assert self.xsrf_token
@@ -286,7 +286,7 @@ class _Page(Voila):  # type: ignore[misc]  # Voilà has no types
 
     def init_handlers(self) -> list[Any]:
         *others, (path, _, given) = super().init_handlers()
-        return [*others, (path, _Opened, given)]
+        return [*others, (path, _AppPage, given)]
 
     def listen(self) -> None:
         provider = self.identity_provider

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from petsync.widgets.components import Files, Received, accepts, safe_name
+from petsync.widgets.components import Files, ReceivedFile, accepts, safe_name
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def _hear(files: Files, do: str, *pieces: bytes, file: str = "a", **said: Any) -
 
 def test_pieces_become_the_file(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each piece is acknowledged with how much is there, and the whole is what was sent."""
-    told, came = _sent(files, monkeypatch), list[Received]()
+    told, came = _sent(files, monkeypatch), list[ReceivedFile]()
     files.on_file(came.append)
     _hear(files, "begin", name="pets.xlsx", size=5)
     _hear(files, "piece", b"abc", at=0)
@@ -101,7 +101,7 @@ def test_cancelled_on_the_way(files: Files, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_taken_back_after_it_came(files: Files) -> None:
     """A file that its sender removes is gone here too, and the form is told."""
-    gone: list[Received] = []
+    gone: list[ReceivedFile] = []
     files.on_forgotten(gone.append)
     kept, file = files.put("kept.csv", b"id\n"), files.put("pets.csv", b"id\n")
     assert file is not None

@@ -11,7 +11,7 @@ from typing import Any
 
 from shop import plan_of, sheet_saying
 
-from petsync.apply.journal import Journal, Sitting
+from petsync.apply.journal import Journal, RunSession
 from petsync.models import Category, Pet, Tag
 from petsync.plan.change import Change
 from petsync.plan.plan import Plan
@@ -39,7 +39,7 @@ def small_plan(pets: Iterable[Pet] = PETS, name: str = "renamed") -> Plan:
     return plan_of(pets, sheet_saying(*rows))
 
 
-def begun(journal: Journal, run: str, plan: Plan | None = None, **more: Any) -> Sitting:
+def begun(journal: Journal, run: str, plan: Plan | None = None, **more: Any) -> RunSession:
     """A sitting of a new run of the plan."""
     told: dict[str, Any] = {"kind": "apply", "store": STORE, "source": "s.xlsx", "started": STARTED}
     if plan is not None:
@@ -47,7 +47,7 @@ def begun(journal: Journal, run: str, plan: Plan | None = None, **more: Any) -> 
     return journal.begin(run, **{"total": 0, **told, **more})
 
 
-async def intended(sitting: Sitting, number: int, change: Change) -> None:
+async def intended(sitting: RunSession, number: int, change: Change) -> None:
     """The change of that number, as the engine intends it."""
     await sitting.intend(number, change, before=change.before, after=change.after)
 

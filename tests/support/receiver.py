@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from petsync.plan.report import RoundReport
-from petsync.plan.rounds import Open, Round
+from petsync.plan.rounds import Difference, Round
 from petsync.reconcile.config.model import Configuration, Job, Notify, Reports
 from petsync.reconcile.round import CODES
 from petsync.settings import Secret
@@ -76,7 +76,7 @@ class Receiver:
 
 
 def told(
-    status: str = "done", *opens: Open, job: str = "catalogue", part: str = "", **facts: Any
+    status: str = "done", *opens: Difference, job: str = "catalogue", part: str = "", **facts: Any
 ) -> RoundReport:
     """A round that ended so, with what it left."""
     kinds = [each.kind for each in opens]
@@ -95,10 +95,10 @@ def told(
     )
 
 
-def conflict(pet_id: int, **facts: Any) -> Open:
+def conflict(pet_id: int, **facts: Any) -> Difference:
     """A conflict about a pet's status."""
     given = {"problem": "both sides changed it", "fields": ("status",), "name": f"Pet {pet_id}"}
-    return Open(kind="conflict", pet_id=pet_id, **{**given, **facts})
+    return Difference(kind="conflict", pet_id=pet_id, **{**given, **facts})
 
 
 def configured(folder: Path, *jobs: Job, **options: Any) -> Configuration:

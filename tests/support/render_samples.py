@@ -16,8 +16,8 @@ from petsync.plan.change import (
     Conflict,
     Coverage,
     Delete,
+    FailedLookup,
     Snapshot,
-    Unanswered,
     Update,
 )
 from petsync.plan.guard import Refusal, Verdict
@@ -95,7 +95,7 @@ OVER = Refusal(
     "2 deletes are more than --max-delete 1 lets through (1 of 1,200 pets)",
     "--max-delete 2",
 )
-SILENT = Unanswered("sold", "findPetsByStatus: the service answered 503")
+SILENT = FailedLookup("sold", "findPetsByStatus: the service answered 503")
 BLOCKED = Blocked(row=60, source="Pets!C60", problem="The store has no such status.")
 
 
@@ -159,7 +159,7 @@ def hostile_plan(name: str) -> Plan:
             replace(CONFLICT, source=name, problem=name, suggestion=name),
             replace(CLASHING, source=name, clashes=(clash("name", name, name + "2", "Rex"),)),
         ),
-        coverage=Coverage((name,), (Unanswered(name, name),)),
+        coverage=Coverage((name,), (FailedLookup(name, name),)),
         blocked=(replace(BLOCKED, source=name, problem=name),),
         notes=(name,),
         verdict=Verdict((Refusal("delete", name, name),)),

@@ -10,13 +10,13 @@ from typing import Any
 import msgspec
 from render_samples import hostile_plan, report_of, result, small_plan, small_report
 
-from petsync.plan.report import Past, RoundReport
-from petsync.plan.rounds import Counts, Open, Round, SheetChange
+from petsync.plan.report import PastRun, RoundReport
+from petsync.plan.rounds import Counts, Difference, Round, SheetChange
 
 replace = msgspec.structs.replace
 FIRST = datetime(2026, 10, 23, 2, tzinfo=UTC)
 OPENS = (
-    Open(
+    Difference(
         kind="conflict",
         problem="changed in the sheet and in the store since the last round",
         hint="The sheet says sold, the store available.",
@@ -26,7 +26,7 @@ OPENS = (
         address="Pets!C23",
         fields=("status",),
     ),
-    Open(
+    Difference(
         kind="finding",
         problem="status: there is no status 'avaliable'; did you mean available?",
         pet_id=1031,
@@ -35,10 +35,12 @@ OPENS = (
         address="Pets!C32",
         fields=("status",),
     ),
-    Open(kind="failed", problem="updatePet: the service answered 503", pet_id=7, name="Rex"),
-    Open(kind="waiting", problem="to be deleted", pet_id=9, name="Tom"),
-    Open(kind="drift", problem="the store has another name", pet_id=8, fields=("name",)),
-    Open(kind="note", problem="its pet is gone from the store", name="Milo", address="Pets!A40"),
+    Difference(kind="failed", problem="updatePet: the service answered 503", pet_id=7, name="Rex"),
+    Difference(kind="waiting", problem="to be deleted", pet_id=9, name="Tom"),
+    Difference(kind="drift", problem="the store has another name", pet_id=8, fields=("name",)),
+    Difference(
+        kind="note", problem="its pet is gone from the store", name="Milo", address="Pets!A40"
+    ),
 )
 """One of each kind."""
 SHEET = (
@@ -152,9 +154,9 @@ _ENDS: Sequence[tuple[str, dict[str, Any]]] = (
 )
 
 
-def past(number: int) -> Past:
+def past(number: int) -> PastRun:
     """A run of the journal."""
-    return Past(
+    return PastRun(
         run_id=f"20261121-0200{number:02d}-77aa",
         store="https://shop.example/v2",
         source="catalogue.xlsx",
@@ -184,6 +186,6 @@ def hostile_told(name: str) -> RoundReport:
     )
 
 
-def hostile_past(name: str) -> Past:
+def hostile_past(name: str) -> PastRun:
     """A run in which everything that can be named is called so."""
     return replace(past(0), run_id=name, store=name, source=name, started=name)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from journals import begun, intended, result, small_plan
 
-from petsync.apply.journal import Journal, Sitting
+from petsync.apply.journal import Journal, RunSession
 from petsync.errors import PetsyncError
 
 PLAN = small_plan()
@@ -31,7 +31,7 @@ def keep_busy(seconds: float) -> None:
     time.sleep(seconds)
 
 
-async def obey(sitting: Sitting, line: str) -> str:
+async def obey(sitting: RunSession, line: str) -> str:
     """Carry out a command; what to answer."""
     match line.split():
         case ["intend", number]:
@@ -58,7 +58,7 @@ async def obey(sitting: Sitting, line: str) -> str:
     return "ok"
 
 
-async def race(sitting: Sitting) -> None:
+async def race(sitting: RunSession) -> None:
     """Write changes for as long as the process lives, and say which are on disk."""
     for number in range(10**9):
         await intended(sitting, number, PLAN.changes[number % len(PLAN.changes)])

@@ -19,7 +19,7 @@ from reference import UNITS, Expected, Line, Reference
 from shop import base_of, plan_of, sheet_saying, snapshot_of
 
 from petsync.models import Category, Pet, Tag
-from petsync.plan.change import Coverage, Unanswered
+from petsync.plan.change import Coverage, FailedLookup
 from petsync.plan.explain import Explanation, explain
 from petsync.plan.plan import Plan
 from petsync.table.columns import CLEARED
@@ -96,7 +96,7 @@ class Triple:
     @property
     def coverage(self) -> Coverage:
         """Which status queries were answered."""
-        failed = tuple(Unanswered(s, "no answer") for s in STATUSES if s not in self.covered)
+        failed = tuple(FailedLookup(s, "no answer") for s in STATUSES if s not in self.covered)
         return Coverage(self.covered, failed)
 
     def plan(self, **changed: Any) -> Plan:

@@ -21,7 +21,7 @@ from petsync.plan.change import Add, Change, Delete, Update
 from petsync.plan.fields import differing, find_filled_columns, with_fields
 from petsync.plan.guard import Guard
 from petsync.plan.plan import Plan
-from petsync.plan.report import Entry, Past, Report, Result, RunKind
+from petsync.plan.report import Entry, PastRun, Report, Result, RunKind
 
 replace = msgspec.structs.replace
 CREATED = "2026-11-21T09:00:00+00:00"
@@ -103,7 +103,7 @@ class World:
     """A store in memory, and what its runs, numbered from 1, did to it."""
 
     target: MemoryTarget
-    runs: dict[str, tuple[Past, list[Entry]]] = field(default_factory=dict)
+    runs: dict[str, tuple[PastRun, list[Entry]]] = field(default_factory=dict)
 
     @property
     def pets(self) -> dict[int | None, Pet]:
@@ -118,7 +118,7 @@ class World:
         made = engine.run(plan, self.target, notes, run_id=run, started=CREATED, options=asked)
         report = asyncio.run(made)
         kind: RunKind = "undo" if plan.undoes else "apply"
-        past = Past(
+        past = PastRun(
             run_id=run,
             kind=kind,
             store=URL,

@@ -9,6 +9,6 @@ from __future__ import annotations
 
 from petsync.apply.journal.journal import Journal
 from petsync.apply.journal.rows import row_payload
-from petsync.apply.journal.writer import Sitting
+from petsync.apply.journal.writer import RunSession
 
-__all__ = ["Journal", "Sitting", "row_payload"]
+__all__ = ["Journal", "RunSession", "row_payload"]

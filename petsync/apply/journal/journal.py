@@ -55,12 +55,12 @@ from petsync.apply.journal.schema import (
     translate_errors,
     writing,
 )
-from petsync.apply.journal.writer import Sitting, Writer
+from petsync.apply.journal.writer import RunSession, Writer
 from petsync.errors import PetsyncError, PlanError, StalePlanError
 from petsync.plan.base import SentRun
-from petsync.plan.lineage import Gone, Renumbered, Restored, Reused, RowRecord
+from petsync.plan.lineage import RemovedPet, RenumberedPet, RestoredPet, ReusedId, RowRecord
 from petsync.plan.plan import Plan
-from petsync.plan.report import Entry, Past, Report, RunKind
+from petsync.plan.report import Entry, PastRun, Report, RunKind
 
 __all__ = ["Journal"]
 
@@ -98,7 +98,7 @@ class Journal:
     def close(self) -> None:
         """Let go of the file; sittings have their own hold on it."""
 
-    def runs(self, store: str | None = None) -> list[Past]:
+    def runs(self, store: str | None = None) -> list[PastRun]:
         """All runs, or those on a store, the newest first."""
         with self._reading() as connection:
             return pasts(connection, store)
@@ -110,7 +110,7 @@ class Journal:
         with self._reading() as connection:
             return run_of_process(connection, since)
 
-    def find(self, name: str, store: str | None = None) -> Past:
+    def find(self, name: str, store: str | None = None) -> PastRun:
         """The run of that id, or whose id alone begins so. Raises PlanError for any other name."""
         runs = self.runs(store)
         found = [run for run in runs if run.run_id == name] or [
@@ -189,7 +189,7 @@ class Journal:
         with self._reading() as connection:
             return undone_adds(connection, store)
 
-    def read_restored(self, store: str) -> dict[int, Restored]:
+    def read_restored(self, store: str) -> dict[int, RestoredPet]:
         """The pets that undos changed or added again, as the newest undo left each."""
         with self._reading() as connection:
             return read_restored(connection, store)
@@ -201,19 +201,19 @@ class Journal:
         with self._reading() as connection:
             return sent_runs(connection, store, base)
 
-    def read_renumbered(self, store: str) -> dict[int, Renumbered]:
+    def read_renumbered(self, store: str) -> dict[int, RenumberedPet]:
         """The pets to which the store gave another id than they were added with, by that one; those
         of the user's other state folders too.
         """
         return self._by_id(store, lambda each: read_renumbered(each, store))
 
-    def read_reused(self, store: str) -> dict[int, Reused]:
+    def read_reused(self, store: str) -> dict[int, ReusedId]:
         """The pets that runs added under an id that another row of their sheet named, by id; those
         of the user's other state folders too.
         """
         return self._by_id(store, lambda each: read_reused(each, store))
 
-    def taken_away(self, store: str) -> dict[int, Gone]:
+    def taken_away(self, store: str) -> dict[int, RemovedPet]:
         """The pets that runs took away, by id, where no run has added a pet under the id since;
         those of the user's other state folders too.
         """
@@ -289,7 +289,7 @@ class Journal:
         fingerprint: str = "",
         undoes: str = "",
         options: Mapping[str, Any] = {},
-    ) -> Sitting:
+    ) -> RunSession:
         """Begin a run, and sit down to work on it; on disk when this returns. The run gets another
         id than `run_id` where the journal has a run of that id: the sitting has it.
 
@@ -320,9 +320,9 @@ class Journal:
             lock = sit_down(connection, store, run.id)
             insert_run(connection, run, plan=body, payload=payload)
             in_use = mark_in_use(self.path)
-        return Sitting(run.id, Writer(self.path, connection, lock, in_use))
+        return RunSession(run.id, Writer(self.path, connection, lock, in_use))
 
-    def resume(self, run_id: str) -> Sitting:
+    def resume(self, run_id: str) -> RunSession:
         """Sit down to work on a run once more; on disk when this returns.
 
         Raises LockedError where another is at work on the store, PlanError where there is no such
@@ -334,7 +334,7 @@ class Journal:
             lock = sit_down(connection, store, run_id)
             known = known_ids(connection, run_id)
             in_use = mark_in_use(self.path)
-        return Sitting(run_id, Writer(self.path, connection, lock, in_use), known)
+        return RunSession(run_id, Writer(self.path, connection, lock, in_use), known)
 
     def check_free(self, store: str) -> None:
         """Raise LockedError where a living process is at work on the store."""
@@ -375,7 +375,7 @@ def _stale(run: str, undoes: str) -> StalePlanError:
     )
 
 
-def _not_found(name: str, found: list[Past], runs: list[Past]) -> PlanError:
+def _not_found(name: str, found: list[PastRun], runs: list[PastRun]) -> PlanError:
     if found:
         ids = ", ".join(run.run_id for run in found[:5])
         return PlanError(f"{len(found)} runs begin with {name!r}: {ids}", hint="Say more of it.")

@@ -28,11 +28,11 @@ from petsync.models import Category, Pet
 from petsync.plan.base import SentRun
 from petsync.plan.change import Add, Change, Delete, Update
 from petsync.plan.lineage import (
-    Gone,
     Identity,
-    Renumbered,
-    Restored,
-    Reused,
+    RemovedPet,
+    RenumberedPet,
+    RestoredPet,
+    ReusedId,
     RowRecord,
     VacantId,
 )
@@ -41,7 +41,7 @@ from petsync.plan.report import (
     OUTCOMES,
     Entry,
     Outcome,
-    Past,
+    PastRun,
     Report,
     Result,
     RunKind,
@@ -349,12 +349,12 @@ WHEN cause IN ('already-so', 'already-gone') THEN 'unchanged' ELSE 'not sent' EN
 _COUNTS = f"SELECT {_OUTCOME}, count(*) FROM change WHERE run = ? GROUP BY 1"  # noqa: S608 - of constants
 
 
-def pasts(connection: sqlite3.Connection, store: str | None) -> list[Past]:
+def pasts(connection: sqlite3.Connection, store: str | None) -> list[PastRun]:
     """All runs, or those of a store, the newest first."""
     return [past(connection, run) for run in read_runs(connection, store)]
 
 
-def past(connection: sqlite3.Connection, run: Run) -> Past:
+def past(connection: sqlite3.Connection, run: Run) -> PastRun:
     """A run, and how far it has come."""
     sittings = connection.execute(_SITTINGS, (run.id,)).fetchall()
     lock = read_lock(connection, run.store)
@@ -363,7 +363,7 @@ def past(connection: sqlite3.Connection, run: Run) -> Past:
     counts = Counter(dict(connection.execute(_COUNTS, (run.id,))))
     counts["not sent"] = run.total - sum(counts.values()) + counts["not sent"]
     spent = [seconds_between(began, end or _format_heartbeat(mine)) for began, end, _ in sittings]
-    return Past(
+    return PastRun(
         run_id=run.id,
         kind=run.kind,
         store=run.store,
@@ -406,7 +406,7 @@ def _format_heartbeat(lock: Lock | None) -> str:
 _WHY = {"running": "it is still at work", "killed": "the process was killed"}
 
 
-def rebuild_report(past: Past, plan: Plan, entries: Iterable[Entry]) -> Report:
+def rebuild_report(past: PastRun, plan: Plan, entries: Iterable[Entry]) -> Report:
     """The report of a run so far: changes without an entry are not begun, and those that were
     begun and have no outcome are unknown.
     """
@@ -481,7 +481,7 @@ class LaterRun(NamedTuple):
     added: Sequence[RowRecord]
 
 
-class _About(NamedTuple):
+class _RunOrigin(NamedTuple):
     """The sheet of a run, when the run began, and when it saw all of the sheet's rows."""
 
     source: str
@@ -603,7 +603,7 @@ def row_records(
             _of_run(
                 connection,
                 run,
-                _About(source, kept.digest, kept.base, started, kept.seen),
+                _RunOrigin(source, kept.digest, kept.base, started, kept.seen),
                 on,
                 kept,
                 known,
@@ -666,10 +666,10 @@ def undone_adds(connection: sqlite3.Connection, store: str) -> dict[int, str]:
     return gone
 
 
-def read_restored(connection: sqlite3.Connection, store: str) -> dict[int, Restored]:
+def read_restored(connection: sqlite3.Connection, store: str) -> dict[int, RestoredPet]:
     """The pets that undos on the store changed or added again, as the newest undo left each."""
     return {
-        int(pet_id): Restored(undoes, run, _read_pet.decode(after))
+        int(pet_id): RestoredPet(undoes, run, _read_pet.decode(after))
         for run, undoes, pet_id, after in connection.execute(_RESTORED, (store,))
     }
 
@@ -759,12 +759,12 @@ def _without(run: SentRun, away: dict[tuple[str, int], frozenset[str]]) -> SentR
     return run._replace(sent=tuple(kept))
 
 
-def read_renumbered(connection: sqlite3.Connection, store: str) -> dict[int, Renumbered]:
+def read_renumbered(connection: sqlite3.Connection, store: str) -> dict[int, RenumberedPet]:
     """The pets to which the store gave another id than they were added with, by that one; of two
     the later.
     """
     return {
-        int(pet_id): Renumbered(
+        int(pet_id): RenumberedPet(
             int(assigned),
             datetime.fromisoformat(started).astimezone().date().isoformat(),
             source,
@@ -774,7 +774,7 @@ def read_renumbered(connection: sqlite3.Connection, store: str) -> dict[int, Ren
     }
 
 
-def taken_away(connection: sqlite3.Connection, store: str) -> dict[int, Gone]:
+def taken_away(connection: sqlite3.Connection, store: str) -> dict[int, RemovedPet]:
     """The pets that runs deleted, or whose add was undone, by id, where no run has added a pet
     under the id since.
     """
@@ -786,7 +786,7 @@ def taken_away(connection: sqlite3.Connection, store: str) -> dict[int, Gone]:
         if pet_id in deletes and (started, order) > deletes[pet_id][1:3]:
             del deletes[pet_id]
     return {
-        pet_id: Gone(
+        pet_id: RemovedPet(
             run,
             datetime.fromisoformat(started).astimezone().date().isoformat(),
             _read_pet.decode(before),
@@ -795,11 +795,11 @@ def taken_away(connection: sqlite3.Connection, store: str) -> dict[int, Gone]:
     }
 
 
-def read_reused(connection: sqlite3.Connection, store: str) -> dict[int, Reused]:
+def read_reused(connection: sqlite3.Connection, store: str) -> dict[int, ReusedId]:
     """The pets that runs added under an id that another row of their sheet named, by id, where no
     run has added another pet under it since.
     """
-    found: dict[int, Reused] = {}
+    found: dict[int, ReusedId] = {}
     runs = connection.execute(_RUNS_OF_STORE, (store,)).fetchall()
     for run, kind, _, _, started, payload in runs:
         # An undo may bring back the very pet.
@@ -824,7 +824,7 @@ def read_reused(connection: sqlite3.Connection, store: str) -> dict[int, Reused]
             found.pop(pet_id, None)
             if pet_id in vacant:
                 pet = msgspec.structs.replace(_read_pet.decode(after), id=pet_id)
-                found[pet_id] = Reused(on, cell, pet, tuple(vacant[pet_id]))
+                found[pet_id] = ReusedId(on, cell, pet, tuple(vacant[pet_id]))
     return found
 
 
@@ -853,7 +853,7 @@ def _source_digest(connection: sqlite3.Connection, run_id: str) -> str:
 def _of_run(
     connection: sqlite3.Connection,
     run: str,
-    about: _About,
+    about: _RunOrigin,
     on: str,
     kept: _Rows,
     known: Mapping[tuple[_Place, int | None], Pet],
@@ -937,7 +937,7 @@ def _iter_unsent_rows(
     rows: dict[int, _Row],
     begun: set[int],
     tab: str,
-    about: _About,
+    about: _RunOrigin,
 ) -> Iterator[RowRecord]:
     """The rows that a run which stopped did not come to."""
     last = connection.execute(_LAST, (run,)).fetchone()

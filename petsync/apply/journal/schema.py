@@ -551,7 +551,7 @@ def is_used(path: Path) -> bool:
 _SIDES = ("-wal", "-shm")
 
 
-class _Seen(msgspec.Struct, frozen=True):
+class _DatabaseFacts(msgspec.Struct, frozen=True):
     application: int
     version: int
     tables: frozenset[str]
@@ -583,21 +583,21 @@ def check_sound(path: Path) -> bool:
     return not seen.is_blank
 
 
-def _inspect_file(path: Path, how: str) -> _Seen:
+def _inspect_file(path: Path, how: str) -> _DatabaseFacts:
     """The file as it is, opened so that nothing is written to it; immutable, without even a log
     beside it.
     """
     try:
         return _read_header(f"{path.absolute().as_uri()}?{how}")
     except UnicodeDecodeError as error:
-        return _Seen(0, 0, frozenset(), str(error))
+        return _DatabaseFacts(0, 0, frozenset(), str(error))
     except sqlite3.Error as error:
         if code_of(error) in (0, *DAMAGE):
-            return _Seen(0, 0, frozenset(), str(error))
+            return _DatabaseFacts(0, 0, frozenset(), str(error))
         raise of_sqlite(path, error) from None
 
 
-def _read_header(uri: str) -> _Seen:
+def _read_header(uri: str) -> _DatabaseFacts:
     with closing(sqlite3.connect(uri, uri=True, timeout=PATIENCE)) as connection:
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         (version,) = connection.execute("PRAGMA user_version").fetchone()
@@ -608,10 +608,10 @@ def _read_header(uri: str) -> _Seen:
             (told,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
             missing = NAMES - tables
             trouble = f"it has no table {min(missing)}" if missing else told.replace("ok", "")
-    return _Seen(application, version, tables, trouble)
+    return _DatabaseFacts(application, version, tables, trouble)
 
 
-def _check_ours(path: Path, seen: _Seen) -> None:
+def _check_ours(path: Path, seen: _DatabaseFacts) -> None:
     if seen.application != APPLICATION:
         raise PetsyncError(
             f"{path} is another program's database, not a journal of petsync",

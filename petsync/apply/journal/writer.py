@@ -51,14 +51,14 @@ if TYPE_CHECKING:
     from filelock import BaseFileLock
 
 __all__ = [
-    "Done",
+    "Completion",
     "Finish",
     "Image",
     "Intent",
     "Item",
-    "Known",
+    "KnownIds",
     "Repeat",
-    "Sitting",
+    "RunSession",
     "Waiter",
     "Writer",
     "execute",
@@ -86,7 +86,7 @@ class Repeat(msgspec.Struct, gc=False):
     why: str
 
 
-class Done(msgspec.Struct, gc=False):
+class Completion(msgspec.Struct, gc=False):
     """What became of a change; `replaced` is the pet that a new one took the place of."""
 
     at: float
@@ -103,7 +103,7 @@ class Image(msgspec.Struct, gc=False):
     ended: bool
 
 
-class Known(msgspec.Struct, gc=False):
+class KnownIds(msgspec.Struct, gc=False):
     """The ids that were there before."""
 
     ids: list[int]
@@ -116,7 +116,7 @@ class Finish(msgspec.Struct, gc=False):
     stopped: str
 
 
-Item = Intent | Repeat | Done | Image | Known | Finish
+Item = Intent | Repeat | Completion | Image | KnownIds | Finish
 
 
 def execute(connection: sqlite3.Connection, run: str, sitting: int, items: Iterable[Item]) -> None:
@@ -143,15 +143,15 @@ def _statement(run: str, sitting: int, item: Item) -> tuple[str, Row]:
         case Intent():
             row = intended_row(run, item.at, item.number, item.change, item.before, item.after)
             return INTENDED, row
-        case Done(replaced=None):
+        case Completion(replaced=None):
             return ENDED, done_row(run, item.at, item.result, item.after)
-        case Done():
+        case Completion():
             return REPLACED, done_row(run, item.at, item.result, item.after, item.replaced)
         case Image():
             return _image(run, item.at, item.entry, ended=item.ended)
         case Repeat():
             return REPEATED, (iso(item.at), item.why, run, item.number)
-        case Known():
+        case KnownIds():
             about = (run, msgspec.json.encode(item.ids).decode())
             return _KNOWN, (*about, seal(about))
         case Finish():
@@ -339,13 +339,13 @@ def _settle(waiters: list[Waiter], error: PetsyncError | None) -> None:
             waiter.set_exception(anew(error))
 
 
-# Sitting: one process's time at work on a run, with the lock of its store.
+# RunSession: one process's time at work on a run, with the lock of its store.
 
 
 _STANDSTILL = 2.5 * BEAT
 
 
-class Sitting:
+class RunSession:
     """A Recorder of one run; nobody else can work on its store until it is closed.
 
     What is awaited raises PetsyncError where the journal cannot be written, and LockedError where
@@ -380,7 +380,7 @@ class Sitting:
         self, result: Result, *, after: Pet | None = None, replaced: Pet | None = None
     ) -> None:
         """What became of a change; on disk before a later intent is."""
-        self._writer.hand(Done(time.time(), result, after, replaced))
+        self._writer.hand(Completion(time.time(), result, after, replaced))
 
     async def image(self, entry: Entry) -> None:
         """Return when it is on disk that this upload is about to be sent."""
@@ -393,7 +393,7 @@ class Sitting:
     async def keep_known(self, ids: Iterable[int]) -> None:
         """Return when it is on disk which pets there were before one without an id was added."""
         kept = sorted(set(ids))
-        await self._durably(Known(kept))
+        await self._durably(KnownIds(kept))
         self._known = frozenset(kept)
 
     def get_known_ids(self) -> Collection[int] | None:

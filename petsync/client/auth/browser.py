@@ -24,19 +24,19 @@ from oauthlib.oauth2 import WebApplicationClient
 
 from petsync.client.auth import oauth
 from petsync.client.auth.credentials import Credentials, Grant, checked_token
-from petsync.client.auth.oauth import Authority, Places, Values
+from petsync.client.auth.oauth import Authority, Endpoints, Values
 from petsync.errors import AuthError, PetsyncError, SettingsError
 from petsync.models import Account
 from petsync.settings import Secret
 
 __all__ = [
-    "Asked",
-    "AsyncPending",
+    "AsyncPendingSignIn",
+    "CallbackParameters",
     "Loopback",
     "OnReturn",
     "Page",
+    "Prompt",
     "Question",
-    "Returned",
     "from_fragment",
     "parse_return",
     "same",
@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 
-# Returned: what a browser brings back from the sign-in, in its address or as somebody pasted it.
+# CallbackParameters: what a browser brings back from the sign-in, in its address or pasted by hand.
 #
 # Source: RFC 6749, sections 4.1.2 and 4.2.2; RFC 9207 for `iss`.
 
@@ -55,7 +55,7 @@ _WHOLE = "Copy the whole address from the browser's address bar, after you chose
 
 
 @dataclass(frozen=True, slots=True)
-class Returned:
+class CallbackParameters:
     """The parameters; or `bare`, a text that has none. Shows none of it."""
 
     values: Mapping[str, Secret] = field(default_factory=dict, repr=False)
@@ -84,7 +84,7 @@ class Returned:
         given = self.get("state")
         return given is not None and same(given, state)
 
-    def check_issuer(self, places: Places) -> None:
+    def check_issuer(self, places: Endpoints) -> None:
         """Return if nothing says that another service answers. Raises AuthError."""
         given = self.text("iss")
         if not given and not places.says_iss:
@@ -97,7 +97,7 @@ class Returned:
             )
 
 
-def parse_return(pasted: Secret) -> Returned:
+def parse_return(pasted: Secret) -> CallbackParameters:
     """What is in an address, in what stands behind its `?` or `#`, or a bare text.
 
     Raises SettingsError for what cannot be that, and does not show it.
@@ -108,7 +108,9 @@ def parse_return(pasted: Secret) -> Returned:
     names = [name for name, _ in pairs]
     if len(set(names)) < len(names):
         raise SettingsError("the address says something twice, so it is not used", hint=_WHOLE)
-    return Returned(dict(pairs)) if pairs else Returned(bare=_strip_pasted(pasted))
+    return (
+        CallbackParameters(dict(pairs)) if pairs else CallbackParameters(bare=_strip_pasted(pasted))
+    )
 
 
 def same(given: Secret, kept: Secret) -> bool:
@@ -156,7 +158,7 @@ def _origin(url: str) -> str:
 # Source: RFC 6749, section 4.2.2.
 
 
-def from_fragment(back: Returned, wanted: Credentials) -> Credentials:
+def from_fragment(back: CallbackParameters, wanted: Credentials) -> Credentials:
     """The credentials with the token that came back. Raises AuthError where none did."""
     if back.get("error") is not None:
         raise oauth.refusal(back.plain(), wanted).error()
@@ -370,7 +372,7 @@ def _digest(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-# AsyncPending: a sign-in that waits for a person at a browser.
+# AsyncPendingSignIn: a sign-in that waits for a person at a browser.
 
 
 Finish = Callable[[Credentials], Awaitable[Account]]
@@ -379,7 +381,7 @@ _AGAIN = "Begin the sign-in again."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Prompt:
     """What to ask the person for."""
 
     scopes: tuple[str, ...]
@@ -394,8 +396,8 @@ class Question:
     until it is answered.
     """
 
-    asked: Asked
-    places: Places
+    asked: Prompt
+    places: Endpoints
     redirect: str
     state: Secret = field(default_factory=lambda: Secret(secrets.token_urlsafe(32)), repr=False)
     verifier: Secret = field(default_factory=lambda: Secret(secrets.token_urlsafe(64)), repr=False)
@@ -430,14 +432,14 @@ class Question:
         )
 
 
-class AsyncPending:
+class AsyncPendingSignIn:
     """A sign-in under way: open `url` in a browser, and wait until the browser has `arrived`, or
     hand over what somebody `pasted`. Whichever comes first counts, and counts once.
 
     `is_listening`: the browser can come back by itself, if it runs on this machine.
     """
 
-    def __init__(self, authority: Authority, asked: Asked, finish: Finish) -> None:
+    def __init__(self, authority: Authority, asked: Prompt, finish: Finish) -> None:
         self._authority, self._asked, self._finish = authority, asked, finish
         self._loopback: Loopback | None = None
         self._question: Question
@@ -446,7 +448,7 @@ class AsyncPending:
         self._is_over = False
 
     @classmethod
-    async def begin(cls, authority: Authority, asked: Asked, finish: Finish) -> Self:
+    async def begin(cls, authority: Authority, asked: Prompt, finish: Finish) -> Self:
         """A sign-in that waits. Raises SettingsError where the service does not offer it."""
         pending = cls(authority, asked, finish)
         places = await authority.places()
@@ -518,7 +520,7 @@ class AsyncPending:
     def __repr__(self) -> str:
         return f"<petsync.Pending {urlsplit(self._question.places.authorize).netloc}>"
 
-    async def _redirect(self, places: Places) -> str:
+    async def _redirect(self, places: Endpoints) -> str:
         """Where the browser is to go; where nobody listens, its address bar is enough."""
         named = urlsplit(places.redirect)
         is_here = not places.redirect or named.hostname == "127.0.0.1"
@@ -544,7 +546,7 @@ class AsyncPending:
         if self._is_over:
             raise _over()
 
-    def _check_mine(self, back: Returned) -> None:
+    def _check_mine(self, back: CallbackParameters) -> None:
         if back.get("code_challenge") is not None or back.get("response_type") is not None:
             raise SettingsError(
                 "that is the address to open, not the one that the browser ends on",
@@ -584,7 +586,7 @@ class AsyncPending:
         if not self._account.done():
             self._account.set_exception(kept)
 
-    async def _obtain_credentials(self, back: Returned) -> Credentials:
+    async def _obtain_credentials(self, back: CallbackParameters) -> Credentials:
         question, code = self._question, back.get("code")
         known = (question.state, question.verifier, code, back.get("access_token"))
         past = tuple(each for each in known if each is not None)
@@ -608,7 +610,7 @@ def _over() -> AuthError:
     )
 
 
-def _check_offered(places: Places, asked: Asked) -> None:
+def _check_offered(places: Endpoints, asked: Prompt) -> None:
     wanted = "token" if asked.implicit else "code"
     if places.flows is not None and wanted not in places.flows:
         other = "code" if asked.implicit else "token"

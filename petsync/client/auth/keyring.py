@@ -36,10 +36,10 @@ from petsync.errors import (
 )
 from petsync.settings import Secret
 
-__all__ = ["Safe", "Vault"]
+__all__ = ["CredentialStore", "SecretStore"]
 
 
-# Safe: the system's keyring, which is loaded when it is used, and whose failures are said in
+# SecretStore: the system's keyring, which is loaded when it is used, and whose failures are said in
 # plain words.
 
 
@@ -52,7 +52,7 @@ _WAY_OUT = (
 )
 
 
-class Safe:
+class SecretStore:
     """Keeps secrets under names. Each call may block, while the keyring asks its owner to unlock
     it, for a minute at most. Raises SettingsError.
     """
@@ -123,8 +123,8 @@ def _caught(question: Callable[[Any], T], what: str) -> T | SettingsError:
         )
 
 
-# Vault: the sign-in for one service that is kept in the keyring, and shared by all processes that
-# use the same state folder.
+# CredentialStore: the sign-in for one service, in the keyring. All processes with the same state
+# folder share it.
 #
 # A file there says, without any secret, for which services there is one: a keyring is not asked,
 # and asks nobody to unlock it, for the others. A lock beside it keeps two processes from renewing
@@ -140,12 +140,12 @@ _AGAIN = "Sign in again: `petsync login`, or store.begin_sign_in(keep='keyring')
 Renew = Callable[[Credentials], Awaitable[Credentials]]
 
 
-class Vault:
+class CredentialStore:
     """The sign-in at `url` that is kept, by way of a state folder. Raises SettingsError."""
 
-    def __init__(self, state: Path, url: str, safe: Safe | None = None) -> None:
+    def __init__(self, state: Path, url: str, safe: SecretStore | None = None) -> None:
         self._state, self._url = state, url
-        self._safe = safe or Safe()
+        self._safe = safe or SecretStore()
 
     def load(self) -> Credentials | None:
         """What is kept; without secrets, and with a `problem`, where it cannot be had. None where

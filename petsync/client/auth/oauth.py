@@ -37,10 +37,10 @@ from petsync.settings import Secret
 __all__ = [
     "CLIENT",
     "Authority",
-    "Places",
-    "Refused",
-    "Said",
-    "Talk",
+    "Endpoints",
+    "OAuthProblem",
+    "TokenEndpoint",
+    "TokenResponse",
     "Values",
     "candidates",
     "checked_place",
@@ -65,7 +65,7 @@ class Values(dict[str, Any]):
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class TokenResponse:
     """An answer: its status, and its JSON object where it is one."""
 
     status: int
@@ -110,7 +110,7 @@ _OTHER = ("the service refuses", "Begin again; if it stays so, ask the people wh
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class OAuthProblem:
     """An error code of the protocol, and the service's words for it."""
 
     code: str
@@ -124,13 +124,13 @@ class Refused:
         return AuthError(f"sign-in: {why}{said}", status=status, service_message=code, hint=hint)
 
 
-def refusal(values: Mapping[str, Any], secrets: Credentials) -> Refused:
+def refusal(values: Mapping[str, Any], secrets: Credentials) -> OAuthProblem:
     """The refusal in an answer, without any secret that it echoes."""
     words = secrets.mask(_text(values, "error_description"))
-    return Refused(secrets.mask(_text(values, "error")), _plain(words, 200))
+    return OAuthProblem(secrets.mask(_text(values, "error")), _plain(words, 200))
 
 
-def credentials_in(said: Said, asked: Credentials, now: float) -> Credentials:
+def credentials_in(said: TokenResponse, asked: Credentials, now: float) -> Credentials:
     """The credentials that the answer gives; what it does not say is as `asked` has it.
 
     Raises AuthError for a refusal, ResponseError for what is neither.
@@ -207,7 +207,7 @@ def _unusable(why: str) -> ResponseError:
     )
 
 
-# Places: where one signs in to a service, as petsync.toml or the service's metadata says.
+# Endpoints: where one signs in to a service, as petsync.toml or the service's metadata says.
 #
 # Source: RFC 8414 for the metadata, RFC 9700, section 4, for what must not be believed of it.
 
@@ -224,7 +224,7 @@ _PORTS = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Places:
+class Endpoints:
     """The addresses, "" for what the service does not offer. `issuer` is how the service names
     itself; `says_iss`: it promises to do so when it sends a browser back. `flows` are the response
     types it offers, None where that is not known.
@@ -242,7 +242,7 @@ class Places:
     flows: frozenset[str] | None = None
 
 
-def places_from_config(auth: Mapping[str, str], allow_http: Collection[str]) -> Places:
+def places_from_config(auth: Mapping[str, str], allow_http: Collection[str]) -> Endpoints:
     """The places that `[auth]` names. Raises SettingsError for an address that cannot be used."""
     found: dict[str, Any] = {
         n: _read_url(auth, f"{n}_url", allow_http) for n in (*_FIELDS, "redirect")
@@ -250,7 +250,7 @@ def places_from_config(auth: Mapping[str, str], allow_http: Collection[str]) -> 
     issuer = auth.get("issuer", "")
     if issuer:
         checked_place(issuer, "[auth] issuer", allow_http)
-    return Places(issuer=issuer, client_id=auth.get("client_id", CLIENT), **found)
+    return Endpoints(issuer=issuer, client_id=auth.get("client_id", CLIENT), **found)
 
 
 def candidates(base_url: str, issuer: str) -> Iterator[tuple[str, str]]:
@@ -268,8 +268,8 @@ def candidates(base_url: str, issuer: str) -> Iterator[tuple[str, str]]:
 
 
 def places_from_metadata(
-    metadata: object, issuer: str, known: Places, allow_http: Collection[str]
-) -> Places:
+    metadata: object, issuer: str, known: Endpoints, allow_http: Collection[str]
+) -> Endpoints:
     """What the metadata says of the issuer. Raises SettingsError where it speaks of another, or
     points to another origin: a secret would be sent there on this service's word alone.
     """
@@ -287,7 +287,7 @@ def places_from_metadata(
             raise _metadata_error(issuer, f"points to another place ({field})")
         found[name] = _at(checked_place(value, f"the {field} of the service", allow_http), issuer)
     methods = _names(metadata, "token_endpoint_auth_methods_supported")
-    return Places(
+    return Endpoints(
         issuer=said,
         client_id=known.client_id,
         redirect=known.redirect,
@@ -420,7 +420,7 @@ def _parts(authorization: Secret) -> Iterator[Secret]:
         yield from (secret, Secret(unquote_plus(secret.reveal())))
 
 
-# Talk: one question to the place where one signs in, and its answer, with bounds on everything.
+# TokenEndpoint: one request to the authorization server and its answer, with bounds on both.
 #
 # No plain secret is a local variable of a frame that an error passes: a verbose traceback shows
 # those. What httpx raises is left behind with its frames.
@@ -433,17 +433,19 @@ _FORM = "application/x-www-form-urlencoded"
 Transport = Callable[[], httpx.AsyncBaseTransport]
 
 
-class Talk:
+class TokenEndpoint:
     """Asks one address at a time. `timeout` (seconds) is for a whole answer."""
 
     def __init__(self, timeout: float, transport: Transport | None = None) -> None:
         self._timeout, self._transport = timeout, transport
 
-    async def get(self, url: str) -> Said:
+    async def get(self, url: str) -> TokenResponse:
         """The answer to a GET that carries nothing."""
         return await self._request("GET", url, Secret(""), None)
 
-    async def post(self, url: str, form: Secret, authorization: Secret | None = None) -> Said:
+    async def post(
+        self, url: str, form: Secret, authorization: Secret | None = None
+    ) -> TokenResponse:
         """The answer to an encoded form, without what it repeats of it. Raises ApiError where
         there is none that can be used.
         """
@@ -451,11 +453,11 @@ class Talk:
         _check_status(said.status, url)
         if said.json is None:
             return said
-        return Said(said.status, without_echo(said.json, form, authorization))
+        return TokenResponse(said.status, without_echo(said.json, form, authorization))
 
     async def _request(
         self, method: str, url: str, form: Secret, authorization: Secret | None
-    ) -> Said:
+    ) -> TokenResponse:
         found = await self._caught(method, url, form, authorization)
         if isinstance(found, PetsyncError):
             raise found
@@ -464,7 +466,7 @@ class Talk:
 
     async def _caught(
         self, method: str, url: str, form: Secret, authorization: Secret | None
-    ) -> Said | PetsyncError:
+    ) -> TokenResponse | PetsyncError:
         """An error is returned, and not raised, so that its frames are gone."""
         try:
             async with asyncio.timeout(self._timeout):
@@ -487,7 +489,7 @@ class Talk:
 
     async def _exchange(
         self, method: str, url: str, form: Secret, authorization: Secret | None
-    ) -> Said:
+    ) -> TokenResponse:
         headers = {"accept": "application/json", "accept-encoding": "identity"}
         headers["user-agent"] = _AGENT
         if method == "POST":
@@ -502,7 +504,7 @@ class Talk:
                     content += piece
                     if len(content) > _MOST:
                         raise _TooMuchError
-                return Said(answer.status_code, _object(answer, bytes(content)))
+                return TokenResponse(answer.status_code, _object(answer, bytes(content)))
 
     def _client(self, url: str) -> httpx.AsyncClient:
         """One that goes by the environment's proxy, unless the address is on this machine."""
@@ -598,15 +600,15 @@ class Authority:
     ) -> None:
         self._base_url, self._allow_http = base_url, tuple(allow_http)
         self._auth = dict(auth or {})
-        self._talk = Talk(timeout, transport)
-        self._places: Places | None = None
+        self._talk = TokenEndpoint(timeout, transport)
+        self._places: Endpoints | None = None
 
     @property
     def client_id(self) -> str:
         """The program's name at the service."""
         return self._auth.get("client_id", CLIENT)
 
-    async def places(self) -> Places:
+    async def places(self) -> Endpoints:
         """Where everything is; asked for once. Raises SettingsError where that is not to be had,
         and ApiError where the service does not answer.
         """
@@ -686,7 +688,7 @@ class Authority:
 
     async def _form(
         self, place: str, asked: Credentials, form: Mapping[str, Secret | str | None]
-    ) -> Said:
+    ) -> TokenResponse:
         places = await self.places()
         by_post = places.by_post or asked.grant.client_secret is None
         authorization = None if by_post else _basic(asked)
@@ -694,7 +696,7 @@ class Authority:
             place, _encode_form(asked, form, by_post=by_post), authorization
         )
 
-    async def _find_places(self) -> Places:
+    async def _find_places(self) -> Endpoints:
         named = places_from_config(self._auth, self._allow_http)
         if named.authorize or named.token:
             return named

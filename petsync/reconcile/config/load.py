@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from petsync._files import read_ordinary
-from petsync.client.auth.keyring import Vault
+from petsync.client.auth.keyring import CredentialStore
 from petsync.client.origin import checked_base
 from petsync.errors import ConfigurationError, Problem, SettingsError
 from petsync.plan.guard import Guard
@@ -29,7 +29,7 @@ from petsync.reconcile.config.model import (
     Configuration,
     Event,
     Job,
-    Kind,
+    JobSchedule,
     Log,
     Metrics,
     MisfitError,
@@ -37,15 +37,15 @@ from petsync.reconcile.config.model import (
     Option,
     Reports,
     Table,
-    Timed,
     Timetable,
+    ValueType,
     options_of,
 )
 from petsync.reconcile.config.templates import DEFAULTS, mistakes_in
 from petsync.settings import (
     OF_THE_URL,
+    HiddenEnvironment,
     Secret,
-    Unshown,
     as_written,
     expand_variables,
     is_same,
@@ -61,11 +61,11 @@ __all__ = [
     "NEEDS",
     "READ",
     "SOURCES",
+    "ConfigMistake",
     "Configuration",
     "ConfigurationError",
     "Draft",
     "Event",
-    "Found",
     "Job",
     "KeyPath",
     "Log",
@@ -163,7 +163,7 @@ _THERE, _OWN_URL = ("PETSYNC_URL",), "${PETSYNC_URL}"
 _IN_ENVIRONMENT = ("token", "api_key", "client_secret", "client_id")
 
 
-class Found(NamedTuple):
+class ConfigMistake(NamedTuple):
     """One mistake: the path of its key, what is wrong, and the way out."""
 
     path: KeyPath
@@ -198,7 +198,7 @@ class Reader:
         names: Collection[str] | None = None,
     ) -> None:
         self.names = names
-        self.found: list[Found] = []
+        self.found: list[ConfigMistake] = []
         self.secrets: list[Secret] = []
         self.lacks = False
         self.in_addresses: dict[str, str] = {}
@@ -243,7 +243,7 @@ class Reader:
             self._tell(here, error.message, error.hint)
 
     def _tell(self, path: KeyPath, message: str, suggestion: str) -> None:
-        self.found.append(Found(path, message, suggestion))
+        self.found.append(ConfigMistake(path, message, suggestion))
 
     def _inner(self, table: Table, raw: object, here: KeyPath) -> dict[str, Any]:
         header = header_of(table.name, here)
@@ -373,7 +373,7 @@ class Reader:
             suggestion = f"Write {_key(here[-1])} = {wrong.instead}."
         self._tell(here, message, suggestion)
 
-    def _is_open_secret(self, option: Option, kind: Kind, raw: object, here: KeyPath) -> bool:
+    def _is_open_secret(self, option: Option, kind: ValueType, raw: object, here: KeyPath) -> bool:
         texts = raw if isinstance(raw, list) else [raw]
         is_open = _is_literal if kind.hides == "whole" else _has_password
         if not any(isinstance(text, str) and is_open(text) for text in texts):
@@ -481,10 +481,10 @@ class Draft:
         """A path of the file as it is from anywhere."""
         return self.home / path.expanduser()
 
-    def mistake(self, key: str, message: str, suggestion: str) -> Found:
+    def mistake(self, key: str, message: str, suggestion: str) -> ConfigMistake:
         """A mistake in one of the job's options."""
         path = ("jobs", self.name, *([key] if key else []))
-        return Found(path, message, suggestion)
+        return ConfigMistake(path, message, suggestion)
 
     def is_filled(self, key: str) -> bool:
         """Whether the environment completes an option, so that its value is not to be shown."""
@@ -580,13 +580,13 @@ ENVIRONMENT_TOO = {"client_secret": "client_id"}
 """Of these, what the environment may have."""
 
 
-def check_job(draft: Draft) -> Iterator[Found]:
+def check_job(draft: Draft) -> Iterator[ConfigMistake]:
     """Every such mistake of a job."""
     for check in _CHECKS:
         yield from check(draft)
 
 
-def _source(draft: Draft) -> Iterator[Found]:
+def _source(draft: Draft) -> Iterator[ConfigMistake]:
     given = [key for key in SOURCES if key in draft.raw]
     if not given:
         yield draft.mistake(
@@ -602,7 +602,7 @@ def _source(draft: Draft) -> Iterator[Found]:
         )
 
 
-def _companions(draft: Draft) -> Iterator[Found]:
+def _companions(draft: Draft) -> Iterator[ConfigMistake]:
     for key, needed in NEEDS.items():
         if key in draft.raw and not any(name in draft.raw for name in needed):
             if key in ENVIRONMENT_TOO and draft.values.get(ENVIRONMENT_TOO[key]):
@@ -613,7 +613,7 @@ def _companions(draft: Draft) -> Iterator[Found]:
             )
 
 
-def _query_file(draft: Draft) -> Iterator[Found]:
+def _query_file(draft: Draft) -> Iterator[ConfigMistake]:
     path = draft.values.get("query_file")
     if path is None:
         return
@@ -632,7 +632,7 @@ def _query_file(draft: Draft) -> Iterator[Found]:
     )
 
 
-def _of_mode(draft: Draft) -> Iterator[Found]:
+def _of_mode(draft: Draft) -> Iterator[ConfigMistake]:
     for key in _QUERIES:
         if key in draft.raw and draft.mode in ("pull", "two-way"):
             yield draft.mistake(
@@ -648,7 +648,7 @@ def _of_mode(draft: Draft) -> Iterator[Found]:
         )
 
 
-def _endings(draft: Draft) -> Iterator[Found]:
+def _endings(draft: Draft) -> Iterator[ConfigMistake]:
     for key in ("sheet", "files"):
         # A name that the environment completes is told as it is written.
         name = str(draft.raw[key] if draft.is_filled(key) else draft.own.get(key, ""))
@@ -667,7 +667,7 @@ def _endings(draft: Draft) -> Iterator[Found]:
         )
 
 
-def _statuses(draft: Draft) -> Iterator[Found]:
+def _statuses(draft: Draft) -> Iterator[ConfigMistake]:
     profile = draft.profile
     for status in draft.own.get("statuses", ()):
         if status in profile.statuses or profile.any_status:
@@ -681,7 +681,7 @@ def _statuses(draft: Draft) -> Iterator[Found]:
         )
 
 
-def _columns(draft: Draft) -> Iterator[Found]:
+def _columns(draft: Draft) -> Iterator[ConfigMistake]:
     seen: dict[str, str] = {}
     for header, column in draft.values["columns"].items():
         if column in seen:
@@ -693,14 +693,14 @@ def _columns(draft: Draft) -> Iterator[Found]:
         seen[column] = header
 
 
-def _ways_in(draft: Draft) -> Iterator[Found]:
+def _ways_in(draft: Draft) -> Iterator[ConfigMistake]:
     if "token" in draft.raw and "client_secret" in draft.raw:
         yield draft.mistake(
             "client_secret", "the job has a token too: two ways to sign in", "Keep one of them."
         )
 
 
-def _address(draft: Draft) -> Iterator[Found]:
+def _address(draft: Draft) -> Iterator[ConfigMistake]:
     url = draft.values.get("url", "")
     if "url" not in {**draft.values, **draft.raw}:
         yield draft.mistake(
@@ -723,7 +723,7 @@ def _address(draft: Draft) -> Iterator[Found]:
         )
 
 
-_CHECKS: tuple[Callable[[Draft], Iterator[Found]], ...] = (
+_CHECKS: tuple[Callable[[Draft], Iterator[ConfigMistake]], ...] = (
     _source,
     _companions,
     _query_file,
@@ -745,10 +745,12 @@ _WRITES_STORE = ("push", "two-way")
 
 def check_jobs(
     drafts: Sequence[Draft], raw: Mapping[str, Any], values: Mapping[str, Any]
-) -> Iterator[Found]:
+) -> Iterator[ConfigMistake]:
     """Every such mistake: `raw` and `values` are those of the whole file."""
     if not raw.get("jobs"):
-        yield Found((), "there is no job", "Write [jobs.catalogue]; `petsync init` shows how.")
+        yield ConfigMistake(
+            (), "there is no job", "Write [jobs.catalogue]; `petsync init` shows how."
+        )
     for first, second in combinations(drafts, 2):
         yield from _pair(first, second)
     for output in (("log", "file"), ("metrics", "textfile")):
@@ -758,10 +760,10 @@ def check_jobs(
         for part, text in texts.items():
             for mistake in mistakes_in(text):
                 path = ("notify", "templates", event, part)
-                yield Found(path, mistake, "docs/notifications.md lists the names.")
+                yield ConfigMistake(path, mistake, "docs/notifications.md lists the names.")
 
 
-def _pair(first: Draft, second: Draft) -> Iterator[Found]:
+def _pair(first: Draft, second: Draft) -> Iterator[ConfigMistake]:
     """What is wrong with two jobs together, told of the second."""
     modes = (first.mode, second.mode)
     if first.name.casefold() == second.name.casefold():
@@ -796,7 +798,7 @@ def _has_file_of(owner: Draft, other: Draft) -> bool:
     return is_part or rest == f"{name}.sheet"
 
 
-def _same_sheet(first: Draft, second: Draft) -> Iterator[Found]:
+def _same_sheet(first: Draft, second: Draft) -> Iterator[ConfigMistake]:
     writer = next((job for job in (first, second) if job.mode in _WRITES_SHEET), None)
     key = second.source
     if writer is not None:
@@ -814,7 +816,7 @@ def _same_sheet(first: Draft, second: Draft) -> Iterator[Found]:
         )
 
 
-def _same_pets(first: Draft, second: Draft) -> Iterator[Found]:
+def _same_pets(first: Draft, second: Draft) -> Iterator[ConfigMistake]:
     """A push that adds again every night what a two-way job deletes."""
     for pushed, other in ((first, second), (second, first)):
         deletes = other.mode == "two-way" and other.own.get("delete_missing")
@@ -867,7 +869,7 @@ def _files(draft: Draft) -> str:
 
 def _check_output(
     path: tuple[str, str], drafts: Sequence[Draft], values: Mapping[str, Any]
-) -> Iterator[Found]:
+) -> Iterator[ConfigMistake]:
     """What is wrong with a file that is written again and again: it must be nobody's source."""
     table, key = path
     file = values.get(table, {}).get(key)
@@ -879,7 +881,7 @@ def _check_output(
         where = draft.resolve(file)
         is_in = folder is not None and _same(folder, where.parent) and where.suffix in READ
         if is_in or any(_same(each, where) for each in own):
-            yield Found(
+            yield ConfigMistake(
                 path,
                 f'is "{file}", from which job "{draft.name}" reads',
                 f'Write {key} = "petsync.{"log" if table == "log" else "prom"}", say.',
@@ -894,10 +896,10 @@ def _normal(path: object) -> str:
     return os.path.normcase(os.path.normpath(str(path)))
 
 
-def _metrics(metrics: Mapping[str, Any]) -> Iterator[Found]:
+def _metrics(metrics: Mapping[str, Any]) -> Iterator[ConfigMistake]:
     textfile = metrics.get("textfile")
     if textfile is not None and textfile.suffix != ".prom":
-        yield Found(
+        yield ConfigMistake(
             ("metrics", "textfile"),
             f'is "{textfile}", and node_exporter reads only names that end in .prom',
             f'Write textfile = "{textfile.with_suffix(".prom")}".',
@@ -909,7 +911,7 @@ def _metrics(metrics: Mapping[str, Any]) -> Iterator[Found]:
 
     host, _, port = listen.rpartition(":")
     if not is_loopback(host.strip("[]")):
-        yield Found(
+        yield ConfigMistake(
             ("metrics", "listen"),
             f'at "{host}" other machines can read the metrics too',
             f'Write listen = "127.0.0.1:{port}", or, if they are meant to, public = true.',
@@ -1187,17 +1189,17 @@ def load(
     Raises ConfigurationError, whose `problems` are all that is wrong with it, each with file, line,
     key and suggestion; none of them shows a secret.
     """
-    reader = Reader(Unshown(environ), names=names)
+    reader = Reader(HiddenEnvironment(environ), names=names)
     read = _read_file(path, environ, reader)
     _refuse(read, [*reader.found, *_together(read)])
     found = configuration(read.path, read.text, read.values, read.drafts, reader.secrets)
-    found = replace(found, in_addresses=Unshown(reader.in_addresses))
+    found = replace(found, in_addresses=HiddenEnvironment(reader.in_addresses))
     if not (is_named or is_confirmed(read.path, read.raw)):
         _refuse_unconfirmed(found, read)
     return found
 
 
-def _refuse_unconfirmed(found: Configuration, read: _Read) -> None:
+def _refuse_unconfirmed(found: Configuration, read: _ConfigFile) -> None:
     """Raise ConfigurationError where the configuration of a file that nobody has named or confirmed
     has a secret, or reads or writes outside of its folder.
     """
@@ -1209,7 +1211,8 @@ def _refuse_unconfirmed(found: Configuration, read: _Read) -> None:
     signed_in = [
         job.url
         for job in found.jobs
-        if job.url and Vault(found.state, checked_base(job.url, with_secret=False)).has_mark()
+        if job.url
+        and CredentialStore(found.state, checked_base(job.url, with_secret=False)).has_mark()
     ]
     if found.secrets or signed_in or away:
         does = "says where secrets go"
@@ -1226,15 +1229,17 @@ def timetable(path: str | Path, environ: Mapping[str, str]) -> Timetable:
     """Which jobs of the file run when. A variable that is not set is no mistake, as what starts
     the jobs may have it. Raises ConfigurationError for what is wrong in any case.
     """
-    read = _read_file(path, environ, Reader(Unshown(environ), is_partial=True))
+    read = _read_file(path, environ, Reader(HiddenEnvironment(environ), is_partial=True))
     # What is left out cannot be held against the rest.
     _refuse(read, [*read.reader.found, *([] if read.reader.lacks else _together(read))])
     jobs = ((each.name, each.values) for each in read.drafts)
-    timed = (Timed(name, it.get("schedule", ""), it.get("enabled", True)) for name, it in jobs)
+    timed = (
+        JobSchedule(name, it.get("schedule", ""), it.get("enabled", True)) for name, it in jobs
+    )
     return Timetable(read.path, tuple(timed))
 
 
-class _Read(NamedTuple):
+class _ConfigFile(NamedTuple):
     """A file as it was read: `named` as it was given, `path` from the root on."""
 
     named: Path
@@ -1246,7 +1251,7 @@ class _Read(NamedTuple):
     reader: Reader
 
 
-def _read_file(path: str | Path, environ: Mapping[str, str], reader: Reader) -> _Read:
+def _read_file(path: str | Path, environ: Mapping[str, str], reader: Reader) -> _ConfigFile:
     given = Path(path)
     file = given / _NAME if given.is_dir() else given
     text = _text(file)
@@ -1264,15 +1269,15 @@ def _read_file(path: str | Path, environ: Mapping[str, str], reader: Reader) -> 
         values = {key: value for key, value in values.items() if key not in OF_THE_URL}
     where = Path(os.path.abspath(file))  # noqa: PTH100 - links in it stay, as jobs are relative to it
     found = list(drafts(raw, values, _credentials(reader, environ), where.parent))
-    return _Read(file, where, text, raw, values, found, reader)
+    return _ConfigFile(file, where, text, raw, values, found, reader)
 
 
-def _refuse(read: _Read, wrong: list[Found]) -> None:
+def _refuse(read: _ConfigFile, wrong: list[ConfigMistake]) -> None:
     """Raise what is wrong, if anything is."""
     if not wrong:
         return
     lines = lines_of(read.text)
-    shown = [Found(path, *map(read.reader.as_written, told)) for path, *told in wrong]
+    shown = [ConfigMistake(path, *map(read.reader.as_written, told)) for path, *told in wrong]
     problems = [_problem(read.named, each, line_of(each.path, lines)) for each in shown]
     raise _error(read.named, sorted(problems, key=lambda problem: problem.line))
 
@@ -1316,13 +1321,13 @@ def _credentials(reader: Reader, environ: Mapping[str, str]) -> dict[str, Any]:
     return values
 
 
-def _together(read: _Read) -> Iterator[Found]:
+def _together(read: _ConfigFile) -> Iterator[ConfigMistake]:
     for draft in read.drafts:
         yield from check_job(draft)
     yield from check_jobs(read.drafts, read.raw, read.values)
 
 
-def _problem(file: Path, found: Found, line: int) -> Problem:
+def _problem(file: Path, found: ConfigMistake, line: int) -> Problem:
     return Problem(str(file), line, ".".join(found.path), found.message, found.suggestion)
 
 
@@ -1345,12 +1350,12 @@ _BARE_WORD = re.compile(r"[\w./:@%+,=?^~{}\[\]-]*")
 _FORM = "Each line is NAME=value; a value of more than letters and digits in 'single quotes'."
 
 
-def read_variables(path: Path) -> Unshown:
+def read_variables(path: Path) -> HiddenEnvironment:
     """The variables that a file sets. Its lines are NAME=value; empty ones and those that begin
     with # count for nothing. A value that sh or systemd would read otherwise is refused, so that
     the file means the same to all of them. Raises SettingsError, which shows no value.
     """
-    return Unshown(dict(_variables(path, _decode_lines(path))))
+    return HiddenEnvironment(dict(_variables(path, _decode_lines(path))))
 
 
 def _decode_lines(path: Path) -> str:

@@ -19,7 +19,14 @@ from petsync.plan.guard import Guard, Limit
 from petsync.plan.rounds import MODES, Mode
 from petsync.profile import STANDARD, ServiceProfile, profile_from
 from petsync.settings import AUTH as _AUTH
-from petsync.settings import MAPPED, Secret, Unshown, checked_encoding, column_named, nearest
+from petsync.settings import (
+    MAPPED,
+    HiddenEnvironment,
+    Secret,
+    checked_encoding,
+    column_named,
+    nearest,
+)
 from petsync.table.columns import COLUMNS, Column
 
 __all__ = [
@@ -40,7 +47,7 @@ __all__ = [
     "Entry",
     "Event",
     "Job",
-    "Kind",
+    "JobSchedule",
     "Log",
     "Metrics",
     "MisfitError",
@@ -49,8 +56,8 @@ __all__ = [
     "Reports",
     "Table",
     "TableName",
-    "Timed",
     "Timetable",
+    "ValueType",
     "choice",
     "choices",
     "on_calendar",
@@ -88,7 +95,7 @@ class MisfitError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ValueType:
     """A kind of values: `words` for people, `schema` for editors, and `read`, which gives the value
     that a Configuration holds or raises MisfitError.
 
@@ -158,7 +165,7 @@ def _flag(value: object) -> bool:
     raise MisfitError("true or false", {**meant, **unmeant}.get(str(value).casefold(), ""))
 
 
-def whole(least: int, most: int | None = None) -> Kind:
+def whole(least: int, most: int | None = None) -> ValueType:
     """Whole numbers from `least` to `most`."""
     words = f"a whole number from {least}" + (f" to {most}" if most is not None else "")
 
@@ -168,7 +175,7 @@ def whole(least: int, most: int | None = None) -> Kind:
         raise MisfitError(words, _number_meant(value, least, most))
 
     limits = {"minimum": least} | ({"maximum": most} if most is not None else {})
-    return Kind(words, {"type": "integer", **limits}, read)
+    return ValueType(words, {"type": "integer", **limits}, read)
 
 
 def _number_meant(value: object, least: int, most: int | None) -> str:
@@ -179,7 +186,7 @@ def _number_meant(value: object, least: int, most: int | None) -> str:
     return str(int(max(least, value if most is None else min(most, value))))
 
 
-def choice(*values: str) -> Kind:
+def choice(*values: str) -> ValueType:
     """One of these words."""
     *most, last = (f'"{value}"' for value in values)
     words = f"{', '.join(most)} or {last}"
@@ -190,16 +197,16 @@ def choice(*values: str) -> Kind:
         near = nearest(str(value), values)
         raise MisfitError(words, _quote(near), advice="" if near else "Choose one of these.")
 
-    return Kind(words, {"enum": list(values)}, read)
+    return ValueType(words, {"enum": list(values)}, read)
 
 
-def choices(values: tuple[str, ...], *, least: int = 0) -> Kind:
+def choices(values: tuple[str, ...], *, least: int = 0) -> ValueType:
     """A list of these words, each once."""
     of = choice(*values)
     return _list_of(of, f"a list of {', '.join(values)}", least)
 
 
-def _list_of(of: Kind, words: str, least: int = 1) -> Kind:
+def _list_of(of: ValueType, words: str, least: int = 1) -> ValueType:
     """A list of values of a kind, each once."""
 
     def read(value: object) -> tuple[Any, ...]:
@@ -214,10 +221,10 @@ def _list_of(of: Kind, words: str, least: int = 1) -> Kind:
         return read
 
     schema = {"type": "array", "items": dict(of.schema), "uniqueItems": True}
-    return Kind(words, schema | ({"minItems": least} if least else {}), read, of.hides)
+    return ValueType(words, schema | ({"minItems": least} if least else {}), read, of.hides)
 
 
-def _item(of: Kind, number: int, item: object) -> Any:
+def _item(of: ValueType, number: int, item: object) -> Any:
     try:
         return of.read(item)
     except MisfitError as wrong:
@@ -320,17 +327,17 @@ def _is_number(value: object) -> bool:
 
 _STRING = {"type": "string", "minLength": 1}
 
-TEXT = Kind("text", _STRING, _text)
-PLAIN = Kind("text", _STRING, _text, is_filled=False)
-JOB_NAME = Kind("a name", {"pattern": "^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$"}, _job_name)
-URL = Kind("an address", _STRING, _url, "address")
-ENCODING = Kind("the name of an encoding", _STRING, _encoding)
-PATH = Kind("a path", _STRING, _path)
-FLAG = Kind("true or false", {"type": "boolean"}, _flag)
+TEXT = ValueType("text", _STRING, _text)
+PLAIN = ValueType("text", _STRING, _text, is_filled=False)
+JOB_NAME = ValueType("a name", {"pattern": "^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$"}, _job_name)
+URL = ValueType("an address", _STRING, _url, "address")
+ENCODING = ValueType("the name of an encoding", _STRING, _encoding)
+PATH = ValueType("a path", _STRING, _path)
+FLAG = ValueType("true or false", {"type": "boolean"}, _flag)
 TEXTS = _list_of(TEXT, "a list of text")
 HOSTS = _list_of(TEXT, "a list of hosts", 0)
-SECONDS = Kind("seconds", {"type": "number", "exclusiveMinimum": 0}, _seconds)
-RATE = Kind(
+SECONDS = ValueType("seconds", {"type": "number", "exclusiveMinimum": 0}, _seconds)
+RATE = ValueType(
     "requests a second",
     {
         "anyOf": [
@@ -340,17 +347,17 @@ RATE = Kind(
     },
     _rate,
 )
-DURATION = Kind(
+DURATION = ValueType(
     "a time, such as 15m",
     {"type": "string", "pattern": r"^\s*0*[1-9][0-9]{0,5}\s*[smhd]\s*$"},
     _duration,
 )
-CLOCK = Kind(
+CLOCK = ValueType(
     "a time of day",
     {"type": "string", "pattern": r"^\s*([01]?[0-9]|2[0-3]):[0-5][0-9]\s*$"},
     _clock,
 )
-LIMIT = Kind(
+LIMIT = ValueType(
     "a number of pets, or a share such as 10%",
     {
         "anyOf": [
@@ -361,13 +368,13 @@ LIMIT = Kind(
     _limit,
 )
 IDS = _list_of(
-    Kind("id", {"type": "integer", "minimum": MIN_ID, "maximum": MAX_ID}, _pet_id),
+    ValueType("id", {"type": "integer", "minimum": MIN_ID, "maximum": MAX_ID}, _pet_id),
     "a list of pets' ids",
 )
-LISTEN = Kind("HOST:PORT", {"type": "string", "pattern": r"^[^\s/]+:[0-9]{1,5}$"}, _listen)
-SECRET = Kind("${NAME}", {"type": "string", "pattern": f"^{VARIABLE}$"}, _text, "whole")
+LISTEN = ValueType("HOST:PORT", {"type": "string", "pattern": r"^[^\s/]+:[0-9]{1,5}$"}, _listen)
+SECRET = ValueType("${NAME}", {"type": "string", "pattern": f"^{VARIABLE}$"}, _text, "whole")
 SECRETS = _list_of(SECRET, "a list of ${NAME}", 1)
-DATABASE = Kind("an SQLAlchemy address", _STRING, _database, "part")
+DATABASE = ValueType("an SQLAlchemy address", _STRING, _database, "part")
 
 
 # Cron: the five fields of a schedule, checked, and as systemd writes them.
@@ -483,7 +490,7 @@ def _format_field(values: Iterable[object], field: int) -> str:
     return "*" if numbers == [*_FIELDS[field][3]] else ",".join(f"{n:02}" for n in numbers)
 
 
-CRON = Kind(
+CRON = ValueType(
     "five fields of cron",
     {"type": "string", "pattern": r"^\s*([0-9A-Za-z*,/-]+\s+){4}[0-9A-Za-z*,/-]+\s*$"},
     _schedule,
@@ -693,10 +700,12 @@ class Configuration:
     metrics: Metrics = field(default_factory=Metrics)
     tracing: bool = False
     secrets: tuple[Secret, ...] = ()
-    in_addresses: Mapping[str, str] = field(default_factory=lambda: Unshown({}), repr=False)
+    in_addresses: Mapping[str, str] = field(
+        default_factory=lambda: HiddenEnvironment({}), repr=False
+    )
 
 
-class Timed(NamedTuple):
+class JobSchedule(NamedTuple):
     """Of a job, when it runs: `schedule` is "" where that is not said."""
 
     name: str
@@ -708,7 +717,7 @@ class Timetable(NamedTuple):
     """Of a petsync.toml, which jobs run when."""
 
     path: Path
-    jobs: tuple[Timed, ...]
+    jobs: tuple[JobSchedule, ...]
 
 
 # Option and Table: what there is to say of one option of petsync.toml, and of one table.
@@ -729,7 +738,7 @@ class Option:
     table: TableName
     name: str
     meaning: str
-    kind: Kind | None = None
+    kind: ValueType | None = None
     entry: Entry | None = None
     default: str = ""
     example: str = ""
@@ -747,7 +756,7 @@ class Table:
     header: str
     meaning: str
     within: TableName = ""
-    names: Kind | None = None
+    names: ValueType | None = None
 
 
 # The options of a job, and of its guard.

@@ -21,11 +21,11 @@ from petsync.reconcile.config.model import (
     VARIABLE,
     Configuration,
     Job,
-    Kind,
+    JobSchedule,
     Option,
     Table,
-    Timed,
     Timetable,
+    ValueType,
     on_calendar,
     options_of,
 )
@@ -348,7 +348,7 @@ class Unit(NamedTuple):
     text: str
 
 
-def scheduled_jobs(table: Timetable) -> tuple[Timed, ...]:
+def scheduled_jobs(table: Timetable) -> tuple[JobSchedule, ...]:
     """The jobs that run at a time of their own."""
     return tuple(job for job in table.jobs if job.schedule and job.enabled)
 
@@ -373,7 +373,7 @@ def unscheduled_note(table: Timetable) -> tuple[str, ...]:
     return (said,) if names else ()
 
 
-def _line(table: Timetable, job: Timed, program: Sequence[str]) -> str:
+def _line(table: Timetable, job: JobSchedule, program: Sequence[str]) -> str:
     folder = shlex.quote(str(table.path.parent))
     secrets = f"{{ [ ! -f {ENVIRONMENT} ] || . ./{ENVIRONMENT}; }}"
     call = shlex.join([*program, "reconcile", table.path.name, "--job", job.name])
@@ -390,7 +390,7 @@ def units(table: Timetable, program: Sequence[str]) -> Iterator[Unit]:
         yield Unit(f"{name}.timer", _timer(job))
 
 
-def _service(table: Timetable, job: Timed, program: Sequence[str]) -> str:
+def _service(table: Timetable, job: JobSchedule, program: Sequence[str]) -> str:
     folder = table.path.parent
     words = [*program, "reconcile", str(table.path), "--job", job.name]
     return f"""\
@@ -411,7 +411,7 @@ PrivateTmp=yes
 """
 
 
-def _timer(job: Timed) -> str:
+def _timer(job: JobSchedule) -> str:
     calendar = "".join(f"OnCalendar={line}\n" for line in on_calendar(job.schedule))
     return f"""\
 [Unit]
@@ -506,7 +506,7 @@ def _option(option: Option) -> dict[str, Any]:
     }
 
 
-def _with_variables(kind: Kind) -> dict[str, Any]:
+def _with_variables(kind: ValueType) -> dict[str, Any]:
     """The kind's schema, beside which a name of the environment may stand."""
     made = dict(kind.schema)
     if made.get("type") == "array":

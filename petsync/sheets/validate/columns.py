@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from petsync.models import Tag
-from petsync.sheets.grid import Bools, Cells, Grid, Kind, Rows, beginning_with, octets
+from petsync.sheets.grid import Bools, CellKind, Cells, Grid, Rows, beginning_with, octets
 from petsync.sheets.headers import ACTION, Headers, own_results
 from petsync.sheets.validate import findings
 from petsync.sheets.validate import text as dates
@@ -62,7 +62,7 @@ __all__ = [
     "Column",
     "Numbers",
     "Reading",
-    "Said",
+    "SuspectText",
     "Verdict",
     "actions",
     "categories",
@@ -157,7 +157,7 @@ _INEXACT = "{} may be rounded: its float type does not hold all whole numbers of
 _INT64 = "Make the column from the source again, as Int64 or as text."
 
 
-class Said(NamedTuple):
+class SuspectText(NamedTuple):
     """What is said of such a cell, and whether its text is the value all the same."""
 
     rule: str
@@ -167,45 +167,49 @@ class Said(NamedTuple):
     meant: str | None = None
 
 
-def describe_kind(kind: Kind, text: str, column: str) -> Said:
+def describe_kind(kind: CellKind, text: str, column: str) -> SuspectText:
     """What is wrong with a cell that holds no text; `text` is what it shows."""
-    if kind is Kind.ERROR:
-        return Said("error-cell", *explain_error(text))
-    if kind is Kind.DATE:
+    if kind is CellKind.ERROR:
+        return SuspectText("error-cell", *explain_error(text))
+    if kind is CellKind.DATE:
         meant = dates.suggest_typed(text) if column in _TYPED else ""
-        return Said("date-instead-of-text", f"The cell holds the date {text}.", meant)
-    if kind is Kind.BOOLEAN:
-        return Said("boolean-instead-of-text", f"The cell holds the value {text} and no text.")
-    if kind is Kind.DAMAGED:
-        return Said("nul-character")
-    if kind is Kind.EMPTY:
-        return Said("formula-empty")
-    if kind is Kind.QUOTED:
-        return Said("quote-after-space")
-    if kind is Kind.ROUNDED:
-        return Said("number-imprecise", _INEXACT.format("The number"), _INT64)
-    if kind is Kind.FORMULA:
+        return SuspectText("date-instead-of-text", f"The cell holds the date {text}.", meant)
+    if kind is CellKind.BOOLEAN:
+        return SuspectText(
+            "boolean-instead-of-text", f"The cell holds the value {text} and no text."
+        )
+    if kind is CellKind.DAMAGED:
+        return SuspectText("nul-character")
+    if kind is CellKind.EMPTY:
+        return SuspectText("formula-empty")
+    if kind is CellKind.QUOTED:
+        return SuspectText("quote-after-space")
+    if kind is CellKind.ROUNDED:
+        return SuspectText("number-imprecise", _INEXACT.format("The number"), _INT64)
+    if kind is CellKind.FORMULA:
         return _formula(text)
-    return _special_number(text) if kind is Kind.NUMBER else Said("formula-without-value")
+    return (
+        _special_number(text) if kind is CellKind.NUMBER else SuspectText("formula-without-value")
+    )
 
 
-def _special_number(text: str) -> Said:
+def _special_number(text: str) -> SuspectText:
     if abs(float(text)) >= _IMPRECISE_NUMBER:
-        return Said("number-imprecise")
+        return SuspectText("number-imprecise")
     problem = (
         f"The cell holds the number {text}, not text; zeros before it may be lost, even where the "
         "cell shows some."
     )
     meant = f"If it is not {text} that is meant, format the cell as text and type it again."
-    return Said("number-instead-of-text", problem, meant, is_value=True, meant=text)
+    return SuspectText("number-instead-of-text", problem, meant, is_value=True, meant=text)
 
 
-def _formula(text: str) -> Said:
+def _formula(text: str) -> SuspectText:
     inner = _QUOTED.fullmatch(text)
     if inner is None:
-        return Said("formula-text", is_value=True)
+        return SuspectText("formula-text", is_value=True)
     hint = f"Write {inner[1]} without the equals sign and the quotes."
-    return Said("formula-text", "", hint, is_value=True, meant=inner[1])
+    return SuspectText("formula-text", "", hint, is_value=True, meant=inner[1])
 
 
 # One column under judgement: what its cells say, and the checks that every text has.
@@ -271,8 +275,8 @@ def open_column(
     for at in positions(alike):
         column.note(at, "clear-spelling", suggestion=_MARKED.format(marker))
     if special and cells.kinds is not None:
-        for at in positions(cells.kinds != Kind.TEXT):
-            _note_special(column, at, Kind(cells.kinds[at]))
+        for at in positions(cells.kinds != CellKind.TEXT):
+            _note_special(column, at, CellKind(cells.kinds[at]))
     return column
 
 
@@ -331,7 +335,7 @@ def _damage(text: str) -> Iterable[tuple[str, str, str | None]]:
         yield "decomposed-characters", "", None
 
 
-def _note_special(column: Column, at: int, kind: Kind) -> None:
+def _note_special(column: Column, at: int, kind: CellKind) -> None:
     told = describe_kind(kind, column.cells.text[at].as_py(), column.name)
     column.note(at, told.rule, told.problem, told.suggestion, meant=told.meant)
     column.says[at] = told.is_value
@@ -464,14 +468,14 @@ Numbers = pd.arrays.IntegerArray
 _PLAIN = r"^(?:0|-?[1-9][0-9]{0,17})$"
 _IMPRECISE_ID = 10**15
 _RULES = {
-    Kind.BOOLEAN: "id-not-a-cell",
-    Kind.DATE: "id-not-a-cell",
-    Kind.ERROR: "error-cell",
-    Kind.UNCALCULATED: "formula-without-value",
-    Kind.QUOTED: "quote-after-space",
-    Kind.EMPTY: "formula-empty",
-    Kind.DAMAGED: "nul-character",
-    Kind.ROUNDED: "id-imprecise",
+    CellKind.BOOLEAN: "id-not-a-cell",
+    CellKind.DATE: "id-not-a-cell",
+    CellKind.ERROR: "error-cell",
+    CellKind.UNCALCULATED: "formula-without-value",
+    CellKind.QUOTED: "quote-after-space",
+    CellKind.EMPTY: "formula-empty",
+    CellKind.DAMAGED: "nul-character",
+    CellKind.ROUNDED: "id-imprecise",
 }
 _OTHERWISE = {"id-not-a-number": "Write the category's number, or leave the cell blank."}
 
@@ -506,7 +510,7 @@ def pet_ids(column: Column, exported: Collection[int]) -> Numbers:
 
 def _unusual(column: Column) -> Bools:
     kinds = column.cells.kinds
-    return np.zeros(len(column.says), dtype=bool) if kinds is None else kinds > Kind.NUMBER
+    return np.zeros(len(column.says), dtype=bool) if kinds is None else kinds > CellKind.NUMBER
 
 
 def _imprecise(column: Column, exact: Any) -> Bools:
@@ -514,7 +518,7 @@ def _imprecise(column: Column, exact: Any) -> Bools:
     nothing = np.zeros(len(exact), dtype=bool)
     if column.cells.kinds is None:
         return nothing
-    large: Bools = (column.cells.kinds == Kind.NUMBER) & (np.abs(exact) >= _IMPRECISE_ID)
+    large: Bools = (column.cells.kinds == CellKind.NUMBER) & (np.abs(exact) >= _IMPRECISE_ID)
     for at in positions(large & column.says):
         _note(column, at, Reading(None, "id-imprecise"))
     return large
@@ -522,21 +526,21 @@ def _imprecise(column: Column, exact: Any) -> Bools:
 
 def _judge(column: Column, at: int) -> int | None:
     text = trim(column.cells.text[at].as_py())
-    kind = Kind.TEXT if column.cells.kinds is None else Kind(column.cells.kinds[at])
+    kind = CellKind.TEXT if column.cells.kinds is None else CellKind(column.cells.kinds[at])
     if kind in _RULES:
         _note(column, at, _read_kind(kind, text))
         return None
-    reading = read_id(text, is_number=kind is Kind.NUMBER)
+    reading = read_id(text, is_number=kind is CellKind.NUMBER)
     if reading.rule:
         _note(column, at, reading)
     return reading.number
 
 
-def _read_kind(kind: Kind, text: str) -> Reading:
-    if kind is Kind.ROUNDED:
+def _read_kind(kind: CellKind, text: str) -> Reading:
+    if kind is CellKind.ROUNDED:
         return Reading(None, _RULES[kind], _INEXACT.format("The id"), _INT64)
-    problem, suggestion = explain_error(text) if kind is Kind.ERROR else ("", "")
-    number = dates.serial(text) if kind is Kind.DATE else None
+    problem, suggestion = explain_error(text) if kind is CellKind.ERROR else ("", "")
+    number = dates.serial(text) if kind is CellKind.DATE else None
     if number is None:
         return Reading(None, _RULES[kind], problem, suggestion)
     problem = f"The cell holds the date {text}, which is the number {number} in the workbook."

@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from petsync.sheets.grid import Bools, Cells, Grid, Kind, beginning_with
+from petsync.sheets.grid import Bools, CellKind, Cells, Grid, beginning_with
 from petsync.sheets.headers import ACTION, Headers, loose, own_results
 from petsync.sheets.validate import text
 from petsync.sheets.validate.columns import Numbers
@@ -388,7 +388,7 @@ def note_suspects(grid: Grid, headers: Headers, notes: Notes) -> None:
                 _note(cells, at, name, notes, "looks-converted")
         if name in _UNSEEN:
             for at, characters in text.find_invisible(cells.text):
-                if cells.kinds is not None and cells.kinds[at] == Kind.DAMAGED:
+                if cells.kinds is not None and cells.kinds[at] == CellKind.DAMAGED:
                     continue
                 problem = (
                     f"There is a character that cannot be seen: {text.name_characters(characters)}."
@@ -398,7 +398,7 @@ def note_suspects(grid: Grid, headers: Headers, notes: Notes) -> None:
 
 
 def _is_text(cells: Cells, at: int) -> bool:
-    return cells.kinds is None or cells.kinds[at] in (Kind.TEXT, Kind.FORMULA)
+    return cells.kinds is None or cells.kinds[at] in (CellKind.TEXT, CellKind.FORMULA)
 
 
 def _note(

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from petsync.sheets.grid import Bools, Cells, Kind, Rows, beginning_with, octets
+from petsync.sheets.grid import Bools, CellKind, Cells, Rows, beginning_with, octets
 from petsync.table.cells import BLANKS, trim
 
 __all__ = [
@@ -73,7 +73,7 @@ def errors(text: Any) -> Iterator[int]:
             yield at
 
 
-def kinds(raw: Any) -> Iterator[tuple[int, Kind]]:
+def kinds(raw: Any) -> Iterator[tuple[int, CellKind]]:
     """Which cells of a column of a CSV file are errors, begin like a formula or with a quote behind
     spaces, or hold a NUL.
 
@@ -81,22 +81,22 @@ def kinds(raw: Any) -> Iterator[tuple[int, Kind]]:
     """
     # One look for all of them: most columns have none.
     if len(beginning_with(raw, b"#E=" + _SPACES)):
-        yield from ((at, Kind.ERROR) for at in errors(raw))
+        yield from ((at, CellKind.ERROR) for at in errors(raw))
         for at, _ in _texts(raw, beginning_with(raw, b"="), "^=[^=]"):
-            yield at, Kind.FORMULA
+            yield at, CellKind.FORMULA
         for at, _ in _texts(raw, beginning_with(raw, _SPACES), _BEFORE_QUOTE):
-            yield at, Kind.QUOTED
+            yield at, CellKind.QUOTED
     seen = octets(raw)
     for at in seen.rows(seen.places(lambda data: data == 0)).tolist():
         if not raw[at].as_py().startswith("'"):
-            yield at, Kind.DAMAGED
+            yield at, CellKind.DAMAGED
 
 
-def cells(text: Any, found: Mapping[int, Kind]) -> Cells:
+def cells(text: Any, found: Mapping[int, CellKind]) -> Cells:
     """The cells of a column of a CSV file, with what `kinds` found in it."""
     if not found:
         return Cells(text)
-    marks = np.full(len(text), Kind.TEXT, dtype=np.int8)
+    marks = np.full(len(text), CellKind.TEXT, dtype=np.int8)
     marks[list(found)] = list(found.values())
     return Cells(text, marks)
 

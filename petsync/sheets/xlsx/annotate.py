@@ -19,12 +19,12 @@ from petsync.sheets.csv import Line, bare, dialect_of, lines
 from petsync.sheets.files import Source
 from petsync.sheets.grid import letter
 from petsync.sheets.results import sidecar_lines
-from petsync.sheets.xlsx.edit import New, Row, WorksheetPart, corners
+from petsync.sheets.xlsx.edit import NewCell, Row, WorksheetPart, corners
 from petsync.sheets.xlsx.edit_parts import (
     Element,
-    Parts,
     Splices,
     Styles,
+    WorkbookParts,
     outline,
     start_tag,
     whole,
@@ -41,11 +41,11 @@ __all__ = [
     "MOST_COMMENTS",
     "TAB",
     "WARNING",
+    "AnnotatedBytes",
     "Box",
     "Cell",
     "Comments",
     "Layout",
-    "Made",
     "Mark",
     "Painter",
     "annotate_workbook",
@@ -624,7 +624,11 @@ _KIND = "application/vnd.openxmlformats-officedocument.vmlDrawing"
 
 
 def draw(
-    parts: Parts, part: str, sheet: WorksheetPart, comments: Comments, speaking: Sequence[Mark]
+    parts: WorkbookParts,
+    part: str,
+    sheet: WorksheetPart,
+    comments: Comments,
+    speaking: Sequence[Mark],
 ) -> None:
     """Have a box for each comment of `speaking`, and none for those that are gone."""
     layout = Layout.of(sheet.root, sheet.heights)
@@ -654,7 +658,7 @@ def draw(
         sheet.add_drawing(parts.relate(part, "vmlDrawing", name), parts.namespace)
 
 
-def _name(parts: Parts, part: str, sheet: WorksheetPart) -> str:
+def _name(parts: WorkbookParts, part: str, sheet: WorksheetPart) -> str:
     """The part that the worksheet names, "" where there is none."""
     drawing = sheet.root.one("legacyDrawing")
     targets = {each.id: each.target for each in parts.relations(part)}
@@ -666,7 +670,7 @@ def _count_added_lines(text: str) -> int:
     return lines_of(text) + 1
 
 
-def _free_block(parts: Parts) -> int:
+def _free_block(parts: WorkbookParts) -> int:
     taken = (highest_block(parts.read(name)) for name in parts.names(".vml"))
     return max(taken, default=0) + 1
 
@@ -762,15 +766,15 @@ class Painter:
     hidden: int = 0
     _stripped: dict[int, int] = field(default_factory=dict)
 
-    def change(self, row: Row) -> dict[int, New]:
+    def change(self, row: Row) -> dict[int, NewCell]:
         """The styles of the cells that change in a row."""
         marks = self.marks.get(row.number, {})
-        new = {at: New(self._bare(row.style(at))) for at in row.cells} if self.again else {}
+        new = {at: NewCell(self._bare(row.style(at))) for at in row.cells} if self.again else {}
         self.hidden += len(marks) if _is_hidden(row.element) else 0
         for at, mark in marks.items():
             style = self._bare(row.style(at))
             self.patterned += self.styles.has_pattern(style)
-            new[at] = New(self.styles.paint(style, ERROR if mark.is_error else WARNING))
+            new[at] = NewCell(self.styles.paint(style, ERROR if mark.is_error else WARNING))
         return new
 
     def _bare(self, style: int) -> int:
@@ -797,7 +801,7 @@ _FEW = 256
 _COMMENTS = "application/vnd.openxmlformats-officedocument.spreadsheetml.comments+xml"
 
 
-class Made(NamedTuple):
+class AnnotatedBytes(NamedTuple):
     """The copy's bytes, how many cells are marked in it, and what is lost."""
 
     data: bytes
@@ -805,13 +809,15 @@ class Made(NamedTuple):
     lost: tuple[str, ...]
 
 
-def annotate_workbook(source: Source, tab: str, findings: Iterable[Finding], suffix: str) -> Made:
+def annotate_workbook(
+    source: Source, tab: str, findings: Iterable[Finding], suffix: str
+) -> AnnotatedBytes:
     """The workbook with the findings marked in the tab, for a file name with that suffix.
 
     Raises SheetError where a part of it is damaged.
     """
     try:
-        return _annotate_parts(Parts(source), tab, findings, suffix)
+        return _annotate_parts(WorkbookParts(source), tab, findings, suffix)
     except MarkupError as error:
         raise SheetError(
             f"{source.path}: the workbook is damaged: {error}",
@@ -819,7 +825,9 @@ def annotate_workbook(source: Source, tab: str, findings: Iterable[Finding], suf
         ) from None
 
 
-def _annotate_parts(parts: Parts, tab: str, findings: Iterable[Finding], suffix: str) -> Made:
+def _annotate_parts(
+    parts: WorkbookParts, tab: str, findings: Iterable[Finding], suffix: str
+) -> AnnotatedBytes:
     part = parts.worksheet(tab)
     data, styles = parts.read(part), parts.styles()
     marks = marks_of(findings, _find_merged(data))
@@ -843,7 +851,7 @@ def _annotate_parts(parts: Parts, tab: str, findings: Iterable[Finding], suffix:
         *of_sheet(sheet.root, marks),
         *of_cells(**_counts(marks.values(), comments, painter, speaking)),
     ]
-    return Made(parts.bytes(), len(marks), tuple(lost))
+    return AnnotatedBytes(parts.bytes(), len(marks), tuple(lost))
 
 
 def _speaking(marks: Iterable[Mark], comments: Comments) -> list[Mark]:

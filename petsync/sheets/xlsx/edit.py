@@ -18,9 +18,9 @@ from petsync.sheets.grid import letter
 from petsync.sheets.headers import OURS
 from petsync.sheets.xlsx.edit_parts import (
     Element,
-    Parts,
     Splices,
     Styles,
+    WorkbookParts,
     outline,
     start_tag,
     whole,
@@ -32,8 +32,8 @@ from petsync.sheets.xlsx.xml import CellMark, MarkupError, RowMark, Walk, column
 from petsync.table.sheet import Sheet, cell_address
 
 __all__ = [
-    "New",
-    "Reach",
+    "NewCell",
+    "RangeExtension",
     "Row",
     "WorksheetPart",
     "amend_workbook",
@@ -104,7 +104,7 @@ _BEHIND_DRAWING = frozenset(
 ) | {"tableParts", "extLst"}
 
 
-class New(NamedTuple):
+class NewCell(NamedTuple):
     """What a cell becomes: its style, and its text (None: the content stays), which may be that of
     a number.
     """
@@ -158,7 +158,7 @@ class WorksheetPart:
     """
 
     data: bytes
-    change: Callable[[Row], Mapping[int, New]]
+    change: Callable[[Row], Mapping[int, NewCell]]
     numbers: Collection[int]
     every: bool = False
     tall: Mapping[int, float] = field(default_factory=dict)
@@ -276,13 +276,13 @@ class WorksheetPart:
             attributes["ht"] = f"{wanted:g}"
         return attributes
 
-    def _replace(self, cell: Element, new: New, text: str) -> None:
+    def _replace(self, cell: Element, new: NewCell, text: str) -> None:
         if new.text is not None:
             self.splices.replace(cell.start, cell.end, text)
         elif _number(cell.get("s")) != new.style:
             self.splices.retag(cell, s=str(new.style))
 
-    def _cell(self, row: Row, column: int, new: New) -> str:
+    def _cell(self, row: Row, column: int, new: NewCell) -> str:
         name = f"{self._prefix}c"
         attributes = {"r": f"{letter(column)}{row.number}"}
         if new.style:
@@ -373,7 +373,7 @@ _END = re.compile(r"(?P<column>\$?[A-Z]{1,3})(?P<row>\$?[0-9]+)\Z")
 _FILTER, _PRINTED = "_xlnm._FilterDatabase", "_xlnm.Print_Area"
 
 
-class Reach(NamedTuple):
+class RangeExtension(NamedTuple):
     """Ranges that end in one of the rows from `last` to before `end` are to end in `end`; a filter
     whose last column stands before the columns `free` (from 0) is to have these too. A filter that
     begins in the row `header` has the rows of the table, also where it ended before a person's
@@ -413,7 +413,7 @@ class Reach(NamedTuple):
         return f"{letter(left)}{top}:{letter(right)}{self.end}"
 
 
-def stretch_ranges(worksheet: WorksheetPart, reach: Reach) -> str:
+def stretch_ranges(worksheet: WorksheetPart, reach: RangeExtension) -> str:
     """Have filter, drop-downs and formats of the worksheet reach so far; the filter's new range,
     "" where it has none or it stays.
     """
@@ -428,7 +428,7 @@ def stretch_ranges(worksheet: WorksheetPart, reach: Reach) -> str:
     return "" if own is None else _retag(splices, own, "ref", reach.stretch_filter)
 
 
-def stretch_tables(parts: Parts, part: str, reach: Reach) -> None:
+def stretch_tables(parts: WorkbookParts, part: str, reach: RangeExtension) -> None:
     """Have the worksheet's tables reach so far."""
     for name in _tables(parts, part):
         root, splices = parts.outline(name), Splices()
@@ -440,7 +440,7 @@ def stretch_tables(parts: Parts, part: str, reach: Reach) -> None:
         parts.put(name, splices.apply(parts.read(name)))
 
 
-def find_totals_table(parts: Parts, part: str, reach: Reach) -> str:
+def find_totals_table(parts: WorkbookParts, part: str, reach: RangeExtension) -> str:
     """The name of a table whose row of totals stands where rows are to be added, "" for none."""
     for name in _tables(parts, part):
         root = parts.outline(name)
@@ -450,7 +450,7 @@ def find_totals_table(parts: Parts, part: str, reach: Reach) -> str:
     return ""
 
 
-def name_ranges(parts: Parts, part: str, reach: Reach, filtered: str) -> None:
+def name_ranges(parts: WorkbookParts, part: str, reach: RangeExtension, filtered: str) -> None:
     """Have the hidden name of the filter's range say the same as the filter, and what is printed
     reach as far.
     """
@@ -474,7 +474,7 @@ def name_ranges(parts: Parts, part: str, reach: Reach, filtered: str) -> None:
         parts.put(book, splices.apply(parts.read(book)))
 
 
-def _move_ends(text: str, reach: Reach) -> str:
+def _move_ends(text: str, reach: RangeExtension) -> str:
     def end(match: re.Match[str]) -> str:
         mark, row = ("$" if "$" in match["row"] else ""), int(match["row"].lstrip("$"))
         return f"{match['column']}{mark}{reach.row(row)}"
@@ -492,7 +492,7 @@ def _retag(splices: Splices, element: Element, name: str, form: Callable[[str], 
     return after
 
 
-def _tables(parts: Parts, part: str) -> Iterator[str]:
+def _tables(parts: WorkbookParts, part: str) -> Iterator[str]:
     for each in list(parts.relations(part)):
         if each.kind == "table":
             yield each.target
@@ -535,7 +535,7 @@ def patch_workbook(
     `suffix` is that of the file it becomes, if that is another one: without `.xlsm` no macros are
     kept.
     """
-    parts = Parts(source)
+    parts = WorkbookParts(source)
     with naming_damage(source):
         _patch(parts, sheet, edits, new, over, strict=strict)
         if lines is not None:
@@ -559,7 +559,7 @@ def naming_damage(source: Source) -> Iterator[None]:
 
 
 def _patch(
-    parts: Parts,
+    parts: WorkbookParts,
     sheet: Sheet,
     edits: Edits,
     new: Sequence[str],
@@ -585,7 +585,7 @@ def _patch(
         worksheet.set_widths({at: _WIDTHS[name.removeprefix(OURS)] for name, at in free.items()})
         reference = worksheet.extend_filter(free.values())
         if reference:
-            name_ranges(parts, part, Reach(0, 0), reference)
+            name_ranges(parts, part, RangeExtension(0, 0), reference)
     parts.put(part, worksheet.bytes())
     parts.put(styles, desk.styles.bytes())
     if over:
@@ -593,12 +593,12 @@ def _patch(
         parts.drop_calculation_order()
 
 
-def hide(parts: Parts, lines: Sequence[str], tab: str = TAB) -> None:
+def hide(parts: WorkbookParts, lines: Sequence[str], tab: str = TAB) -> None:
     """Put the lines into a worksheet that no person sees, by default the one with the base."""
     part = parts.worksheet(tab)
     texts = dict(enumerate(lines, 1))
     worksheet = WorksheetPart(
-        parts.read(part), lambda row: {0: New(0, texts.get(row.number, ""))}, texts, every=True
+        parts.read(part), lambda row: {0: NewCell(0, texts.get(row.number, ""))}, texts, every=True
     )
     parts.put(part, worksheet.bytes())
 
@@ -615,17 +615,17 @@ class _CellPatch:
     over: frozenset[tuple[int, str]]
     shared: list[str] = field(default_factory=list)
 
-    def change(self, row: Row) -> dict[int, New]:
+    def change(self, row: Row) -> dict[int, NewCell]:
         """The new cells of a row."""
         if row.element is None:
             return {}
         if row.number == self.sheet.header_row:
             beside = row.style(max(row.cells, default=0))
-            return {at: New(beside, name) for name, at in self.free.items()}
+            return {at: NewCell(beside, name) for name, at in self.free.items()}
         edit = self.edits.get(row.number, {})
         places = {**self.places, **self.free}
         return {
-            places[name]: New(self._style(row, name, text), text)
+            places[name]: NewCell(self._style(row, name, text), text)
             for name, text in edit.items()
             if name in places and self._is_open(row, name, places[name], text)
         }
@@ -683,7 +683,7 @@ def amend_workbook(
     out the cells stay, blank, so that nothing is shifted. A formula stays but in a row that is
     taken out. `lines` are those of a new base. Raises SheetError where the workbook is damaged.
     """
-    parts = Parts(source)
+    parts = WorkbookParts(source)
     with naming_damage(source):
         obstacles = _amend(parts, sheet, edits)
         if lines is not None:
@@ -697,23 +697,25 @@ def amend_workbook(
 
 def is_free(source: Source, sheet: Sheet) -> bool:
     """Whether nothing in the sheet's tab can stand in an edit's way: no formula, and no table."""
-    parts = Parts(source)
+    parts = WorkbookParts(source)
     part = parts.worksheet(sheet.tab)
     has_table = any(each.kind == "table" for each in parts.relations(part))
     return not has_table and not _FORMULA.search(parts.read(part))
 
 
-def _amend(parts: Parts, sheet: Sheet, edits: SheetEdits) -> tuple[Obstacle, ...]:
+def _amend(parts: WorkbookParts, sheet: Sheet, edits: SheetEdits) -> tuple[Obstacle, ...]:
     part, styles = parts.worksheet(sheet.tab), parts.styles()
     data = parts.read(part)
     places = {name: column_number(place) for name, place in sheet.columns.items()}
-    seen = _Seen(frozenset(places.values()), _model(sheet, edits), frozenset(edits.removed))
+    seen = _RowScan(frozenset(places.values()), _model(sheet, edits), frozenset(edits.removed))
     Walk(seen.take).run(data)
     free = {} if "id" in places or not _gives_ids(edits) else {"id": seen.column + 1}
     start = max(seen.row, seen.formula, sheet.header_row) + 1
     added = dict(enumerate(edits.added, start))
     desk = _CellAmendment(sheet, edits, added, places, free, seen, Styles(parts.read(styles)))
-    reach = Reach(start - 1, start + len(added) - 1, tuple(free.values()), sheet.header_row)
+    reach = RangeExtension(
+        start - 1, start + len(added) - 1, tuple(free.values()), sheet.header_row
+    )
     table = find_totals_table(parts, part, reach) if added else ""
     if table:
         desk.obstacles.append(_below_totals(sheet, start, table))
@@ -770,7 +772,7 @@ def _below_totals(sheet: Sheet, row: int, table: str) -> Obstacle:
 
 
 @dataclass(slots=True)
-class _Seen:
+class _RowScan:
     """What a walk through the rows that are not `removed` tells: the last row and column with a
     value, the last row with a formula in one of the columns `ours`, and the cells of the row
     `model` by column.
@@ -808,27 +810,27 @@ class _CellAmendment:
     added: Mapping[int, Mapping[str, str]]
     places: Mapping[str, int]
     free: Mapping[str, int]
-    seen: _Seen
+    seen: _RowScan
     styles: Styles
     obstacles: list[Obstacle] = field(default_factory=list)
 
-    def change(self, row: Row) -> dict[int, New]:
+    def change(self, row: Row) -> dict[int, NewCell]:
         """The new cells of a row."""
         if row.number == self.sheet.header_row:
             beside = row.style(max(row.cells, default=0))
-            return {at: New(beside, name) for name, at in self.free.items()}
+            return {at: NewCell(beside, name) for name, at in self.free.items()}
         gone = self._empty_cells(row) if row.number in self.edits.removed else {}
         if row.number in self.added:
             return gone | dict(self._add_cells(row, self.added[row.number]))
         return gone or dict(self._edit_cells(row, self.edits.cells.get(row.number, {})))
 
-    def _add_cells(self, row: Row, texts: Mapping[str, str]) -> list[tuple[int, New]]:
+    def _add_cells(self, row: Row, texts: Mapping[str, str]) -> list[tuple[int, NewCell]]:
         """The cells of a new row: blank ones too where the model has a format."""
         is_gone = row.number in self.edits.removed
         blank = {at: "" for at in self.seen.cells if is_gone or not row.has_formula(at)}
         said = {at: texts.get(name, "") for name, at in {**self.places, **self.free}.items()}
         return [
-            (at, New(self._like(row, at), text, self._is_number(at, text)))
+            (at, NewCell(self._like(row, at), text, self._is_number(at, text)))
             for at, text in {**blank, **{at: text for at, text in said.items() if text}}.items()
         ]
 
@@ -848,15 +850,15 @@ class _CellAmendment:
     def _ids(self) -> frozenset[int]:
         return frozenset(self.places[name] for name in _IDS if name in self.places)
 
-    def _empty_cells(self, row: Row) -> dict[int, New]:
+    def _empty_cells(self, row: Row) -> dict[int, NewCell]:
         held = [at for at in row.cells if row.has_dependents(at)]
         if held:
             problem = "the row cannot be taken out: a formula in it is shared with other cells"
             self._hinder(row, "", held[0], problem)
             return {}
-        return {at: New(row.style(at), "") for at in row.cells}
+        return {at: NewCell(row.style(at), "") for at in row.cells}
 
-    def _edit_cells(self, row: Row, texts: Mapping[str, str]) -> list[tuple[int, New]]:
+    def _edit_cells(self, row: Row, texts: Mapping[str, str]) -> list[tuple[int, NewCell]]:
         news = []
         for name, text in texts.items():
             at = self.places.get(name, self.free.get(name, -1))
@@ -866,7 +868,7 @@ class _CellAmendment:
                 self._hinder(row, name, at, "the cell has a formula, which is not overwritten")
                 continue
             style = self._beside(row) if name in self.free else row.style(at)
-            news.append((at, New(style, text, self._stays_number(row, at, text))))
+            news.append((at, NewCell(style, text, self._stays_number(row, at, text))))
         return news
 
     def _stays_number(self, row: Row, at: int, text: str) -> bool:
@@ -891,7 +893,7 @@ class _CellAmendment:
         )
 
 
-def _calculate(parts: Parts) -> None:
+def _calculate(parts: WorkbookParts) -> None:
     """Have programs calculate the formulas afresh when they open the workbook, if it has any: Excel
     is told so, and LibreOffice does it where no program that it trusts has written the workbook.
     """
@@ -910,7 +912,7 @@ def _calculate(parts: Parts) -> None:
     _sign(parts)
 
 
-def _sign(parts: Parts) -> None:
+def _sign(parts: WorkbookParts) -> None:
     """Say that petsync wrote the workbook."""
     name = parts.find_related("", "extended-properties")
     own = parts.outline(name).one("Application") if name else None

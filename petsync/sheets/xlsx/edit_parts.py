@@ -19,11 +19,11 @@ from petsync.sheets.xlsx.xml import MAX_DEPTH, MAX_ELEMENTS, MarkupError
 
 __all__ = [
     "Element",
-    "Parts",
     "Relation",
-    "Rows",
+    "RowIterator",
     "Splices",
     "Styles",
+    "WorkbookParts",
     "outline",
     "start_tag",
     "whole",
@@ -152,7 +152,7 @@ class Splices:
         yield data[done:]
 
 
-class Rows(Protocol):
+class RowIterator(Protocol):
     """Takes the rows of a worksheet one by one, so that they need not all be kept."""
 
     def wants(self, row: Element) -> bool:
@@ -162,7 +162,7 @@ class Rows(Protocol):
         """A row has ended; `root` has what stands before the rows."""
 
 
-def outline(data: bytes, rows: Rows | None = None) -> Element:
+def outline(data: bytes, rows: RowIterator | None = None) -> Element:
     """The part's root element with all below it, but not the rows of a worksheet that are handed
     to `rows`; of the content of these rows' cells only formulas are told.
 
@@ -191,7 +191,7 @@ def xml_text(text: str) -> str:
 
 
 class _Builder:
-    def __init__(self, data: bytes, rows: Rows | None) -> None:
+    def __init__(self, data: bytes, rows: RowIterator | None) -> None:
         self._data = data
         self._rows = rows
         self._open = [Element("", {}, 0)]
@@ -298,7 +298,7 @@ class Relation(NamedTuple):
     target: str
 
 
-class Parts:
+class WorkbookParts:
     """The parts of the workbook as the copy will have them. Raises SheetError where a part that
     is asked for is damaged.
     """

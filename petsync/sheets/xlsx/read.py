@@ -18,7 +18,7 @@ from python_calamine import CalamineSheet, load_workbook
 
 from petsync.errors import SheetError
 from petsync.sheets.files import Source
-from petsync.sheets.grid import Cells, Grid, Kind, letter
+from petsync.sheets.grid import CellKind, Cells, Grid, letter
 from petsync.sheets.headers import Mapper
 from petsync.sheets.xlsx.contents import GUIDE
 from petsync.sheets.xlsx.package import MAX_SEARCHED, Package, Tab
@@ -55,7 +55,7 @@ def halves(data: bytes, least: int) -> tuple[bytes, ...]:
 # XLSX in: the values through calamine, what calamine cannot tell through a survey of the XML.
 
 
-_KINDS = {str: Kind.TEXT, float: Kind.NUMBER, int: Kind.NUMBER, bool: Kind.BOOLEAN}
+_KINDS = {str: CellKind.TEXT, float: CellKind.NUMBER, int: CellKind.NUMBER, bool: CellKind.BOOLEAN}
 LARGE = 1 << 23
 _TOGETHER = 1000
 _TOP = 20
@@ -159,7 +159,7 @@ class _NoHeaderError(SheetError):
     pass
 
 
-class _Opened(NamedTuple):
+class _WorksheetData(NamedTuple):
     """A worksheet's bytes, their survey, how many cells have content in them, and the values, in
     one part or in two that follow each other.
     """
@@ -305,7 +305,7 @@ def _is_theirs(tab: Tab) -> bool:
     return tab.visible and tab.name != GUIDE and not tab.name.startswith("petsync ")
 
 
-def _open_tab(package: Package, tab: Tab, where: str, large: int) -> _Opened:
+def _open_tab(package: Package, tab: Tab, where: str, large: int) -> _WorksheetData:
     """A worksheet. Unpacking and calamine do not hold the interpreter, so they go on beside what
     does; but calamine is not asked for the cells before it is known that none is too far away.
     """
@@ -326,7 +326,7 @@ def _open_tab(package: Package, tab: Tab, where: str, large: int) -> _Opened:
             sheets = [each.result() for each in asked]
         if not _fit(sheets):
             sheets = [_sheet(package, data, known, where)]
-        return _Opened(data, surveyed, seen.cells if seen else 0, sheets)
+        return _WorksheetData(data, surveyed, seen.cells if seen else 0, sheets)
 
 
 def _sheet(package: Package, data: bytes, texts: Mapping[str, bytes], where: str) -> CalamineSheet:
@@ -406,7 +406,7 @@ def _complete_columns(
     columns: Sequence[Cells], width: int, first_row: int, first_column: int, surveyed: Survey
 ) -> list[Cells]:
     """The columns with the cells that calamine does not give."""
-    special: list[dict[int, tuple[Kind, str]]] = [{} for _ in range(width)]
+    special: list[dict[int, tuple[CellKind, str]]] = [{} for _ in range(width)]
     for (row, column), cell in sorted(surveyed.special.items()):
         if row >= first_row and column >= first_column:
             special[column - first_column][row - first_row] = cell
@@ -419,7 +419,7 @@ def _complete_columns(
     ]
 
 
-def _with(cells: Cells, special: dict[int, tuple[Kind, str]]) -> Cells:
+def _with(cells: Cells, special: dict[int, tuple[CellKind, str]]) -> Cells:
     if not special:
         return cells
     marked = np.zeros(len(cells), dtype=bool)
@@ -435,13 +435,13 @@ def cells_of(values: Sequence[Any]) -> Cells:
     whole = _whole_numbers(values) if type(values[0]) is float else None
     if whole is not None:
         texts = pa.array(whole).cast(pa.large_string())
-        return Cells(texts, np.full(len(whole), Kind.NUMBER, dtype=np.int8))
+        return Cells(texts, np.full(len(whole), CellKind.NUMBER, dtype=np.int8))
     try:
         return Cells(pa.array(values, pa.large_string()))
     except (pa.ArrowInvalid, pa.ArrowTypeError):
         pass
     texts = [value if type(value) is str else format_value(value) for value in values]
-    kinds = np.array([_KINDS.get(type(value), Kind.DATE) for value in values], dtype=np.int8)
+    kinds = np.array([_KINDS.get(type(value), CellKind.DATE) for value in values], dtype=np.int8)
     return Cells(pa.array(texts, pa.large_string()), kinds)
 
 

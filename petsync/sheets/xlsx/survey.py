@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from petsync.errors import SheetError
-from petsync.sheets.grid import Kind, letter
+from petsync.sheets.grid import CellKind, letter
 from petsync.sheets.xlsx.xml import CellMark, MarkupError, RowMark, Walk, column_number
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ class Survey:
     read, and would refuse the worksheet for: their references, and their bytes in the part.
     """
 
-    special: dict[tuple[int, int], tuple[Kind, str]] = field(default_factory=dict)
+    special: dict[tuple[int, int], tuple[CellKind, str]] = field(default_factory=dict)
     empty: dict[tuple[int, int], bool] = field(default_factory=dict)
     calculated: bool = False
     hidden: list[int] = field(default_factory=list)
@@ -155,7 +155,7 @@ class Survey:
         for cell in row.cells:
             special = _special(cell)
             self.calculated |= cell.formula and bool(cell.value)
-            if special is not None and special[0] is Kind.UNCALCULATED and cell.has_value:
+            if special is not None and special[0] is CellKind.UNCALCULATED and cell.has_value:
                 # A formula that is that of another cell has no text of its own.
                 may_be = '""' in cell.formula_text or not cell.formula_text
                 self.empty[row.number, cell.column] = may_be
@@ -185,12 +185,12 @@ class Survey:
         write an empty text so, and others each formula that they did not calculate. Where none has
         a value, they are blank if each of them may give an empty text, which is pointed out.
         """
-        unknown = [at for at, (kind, _) in self.special.items() if kind is Kind.UNCALCULATED]
+        unknown = [at for at, (kind, _) in self.special.items() if kind is CellKind.UNCALCULATED]
         if self.calculated:
             for place in self.empty:
                 del self.special[place]
         elif all(self.empty.get(at) for at in unknown):
-            self.special.update(dict.fromkeys(unknown, (Kind.EMPTY, "")))
+            self.special.update(dict.fromkeys(unknown, (CellKind.EMPTY, "")))
 
 
 def survey(data: bytes, where: str, *, irregular: bool | None = None) -> Survey:
@@ -239,11 +239,11 @@ def _is_too_large(rows: int, columns: int, cells: int) -> bool:
     return rows * columns > max(FREE_AREA, MAX_SPARSENESS * cells)
 
 
-def _special(cell: CellMark) -> tuple[Kind, str] | None:
+def _special(cell: CellMark) -> tuple[CellKind, str] | None:
     if cell.kind == "e":
-        return Kind.ERROR, cell.value
+        return CellKind.ERROR, cell.value
     if cell.formula and not cell.value and cell.kind != "str":
-        return Kind.UNCALCULATED, ""
+        return CellKind.UNCALCULATED, ""
     return None
 
 

@@ -20,7 +20,7 @@ from contextlib import closing, contextmanager
 from functools import wraps
 from typing import Any, NoReturn
 
-from petsync.apply.journal import Journal, Sitting, schema, writer
+from petsync.apply.journal import Journal, RunSession, schema, writer
 from petsync.cli import main as petsync
 from petsync.client.target import ServiceTarget
 
@@ -37,9 +37,9 @@ been carried out, and its answer has come; the outcome is handed over, and on di
 AROUND = {
     "begin": (Journal, "begin"),
     "resume": (Journal, "resume"),
-    "known": (Sitting, "keep_known"),
-    "finish": (Sitting, "finish"),
-    "close": (Sitting, "close"),
+    "known": (RunSession, "keep_known"),
+    "finish": (RunSession, "finish"),
+    "close": (RunSession, "close"),
 }
 """What happens once in a run: `before-begin` is the place just before it, `after-begin` behind."""
 
@@ -119,9 +119,9 @@ def _kind(what: Any, fields: Sequence[str]) -> str:
 
 
 def _intend(is_it: Callable[..., bool], *, before: bool) -> None:
-    intend = Sitting.intend
+    intend = RunSession.intend
 
-    async def doomed(self: Sitting, number: int, change: Any, **more: Any) -> None:
+    async def doomed(self: RunSession, number: int, change: Any, **more: Any) -> None:
         is_now = is_it(change, change.fields)
         if is_now and before:
             _die()
@@ -129,18 +129,18 @@ def _intend(is_it: Callable[..., bool], *, before: bool) -> None:
         if is_now:
             _die()
 
-    Sitting.intend = doomed  # type: ignore[method-assign]
+    RunSession.intend = doomed  # type: ignore[method-assign]
 
 
 def _done(is_it: Callable[..., bool], *, written: bool) -> None:
-    done = Sitting.done
+    done = RunSession.done
     waiting: list[asyncio.Task[None]] = []
 
-    async def die_later(self: Sitting) -> None:
+    async def die_later(self: RunSession) -> None:
         await self.flush()
         _die()
 
-    def doomed(self: Sitting, result: Any, **more: Any) -> None:
+    def doomed(self: RunSession, result: Any, **more: Any) -> None:
         is_now = is_it(result, result.fields)
         done(self, result, **more)
         if is_now and written:
@@ -148,7 +148,7 @@ def _done(is_it: Callable[..., bool], *, written: bool) -> None:
         elif is_now:
             _die()
 
-    Sitting.done = doomed  # type: ignore[method-assign]
+    RunSession.done = doomed  # type: ignore[method-assign]
 
 
 def _request(

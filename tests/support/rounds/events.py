@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from petsync.cli import main as petsync
-from petsync.client.transport import AiohttpCarrier
+from petsync.client.transport import AiohttpTransport
 
 __all__ = ["EVENTS", "main"]
 
@@ -58,7 +58,7 @@ def _count(event: str, number: int, happen: Callable[[], None], *, is_after: boo
                 happen()
 
     if event == "request":
-        carry = AiohttpCarrier.carry
+        carry = AiohttpTransport.carry
 
         @wraps(carry)
         async def carried(*args: Any, **options: Any) -> Any:
@@ -67,7 +67,7 @@ def _count(event: str, number: int, happen: Callable[[], None], *, is_after: boo
             comes(after=True)
             return answer
 
-        AiohttpCarrier.carry = carried  # type: ignore[method-assign]
+        AiohttpTransport.carry = carried  # type: ignore[method-assign]
     elif event == "write":
         for name in ("replace", "rename", "fsync"):
             setattr(os, name, _counted(getattr(os, name), comes))
