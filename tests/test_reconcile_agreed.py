@@ -1416,6 +1416,32 @@ def test_a_row_that_names_a_pet_which_no_round_has_seen_takes_nothing_away(
     assert (told.round.to_store.total, told.round.to_sheet.total) == (0, 0)
 
 
+def test_a_row_that_gets_the_id_of_the_pet_that_it_added_brings_nothing_back(
+    night: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The round that added the pet was killed, and the row is held, as it says something else. What
+    the store took out meanwhile stays out; what was edited in the row is an edit.
+    """
+    rows = night.rows()
+    typed = {"name": "Neu", "status": "sold", "tags": "calm; loud", "category": "Dogs"}
+    night.save([*rows, [typed.get(column, "") for column in rows[0]]])
+    with monkeypatch.context() as patch:
+        _killed_before_the_sheet(night, patch)
+    (new,) = [pet for pet in night.stored().values() if pet.name == "Neu"]
+    edited = {**typed, "name": "Rex", "status": "pending", "tags": "calm; loud; small"}
+    night.save([*rows, [edited.get(column, "") for column in rows[0]]])
+    night.box.put(msgspec.structs.replace(new, tags=new.tags[1:]))
+    assert night.run().round.status == "conflicts"
+    edited["id"] = str(new.id)
+    night.save([*rows, [edited.get(column, "") for column in rows[0]]])
+    night.run()
+    pet = night.stored()[new.id or 0]
+    assert (pet.name, pet.status) == ("Rex", "pending")
+    assert {tag.name for tag in pet.tags} == {"loud", "small"}
+    assert night.said()[new.id or 0].tags == pet.tags
+    assert night.run().round.status == "in-sync"
+
+
 @pytest.mark.parametrize("broken", [None, _killed_before_the_base])
 @pytest.mark.parametrize("cells", [{"category": "Cats"}, {"category_id": "2"}])
 @pytest.mark.parametrize("is_first", [False, True])

@@ -159,7 +159,7 @@ class Comparison:
         if self.base is None:
             return base
         claimed = (self.base.unnumbered & self.claimed) - self.sight.named
-        return replace(base, unnumbered=base.unnumbered | claimed)
+        return replace(base, unnumbered=(base.unnumbered | claimed) - self.elsewhere)
 
 
 @dataclass(frozen=True, slots=True)
@@ -431,6 +431,19 @@ class Comparer:
             if _is_beside(record.source, sheet.source) and _is_later(record.written, since)
             if normal(record.said.name) not in waiting
         )
+
+    def added_pets(self, sheet: Sheet, ids: Collection[int]) -> dict[int, Pet]:
+        """The pets of these ids that runs added from rows of the sheet, or of the folder's other
+        files, each as it was sent.
+        """
+        return {
+            record.pet_id: msgspec.structs.replace(record.said, id=record.pet_id)
+            for record in reversed(self.store.aio.history.row_records(self.store.url, sheet))
+            if record.pet_id is not None and record.pet_id in ids
+            if record.state == "added" and record.is_added
+            if record.source == sheet.source
+            or (self.folder is not None and _is_beside(record.source, sheet.source))
+        }
 
     def _doubts_of_moved_rows(
         self, sheet: Sheet, seen: Snapshot, matches: Mapping[int, Match]

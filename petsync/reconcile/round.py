@@ -667,7 +667,7 @@ def find_start(
             writes = [each for each in every if not each.is_state]
             then = then.without(find_came_since(sheet, writes or every))
             then = with_newer_cells(then, base, sheet)
-        then = _with_unnumbered(then, numbered_by(every))
+        then = _with_unnumbered(then, numbered_by(every) | base.unnumbered)
         notes = (*_notes(memory.problem, moved), _put_back(lost, context.job.mode))
         returning = base.ids - then.ids - named_ids(sheet) - {*elsewhere}
         return RoundStart(then, carried, notes, undone=lost, returning=returning)
@@ -882,11 +882,14 @@ def with_older_rows(start: RoundStart, comparison: Comparison) -> RoundStart:
     return replace(start, base=replace(base.with_pets(pets), unsure=unsure))
 
 
-def _with_new_rows(context: RoundContext, start: RoundStart, comparison: Comparison) -> RoundStart:
+def _with_new_rows(
+    context: RoundContext, start: RoundStart, comparison: Comparison, comparer: Comparer
+) -> RoundStart:
     """The start with the pets that its base lacks and that rows mean: what is blank in such a row
     was never emptied, and takes the store's value. One that a row without an id was found to mean,
-    where the row says nothing else than the store, is as the row says it. Of one that a row names
-    by its id, nothing is agreed on in which the two differ.
+    where the row says nothing else than the store, is as the row says it. One that a row names by
+    its id is as the run sent it that added it from a row; of any other, nothing is agreed on in
+    which the two differ.
     """
     base = start.base
     if base is None:
@@ -904,6 +907,9 @@ def _with_new_rows(context: RoundContext, start: RoundStart, comparison: Compari
     ]
     named = named_ids(comparison.sheet) - base.ids - {*context.job.guard.sentinels}
     if context.job.mode == "two-way" and named:
+        sent = comparer.added_pets(comparison.sheet, named)
+        said += sent.values()
+        named -= sent.keys()
         merged = rows[rows["action"].isin(("merge", "update")) & rows["id"].isin(named)]
         whole = with_unknown(base, comparison.sheet, comparison.seen, {})
         known = {pet.id: pet for pet in pets_of(named, whole.frame)}
@@ -2060,7 +2066,7 @@ def work(context: RoundContext, comparer: Comparer) -> None:
         comparison = compare_sides(comparer, sheet, snapshot, start)
         known = with_siblings(context, comparison, start, comparer.store.url)
         known = with_older_rows(known, comparison)
-        known = _with_new_rows(context, known, comparison)
+        known = _with_new_rows(context, known, comparison, comparer)
         if known is not start:
             start = known
             comparison = compare_sides(comparer, sheet, snapshot, start)
