@@ -229,3 +229,14 @@ def test_the_number_of_a_category_names_it(name: str) -> None:
     else:
         with pytest.raises(AssertionError, match="nobody said so"):
             _judge(auditor, before, after)
+
+
+@pytest.mark.parametrize("blank", ["category", "category_id"])
+def test_one_cell_of_a_category_says_it(blank: str) -> None:
+    """The store gave a pet another category, and the row says it in one of its two cells."""
+    auditor = Auditor()
+    pet = {**_sides(sheet="old", store="old").pets[KEY], "category": "Dogs", "category_id": "3"}
+    for column in ("category", "category_id"):
+        auditor.ledger.store.add((KEY, (column, "")))
+    auditor.observe(View({KEY: pet}, {KEY: {**pet, blank: BLANK}}))
+    assert not auditor.ledger.has_edits(auditor.ledger.store, KEY)

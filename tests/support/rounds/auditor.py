@@ -225,14 +225,15 @@ class Auditor:
 
     def _says_it_by_a_blank(self, view: View, key: str, unit: Unit) -> bool:
         """Whether a cell that is blank says what the store has: nothing, as what the store took
-        away is away; or the name of a category, whose id stands beside it.
+        away is away; or one of a category's cells, beside the other one that says it.
         """
         if (key, unit[0]) in view.away:
             return False
-        number = ("category_id", "")
-        said = value(view.rows, key, number) if unit == ("category", "") else BLANK
-        is_numbered = said is not BLANK and said == value(view.pets, key, number)
-        return is_numbered or value(view.pets, key, unit) in (None, False)
+        name, number = ("category", ""), ("category_id", "")
+        other = {name: number, number: name}.get(unit)
+        said = BLANK if other is None else value(view.rows, key, other)
+        is_said = said is not BLANK and said == value(view.pets, key, other or unit)
+        return is_said or value(view.pets, key, unit) in (None, False)
 
     def _last_agreed(self, key: str, unit: Unit) -> int:
         """When both sides last said the same: who types that again has taken their edit back."""
