@@ -115,8 +115,9 @@ class Comparison:
     """Sheet and store beside each other: the `snapshot` is of the job's scope, `seen` has the pets
     outside of it too that rows name. `plan` is what the store is to take, `inbound` what the sheet
     is, None where nothing is ever written to it. What was agreed on of pets that are `elsewhere`
-    stays, for the sheet that has their rows now; pets that are `claimed` are in no row here, and
-    not missing either. Of the pets in no row `returning` alone become rows of a folder's sheet.
+    stays, for the sheet that has their rows now: rows of the folder's other sheets name those that
+    are `named_elsewhere`. Pets that are `claimed` are in no row here, and not missing either. Of
+    the pets in no row `returning` alone become rows of a folder's sheet.
     `settled` are the pets of rows without an id.
     `silence`: why the store answered for none of the pets that were looked up, "" where it did.
     `outside`: pets whose rows were taken out and that the job's scope does not have, as the store
@@ -134,6 +135,7 @@ class Comparison:
     sight: RowComparison
     inbound: Inbound | None = None
     elsewhere: frozenset[int] = frozenset()
+    named_elsewhere: frozenset[int] = frozenset()
     claimed: frozenset[int] = frozenset()
     returning: frozenset[int] = frozenset()
     silence: str = ""
@@ -159,7 +161,7 @@ class Comparison:
         if self.base is None:
             return base
         claimed = (self.base.unnumbered & self.claimed) - self.sight.named
-        return replace(base, unnumbered=(base.unnumbered | claimed) - self.elsewhere)
+        return replace(base, unnumbered=(base.unnumbered | claimed) - self.named_elsewhere)
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,6 +292,7 @@ class Comparer:
             settled=settled,
             sight=sight_beside(plan, sheet, seen, settled, base),
             elsewhere=others | untold,
+            named_elsewhere=self.elsewhere,
             claimed=claimed,
             returning=returning,
             silence=_silence([*compared.found.values(), *outside.values()]),
@@ -416,14 +419,15 @@ class Comparer:
         return {row: Match("doubt", records, is_edited=True) for row in free} if records else {}
 
     def strays(self, sheet: Sheet, since: str) -> frozenset[int]:
-        """The pets that runs have added since a moment from rows of the folder's other files, and
-        that no row names: a row without an id may be the one of such a pet, moved and edited.
+        """The pets that runs have added since a moment from rows of the folder's other files, or
+        whose rows lacked their id at the last round, and that no row names: a row without an id may
+        be the one of such a pet, moved and edited.
         """
         if self.folder is None or self.job.mode != "two-way" or not slots_of(sheet):
             return frozenset()
         named = named_ids(sheet) | self.elsewhere
         waiting = self.folder.new_names(self.source.part)
-        return frozenset(
+        return (self.folder.unnumbered - named).union(
             record.pet_id
             for record in self.store.aio.history.row_records(self.store.url, sheet)
             if record.pet_id is not None and record.pet_id not in named

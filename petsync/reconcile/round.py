@@ -1408,7 +1408,7 @@ def give_up(context: RoundContext, base: Base, own: frozenset[int], named: froze
     new, named = base.ids - own, base.ids & named
     away = {*_bases_away(context, job)}
     path_of_own = context.owner.paths.base(job.name, context.told.part)
-    for path in (*away, *_bases(context, job)) if new else away:
+    for path in (*away, *_bases(context.owner.paths, job)) if new else away:
         ids = new | named if path in away else new
         file = BaseFile(path)
         memory = file.load(set_aside=False) if path != path_of_own else StoredBase()
@@ -1416,9 +1416,8 @@ def give_up(context: RoundContext, base: Base, own: frozenset[int], named: froze
             file.keep(memory.base.without(ids), memory.carried, memory.runs)
 
 
-def _bases(context: RoundContext, job: Job) -> list[Path]:
+def _bases(paths: StatePaths, job: Job) -> list[Path]:
     """The files of the bases of a folder's sheets, also of those that are not there any more."""
-    paths = context.owner.paths
     there = sorted(paths.base(job.name).parent.glob("*.base"))
     return [path for path in there if paths.is_part(path, job.name)]
 
@@ -1426,7 +1425,7 @@ def _bases(context: RoundContext, job: Job) -> list[Path]:
 def _bases_away(context: RoundContext, job: Job) -> list[Path]:
     """Those whose sheet is not in the folder any more. Raises SheetError."""
     there = {context.owner.paths.base(job.name, each.part) for each in sources_of(job)}
-    return [path for path in _bases(context, job) if path not in there]
+    return [path for path in _bases(context.owner.paths, job) if path not in there]
 
 
 def _away(context: RoundContext, store: str, ids: Iterable[int]) -> dict[int, Path]:
@@ -2338,7 +2337,7 @@ def _prepare(owner: Reconciliation, job: Job, held: ExitStack) -> list[Comparer]
     sources = [*_with_last(owner.paths, sources_of(job))]
     if job.mode in ("push", "two-way") and not owner.dry_run:
         held.enter_context(turn(owner.paths, store.url))
-    return [*_comparers(job, store, sources)]
+    return [*_comparers(job, store, sources, owner.paths)]
 
 
 def _formers(owner: Reconciliation, job: Job) -> dict[str, str]:
@@ -2361,7 +2360,9 @@ def _formers(owner: Reconciliation, job: Job) -> dict[str, str]:
     return {}
 
 
-def _comparers(job: Job, store: Store, sources: Iterable[Source]) -> Iterator[Comparer]:
+def _comparers(
+    job: Job, store: Store, sources: Iterable[Source], paths: StatePaths
+) -> Iterator[Comparer]:
     sources = tuple(sources)
     if job.folder is None:
         yield from (Comparer(job, source, store) for source in sources)
@@ -2369,6 +2370,10 @@ def _comparers(job: Job, store: Store, sources: Iterable[Source]) -> Iterator[Co
     folder = Folder(job.match_on)
     for source in sources:
         folder.note(source.part, source.read(store))
+    if folder.has_new_rows:
+        bases = (BaseFile(path).load(set_aside=False).base for path in _bases(paths, job))
+        pets = (each.unnumbered for each in bases if each and same_place(each.store, store.url))
+        folder.unnumbered = frozenset[int]().union(*pets)
     yield from (Comparer(job, each, store, folder, not n) for n, each in enumerate(sources))
 
 

@@ -173,10 +173,12 @@ class _New(NamedTuple):
 class Folder:
     """What the rows of a folder's files name and add, as each file was last read. A row is held
     where a row of another file is about the same pet: what one says, the other would take back.
+    `unnumbered` are the pets whose rows lacked their id in any file at the last round.
     """
 
     def __init__(self, match_on: Sequence[Column] = ()) -> None:
         self._match_on = tuple(match_on)
+        self.unnumbered = frozenset[int]()
         self._named: dict[str, dict[int, str]] = {}
         self._new: dict[str, dict[int, _New]] = {}
         self._seen: dict[str, tuple[str, str]] = {}
@@ -189,6 +191,11 @@ class Folder:
         """The ids that files other than this one name."""
         others = (ids for other, ids in self._named.items() if other != part)
         return frozenset[int]().union(*others)
+
+    @property
+    def has_new_rows(self) -> bool:
+        """Whether a row of any file has a name and no id."""
+        return any(self._new.values())
 
     def new_names(self, part: str) -> frozenset[str]:
         """The names in the rows without an id of files other than this one."""
