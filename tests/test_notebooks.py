@@ -89,7 +89,7 @@ def test_a_story_opens_with_what_one_will_be_able_to_do() -> None:
     for path in NOTEBOOKS[1:]:
         told = [cell.source for cell in _book(path).cells if cell.cell_type == "markdown"]
         assert told[0].startswith("# "), path.name
-        assert "be able to" in " ".join(told[0].split()), path.name
+        assert "At the end of this notebook you can" in " ".join(told[0].split()), path.name
         assert told[0].count("\n- ") >= 3, path.name
         assert "## Where to go next" in told[-1], path.name
 
