@@ -61,7 +61,7 @@ GROUPS = {
         "Reconciliation",
         "The scheduled job from Python. [How it works](../../reconcile.md).",
         ("reconcile",),
-        ("plan.report.RoundReport", "plan.rounds.Round", "plan.rounds.Open"),
+        ("plan.report.RoundReport", "plan.rounds.Round", "plan.rounds.Difference"),
     ),
     "errors": Group(
         "Errors",
