@@ -26,14 +26,14 @@ class Group(NamedTuple):
 GROUPS = {
     "store": Group(
         "Store",
-        "A `Store` is one service, and everything begins with one: `connect` gives it, or `demo`. "
-        "`AsyncStore`, which is `store.aio`, has the same methods to be awaited.",
+        "`connect` and `demo` return a `Store`, which stands for one service. `store.aio` is its "
+        "`AsyncStore`, with the same methods as coroutines.",
         ("store", "samples"),
     ),
     "sheets": Group(
         "Sheets",
-        "Read a sheet, write one, and what is found in it. [How a sheet is read](../../sheets.md) "
-        "and [every finding](../../findings.md) have pages of their own.",
+        "Read, check and write sheets. See [sheets](../../sheets.md) and "
+        "[findings](../../findings.md).",
         ("sheets", "table"),
     ),
     "plans": Group(
@@ -43,7 +43,8 @@ GROUPS = {
     ),
     "runs": Group(
         "Runs and rehearsals",
-        "What became of a plan. [Reliability](../../reliability.md) tells what a run survives.",
+        "The outcomes of a plan. [Reliability](../../reliability.md) lists the faults that a run "
+        "survives.",
         ("plan.report", "plan.rehearsal", "rehearsal"),
     ),
     "pictures": Group(
@@ -53,8 +54,8 @@ GROUPS = {
     ),
     "service": Group(
         "The service",
-        "Its resources, how it behaves ([profiles](../../profiles.md)), and who you are there "
-        "([signing in](../../sign-in.md)).",
+        "Its resources, its behaviour ([profiles](../../profiles.md)), and your account "
+        "([sign-in](../../sign-in.md)).",
         ("models", "profile", "client", "protocol"),
     ),
     "reconcile": Group(
@@ -65,8 +66,8 @@ GROUPS = {
     ),
     "errors": Group(
         "Errors",
-        "Everything that petsync raises is a `PetsyncError`, with a message, a hint, and the exit "
-        "code that the command line ends with.",
+        "Every error of petsync is a `PetsyncError`, with a message, a hint, and the exit code of "
+        "the command line.",
         ("errors",),
     ),
 }
