@@ -87,6 +87,7 @@ from petsync.reconcile.state import (
     digest_of,
     doubtful,
     find_came_since,
+    find_reverted,
     has_arrived,
     is_final,
     lacking_id,
@@ -606,6 +607,30 @@ def find_start(
     past: Sequence[RecentRun],
     elsewhere: Collection[int] = (),
 ) -> RoundStart:
+    """The base that a round compares by, as `_find_base` says, unsure of what rows say again that
+    they said before: in every column where the last round did not end, or an older copy was put
+    back, else in columns that were missing at the last round.
+    """
+    start, files = _find_base(context, sheet, service, past, elsewhere), SheetFiles.of(context)
+    base, versions = start.base, files.versions.all()
+    if base is None or context.job.mode != "two-way":
+        return start
+    is_open = files.pending.has_own or bool(start.undone or start.doubts)
+    is_open |= any(each.is_back or not (each.is_agreed or each.is_state) for each in versions)
+    columns = {*COLUMNS} if is_open else base.missing
+    if not columns.intersection(sheet.rows):
+        return start
+    units = find_reverted(sheet, versions, base, columns)
+    return replace(start, base=_with_unsure(base, units)) if units else start
+
+
+def _find_base(
+    context: RoundContext,
+    sheet: Sheet,
+    service: Store,
+    past: Sequence[RecentRun],
+    elsewhere: Collection[int],
+) -> RoundStart:
     """The base that a round compares by: the kept one, with what runs brought about since; or the
     one of then, where the sheet is a backup that was put back; or the sheet's own, if it carries
     one that was not there at the last round: then somebody exported it afresh. That a backup was
@@ -676,7 +701,7 @@ def find_start(
     if mixed or doubts:
         notes = (*notes, *(_in_doubt(mixed) if context.job.mode == "two-way" else ()))
         base, in_doubt = _with_doubts(
-            context.job, base, mixed or doubts, sheet, elsewhere=elsewhere, is_seen=bool(mixed)
+            base, mixed or doubts, sheet, elsewhere=elsewhere, is_seen=bool(mixed)
         )
         notes = (*notes, *in_doubt)
     may_lack = may_lack_again(sheet, every, base)
@@ -817,7 +842,6 @@ def _with_earlier(base: Base, sheet: Sheet, versions: Sequence[Version]) -> Base
 
 
 def _with_doubts(
-    job: Job,
     base: Base,
     versions: Sequence[Version],
     sheet: Sheet,
@@ -848,16 +872,16 @@ def _with_doubts(
     pets += pets_of({*units} - named_ids(sheet), then.frame)
     told = tuple(
         Difference(
-            kind=_kind_of_lost(job),
+            kind="note",
             problem=f"its row, which came after round {versions[0].round}, is not in the sheet: it "
             "was taken out, or a backup was put back. It is not taken for missing",
             pet_id=pet_id,
-            hint="If the pet is to go: delete it in the store, or write delete into the action "
-            "column of its row.",
+            hint="To have the row again: enter a row with the pet's id. If the pet is to go: "
+            "delete it in the store.",
         )
         for pet_id in sorted(lacking - {*elsewhere})
     )
-    base = _with_lost(job, base, lacking - {*elsewhere}).without(lacking & {*elsewhere})
+    base = _with_lost(base, lacking - {*elsewhere}).without(lacking & {*elsewhere})
     return _with_unsure(base.with_pets(pets), units), told
 
 
@@ -1383,18 +1407,18 @@ def with_claims(
         problem = f"no pet is deleted as missing: another sheet may have it. {error.message}"
     told = [Difference(kind="note", problem=problem)] if problem else []
     if put_back:
-        start = replace(start, base=_with_lost(job, base, lost))
+        start = replace(start, base=_with_lost(base, lost))
         told += (_told_lost(job, pet_id, put_back[0]) for pet_id in sorted(lost))
     notes = (*start.notes, *(told if job.delete_missing else ()))
     return replace(start, claimed=frozenset({*found, *away}), notes=notes)
 
 
-def _with_lost(job: Job, base: Base, ids: Collection[int]) -> Base:
-    """The base for pets whose rows are lost. In a folder nobody knows where they belong: they stay,
-    in conflict until a row names them again. Elsewhere they are new, and become rows again.
+def _with_lost(base: Base, ids: Collection[int]) -> Base:
+    """The base for pets whose rows are lost: nothing is agreed on of them, so that they stay, in
+    conflict until a row names them again or somebody deletes them. They become no rows again: they
+    may have been taken out.
     """
-    rest = base.without(ids)
-    return rest if job.folder is None else rest.with_pets([Pet(id=i) for i in sorted(ids)])
+    return base.without(ids).with_pets([Pet(id=i) for i in sorted(ids)])
 
 
 def give_up(context: RoundContext, base: Base, own: frozenset[int], named: frozenset[int]) -> None:
@@ -1452,17 +1476,12 @@ def _put_back_since(context: RoundContext, store: Store, base: Base) -> Iterator
 
 def _told_lost(job: Job, pet_id: int, sheet: str) -> Difference:
     return Difference(
-        kind=_kind_of_lost(job),
+        kind="note",
         problem="its row is not in the sheet any more, and is not taken for missing: it may have "
         f"moved to {sheet}, where an older copy was put back",
         pet_id=pet_id,
         hint="" if job.folder is not None else "If the pet is to go: delete it in the store.",
     )
-
-
-def _kind_of_lost(job: Job) -> Literal["conflict", "note"]:
-    """In a folder the plan has a conflict for each pet whose row is lost."""
-    return "conflict" if job.folder is None else "note"
 
 
 def _is_put_back(context: RoundContext, source: Source, store: Store, since: str) -> bool:

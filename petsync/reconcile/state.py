@@ -31,7 +31,7 @@ from petsync.errors import PetsyncError, PlanError
 from petsync.models import Pet
 from petsync.plan.base import SETTLED, moved_units, named_ids
 from petsync.plan.change import Coverage, describe_limits, released_note
-from petsync.plan.fields import COLUMNS_OF, cell, normal
+from petsync.plan.fields import COLUMNS_OF, UNITS, Unit, cell, equal, normal, photo_keys
 from petsync.plan.guard import Guard, Limit, Refusal
 from petsync.plan.match import differences, pets_of, positions, said_pet, said_rows
 from petsync.plan.plan import Inbound, Plan
@@ -64,6 +64,7 @@ __all__ = [
     "doubtful",
     "file_name",
     "find_came_since",
+    "find_reverted",
     "has_arrived",
     "is_final",
     "lacking_id",
@@ -414,6 +415,11 @@ class PendingRuns:
         """The runs that have begun with the plans, in the order of the notes."""
         return [run for note in self._notes() if (run := _run(note, store)) is not None]
 
+    @property
+    def has_own(self) -> bool:
+        """Whether a round of the job may have begun to send, and did not end."""
+        return any(note.is_own for note in self._notes())
+
     def _notes(self) -> tuple[_Note, ...]:
         try:
             body = self.path.read_bytes()
@@ -592,7 +598,7 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     as its round was killed before, or it could not be written; `is_left`: the sheet was another
     file since. `is_undone`: a backup from before it was put back, so that the sheet does not follow
     from it, as a round read it `undone_at` that moment. `is_back`: a round has seen that, and none
-    has finished with the sheet since.
+    has finished with the sheet since; a file of its own says so.
     `is_by_hand`: somebody had a run write into the sheet, and `round` is its id.
     """
 
@@ -643,7 +649,12 @@ class Versions:
     def all(self) -> tuple[Version, ...]:
         """They, oldest first. One that cannot be read is left out."""
         found = (self._load(path) for path in sorted(self.folder.glob("*.json")))
-        return tuple(each for each in found if each is not None)
+        back = self._back_numbers()
+        return tuple(
+            msgspec.structs.replace(each, is_back=each.number in back)
+            for each in found
+            if each is not None
+        )
 
     def keep(self, version: Version) -> Version:
         """Keep one more, on the disk when this returns; the oldest go, and one by which nothing was
@@ -688,9 +699,9 @@ class Versions:
         before no others. Raises PetsyncError.
         """
         numbers = {each.number for each in versions}
-        for version in self.all():
-            if version.is_back != (version.number in numbers):
-                self.put(msgspec.structs.replace(version, is_back=not version.is_back))
+        if numbers != self._back_numbers():
+            # One file holds them all: a round that is killed here leaves all of them or none.
+            write(self._back_path, msgspec.json.encode(sorted(numbers)))
 
     def undo(self, versions: Iterable[Version], digest: str, at: str) -> None:
         """Mark these as undone, as the sheet shows that was read at that moment, and remove every
@@ -699,14 +710,15 @@ class Versions:
         """
         self.back(())
         for version in versions:
-            undone = msgspec.structs.replace(version, is_undone=True, undone_at=at, is_back=False)
+            undone = msgspec.structs.replace(version, is_undone=True, undone_at=at)
             self.put(undone)
         known = (each for each in self.all() if each.is_undone)
         self.forget(each.number for each in known if each.before == digest)
 
     def put(self, version: Version) -> None:
         """Write one that has its number. Raises PetsyncError."""
-        write(self._path(version.number), msgspec.json.encode(version))
+        own = msgspec.structs.replace(version, is_back=False)
+        write(self._path(version.number), msgspec.json.encode(own))
 
     def forget(self, numbers: Iterable[int]) -> None:
         """These count no more."""
@@ -719,6 +731,16 @@ class Versions:
 
     def _path(self, number: int) -> Path:
         return self.folder / f"{number:08}.json"
+
+    @property
+    def _back_path(self) -> Path:
+        return self.folder / "back"
+
+    def _back_numbers(self) -> set[int]:
+        try:
+            return {*msgspec.json.decode(self._back_path.read_bytes(), type=list[int])}
+        except (OSError, msgspec.DecodeError):
+            return set()
 
     def _load(self, path: Path) -> Version | None:
         try:
@@ -926,6 +948,58 @@ def _edited_pets(sheet: Sheet, base: Base) -> set[int]:
         masks = differences(rows, at, last, places[at])
         edited |= {*rows["id"].iloc[at[np.logical_or.reduce([*masks.values()])]].tolist()}
     return edited
+
+
+def find_reverted(
+    sheet: Sheet, versions: Sequence[Version], base: Base, columns: Collection[str]
+) -> dict[int, tuple[Unit, ...]]:
+    """The units, by pet, in which a row says again what it said before one of the versions, and
+    not what it last said by the `base`: it was set back, or is from an older copy. Of a list, each
+    item counts by itself. Only the `columns` are looked at.
+    """
+    edited = _edited_pets(sheet, base) & base.ids
+    if not edited or not versions:
+        return {}
+    last = {pet.id: pet for pet in pets_of(edited, base.said_frame)}
+    older: dict[int, list[Pet]] = {}
+    for version in versions:
+        for pet in pets_of(edited, Base.from_lines(version.base).said_frame):
+            older.setdefault(pet.id or 0, []).append(pet)
+    rows = sheet.rows[sheet.rows["id"].isin(list(older))]
+    found: dict[int, tuple[Unit, ...]] = {}
+    for row in said_rows(rows, np.full(len(rows), -1, dtype=np.intp)):
+        pet_id, said = row.pet_id or 0, said_pet(row.said)
+        stated = {column for column in row.said if column in columns}
+        units = tuple(
+            unit
+            for unit in UNITS
+            if stated.intersection(COLUMNS_OF[unit])
+            and _is_reverted(unit, stated, said, last[pet_id], older[pet_id])
+        )
+        if units:
+            found[pet_id] = units
+    return found
+
+
+def _is_reverted(
+    unit: Unit, columns: Collection[str], said: Pet, last: Pet, older: Sequence[Pet]
+) -> bool:
+    if unit in ("tags", "photo_urls"):
+        now, before = _items(said, unit), _items(last, unit)
+        changed = now ^ before
+        lists = [_items(pet, unit) for pet in older] if changed else []
+        return any((item in now) == (item in each) for item in changed for each in lists)
+    return any(
+        not equal(said, last, column) and any(equal(said, pet, column) for pet in older)
+        for column in COLUMNS_OF[unit]
+        if column in columns
+    )
+
+
+def _items(pet: Pet, unit: Unit) -> frozenset[str]:
+    if unit == "photo_urls":
+        return frozenset(photo_keys(pet.photo_urls))
+    return frozenset(normal(tag.name) for tag in pet.tags)
 
 
 def still_back(sheet: Sheet, versions: Sequence[Version]) -> tuple[Version, ...]:
