@@ -256,6 +256,85 @@ def test_a_backup_from_before_a_new_row_is_known(night: Kept) -> None:
     assert night.said() == night.stored()
 
 
+@pytest.mark.parametrize("writes", range(1, 4))
+def test_a_round_that_is_killed_while_it_notes_an_older_copy(
+    either: Kept, monkeypatch: pytest.MonkeyPatch, writes: int
+) -> None:
+    """Killed after so many writes into the state folder: whatever is typed into the sheet before
+    the next round, the older copy sends none of its values.
+    """
+    night = either
+    night.box.put(changed(PETS, 5, name="Store 5")[4])
+    night.box.remove(7)
+    first = night.run()
+    night.backup(first)
+    assert _is_told(night.run())
+    night.backup(first)
+    write = state.write
+    left = iter(range(writes))
+
+    def put(*args: Any, **options: Any) -> None:
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        write(*args, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(state, "write", put)
+        night.run()
+    night.edit(lambda pets: [pet for pet in changed(pets, 2, name="Rex") if pet.id != 7])
+    night.run()
+    assert night.stored()[5].name == "Store 5"
+    assert 7 not in night.stored()
+
+
+def _killed_before_it_sent(_: Kept, patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ps.Store, "apply", Mock(side_effect=KeyboardInterrupt))
+
+
+def test_a_value_that_a_row_says_again_after_a_killed_round_is_a_conflict(
+    either: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody can tell an older copy from an edit then: the store keeps what it has, each round
+    names the field, and an edit of another kind is sent.
+    """
+    night = either
+    night.box.put(changed(PETS, 5, status="pending", tags=(ps.Tag(name="neu"),))[4])
+    night.run()
+    night.edit(lambda pets: changed(pets, 2, name="Rex"))
+    with monkeypatch.context() as patch:
+        _killed_before_it_sent(night, patch)
+        assert night.run().round.status == "interrupted"
+    night.edit(lambda pets: changed(pets, 5, name="Otto", status=PETS[4].status))
+    for _ in range(2):
+        told = night.run()
+        assert told.round.status == "conflicts"
+        (left,) = (each for each in told.open if each.pet_id == 5)
+        assert left.fields == ("status",)
+    assert (night.stored()[5].name, night.stored()[5].status) == ("Otto", "pending")
+    assert night.stored()[2].name == "Rex"
+    night.edit(lambda pets: changed(pets, 5, status="pending"))
+    assert night.run().round.status == "in-sync"
+    night.edit(lambda pets: changed(pets, 5, status=PETS[4].status))
+    assert night.run().round.status == "done"
+    assert night.stored()[5].status == PETS[4].status
+
+
+def test_a_row_that_may_be_lost_is_not_written_again(night: Kept) -> None:
+    """The only row that a round has written is taken out: it may be a backup. The pet stays, and is
+    a conflict without a row until somebody decides.
+    """
+    night.box.put(NEW)
+    assert night.run().round.to_sheet.add == 1
+    night.edit(lambda pets: [pet for pet in pets if pet.id != NEW.id])
+    for _ in range(2):
+        told = night.run()
+        assert told.round.status == "conflicts"
+        assert NEW.id in {each.pet_id for each in told.open if each.kind == "conflict"}
+        assert (NEW.id in night.said(), NEW.id in night.stored()) == (False, True)
+    night.box.remove(NEW.id or 0)
+    assert night.run().round.status == "in-sync"
+
+
 def test_two_new_rows_that_are_taken_out_are_deleted(night: Kept) -> None:
     """Their ids were all that was written: the sheet is no backup, which has the rows."""
     night.edit(lambda pets: [*pets, *(ps.Pet(name=f"Ohne {n}", status="sold") for n in (1, 2))])

@@ -273,6 +273,34 @@ def test_a_new_row_that_moves_after_a_killed_round_is_not_added_again(
         assert edits.get("name") not in _new(night)
 
 
+def test_a_new_row_stays_held_beside_a_new_row_of_another_file(
+    box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The round that added its pet was killed, and every cell of it was edited. A row that somebody
+    types into another file makes none of them a pet: either may be the pet's.
+    """
+    night = _moving(box, tmp_path)
+    row = {**QUUX, "tags": "calm; shy", "photo_urls": "https://shop.example/quux.jpg"}
+    _type(night, "a.csv", row)
+    with monkeypatch.context() as patch:
+        patch.setattr(round_of_jobs, "write", Mock(side_effect=KeyboardInterrupt))
+        assert night.rounds().exit_code == 7
+    other = {"status": "sold", "category": "Birds", "photo_urls": "https://shop.example/z.jpg"}
+    _type(night, "a.csv", {"name": "Zoe", "tags": "old", **other}, over="Quux")
+    assert night.rounds()[0].round.status == "conflicts"
+    _type(night, "b.csv", {"name": "Bar", "status": "sold"})
+    for name in ("Ida", "Uwe"):
+        told = night.rounds()
+        assert told[0].round.status == "conflicts"
+        old = "Zoe" if name == "Ida" else "Ida"
+        _type(night, "a.csv", {"name": name, "tags": f"old; {name}", "status": "sold"}, over=old)
+    assert _new(night) == ["Quux"]
+    added = max(night.stored())
+    _type(night, "a.csv", {"id": str(added), "name": "Uwe", "status": "sold"}, over="Uwe")
+    assert night.rounds().exit_code == 0
+    assert sorted(filter(None, _new(night))) == ["Bar", "Uwe"]
+
+
 @pytest.mark.parametrize("name", ["Pet 5", "Zoe"])
 def test_a_pet_is_not_deleted_while_a_row_of_another_file_is_like_it(
     box: Sandbox, tmp_path: Path, name: str

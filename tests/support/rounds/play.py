@@ -171,8 +171,8 @@ class Play:
         """Whether a round that was killed had seen that a backup was put back: from then on nothing
         that people do may hide it.
         """
-        kept = (self.folder / "state" / "reconcile" / "versions").rglob("*.json")
-        return any(b'"is_back":true' in path.read_bytes() for path in kept)
+        marks = (self.folder / "state" / "reconcile" / "versions").rglob("back")
+        return any(path.read_bytes() != b"[]" for path in marks)
 
     def _unnumbered_keys(self) -> set[str]:
         """The rows of the sheets whose id column has another header: none of them may change, and
