@@ -703,6 +703,11 @@ class Versions:
             # One file holds them all: a round that is killed here leaves all of them or none.
             write(self._back_path, msgspec.json.encode(sorted(numbers)))
 
+    @property
+    def has_back(self) -> bool:
+        """Whether the sheet is from before versions, and no round has finished with it since."""
+        return bool(self._back_numbers())
+
     def undo(self, versions: Iterable[Version], digest: str, at: str) -> None:
         """Mark these as undone, as the sheet shows that was read at that moment, and remove every
         undone one that starts from the sheet as it is now, which has this digest. Raises
