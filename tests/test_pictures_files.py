@@ -14,7 +14,13 @@ from PIL import Image, ImageOps
 
 from petsync.errors import SettingsError
 from petsync.images.find import ENDINGS
-from petsync.images.inspect import DecodedImage, UnfitError, orientation, parts, prepare_image
+from petsync.images.inspect import (
+    DecodedImage,
+    UnusableImageError,
+    orientation,
+    parts,
+    prepare_image,
+)
 from petsync.plan.uploads import PictureOptions
 
 PLAIN = PictureOptions()
@@ -28,7 +34,7 @@ def look(content: bytes, ending: str = ".png", **options: object) -> DecodedImag
 
 def refused(content: bytes, ending: str = ".png", **options: object) -> str:
     """Why the file is refused."""
-    with pytest.raises(UnfitError) as caught:
+    with pytest.raises(UnusableImageError) as caught:
         look(content, ending, **options)
     assert caught.value.cure
     return caught.value.problem
@@ -100,7 +106,7 @@ def test_wrong_ending_is_told(form: str, ending: str) -> None:
     if ENDINGS.get(ending) == form:
         assert look(image(form), ending.upper()).format == form
         return
-    with pytest.raises(UnfitError) as caught:
+    with pytest.raises(UnusableImageError) as caught:
         look(image(form), ending)
     assert form in caught.value.problem
     assert FORMATS[form] in caught.value.cure
@@ -288,7 +294,7 @@ def test_damaged_anywhere_never_raises_anything_else(form: str) -> None:
     content = bytearray(_lossless(form))
     for at in range(0, len(content), max(1, len(content) // 150)):
         wrong = bytes([*content[:at], content[at] ^ 0xFF, *content[at + 1 :]])
-        with suppress(UnfitError):
+        with suppress(UnusableImageError):
             assert look(wrong, FORMATS[form], max_side=4).content
 
 

@@ -14,14 +14,20 @@ from picturing import image, put
 
 import petsync as ps
 from petsync.errors import SettingsError, SheetError
-from petsync.images.find import USUAL, ImageMatches, Patterns, in_folder, in_sheet
+from petsync.images.find import (
+    DEFAULT_PATTERNS,
+    ImageMatches,
+    Patterns,
+    find_in_folder,
+    find_in_sheet,
+)
 from petsync.models import MAX_ID
 from petsync.sandbox import Sandbox
 
 
 def look(folder: Path, *templates: str, **options: object) -> ImageMatches:
     """What is in the folder."""
-    return in_folder(folder, Patterns.of(templates or USUAL), **options)  # type: ignore[arg-type]
+    return find_in_folder(folder, Patterns.of(templates or DEFAULT_PATTERNS), **options)  # type: ignore[arg-type]
 
 
 def told(found: ImageMatches) -> dict[str, str]:
@@ -162,7 +168,7 @@ def sheet(folder: Path, *rows: str, header: str = "id;name;Image;caption") -> ps
 
 def listed(folder: Path, *rows: str, **options: object) -> ImageMatches:
     """What the column Image of such a sheet names."""
-    return in_sheet(sheet(folder, *rows), "image", folder=folder, **options)  # type: ignore[arg-type]
+    return find_in_sheet(sheet(folder, *rows), "image", folder=folder, **options)  # type: ignore[arg-type]
 
 
 def test_cells_name_files(tmp_path: Path) -> None:
@@ -194,8 +200,8 @@ def test_cells_name_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("cell", "said"),
     [
-        ("https://shop.example/7.jpg", "address"),
-        ("file:///etc/passwd", "address"),
+        ("https://shop.example/7.jpg", "URL"),
+        ("file:///etc/passwd", "URL"),
         ("../secret.png", "outside"),
         ("/etc/hostname", "outside"),
         ("none.png", "no such file"),
@@ -205,7 +211,7 @@ def test_cells_name_files(tmp_path: Path) -> None:
     ],
 )
 def test_cells_that_name_no_file(tmp_path: Path, cell: str, said: str) -> None:
-    """What is no file in the folder is told at its cell: addresses are not fetched, and no path
+    """A cell that names no file in the folder is reported: no URL is fetched, and no path
     leads out.
     """
     (tmp_path / "secret.png").write_bytes(image())
@@ -239,7 +245,7 @@ def test_rows_that_the_reader_takes_for_one(tmp_path: Path) -> None:
 def test_column_that_is_not_there(tmp_path: Path, column: str) -> None:
     """A column that the sheet lacks, or that is petsync's own, is told with the others."""
     with pytest.raises(SheetError) as caught:
-        in_sheet(sheet(tmp_path, "7;Rex;1.png;"), column, folder=tmp_path)
+        find_in_sheet(sheet(tmp_path, "7;Rex;1.png;"), column, folder=tmp_path)
     assert "'Image', 'caption'" in caught.value.hint
 
 

@@ -24,10 +24,10 @@ from petsync.table.cells import CellError, parse_photo_urls
 from petsync.table.sheet import Finding, Sheet
 
 __all__ = [
+    "CAPTIONS_FILE",
+    "DEFAULT_PATTERNS",
     "ENDINGS",
     "IMAGE_ENDINGS",
-    "NAME",
-    "USUAL",
     "Candidate",
     "Captions",
     "Format",
@@ -36,38 +36,38 @@ __all__ = [
     "Patterns",
     "content_of",
     "describe_content",
+    "find_in_folder",
+    "find_in_sheet",
     "format_of",
     "hidden_kind",
-    "in_folder",
-    "in_sheet",
     "is_within",
 ]
 
 
-# Captions: `metadata.csv` beside the pictures, which says something of some of them.
+# Captions: `metadata.csv` beside the pictures, with a caption for some of them.
 
 
-NAME = "metadata.csv"
-_LARGEST = 64 * 1024 * 1024
+CAPTIONS_FILE = "metadata.csv"
+_MAX_CAPTION_BYTES = 64 * 1024 * 1024
 _CAPTIONS_HINT = (
-    f"{NAME} has the columns file and metadata, in UTF-8; or take it out of the folder."
+    f"{CAPTIONS_FILE} needs the columns file and metadata, in UTF-8; or remove it from the folder."
 )
 
 
 @dataclass(slots=True)
 class Captions:
-    """What is said of the files, by their names below the folder."""
+    """The line and the caption of each file that metadata.csv names, by its path in the folder."""
 
-    said: dict[str, tuple[int, str]] = field(default_factory=dict)
+    entries: dict[str, tuple[int, str]] = field(default_factory=dict)
     is_there: bool = False
     used: set[str] = field(default_factory=set)
 
     @classmethod
     def of(cls, path: Path) -> Captions:
-        """The file's, or none where there is no such file. Raises SheetError."""
+        """The captions in the file at `path`; empty if there is no file. Raises SheetError."""
         try:
             with path.open("rb") as file:
-                text = file.read(_LARGEST).decode("utf-8-sig")
+                text = file.read(_MAX_CAPTION_BYTES).decode("utf-8-sig")
         except FileNotFoundError:
             return cls()
         except OSError as error:
@@ -79,23 +79,23 @@ class Captions:
             raise SheetError(f"{path} cannot be read: {why}", hint=_CAPTIONS_HINT) from None
         return cls(_read_captions(text, path), is_there=True)
 
-    def of_file(self, file: str, otherwise: str | None) -> str | None:
-        """What is said of a file."""
+    def caption_of(self, file: str, otherwise: str | None) -> str | None:
+        """The caption of a file, `otherwise` if it has none."""
         key = _key(file)
-        if key not in self.said:
+        if key not in self.entries:
             return otherwise
         self.used.add(key)
-        return self.said[key][1]
+        return self.entries[key][1]
 
     def iter_unused(self) -> Iterator[PictureProblem]:
-        """The rows about files that are not there."""
-        for key, (line, _) in self.said.items():
+        """A problem for each row that names a missing file."""
+        for key, (line, _) in self.entries.items():
             if key not in self.used:
                 yield PictureProblem(
                     file=key,
                     problem="no such picture is uploaded from the folder",
-                    cure="Correct the file's name, or take the row out.",
-                    source=f"{NAME}, line {line}",
+                    cure="Correct the file's name, or remove the row.",
+                    source=f"{CAPTIONS_FILE}, line {line}",
                     blocks=False,
                 )
 
@@ -108,37 +108,37 @@ def _read_captions(text: str, path: Path) -> dict[str, tuple[int, str]]:
         header = [name.strip().casefold() for name in next(rows, [])]
         if "file" not in header or "metadata" not in header:
             raise SheetError(f"{path} has no columns file and metadata", hint=_CAPTIONS_HINT)
-        at, said = header.index("file"), header.index("metadata")
-        found: dict[str, tuple[int, str]] = {}
+        file_column, text_column = header.index("file"), header.index("metadata")
+        captions: dict[str, tuple[int, str]] = {}
         for row in rows:
-            if len(row) <= max(at, said) or not row[at].strip():
+            if len(row) <= max(file_column, text_column) or not row[file_column].strip():
                 continue
-            key = _key(row[at].strip())
-            if key in found and found[key][1] != row[said]:
-                where = f"lines {found[key][0]} and {rows.line_num}"
+            key = _key(row[file_column].strip())
+            if key in captions and captions[key][1] != row[text_column]:
+                where = f"lines {captions[key][0]} and {rows.line_num}"
                 raise SheetError(
                     f"{path}: {where} say different things of {key}", hint=_CAPTIONS_HINT
                 )
-            found[key] = rows.line_num, row[said]
+            captions[key] = rows.line_num, row[text_column]
     except csv.Error as error:
         raise SheetError(f"{path}, line {rows.line_num}: {error}", hint=_CAPTIONS_HINT) from None
-    return found
+    return captions
 
 
 def _key(file: str) -> str:
     return unicodedata.normalize("NFC", file.replace("\\", "/"))
 
 
-# ImageMatches: the files that are to be looked at, and those that are not, before any is opened.
+# ImageMatches: the files to inspect, and those to leave out, before any is opened.
 
 
-LARGEST = 256 * 1024 * 1024
-"""No file is read that is larger, in bytes."""
+MAX_FILE_BYTES = 256 * 1024 * 1024
+"""The largest file that is read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A file that is a picture of this pet, as somebody says."""
+    """A file that a file name or a sheet assigns to this pet."""
 
     path: Path
     file: str
@@ -149,7 +149,7 @@ class Candidate:
     metadata: str | None = None
 
     def problem(self, why: str, cure: str = "") -> PictureProblem:
-        """That this file is not uploaded."""
+        """The problem that keeps this file from being uploaded."""
         return PictureProblem(
             file=self.file,
             problem=why,
@@ -162,7 +162,7 @@ class Candidate:
 
 @dataclass(slots=True)
 class ImageMatches:
-    """What a folder or a sheet names. `ignored` counts what is passed over without a word."""
+    """The pictures in a folder or a sheet; `ignored` counts files that are not reported."""
 
     candidates: list[Candidate] = field(default_factory=list)
     problems: list[PictureProblem] = field(default_factory=list)
@@ -171,30 +171,30 @@ class ImageMatches:
 
 
 def is_within(path: Path, folder: Path) -> bool:
-    """Whether the file really lies in the folder (resolved), its links followed.
+    """Whether the file, with its links followed, is in the folder (resolved).
 
-    Raises OSError where that cannot be told.
+    Raises OSError if the file cannot be resolved.
     """
-    # Path.resolve raises something else for a link that leads to itself.
+    # Path.resolve raises another exception for a link to itself.
     return Path(os.path.realpath(path, strict=True)).is_relative_to(folder)
 
 
 def content_of(path: Path) -> bytes:
-    """The file's bytes. Raises OSError, also for what is no ordinary file or larger than 256 MiB;
-    never waits for a pipe.
+    """The file's bytes. Raises OSError, also for a file that is no regular file or larger than 256
+    MiB. Does not wait for a pipe.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _BINARY)
     except ValueError:
-        raise OSError(0, "its name is none that a file can have") from None
+        raise OSError(0, "no file can have this name") from None
     with os.fdopen(descriptor, "rb") as file:
         state = os.fstat(descriptor)
         if not stat.S_ISREG(state.st_mode):
             raise OSError(0, "it is no ordinary file")
-        if state.st_size > LARGEST:
+        if state.st_size > MAX_FILE_BYTES:
             raise OSError(0, f"it has {state.st_size / 2**20:,.0f} MiB, which is never read")
-        # What it has grown by meanwhile is another picture's affair.
-        return file.read(LARGEST)
+        # A file that grows meanwhile is not read beyond the limit.
+        return file.read(MAX_FILE_BYTES)
 
 
 _BINARY: int = getattr(os, "O_BINARY", 0)
@@ -219,7 +219,7 @@ ENDINGS: dict[str, Format] = {
 IMAGE_ENDINGS = frozenset(
     (*ENDINGS, ".bmp", ".tif", ".tiff", ".heic", ".heif", ".avif", ".svg", ".ico", ".psd", ".jp2")
 ) | {".apng", ".dng", ".cr2", ".nef", ".arw", ".raw"}
-"""Endings of files that somebody takes for pictures."""
+"""Endings of files that people take for pictures."""
 
 _MAGIC = (
     (b"BM", "a BMP image"),
@@ -246,7 +246,7 @@ _HEIF = (b"heic", b"heix", b"hevc", b"heim", b"mif1", b"msf1")
 
 
 def format_of(content: bytes) -> Format | None:
-    """The format by the content's beginning, None for all but the four."""
+    """The format by the content's first bytes; None if it is none of the four."""
     if content.startswith(b"\xff\xd8\xff"):
         return "JPEG"
     if content.startswith(b"\x89PNG\r\n\x1a\n"):
@@ -259,7 +259,7 @@ def format_of(content: bytes) -> Format | None:
 
 
 def describe_content(content: bytes) -> str:
-    """What a file that is none of the four formats really is, as a person would say it."""
+    """The kind of a file that has none of the four formats, in words: `a PDF document`."""
     if content[4:8] == b"ftyp":
         brand = content[8:12]
         if brand in _HEIF:
@@ -268,12 +268,12 @@ def describe_content(content: bytes) -> str:
     for magic, name in _MAGIC:
         if content.startswith(magic):
             return name
-    return _of_text(content[:1024].lstrip(b"\xef\xbb\xbf \t\r\n").lower())
+    return _describe_text(content[:1024].lstrip(b"\xef\xbb\xbf \t\r\n").lower())
 
 
 def hidden_kind(content: bytes) -> str | None:
-    """What an image file is besides, for a program that does not begin at its first byte: an
-    archive, a document, a page or a script; None where it is nothing else.
+    """The other kind of file that an image also is for programs that do not start at the first
+    byte: an archive, a document, a page or a script; None if it is only an image.
     """
     if b"%PDF-" in content[:1024]:
         return "a PDF document"
@@ -286,7 +286,7 @@ def hidden_kind(content: bytes) -> str | None:
     return "a script" if b"<?php" in lower else None
 
 
-def _of_text(start: bytes) -> str:
+def _describe_text(start: bytes) -> str:
     if b"<svg" in start:
         return "an SVG drawing"
     if start.startswith((b"<!doctype html", b"<html")):
@@ -303,10 +303,10 @@ def _of_text(start: bytes) -> str:
     return "text"
 
 
-# Pattern: how a file's name tells which pet it shows, as a template that anybody can write.
+# Patterns: templates for file names, by which the pet in a picture is found.
 
 
-USUAL = ("{id}", "{id}_{n}")
+DEFAULT_PATTERNS = ("{id}", "{id}_{n}")
 """`7.jpg`, `7_2.png`."""
 
 _PART = re.compile(r"(\{id\}|\{n\}|\*)")
@@ -320,7 +320,7 @@ _PATTERN_HINT = (
 
 
 class NameMatch(NamedTuple):
-    """What a name tells: the pet, and which of its pictures it is, 0 where it does not say."""
+    """The pet that a name gives, and the place of the picture among the pet's, 0 if not given."""
 
     pet_id: int
     place: int = 0
@@ -328,21 +328,21 @@ class NameMatch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Patterns:
-    """Templates; the first that fits a name counts."""
+    """Templates for file names; the first that matches a name is used."""
 
     templates: tuple[str, ...]
     regexes: tuple[re.Pattern[str], ...]
 
     @classmethod
     def of(cls, templates: str | Iterable[str]) -> Patterns:
-        """The templates, read. Raises SettingsError for one that cannot be used."""
-        given = (templates,) if isinstance(templates, str) else tuple(templates)
-        if not given:
+        """The compiled templates. Raises SettingsError for one that cannot be used."""
+        texts = (templates,) if isinstance(templates, str) else tuple(templates)
+        if not texts:
             raise SettingsError("there is no pattern for the files' names", hint=_PATTERN_HINT)
-        return cls(given, tuple(map(_regex, given)))
+        return cls(texts, tuple(map(_regex, texts)))
 
     def parse_name(self, stem: str) -> NameMatch | None:
-        """What a name without its ending tells; None where no template fits."""
+        """The pet and the place in a name without its ending; None if no template matches."""
         for regex in self.regexes:
             match = regex.fullmatch(stem)
             if match is not None and int(match["id"]) <= MAX_ID:
@@ -358,128 +358,134 @@ def _regex(template: object) -> re.Pattern[str]:
     if not isinstance(template, str):
         raise SettingsError(f"the pattern {template!r} is no text", hint=_PATTERN_HINT)
     parts = [part for part in _PART.split(template) if part]
-    holes = [part for part in parts if part in _REGEX]
-    wrong = None
-    if holes.count("{id}") != 1:
-        wrong = "it needs {id}, once"
-    elif len(holes) > len(set(holes)):
-        wrong = "a part of it is there twice"
+    placeholders = [part for part in parts if part in _REGEX]
+    problem = None
+    if placeholders.count("{id}") != 1:
+        problem = "it needs {id}, once"
+    elif len(placeholders) > len(set(placeholders)):
+        problem = "a part of it is there twice"
     elif any({one, two} == {"{id}", "{n}"} for one, two in pairwise(parts)):
-        wrong = "something must stand between {id} and {n}"
+        problem = "something must stand between {id} and {n}"
     elif any("{" in part or "}" in part for part in parts if part not in _REGEX):
-        wrong = "it has a brace that is neither {id} nor {n}"
+        problem = "it has a brace that is neither {id} nor {n}"
     elif "/" in template or "\\" in template:
-        wrong = "it is of a file's name, and folders are none of it"
-    if wrong:
-        raise SettingsError(f"the pattern {template!r} cannot be used: {wrong}", hint=_PATTERN_HINT)
+        problem = "it is for file names, which have no / or \\"
+    if problem:
+        raise SettingsError(
+            f"the pattern {template!r} cannot be used: {problem}", hint=_PATTERN_HINT
+        )
     return re.compile("".join(_REGEX.get(p, re.escape(p)) for p in parts), re.DOTALL)
 
 
-# A folder of pictures whose names tell which pet they show.
+# A folder of pictures, found by file name.
 
 
-_LEFT_BEHIND = frozenset(("thumbs.db", "ehthumbs.db", "desktop.ini", "icon\r", "__macosx"))
-"""What systems leave in folders, besides what is hidden."""
+_SYSTEM_FILES = frozenset(("thumbs.db", "ehthumbs.db", "desktop.ini", "icon\r", "__macosx"))
+"""Files that operating systems leave in folders, besides hidden ones."""
 
 
-def in_folder(
+def find_in_folder(
     folder: Path, patterns: Patterns, *, recursive: bool = False, metadata: str | None = None
 ) -> ImageMatches:
-    """The pictures in the folder, in the order of its names, and all else that lies in it.
+    """The pictures in the folder by name, and a problem for each other file.
 
-    `metadata` goes with every picture that metadata.csv in the folder says nothing of. Raises
-    SheetError where the folder, or that file, cannot be read.
+    `metadata` is the caption of pictures that metadata.csv in the folder does not name. Raises
+    SheetError if the folder or that file cannot be read.
     """
     try:
         root = folder.resolve(strict=True)
-        walk = _Walk(root, patterns, recursive, Captions.of(root / NAME), metadata)
-        walk.into(root)
+        walk = _FolderWalk(root, patterns, recursive, Captions.of(root / CAPTIONS_FILE), metadata)
+        walk.visit_folder(root)
     except OSError as error:
         raise SheetError(
-            f"the folder {folder} cannot be read: {error.strerror}", hint="Is its name right?"
+            f"the folder {folder} cannot be read: {error.strerror}", hint="Check its name."
         ) from None
-    walk.found.problems += walk.captions.iter_unused()
-    return walk.found
+    walk.matches.problems += walk.captions.iter_unused()
+    return walk.matches
 
 
 @dataclass(slots=True)
-class _Walk:
+class _FolderWalk:
     root: Path
     patterns: Patterns
     recursive: bool
     captions: Captions
     metadata: str | None
-    found: ImageMatches = field(default_factory=ImageMatches)
+    matches: ImageMatches = field(default_factory=ImageMatches)
 
-    def into(self, folder: Path) -> None:
-        """Look at everything in the folder."""
+    def visit_folder(self, folder: Path) -> None:
+        """Add every file in the folder to the matches."""
         with os.scandir(folder) as entries:
-            here = sorted(entries, key=lambda entry: entry.name)
-        for entry in here:
-            self._one(entry)
+            sorted_entries = sorted(entries, key=lambda entry: entry.name)
+        for entry in sorted_entries:
+            self._visit(entry)
 
-    def _one(self, entry: os.DirEntry[str]) -> None:
+    def _visit(self, entry: os.DirEntry[str]) -> None:
         name = entry.name
-        if name.startswith(".") or name.casefold() in _LEFT_BEHIND:
-            self.found.ignored += 1
+        if name.startswith(".") or name.casefold() in _SYSTEM_FILES:
+            self.matches.ignored += 1
             return
-        if entry.path == str(self.root / NAME) and self.captions.is_there:
+        if entry.path == str(self.root / CAPTIONS_FILE) and self.captions.is_there:
             return
         if not _is_text(name):
             shown = name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-            self._leave(shown, "its name is not written in UTF-8", "Rename it.", blocks=True)
+            self._add_problem(shown, "its name is not written in UTF-8", "Rename it.", blocks=True)
         elif entry.is_dir(follow_symlinks=False):
             self._folder(entry)
         else:
-            self.found.problems += self._file(entry)
+            self.matches.problems += self._file(entry)
 
     def _folder(self, entry: os.DirEntry[str]) -> None:
         file = self._file_name(entry)
         if not self.recursive:
-            cure = "--recursive looks into folders too."
-            self._leave(file, "it is a folder", cure, blocks=_ending(entry.name) in ENDINGS)
+            cure = "--recursive includes folders."
+            self._add_problem(file, "it is a folder", cure, blocks=_ending(entry.name) in ENDINGS)
             return
         try:
-            self.into(Path(entry.path))
+            self.visit_folder(Path(entry.path))
         except OSError as error:
-            self._leave(file, f"it cannot be read: {error.strerror}", "", blocks=True)
+            self._add_problem(file, f"it cannot be read: {error.strerror}", "", blocks=True)
 
     def _file(self, entry: os.DirEntry[str]) -> Iterator[PictureProblem]:
         file, ending = self._file_name(entry), _ending(entry.name)
-        named = self.patterns.parse_name(entry.name[: len(entry.name) - len(ending)])
+        match = self.patterns.parse_name(entry.name[: len(entry.name) - len(ending)])
         if ending not in IMAGE_ENDINGS:
             yield PictureProblem(file=file, problem="it is no picture by its name", blocks=False)
             return
-        if named is None:
+        if match is None:
             why = f"its name does not fit {self.patterns}"
-            cure = "Name it after its pet's id, or say how names are made (--pattern)."
+            cure = "Name it after its pet's id, or give the names' pattern (--pattern)."
             yield PictureProblem(file=file, problem=why, cure=cure)
             return
         candidate = Candidate(
             path=Path(entry.path),
             file=file,
-            pet_id=named.pet_id,
-            place=named.place,
-            metadata=self.captions.of_file(file, self.metadata),
+            pet_id=match.pet_id,
+            place=match.place,
+            metadata=self.captions.caption_of(file, self.metadata),
         )
         yield from self._check_candidate(candidate, entry)
 
-    def _check_candidate(self, one: Candidate, entry: os.DirEntry[str]) -> Iterator[PictureProblem]:
+    def _check_candidate(
+        self, candidate: Candidate, entry: os.DirEntry[str]
+    ) -> Iterator[PictureProblem]:
         try:
-            is_outside = entry.is_symlink() and not is_within(one.path, self.root)
-            if is_outside:
-                yield one.problem("it is a link to a file outside the folder", "Copy the file in.")
+            if entry.is_symlink() and not is_within(candidate.path, self.root):
+                yield candidate.problem(
+                    "it is a link to a file outside the folder", "Copy the file in."
+                )
             elif not entry.is_file():
                 what = "a link to a folder" if entry.is_dir() else "no ordinary file"
-                yield one.problem(f"it is {what}", "Copy the picture in.")
+                yield candidate.problem(f"it is {what}", "Copy the picture in.")
             else:
-                self.found.candidates.append(one)
+                self.matches.candidates.append(candidate)
         except OSError as error:
-            yield one.problem(f"it is a link that leads nowhere ({error.strerror})")
+            yield candidate.problem(f"it is a link that leads nowhere ({error.strerror})")
 
-    def _leave(self, file: str, problem: str, cure: str, *, blocks: bool) -> None:
-        told = PictureProblem(file=file, problem=problem, cure=cure, blocks=blocks)
-        self.found.problems.append(told)
+    def _add_problem(self, file: str, problem: str, cure: str, *, blocks: bool) -> None:
+        self.matches.problems.append(
+            PictureProblem(file=file, problem=problem, cure=cure, blocks=blocks)
+        )
 
     def _file_name(self, entry: os.DirEntry[str]) -> str:
         return Path(entry.path).relative_to(self.root).as_posix()
@@ -497,14 +503,14 @@ def _is_text(name: str) -> bool:
     return True
 
 
-# The pictures that a column of a sheet names, row by row.
+# Pictures that a column of a sheet names.
 
 
 _ADDRESS = re.compile(r"(?:[a-z][a-z0-9+.-]+://|data:|www\.)", re.IGNORECASE)
-_PASSED_OVER = ("ignore", "delete")
+_SKIPPED_ACTIONS = ("ignore", "delete")
 
 
-def in_sheet(
+def find_in_sheet(
     sheet: Sheet,
     column: str,
     *,
@@ -512,36 +518,35 @@ def in_sheet(
     metadata_column: str | None = None,
     metadata: str | None = None,
 ) -> ImageMatches:
-    """The pictures that the column's cells name, each of its row's pet.
+    """The pictures that the column's cells name, each for its row's pet.
 
-    A cell holds a path, or several, as a cell of photo_urls holds addresses. Paths are relative to
-    `folder`, and lead nowhere outside it. Raises SheetError where there is no such column, or no
-    such folder.
+    A cell holds one or more paths, written as URLs are in a cell of photo_urls. Paths are relative
+    to `folder` and must stay in it. Raises SheetError if the column or the folder does not exist.
     """
     try:
         root = folder.resolve(strict=True)
     except OSError as error:
         raise SheetError(f"the folder {folder} cannot be read: {error.strerror}") from None
     paths = _column(sheet, column)
-    said = None if metadata_column is None else _column(sheet, metadata_column)
-    reading = _Reading(sheet, paths, said, metadata, root)
+    captions = None if metadata_column is None else _column(sheet, metadata_column)
+    reading = _SheetReader(sheet, paths, captions, metadata, root)
     found = ImageMatches(problems=[*_iter_blocked(sheet), *_iter_repeated(sheet)])
-    for at, row in enumerate(sheet.rows.index.tolist()):
-        reading.row(at, row, found)
+    for position, row in enumerate(sheet.rows.index.tolist()):
+        reading.row(position, row, found)
     return found
 
 
 def _column(sheet: Sheet, name: str) -> pd.Series[Any]:
-    wanted = _fold_header(name)
-    fitting = [header for header in sheet.others.columns if _fold_header(str(header)) == wanted]
-    if len(fitting) == 1:
-        return sheet.others[fitting[0]]
-    own = ", ".join(repr(str(header)) for header in sheet.others.columns) or "none"
-    if fitting:
+    key = _fold_header(name)
+    headers = [header for header in sheet.others.columns if _fold_header(str(header)) == key]
+    if len(headers) == 1:
+        return sheet.others[headers[0]]
+    known = ", ".join(repr(str(header)) for header in sheet.others.columns) or "none"
+    if headers:
         raise SheetError(f"{sheet.source} has several columns {name!r}", hint="Rename one.")
     raise SheetError(
         f"{sheet.source} has no column {name!r} that names files",
-        hint=f"Columns that petsync does not know by itself: {own}.",
+        hint=f"Columns that petsync does not know by itself: {known}.",
     )
 
 
@@ -555,21 +560,25 @@ def _iter_blocked(sheet: Sheet) -> Iterator[PictureProblem]:
         if finding.severity == "error":
             errors[finding.row].append(finding)
     for row in sheet.blocked:
-        first = errors[row][0] if errors[row] else None
+        first_error = errors[row][0] if errors[row] else None
         yield PictureProblem(
             file="",
-            problem="an error keeps the row out"
-            + ("" if first is None else f": {first.value[:60]!r}: {first.problem}"),
-            cure="`petsync check` shows more." if first is None else first.suggestion,
+            problem="the row has an error"
+            + (
+                ""
+                if first_error is None
+                else f": {first_error.value[:60]!r}: {first_error.problem}"
+            ),
+            cure="`petsync check` shows more." if first_error is None else first_error.suggestion,
             pet_id=sheet.blocked_pets.get(row),
-            source=sheet.address(row) if first is None else first.address,
+            source=sheet.address(row) if first_error is None else first_error.address,
             row=row,
         )
 
 
 def _iter_repeated(sheet: Sheet) -> Iterator[PictureProblem]:
-    """The rows that say of their pet what another says: the reader keeps the first of them alone,
-    while in the columns that are read here they may name another picture.
+    """A problem for each row that repeats another: the reader keeps only the first one, but a
+    repeated row may name another picture in the columns that are read here.
     """
     for finding in sheet.problems:
         if finding.rule == "duplicate-row":
@@ -577,7 +586,7 @@ def _iter_repeated(sheet: Sheet) -> Iterator[PictureProblem]:
                 file="",
                 problem="another row says the same of this pet, and the picture of this row is "
                 f"not used: {finding.problem}",
-                cure="Name all pictures of the pet in one cell, or take the row out if it names "
+                cure="Name all pictures of the pet in one cell, or remove the row if it names "
                 "the same ones.",
                 pet_id=int(finding.value),
                 source=finding.address,
@@ -586,27 +595,27 @@ def _iter_repeated(sheet: Sheet) -> Iterator[PictureProblem]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class _SheetReader:
     sheet: Sheet
     paths: pd.Series[Any]
-    said: pd.Series[Any] | None
+    captions: pd.Series[Any] | None
     metadata: str | None
     root: Path
 
-    def row(self, at: int, row: int, found: ImageMatches) -> None:
-        """Take in what one row names."""
-        text = self.paths.iloc[at]
+    def row(self, position: int, row: int, found: ImageMatches) -> None:
+        """Add the pictures that one row names to the matches."""
+        text = self.paths.iloc[position]
         if not isinstance(text, str) or not text.strip():
             return
-        if self.sheet.rows["action"].iloc[at] in _PASSED_OVER:
+        if self.sheet.rows["action"].iloc[position] in _SKIPPED_ACTIONS:
             found.ignored += 1
             return
-        where = self._build_reporter(row, text)
-        pet_id = self.sheet.rows["id"].iloc[at] if "id" in self.sheet.rows else pd.NA
+        build_problem = self._build_reporter(row, text)
+        pet_id = self.sheet.rows["id"].iloc[position] if "id" in self.sheet.rows else pd.NA
         if pd.isna(pet_id):
             found.problems.append(
-                where(
-                    "the row has no id, so there is no pet to show it with",
+                build_problem(
+                    "the row has no id, so the picture has no pet",
                     "Apply the sheet first: its result sheet has the new pets' ids.",
                 )
             )
@@ -614,19 +623,19 @@ class _Reading:
         try:
             files = parse_photo_urls(text)
         except CellError as error:
-            found.problems.append(where(f"the cell cannot be read: {error.problem}", ""))
+            found.problems.append(build_problem(f"the cell cannot be read: {error.problem}", ""))
             return
         for place, file in enumerate(dict.fromkeys(files)):
-            one = self._candidate(file, int(pet_id), place, row, at)
-            problem = self._problem(one)
+            candidate = self._candidate(file, int(pet_id), place, row, position)
+            problem = self._problem(candidate)
             if problem is None:
-                found.candidates.append(one)
+                found.candidates.append(candidate)
             else:
                 found.problems.append(problem)
 
-    def _candidate(self, file: str, pet_id: int, place: int, row: int, at: int) -> Candidate:
-        caption = None if self.said is None else self.said.iloc[at]
-        said = caption if isinstance(caption, str) and caption.strip() else self.metadata
+    def _candidate(self, file: str, pet_id: int, place: int, row: int, position: int) -> Candidate:
+        caption = None if self.captions is None else self.captions.iloc[position]
+        metadata = caption if isinstance(caption, str) and caption.strip() else self.metadata
         return Candidate(
             path=self._path(file),
             file=file,
@@ -634,32 +643,32 @@ class _Reading:
             place=place,
             source=self.sheet.address(row, str(self.paths.name)),
             row=row,
-            metadata=said,
+            metadata=metadata,
         )
 
     def _path(self, file: str) -> Path:
-        """Where the file is; one that was written on Windows too."""
+        """The file's path; backslashes separate folders if no file has the name as it stands."""
         path = self.root / file
         if "\\" in file and not path.exists():
             return self.root / file.replace("\\", "/")
         return path
 
-    def _problem(self, one: Candidate) -> PictureProblem | None:
-        if _ADDRESS.match(one.file):
-            return one.problem(
-                "it is an address, and nothing is fetched from one",
-                "Save the picture as a file and name that, or put the address into photo_urls.",
+    def _problem(self, candidate: Candidate) -> PictureProblem | None:
+        if _ADDRESS.match(candidate.file):
+            return candidate.problem(
+                "it is a URL, and petsync downloads nothing",
+                "Save the picture as a file and name that, or put the URL into photo_urls.",
             )
         try:
-            if not is_within(one.path, self.root):
+            if not is_within(candidate.path, self.root):
                 cure = "Copy it into the folder, or name the folder that all are in (--folder)."
-                return one.problem(f"it lies outside the folder {self.root}", cure)
-            if not one.path.is_file():
-                return one.problem("it is no ordinary file", "Name the picture itself.")
+                return candidate.problem(f"it lies outside the folder {self.root}", cure)
+            if not candidate.path.is_file():
+                return candidate.problem("it is no ordinary file", "Name the picture itself.")
         except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) else "no file can have this name"
             cure = "Paths are relative to the sheet's folder, or to --folder."
-            return one.problem(f"there is no such file in {self.root} ({why})", cure)
+            return candidate.problem(f"there is no such file in {self.root} ({why})", cure)
         return None
 
     def _build_reporter(self, row: int, text: str) -> Any:

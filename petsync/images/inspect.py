@@ -40,13 +40,13 @@ from petsync.plan.uploads import (
 )
 
 __all__ = [
-    "AT_A_TIME",
-    "PLUGIN",
+    "DECODERS",
+    "DECODE_CONCURRENCY",
     "BrokenError",
     "DecodedImage",
     "Orientation",
     "Part",
-    "UnfitError",
+    "UnusableImageError",
     "decide_fates",
     "digest_of",
     "exif_of",
@@ -55,15 +55,15 @@ __all__ = [
     "orientation",
     "parts",
     "prepare_image",
-    "ready",
+    "read_prepared",
     "thumbnail",
     "with_pet",
     "without_metadata",
 ]
 
 
-# The rotation that a camera notes in a file. It is read without trust in the other data: Pillow
-# reads all of it, and warns of what is damaged.
+# The rotation that a camera records in a file. Only this value is read: Pillow reads all of the
+# EXIF data, and warns if any of it is damaged.
 
 
 _TAG, _SHORT = 0x0112, 3
@@ -82,13 +82,13 @@ class Orientation(NamedTuple):
         return exif[: self.at] + (1).to_bytes(2, self.order) + exif[self.at + 2 :]
 
     def alone(self) -> bytes:
-        """A TIFF structure that has this value and nothing else."""
+        """A TIFF structure with this value alone."""
         entry = struct.pack(">HHIHH", _TAG, _SHORT, 1, self.value, 0)
         return b"MM\0*" + struct.pack(">IH", 8, 1) + entry + bytes(4)
 
 
 def orientation(exif: bytes) -> Orientation | None:
-    """The rotation in the first directory of a TIFF structure; None without a valid one."""
+    """The rotation in the first directory of a TIFF structure; None if there is no valid one."""
     order: Literal["big", "little"] = "little" if exif[:2] == b"II" else "big"
     if exif[:4] not in (b"II*\0", b"MM\0*"):
         return None
@@ -121,11 +121,11 @@ Kind = Literal["picture", "frame", "extra", "exif"]
 
 
 class BrokenError(Exception):
-    """The file is not whole, or not made as its format demands; the message says how."""
+    """The file is cut off or does not follow its format; the message says where."""
 
 
 class Part(NamedTuple):
-    """Bytes from `start` to before `end`; `body` is where the content begins behind its head."""
+    """The bytes from `start` to before `end`; the content after the part's header is at `body`."""
 
     kind: Kind
     start: int
@@ -134,38 +134,43 @@ class Part(NamedTuple):
 
 
 def parts(content: bytes, form: Format) -> list[Part]:
-    """The parts, one behind the other, up to the image's end. Raises BrokenError."""
+    """The parts in their order, up to the image's end. Raises BrokenError."""
     try:
-        return list(_WALK[form](content))
+        return list(_PARSERS[form](content))
     except IndexError:
         raise BrokenError("it is cut off") from None
 
 
-def frames_of(found: list[Part]) -> int:
-    """How many pictures the file holds."""
-    return max(1, sum(part.kind == "frame" for part in found))
+def frames_of(parts: list[Part]) -> int:
+    """The number of pictures in the file."""
+    return max(1, sum(part.kind == "frame" for part in parts))
 
 
-def exif_of(found: list[Part]) -> tuple[int, int] | None:
-    """Where the camera's data (a TIFF structure) stand, None where there are none."""
-    return next(((part.body, part.end) for part in found if part.kind == "exif"), None)
+def exif_of(parts: list[Part]) -> tuple[int, int] | None:
+    """Start and end of the camera's data (a TIFF structure); None if there are none."""
+    return next(((part.body, part.end) for part in parts if part.kind == "exif"), None)
 
 
-def without_metadata(content: bytes, form: Format, found: list[Part]) -> bytes:
+def without_metadata(content: bytes, form: Format, parts: list[Part]) -> bytes:
     """The same picture without metadata, and without what follows its end.
 
-    The colour profile stays, and the rotation too unless it is upright: it alone stays of the EXIF
-    data, so that no pixel has to be encoded again.
+    The colour profile stays. Of the EXIF data only a rotation other than upright stays, so that no
+    pixel has to be encoded again.
     """
-    place = exif_of(found)
-    held = None if place is None else orientation(content[place[0] : place[1]])
-    rest: list[bytes] = []
-    for part in found:
+    place = exif_of(parts)
+    rotation = None if place is None else orientation(content[place[0] : place[1]])
+    pieces: list[bytes] = []
+    for part in parts:
         if part.kind in ("picture", "frame"):
-            rest.append(content[part.start : part.end])
-        elif place is not None and part.body == place[0] and held is not None and held.value > 1:
-            rest.append(_exif_part(held.alone(), form))
-    new = b"".join(rest)
+            pieces.append(content[part.start : part.end])
+        elif (
+            place is not None
+            and part.body == place[0]
+            and rotation is not None
+            and rotation.value > 1
+        ):
+            pieces.append(_exif_part(rotation.alone(), form))
+    new = b"".join(pieces)
     return _fix_webp_header(new) if form == "WEBP" else new
 
 
@@ -214,9 +219,13 @@ def _jpeg(content: bytes) -> Iterator[Part]:
 def _jpeg_kind(marker: int, head: bytes) -> Kind:
     if marker == 0xE1 and head.startswith(b"Exif\0\0"):
         return "exif"
-    needed = {0xE0: b"JFIF\0", 0xE2: b"ICC_PROFILE\0", 0xEE: b"Adobe"}.get(marker)
+    needed_start = {0xE0: b"JFIF\0", 0xE2: b"ICC_PROFILE\0", 0xEE: b"Adobe"}.get(marker)
     is_metadata = 0xE0 <= marker <= 0xEF or marker == 0xFE
-    return "extra" if is_metadata and not (needed and head.startswith(needed)) else "picture"
+    return (
+        "extra"
+        if is_metadata and not (needed_start and head.startswith(needed_start))
+        else "picture"
+    )
 
 
 _PNG_EXTRAS = frozenset((b"tEXt", b"zTXt", b"iTXt", b"tIME"))
@@ -262,7 +271,7 @@ def _gif(content: bytes) -> Iterator[Part]:
 
 
 def _colours(flags: int) -> int:
-    """How many bytes a colour table has."""
+    """The number of bytes of a colour table."""
     return 3 << (flags & 7) + 1 if flags & 0x80 else 0
 
 
@@ -289,7 +298,7 @@ _EXIF_FLAG, _XMP_FLAG = 0x08, 0x04
 
 
 def _fix_webp_header(content: bytes) -> bytes:
-    """A WebP file whose head agrees with what is left of it."""
+    """The WebP file with a header that agrees with its remaining parts."""
     whole = bytearray(content)
     whole[4:8] = (len(content) - 8).to_bytes(4, "little")
     if whole[12:16] == b"VP8X":
@@ -306,7 +315,7 @@ def _number(content: bytes, at: int, size: int, order: Literal["big", "little"])
     return int.from_bytes(digits, order)
 
 
-_WALK: dict[Format, Callable[[bytes], Iterator[Part]]] = {
+_PARSERS: dict[Format, Callable[[bytes], Iterator[Part]]] = {
     "JPEG": _jpeg,
     "PNG": _png,
     "GIF": _gif,
@@ -314,16 +323,16 @@ _WALK: dict[Format, Callable[[bytes], Iterator[Part]]] = {
 }
 
 
-# DecodedImage: an image file decoded whole, and made ready to be sent.
+# DecodedImage: an image file, decoded completely and prepared for the upload.
 
 
-PLUGIN: dict[Format, type[ImageFile.ImageFile]] = {
+DECODERS: dict[Format, type[ImageFile.ImageFile]] = {
     "JPEG": JpegImagePlugin.JpegImageFile,
     "PNG": PngImagePlugin.PngImageFile,
     "GIF": GifImagePlugin.GifImageFile,
     "WEBP": WebPImagePlugin.WebPImageFile,
 }
-"""One decoder, chosen by the content: Image.open would ask several, and make an MPO of a JPEG."""
+"""The decoder of each format: Image.open would try several, and read some JPEG files as MPO."""
 
 _TURNS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -336,13 +345,13 @@ _TURNS = {
 }
 _QUALITY = 90
 _LONGEST_SIDE = 65_535
-_COPY_AGAIN = "Copy it once more from where it came from."
+_COPY_AGAIN = "Copy the file again from its source."
 _SAVE_AGAIN = "Open it in an image program and save it as JPEG or PNG."
 Done = Literal["metadata", "scaled"]
 
 
-class UnfitError(Exception):
-    """The file is not to be sent: why, and what to do about it."""
+class UnusableImageError(Exception):
+    """The file cannot be uploaded: the `problem`, and its `cure`."""
 
     def __init__(self, problem: str, cure: str) -> None:
         super().__init__(problem)
@@ -351,7 +360,7 @@ class UnfitError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodedImage:
-    """An image as it is, and `content` as it is sent; see petsync.plan.uploads.Picture."""
+    """An image, and the `content` that is sent of it; see petsync.plan.uploads.Picture."""
 
     format: Format
     width: int
@@ -376,36 +385,38 @@ def digest_of(content: bytes) -> str:
 
 
 def prepare_image(content: bytes, ending: str, options: PictureOptions) -> DecodedImage:
-    """The image, decoded from the first pixel to the last, and made ready as the options say.
+    """The image, decoded completely and prepared as the options say.
 
-    Raises UnfitError for everything that is no whole image of one of the four formats with the
-    ending that belongs to it, or is over a limit.
+    Raises UnusableImageError if it is no complete image of one of the four formats, has the ending
+    of another format, or exceeds a limit.
     """
     form = _form(content, ending)
     try:
-        found = parts(content, form)
+        image_parts = parts(content, form)
     except BrokenError as error:
-        raise UnfitError(f"it is no whole {form} image: {error}", _COPY_AGAIN) from None
+        raise UnusableImageError(f"it is no whole {form} image: {error}", _COPY_AGAIN) from None
     _check_alone(content, form)
-    file = _Image(content, form, found, options)
-    ready = file.ready()
-    _check_size(ready, options)
-    return ready
+    image = _Image(content, form, image_parts, options)
+    decoded = image.decode()
+    _check_size(decoded, options)
+    return decoded
 
 
 def _form(content: bytes, ending: str) -> Format:
     if not content:
-        raise UnfitError("it is empty (0 bytes)", _COPY_AGAIN)
+        raise UnusableImageError("it is empty (0 bytes)", _COPY_AGAIN)
     form = format_of(content)
     if form is None:
-        raise UnfitError(
+        raise UnusableImageError(
             f"it is {describe_content(content)}, and no JPEG, PNG, GIF or WebP", _SAVE_AGAIN
         )
-    named = ENDINGS.get(ending.lower())
-    if named != form:
-        fitting = next(key for key, value in ENDINGS.items() if value == form)
+    expected = ENDINGS.get(ending.lower())
+    if expected != form:
+        right_ending = next(key for key, value in ENDINGS.items() if value == form)
         what = f"its name ends in {ending}" if ending else "its name has no ending"
-        raise UnfitError(f"it is a {form} image, and {what}", f"Let its name end in {fitting}.")
+        raise UnusableImageError(
+            f"it is a {form} image, and {what}", f"Let its name end in {right_ending}."
+        )
     return form
 
 
@@ -413,13 +424,13 @@ def _check_alone(content: bytes, form: Format) -> None:
     other = hidden_kind(content)
     if other is not None:
         problem = f"it is a {form} image and {other} in one file, and not sent"
-        raise UnfitError(problem, _SAVE_AGAIN + " That keeps the picture and nothing else.")
+        raise UnusableImageError(problem, f"{_SAVE_AGAIN} That keeps only the picture.")
 
 
-def _check_size(ready: DecodedImage, options: PictureOptions) -> None:
-    size = len(ready.content)
+def _check_size(image: DecodedImage, options: PictureOptions) -> None:
+    size = len(image.content)
     if size > options.max_bytes:
-        raise UnfitError(
+        raise UnusableImageError(
             f"it has {_megabytes(size)}, and {_megabytes(options.max_bytes)} are allowed",
             "Make it smaller (--max-side 2000, in Python max_side=2000), or allow more "
             "(--max-bytes, in Python max_bytes) if the service does.",
@@ -430,13 +441,13 @@ def _check_size(ready: DecodedImage, options: PictureOptions) -> None:
 class _Image:
     content: bytes
     form: Format
-    found: list[Part]
+    parts: list[Part]
     options: PictureOptions
 
-    def ready(self) -> DecodedImage:
-        """The image, decoded, and as far as the options say without metadata and scaled."""
-        frames = frames_of(self.found)
-        bare = without_metadata(self.content, self.form, self.found)
+    def decode(self) -> DecodedImage:
+        """The decoded image, without metadata and scaled where the options say so."""
+        frames = frames_of(self.parts)
+        bare = without_metadata(self.content, self.form, self.parts)
         with self._decode_frames(bare, frames) as image:
             width, height = image.size
             new = self.content if self.options.keep_metadata else bare
@@ -459,85 +470,86 @@ class _Image:
         )
 
     def _decode_frames(self, bare: bytes, frames: int) -> Image.Image:
-        """The image, after every frame of it was decoded to its end.
+        """The image, after each of its frames was decoded completely.
 
-        A JPEG is decoded without its metadata: Pillow reads them unasked, and warns of what is
-        wrong in them.
+        A JPEG is decoded without its metadata: Pillow would read it, and warn of damage in it.
         """
         try:
-            image = PLUGIN[self.form](io.BytesIO(bare if self.form == "JPEG" else self.content))
+            image = DECODERS[self.form](io.BytesIO(bare if self.form == "JPEG" else self.content))
             self._check_pixels(image.size, frames)
             for frame in range(getattr(image, "n_frames", 1)):
                 image.seek(frame)
                 image.load()
-        except UnfitError:
+        except UnusableImageError:
             raise
         except Exception as error:  # noqa: BLE001 - a damaged image can raise anything in a decoder
-            raise UnfitError(
+            raise UnusableImageError(
                 f"it is no whole {self.form} image: {_reason(error)}", _COPY_AGAIN
             ) from None
         return image
 
     def _check_pixels(self, size: tuple[int, int], frames: int) -> None:
         if size[0] * size[1] * frames > self.options.max_pixels or max(size) > _LONGEST_SIDE:
-            raise self._too_many(size, frames)
+            raise self._too_many_pixels_error(size, frames)
 
-    def _too_many(self, size: tuple[int, int], frames: int) -> UnfitError:
+    def _too_many_pixels_error(self, size: tuple[int, int], frames: int) -> UnusableImageError:
         times = f", {frames:,} times" if frames > 1 else ""
         most = self.options.max_pixels
-        return UnfitError(
+        return UnusableImageError(
             f"it has {size[0]:,} × {size[1]:,} pixels{times}, and {most:,} are allowed in all",
-            "A picture that is really so large can be scaled in an image program; --max-pixels, "
-            "in Python max_pixels, allows more.",
+            "Scale the picture in an image program, or allow more pixels with --max-pixels, "
+            "in Python max_pixels.",
         )
 
     def _is_large(self, size: tuple[int, int], frames: int) -> bool:
-        """Whether it is to be scaled. Raises UnfitError where it cannot be."""
+        """Whether the image must be scaled. Raises UnusableImageError for an animation."""
         most = self.options.max_side
         if most is None or max(size) <= most:
             return False
         if frames > 1:
-            raise UnfitError(
+            raise UnusableImageError(
                 f"it is an animation of {frames:,} pictures, which is not scaled",
                 "Scale it elsewhere, or upload it without --max-side (in Python max_side).",
             )
         return True
 
     def _reencode(self, image: Image.Image) -> tuple[bytes, str, tuple[int, int]]:
-        """The image upright, scaled and encoded again; how, and its size."""
+        """The image upright, scaled and encoded again; the encoding in words; and the size."""
         exif = b""
         try:
-            new = _smooth(image)
-            if (place := exif_of(self.found)) is not None:
+            new = _to_mixable_mode(image)
+            if (place := exif_of(self.parts)) is not None:
                 exif = self.content[place[0] : place[1]]
-                held = orientation(exif)
-                if held is not None and held.value in _TURNS:
-                    new, exif = new.transpose(_TURNS[held.value]), held.upright(exif)
+                rotation = orientation(exif)
+                if rotation is not None and rotation.value in _TURNS:
+                    new, exif = new.transpose(_TURNS[rotation.value]), rotation.upright(exif)
             new = _scale(new, self.options.max_side or max(new.size))
             return self._encode(new, image.info.get("icc_profile"), exif)
         except Exception as error:  # noqa: BLE001 - an encoder's reason is for the person
-            raise UnfitError(f"it cannot be saved again: {_reason(error)}", _SAVE_AGAIN) from None
+            raise UnusableImageError(
+                f"it cannot be saved again: {_reason(error)}", _SAVE_AGAIN
+            ) from None
 
     def _encode(
         self, image: Image.Image, profile: bytes | None, exif: bytes
     ) -> tuple[bytes, str, tuple[int, int]]:
-        how, words = self._how()
+        options, description = self._encoder_options()
         if profile:
-            how["icc_profile"] = profile
+            options["icc_profile"] = profile
         if exif and self.options.keep_metadata and self.form != "GIF":
-            how["exif"] = b"Exif\0\0" + exif if self.form == "JPEG" else exif
+            options["exif"] = b"Exif\0\0" + exif if self.form == "JPEG" else exif
         new = _with_palette(image) if self.form == "GIF" else image
         new.info.clear()
         out = io.BytesIO()
-        new.save(out, self.form, **how)
-        return out.getvalue(), words, new.size
+        new.save(out, self.form, **options)
+        return out.getvalue(), description, new.size
 
-    def _how(self) -> tuple[dict[str, Any], str]:
-        """How the format is encoded, for the encoder and for people."""
+    def _encoder_options(self) -> tuple[dict[str, Any], str]:
+        """The encoder's options for the format, and the same in words."""
         if self.form == "JPEG":
             return {"quality": _QUALITY, "optimize": True}, f"JPEG, quality {_QUALITY}"
         if self.form == "WEBP":
-            if any(self.content[p.start : p.start + 4] == b"VP8L" for p in self.found):
+            if any(self.content[p.start : p.start + 4] == b"VP8L" for p in self.parts):
                 return {"lossless": True}, "WebP, without loss"
             return {"quality": _QUALITY}, f"WebP, quality {_QUALITY}"
         if self.form == "PNG":
@@ -545,7 +557,7 @@ class _Image:
         return {}, "GIF, 256 colours"
 
 
-def _smooth(image: Image.Image) -> Image.Image:
+def _to_mixable_mode(image: Image.Image) -> Image.Image:
     """The image in a mode in which colours can be mixed."""
     if image.mode == "P":
         return image.convert("RGBA" if "transparency" in image.info else "RGB")
@@ -574,29 +586,29 @@ def _megabytes(size: int) -> str:
     return f"{size / 2**20:.1f} MiB" if size >= 2**20 else f"{size:,} bytes"
 
 
-# Every file looked at: two at a time, so that only these are in memory.
+# Inspection of all files: two at a time, so that only these are in memory.
 
 
-AT_A_TIME = 2
-"""So many images are decoded at a time."""
+DECODE_CONCURRENCY = 2
+"""The number of images that are decoded at a time."""
 
-Asked = Mapping[int, Pet | FailedLookup | None]
+PetsById = Mapping[int, Pet | FailedLookup | None]
 
 
 def with_pet(
-    candidates: Iterable[Candidate], pets: Asked
+    candidates: Iterable[Candidate], pets: PetsById
 ) -> Iterator[tuple[Candidate, Pet] | PictureProblem]:
-    """Each candidate with its pet, or that there is none."""
-    for one in candidates:
-        pet = pets.get(one.pet_id)
+    """Each candidate with its pet, or as a problem if it has none."""
+    for candidate in candidates:
+        pet = pets.get(candidate.pet_id)
         if isinstance(pet, Pet):
-            yield one, pet
+            yield candidate, pet
         elif pet is None:
             cure = "Correct the id, or add the pet first."
-            yield one.problem(f"the store has no pet {one.pet_id}", cure)
+            yield candidate.problem(f"the store has no pet {candidate.pet_id}", cure)
         else:
-            why = f"pet {one.pet_id} could not be looked up: {pet.problem}"
-            yield one.problem(why, "Try again once the service answers.")
+            why = f"pet {candidate.pet_id} could not be looked up: {pet.problem}"
+            yield candidate.problem(why, "Try again once the service answers.")
 
 
 async def inspect_files(
@@ -604,31 +616,33 @@ async def inspect_files(
     options: PictureOptions,
     on_progress: Callable[[ScanProgress], None] | None = None,
 ) -> list[Picture | PictureProblem]:
-    """Each file decoded whole, as a picture or as the problem that it is, in their order."""
+    """A picture or a problem for each file, in their order; every file is decoded completely."""
     results: dict[int, Picture | PictureProblem] = {}
-    left = iter(enumerate(members))
+    remaining = iter(enumerate(members))
 
     async def work() -> None:
-        for number, (one, pet) in left:
-            results[number] = await asyncio.to_thread(_inspect_file, one, pet, options)
+        for number, (candidate, pet) in remaining:
+            results[number] = await asyncio.to_thread(_inspect_file, candidate, pet, options)
             if on_progress is not None:
                 on_progress(ScanProgress(len(results), len(members)))
 
     async with asyncio.TaskGroup() as group:
-        for _ in range(AT_A_TIME):
+        for _ in range(DECODE_CONCURRENCY):
             group.create_task(work())
     return [results[number] for number in range(len(members))]
 
 
-def ready(picture: Picture, options: PictureOptions) -> bytes:
-    """What is sent of a picture that was looked at before.
+def read_prepared(picture: Picture, options: PictureOptions) -> bytes:
+    """The bytes to send of a picture that was inspected before.
 
-    Raises UnfitError where the file is another one now, OSError where it cannot be read.
+    Raises UnusableImageError if the file has changed since, OSError if it cannot be read.
     """
     path = Path(picture.path)
     content = content_of(path)
     if digest_of(content) != picture.digest:
-        raise UnfitError("the file was changed since it was looked at", "Look once more.")
+        raise UnusableImageError(
+            "the file was changed since it was inspected", "Select the pictures again."
+        )
     if not picture.done:
         return content
     return prepare_image(content, path.suffix, options).content
@@ -642,18 +656,20 @@ def decide_fates(
     adds: bool,
     again: Uploads | None = None,
 ) -> list[Picture]:
-    """The pictures, sorted by pet and place, with what becomes of each. `again`, where what was
-    uploaded before is to be uploaded once more: what was already, by runs that were to do so and
-    did not come to their end; where they have nothing left to do, all is begun anew.
+    """The pictures, sorted by pet and place, each with its fate. `again` is given if earlier
+    uploads are to be repeated: the uploads that unfinished runs with this option have already
+    repeated. If they have repeated all of them, everything is uploaded again.
     """
-    members = sorted(pictures, key=lambda one: (one.pet_id, one.place, one.file))
+    members = sorted(pictures, key=lambda picture: (picture.pet_id, picture.place, picture.file))
     repeated = set(_find_repeated(members))
-    if again is not None and all(again.attempt(_about(one)) for one in members):
+    if again is not None and all(again.attempt(_upload_key(picture)) for picture in members):
         again = Uploads()
     judge = _UploadJudge(pets, uploads, adds, again)
     return [
-        msgspec.structs.replace(one, fate="twice") if at in repeated else judge.decide_fate(one)
-        for at, one in enumerate(members)
+        msgspec.structs.replace(picture, fate="twice")
+        if position in repeated
+        else judge.decide_fate(picture)
+        for position, picture in enumerate(members)
     ]
 
 
@@ -665,74 +681,80 @@ class _UploadJudge:
     again: Uploads | None
 
     def decide_fate(self, picture: Picture) -> Picture:
-        """The picture with its fate, and the run that decides it."""
-        about = _about(picture)
+        """The picture with its fate, and the earlier run that it depends on."""
+        key = _upload_key(picture)
         if self.again is None:
-            return self._as(picture, self._fate(self.uploads, picture), self.uploads.last(about))
+            return self._with_fate(
+                picture, self._fate(self.uploads, picture), self.uploads.last(key)
+            )
         fate = self._fate(self.again, picture)
         if fate in ("already", "confirm", "retry"):
-            return self._as(picture, fate, self.again.last(about))
-        earlier = self.uploads.last(about)
-        return self._as(picture, "again" if earlier else "new", earlier)
+            return self._with_fate(picture, fate, self.again.last(key))
+        earlier = self.uploads.last(key)
+        return self._with_fate(picture, "again" if earlier else "new", earlier)
 
     def _fate(self, uploads: Uploads, picture: Picture) -> Fate:
-        return uploads.fate(_about(picture), self.pets[picture.pet_id], adds=self.adds)
+        return uploads.fate(_upload_key(picture), self.pets[picture.pet_id], adds=self.adds)
 
-    def _as(self, picture: Picture, fate: Fate, earlier: Attempt | None) -> Picture:
+    def _with_fate(self, picture: Picture, fate: Fate, earlier: Attempt | None) -> Picture:
         run = "" if earlier is None else earlier.run_id
         return msgspec.structs.replace(picture, fate=fate, run=run)
 
 
-def _about(picture: Picture) -> tuple[int, tuple[str, str]]:
+def _upload_key(picture: Picture) -> tuple[int, tuple[str, str]]:
     return picture.pet_id, (picture.digest, picture.sent_digest)
 
 
 def _find_repeated(members: Iterable[Picture]) -> Iterator[int]:
-    """The places of those that are the same as one before them, for the same pet."""
+    """The positions of pictures that repeat an earlier one of the same pet."""
     seen: set[tuple[int, str]] = set()
-    for at, one in enumerate(members):
-        keys = {(one.pet_id, one.digest), (one.pet_id, one.sent_digest)}
+    for position, picture in enumerate(members):
+        keys = {(picture.pet_id, picture.digest), (picture.pet_id, picture.sent_digest)}
         if seen & keys:
-            yield at
+            yield position
         else:
             seen |= keys
 
 
-def _inspect_file(one: Candidate, pet: Pet, options: PictureOptions) -> Picture | PictureProblem:
+def _inspect_file(
+    candidate: Candidate, pet: Pet, options: PictureOptions
+) -> Picture | PictureProblem:
     try:
-        content = content_of(one.path)
-        found = prepare_image(content, one.path.suffix, options)
-    except UnfitError as error:
-        return one.problem(error.problem, error.cure)
+        content = content_of(candidate.path)
+        image = prepare_image(content, candidate.path.suffix, options)
+    except UnusableImageError as error:
+        return candidate.problem(error.problem, error.cure)
     except OSError as error:
-        return one.problem(f"it cannot be read: {error.strerror}")
+        return candidate.problem(f"it cannot be read: {error.strerror}")
     except MemoryError:
-        return one.problem("there is not enough memory for it", "Scale it in an image program.")
+        return candidate.problem(
+            "there is not enough memory for it", "Scale it in an image program."
+        )
     return Picture(
-        pet_id=one.pet_id,
+        pet_id=candidate.pet_id,
         pet=pet.name or "",
-        file=one.file,
-        path=str(one.path),
-        source=one.source,
-        row=one.row,
-        place=one.place,
+        file=candidate.file,
+        path=str(candidate.path),
+        source=candidate.source,
+        row=candidate.row,
+        place=candidate.place,
         size=len(content),
-        format=found.format,
-        width=found.width,
-        height=found.height,
-        frames=found.frames,
-        digest=found.digest,
-        metadata=one.metadata,
-        done=found.done,
-        saved=found.saved,
-        sent_size=len(found.content),
-        sent_digest=found.sent_digest,
-        sent_width=found.sent_width,
-        sent_height=found.sent_height,
+        format=image.format,
+        width=image.width,
+        height=image.height,
+        frames=image.frames,
+        digest=image.digest,
+        metadata=candidate.metadata,
+        done=image.done,
+        saved=image.saved,
+        sent_size=len(image.content),
+        sent_digest=image.sent_digest,
+        sent_width=image.sent_width,
+        sent_height=image.sent_height,
     )
 
 
-# A small copy of an image, for a person to recognise it by.
+# Thumbnails, by which a person recognises an image.
 
 
 _SIDE = 96
@@ -742,24 +764,26 @@ _ENDING: dict[Format, str] = {form: ending for ending, form in reversed(ENDINGS.
 
 
 def thumbnail(content: bytes, side: int = _SIDE) -> str:
-    """The image, upright and at most so many pixels wide and high, as a `data:` address of less
-    than 64 KiB; of an animation its first picture. "" for what is no whole image.
+    """The image, upright and at most `side` pixels wide and high, as a `data:` URL of less than 64
+    KiB; of an animation the first picture. "" if it is no complete image.
     """
     form = format_of(content)
     if form is None:
         return ""
-    asked = PictureOptions(max_side=side, max_bytes=_LARGEST)
+    options = PictureOptions(max_side=side, max_bytes=_LARGEST)
     try:
-        small = prepare_image(content, _ENDING[form], asked)
-    except UnfitError:
-        return _first(content, form, side)
-    # Nothing in a form moves by itself.
-    return _address(small.content, form) if small.frames == 1 else _first(content, form, side)
+        small = prepare_image(content, _ENDING[form], options)
+    except UnusableImageError:
+        return _first_frame(content, form, side)
+    # A form shows no animations.
+    return (
+        _data_url(small.content, form) if small.frames == 1 else _first_frame(content, form, side)
+    )
 
 
-def _first(content: bytes, form: Format, side: int) -> str:
+def _first_frame(content: bytes, form: Format, side: int) -> str:
     try:
-        image = PLUGIN[form](io.BytesIO(content))
+        image = DECODERS[form](io.BytesIO(content))
         if image.size[0] * image.size[1] > _PIXELS or getattr(image, "n_frames", 1) == 1:
             return ""
         image.load()
@@ -769,8 +793,8 @@ def _first(content: bytes, form: Format, side: int) -> str:
         small.save(out, "PNG")
     except Exception:  # noqa: BLE001 - a damaged image can raise anything in a decoder
         return ""
-    return _address(out.getvalue(), "PNG")
+    return _data_url(out.getvalue(), "PNG")
 
 
-def _address(content: bytes, form: Format) -> str:
+def _data_url(content: bytes, form: Format) -> str:
     return f"data:image/{form.lower()};base64,{base64.b64encode(content).decode()}"

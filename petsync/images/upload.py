@@ -24,7 +24,7 @@ from petsync.errors import (
     SettingsError,
     UnavailableError,
 )
-from petsync.images.inspect import AT_A_TIME, UnfitError, ready
+from petsync.images.inspect import DECODE_CONCURRENCY, UnusableImageError, read_prepared
 from petsync.models import Pet
 from petsync.plan.report import Cause, Entry, Outcome, PastRun, has_left, taken_back
 from petsync.plan.uploads import (
@@ -42,96 +42,100 @@ from petsync.plan.uploads import (
 )
 
 __all__ = [
-    "AGAIN",
-    "HOLDING",
-    "NEXT",
+    "HOLDING_CAUSES",
+    "RERUN_CURE",
+    "RERUN_TO_CHECK_CURE",
     "ImageRecorder",
     "PictureSender",
     "UnsentError",
     "UploadCanceller",
     "UploadOptions",
-    "begun_again",
-    "left_alone",
-    "rebuild_uploaded",
+    "rebuild_upload_report",
+    "repeated_uploads",
+    "result_without_upload",
     "run",
     "uploads_to",
     "without_run",
 ]
 
 
-# UploadCanceller: pictures of an upload that are not wanted any more, while it is under way.
+# UploadCanceller: cancels single pictures of a running upload.
 
 
 class UploadCanceller:
-    """Names the pictures of one upload that are to be left out, by their numbers in `items`. What
-    was not sent yet is not sent; a request that is on its way is cut, and the pet then says
-    whether it came through. Can be used from any thread.
+    """Cancels pictures of one upload, by their numbers in `items`. A picture that was not sent yet
+    is not sent; a request in flight is cancelled, and the pet then shows whether the service got
+    the picture. Can be used from any thread.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._numbers: set[int] = set()
-        self._hear: Callable[[int], object] | None = None
+        self._callback: Callable[[int], object] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def cancel(self, number: int) -> None:
-        """Leave this picture out. Returns at once."""
+        """Cancel this picture. Returns at once."""
         with self._lock:
             self._numbers.add(number)
-            if self._loop is not None and not self._loop.is_closed() and self._hear is not None:
-                self._loop.call_soon_threadsafe(self._hear, number)
+            if self._loop is not None and not self._loop.is_closed() and self._callback is not None:
+                self._loop.call_soon_threadsafe(self._callback, number)
 
     def __contains__(self, number: int) -> bool:
         return number in self._numbers
 
-    def listen(self, hear: Callable[[int], object]) -> None:
-        """Call the function on the running loop with each picture from now on."""
+    def listen(self, callback: Callable[[int], object]) -> None:
+        """Call `callback` on the running loop with the number of each picture that is cancelled."""
         with self._lock:
-            self._loop, self._hear = asyncio.get_running_loop(), hear
+            self._loop, self._callback = asyncio.get_running_loop(), callback
 
 
-# One picture: its pet read before and after, the intent on disk, and what became of it.
+# One picture: the pet is read, the intent recorded, the picture sent, the pet read again, and the
+# result recorded.
 
 
 T = TypeVar("T")
-NEXT = "The same command again does what is left, and nothing twice."
-AGAIN = "The same command again does what is left, and finds out what became of this one."
+RERUN_CURE = "The same command again does what is left, and nothing twice."
+RERUN_TO_CHECK_CURE = (
+    "The same command again does what is left, and finds out what became of this one."
+)
+_PET_GONE = "the pet is gone from the store"
 _CANCELLED = "cancelled before it was sent"
-_LOOK = "Look at the pet's photos in the store; --again uploads it once more."
-HOLDING: frozenset[Cause] = frozenset(
+_LOOK_CURE = "Look at the pet's photos in the store; --again uploads it once more."
+HOLDING_CAUSES: frozenset[Cause] = frozenset(
     ("no-answer", "bad-answer", "service-error", "too-many", "cut-off", "unexpected")
 )
-"""Causes after which a picture may go through later, so that those behind it wait for it."""
+"""Causes after which a later attempt may succeed: the pet's next pictures wait for this one."""
 
 
 class ImageRecorder(Protocol):
     """One upload run's part of a journal."""
 
     async def image(self, entry: Entry) -> None:
-        """Return when it is on disk that this upload is about to be sent."""
+        """Record that this upload is about to be sent; return when that is on disk."""
 
     def image_done(self, entry: Entry) -> None:
-        """What became of an upload."""
+        """Record the result of an upload."""
 
     def repeats(self, number: int, why: str) -> None:
-        """Its request is sent once more, as the last attempt ended so."""
+        """Record that the request is sent again, and why the last attempt failed."""
 
     async def flush(self) -> None:
-        """Return when all that was handed over is on disk."""
+        """Return when everything recorded so far is on disk."""
 
 
-def left_alone(picture: Picture) -> UploadedFile:
-    """The result of a picture that there is nothing to do for."""
+def result_without_upload(picture: Picture) -> UploadedFile:
+    """The result of a picture that is not uploaded in this run."""
     if picture.fate == "doubtful":
         why = f"run {picture.run} sent it and got no answer; the service does not show what it has"
-        return result_of(picture, "unknown", "no-answer", why, cure=_LOOK)
+        return result_of(picture, "unknown", "no-answer", why, cure=_LOOK_CURE)
     if picture.fate == "twice":
         return result_of(picture, "unchanged", "already-so", "the same picture is there twice")
     return result_of(picture, "unchanged", "already-so", f"uploaded before, in run {picture.run}")
 
 
 class UnsentError(Exception):
-    """The picture is not sent; says what becomes of it instead."""
+    """The picture is not sent; `result` is what is reported of it instead."""
 
     def __init__(self, result: UploadedFile) -> None:
         super().__init__(result.message)
@@ -143,9 +147,10 @@ class PictureSender:
     """Uploads single pictures of `pictures.items`, by their numbers. AuthError, UnavailableError,
     StoppedError and what the recorder raises stop the run.
 
-    `earlier` is what earlier runs did; `adds` whether the service adds an address to a pet for each
-    upload. `on_wire` are the pictures whose request may be on its way just now. `on_again` is told
-    of a picture's further attempt, and why; those that are `cancelling` are left out.
+    `earlier` has the uploads of earlier runs; `adds` says whether the service adds a photo URL to a
+    pet for each upload. `in_flight` has the pictures whose request may be under way. `on_retry` is
+    called with a picture and the reason when it is sent again. Pictures that `canceller` contains
+    are not sent.
     """
 
     pictures: Pictures
@@ -154,46 +159,52 @@ class PictureSender:
     earlier: Uploads
     adds: bool
     settle: float
-    halt: Stopper
-    on_wire: set[int]
+    stopper: Stopper
+    in_flight: set[int]
     on_sent: Callable[[int, int], None]
-    on_again: Callable[[int, str], None]
-    cancelling: UploadCanceller
+    on_retry: Callable[[int, str], None]
+    canceller: UploadCanceller
     items: tuple[Picture, ...] = ()
-    begun: float = field(default_factory=time.monotonic)
-    _decoding: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_A_TIME))
-    _cut: dict[int, Callable[[], object]] = field(default_factory=dict)
+    started_at: float = field(default_factory=time.monotonic)
+    _decoding: asyncio.Semaphore = field(
+        default_factory=lambda: asyncio.Semaphore(DECODE_CONCURRENCY)
+    )
+    _cancel_tasks: dict[int, Callable[[], object]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.items = self.pictures.items
 
     def cancel(self, number: int) -> None:
-        """Cut what is under way for this picture."""
-        self._cut.get(number, lambda: None)()
+        """Cancel the task that works on this picture, if there is one."""
+        self._cancel_tasks.get(number, lambda: None)()
 
     async def send(self, number: int) -> UploadedFile:
-        """What became of the picture. Raises UnsentError where it is not sent."""
+        """The result of the picture. Raises UnsentError if it is not sent."""
         picture = self.items[number]
-        done, before, content = await self._cuttable(number, self._made_ready(number, picture))
-        if done is not None:
-            return done
-        entry = self._entry(number, before)
-        # From here on it ends in peace: an intent that nothing follows would be a doubt for ever.
-        self.on_wire.add(number)
+        earlier_result, before, content = await self._run_cancellable(
+            number, self._prepare(number, picture)
+        )
+        if earlier_result is not None:
+            return earlier_result
+        entry = self._new_entry(number, before)
+        # From here on nothing cancels this task: an intent without a result would stay in doubt.
+        self.in_flight.add(number)
         await self._record_intent(entry)
-        result = self._record_unsent(entry) if self.halt.why or number in self.cancelling else None
+        result = (
+            self._record_unsent(entry) if self.stopper.why or number in self.canceller else None
+        )
         result = result or await self._upload(number, entry, content)
-        self.on_wire.discard(number)
+        self.in_flight.discard(number)
         return result
 
     async def _record_intent(self, entry: Entry) -> None:
         try:
             await self.recorder.image(entry)
         except PetsyncError:
-            self.on_wire.discard(entry.number)
+            self.in_flight.discard(entry.number)
             raise
 
-    def _entry(self, number: int, before: Pet) -> Entry:
+    def _new_entry(self, number: int, before: Pet) -> Entry:
         picture = self.items[number]
         return Entry(
             number=number,
@@ -205,107 +216,113 @@ class PictureSender:
             digest=picture.sent_digest,
         )
 
-    async def _made_ready(
+    async def _prepare(
         self, number: int, picture: Picture
     ) -> tuple[UploadedFile | None, Pet, bytes]:
-        """The result of a picture that has one already, its pet, and what is to be sent."""
-        before = await self.halt.soon(self._pet(picture))
-        doubt = self._doubt(picture)
+        """The result of a picture that an earlier run uploaded, else None; its pet; and the bytes
+        to send.
+        """
+        before = await self.stopper.soon(self._fetch_pet(picture))
+        doubt = self._find_doubt(picture)
         if doubt is not None:
-            done = await self._confirm_arrived(number, doubt, before)
-            if done is not None:
-                return done, before, b""
-            before = await self.halt.soon(self._pet(picture))
-        return None, before, await self.halt.soon(self._content(picture))
+            result = await self._confirm_arrived(number, doubt, before)
+            if result is not None:
+                return result, before, b""
+            before = await self.stopper.soon(self._fetch_pet(picture))
+        return None, before, await self.stopper.soon(self._read_content(picture))
 
-    async def _cuttable(self, number: int, work: Coroutine[Any, Any, T]) -> T:
-        """The result of the work. Raises UnsentError where the picture is cancelled meanwhile."""
-        if number in self.cancelling:
+    async def _run_cancellable(self, number: int, work: Coroutine[Any, Any, T]) -> T:
+        """The result of the work. Raises UnsentError if the picture is cancelled meanwhile."""
+        if number in self.canceller:
             work.close()
             raise self._build_cancelled_error(number)
         task = asyncio.ensure_future(work)
-        self._cut[number] = task.cancel
+        self._cancel_tasks[number] = task.cancel
         try:
             return await task
         except asyncio.CancelledError:
-            if self._is_cut(number):
+            if self._is_picture_cancelled(number):
                 raise self._build_cancelled_error(number) from None
             raise
         finally:
-            del self._cut[number]
+            del self._cancel_tasks[number]
 
-    def _is_cut(self, number: int) -> bool:
-        """Whether a person wants this picture left out, and nobody the whole run."""
+    def _is_picture_cancelled(self, number: int) -> bool:
+        """Whether this picture alone was cancelled, and not the whole run."""
         task = asyncio.current_task()
-        outer = task is not None and task.cancelling() > 0
-        return number in self.cancelling and not outer and not self.halt.why
+        is_run_cancelled = task is not None and task.cancelling() > 0
+        return number in self.canceller and not is_run_cancelled and not self.stopper.why
 
     def _build_cancelled_error(self, number: int) -> UnsentError:
         return UnsentError(result_of(self.items[number], "not sent", "not-begun", _CANCELLED))
 
     # Before it is sent -------------------------------------------------------------------------
 
-    async def _pet(self, picture: Picture) -> Pet:
-        """The pet as it is now."""
+    async def _fetch_pet(self, picture: Picture) -> Pet:
+        """The pet as it is now. Raises UnsentError if it is gone or cannot be read."""
         try:
-            now = await self.target.get(picture.pet_id)
+            pet = await self.target.get(picture.pet_id)
         except (AuthError, UnavailableError):
             raise
         except ApiError as error:
             raise UnsentError(
-                result_of(picture, "failed", cause_of(error), error.message, cure=NEXT)
+                result_of(picture, "failed", cause_of(error), error.message, cure=RERUN_CURE)
             ) from None
-        if now is None:
-            raise UnsentError(
-                result_of(picture, "failed", "gone", "the pet is gone from the store")
-            )
-        return now
+        if pet is None:
+            raise UnsentError(result_of(picture, "failed", "gone", _PET_GONE))
+        return pet
 
-    def _doubt(self, picture: Picture) -> Attempt | None:
-        """What is open of an earlier upload. Raises UnsentError where that one came through."""
-        about = (picture.pet_id, (picture.digest, picture.sent_digest))
-        done = self.earlier.attempt(about)
-        # The same pictures may be handed over twice, and are asked for again once.
-        asked_again = self.pictures.options.again
-        if done is not None and not (asked_again and done.entry.intended <= self.pictures.created):
-            why = f"uploaded before, in run {done.run_id}"
+    def _find_doubt(self, picture: Picture) -> Attempt | None:
+        """The earlier attempt whose result is unknown. Raises UnsentError if it succeeded."""
+        key = (picture.pet_id, (picture.digest, picture.sent_digest))
+        attempt = self.earlier.attempt(key)
+        # The same `pictures` may be uploaded twice; `again` repeats only uploads made before them.
+        is_again = self.pictures.options.again
+        if attempt is not None and not (
+            is_again and attempt.entry.intended <= self.pictures.created
+        ):
+            why = f"uploaded before, in run {attempt.run_id}"
             raise UnsentError(result_of(picture, "unchanged", "already-so", why))
-        return None if picture.fate == "again" else self.earlier.doubt(about)
+        return None if picture.fate == "again" else self.earlier.doubt(key)
 
     async def _confirm_arrived(self, number: int, doubt: Attempt, now: Pet) -> UploadedFile | None:
-        """The result of a picture that an earlier run uploaded without seeing it; None where it
-        is proved that it did not. Raises UnsentError where nothing tells.
+        """The result of a picture whose earlier upload turns out to have succeeded; None if the pet
+        shows that it did not. Raises UnsentError if the pet cannot show it.
         """
         picture = self.items[number]
         urls = self.earlier.find_arrived_urls(doubt, now)
-        if not urls and self.adds and (wait := self._wait(doubt.entry)) > 0:
-            await self.halt.soon(asyncio.sleep(wait))
-            urls = self.earlier.find_arrived_urls(doubt, await self.halt.soon(self._pet(picture)))
+        if not urls and self.adds and (seconds := self._seconds_to_wait(doubt.entry)) > 0:
+            await self.stopper.soon(asyncio.sleep(seconds))
+            urls = self.earlier.find_arrived_urls(
+                doubt, await self.stopper.soon(self._fetch_pet(picture))
+            )
         if not urls:
             if not self.adds:
-                raise UnsentError(left_alone(msgspec.structs.replace(picture, run=doubt.run_id)))
+                raise UnsentError(
+                    result_without_upload(msgspec.structs.replace(picture, run=doubt.run_id))
+                )
             return None
         before = doubt.entry.before or now
         after = msgspec.structs.replace(before, photo_urls=(*before.photo_urls, *urls))
-        entry = self._entry(number, before)
+        entry = self._new_entry(number, before)
         await self.recorder.image(entry)
         why = f"uploaded in run {doubt.run_id}, as the store has its photo"
         return self._record_result(entry, "applied", "confirmed", why, after=after, urls=urls)
 
-    def _wait(self, entry: Entry) -> float:
-        """Seconds until an upload that got no answer is no longer expected to come through."""
-        since = time.monotonic() - self.begun
+    def _seconds_to_wait(self, entry: Entry) -> float:
+        """Seconds until an upload without an answer is no longer expected to take effect."""
+        elapsed = time.monotonic() - self.started_at
         if entry.outcome is not None:
-            ago = datetime.now(UTC) - datetime.fromisoformat(entry.intended)
-            since = max(ago.total_seconds() - entry.seconds, since)
-        # Nobody wrote down when the last request of a killed process went out.
-        return self.settle - since
+            age = datetime.now(UTC) - datetime.fromisoformat(entry.intended)
+            elapsed = max(age.total_seconds() - entry.seconds, elapsed)
+        # A killed process left no record of when its last request was sent.
+        return self.settle - elapsed
 
-    async def _content(self, picture: Picture) -> bytes:
+    async def _read_content(self, picture: Picture) -> bytes:
         try:
             async with self._decoding:
-                return await asyncio.to_thread(ready, picture, self.pictures.options)
-        except UnfitError as error:
+                return await asyncio.to_thread(read_prepared, picture, self.pictures.options)
+        except UnusableImageError as error:
             why, cure = error.problem, error.cure
         except OSError as error:
             why, cure = f"it cannot be read: {error.strerror}", ""
@@ -317,47 +334,47 @@ class PictureSender:
         picture = self.items[number]
 
         async def again(error: ApiError) -> None:
-            self.halt.check()
+            self.stopper.check()
             self.recorder.repeats(number, error.message)
-            self.on_again(number, error.message)
+            self.on_retry(number, error.message)
 
         sending = self.target.upload(
             picture.pet_id,
             content,
-            filename=_name(picture),
+            filename=_bare_file_name(picture),
             metadata=picture.metadata,
             again=again,
             on_sent=lambda sent: self.on_sent(number, sent),
         )
         try:
-            await self._cuttable(number, sending)
+            await self._run_cancellable(number, sending)
         except UnsentError:
-            return await self._cut_off(entry)
+            return await self._check_cancelled(entry)
         except StoppedError:
             return self._record_unsent(entry)
         except (AuthError, UnavailableError) as error:
             if not error.may_have_happened:
-                self.halt.stop(str(error))
-                return self._told_failed(entry, error)
+                self.stopper.stop(str(error))
+                return self._record_failed(entry, error)
             raise
         except ApiError as error:
             if not error.may_have_happened:
-                return self._told_failed(entry, error)
+                return self._record_failed(entry, error)
             return await self._check_outcome(entry, error)
-        return await self._after(entry, len(content))
+        return await self._read_added_urls(entry, len(content))
 
-    async def _after(self, entry: Entry, sent: int) -> UploadedFile:
-        """The result of an upload that the service says is done."""
+    async def _read_added_urls(self, entry: Entry, sent: int) -> UploadedFile:
+        """The result of an upload that the service confirmed, with the new photo URLs."""
         try:
             now = await self._read_pet(entry)
         except ApiError as error:
-            why = f"uploaded; the photo's address could not be read: {error.message}"
+            why = f"uploaded; the photo's URL could not be read: {error.message}"
             return self._record_result(entry, "applied", "", why, sent=sent)
         urls = () if entry.before is None or now is None else added_urls(entry.before, now)
         return self._record_result(entry, "applied", "", "", after=now, urls=urls, sent=sent)
 
     async def _check_outcome(self, entry: Entry, error: ApiError) -> UploadedFile:
-        """No answer came: the pet itself says what happened, if anything does."""
+        """The result of an upload that got no answer, as far as the pet shows it."""
         now: Pet | None = None
         try:
             now = await self._read_pet(entry)
@@ -369,49 +386,52 @@ class PictureSender:
                         entry, "applied", "confirmed", why, after=now, urls=urls
                     )
         except ApiError:
-            return self._record_result(entry, "unknown", cause_of(error), error.message, cure=AGAIN)
+            return self._record_result(
+                entry, "unknown", cause_of(error), error.message, cure=RERUN_TO_CHECK_CURE
+            )
         if not self.adds:
-            return self._record_result(entry, "unknown", cause_of(error), error.message, cure=_LOOK)
+            return self._record_result(
+                entry, "unknown", cause_of(error), error.message, cure=_LOOK_CURE
+            )
         return self._record_result(
-            entry, "failed", cause_of(error), error.message, after=now, cure=AGAIN
+            entry, "failed", cause_of(error), error.message, after=now, cure=RERUN_TO_CHECK_CURE
         )
 
-    async def _cut_off(self, entry: Entry) -> UploadedFile:
-        """The result of a picture that was cancelled on its way: the pet says whether it came
-        through all the same.
+    async def _check_cancelled(self, entry: Entry) -> UploadedFile:
+        """The result of a picture whose request was cancelled: the pet shows whether the service
+        got it.
         """
         try:
             now = await self._read_pet(entry)
         except ApiError:
             now = None
         if now is not None and entry.before is not None and (urls := added_urls(entry.before, now)):
-            why = "it had come through before it could be cancelled"
+            why = "it was uploaded before it could be cancelled"
             return self._record_result(entry, "applied", "confirmed", why, after=now, urls=urls)
-        why = "cancelled on its way, and the pet does not show it"
+        why = "cancelled while it was sent, and the pet does not show it"
         return self._record_result(
-            entry, "unknown", "cut-off", why, cure=AGAIN if self.adds else _LOOK
+            entry, "unknown", "cut-off", why, cure=RERUN_TO_CHECK_CURE if self.adds else _LOOK_CURE
         )
 
     async def _read_pet(self, entry: Entry) -> Pet | None:
         return None if entry.pet_id is None else await self.target.get(entry.pet_id)
 
     def _record_unsent(self, entry: Entry) -> UploadedFile:
-        if not self.halt.why:
+        if not self.stopper.why:
             return self._record_result(entry, "not sent", "not-begun", _CANCELLED)
-        why = f"not uploaded: {self.halt.why.splitlines()[0]}"
-        return self._record_result(entry, "not sent", "not-begun", why, cure=NEXT)
+        why = f"not uploaded: {self.stopper.why.splitlines()[0]}"
+        return self._record_result(entry, "not sent", "not-begun", why, cure=RERUN_CURE)
 
-    def _told_failed(self, entry: Entry, error: ApiError) -> UploadedFile:
-        result = self.build_failed(entry.number, error)
+    def _record_failed(self, entry: Entry, error: ApiError) -> UploadedFile:
+        result = self.failed_result(entry.number, error)
         return self._record_result(entry, "failed", result.cause, result.message, cure=result.cure)
 
-    def build_failed(self, number: int, error: ApiError) -> UploadedFile:
-        """The result of a picture that was surely not uploaded."""
+    def failed_result(self, number: int, error: ApiError) -> UploadedFile:
+        """The result of a picture that was certainly not uploaded."""
         if isinstance(error, NotFoundError):
-            gone = "the pet is gone from the store"
-            return result_of(self.items[number], "failed", "gone", gone)
+            return result_of(self.items[number], "failed", "gone", _PET_GONE)
         cause = cause_of(error)
-        cure = NEXT if cause in HOLDING else error.hint
+        cure = RERUN_CURE if cause in HOLDING_CAUSES else error.hint
         return result_of(self.items[number], "failed", cause, error.message, cure=cure)
 
     def _record_result(
@@ -426,37 +446,36 @@ class PictureSender:
         cure: str = "",
         sent: int = 0,
     ) -> UploadedFile:
-        """The result, once the journal knows it too."""
-        done = msgspec.structs.replace(
+        """The result, after it is recorded in the journal."""
+        finished_entry = msgspec.structs.replace(
             entry, outcome=outcome, cause=cause, message=message, after=after
         )
-        self.recorder.image_done(done)
+        self.recorder.image_done(finished_entry)
         picture = self.items[entry.number]
         return result_of(picture, outcome, cause, message, cure=cure, urls=urls, sent=sent)
 
 
-def _name(picture: Picture) -> str:
-    """The file's name alone, as the service is told it."""
+def _bare_file_name(picture: Picture) -> str:
+    """The file's name without its folder, as it is sent to the service."""
     return picture.file.replace("\\", "/").rpartition("/")[2] or "image"
 
 
-# Uploads carried out: each pet's pictures one after the other, several pets at a time.
+# The engine: uploads each pet's pictures one after the other, several pets at a time.
 #
-# An upload is the one change that cannot be sent twice without harm, and that has no id to be
-# found by. So its pet is read before and after it: what tells that it came through is the address
-# that the service added.
+# An upload cannot be sent twice without harm, and has no id by which it could be found. So its pet
+# is read before and after it: the photo URL that the service added proves that it succeeded.
 
 
-_CUT = "under way when the run was stopped"
-_EVERY = 0.1
-_MOST = 64
+_INTERRUPTED = "under way when the run was stopped"
+_PROGRESS_INTERVAL_S = 0.1
+_MAX_CONCURRENCY = 64
 
 
 class UploadOptions(msgspec.Struct, frozen=True, kw_only=True):
     """`concurrency` pets at a time. Times are in seconds: a stopped run waits `grace` for uploads
-    that are on their way, and an earlier upload that got no answer is sent again once `settle` has
-    passed since then (after a crash, since this run began) and the pet still has no new photo.
-    Raises SettingsError.
+    under way, and an earlier upload without an answer is sent again once `settle` has passed since
+    then (after a crash, since this run began) and the pet still has no new photo. Raises
+    SettingsError.
     """
 
     concurrency: int = 4
@@ -464,8 +483,10 @@ class UploadOptions(msgspec.Struct, frozen=True, kw_only=True):
     grace: float = 1.5
 
     def __post_init__(self) -> None:
-        if type(self.concurrency) is not int or not 1 <= self.concurrency <= _MOST:
-            raise SettingsError(f"concurrency is {self.concurrency!r}; it must be 1 to {_MOST}")
+        if type(self.concurrency) is not int or not 1 <= self.concurrency <= _MAX_CONCURRENCY:
+            raise SettingsError(
+                f"concurrency is {self.concurrency!r}; it must be 1 to {_MAX_CONCURRENCY}"
+            )
         if not 0 <= self.settle <= 3600:
             raise SettingsError(f"settle is {self.settle!r}; it must be seconds from 0 to 3600")
 
@@ -484,23 +505,24 @@ async def run(
     on_file: Callable[[FileProgress], None] | None = None,
     cancelling: UploadCanceller | None = None,
 ) -> UploadReport:
-    """Upload what is to be uploaded, and report on every file.
+    """Upload the pictures that are to be uploaded, and report on every file.
 
-    `earlier` is what earlier runs did; `adds` whether the service adds an address to a pet for
-    each upload. What stops the whole run leaves the rest `not sent`; `stopped` says why. `on_file`
-    is told of each picture alone, and those that are `cancelling` are left out.
+    `earlier` has the uploads of earlier runs; `adds` says whether the service adds a photo URL to a
+    pet for each upload. After an error that stops the run, the rest is `not sent`; the report's
+    `stopped` says why. `on_file` is called with the progress of each picture; pictures that
+    `cancelling` contains are not sent.
     """
-    begun = time.monotonic()
-    unwanted = cancelling or UploadCanceller()
+    start = time.monotonic()
+    canceller = cancelling or UploadCanceller()
     engine = _Engine(
-        pictures, target, recorder, earlier, adds, options, unwanted, on_progress, on_file
+        pictures, target, recorder, earlier, adds, options, canceller, on_progress, on_file
     )
     stopped = await engine.run()
-    return _report(pictures, run_id, started, time.monotonic() - begun, engine.results(), stopped)
+    return _report(pictures, run_id, started, time.monotonic() - start, engine.results(), stopped)
 
 
 def without_run(pictures: Pictures, *, started: str) -> UploadReport:
-    """The report where there is nothing to upload."""
+    """The report of pictures of which none is to be uploaded."""
     return _report(pictures, "", started, 0.0, {}, "")
 
 
@@ -512,9 +534,10 @@ def _report(
     results: dict[int, UploadedFile],
     stopped: str,
 ) -> UploadReport:
-    of_items = iter(results.values())
-    told = [
-        next(of_items) if picture.is_item else left_alone(picture) for picture in pictures.pictures
+    item_results = iter(results.values())
+    files = [
+        next(item_results) if picture.is_item else result_without_upload(picture)
+        for picture in pictures.pictures
     ]
     return UploadReport(
         run_id=run_id,
@@ -522,7 +545,7 @@ def _report(
         source=pictures.source,
         started=started,
         seconds=round(seconds, 3),
-        results=(*told, *map(result_of_problem, pictures.problems)),
+        results=(*files, *map(result_of_problem, pictures.problems)),
         ignored=pictures.ignored,
         stopped=stopped,
     )
@@ -537,17 +560,17 @@ class _Engine:
         earlier: Uploads,
         adds: bool,
         options: UploadOptions,
-        cancelling: UploadCanceller,
+        canceller: UploadCanceller,
         on_progress: Callable[[UploadProgress], None] | None,
         on_file: Callable[[FileProgress], None] | None,
     ) -> None:
         self._items, self._bytes = pictures.items, pictures.total_bytes
         self._target, self._recorder = target, recorder
         self._options, self._on_progress, self._on_file = options, on_progress, on_file
-        self._cancelling = cancelling
+        self._canceller = canceller
         self._results: dict[int, UploadedFile] = {}
-        self._on_wire: set[int] = set()
-        self._halt = Stopper(options.grace, self._on_wire)
+        self._in_flight: set[int] = set()
+        self._stopper = Stopper(options.grace, self._in_flight)
         self._sender = PictureSender(
             pictures=pictures,
             target=target,
@@ -555,32 +578,36 @@ class _Engine:
             earlier=earlier,
             adds=adds,
             settle=options.settle,
-            halt=self._halt,
-            on_wire=self._on_wire,
+            stopper=self._stopper,
+            in_flight=self._in_flight,
             on_sent=self._on_sent,
-            on_again=self._on_again,
-            cancelling=cancelling,
+            on_retry=self._on_retry,
+            canceller=canceller,
         )
         self._sent: Counter[int] = Counter()
         self._attempts: Counter[int] = Counter()
         self._problems = self._bytes_sent = 0
-        self._told_at = 0.0
+        self._reported_at = 0.0
 
     async def run(self) -> str:
-        """Work to the end or to a stop; why it stopped, "" if it did not."""
-        self._cancelling.listen(self._sender.cancel)
-        await self._halt.run_to_end(self._work())
-        return self._halt.why
+        """Upload everything; return why the run stopped early, "" if it did not."""
+        self._canceller.listen(self._sender.cancel)
+        await self._stopper.run_to_end(self._work())
+        return self._stopper.why
 
     def results(self) -> dict[int, UploadedFile]:
-        """A result for each picture, by its number; those that were not begun are `not sent`."""
-        why = f"not begun: {self._halt.why.splitlines()[0]}" if self._halt.why else "not begun"
+        """A result for each picture, by its number; those that were not started are `not sent`."""
+        why = (
+            f"not begun: {self._stopper.why.splitlines()[0]}" if self._stopper.why else "not begun"
+        )
         results = {}
         for number, picture in enumerate(self._items):
-            rest = result_of(picture, "not sent", "not-begun", why, cure=NEXT)
-            if number in self._on_wire:
-                rest = result_of(picture, "unknown", "cut-off", _CUT, cure=AGAIN)
-            results[number] = self._results.get(number, rest)
+            default = result_of(picture, "not sent", "not-begun", why, cure=RERUN_CURE)
+            if number in self._in_flight:
+                default = result_of(
+                    picture, "unknown", "cut-off", _INTERRUPTED, cure=RERUN_TO_CHECK_CURE
+                )
+            results[number] = self._results.get(number, default)
         return results
 
     async def _work(self) -> None:
@@ -588,10 +615,10 @@ class _Engine:
             groups = iter(self._groups())
             async with asyncio.TaskGroup() as group:
                 for _ in range(self._options.concurrency):
-                    self._halt.watch(group.create_task(self._worker(groups)))
+                    self._stopper.watch(group.create_task(self._worker(groups)))
             await self._recorder.flush()
         except PetsyncError as error:
-            self._halt.stop(str(error))
+            self._stopper.stop(str(error))
 
     def _groups(self) -> Iterable[list[int]]:
         """The numbers of each pet's pictures, in their order."""
@@ -604,80 +631,82 @@ class _Engine:
         for numbers in groups:
             holder: UploadedFile | None = None
             for number in numbers:
-                if self._halt.why:
+                if self._stopper.why:
                     return
-                self._halt.at(number)
-                holder = holder or self._holding(number)
+                self._stopper.at(number)
+                holder = holder or self._find_holder(number)
                 if holder is None:
-                    await self._one(number)
-                    holder = self._holding(number)
+                    await self._upload_picture(number)
+                    holder = self._find_holder(number)
                 else:
-                    self._hold(number, holder)
+                    self._hold_back(number, holder)
 
-    def _holding(self, number: int) -> UploadedFile | None:
+    def _find_holder(self, number: int) -> UploadedFile | None:
         result = self._results.get(number)
         if result is None or result.outcome not in ("failed", "unknown"):
             return None
-        if number in self._cancelling:
+        if number in self._canceller:
             return None
-        return result if result.cause in HOLDING else None
+        return result if result.cause in HOLDING_CAUSES else None
 
-    def _hold(self, number: int, holder: UploadedFile) -> None:
+    def _hold_back(self, number: int, holder: UploadedFile) -> None:
         why = f"held back, as {holder.file} comes before it and did not come through"
         cure = "The same command again uploads both, in their order."
         picture = self._items[number]
-        self._end(number, result_of(picture, "not sent", "held-back", why, cure=cure))
+        self._finish(number, result_of(picture, "not sent", "held-back", why, cure=cure))
 
-    async def _one(self, number: int) -> None:
-        self._tell_of(number)
+    async def _upload_picture(self, number: int) -> None:
+        self._report_file(number)
         try:
-            self._end(number, await self._sender.send(number))
+            self._finish(number, await self._sender.send(number))
             await self._recorder.flush()
         except UnsentError as reason:
-            self._end(number, reason.result)
+            self._finish(number, reason.result)
         except StoppedError:
             return
         except PetsyncError as error:
             self._stop(number, error)
         except Exception as error:  # noqa: BLE001 - one picture's surprise must not lose the report
-            self._halt.stop(f"unexpected: {error!r}")
+            self._stopper.stop(f"unexpected: {error!r}")
 
     def _stop(self, number: int, error: PetsyncError) -> None:
-        """End the run after the uploads under way; this one has the result that it can have."""
-        self._halt.stop(str(error))
+        """Stop the run after the uploads under way. This upload failed if it cannot have reached
+        the service; otherwise its result stays unknown.
+        """
+        self._stopper.stop(str(error))
         if not isinstance(error, ApiError) or error.may_have_happened:
             return
-        self._on_wire.discard(number)
-        self._results[number] = self._sender.build_failed(number, error)
+        self._in_flight.discard(number)
+        self._results[number] = self._sender.failed_result(number, error)
 
     # Progress ----------------------------------------------------------------------------------
 
-    def _end(self, number: int, result: UploadedFile) -> None:
+    def _finish(self, number: int, result: UploadedFile) -> None:
         self._results[number] = result
         self._problems += result.outcome in ("failed", "unknown")
         if self._items[number].fate != "confirm":
             self._count(number, self._items[number].sent_size)
-        self._tell_of(number, result=result)
-        self._tell()
+        self._report_file(number, result=result)
+        self._report_progress()
 
-    def _on_again(self, number: int, why: str) -> None:
+    def _on_retry(self, number: int, why: str) -> None:
         self._attempts[number] += 1
-        self._tell_of(number, why=why)
+        self._report_file(number, why=why)
 
     def _on_sent(self, number: int, sent: int) -> None:
-        self._tell_of(number, sent)
+        self._report_file(number, sent)
         self._count(number, sent)
         now = time.monotonic()
-        if now - self._told_at >= _EVERY:
-            self._told_at = now
-            self._tell()
+        if now - self._reported_at >= _PROGRESS_INTERVAL_S:
+            self._reported_at = now
+            self._report_progress()
 
     def _count(self, number: int, sent: int) -> None:
-        """So many bytes of a picture have gone out; an attempt anew takes none back."""
+        """Add the bytes that were sent of a picture; a second attempt counts none of them again."""
         self._bytes_sent += max(sent - self._sent[number], 0)
         self._sent[number] = max(sent, self._sent[number])
 
-    def _tell_of(
+    def _report_file(
         self, number: int, sent: int = 0, *, why: str = "", result: UploadedFile | None = None
     ) -> None:
         if self._on_file is None:
@@ -693,7 +722,7 @@ class _Engine:
             )
         )
 
-    def _tell(self) -> None:
+    def _report_progress(self) -> None:
         if self._on_progress is None:
             return
         self._on_progress(
@@ -712,27 +741,29 @@ class _Engine:
 
 
 def uploads_to(journal: Journal, store: str) -> Uploads:
-    """What the journal knows of uploads to a store; what an undo took back is not there any more.
-    Raises PetsyncError for one that is damaged.
+    """The uploads to a store in the journal; those that an undo took back are marked as undone.
+    Raises PetsyncError for a damaged journal.
     """
     runs = journal.runs(store)
-    return _of(journal, runs, [run for run in runs if run.kind == "upload"])
+    return _collect_uploads(journal, runs, [run for run in runs if run.kind == "upload"])
 
 
-def begun_again(journal: Journal, store: str, source: str) -> Uploads:
-    """What was done so far of the pictures of this source that somebody asked to be uploaded
-    `again`: by the newest runs of it, as far back as none of them came to its end.
+def repeated_uploads(journal: Journal, store: str, source: str) -> Uploads:
+    """The uploads of the newest runs of this source that were to upload its pictures `again` and
+    did not finish: what is left of that repetition can be continued.
     """
     runs = journal.runs(store)
-    return _of(journal, runs, list(_iter_unfinished(journal, runs, source)))
+    return _collect_uploads(journal, runs, list(_iter_unfinished(journal, runs, source)))
 
 
-def _of(journal: Journal, runs: Sequence[PastRun], chosen: Sequence[PastRun]) -> Uploads:
-    back = taken_back(runs, journal.entries)
+def _collect_uploads(
+    journal: Journal, runs: Sequence[PastRun], chosen: Sequence[PastRun]
+) -> Uploads:
+    undone_pets = taken_back(runs, journal.entries)
     attempts = (
-        Attempt(*told, undone=told[1].pet_id in back.get(run.run_id, ()))
+        Attempt(*upload, undone=upload[1].pet_id in undone_pets.get(run.run_id, ()))
         for run in reversed(chosen)
-        for told in _iter_upload_entries(journal, run.run_id)
+        for upload in _iter_upload_entries(journal, run.run_id)
     )
     return Uploads.of(attempts)
 
@@ -756,37 +787,40 @@ def _is_again(payload: bytes) -> bool:
 def _iter_upload_entries(
     journal: Journal, run_id: str
 ) -> Iterator[tuple[str, Entry, tuple[str, ...]]]:
-    files = _files(journal.payload(run_id))
+    files = _file_digests(journal.payload(run_id))
     for entry in journal.entries(run_id):
         file = files[entry.number] if entry.number < len(files) else ""
         yield run_id, entry, (entry.digest, file)
 
 
-def _files(payload: bytes) -> Sequence[str]:
-    """The digests of the files that a run was begun with, by number."""
+def _file_digests(payload: bytes) -> Sequence[str]:
+    """The digests of the files of a run, by number; none for a payload of another version."""
     try:
         return [picture.digest for picture in Pictures.from_json(payload).pictures]
     except PlanError:
-        # Another version's: what was sent is known all the same.
         return ()
 
 
-# An upload's report made anew, from what its run was begun with and what its journal knows.
+# The report of an earlier upload, rebuilt from its run's payload and the journal's entries.
 
 
-def rebuild_uploaded(past: PastRun, pictures: Pictures, entries: Iterable[Entry]) -> UploadReport:
-    """What became of each file that the run was to upload. What was left alone from the start, as
-    it was uploaded before or had a problem, is not in the journal, and not in this report.
+def rebuild_upload_report(
+    past: PastRun, pictures: Pictures, entries: Iterable[Entry]
+) -> UploadReport:
+    """The report with a result for each file that the run was to upload. Files that it did not try,
+    because they were uploaded before or had a problem, are not in the journal, nor in this report.
     """
     known = {entry.number: entry for entry in entries}
-    told = (_result(one, known.get(number)) for number, one in enumerate(pictures.pictures))
+    results = (
+        _result(picture, known.get(number)) for number, picture in enumerate(pictures.pictures)
+    )
     return UploadReport(
         run_id=past.run_id,
         store=past.store,
         source=past.source,
         started=past.started,
         seconds=past.seconds,
-        results=tuple(told),
+        results=tuple(results),
         stopped=past.stopped if past.state == "stopped" else "",
     )
 
@@ -794,19 +828,23 @@ def rebuild_uploaded(past: PastRun, pictures: Pictures, entries: Iterable[Entry]
 def _result(picture: Picture, entry: Entry | None) -> UploadedFile:
     if entry is None:
         why = "nothing was sent for it in this run"
-        return result_of(picture, "not sent", "not-begun", why, cure=NEXT)
+        return result_of(picture, "not sent", "not-begun", why, cure=RERUN_CURE)
     if entry.outcome is None:
-        why = "begun, and nobody knows yet whether it was done"
-        return result_of(picture, "unknown", "cut-off", why, cure=AGAIN)
-    done = entry.outcome == "applied"
+        why = "begun, and it is not known yet whether it was done"
+        return result_of(picture, "unknown", "cut-off", why, cure=RERUN_TO_CHECK_CURE)
+    is_applied = entry.outcome == "applied"
     return result_of(
         picture,
         entry.outcome,
         entry.cause,
         entry.message,
-        cure="" if done else NEXT if entry.outcome == "not sent" else AGAIN,
-        urls=_urls(entry) if done else (),
-        sent=picture.sent_size if done and entry.cause != "confirmed" else 0,
+        cure=""
+        if is_applied
+        else RERUN_CURE
+        if entry.outcome == "not sent"
+        else RERUN_TO_CHECK_CURE,
+        urls=_urls(entry) if is_applied else (),
+        sent=picture.sent_size if is_applied and entry.cause != "confirmed" else 0,
     )
 
 

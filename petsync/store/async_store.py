@@ -31,7 +31,7 @@ from petsync.client.loaders import Found, Lookups, look_up
 from petsync.client.session import Session
 from petsync.client.signin import SignInService, make_sign_in_request
 from petsync.errors import FindingsError, PlanError, SettingsError, SheetError
-from petsync.images.find import USUAL
+from petsync.images.find import DEFAULT_PATTERNS
 from petsync.images.upload import UploadCanceller, UploadOptions
 from petsync.models import READ, WRITE, Account, Category, Pet, Tag
 from petsync.plan import arguments
@@ -308,7 +308,7 @@ class ImageUploads:
         folder: str | Path | None = None,
         metadata_column: str | None = None,
         metadata: str | None = None,
-        pattern: str | Iterable[str] = USUAL,
+        pattern: str | Iterable[str] = DEFAULT_PATTERNS,
         recursive: bool = False,
         keep_metadata: bool = False,
         max_side: int | None = None,

@@ -20,9 +20,15 @@ from petsync.client.loaders import look_up
 from petsync.client.target import ServiceTarget, photo, target_of
 from petsync.errors import InterruptedRunError, PetsyncError, PlanError
 from petsync.images import upload
-from petsync.images.find import Candidate, ImageMatches, Patterns, in_folder, in_sheet
+from petsync.images.find import Candidate, ImageMatches, Patterns, find_in_folder, find_in_sheet
 from petsync.images.inspect import decide_fates, inspect_files, with_pet
-from petsync.images.upload import NEXT, UploadCanceller, UploadOptions, begun_again, uploads_to
+from petsync.images.upload import (
+    RERUN_CURE,
+    UploadCanceller,
+    UploadOptions,
+    repeated_uploads,
+    uploads_to,
+)
 from petsync.models import Pet
 from petsync.plan.change import FailedLookup, Snapshot
 from petsync.plan.uploads import (
@@ -82,7 +88,7 @@ class Gallery:
         on_progress: OnLooked,
     ) -> Pictures:
         """The pictures of a folder. Raises as AsyncStore.pictures."""
-        find = partial(in_folder, recursive=recursive, metadata=metadata)
+        find = partial(find_in_folder, recursive=recursive, metadata=metadata)
         found = await asyncio.to_thread(find, folder, Patterns.of(pattern))
         return await self._pictures(str(folder), found, options, on_progress)
 
@@ -99,7 +105,9 @@ class Gallery:
     ) -> Pictures:
         """The pictures that a sheet's column names. Raises as AsyncStore.pictures."""
         root = Path(sheet.source).parent if folder is None else Path(folder)
-        find = partial(in_sheet, folder=root, metadata_column=metadata_column, metadata=metadata)
+        find = partial(
+            find_in_sheet, folder=root, metadata_column=metadata_column, metadata=metadata
+        )
         found = await asyncio.to_thread(find, sheet, column)
         return await self._pictures(sheet.source, found, options, on_progress)
 
@@ -240,7 +248,7 @@ class Gallery:
     def begun_again(self, source: str) -> Uploads:
         """What was done so far of an upload `again` of this source that did not come to its end."""
         with closing(Journal.open(self.settings.state, create=False)) as journal:
-            return begun_again(journal, self.api.session.base_url, source)
+            return repeated_uploads(journal, self.api.session.base_url, source)
 
 
 def _begin(
@@ -273,7 +281,7 @@ def _build_stopped_error(report: UploadReport) -> InterruptedRunError:
     counts = report.counts
     done = f"{counts['applied']:,} of {len(report.results):,} files are uploaded."
     is_whole = counts["applied"] == len(report.results)
-    rest = "Nothing is left." if is_whole else NEXT
+    rest = "Nothing is left." if is_whole else RERUN_CURE
     error = InterruptedRunError(
         f"upload {report.run_id} was stopped: {report.stopped.splitlines()[0]}",
         hint=f"{done} {rest}",

@@ -48,7 +48,7 @@ from petsync.client.loaders import Lookups, look_up
 from petsync.client.session import Session
 from petsync.client.target import ServiceTarget
 from petsync.errors import InterruptedRunError, LockedError, PetsyncError, PlanError, StalePlanError
-from petsync.images.upload import rebuild_uploaded
+from petsync.images.upload import rebuild_upload_report
 from petsync.plan import arguments
 from petsync.plan.base import SentRun, continue_base, follows
 from petsync.plan.change import Add, Snapshot
@@ -157,7 +157,7 @@ class History:
         past = self.find(run_id)
         with self.open_journal() as journal:
             pictures = Pictures.from_json(journal.payload(past.run_id))
-            return rebuild_uploaded(past, pictures, journal.entries(past.run_id))
+            return rebuild_upload_report(past, pictures, journal.entries(past.run_id))
 
     def entries(self, run_id: str) -> list[Entry]:
         """What the run did to each pet, by number."""

@@ -17,7 +17,7 @@ import numpy as np
 from petsync import _display
 from petsync._sync import Task
 from petsync.errors import ApiError, InterruptedRunError, NotFoundError, PetsyncError, SettingsError
-from petsync.images.find import LARGEST, Candidate, content_of
+from petsync.images.find import MAX_FILE_BYTES, Candidate, content_of
 from petsync.images.inspect import inspect_files, thumbnail
 from petsync.images.upload import UploadCanceller
 from petsync.models import Pet
@@ -459,7 +459,7 @@ class Panel:
             hint=_KINDS,
             way_out="Make a smaller copy of it.",
             multiple=True,
-            most_bytes=LARGEST,
+            most_bytes=MAX_FILE_BYTES,
             listed=False,
         )
         self.path = _text("Or a path on the machine petsync runs on", "photos/bella.jpg")
@@ -772,7 +772,7 @@ class UploadForm(Form):
 
     def _options(self) -> dict[str, Any]:
         panel = self._panel
-        most = min(self.limit or LARGEST, LARGEST)
+        most = min(self.limit or MAX_FILE_BYTES, MAX_FILE_BYTES)
         if panel is None:
             return {"max_bytes": most}
         return {

@@ -277,7 +277,7 @@ def test_a_name_that_no_file_has_is_told(form: UploadForm, tmp_path: Path) -> No
     assert form.work.wait()
     drop(form, ok__png=image())
     assert list(states(form).values()) == ["cannot be sent", "ready"]
-    assert "none that a file can have" in form.items[0].said
+    assert "no file can have this name" in form.items[0].said
 
 
 def test_an_empty_folder_is_told(form: UploadForm, tmp_path: Path) -> None:
