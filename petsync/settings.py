@@ -30,7 +30,7 @@ __all__ = [
     "column_named",
     "expand_variables",
     "is_same",
-    "nearest",
+    "nearest_column",
     "read_confirmed",
     "read_file",
     "read_toml",
@@ -319,7 +319,7 @@ def _check(path: Path, key: str, value: object) -> None:
     _refuse_secret(path, key)
     expected = _KEYS.get(key)
     if expected is None:
-        near = nearest(key, _KEYS)
+        near = nearest_column(key, _KEYS)
         meant = f"Did you mean {near!r}? " if near else ""
         raise SettingsError(
             f"{path}: unknown key {key!r}", hint=f"{meant}Known: {', '.join(_KEYS)}."
@@ -400,7 +400,7 @@ def _variable(name: str | None, environ: Mapping[str, str], names: Collection[st
     return environ[name]
 
 
-def nearest(text: str, known: Iterable[str]) -> str:
+def nearest_column(text: str, known: Iterable[str]) -> str:
     """Which of the known names may be meant, "" where it is near none of them."""
     plain = {name.casefold().replace("-", "_"): name for name in known}
     near = difflib.get_close_matches(text.casefold().replace("-", "_"), plain, n=1)

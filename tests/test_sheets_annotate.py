@@ -15,8 +15,8 @@ from openpyxl.styles import PatternFill
 
 from petsync.errors import SheetError
 from petsync.sheets import annotate_sheet, read_sheet, write_sheet
-from petsync.sheets.base import NAME
-from petsync.sheets.sidecar import beside
+from petsync.sheets.base import BASE_NAME
+from petsync.sheets.sidecar import sidecar_path
 from petsync.sheets.xlsx.annotate import ERROR, MOST_COMMENTS, WARNING
 from petsync.table.base import Base
 
@@ -458,8 +458,8 @@ def test_the_base_of_an_export_goes_with_the_copy(tmp_path):
         write_sheet(frame, path, base=base)
         out = annotated(path)[0]
         assert len(read_sheet(out).base) == 1
-        assert NAME in openpyxl.load_workbook(out).defined_names
-    beside(path).write_bytes(beside(path).read_bytes().replace(b"A", b"B"))
+        assert BASE_NAME in openpyxl.load_workbook(out).defined_names
+    sidecar_path(path).write_bytes(sidecar_path(path).read_bytes().replace(b"A", b"B"))
     assert read_sheet(annotated(path)[0]).base_refused
 
 

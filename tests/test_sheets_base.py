@@ -18,7 +18,7 @@ from petsync.errors import SheetError
 from petsync.models import MAX_ID, Category, Pet, Tag
 from petsync.plan.change import Coverage, Snapshot
 from petsync.sheets import peek, read_sheet, results, worksheet_of, write_sheet
-from petsync.sheets.base import NAME, TAB, base_of
+from petsync.sheets.base import BASE_NAME, BASE_TAB, base_of
 from petsync.sheets.xlsx import read
 from petsync.table.base import LINE, Base, ParcelError, pack, unpack
 from petsync.table.frame import frame_from_pets
@@ -190,7 +190,7 @@ def test_a_bomb_is_not_unpacked(monkeypatch):
 def edit_workbook(path, change):
     """Change the hidden worksheet, as a person with a macro or another program would."""
     book = openpyxl.load_workbook(path)
-    change(book[TAB])
+    change(book[BASE_TAB])
     book.save(path)
 
 
@@ -223,8 +223,8 @@ def test_a_hidden_worksheet_that_was_deleted_is_missed(tmp_path):
     path = tmp_path / "pets.xlsx"
     write_sheet(a_snapshot(), path)
     book = openpyxl.load_workbook(path)
-    assert book.defined_names[NAME].hidden
-    del book[TAB]
+    assert book.defined_names[BASE_NAME].hidden
+    del book[BASE_TAB]
     book.save(path)
     sheet = read_sheet(path)
     assert (len(sheet), sheet.base) == (3, None)
@@ -232,7 +232,7 @@ def test_a_hidden_worksheet_that_was_deleted_is_missed(tmp_path):
         "the records of its export cannot be used: the worksheet 'petsync base' was deleted"
     )
     write_sheet(a_snapshot(), path, base=False, force=True)
-    assert NAME not in openpyxl.load_workbook(path).defined_names
+    assert BASE_NAME not in openpyxl.load_workbook(path).defined_names
     assert read_sheet(path).base_refused == ""
 
 
@@ -250,7 +250,7 @@ def test_the_base_is_very_hidden_and_never_the_data(tmp_path):
     path = tmp_path / "pets.xlsx"
     write_sheet(a_snapshot(), path)
     book = openpyxl.load_workbook(path)
-    assert book[TAB].sheet_state == "veryHidden"
+    assert book[BASE_TAB].sheet_state == "veryHidden"
     assert book.active.title == "Pets"
     del book["Pets"]
     book.create_sheet("Empty", 0)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from petsync import sample_data
 from petsync.errors import SheetError
 from petsync.sheets import csv
-from petsync.sheets.csv import LONGEST, Mark, take_apart
+from petsync.sheets.csv import MAX_CELL_LENGTH, Mark, parse_block
 from petsync.sheets.files import Source
 from petsync.sheets.grid import CellKind, Cells, Grid, letter
 from petsync.sheets.headers import Mapper
@@ -81,7 +81,7 @@ def test_bytes_that_are_not_utf8_are_refused_alike(body):
 def test_blocks_are_in_use():
     """Plain records and quoted ones are taken apart at once, so the law above is about blocks."""
     data = b'7,"a ""b"", c",x\r\n\r\n8,"d\r\ne",\r\n9,f,'
-    block = take_apart(data, Mark(0, 5), ",", 3)
+    block = parse_block(data, Mark(0, 5), ",", 3)
     assert [column.to_pylist() for column in block.columns] == [
         ["7", "8", "9"],
         ['a "b", c', "d\r\ne", "f"],
@@ -93,17 +93,25 @@ def test_blocks_are_in_use():
 
 @pytest.mark.parametrize(
     "data",
-    ['7,5" pipe\n', '7,"a"b\n', '7,"a\n', "7\n", "7,a,b\n", "\ufeff7,a\n", f"7,{'a' * LONGEST}\n"],
+    [
+        '7,5" pipe\n',
+        '7,"a"b\n',
+        '7,"a\n',
+        "7\n",
+        "7,a,b\n",
+        "\ufeff7,a\n",
+        f"7,{'a' * MAX_CELL_LENGTH}\n",
+    ],
 )
 def test_what_is_doubtful_is_left_to_the_careful_way(data):
     """A block with a doubtful quote, another width or a very long record is not taken apart."""
-    assert take_apart(data.encode(), Mark(0, 1), ",", 2) is None
-    assert take_apart(b"7,a\n8,b\n", Mark(0, 1), ",", 2) is not None
+    assert parse_block(data.encode(), Mark(0, 1), ",", 2) is None
+    assert parse_block(b"7,a\n8,b\n", Mark(0, 1), ",", 2) is not None
 
 
 def test_a_cell_of_the_longest_kind_is_read():
     """The limit of a cell is one of characters; a block that may hold it is not refused."""
-    longest = "é" * LONGEST
+    longest = "é" * MAX_CELL_LENGTH
     assert grid(f"id,name\n7,{longest}\n".encode(), 1 << 20)[3] == [["7"], [longest]]
     for size in (1 << 20, 0):
         found = grid(f"id,name\n7,{longest}é\n8,b\n".encode(), size)

@@ -30,7 +30,7 @@ FOREIGN = {
     "an empty file": ("a.csv", b"", "is empty", "Fetch it again"),
     "blank lines alone": ("a.csv", b"\r\n \n", "is empty", "Fetch it again"),
     "an empty workbook": ("a.xlsx", b"", "is empty", "Fetch it again"),
-    "NUL bytes alone": ("a.xlsx", bytes(4096), "nothing but NUL bytes", "Fetch it again"),
+    "NUL bytes alone": ("a.xlsx", bytes(4096), "only NUL bytes", "Fetch it again"),
     "NUL bytes for an end": ("a.csv", RECORD + bytes(4096), "4,096 NUL bytes", "Fetch it again"),
     "a password": ("a.xlsx", stream("EncryptedPackage"), "by a password", "Encrypt with Password"),
     "a password, named .xls": ("a.xls", stream("EncryptedPackage"), "by a password", "LibreOffice"),
@@ -74,8 +74,8 @@ FOREIGN = {
     ),
     "another ZIP file": ("a.xlsx", zipped({"readme": b""}), "ZIP file, not an Excel", "Save As"),
     "packed with gzip": ("a.csv", gzip.compress(RECORD), "packed with gzip", "Unpack it"),
-    "a web page": ("a.xlsx", b"<!doctype HTML><p>", "is a web page", "sign in"),
-    "a web page for a CSV": ("a.csv", b"\xef\xbb\xbf\n<html>", "is a web page", "sign in"),
+    "a web page": ("a.xlsx", b"<!doctype HTML><p>", "is a web page", "sign-in"),
+    "a web page for a CSV": ("a.csv", b"\xef\xbb\xbf\n<html>", "is a web page", "sign-in"),
     "a table as a web page": ("a.xls", b"<table><tr><td>", "is a web page", "Excel"),
     "an XML spreadsheet": (
         "a.xls",
@@ -245,7 +245,7 @@ def test_results_that_an_encoding_cannot_hold_are_written_in_utf8(tmp_path):
     [
         ("pets.csv", "ascii", "the file is not ascii, byte 22 of the file"),
         ("pets.csv", "utf-8", "the file is not utf-8, byte 22 of the file"),
-        ("pets.xlsx", "cp1252", "a workbook, which says its encoding itself"),
+        ("pets.xlsx", "cp1252", "a workbook, which needs no encoding"),
     ],
 )
 def test_an_encoding_that_cannot_be_is_refused(tmp_path, name, encoding, why):

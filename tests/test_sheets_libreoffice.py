@@ -21,8 +21,8 @@ from petsync.models import MAX_ID, Category, Pet, Tag
 from petsync.plan.change import Coverage, Snapshot
 from petsync.plan.compare import compare
 from petsync.sheets import read_sheet, write_sheet
-from petsync.sheets.base import TAB
-from petsync.sheets.exact import FRAGILE, find_resaved_forms
+from petsync.sheets.base import BASE_TAB
+from petsync.sheets.exact import FRAGILE_TEXT, find_resaved_forms
 from petsync.table.columns import COLUMNS
 from petsync.table.frame import frame_from_pets
 
@@ -133,7 +133,7 @@ def test_a_workbook_keeps_its_base(resaved_once, snapshot):
 def test_a_base_that_was_deleted_is_missed_after_a_save(resaved_once, office, tmp_path):
     """The name by which it is missed outlives the save, with the worksheet and without it."""
     book = openpyxl.load_workbook(resaved_once)
-    del book[TAB]
+    del book[BASE_TAB]
     path = tmp_path / "without.xlsx"
     book.save(path)
     for without in (path, office(path)):
@@ -186,7 +186,7 @@ def test_what_it_changes_is_known(office, tmp_path):
     assert dict(zip(texts, names, strict=True)) == dict(zip(texts, expected, strict=True))
     changed = [text for text, now in zip(texts, names, strict=True) if text != now]
     assert len(changed) > 100
-    assert all(FRAGILE.search(text) for text in changed)
+    assert all(FRAGILE_TEXT.search(text) for text in changed)
 
 
 def with_line_feeds(frame):

@@ -16,7 +16,7 @@ from test_advance import report_on
 from petsync.errors import SheetError
 from petsync.models import Pet
 from petsync.sheets import read_sheet, write_back, write_results, write_sheet
-from petsync.sheets.sidecar import beside
+from petsync.sheets.sidecar import sidecar_path
 from petsync.table.frame import frame_from_pets
 
 ROWS = [
@@ -362,14 +362,14 @@ def test_what_a_csv_was_exported_with_goes_with_its_copy(tmp_path):
     """The base beside a CSV file is beside its copy too, and one that is refused stays refused."""
     path, out = tmp_path / "pets.csv", tmp_path / "out.csv"
     path.write_text("id,name\n1,Rex\n")
-    beside(path).write_text("petsync-base 1 1 0\nAAAA\n")
+    sidecar_path(path).write_text("petsync-base 1 1 0\nAAAA\n")
     sheet = read_sheet(path)
     assert sheet.base_refused
     write_results(sheet, results(r2=("applied", "", None)), out)
     assert read_sheet(out).base_refused
-    beside(path).unlink()
+    sidecar_path(path).unlink()
     write_results(read_sheet(path), results(r2=("applied", "", None)), out)
-    assert not beside(out).exists()
+    assert not sidecar_path(out).exists()
 
 
 def test_an_xlsm_keeps_its_macros(tmp_path):

@@ -19,7 +19,7 @@ from petsync.errors import SheetError
 from petsync.models import MAX_ID, Pet, Tag
 from petsync.protocol.json import decode_pets
 from petsync.sheets import read_sheet, write_sheet
-from petsync.sheets.sidecar import beside
+from petsync.sheets.sidecar import sidecar_path
 from petsync.table.cells import trim
 from petsync.table.columns import CLEAR, COLUMNS
 from petsync.table.frame import frame_from_pets
@@ -59,7 +59,7 @@ def _remove(*paths):
     """Remove what an earlier example wrote: an export reads the file that it replaces."""
     for path in paths:
         path.unlink(missing_ok=True)
-        beside(path).unlink(missing_ok=True)
+        sidecar_path(path).unlink(missing_ok=True)
 
 
 @pytest.mark.parametrize("suffix", [".xlsx", ".csv", ".tsv"])

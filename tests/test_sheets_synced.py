@@ -30,7 +30,7 @@ from petsync.sheets import (
     write_sheet,
     write_synced,
 )
-from petsync.sheets.sidecar import beside
+from petsync.sheets.sidecar import sidecar_path
 from petsync.table.cells import normal_status
 from petsync.table.frame import frame_from_pets
 
@@ -79,7 +79,7 @@ def test_a_sheet_that_takes_all_says_what_the_store_says(folder, suffix, old, no
     sheet, edits = led(path, now, known)
     backup = write_synced(sheet, edits)
     backup.unlink()
-    beside(backup).unlink(missing_ok=True)
+    sidecar_path(backup).unlink(missing_ok=True)
     after = read_sheet(path, known_statuses=known)
     assert not after.errors
     assert sorted(after.frame["id"]) == sorted(pet.id for pet in now)
@@ -96,7 +96,7 @@ def test_what_is_written_reads_back_as_it_was(folder, suffix, catalogue):
     known = {pet.status for pet in catalogue if pet.status}
     backup = write_synced(*led(path, catalogue, known))
     backup.unlink()
-    beside(backup).unlink(missing_ok=True)
+    sidecar_path(backup).unlink(missing_ok=True)
     frame = read_sheet(path, known_statuses=known).rows.reset_index(drop=True)
     meant = as_said(frame_from_pets(sorted(catalogue, key=lambda pet: pet.id)))
     for name in meant:
@@ -402,7 +402,7 @@ def test_what_would_be_read_otherwise_is_not_written(book, monkeypatch):
 
     monkeypatch.setattr(edit, "amend_workbook", spoilt)
     before = book.read_bytes()
-    with pytest.raises(SheetError, match=r"would be read otherwise: Pets!D2"):
+    with pytest.raises(SheetError, match=r"other cells of the file would change, too: Pets!D2"):
         write_synced(read_sheet(book), SheetEdits({3: {"name": "Max"}}))
     assert book.read_bytes() == before
 

@@ -222,19 +222,19 @@ def test_forged_exact_texts_change_nothing(tmp_path):
     book = openpyxl.load_workbook(path)
     forged = exact.exact_lines({"id": ["1", "2"], "name": ["Rex\r\n", "evil\r\nname"]})
     for row, line in enumerate(forged, 1):
-        book[exact.TAB].cell(row, 1).value = line
+        book[exact.TEXTS_TAB].cell(row, 1).value = line
     book.save(path)
     assert read_sheet(path).frame["name"].tolist()[1:] == [pet.name for pet in FRAGILE[1:]]
-    book[exact.TAB].cell(2, 1).value = "AAAA"
+    book[exact.TEXTS_TAB].cell(2, 1).value = "AAAA"
     book.save(path)
     assert len(read_sheet(path)) == 3
 
 
 def test_most_workbooks_have_no_exact_texts(book, tmp_path):
     """Only where a text is in danger are there any, and never in an export without base."""
-    assert exact.TAB not in book.sheetnames
+    assert exact.TEXTS_TAB not in book.sheetnames
     write_sheet(frame_from_pets(FRAGILE), tmp_path / "a.xlsx")
-    assert exact.TAB in openpyxl.load_workbook(tmp_path / "a.xlsx").sheetnames
+    assert exact.TEXTS_TAB in openpyxl.load_workbook(tmp_path / "a.xlsx").sheetnames
     write_sheet(frame_from_pets(FRAGILE), tmp_path / "b.xlsx", base=False)
     names = openpyxl.load_workbook(tmp_path / "b.xlsx").sheetnames
     assert names == ["Pets", GUIDE, LISTS]

@@ -13,7 +13,7 @@ from books import plain, rich
 
 from petsync.errors import SheetError
 from petsync.sheets import must_take_results, read_sheet, write_back
-from petsync.sheets.sidecar import beside
+from petsync.sheets.sidecar import sidecar_path
 
 pytestmark = pytest.mark.slow
 
@@ -59,10 +59,14 @@ def test_a_csv_is_written_back_with_its_sidecar(tmp_path):
     """The backup of a CSV file has the sidecar of its export too."""
     path = tmp_path / "pets.csv"
     path.write_text("id,name\n1,Rex\n")
-    beside(path).write_text("petsync-base 1 1 0\nAAAA\n")
+    sidecar_path(path).write_text("petsync-base 1 1 0\nAAAA\n")
     backup = write_back(read_sheet(path), RESULTS, moment=NOW)
     assert backup.read_text() == "id,name\n1,Rex\n"
-    assert beside(backup).read_text() == beside(path).read_text() == "petsync-base 1 1 0\nAAAA\n"
+    assert (
+        sidecar_path(backup).read_text()
+        == sidecar_path(path).read_text()
+        == "petsync-base 1 1 0\nAAAA\n"
+    )
     assert path.read_text().splitlines()[1] == "1,Rex,applied,,,2"
 
 
@@ -201,7 +205,7 @@ def test_killed_at_any_point_the_old_or_the_new_file_is_there(tmp_path, name):
     path = home / name
     if path.suffix == ".csv":
         path.write_text("id,name\n1,Rex\n")
-        beside(path).write_text("petsync-base 1 1 0\nAAAA\n")
+        sidecar_path(path).write_text("petsync-base 1 1 0\nAAAA\n")
     else:
         plain(path, [["id", "name"], ["1", "Rex"]])
     old = path.read_bytes()
@@ -217,7 +221,7 @@ def test_killed_at_any_point_the_old_or_the_new_file_is_there(tmp_path, name):
         found["old" if now == old else "new"] += 1
         backups = [each for each in folder.glob("*.backup-*") if not each.name.startswith(".")]
         for backup in backups:
-            whole = old if backup.suffix == path.suffix else beside(path).read_bytes()
+            whole = old if backup.suffix == path.suffix else sidecar_path(path).read_bytes()
             assert backup.read_bytes() == whole
         if now == new:
             assert len(backups) == (2 if path.suffix == ".csv" else 1)

@@ -496,8 +496,8 @@ def _where_to_look(error: click.ClickException) -> str:
 def keep_apart(target: Path, source: Path) -> None:
     """Raise UsageError where the target is the file that is read, or carries its base."""
     with loading():
-        from petsync.sheets.sidecar import beside
-    for each in (source, beside(source)):
+        from petsync.sheets.sidecar import sidecar_path
+    for each in (source, sidecar_path(source)):
         if lexists(target) and each.exists() and target.exists() and target.samefile(each):
             raise click.UsageError(f"{target} is what is read: it would be overwritten.")
 

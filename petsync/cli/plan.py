@@ -201,8 +201,8 @@ def export_command(
 def _check_file(out: Path) -> None:
     """Raise SheetError where the file must not be replaced, before the store is read."""
     with loading():
-        from petsync.sheets.results import must_be_replaceable
-    must_be_replaceable(out, force="--force")
+        from petsync.sheets.results import check_replaceable
+    check_replaceable(out, force="--force")
 
 
 def _check_ending(out: Path) -> None:
@@ -379,11 +379,11 @@ def check_output(path: Path, sheet: Path | None, form: str | None) -> None:
 
 def _must_be_no_export(path: Path) -> None:
     """Raise UsageError where the workbook carries the base of an export: people edit those."""
-    from petsync.sheets.base import find
+    from petsync.sheets.base import find_base
     from petsync.sheets.files import load
 
     try:
-        base, refused = find(load(path))
+        base, refused = find_base(load(path))
     except SheetError:
         return
     if base is not None or refused:
@@ -581,13 +581,13 @@ def _keep_sheet(plan: Plan, written: Iterable[Path | None]) -> None:
     """Raise UsageError where a file would be written over the sheet of the plan, and SheetError
     where over one that a person edited.
     """
-    from petsync.sheets.results import must_be_replaceable
+    from petsync.sheets.results import check_replaceable
 
     for path in written:
         if path is not None and plan.source:
             keep_apart(path, Path(plan.source))
         if path is not None and path.suffix.lower() in _SHEETS:
-            must_be_replaceable(path)
+            check_replaceable(path)
 
 
 def _load_plan(store: Store, path: Path) -> Plan:

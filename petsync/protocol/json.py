@@ -59,7 +59,7 @@ _KNOWN = ("id", "name", "photoUrls", "category", "tags", "status")
 
 
 def decode_pet(body: bytes) -> Pet:
-    """One pet. Raises ResponseError where the bytes are no pet."""
+    """One pet. Raises ResponseError if the bytes are no pet."""
     try:
         return _row.decode(body).to_pet()
     except _UNREADABLE:
@@ -67,7 +67,7 @@ def decode_pet(body: bytes) -> Pet:
 
 
 def decode_rows(body: bytes) -> list[PetRow] | None:
-    """A list of pets, at full speed; None where a pet has anything that a PetRow cannot hold."""
+    """A list of pets, at full speed; None if a pet has anything that a PetRow cannot hold."""
     try:
         return _rows.decode(body)
     except _UNREADABLE:

@@ -150,7 +150,7 @@ _NOBODY = Pet()
 
 
 def added_answer(response: Response) -> Pet:
-    """The pet that was added. Raises ResponseError where the answer does not say its id."""
+    """The pet that was added. Raises ResponseError if the answer does not say its id."""
     pet = read_pet(response)
     if pet.id is None:
         raise ResponseError("the answer does not say which id the pet has")
@@ -177,7 +177,7 @@ def pet_answer(pet_id: int, *, asked: str, needs_id: bool) -> Callable[[Response
 
 
 def read_api_response(response: Response) -> ApiResponse:
-    """The ApiResponse of an upload. Raises ResponseError where it says nothing, or an error."""
+    """The ApiResponse of an upload. Raises ResponseError if it says nothing, or an error."""
     answer = _decode_api_response(response)
     if answer == _NOTHING:
         raise ResponseError("the answer is not an ApiResponse: it has no code, type or message")

@@ -107,7 +107,7 @@ def encode_api_response(answer: ApiResponse, root_name: str = "ApiResponse") -> 
 
 
 def decode_pet(body: bytes) -> Pet:
-    """One pet, in any known shape. Raises ResponseError where the bytes are no pet."""
+    """One pet, in any known shape. Raises ResponseError if the bytes are no pet."""
     root = parse(body)
     if _local(root).lower() != "pet":
         raise ResponseError(f"the XML is {_format_tag(root)}, not a Pet")

@@ -114,7 +114,7 @@ class RoundGroup:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One place of a plot: turns, or none where there is a gap of `missed` usual turns between two
+    """One place of a plot: turns, or none if there is a gap of `missed` usual turns between two
     moments. `width` is in usual columns.
     """
 

@@ -163,7 +163,7 @@ class _State:
         self._newest = now, step
 
     def meter(self) -> Meter | None:
-        """How far it is now, None where that is not known."""
+        """How far it is now, None if that is not known."""
         now, (when, step) = time.monotonic(), self._newest
         if not step.total:
             return None

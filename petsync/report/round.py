@@ -222,7 +222,7 @@ def _but(notes: int) -> str:
 
 
 def reason(round_: Round) -> str:
-    """Why it ended so, and the way out; "" where the headline and what is open say it."""
+    """Why it ended so, and the way out; "" if the headline and what is open say it."""
     if round_.status in _COUNTED:
         return ""
     problem, hint = visible(round_.problem, keep="\n"), visible(round_.hint, keep="\n")
@@ -247,7 +247,7 @@ def facts(told: RoundReport) -> Iterator[tuple[str, str]]:
 
 
 def _size(total: int, noun: str) -> str:
-    """` (1,240 pets)`; nothing where a round did not come as far as to know."""
+    """` (1,240 pets)`; nothing if a round did not come as far as to know."""
     return f" ({count(total, noun)})" if total else ""
 
 
@@ -289,7 +289,7 @@ def left_open(round_: Round) -> Iterator[tuple[Kind, int]]:
 
 
 def brief(round_: Round) -> str:
-    """`2 conflicts, 1 error in the sheet`; "" where nothing is open."""
+    """`2 conflicts, 1 error in the sheet`; "" if nothing is open."""
     return brief_of([left_open(round_)])
 
 
@@ -316,7 +316,7 @@ def kept_title(kind: Kind) -> str:
 
 
 def fields_of(each: Difference) -> str:
-    """The fields that it is about, "" where what is said of it begins with them anyhow."""
+    """The fields that it is about, "" if what is said of it begins with them anyhow."""
     if each.fields and each.problem.startswith(f"{each.fields[0]}:"):
         return ""
     return ", ".join(each.fields)
@@ -540,7 +540,7 @@ def _parts_page(told: RoundReport, prefix: str = "") -> Iterator[str]:
 
 
 def section(name: str, title: str, inner: str) -> str:
-    """A part of a page under its heading (text); "" where there is nothing in it."""
+    """A part of a page under its heading (text); "" if there is nothing in it."""
     if not inner:
         return ""
     head = element("h2", text(title), id=name)

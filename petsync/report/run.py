@@ -251,7 +251,7 @@ def of_file(file: UploadedFile) -> str:
 
 
 def as_change(entry: Entry) -> Change | None:
-    """What the run did, or meant to do, to the pet; None where the journal does not say it."""
+    """What the run did, or meant to do, to the pet; None if the journal does not say it."""
     before, after = entry.before, entry.after
     pet_id = entry.pet_id if entry.assigned_id is None else entry.assigned_id
     if entry.kind == "add" and after is not None:

@@ -675,7 +675,7 @@ def name_of(pet: Pet) -> str:
 
 def named_in(plan: Plan) -> tuple[str, ...]:
     """The names of the pets that a run's results are about, by the results' numbers: of the
-    changes, the conflicts that are open, and the blocked rows; "" where there is none.
+    changes, the conflicts that are open, and the blocked rows; "" if there is none.
     """
     return (
         *(pet_of(change).name or "" for change in plan.changes),
@@ -871,7 +871,7 @@ def left_to_do(report: Report) -> int:
 
 
 def way_back(report: Report) -> str:
-    """How to take a run back that did all it could, "" where there is nothing to take back."""
+    """How to take a run back that did all it could, "" if there is nothing to take back."""
     if report.stopped or not any(result.outcome == "applied" for result in report.results):
         return ""
     return f"To take it back: `petsync undo {visible(report.run_id)}`"
@@ -1070,7 +1070,7 @@ class EqualFindings:
 
     @property
     def shown(self) -> str:
-        """The value as text that can be seen, in quotes; "" where there is none to show."""
+        """The value as text that can be seen, in quotes; "" if there is none to show."""
         return f'"{shorten(visible(self.value), _VALUE)}"' if self.value else ""
 
 
@@ -1091,7 +1091,7 @@ class FindingGroup:
         return f"{count(self.total, self.severity)}: {visible(self.rule)}"
 
     def more(self, shown: int) -> str:
-        """What is not among the first `shown`; "" where that is all."""
+        """What is not among the first `shown`; "" if that is all."""
         rest = self.same[shown:]
         cells = sum(len(each.places) for each in rest)
         return f"... and {number(cells)} more" if rest else ""

@@ -1,4 +1,4 @@
-"""Spreadsheets in and out: CSV and Excel, with every problem at its address."""
+"""Read and write spreadsheets: CSV and Excel, with the address of every problem."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from petsync import _files
 from petsync.errors import SheetError
 from petsync.sheets.corrected import corrected_source
-from petsync.sheets.results import apart, as_path, as_sheet, load_unchanged
+from petsync.sheets.results import as_path, as_sheet, check_other_path, load_unchanged
 from petsync.table.sheet import Sheet
 
 __all__ = ["AnnotatedCopy", "annotate_sheet"]
@@ -19,8 +19,8 @@ _WORKBOOKS = (".xlsx", ".xlsm")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnnotatedCopy:
-    """The copy: where it is, how many cells are marked in it, and what could not be kept or
-    shown, in sentences.
+    """The copy: its path, the number of marked cells, and what could not be kept or shown, in
+    sentences.
     """
 
     path: Path
@@ -42,7 +42,7 @@ def annotate_sheet(sheet: Sheet, path: str | Path) -> AnnotatedCopy:
     """
     sheet, path = as_sheet(sheet), as_path(path)
     source = load_unchanged(sheet, "Check it again.")
-    apart(path, source)
+    check_other_path(path, source)
     if sheet.corrections:
         source = corrected_source(source, sheet)
     if path.suffix.casefold() not in _WORKBOOKS:
@@ -50,13 +50,13 @@ def annotate_sheet(sheet: Sheet, path: str | Path) -> AnnotatedCopy:
             f"{path}: colours and comments need a workbook",
             hint=f"Give the copy a name that ends in {' or '.join(_WORKBOOKS)}.",
         )
-    # openpyxl and what takes workbooks apart are loaded when a workbook is written.
+    # openpyxl and the modules for workbooks are loaded only when a workbook is written.
     from petsync.sheets.xlsx.annotate import TAB, annotate_workbook, convert_to_workbook
 
     if source.kind == "text":
         source, tab = convert_to_workbook(source, sheet), TAB
     else:
         tab = sheet.tab
-    done = annotate_workbook(source, tab, sheet.problems, path.suffix)
-    _files.replace_sheet_file(path, done.data, like=sheet.source)
-    return AnnotatedCopy(path=path, cells=done.cells, lost=done.lost)
+    annotated = annotate_workbook(source, tab, sheet.problems, path.suffix)
+    _files.replace_sheet_file(path, annotated.data, like=sheet.source)
+    return AnnotatedCopy(path=path, cells=annotated.cells, lost=annotated.lost)

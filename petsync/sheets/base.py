@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from petsync.errors import SheetError
 from petsync.plan.change import Snapshot
 from petsync.sheets.files import Source
-from petsync.sheets.sidecar import lines_beside
+from petsync.sheets.sidecar import read_sidecar_lines
 from petsync.sheets.xlsx.survey import lines_of
 from petsync.table.base import Base, ParcelError
 from petsync.table.sheet import Sheet
@@ -16,21 +16,29 @@ from petsync.table.sheet import Sheet
 if TYPE_CHECKING:
     from petsync.sheets.xlsx.package import Package
 
-__all__ = ["NAME", "TAB", "Given", "base_of", "choose_base", "find", "notice"]
+__all__ = [
+    "BASE_NAME",
+    "BASE_TAB",
+    "BaseChoice",
+    "base_notice",
+    "base_of",
+    "choose_base",
+    "find_base",
+]
 
 
-TAB = "petsync base"
-"""The worksheet that holds it."""
+BASE_TAB = "petsync base"
+"""The worksheet that holds the base."""
 
-NAME = "petsync_base"
-"""The name that a workbook with a base has, and keeps where somebody deletes that worksheet."""
+BASE_NAME = "petsync_base"
+"""The defined name of a workbook with a base. It stays if somebody deletes the worksheet."""
 
-Given = Base | Snapshot | Literal[False] | None
-"""What a caller may say: this base, none, or None for the one that the data has by itself."""
+BaseChoice = Base | Snapshot | Literal[False] | None
+"""A base or a snapshot, False for no base, or None for the base that the data itself has."""
 
 
 def base_of(snapshot: Snapshot) -> Base:
-    """The snapshot as a base. Raises SheetError where a query of it failed."""
+    """The snapshot as a base. Raises SheetError if one of its queries failed."""
     snapshot.require_whole()
     return Base(
         frame=snapshot.frame,
@@ -40,11 +48,12 @@ def base_of(snapshot: Snapshot) -> Base:
     )
 
 
-def choose_base(data: Any, given: Given) -> Base | None:
-    """The base that a file of `data` gets: the given one, else a snapshot itself, else a sheet's.
+def choose_base(data: Any, given: BaseChoice) -> Base | None:
+    """The base for a file of `data`: the given one; else the data if it is a snapshot, or its base
+    if it is a sheet.
 
-    Raises TypeError where `given` is something else, and SheetError for data that is a snapshot of
-    which a query failed.
+    Raises TypeError if `given` is something else, and SheetError if the data is a snapshot and one
+    of its queries failed.
     """
     if isinstance(data, Snapshot):
         data.require_whole()
@@ -60,41 +69,42 @@ def choose_base(data: Any, given: Given) -> Base | None:
     return data.base if isinstance(data, Sheet) else None
 
 
-def notice(base: Base) -> str:
-    """What a person who opens it is told; plain ASCII."""
+def base_notice(base: Base) -> str:
+    """The notice for a person who opens the base; plain ASCII."""
     store = base.store.encode("ascii", "replace").decode()
     return (
         f"# {len(base):,} pets of {store} as they were at {base.taken_at}, when they were "
-        "exported. petsync tells by it your changes from those that others make meanwhile. "
+        "exported. By it petsync tells your changes from those that others make meanwhile. "
         "Leave it as it is."
     )
 
 
-def find(source: Source) -> tuple[Base | None, str]:
-    """The base that a file carries, and why it is refused: "" where it is not, or not there.
-
-    The reason begins small, to stand behind the file's name.
+def find_base(source: Source) -> tuple[Base | None, str]:
+    """The base that a file carries, None if it has none or it cannot be used; and the reason why it
+    cannot be used, "" otherwise. The reason begins in lower case, to follow the file's name.
     """
     try:
-        lines = lines_beside(source.path) if source.kind == "text" else _worksheet(source)
+        lines = (
+            read_sidecar_lines(source.path) if source.kind == "text" else _read_base_lines(source)
+        )
         return (None if lines is None else Base.from_lines(lines)), ""
     except (ParcelError, SheetError) as error:
         why = re.sub(rf"^{re.escape(str(source.path))}(?:, |: )", "", str(error))
         return None, f"the records of its export cannot be used: {why}"
 
 
-def _worksheet(source: Source) -> list[str] | None:
+def _read_base_lines(source: Source) -> list[str] | None:
     # calamine is loaded when a workbook is read.
     from petsync.sheets.xlsx.package import Package
 
     package = Package(source)
-    lines = lines_of(package, TAB)
-    if lines is None and _is_named(package):
-        raise ParcelError(f"the worksheet {TAB!r} was deleted")
+    lines = lines_of(package, BASE_TAB)
+    if lines is None and _has_base_name(package):
+        raise ParcelError(f"the worksheet {BASE_TAB!r} was deleted")
     return lines
 
 
-def _is_named(package: Package) -> bool:
+def _has_base_name(package: Package) -> bool:
     book = package.elements(package.workbook)
     names = (each.get("name", "") for local, each in book if local == "definedName")
-    return any(name.casefold() == NAME for name in names)
+    return any(name.casefold() == BASE_NAME for name in names)

@@ -16,37 +16,36 @@ from petsync.sheets.files import Source, must_be_closed
 from petsync.sheets.grid import CellKind, Cells, Grid
 from petsync.sheets.read import read_grid
 from petsync.sheets.results import (
-    apart,
     as_path,
     as_sheet,
+    check_other_path,
+    check_suffix,
     create_backup,
-    fitting,
     load_unchanged,
     sidecar_lines,
     write_file,
 )
 from petsync.table.sheet import Sheet
 
-__all__ = ["corrected_source", "texts", "write_corrected"]
+__all__ = ["corrected_source", "correction_texts", "write_corrected"]
 
 
 def write_corrected(
     sheet: Sheet, path: str | Path, *, moment: dt.datetime | None = None
 ) -> Path | None:
-    """Write to `path` a copy of the sheet's file with its corrections in their cells, so that it
-    reads as the sheet does without any. All else stays: of a workbook every other cell, of a CSV
-    file every byte of the other rows; the base that the sheet carries goes with it.
+    """Write to `path` a copy of the sheet's file with the corrections in its cells, so that the
+    copy reads as the sheet does, without corrections. Everything else stays: of a workbook every
+    other cell, of a CSV file every byte of the other rows. The copy gets the base of the sheet.
 
-    A file that is at `path` is kept as `write_back` keeps one, under its name and the `moment`, and
-    the path of that backup is returned; None where there was none. Raises SheetError, and writes
-    nothing, where `path` is the sheet itself, the file has changed since it was read, the file at
-    `path` is open in Excel or LibreOffice, a correction would replace a formula on which other
-    cells hang, or the copy would not read as the sheet does.
+    An existing file at `path` gets a backup, as in `write_back`; return its path, None if there was
+    no file. Raises SheetError, and writes nothing, if `path` is the sheet itself, the file has
+    changed since it was read, the file at `path` is open in Excel or LibreOffice, a correction
+    would replace a formula that other cells use, or the copy would not read as the sheet does.
     """
     sheet, path = as_sheet(sheet), as_path(path)
     source = load_unchanged(sheet, "Read it again.")
-    apart(path, source)
-    fitting(path, source)
+    check_other_path(path, source)
+    check_suffix(path, source)
     copy = corrected_source(source, sheet, path.suffix)
     backup = None
     if lexists(path) and path.is_file():
@@ -58,59 +57,65 @@ def write_corrected(
 
 
 def corrected_source(source: Source, sheet: Sheet, suffix: str = "") -> Source:
-    """The sheet's file as it would be with the corrections. Raises SheetError where it would not
-    read as the sheet does.
+    """The sheet's file with the corrections in its cells. Raises SheetError if it would not read as
+    the sheet does.
     """
     if source.kind == "text":
-        # What only CSV needs is loaded for CSV.
+        # The modules for CSV are loaded only for CSV.
         from petsync.sheets.csv import edit_csv
 
-        data = edit_csv(source, sheet, texts(sheet), ())
+        data = edit_csv(source, sheet, correction_texts(sheet), ())
     else:
         from petsync.sheets.xlsx.edit import patch_workbook
 
-        over = {(each.row, each.column) for each in sheet.corrections}
+        formula_cells = {(each.row, each.column) for each in sheet.corrections}
         data = patch_workbook(
-            source, sheet, texts(sheet), (), suffix=suffix, over=over, strict=True
+            source,
+            sheet,
+            correction_texts(sheet),
+            (),
+            suffix=suffix,
+            over=formula_cells,
+            strict=True,
         )
     copy = replace(source, data=data)
-    _must_agree(source, copy, sheet)
+    _check_agreement(source, copy, sheet)
     return copy
 
 
-def texts(sheet: Sheet) -> Mapping[int, Mapping[str, str]]:
-    """The corrections' texts by row and column."""
-    found: dict[int, dict[str, str]] = defaultdict(dict)
+def correction_texts(sheet: Sheet) -> Mapping[int, Mapping[str, str]]:
+    """The texts of the corrections, by row and column."""
+    texts: dict[int, dict[str, str]] = defaultdict(dict)
     for each in sheet.corrections:
-        found[each.row][each.column] = each.after
-    return found
+        texts[each.row][each.column] = each.after
+    return texts
 
 
-def _must_agree(source: Source, copy: Source, sheet: Sheet) -> None:
-    """Raise SheetError where the copy says something else than the sheet."""
+def _check_agreement(source: Source, copy: Source, sheet: Sheet) -> None:
+    """Raise SheetError if the copy does not read as the sheet does."""
     tab = sheet.tab or None
-    given = {each.address: each.after for each in sheet.corrections}
-    before = read_grid(source, tab, sheet.mapping, given)
+    corrections = {each.address: each.after for each in sheet.corrections}
+    before = read_grid(source, tab, sheet.mapping, corrections)
     after = read_grid(copy, tab, sheet.mapping)
-    if not _is_same(before, after):
+    if not _are_equal_grids(before, after):
         raise SheetError(
-            f"{source.path}: with these corrections in its cells the file would be read otherwise",
-            hint="Nothing was written. Correct the cells in the program that the file is from.",
+            f"{source.path}: with these corrections other cells of the file would change, too",
+            hint="Nothing was written. Correct the cells in the program that made the file.",
         )
 
 
-def _is_same(one: Grid, other: Grid) -> bool:
-    # A text of several lines in a CSV file moves the rows below it, so numbers may differ.
+def _are_equal_grids(grid: Grid, other: Grid) -> bool:
+    # In a CSV file a text of several lines moves the rows below it, so row numbers may differ.
     return (
-        list(one.header) == list(other.header)
-        and len(one.rows) == len(other.rows)
-        and one.faults.keys() == other.faults.keys()
-        and all(map(_are_same, one.columns, other.columns))
+        list(grid.header) == list(other.header)
+        and len(grid.rows) == len(other.rows)
+        and grid.faults.keys() == other.faults.keys()
+        and all(map(_are_equal_cells, grid.columns, other.columns))
     )
 
 
-def _are_same(one: Cells, other: Cells) -> bool:
-    return bool(one.text.equals(other.text)) and bool((_kinds(one) == _kinds(other)).all())
+def _are_equal_cells(cells: Cells, other: Cells) -> bool:
+    return bool(cells.text.equals(other.text)) and bool((_kinds(cells) == _kinds(other)).all())
 
 
 def _kinds(cells: Cells) -> np.ndarray[tuple[int], np.dtype[np.int8]]:

@@ -26,39 +26,39 @@ from petsync.table.cells import BLANKS
 from petsync.table.sheet import Sheet
 
 __all__ = [
-    "LONGEST",
-    "SIZE",
+    "BLOCK_SIZE",
+    "MAX_CELL_LENGTH",
     "Block",
     "Dialect",
     "Line",
     "Mark",
     "Record",
-    "bare",
+    "detect_dialect",
     "dialect_of",
     "edit_csv",
     "escape_formula",
+    "first_record_offset",
     "is_ragged",
-    "lines",
+    "parse_block",
     "read_grid",
+    "record_lines",
     "records",
-    "sniff",
-    "start",
-    "take_apart",
-    "without_tail",
+    "trim_header",
+    "unescape_formula",
 ]
 
 
-# A block of CSV taken apart at once, where its quotes leave no doubt.
+# Blocks of CSV that Arrow parses.
 #
-# Arrow takes cells apart many times as fast as `csv`, and lets pass what `csv` refuses. So a
-# block is handed to it only if every quote opens a cell, closes one or is doubled, which a look
-# at the bytes beside the quotes tells; then there is one way to read it.
+# Arrow is many times as fast as `csv`, but accepts text that `csv` refuses. So it gets a block only
+# if every quote opens a cell, closes one or is doubled, which the bytes beside the quotes show:
+# then there is only one way to read the block.
 
 
-SIZE = 1 << 20
-"""The bytes that are taken apart together."""
-LONGEST = 131_072
-"""The most characters of a cell, which is the limit of `csv`."""
+BLOCK_SIZE = 1 << 20
+"""The bytes that are parsed together."""
+MAX_CELL_LENGTH = 131_072
+"""The most characters of a cell: the limit of `csv`."""
 
 _QUOTE, _LF, _CR = b'"\n\r'
 _BOM = b"\xef\xbb\xbf"
@@ -73,8 +73,8 @@ class Mark(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Records without the blank lines: a large_string array for each column, the line at which
-    each record starts, and the place behind the last one.
+    """Records without the blank lines: a large_string array for each column, the line at which each
+    record starts, and the place after the last one.
     """
 
     columns: list[Any]
@@ -82,38 +82,39 @@ class Block(NamedTuple):
     after: Mark
 
 
-def take_apart(
-    data: bytes, start: Mark, delimiter: str, width: int, *, size: int = SIZE
+def parse_block(
+    data: bytes, start: Mark, delimiter: str, width: int, *, size: int = BLOCK_SIZE
 ) -> Block | None:
-    """The whole records, each of `width` cells, of the next `size` bytes, which are valid UTF-8.
+    """The complete records, each with `width` cells, in the next `size` bytes, which are valid
+    UTF-8.
 
-    None where that needs more care: there is a doubtful quote, a record of another width, or one
-    that is longer than the block or so long that a cell may be over the limit.
+    None if they must be read one by one: a quote is ambiguous, a record has another width, is
+    longer than the block, or is so long that a cell may exceed the limit.
     """
     stop = min(start.byte + size, len(data))
     raw = np.frombuffer(data, np.uint8)[start.byte : stop]
-    breaks = _breaks(data, start.byte, stop)
+    breaks = _find_line_breaks(data, start.byte, stop)
     quotes = np.flatnonzero(raw == _QUOTE)
     ends = breaks[np.searchsorted(quotes, breaks) % 2 == 0] if len(quotes) else breaks
     size = len(raw) if stop == len(data) else int(ends[-1]) + 1 if len(ends) else 0
     quotes = quotes[: np.searchsorted(quotes, size)]
-    if not size or not _is_plain(raw[:size], quotes, ord(delimiter)):
+    if not size or not _are_quotes_plain(raw[:size], quotes, ord(delimiter)):
         return None
-    begins = np.concatenate(([0], ends + 1))
-    if np.diff(begins, append=size).max() > LONGEST:
+    starts = np.concatenate(([0], ends + 1))
+    if np.diff(starts, append=size).max() > MAX_CELL_LENGTH:
         return None
-    begins = begins[begins < size]
-    begins = begins[(raw[begins] != _LF) & (raw[begins] != _CR)]
-    columns = _columns(data, start.byte, size, delimiter, width)
-    if columns is None or len(columns[0]) != len(begins):
+    starts = starts[starts < size]
+    starts = starts[(raw[starts] != _LF) & (raw[starts] != _CR)]
+    columns = _parse_columns(data, start.byte, size, delimiter, width)
+    if columns is None or len(columns[0]) != len(starts):
         return None
-    lines = start.line + np.searchsorted(breaks, begins)
+    lines = start.line + np.searchsorted(breaks, starts)
     line = start.line + int(np.searchsorted(breaks, size))
     return Block(columns, lines.astype(np.int64), Mark(start.byte + size, line))
 
 
-def _breaks(data: bytes, start: int, stop: int) -> _Positions:
-    """The last byte of each line break: LF, or CR without LF behind it."""
+def _find_line_breaks(data: bytes, start: int, stop: int) -> _Positions:
+    """The last byte of each line break: LF, or CR without LF after it."""
     raw = np.frombuffer(data, np.uint8)
     feeds = np.flatnonzero(raw[start:stop] == _LF)
     if data.find(b"\r", start, stop) < 0:
@@ -123,9 +124,9 @@ def _breaks(data: bytes, start: int, stop: int) -> _Positions:
     return np.union1d(feeds, returns[raw[behind] != _LF])
 
 
-def _is_plain(raw: np.ndarray[Any, Any], quotes: _Positions, delimiter: int) -> bool:
-    """Whether every first quote of two opens a cell and every second one closes it; a doubled
-    quote closes the cell and opens it again.
+def _are_quotes_plain(raw: np.ndarray[Any, Any], quotes: _Positions, delimiter: int) -> bool:
+    """Whether the quotes open and close a cell in turn; a doubled quote closes the cell and opens
+    it again.
     """
     if len(quotes) % 2:
         return False
@@ -141,9 +142,11 @@ def _is_plain(raw: np.ndarray[Any, Any], quotes: _Positions, delimiter: int) -> 
     return bool(before.all() and behind.all())
 
 
-def _columns(data: bytes, start: int, size: int, delimiter: str, width: int) -> list[Any] | None:
+def _parse_columns(
+    data: bytes, start: int, size: int, delimiter: str, width: int
+) -> list[Any] | None:
     if data.startswith(_BOM, start):
-        # Arrow would take it away; here it is the first cell's text.
+        # Arrow would drop it; here it is text of the first cell.
         return None
     names = [str(n) for n in range(width)]
     text = pa.large_string()
@@ -159,46 +162,47 @@ def _columns(data: bytes, start: int, size: int, delimiter: str, width: int) -> 
     return [column.combine_chunks() for column in table.itercolumns()]
 
 
-# CSV in: the delimiter found, the encoding strict, each record with the line it starts at.
+# Reading CSV: detect the delimiter, decode strictly, and number each record by its first line.
 
 
 MAX_COLUMNS = 1 << 14
-_SHOWN = 200
+_SHOWN_LENGTH = 200
 _DELIMITERS = (",", ";", "\t", "|")
-_HEAD = 1 << 16
+_HEAD_SIZE = 1 << 16
 _SEPARATOR_LINE = re.compile(rb"(?:\xef\xbb\xbf)?sep=([,;\t|])\r?\n", re.IGNORECASE)
-# A line feed is what LibreOffice makes of a CR, and would not be known for one again.
-# What programs take for = + - @: full-width, small, raised and lowered ones, and the minus sign.
+# Characters that programs read as = + - @: full-width, small, superscript and subscript ones, and
+# the minus sign.
 _SIGNS = (
     r"=+\-@\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\ufe63\ufe6b"
     r"\u2212\u207a-\u207c\u208a-\u208c\ufb29"
 )
-# What they leave out before a sign, or take a cell apart at: blanks, controls, what cannot be seen,
-# and separators.
-_BEFORE = (
+# Characters that programs skip before a sign, or split a cell at: blanks, control and invisible
+# characters, and separators.
+_SKIPPED_BEFORE_SIGN = (
     r"\s\x00-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
     r"\u202a-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
     r"\U000e0000-\U000e0fff,;|\uff0c\uff1b\uff5c"
 )
-_READ_OTHERWISE = (
-    rf"(?:[{_BEFORE}]*[{_SIGNS}]|[\t\r\n]|#[A-Z#¡¿]|Err:"
+# LibreOffice turns a CR into a line feed, so a text that begins with one is escaped, too.
+_MISREAD = (
+    rf"(?:[{_SKIPPED_BEFORE_SIGN}]*[{_SIGNS}]|[\t\r\n]|#[A-Z#¡¿]|Err:"
     rf"|[{re.escape(BLANKS)}]+\"|[^\0]*\0)"
 )
-_DANGEROUS = re.compile(f"'*{_READ_OTHERWISE}")
-_GUARDED = re.compile(f"'+{_READ_OTHERWISE}")
+_DANGEROUS = re.compile(f"'*{_MISREAD}")
+_GUARDED = re.compile(f"'+{_MISREAD}")
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How one CSV file is written: its delimiter, and whether a `sep=` line stands before it."""
+    """How a CSV file is written: its delimiter, and the number of `sep=` lines before the data."""
 
     delimiter: str
     skipped: int = 0
 
 
 class Record(NamedTuple):
-    """One record: the line it starts at, its cells, or None where it cannot be taken apart, and
-    the place behind it.
+    """One record: the line it starts at, its cells (None if it cannot be parsed), and the place
+    after it.
     """
 
     line: int
@@ -207,50 +211,51 @@ class Record(NamedTuple):
 
 
 def escape_formula(text: str) -> str:
-    """The text so that no spreadsheet program takes it for a formula (`bare` takes it back).
+    """The text so that no spreadsheet program reads it as a formula; `unescape_formula` reverses
+    it.
 
-    A text that begins with = + - @ (also full-width, small, or behind blanks, separators and what
-    cannot be seen), tab or CR, like a program's error (#N/A) or with spaces and a quote, or that
-    holds a NUL, gets an apostrophe, and so does one that begins with apostrophes and then one of
-    these, so that reading knows which apostrophe was added.
+    A text gets an apostrophe if it begins with = + - @ (also full-width, small, or after blanks,
+    separators and invisible characters), with tab, CR or LF, as an error of a program does (#N/A),
+    or with spaces and a quote; or if it contains a NUL. So does a text that begins with apostrophes
+    followed by one of these, so that the added apostrophe can be told from its own.
     """
     return f"'{text}" if _DANGEROUS.match(text) else text
 
 
-def read_grid(source: Source, mapper: Mapper, *, size: int = SIZE) -> Grid:
-    """The file's grid, `size` bytes at a time, or record by record where that is 0.
+def read_grid(source: Source, mapper: Mapper, *, size: int = BLOCK_SIZE) -> Grid:
+    """The file's grid, read `size` bytes at a time, or record by record if `size` is 0.
 
-    The grid is the same for every size. Raises SheetError where the file cannot be read as a whole.
+    The grid is the same for every size. Raises SheetError if the file cannot be read.
     """
-    dialect = sniff(source, mapper)
+    dialect = detect_dialect(source, mapper)
     if not _is_utf8(source.data):
-        raise _undecodable(source)
+        raise _not_utf8_error(source)
     head = itertools.islice(records(source, dialect), 20)
-    first = [_not_too_wide(source, record) for record in head]
+    first = [_check_width(source, record) for record in head]
     rows = [record.cells or [] for record in first]
     at = mapper.header_row(rows)
     if at is None:
-        raise mapper.unusable(rows)
-    header = without_tail(rows[at])
+        raise mapper.unusable_error(rows)
+    header = trim_header(rows[at])
     body = _Body(len(header), dialect.delimiter)
-    _fill(body, source, dialect, len(rows[at]), first[at].after, size)
+    _read_body(body, source, dialect, len(rows[at]), first[at].after, size)
     return body.grid(header, first[at].line).without_blank_rows()
 
 
-def sniff(source: Source, mapper: Mapper) -> Dialect:
-    """The dialect whose header names most of our columns."""
+def detect_dialect(source: Source, mapper: Mapper) -> Dialect:
+    """The dialect whose header names most of petsync's columns."""
     data = source.data
     named = _SEPARATOR_LINE.match(data)
     if named:
         return Dialect(named[1].decode(), 1)
-    head = data[:_HEAD].decode("utf-8-sig", "replace")
-    return Dialect(max(_DELIMITERS, key=lambda mark: _promise(head, mark, mapper)))
+    head = data[:_HEAD_SIZE].decode("utf-8-sig", "replace")
+    return Dialect(max(_DELIMITERS, key=lambda mark: _score_delimiter(head, mark, mapper)))
 
 
 def records(source: Source, dialect: Dialect, start: Mark | None = None) -> Iterator[Record]:
-    """Each record of the file, or of what is behind `start`, blank lines too.
+    """Each record of the file, or of its part after `start`; blank lines too.
 
-    Raises SheetError where a quote never closes or a byte is not UTF-8.
+    Raises SheetError if a quote never closes or a byte is not UTF-8.
     """
     lines = _Lines(source.data, start or Mark(0, 1))
     for _ in range(0 if start else dialect.skipped):
@@ -260,22 +265,22 @@ def records(source: Source, dialect: Dialect, start: Mark | None = None) -> Iter
     while True:
         try:
             while True:
-                cells = _next(reader)
+                cells = _read_record(reader)
                 yield Record(line, cells, Mark(lines.byte, lines.line))
                 line = lines.line
         except StopIteration:
             return
         except csv.Error as error:
             if "expected after" not in str(error):
-                raise _endless(source, line) from None
+                raise _unclosed_quote_error(source, line) from None
             yield Record(line, None, Mark(lines.byte, lines.line))
             line = lines.line
         except UnicodeDecodeError:
-            raise _undecodable(source) from None
+            raise _not_utf8_error(source) from None
 
 
-def _next(reader: Iterator[list[str]]) -> list[str]:
-    """The next record. A cell may be long here: that is a finding, and not the end of the file."""
+def _read_record(reader: Iterator[list[str]]) -> list[str]:
+    """The next record. A long cell is read, too: it is a finding, and the rest stays readable."""
     before = csv.field_size_limit(MAX_LINE)
     try:
         return next(reader)
@@ -284,7 +289,7 @@ def _next(reader: Iterator[list[str]]) -> list[str]:
 
 
 class _Lines:
-    """The lines of a file with their ends; `byte` and `line` are the place behind the last one."""
+    """The lines of a file with their ends; `byte` and `line` are the place after the last one."""
 
     def __init__(self, data: bytes, start: Mark) -> None:
         self.byte, self.line = start
@@ -304,28 +309,30 @@ class _Lines:
         return text
 
 
-def _fill(body: _Body, source: Source, dialect: Dialect, width: int, at: Mark, size: int) -> None:
-    """Add what is behind `at`: block by block, record by record where a block needs care."""
+def _read_body(
+    body: _Body, source: Source, dialect: Dialect, width: int, at: Mark, size: int
+) -> None:
+    """Add the records after `at`: block by block, or one by one if a block is ambiguous."""
     end = len(source.data)
     while at.byte < end:
-        block = take_apart(source.data, at, dialect.delimiter, width, size=size)
+        block = parse_block(source.data, at, dialect.delimiter, width, size=size)
         if block is not None and body.add_block(block):
             at = block.after
             continue
         stop = at.byte + (size or end)
-        chunk = list(_until(records(source, dialect, at), stop))
+        chunk = list(_records_until(records(source, dialect, at), stop))
         body.add(chunk)
         at = chunk[-1].after
 
 
-def _until(all_records: Iterable[Record], stop: int) -> Iterator[Record]:
+def _records_until(all_records: Iterable[Record], stop: int) -> Iterator[Record]:
     for record in all_records:
         yield record
         if record.after.byte >= stop:
             return
 
 
-def _promise(head: str, delimiter: str, mapper: Mapper) -> tuple[int, int]:
+def _score_delimiter(head: str, delimiter: str, mapper: Mapper) -> tuple[int, int]:
     rows: list[list[str]] = []
     try:
         rows.extend(itertools.islice(csv.reader(io.StringIO(head, ""), delimiter=delimiter), 20))
@@ -334,31 +341,31 @@ def _promise(head: str, delimiter: str, mapper: Mapper) -> tuple[int, int]:
     return max((mapper.score(row) for row in rows), default=0), max(map(len, rows), default=0)
 
 
-def without_tail(header: list[str]) -> list[str]:
+def trim_header(header: list[str]) -> list[str]:
     """The header without the blank cells at its end."""
     width = max(n for n, text in enumerate(header, 1) if text.strip())
     return header[:width]
 
 
 def is_ragged(cells: Sequence[str], width: int) -> bool:
-    """Whether a row's cells are not those of its header; blank ones at its end do not count."""
+    """Whether a row has fewer or more cells than its header; blank ones at its end do not count."""
     return len(cells) < width or any(cell.strip() for cell in cells[width:])
 
 
 class _Body:
-    """The rows below the header, gathered part by part as Arrow columns."""
+    """The rows below the header, collected as Arrow columns."""
 
     def __init__(self, width: int, delimiter: str) -> None:
         self._width = width
         self._delimiter = delimiter
-        self._columns: list[list[Any]] = [[] for _ in range(width)]
+        self._parse_columns: list[list[Any]] = [[] for _ in range(width)]
         self._kinds: list[dict[int, CellKind]] = [{} for _ in range(width)]
         self._lines: list[np.ndarray[Any, np.dtype[np.int64]]] = []
         self._faults: dict[int, Fault] = {}
         self._size = 0
 
     def add_block(self, block: Block) -> bool:
-        """Add a block, if none of its rows has more cells that say something than the header."""
+        """Add a block, and return True; False if one of its rows has more cells than the header."""
         for beyond in block.columns[self._width :]:
             if pc.max(pc.binary_length(beyond)).as_py():
                 return False
@@ -366,18 +373,18 @@ class _Body:
         return True
 
     def add(self, chunk: Sequence[Record]) -> None:
-        """Add records, but for those that are blank."""
+        """Add the records that are not blank."""
         chunk = [record for record in chunk if record.cells is None or any(record.cells)]
         if not chunk:
             return
         lines, rows, _ = zip(*chunk, strict=True)
         if None in rows or set(map(len, rows)) != {self._width} or _has_long(rows):
-            rows = tuple(self._even(at, cells) for at, cells in enumerate(rows, self._size))
+            rows = tuple(self._pad_record(at, cells) for at, cells in enumerate(rows, self._size))
         columns = [pa.array(cells, pa.large_string()) for cells in zip(*rows, strict=True)]
         self._add(np.array(lines, dtype=np.int64), columns)
 
     def grid(self, header: Sequence[str], header_row: int) -> Grid:
-        """The grid of all that was added, which is given up here."""
+        """The grid of all rows. The collected columns are released."""
         return Grid(
             tab="",
             header=header,
@@ -385,7 +392,7 @@ class _Body:
             rows=np.concatenate([np.zeros(0, np.int64), *self._lines]),
             columns=[
                 text.cells(_join_parts(parts), kinds)
-                for parts, kinds in zip(self._columns, self._kinds, strict=True)
+                for parts, kinds in zip(self._parse_columns, self._kinds, strict=True)
             ],
             places=[str(n) for n in range(1, self._width + 1)],
             faults=self._faults,
@@ -393,72 +400,75 @@ class _Body:
 
     def _add(self, lines: np.ndarray[Any, np.dtype[np.int64]], columns: Sequence[Any]) -> None:
         self._lines.append(lines)
-        for parts, kinds, column in zip(self._columns, self._kinds, columns, strict=True):
+        for parts, kinds, column in zip(self._parse_columns, self._kinds, columns, strict=True):
             kinds |= {self._size + at: kind for at, kind in text.kinds(column)}
-            parts.append(_bare(column))
+            parts.append(_unescape_column(column))
         self._size += len(lines)
 
-    def _even(self, at: int, cells: list[str] | None) -> list[str]:
+    def _pad_record(self, at: int, cells: list[str] | None) -> list[str]:
         if cells is None:
             problem = "text follows the closing quote of a cell"
             self._faults[at] = Fault("broken-quote", "", problem)
             return [""] * self._width
         if is_ragged(cells, self._width):
-            has = "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
-            problem = f"the row has {has} where the header has {self._width}"
+            cell_count = "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
+            problem = f"the row has {cell_count} where the header has {self._width}"
             self._faults[at] = Fault("ragged-row", self._delimiter.join(cells), problem)
-        long = [n for n, cell in enumerate(cells[: self._width]) if len(cell) > LONGEST]
-        if long and at not in self._faults:
-            problem = f"the cell in column {long[0] + 1} has {len(cells[long[0]]):,} characters"
-            self._faults[at] = Fault("cell-long", cells[long[0]][:_SHOWN], problem)
-        even = [*cells, *[""] * self._width][: self._width]
-        return ["" if n in long else cell for n, cell in enumerate(even)]
+        long_cells = [
+            n for n, cell in enumerate(cells[: self._width]) if len(cell) > MAX_CELL_LENGTH
+        ]
+        if long_cells and at not in self._faults:
+            cell = cells[long_cells[0]]
+            problem = f"the cell in column {long_cells[0] + 1} has {len(cell):,} characters"
+            self._faults[at] = Fault("cell-long", cell[:_SHOWN_LENGTH], problem)
+        padded = [*cells, *[""] * self._width][: self._width]
+        return ["" if n in long_cells else cell for n, cell in enumerate(padded)]
 
 
 def _has_long(rows: Sequence[Sequence[str] | None]) -> bool:
-    return any(len(cell) > LONGEST for cells in rows if cells for cell in cells)
+    return any(len(cell) > MAX_CELL_LENGTH for cells in rows if cells for cell in cells)
 
 
 def _join_parts(parts: list[Any]) -> Any:
     joined = pa.concat_arrays(parts) if parts else pa.array([], pa.large_string())
     parts.clear()
-    # Or else Arrow would keep what the parts took, which is as much again.
+    # Otherwise Arrow would keep the memory of the parts, which is as much again.
     pa.default_memory_pool().release_unused()
     return joined
 
 
-def _bare(column: Any) -> Any:
+def _unescape_column(column: Any) -> Any:
     """The column without the apostrophes that `escape_formula` adds."""
-    like = pc.starts_with(column, "'")
-    if not pc.any(like).as_py():
+    guarded = pc.starts_with(column, "'")
+    if not pc.any(guarded).as_py():
         return column
-    texts = column.filter(like).to_pylist()
-    bare = [text[1:] if _GUARDED.match(text) else text for text in texts]
-    return pc.replace_with_mask(column, like, pa.array(bare, pa.large_string()))
+    texts = column.filter(guarded).to_pylist()
+    unescaped = [text[1:] if _GUARDED.match(text) else text for text in texts]
+    return pc.replace_with_mask(column, guarded, pa.array(unescaped, pa.large_string()))
 
 
 def _is_utf8(data: bytes) -> bool:
     ends = pa.py_buffer(np.array([0, len(data)], dtype=np.int64))
-    whole = pa.LargeStringArray.from_buffers(1, ends, pa.py_buffer(data))
+    array = pa.LargeStringArray.from_buffers(1, ends, pa.py_buffer(data))
     try:
-        whole.validate(full=True)
+        array.validate(full=True)
     except pa.ArrowInvalid:
         return False
     return True
 
 
-def _not_too_wide(source: Source, record: Record) -> Record:
+def _check_width(source: Source, record: Record) -> Record:
     width = len(record.cells or ())
     if width > MAX_COLUMNS:
         raise SheetError(
             f"{source.path}: line {record.line} has {width:,} cells, and a sheet has at most "
             f"{MAX_COLUMNS:,} columns",
-            hint="See in a text editor whether this is a table, and whether its lines end.",
+            hint="Check in a text editor whether this is a table with line breaks.",
         )
     return record
 
 
-def _endless(source: Source, line: int) -> SheetError:
+def _unclosed_quote_error(source: Source, line: int) -> SheetError:
     return SheetError(
         f"{source.path}: a cell that begins in the record at line {line} has a quote that is "
         f"never closed, or more than {MAX_LINE:,} characters",
@@ -466,18 +476,18 @@ def _endless(source: Source, line: int) -> SheetError:
     )
 
 
-def _undecodable(source: Source) -> EncodingError:
+def _not_utf8_error(source: Source) -> EncodingError:
     offset = 0
     for number, line in enumerate(source.data.splitlines(keepends=True), 1):
         try:
             line.decode()
         except UnicodeDecodeError as error:
-            where = offset + error.start
-            shown = line[max(0, error.start - 20) : error.start + 20].decode("cp1252", "replace")
+            position = offset + error.start
+            context = line[max(0, error.start - 20) : error.start + 20].decode("cp1252", "replace")
             return EncodingError(
-                f"{source.path}: line {number}, byte {where + 1} of the file "
-                f"(0x{source.data[where]:02X}) is not UTF-8; as Windows-1252 it reads "
-                f"{shown.strip()!r}",
+                f"{source.path}: line {number}, byte {position + 1} of the file "
+                f"(0x{source.data[position]:02X}) is not UTF-8; as Windows-1252 it reads "
+                f"{context.strip()!r}",
                 hint=AS_ENCODED.format("cp1252"),
                 offered="cp1252",
             )
@@ -485,15 +495,15 @@ def _undecodable(source: Source) -> EncodingError:
     return EncodingError(f"{source.path}: the file is not UTF-8", hint=AS_UTF8)
 
 
-# A CSV file's records with the bytes they stand in, so that what is not changed stays as it is.
+# The records of a CSV file with their bytes, so that unchanged records stay as they are.
 
 
 _LINE_END = re.compile(rb"(?:\r\n|\n|\r)?\Z")
 
 
 class Line(NamedTuple):
-    """One record: its line number, its cells (None where it cannot be taken apart), its bytes
-    without the line's end, and that end.
+    """One record: its line number, its cells (None if it cannot be parsed), its bytes without the
+    line's end, and that end.
     """
 
     number: int
@@ -504,40 +514,40 @@ class Line(NamedTuple):
 
 def dialect_of(source: Source, sheet: Sheet) -> Dialect:
     """The dialect in which the sheet was read."""
-    return sniff(source, Mapper.of(str(source.path), sheet.mapping))
+    return detect_dialect(source, Mapper.of(str(source.path), sheet.mapping))
 
 
-def lines(source: Source, dialect: Dialect) -> Iterator[Line]:
-    """All records in order; what stands before them is not among them."""
-    at = start(source, dialect)
+def record_lines(source: Source, dialect: Dialect) -> Iterator[Line]:
+    """All records in order, without the byte order mark and the `sep=` line."""
+    offset = first_record_offset(source, dialect)
     for record in records(source, dialect):
-        raw = source.data[at : record.after.byte]
-        at = record.after.byte
+        raw = source.data[offset : record.after.byte]
+        offset = record.after.byte
         end = _LINE_END.search(raw)
         stop = end.start() if end else len(raw)
         yield Line(record.line, record.cells, raw[:stop], raw[stop:])
 
 
-def start(source: Source, dialect: Dialect) -> int:
-    """The byte at which the first record begins: behind the mark and the `sep=` line."""
+def first_record_offset(source: Source, dialect: Dialect) -> int:
+    """The byte at which the first record begins: after the byte order mark and the `sep=` line."""
     if dialect.skipped:
         return source.data.index(b"\n") + 1
     mark = codecs.BOM_UTF8
     return len(mark) if source.data.startswith(mark) else 0
 
 
-def bare(text: str) -> str:
-    """The text without the apostrophe that `csv.escape_formula` puts before it."""
-    rest = text.removeprefix("'")
-    return rest if rest != text and escape_formula(rest) == text else text
+def unescape_formula(text: str) -> str:
+    """The text without the apostrophe that `escape_formula` adds."""
+    unescaped = text.removeprefix("'")
+    return unescaped if unescaped != text and escape_formula(unescaped) == text else text
 
 
-# A CSV file with the results behind its rows; every byte that need not change stays.
+# Editing a CSV file: every byte that need not change stays.
 
 
 Edits = Mapping[int, Mapping[str, str]]
-_WRITTEN_END = "\r\n"
-_IDS = ("id", "category_id")
+_DEFAULT_LINE_END = "\r\n"
+_ID_COLUMNS = ("id", "category_id")
 _NUMBER = re.compile(r"-?[0-9]+")
 
 
@@ -550,42 +560,45 @@ def edit_csv(
     added: Sequence[Mapping[str, str]] = (),
     removed: Collection[int] = (),
 ) -> bytes:
-    """The file with `edits` (texts by line and column name) and the columns `new` behind its own,
-    without the records that are `removed` (by line), and with those that are `added` at its end.
+    """The file with `edits` (texts by line and column name) and the columns `new` after its own,
+    without the records `removed` (by line), and with the records `added` at its end.
 
-    Delimiter, quotes and line ends are kept, and so is each record that says nothing new. Lines are
-    those of the file as it is: a text of several lines moves the ones below it.
+    Delimiter, quotes and line ends stay, and so does each record without edits. Line numbers are
+    those of the file before the edits: a text of several lines moves the lines below it.
     """
     dialect = dialect_of(source, sheet)
-    records = list(lines(source, dialect))
+    records = list(record_lines(source, dialect))
     header = next(each for each in records if each.number == sheet.header_row)
-    width = len(without_tail(header.cells or []))
+    width = len(trim_header(header.cells or []))
     places = {name: int(place) - 1 for name, place in sheet.columns.items()}
-    hand = _hand(header, dialect.delimiter)
-    pen = _RecordWriter(
-        hand, {**places, **{name: width + n for n, name in enumerate(new)}}, width, new
+    style = _writing_style(header, dialect.delimiter)
+    writer = _RecordWriter(
+        style, {**places, **{name: width + n for n, name in enumerate(new)}}, width, new
     )
-    pieces = [source.data[: start(source, dialect)]]
+    pieces = [source.data[: first_record_offset(source, dialect)]]
     for line in records:
         if line.number in removed:
             continue
         is_header = line.number == sheet.header_row
         edit = dict(zip(new, new, strict=True)) if is_header else edits.get(line.number, {})
-        touched = edit or (line.number > sheet.header_row and _says(line))
-        pieces += [pen.edit_record(line, edit) if touched else line.body, line.end]
-    return b"".join([*pieces, *_behind(pieces, added, pen, header)])
+        is_rewritten = edit or (line.number > sheet.header_row and _has_content(line))
+        pieces += [writer.edit_record(line, edit) if is_rewritten else line.body, line.end]
+    return b"".join([*pieces, *_behind(pieces, added, writer, header)])
 
 
 def _behind(
-    pieces: Sequence[bytes], added: Sequence[Mapping[str, str]], pen: _RecordWriter, header: Line
+    pieces: Sequence[bytes], added: Sequence[Mapping[str, str]], writer: _RecordWriter, header: Line
 ) -> Iterator[bytes]:
-    """The records that are added, each with the line's end that the header has."""
-    end = header.end or _WRITTEN_END.encode()
-    is_open = next((piece for piece in reversed(pieces) if piece), b"")[-1:] not in (b"\r", b"\n")
-    for at, texts in enumerate(added):
-        yield from [end] if at or is_open else []
-        yield pen.make_record(texts, len(header.cells or []))
-    if added and not is_open:
+    """The records that are added, each with the line end of the header."""
+    end = header.end or _DEFAULT_LINE_END.encode()
+    lacks_line_end = next((piece for piece in reversed(pieces) if piece), b"")[-1:] not in (
+        b"\r",
+        b"\n",
+    )
+    for number, texts in enumerate(added):
+        yield from [end] if number or lacks_line_end else []
+        yield writer.make_record(texts, len(header.cells or []))
+    if added and not lacks_line_end:
         yield end
 
 
@@ -603,16 +616,16 @@ class _WritingStyle:
             stream,
             delimiter=self.delimiter,
             quoting=stdlib.QUOTE_ALL if self.quotes_all else stdlib.QUOTE_MINIMAL,
-            # A cell with one of these in it is quoted, so this may not be left blank.
-            lineterminator=_WRITTEN_END,
+            # The writer quotes cells that contain one of these characters.
+            lineterminator=_DEFAULT_LINE_END,
         )
         form.writerow(cells)
-        return stream.getvalue().removesuffix(_WRITTEN_END).encode()
+        return stream.getvalue().removesuffix(_DEFAULT_LINE_END).encode()
 
 
 @dataclass(frozen=True, slots=True)
 class _RecordWriter:
-    hand: _WritingStyle
+    style: _WritingStyle
     places: Mapping[str, int]
     width: int
     new: Sequence[str]
@@ -622,40 +635,40 @@ class _RecordWriter:
         added = [escape_formula(edit.get(name, "")) for name in self.new]
         cells = line.cells
         if cells is None or is_ragged(cells, self.width):
-            # Still broken, so that no one takes the copy's cells for what they are not.
+            # The record stays broken: its cells may belong to other columns.
             return self._behind(line.body, added)
-        # Blank cells behind the table stay where nothing comes there.
+        # Blank cells after the table's columns stay unless new columns take their place.
         changed = [*cells[: self.width], *added] if self.new else list(cells)
         for name, value in edit.items():
             if name in self.places:
-                changed[self.places[name]] = _safe(name, value)
+                changed[self.places[name]] = _cell_text(name, value)
         if changed[: len(cells)] == cells:
             return self._behind(line.body, changed[len(cells) :])
-        return self.hand.record(changed)
+        return self.style.record(changed)
 
     def make_record(self, texts: Mapping[str, str], width: int) -> bytes:
-        """A new record as wide as the header's."""
+        """A new record with as many cells as the header."""
         cells = [""] * (self.width + len(self.new) if self.new else width)
         for name, value in texts.items():
             if name in self.places:
-                cells[self.places[name]] = _safe(name, value)
-        return self.hand.record(cells)
+                cells[self.places[name]] = _cell_text(name, value)
+        return self.style.record(cells)
 
     def _behind(self, body: bytes, added: Sequence[str]) -> bytes:
         if not added:
             return body
-        return body + self.hand.delimiter.encode() + self.hand.record(added)
+        return body + self.style.delimiter.encode() + self.style.record(added)
 
 
-def _safe(name: str, text: str) -> str:
-    return text if name in _IDS and _NUMBER.fullmatch(text) else escape_formula(text)
+def _cell_text(name: str, text: str) -> str:
+    return text if name in _ID_COLUMNS and _NUMBER.fullmatch(text) else escape_formula(text)
 
 
-def _hand(header: Line, delimiter: str) -> _WritingStyle:
+def _writing_style(header: Line, delimiter: str) -> _WritingStyle:
     cells = header.cells or []
     quoting = _WritingStyle(delimiter, quotes_all=True)
     return _WritingStyle(delimiter, quotes_all=quoting.record(cells) == header.body)
 
 
-def _says(line: Line) -> bool:
+def _has_content(line: Line) -> bool:
     return line.cells is None or any(cell.strip() for cell in line.cells)

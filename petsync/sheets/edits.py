@@ -1,4 +1,4 @@
-"""SheetEdits: what is to be written into a person's own sheet; Obstacle: what cannot be."""
+"""SheetEdits: edits to write into a user's sheet; Obstacle: an edit that cannot be written."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ Texts = Mapping[str, str]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Obstacle:
     """An edit that cannot be written: the `row` and the `column` of the cell and its `address`;
-    `column` is "" where the row cannot be taken out, and `row` None where none can be added. The
-    rows that are added have the numbers -1, -2 and so on.
+    `column` is "" if the row cannot be removed, and `row` is None if no row can be added. Added
+    rows have the numbers -1, -2 and so on.
     """
 
     row: int | None
@@ -42,8 +42,8 @@ class Obstacle:
 
 @dataclass(frozen=True, slots=True)
 class SheetEdits:
-    """New texts of `cells` by row number and column, rows that are `added` behind the last one
-    (texts by column), and the numbers of rows that are `removed`.
+    """New texts of `cells` by row number and column, rows to be `added` after the last one (texts
+    by column), and the numbers of rows to be `removed`.
     """
 
     cells: Mapping[int, Texts] = field(default_factory=dict)
@@ -55,16 +55,20 @@ class SheetEdits:
         return bool(self.cells or self.added or self.removed)
 
     def without(self, obstacles: Iterable[Obstacle]) -> SheetEdits:
-        """The edits but for those that cannot be written."""
-        held = {(each.row, each.column) for each in obstacles}
+        """The edits without those that cannot be written."""
+        blocked = {(each.row, each.column) for each in obstacles}
 
-        def drop_held(row: int, texts: Texts) -> Texts:
-            return {name: text for name, text in texts.items() if (row, name) not in held}
+        def drop_blocked(row: int, texts: Texts) -> Texts:
+            return {name: text for name, text in texts.items() if (row, name) not in blocked}
 
-        cells = {row: kept for row, texts in self.cells.items() if (kept := drop_held(row, texts))}
-        added = [drop_held(-n, texts) for n, texts in enumerate(self.added, 1)]
-        removed = tuple(row for row in self.removed if (row, "") not in held)
-        return SheetEdits(cells, () if (None, "") in held else added, removed)
+        cells = {
+            row: remaining
+            for row, texts in self.cells.items()
+            if (remaining := drop_blocked(row, texts))
+        }
+        added = [drop_blocked(-n, texts) for n, texts in enumerate(self.added, 1)]
+        removed = tuple(row for row in self.removed if (row, "") not in blocked)
+        return SheetEdits(cells, () if (None, "") in blocked else added, removed)
 
 
 def cells_of(
@@ -74,50 +78,50 @@ def cells_of(
     separator: Literal["\n", " | "] = "\n",
     clear: str = CLEAR,
 ) -> dict[str, str]:
-    """The texts of a pet's cells in these columns, "" where it has nothing; photo URLs stand with
-    the `separator` between them. What is written so is read back as the same value; a text that is
-    the marker `clear` is escaped.
+    """The texts of a pet's cells in these columns, "" for an empty field; `separator` stands
+    between photo URLs. Each text reads back as the same value; a text equal to the marker `clear`
+    is escaped.
     """
-    return _texts([pet], columns, separator, clear)[0]
+    return _pet_texts([pet], columns, separator, clear)[0]
 
 
 def edits_of(inbound: Inbound, sheet: Sheet, *, clear: str = CLEAR) -> SheetEdits:
-    """What is to be written so that the sheet has all of it. A new row has its id in any case, as
-    has a row that was settled: the only column that is made where the sheet lacks it. In a sheet
-    that names tags without their ids they are named so, where that is as plain.
+    """The edits that bring everything in `inbound` into the sheet. A new row and an identified row
+    get their id, the only column that is added to the sheet if it has none. In a sheet whose tags
+    have no ids, tags are written without ids, where their names are unambiguous.
     """
     separator: Literal["\n", " | "] = "\n" if sheet.tab else " | "
     columns = [
         "id",
         *(name for name in OUT if name in sheet.columns and name not in ("id", ACTION)),
     ]
-    form = _by_name if _names_tags(sheet) else _as_it_is
-    pets = [form(each.pet) for each in inbound.edits]
-    edited = _texts(pets, columns, separator, clear)
+    prepare = _without_tag_ids if _has_tags_without_ids(sheet) else _as_it_is
+    pets = [prepare(each.pet) for each in inbound.edits]
+    edited = _pet_texts(pets, columns, separator, clear)
     cells: dict[int, Texts] = {
         each.row: {name: texts[name] for name in each.fields if name in sheet.columns}
         for each, texts in zip(inbound.edits, edited, strict=True)
     }
     for each in inbound.identified:
-        own = {"id": str(each.pet_id)} if each.lacks_id else {}
-        own |= {ACTION: "merge"} if each.was_add and ACTION in sheet.columns else {}
-        cells[each.row] = {**cells.get(each.row, {}), **own}
+        id_texts = {"id": str(each.pet_id)} if each.lacks_id else {}
+        id_texts |= {ACTION: "merge"} if each.was_add and ACTION in sheet.columns else {}
+        cells[each.row] = {**cells.get(each.row, {}), **id_texts}
     added = [
         {name: text for name, text in texts.items() if text}
-        for texts in _texts(list(map(form, inbound.added)), columns, separator, clear)
+        for texts in _pet_texts(list(map(prepare, inbound.added)), columns, separator, clear)
     ]
     return SheetEdits(cells, added, tuple(each.row for each in inbound.removed))
 
 
-def _names_tags(sheet: Sheet) -> bool:
-    """Whether the sheet has tags, and none with its id."""
-    given = sheet.rows["tags"].tolist() if "tags" in sheet.rows else []
-    tags = [tag for each in given if isinstance(each, list) for tag in each]
+def _has_tags_without_ids(sheet: Sheet) -> bool:
+    """Whether the sheet has tags, and all of them are without id."""
+    values = sheet.rows["tags"].tolist() if "tags" in sheet.rows else []
+    tags = [tag for each in values if isinstance(each, list) for tag in each]
     return bool(tags) and all(tag.id is None for tag in tags)
 
 
-def _by_name(pet: Pet) -> Pet:
-    """The pet with its tags by their names alone: they mean its own, if no two are alike."""
+def _without_tag_ids(pet: Pet) -> Pet:
+    """The pet with tags without ids; unchanged if two names are equal or one is empty."""
     names = {normal(tag.name) for tag in pet.tags} - {""}
     if len(names) < len(pet.tags):
         return pet
@@ -128,9 +132,12 @@ def _as_it_is(pet: Pet) -> Pet:
     return pet
 
 
-def _texts(
+def _pet_texts(
     pets: Sequence[Pet], columns: Iterable[str], separator: Literal["\n", " | "], clear: str
 ) -> list[dict[str, str]]:
     texts = cell_texts(frame_from_pets(pets), marker=clear, separator=separator)
-    wanted = {name: texts[OUT.index(name)] for name in columns if name in OUT}
-    return [dict(zip(wanted, row, strict=True)) for row in zip(*wanted.values(), strict=True)]
+    columns_texts = {name: texts[OUT.index(name)] for name in columns if name in OUT}
+    return [
+        dict(zip(columns_texts, row, strict=True))
+        for row in zip(*columns_texts.values(), strict=True)
+    ]

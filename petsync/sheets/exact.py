@@ -1,4 +1,4 @@
-"""The exact texts of an export, carried in the workbook, and what another program saved over."""
+"""The exact texts of an export, kept in the workbook for when another program changes them."""
 
 from __future__ import annotations
 
@@ -20,49 +20,56 @@ from petsync.table.base import ParcelError, pack, unpack
 if TYPE_CHECKING:
     from petsync.sheets.xlsx.package import Package
 
-__all__ = ["FRAGILE", "TAB", "exact_lines", "find_resaved_forms", "lines_without", "restore_texts"]
+__all__ = [
+    "FRAGILE_TEXT",
+    "TEXTS_TAB",
+    "exact_lines",
+    "find_resaved_forms",
+    "remaining_lines",
+    "restore_texts",
+]
 
 
-# What LibreOffice makes of a text when it opens a workbook and saves it.
+# How LibreOffice changes a text when it opens a workbook and saves it.
 #
-# It takes every line end of a text of several lines for a line feed, takes `_x1_` for an escaped
-# character as it does `_x0001_`, and escapes what looks like an escape only where no other one
-# overlaps it. Nothing else changes a text. Found by saving many thousand texts with release 7.4;
-# tests/test_sheets_libreoffice.py holds it to the release that is installed.
+# It reads every line end in a text of several lines as a line feed, reads `_x1_` as an escaped
+# character like `_x0001_`, and escapes text that looks like an escape only if no other escape
+# overlaps it. Nothing else changes a text. This was found by saving many thousand texts with
+# release 7.4; tests/test_sheets_libreoffice.py tests the installed release.
 
 
-FRAGILE = re.compile(r"\r|_x[0-9A-Fa-f]{1,4}[_\x00-\x1f\ufffe\uffff]")
-"""What every text has that does not stay as it is."""
+FRAGILE_TEXT = re.compile(r"\r|_x[0-9A-Fa-f]{1,4}[_\x00-\x1f\ufffe\uffff]")
+"""Matches in every text that LibreOffice changes."""
 
 _LINE_END = re.compile(r"\r\n|\n\r|\r|\n")
-_SHORT = re.compile(r"_x([0-9A-Fa-f]{1,4})_")
-_ALIKE = re.compile(r"(_x005F_x[0-9A-F]{4}_)|(_x[0-9A-F]{4}_)", re.IGNORECASE)
+_SHORT_ESCAPE = re.compile(r"_x([0-9A-Fa-f]{1,4})_")
+_ESCAPE_LIKE = re.compile(r"(_x005F_x[0-9A-F]{4}_)|(_x[0-9A-F]{4}_)", re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 _NONCHARACTER = re.compile(r"_x(?:005F|FFF[EF])_", re.IGNORECASE)
 _ESCAPE = re.compile(r"_x((?!D[89A-F]|FFF[EF])[0-9A-F]{4})_", re.IGNORECASE)
 
 
 def find_resaved_forms(text: str, *, times: int = 4) -> list[str]:
-    """The other texts that it becomes when it is saved so many times; none where it stays."""
+    """The other texts that the text becomes when LibreOffice saves it `times` times."""
     forms: list[str] = []
     form = text
     for _ in range(times):
-        written = _encode(_lines(form))
+        written = _encode(_normalize_line_ends(form))
         form = _decode(written)
         if form != text and form not in forms:
             forms.append(form)
-        # The next time it is opened from the file as it is, not from what we would have written.
-        form = _SHORT.sub(_decode_control, written)
+        # LibreOffice opens its own file the next time, not one written by petsync.
+        form = _SHORT_ESCAPE.sub(_decode_control, written)
     return forms
 
 
-def _lines(text: str) -> str:
+def _normalize_line_ends(text: str) -> str:
     return _LINE_END.sub("\n", text) if "\n" in text else text
 
 
 def _encode(text: str) -> str:
-    """As LibreOffice writes it, but for what XML itself escapes."""
-    escaped = _ALIKE.sub(lambda match: match[1] or f"_x005F{match[0]}", text)
+    """The text as LibreOffice writes it, before XML escaping."""
+    escaped = _ESCAPE_LIKE.sub(lambda match: match[1] or f"_x005F{match[0]}", text)
     return _CONTROL.sub(lambda match: f"_x{ord(match[0]):04X}_", escaped)
 
 
@@ -72,7 +79,7 @@ def _decode_control(match: re.Match[str]) -> str:
 
 
 def _decode(written: str) -> str:
-    """As petsync reads what is written so."""
+    """The text as petsync reads it from that."""
 
     def character(match: re.Match[str]) -> str:
         escape = match[0].upper()
@@ -82,74 +89,75 @@ def _decode(written: str) -> str:
     return _ESCAPE.sub(lambda match: chr(int(match[1], 16)), plain)
 
 
-# The exact texts of the cells that LibreOffice changes when it saves a workbook.
+# The exact texts of cells that LibreOffice changes when it saves a workbook.
 #
-# Few workbooks have any: of these a hidden worksheet holds the texts, by column and id. A cell
-# whose text is just what LibreOffice makes of its own reads as that: what a program mangled is no
-# edit. Nothing else is ever read from there.
+# Few workbooks have any. In those a hidden worksheet holds the texts, by column and id. A cell
+# whose text equals what LibreOffice makes of its exact text is read as the exact text, because a
+# change by a program is no edit. Nothing else is read from the worksheet.
 
 
-TAB = "petsync texts"
-"""The worksheet that holds them."""
+TEXTS_TAB = "petsync texts"
+"""The worksheet that holds the exact texts."""
 
 _Texts = dict[str, list[tuple[str, str]]]
-"""By column: the id, as a text, and the cell's text."""
+"""For each column: the ids, as texts, and the cells' texts."""
 
 
 def exact_lines(columns: Mapping[str, Sequence[str]]) -> list[str]:
-    """The lines of the worksheet; [] where no text is in danger."""
-    found = {name: _fragile(columns["id"], texts) for name, texts in columns.items()}
-    kept = {name: texts for name, texts in found.items() if texts}
-    return pack(msgspec.json.encode(kept)) if kept else []
+    """The lines of the worksheet; [] if LibreOffice would change no text."""
+    texts_by_column = {name: _find_fragile(columns["id"], texts) for name, texts in columns.items()}
+    fragile_texts = {name: texts for name, texts in texts_by_column.items() if texts}
+    return pack(msgspec.json.encode(fragile_texts)) if fragile_texts else []
 
 
 def restore_texts(grid: Grid, package: Package, mapper: Mapper) -> Grid:
-    """The grid with the exact texts, as far as the workbook has them."""
-    kept = _load_texts(package)
-    if not kept or not grid.columns:
+    """The grid with the exact texts that the workbook has."""
+    exact_texts = _load_texts(package)
+    if not exact_texts or not grid.columns:
         return grid
     ours = mapper.match(grid.header, grid.places).ours
     ids = _ids(grid, ours)
     columns = list(grid.columns)
-    for name, texts in kept.items():
+    for name, texts in exact_texts.items():
         if name in ours:
-            columns[ours[name]] = _with_exact(columns[ours[name]], ids, texts)
+            columns[ours[name]] = _restore_column(columns[ours[name]], ids, texts)
     return replace(grid, columns=columns)
 
 
-def lines_without(package: Package, edited: Collection[tuple[str, str]]) -> list[str] | None:
-    """The worksheet's lines without the cells that were edited, by id and column: what was exact
-    there is no more. None where none of them is in it.
+def remaining_lines(package: Package, edited: Collection[tuple[str, str]]) -> list[str] | None:
+    """The worksheet's lines without the edited cells, given by id and column; None if it has none
+    of these cells.
     """
-    kept = _load_texts(package)
-    left = {
+    exact_texts = _load_texts(package)
+    remaining = {
         name: [pair for pair in texts if (pair[0], name) not in edited]
-        for name, texts in kept.items()
+        for name, texts in exact_texts.items()
     }
-    return None if left == kept else pack(msgspec.json.encode(left))
+    return None if remaining == exact_texts else pack(msgspec.json.encode(remaining))
 
 
-def _fragile(ids: Sequence[str], texts: Sequence[str]) -> list[tuple[str, str]]:
-    together = "\0".join(texts)
-    if "\r" not in together and "_x" not in together:
+def _find_fragile(ids: Sequence[str], texts: Sequence[str]) -> list[tuple[str, str]]:
+    joined = "\0".join(texts)
+    if "\r" not in joined and "_x" not in joined:
         return []
-    risky = [FRAGILE.search(text) is not None for text in texts]
-    found = list(zip(compress(ids, risky), compress(texts, risky), strict=True))
-    # Where a row says by itself what would become of another one's text, neither is touched.
-    said = set(zip(ids, texts, strict=True))
+    is_fragile = [FRAGILE_TEXT.search(text) is not None for text in texts]
+    candidates = list(zip(compress(ids, is_fragile), compress(texts, is_fragile), strict=True))
+    # If a row has the text that another row's text would become, neither is restored.
+    pairs = set(zip(ids, texts, strict=True))
     return [
         (number, text)
-        for number, text in found
-        if (forms := find_resaved_forms(text)) and not any((number, form) in said for form in forms)
+        for number, text in candidates
+        if (forms := find_resaved_forms(text))
+        and not any((number, form) in pairs for form in forms)
     ]
 
 
 def _load_texts(package: Package) -> _Texts:
     try:
-        lines = lines_of(package, TAB)
+        lines = lines_of(package, TEXTS_TAB)
         return msgspec.json.decode(unpack(lines), type=_Texts) if lines else {}
     except (ParcelError, SheetError, msgspec.DecodeError, UnicodeDecodeError):
-        # The cells are then read as they stand, and a plan shows what differs.
+        # The cells are then read as they are, and a plan shows the differences.
         return {}
 
 
@@ -160,8 +168,8 @@ def _ids(grid: Grid, ours: Mapping[str, int]) -> list[str]:
     return ids
 
 
-def _with_exact(cells: Cells, ids: Sequence[str], texts: Sequence[tuple[str, str]]) -> Cells:
+def _restore_column(cells: Cells, ids: Sequence[str], texts: Sequence[tuple[str, str]]) -> Cells:
     forms = {(number, form): text for number, text in texts for form in find_resaved_forms(text)}
-    found: list[str] = cells.text.to_pylist()
-    exact = [forms.get((number, text), text) for number, text in zip(ids, found, strict=True)]
+    cell_texts: list[str] = cells.text.to_pylist()
+    exact = [forms.get((number, text), text) for number, text in zip(ids, cell_texts, strict=True)]
     return Cells(pa.array(exact, pa.large_string()), cells.kinds)

@@ -25,7 +25,7 @@ __all__ = [
     "FileKind",
     "Source",
     "encoding_of",
-    "foreign",
+    "identify_foreign",
     "identify_zip",
     "is_workbook",
     "load",
@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 
-# What a file is that is no sheet petsync reads, told by its bytes, and how it becomes one.
+# Kinds of files that petsync does not read as sheets, identified by their bytes, and the way out.
 
 
 RESAVE = "Open it in Excel or LibreOffice and save it as .xlsx or as CSV (UTF-8)."
@@ -51,8 +51,8 @@ AS_ENCODED = (
 )
 _FETCH = "Fetch it again where it comes from, or take it from a backup."
 _SIGN_IN = (
-    "It may be the page to sign in or an error: open it in a browser, and download the sheet "
-    "itself. If it does hold the table: " + RESAVE[0].lower() + RESAVE[1:]
+    "It may be a sign-in or an error page: open it in a browser, and download the sheet "
+    "itself. If it does contain the table: " + RESAVE[0].lower() + RESAVE[1:]
 )
 _UNLOCK = (
     "Save a copy without it. Excel: File, Info, Protect Workbook, Encrypt with Password, and empty "
@@ -60,7 +60,7 @@ _UNLOCK = (
 )
 _NUMBERS = "In Numbers: File, Export To, Excel."
 _GOOGLE = "In Google Sheets: File, Download, Microsoft Excel (.xlsx)."
-_UNPACK = "Unpack it, and use the sheet that is in it."
+_UNPACK = "Unpack it, and use the sheet in it."
 _EXPORTED = (
     "petsync writes such files and does not read them as sheets: export the store as .xlsx or "
     ".csv, and edit that. In Python a DataFrame is a sheet, too."
@@ -70,11 +70,11 @@ _NO_SHEET = "Use the sheet that it was made from, or export one with petsync."
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 _OLE = bytes.fromhex("D0CF11E0A1B11AE1")
 _BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
-_HEAD = 1 << 16
+_HEAD_SIZE = 1 << 16
 
 
 class FileKind(NamedTuple):
-    """What a file is, how a sheet is made of it, and for a text the encoding that may be named."""
+    """The kind of a file in words, how to make a sheet of it, and the likely encoding of a text."""
 
     what: str
     hint: str
@@ -92,7 +92,7 @@ _JSON = FileKind("JSON, perhaps a service's answer", _NO_SHEET)
 
 _PARQUET = FileKind("a Parquet file", _EXPORTED)
 
-_NAMES = {
+_KIND_OF_SUFFIX = {
     ".parquet": _PARQUET,
     ".json": FileKind("JSON", _EXPORTED),
     ".jsonl": FileKind("JSON Lines", _EXPORTED),
@@ -103,8 +103,8 @@ _NAMES = {
     ".gsheet": _SHORTCUT,
 }
 _CONTENT = re.compile(rb"[^ \t\r\n\0]")
-_UNFINISHED = (".crdownload", ".part", ".partial", ".download", ".opdownload")
-_BEGINNINGS: dict[bytes, FileKind] = {
+_DOWNLOAD_SUFFIXES = (".crdownload", ".part", ".partial", ".download", ".opdownload")
+_KIND_OF_SIGNATURE: dict[bytes, FileKind] = {
     b"version https://git-lfs": FileKind(
         "a pointer that Git LFS left in the file's place", "Fetch the file itself: git lfs pull."
     ),
@@ -125,26 +125,26 @@ _BEGINNINGS: dict[bytes, FileKind] = {
     b"\x09\x04\x06\0": _OLD,
     b"\x09\x02\x06\0": _OLD,
 }
-_MEMBERS = {
+_KIND_OF_MEMBER = {
     "xl/workbook.bin": _BINARY,
     "index/document.iwa": FileKind("a Numbers document", _NUMBERS),
     "word/document.xml": FileKind("a Word document", _NO_SHEET),
     "ppt/presentation.xml": FileKind("a presentation", _NO_SHEET),
 }
-_MARKUP = {
+_KIND_OF_MARKUP = {
     re.compile(rb"<!DOCTYPE html|<html|<head|<body|<table|<script", re.IGNORECASE): _PAGE,
     re.compile(rb"<(?:\w+:)?Workbook\s|progid=\"Excel\.Sheet\""): _XML,
     re.compile(rb"<office:document"): _OPEN_DOCUMENT,
 }
-_STREAMS = {
+_KIND_OF_STREAM = {
     "EncryptedPackage": FileKind("protected by a password", _UNLOCK),
     "WordDocument": FileKind("an old Word document", _NO_SHEET),
     "PowerPoint Document": FileKind("an old presentation", _NO_SHEET),
 }
 
 
-def foreign(name: str, data: bytes) -> FileKind | None:
-    """What a file of that name and content is, None where it may be a sheet that is read."""
+def identify_foreign(name: str, data: bytes) -> FileKind | None:
+    """The kind of a file that petsync does not read; None if the file may be a sheet."""
     if name.startswith("~$") or (name.startswith(".~lock.") and name.endswith("#")):
         sheet = name[2:] if name.startswith("~$") else name[7:-1]
         return FileKind(
@@ -152,14 +152,19 @@ def foreign(name: str, data: bytes) -> FileKind | None:
             f"Save {sheet} there, and use that.",
         )
     if not _CONTENT.search(data):
-        what = "nothing but NUL bytes: its content was never written" if data.strip() else "empty"
+        what = "only NUL bytes: its content was never written" if data.strip() else "empty"
         return FileKind(what, _FETCH)
-    if name.casefold().endswith(_UNFINISHED):
+    if name.casefold().endswith(_DOWNLOAD_SUFFIXES):
         return FileKind(
-            "still being downloaded", "Wait until that is done, and use the whole file."
+            "still being downloaded", "Wait until the download is done, and use the complete file."
         )
-    beginnings = (kind for mark, kind in _BEGINNINGS.items() if data.startswith(mark))
-    return next(beginnings, None) or _container(data) or _by_name(name) or _markup(data)
+    beginnings = (kind for mark, kind in _KIND_OF_SIGNATURE.items() if data.startswith(mark))
+    return (
+        next(beginnings, None)
+        or _identify_container(data)
+        or _identify_by_name(name)
+        or _identify_markup(data)
+    )
 
 
 def is_workbook(data: bytes) -> bool:
@@ -168,83 +173,83 @@ def is_workbook(data: bytes) -> bool:
 
 
 def unreadable_text(data: bytes) -> FileKind | None:
-    """Why a text file is not read: its encoding, or that it ends in NUL bytes; None otherwise."""
+    """The kind of a text file that cannot be read: its encoding, or that it ends in NUL bytes; None
+    if it can be read.
+    """
     if data.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")):
         return FileKind("UTF-32, not UTF-8", AS_ENCODED.format("utf-32"), "utf-32")
     text = data.rstrip(b"\0")
-    head = text[:_HEAD]
-    # Of plain letters in UTF-16 every other byte is NUL.
+    head = text[:_HEAD_SIZE]
+    # In UTF-16, every other byte of ASCII text is NUL.
     even, odd = head[::2].count(0), head[1::2].count(0)
     if data.startswith(_BYTE_ORDER_MARKS[1:]):
         return FileKind("UTF-16, not UTF-8", AS_ENCODED.format("utf-16"), "utf-16")
     if max(even, odd) > len(head) // 4:
         order = "utf-16-le" if odd > even else "utf-16-be"
         return FileKind("UTF-16, not UTF-8", AS_ENCODED.format(order), order)
-    missing = len(data) - len(text)
-    if missing:
-        return FileKind(
-            f"not whole: where its end should be there are {missing:,} NUL bytes", _FETCH
-        )
+    padding = len(data) - len(text)
+    if padding:
+        return FileKind(f"not complete: it ends in {padding:,} NUL bytes", _FETCH)
     return None
 
 
 def identify_zip(names: Collection[str]) -> FileKind | None:
-    """What a ZIP file with members of these names (in lower case) is, None where perhaps a workbook
-    of Excel.
+    """The kind of a ZIP file with members of these names (in lower case); None if it may be an
+    Excel workbook.
     """
-    known = next((kind for name, kind in _MEMBERS.items() if name in names), None)
-    # A package of Office says itself which of its parts is the workbook.
-    if known is not None or {"[content_types].xml", "_rels/.rels"} <= set(names):
-        return known
+    kind = next((kind for name, kind in _KIND_OF_MEMBER.items() if name in names), None)
+    # The content types of an Office package say which of its parts is the workbook.
+    if kind is not None or {"[content_types].xml", "_rels/.rels"} <= set(names):
+        return kind
     if any(name.startswith("xl/") for name in names):
         return None
     sheets = [name for name in names if name.endswith((".xlsx", ".xlsm", ".csv"))]
-    listed = f"It holds {', '.join(sheets[:5])}. {_UNPACK}" if sheets else AS_WORKBOOK
-    return FileKind("a ZIP file, not an Excel workbook", listed)
+    hint = f"It holds {', '.join(sheets[:5])}. {_UNPACK}" if sheets else AS_WORKBOOK
+    return FileKind("a ZIP file, not an Excel workbook", hint)
 
 
-def _container(data: bytes) -> FileKind | None:
+def _identify_container(data: bytes) -> FileKind | None:
     if data.startswith(_OLE):
-        found = (kind for name, kind in _STREAMS.items() if name.encode("utf-16-le") in data)
-        return next(found, _OLD)
+        kinds = (kind for name, kind in _KIND_OF_STREAM.items() if name.encode("utf-16-le") in data)
+        return next(kinds, _OLD)
     is_open_document = b"mimetypeapplication/vnd.oasis.opendocument" in data[:128]
     return _OPEN_DOCUMENT if is_workbook(data) and is_open_document else None
 
 
-def _by_name(name: str) -> FileKind | None:
-    return _NAMES.get(name[name.rfind(".") :].casefold()) if "." in name else None
+def _identify_by_name(name: str) -> FileKind | None:
+    return _KIND_OF_SUFFIX.get(name[name.rfind(".") :].casefold()) if "." in name else None
 
 
-def _markup(data: bytes) -> FileKind | None:
+def _identify_markup(data: bytes) -> FileKind | None:
     head = data[:4096]
     for mark in _BYTE_ORDER_MARKS:
         head = head.removeprefix(mark)
     head = head.replace(b"\0", b"").lstrip()
     if head.startswith(b"<"):
-        return next((kind for what, kind in _MARKUP.items() if what.search(head)), None)
+        return next((kind for what, kind in _KIND_OF_MARKUP.items() if what.search(head)), None)
     if head.startswith(b"{") and b"docs.google.com" in head:
         return _SHORTCUT
     return _JSON if re.match(rb"[\[{]\s*[\[{\"]", head) else None
 
 
-# Who has a spreadsheet open, by the lock files that spreadsheet programs put beside it.
+# Lock files that spreadsheet programs put beside an open file.
 
 
-_LONGEST = 54
+_MAX_USER_LENGTH = 54
 
 
 def must_be_closed(path: Path) -> None:
-    """Raise SheetError where Excel or LibreOffice has the file open."""
+    """Raise SheetError if Excel or LibreOffice has the file open."""
     for program, lock, owner in _locks(path):
-        by = f" ({owner})" if owner else ""
+        user = f" ({owner})" if owner else ""
         raise SheetError(
-            f"{path}: {program} has the file open{by}",
-            hint=f"Close it there. If it is not open, delete {lock}, which a crash left behind.",
+            f"{path}: {program} has the file open{user}",
+            hint=f"Close it there. If it is not open, a crash left {lock}: delete it.",
         )
 
 
 def _locks(path: Path) -> Iterator[tuple[str, Path, str]]:
-    """Each lock that is there: the program, the lock file, who made it."""
+    """Each existing lock: the program, the lock file, and the user who made it."""
     for file in dict.fromkeys((path.absolute(), path.resolve())):
         excel = file.with_name(f"~${file.name}")
         office = file.with_name(f".~lock.{file.name}#")
@@ -255,27 +260,25 @@ def _locks(path: Path) -> Iterator[tuple[str, Path, str]]:
 
 
 def _read_lock(lock: Path) -> bytes:
-    """The beginning of the lock file. Nothing else that has its name is read: a pipe would wait for
-    ever.
-    """
+    """The first bytes of the lock file; b"" if it is no regular file: a pipe would block."""
     try:
         if not stat.S_ISREG(lock.lstat().st_mode):
             return b""
-        with open(lock, "rb", opener=_at_once) as file:
+        with open(lock, "rb", opener=_open_without_waiting) as file:
             return file.read(1024)
     except OSError:
         return b""
 
 
-def _at_once(path: str, flags: int) -> int:
-    """Open a file without waiting, where the system can do that."""
+def _open_without_waiting(path: str, flags: int) -> int:
+    """Open a file without waiting, if the system can do that."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _excel_user(data: bytes) -> str:
-    """The name behind its length, as Excel writes it at the start."""
+    """The name at the start, after its length, as Excel writes it."""
     length = data[0] if data else 0
-    return _printable_name(data[1 : 1 + min(length, _LONGEST)])
+    return _printable_name(data[1 : 1 + min(length, _MAX_USER_LENGTH)])
 
 
 def _office_user(data: bytes) -> str:
@@ -285,16 +288,16 @@ def _office_user(data: bytes) -> str:
 
 def _printable_name(name: bytes) -> str:
     text = name.decode("utf-8", "replace").strip()
-    return text[:_LONGEST] if text.isprintable() else ""
+    return text[:_MAX_USER_LENGTH] if text.isprintable() else ""
 
 
-# A spreadsheet's bytes, and whether they are a workbook or text, whatever the file is called.
+# Source: a spreadsheet's bytes, and whether they are a workbook or text.
 
 
 MAX_SIZE = 1 << 30
-"""The most bytes of a file: it is held whole."""
+"""The most bytes of a file: the whole file is kept in memory."""
 MAX_LINE = 1 << 24
-"""The most bytes between two line breaks of a text file: those of a record of 16,384 cells."""
+"""The most bytes between two line breaks of a text file: enough for 16,384 cells."""
 
 _WORKBOOKS = (".xlsx", ".xlsm")
 _TEXTS = (".csv", ".tsv", ".txt")
@@ -309,8 +312,8 @@ _ENCODING_OF_MARK = {
 
 
 class EncodingError(SheetError):
-    """A text file is in another encoding than it was to be read in; `offered` is one that it may
-    be in, "" where none is likely.
+    """A text file has another encoding than the one to read it with; `offered` is an encoding that
+    it may have, "" if none is likely.
     """
 
     def __init__(self, message: str, *, hint: str, offered: str = "") -> None:
@@ -320,10 +323,10 @@ class EncodingError(SheetError):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One file, read whole, so that all that is said of it is of the same moment.
+    """One file, read once, so that everything known of it is of the same moment.
 
-    `data` are its bytes, of a text file in another `encoding` its text as UTF-8; `original` are
-    then the file's own bytes, else b"".
+    `data` has its bytes. For a text file in another `encoding`, `data` has its text as UTF-8, and
+    `original` the file's own bytes; otherwise `original` is b"".
     """
 
     path: Path
@@ -343,8 +346,8 @@ class Source:
         return hashlib.sha256(self.content).hexdigest()
 
     def encode(self, data: bytes) -> bytes:
-        """A text file's UTF-8 in the file's own encoding; in UTF-8 with a byte order mark, which is
-        read whatever encoding is named, where that lacks a character.
+        """The UTF-8 `data` in the file's own encoding. If that lacks a character, it is UTF-8 with
+        a byte order mark, which is read correctly whatever encoding is given.
         """
         if not self.encoding:
             return data
@@ -361,38 +364,38 @@ def _check_name(path: Path) -> None:
     except UnicodeEncodeError:
         shown = str(path).encode(errors="surrogateescape").decode(errors="replace")
         raise SheetError(
-            f"{shown}: the file's name is not UTF-8, so no plan or journal could hold it",
+            f"{shown}: the file's name is not UTF-8, so no plan or journal can store it",
             hint="Rename it.",
         ) from None
 
 
 def load(path: Path, encoding: str | None = None) -> Source:
-    """The file at `path`, a text file in that encoding, by default UTF-8. Raises SheetError where
-    it is no spreadsheet that can be read, and SettingsError where there is no such encoding.
+    """The file at `path`; a text file is read in `encoding`, by default UTF-8. Raises SheetError if
+    it is no spreadsheet that can be read, and SettingsError if there is no such encoding.
     """
     if encoding is not None:
         encoding = checked_encoding(encoding)
     _check_name(path)
-    data = _bytes(path)
-    kind = foreign(path.name, data)
+    data = _read_bytes(path)
+    kind = identify_foreign(path.name, data)
     if kind is not None:
         raise SheetError(f"{path}: the file is {kind.what}", hint=kind.hint)
     if is_workbook(data):
         if encoding is not None:
             raise SheetError(
-                f"{path}: this is a workbook, which says its encoding itself",
+                f"{path}: this is a workbook, which needs no encoding",
                 hint="Leave out the encoding: it is for CSV files.",
             )
         return Source(path, "workbook", data)
     suffix = path.suffix.casefold()
     if suffix in _WORKBOOKS:
-        raise _no_workbook(path, data)
+        raise _not_a_workbook_error(path, data)
     if suffix not in _TEXTS:
         raise SheetError(
             f"{path}: {suffix or 'a file without a suffix'} is not a kind of sheet that is read",
-            hint=f"These are: {', '.join(_WORKBOOKS + _TEXTS)}. {RESAVE}",
+            hint=f"petsync reads {', '.join(_WORKBOOKS + _TEXTS)}. {RESAVE}",
         )
-    source = _text(path, data, encoding)
+    source = _decode_text(path, data, encoding)
     kind = unreadable_text(source.data)
     if kind is not None:
         what = f"{path}: the file is {kind.what}"
@@ -403,9 +406,9 @@ def load(path: Path, encoding: str | None = None) -> Source:
     return source
 
 
-def _text(path: Path, data: bytes, encoding: str | None) -> Source:
-    """The text file of these bytes. Raises EncodingError where it is not in that encoding, or
-    begins with the byte order mark of another one.
+def _decode_text(path: Path, data: bytes, encoding: str | None) -> Source:
+    """The text file with these bytes. Raises EncodingError if they are not in that encoding, or
+    begin with the byte order mark of another one.
     """
     if encoding is None:
         return Source(path, "text", data)
@@ -429,8 +432,8 @@ def _text(path: Path, data: bytes, encoding: str | None) -> Source:
 
 
 def _detect_mark(data: bytes) -> tuple[str, tuple[str, ...]]:
-    """Of which encoding the byte order mark is with which the file begins, and the names of those
-    that it fits; "" where there is none.
+    """The encoding of the byte order mark at the start of the file, "" if there is none; and the
+    names of the encodings that have this mark.
     """
     # The mark of UTF-32 begins with that of UTF-16.
     for mark, (name, fitting) in _ENCODING_OF_MARK.items():
@@ -440,25 +443,25 @@ def _detect_mark(data: bytes) -> tuple[str, tuple[str, ...]]:
 
 
 def encoding_of(path: Path, usual: str) -> str | None:
-    """The encoding to read a file with that is in the `usual` one unless it says otherwise, as a
-    workbook does and a byte order mark. Raises SheetError where the file cannot be read.
+    """The encoding to read the file with: the one of its byte order mark, else the `usual` one;
+    None for a workbook and for UTF-8. Raises SheetError if the file cannot be read.
     """
-    data = _bytes(path)
+    data = _read_bytes(path)
     if is_workbook(data):
         return None
     name, fitting = _detect_mark(data)
     return (None if name == _UTF8 else fitting[0]) if name else usual
 
 
-def _bytes(path: Path) -> bytes:
+def _read_bytes(path: Path) -> bytes:
     try:
         mode = path.stat().st_mode
         if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
             raise SheetError(
-                f"{path}: this is a device or a pipe, no file", hint="Save the sheet as a file."
+                f"{path}: this is a device or a pipe, not a file", hint="Save the sheet as a file."
             )
         with path.open("rb") as file:
-            return _whole(path, file)
+            return _read_unchanged(path, file)
     except FileNotFoundError:
         raise SheetError(
             f"{path}: there is no such file", hint=_describe_folder(path.parent)
@@ -475,22 +478,22 @@ def _bytes(path: Path) -> bytes:
     except (OSError, ValueError) as error:
         raise SheetError(
             f"{path}: the file cannot be read: {error}",
-            hint="See whether the path is right and the disk is there, and try again.",
+            hint="Check the path and the disk, and try again.",
         ) from None
 
 
-def _whole(path: Path, file: BinaryIO) -> bytes:
-    before = os.fstat(file.fileno())
-    if before.st_size > MAX_SIZE:
+def _read_unchanged(path: Path, file: BinaryIO) -> bytes:
+    status = os.fstat(file.fileno())
+    if status.st_size > MAX_SIZE:
         raise SheetError(
-            f"{path}: the file has {before.st_size / 1e9:,.1f} GB, and a sheet may have "
+            f"{path}: the file has {status.st_size / 1e9:,.1f} GB, and a sheet may have "
             f"{MAX_SIZE / 1e9:,.1f} GB",
             hint="Split it into several sheets, or leave out the columns that are not needed.",
         )
-    # One byte more than there was tells a file that grows, and no such file is read for ever.
-    data = file.read(before.st_size + 1)
-    after = os.fstat(file.fileno())
-    if len(data) != before.st_size or after.st_mtime_ns != before.st_mtime_ns:
+    # Reading one byte more detects a file that grows, without reading it forever.
+    data = file.read(status.st_size + 1)
+    status_after = os.fstat(file.fileno())
+    if len(data) != status.st_size or status_after.st_mtime_ns != status.st_mtime_ns:
         raise SheetError(
             f"{path}: the file changed while it was read",
             hint="Wait until the program that writes it is done, and try again.",
@@ -499,14 +502,14 @@ def _whole(path: Path, file: BinaryIO) -> bytes:
 
 
 def _describe_folder(folder: Path) -> str:
-    """A hint at the sheets of a folder."""
+    """A hint that lists the sheets in a folder."""
     if not folder.is_dir():
-        return f"There is no folder {folder} either: see whether the path is right."
+        return f"There is no folder {folder} either: check the path."
     suffixes = _WORKBOOKS + _TEXTS
     try:
         names = sorted(each.name for each in folder.iterdir() if each.suffix in suffixes)
     except OSError:
-        return "See whether the path is right."
+        return "Check the path."
     return f"In {folder} there {_list_names(names)}."
 
 
@@ -517,33 +520,33 @@ def _list_names(names: list[str]) -> str:
     return f"{'are' if len(names) > 1 else 'is'} {', '.join(names[:8])}{more}"
 
 
-def _no_workbook(path: Path, data: bytes) -> SheetError:
+def _not_a_workbook_error(path: Path, data: bytes) -> SheetError:
     text = all(byte >= 32 or byte in b"\t\r\n" for byte in data[:1024])
     hint = "If it is CSV, give it a name that ends with .csv. " if text else ""
     begins = f"the text “{_first_line(data)}”" if text else f"the bytes {data[:8].hex(' ').upper()}"
     return SheetError(
         f"{path}: this is not an Excel workbook; it begins with {begins}",
-        hint=f"{hint}{RESAVE}" if text else "It is damaged, or not a sheet at all: fetch it again.",
+        hint=f"{hint}{RESAVE}" if text else "It is damaged, or no sheet: fetch it again.",
     )
 
 
 def _first_line(data: bytes) -> str:
-    """The beginning of the first line that says anything."""
+    """The start of the first line that is not blank."""
     text = data[:1024].decode("utf-8-sig", "replace")
     return next((line.strip()[:40] for line in text.splitlines() if line.strip()), "")
 
 
 def _check_lines(path: Path, data: bytes) -> None:
-    at = 0
-    while len(data) - at > MAX_LINE:
-        # Backwards from the longest allowed line's end: few bytes are looked at.
-        stop = at + MAX_LINE
-        end = data.rfind(b"\n", at, stop) + 1 or data.rfind(b"\r", at, stop) + 1
+    offset = 0
+    while len(data) - offset > MAX_LINE:
+        # Searching backwards from the end of the longest allowed line reads few bytes.
+        stop = offset + MAX_LINE
+        end = data.rfind(b"\n", offset, stop) + 1 or data.rfind(b"\r", offset, stop) + 1
         if not end:
-            line = max(data.count(b"\n", 0, at), data.count(b"\r", 0, at)) + 1
+            line = max(data.count(b"\n", 0, offset), data.count(b"\r", 0, offset)) + 1
             raise SheetError(
                 f"{path}: line {line} has more than {MAX_LINE / 1e6:,.0f} MB without a line break, "
                 "more than any row of a sheet",
-                hint="See in a text editor whether this is a table at all, and save it again.",
+                hint="Check in a text editor whether this is a table, and save it again.",
             )
-        at = end
+        offset = end

@@ -20,84 +20,84 @@ __all__ = [
     "Cells",
     "Fault",
     "Grid",
-    "Octets",
     "Rows",
-    "beginning_with",
+    "TextBytes",
     "letter",
-    "octets",
+    "rows_starting_with",
+    "text_bytes",
 ]
 
 
-# Columns of text looked at byte by byte, all cells at once, to find the few worth a look.
+# The bytes of all cells of a column together, to find the few cells that need a closer look.
 
 
 Rows = np.ndarray[Any, np.dtype[np.intp]]
 Bytes = np.ndarray[Any, Any]
 
-_PART = 1 << 20
+_PART_SIZE = 1 << 20
 
 
-class Octets(NamedTuple):
-    """The UTF-8 of all cells in a row, and where in it each begins and the last one ends."""
+class TextBytes(NamedTuple):
+    """The UTF-8 of all cells, one after the other, and the offset of each cell and of the end."""
 
     data: np.ndarray[Any, np.dtype[np.uint8]]
     offsets: np.ndarray[Any, np.dtype[np.int64]]
 
-    def places(self, wanted: Callable[[Bytes], Bytes]) -> Rows:
-        """The places of the bytes that are `wanted`, which is asked of a part at a time: the
-        answers for a large column would take as much memory as it does.
+    def places(self, matches: Callable[[Bytes], Bytes]) -> Rows:
+        """The positions of the bytes that `matches` selects. It gets a part at a time: the masks of
+        a large column would take as much memory as the column.
         """
-        parts = range(0, len(self.data), _PART)
-        found = [np.flatnonzero(wanted(self.data[at : at + _PART])) + at for at in parts]
-        return np.concatenate(found) if found else np.zeros(0, dtype=np.intp)
+        parts = range(0, len(self.data), _PART_SIZE)
+        positions = [np.flatnonzero(matches(self.data[at : at + _PART_SIZE])) + at for at in parts]
+        return np.concatenate(positions) if positions else np.zeros(0, dtype=np.intp)
 
     def following(self, places: Rows, *, by: int = 1) -> np.ndarray[Any, np.dtype[np.uint8]]:
-        """The bytes that stand `by` behind those at `places`; behind the last one there are 0."""
-        behind = self.data[np.minimum(places + by, max(len(self.data) - 1, 0))]
-        behind[places + by >= len(self.data)] = 0
-        return behind
+        """The bytes `by` positions after those at `places`; 0 after the last byte."""
+        following_bytes = self.data[np.minimum(places + by, max(len(self.data) - 1, 0))]
+        following_bytes[places + by >= len(self.data)] = 0
+        return following_bytes
 
     def rows(self, places: Rows) -> Rows:
-        """The rows of the cells in which these bytes are, each row once."""
+        """The rows of the cells that contain these bytes, each row once."""
         return np.unique(np.searchsorted(self.offsets, places, side="right") - 1)
 
 
-def octets(text: Any) -> Octets:
+def text_bytes(text: Any) -> TextBytes:
     """The bytes of an Arrow array of large_string."""
     _, places, content = text.buffers()
     if places is None or content is None or not len(text):
-        return Octets(np.zeros(0, dtype=np.uint8), np.zeros(len(text) + 1, dtype=np.int64))
+        return TextBytes(np.zeros(0, dtype=np.uint8), np.zeros(len(text) + 1, dtype=np.int64))
     offsets = np.frombuffer(places, np.int64)[text.offset : text.offset + len(text) + 1]
     start, end = offsets[0], offsets[-1]
-    return Octets(np.frombuffer(content, np.uint8)[start:end], offsets - start)
+    return TextBytes(np.frombuffer(content, np.uint8)[start:end], offsets - start)
 
 
-def beginning_with(text: Any, marks: bytes) -> Rows:
+def rows_starting_with(text: Any, marks: bytes) -> Rows:
     """The rows of an Arrow array of large_string whose first byte is one of `marks`."""
-    data, offsets = octets(text)
+    data, offsets = text_bytes(text)
     if not len(data):
         return np.zeros(0, dtype=np.intp)
-    wanted = np.zeros(256, dtype=bool)
-    wanted[list(marks)] = True
+    is_mark = np.zeros(256, dtype=bool)
+    is_mark[list(marks)] = True
     starts, ends = offsets[:-1], offsets[1:]
     first = data[np.minimum(starts, len(data) - 1)]
-    return np.flatnonzero(wanted[first] & (starts < ends))
+    return np.flatnonzero(is_mark[first] & (starts < ends))
 
 
-# A sheet as it stands in its file: a header and columns of cells, before anything is judged.
+# Grid: a sheet as it is in its file, a header and columns of cells, before validation.
 
 
-_FIRST = bytes({char.encode()[0] for char in BLANKS})
-_LAST = np.unique([char.encode()[-1] for char in BLANKS])
+_FIRST_BYTES = bytes({char.encode()[0] for char in BLANKS})
+_LAST_BYTES = np.unique([char.encode()[-1] for char in BLANKS])
 
 Bools = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 class CellKind(IntEnum):
-    """What a cell holds. In a CSV file everything is text, but for what stands for an error, what
-    begins like a formula, what has a NUL character in it, and what has a space before its quote.
-    EMPTY is a formula that gave an empty text, or was never calculated. ROUNDED is a float of a
-    DataFrame that its type does not distinguish from the next whole number.
+    """What a cell holds. In a CSV file everything is TEXT, except error values (ERROR), texts that
+    begin like a formula (FORMULA), have a NUL character (DAMAGED), or a space before their quote
+    (QUOTED). EMPTY is a formula with an empty text as its result, or one that was never calculated.
+    ROUNDED is a float of a DataFrame whose type does not distinguish it from the next whole number.
     """
 
     TEXT = 0
@@ -113,12 +113,12 @@ class CellKind(IntEnum):
     ROUNDED = 10
 
 
-_BLANK = (CellKind.TEXT, CellKind.EMPTY)
-"""The kinds of cells that say nothing where they have no text."""
+_BLANK_KINDS = (CellKind.TEXT, CellKind.EMPTY)
+"""The kinds of cells that are blank if they have no text."""
 
 
 class Fault(NamedTuple):
-    """A row that could not be taken apart: the rule it breaks, its text, and what is wrong."""
+    """A row that could not be parsed: the rule it breaks, its text, and what is wrong."""
 
     rule: str
     value: str
@@ -128,7 +128,7 @@ class Fault(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Cells:
     """One column: `text` is an Arrow array of large_string without nulls, as each cell is shown
-    ("" where it is blank); `kinds` holds a `CellKind` for each, or is None where all are text.
+    ("" if it is blank); `kinds` holds a `CellKind` for each, or is None if all are text.
     """
 
     text: Any
@@ -148,24 +148,24 @@ class Cells:
         return pc.replace_with_mask(self.text, pa.array(spaced), trimmed)
 
     def blank(self) -> Bools:
-        """Where the cell says nothing."""
+        """A mask of the blank cells."""
         empty = np.asarray(pc.equal(pc.binary_length(self.text), 0))
         rows = self._find_spaced()
         if len(rows):
             trimmed = pc.utf8_trim(self.text.take(pa.array(rows)), characters=BLANKS)
             empty[rows] = np.asarray(pc.equal(pc.binary_length(trimmed), 0))
-        return empty if self.kinds is None else empty & np.isin(self.kinds, _BLANK)
+        return empty if self.kinds is None else empty & np.isin(self.kinds, _BLANK_KINDS)
 
     def _find_spaced(self) -> np.ndarray[Any, Any]:
-        """The rows of which the first and the last byte may be those of whitespace."""
-        data, offsets = octets(self.text)
-        said = np.flatnonzero(offsets[:-1] < offsets[1:])
-        last = np.isin(data[offsets[1:][said] - 1], _LAST)
-        return np.union1d(beginning_with(self.text, _FIRST), said[last])
+        """The rows whose first or last byte may belong to whitespace."""
+        data, offsets = text_bytes(self.text)
+        filled = np.flatnonzero(offsets[:-1] < offsets[1:])
+        last = np.isin(data[offsets[1:][filled] - 1], _LAST_BYTES)
+        return np.union1d(rows_starting_with(self.text, _FIRST_BYTES), filled[last])
 
     @classmethod
     def concat(cls, parts: Sequence[Cells]) -> Cells:
-        """The cells of all parts, one behind the other."""
+        """The cells of all parts, one after the other."""
         texts = [part.text for part in parts] or [pa.array([], pa.large_string())]
         kinds = [
             np.full(len(part), CellKind.TEXT, dtype=np.int8) if part.kinds is None else part.kinds
@@ -192,17 +192,16 @@ class Cells:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """A header, and below it the rows that are not wholly blank.
+    """A header, and the rows below it that are not completely blank.
 
-    `rows` are their numbers in the file, `columns` one `Cells` for each item of `header`;
-    `places` name the columns (letters, or numbers for CSV). `faults` are rows that could not be
-    taken apart, by position. `merged` and `hidden` are the ranges and rows of the worksheet,
+    `rows` has their numbers in the file, `columns` one `Cells` for each item of `header`;
+    `places` has the columns' letters, or their numbers for CSV. `faults` has the rows that could
+    not be parsed, by position. `merged` and `hidden` are the ranges and rows of the worksheet,
     `hidden_columns` and `filtered` the places of its columns that are hidden or have a filter set.
-    `tabs` are the workbook's other worksheets that a person sees, without petsync's own.
-    `corrections` are the cells that say something else here than in the file. `elsewhere` are the
-    `tabs` that have headers of ours, if nobody chose among them, and `heads` the first rows of
-    those that have none. `emptied` are the positions of the
-    rows of a DataFrame that have an empty text for a category.
+    `tabs` are the workbook's other visible worksheets, without petsync's own. `corrections` are the
+    cells whose text differs from the file. `elsewhere` are the `tabs` with headers of petsync, if
+    the caller named no worksheet, and `heads` has the first rows of those without. `emptied` has
+    the positions of the rows of a DataFrame with an empty text for a category.
     """
 
     tab: str
@@ -223,7 +222,7 @@ class Grid:
     emptied: Sequence[int] = ()
 
     def without_blank_rows(self) -> Grid:
-        """The same without the rows in which no cell says anything."""
+        """The grid without the rows in which every cell is blank."""
         blank = np.ones(len(self.rows), dtype=bool)
         blank[list(self.faults)] = False
         for column in self.columns:
@@ -232,16 +231,16 @@ class Grid:
             blank &= column.blank()
         if not blank.any():
             return self
-        kept = np.flatnonzero(~blank)
-        moved = dict(zip(kept.tolist(), range(len(kept)), strict=True))
+        remaining = np.flatnonzero(~blank)
+        new_positions = dict(zip(remaining.tolist(), range(len(remaining)), strict=True))
         return Grid(
             tab=self.tab,
             header=self.header,
             header_row=self.header_row,
-            rows=self.rows[kept],
-            columns=[column.take(kept) for column in self.columns],
+            rows=self.rows[remaining],
+            columns=[column.take(remaining) for column in self.columns],
             places=self.places,
-            faults={moved[at]: fault for at, fault in self.faults.items()},
+            faults={new_positions[at]: fault for at, fault in self.faults.items()},
             merged=self.merged,
             hidden=self.hidden,
             hidden_columns=self.hidden_columns,

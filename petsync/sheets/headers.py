@@ -1,4 +1,4 @@
-"""Headers: which row they stand in, and which of the table's columns they mean."""
+"""Headers: find their row, and match them with petsync's columns."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from petsync.table.columns import COLUMNS
 
 __all__ = [
     "ACTION",
-    "OURS",
     "RESULTS",
+    "RESULT_PREFIX",
     "HeaderNotFoundError",
     "Headers",
     "Mapper",
     "check_mapping",
-    "loose",
+    "fold_header",
     "own_results",
     "present_headers",
 ]
@@ -30,18 +30,18 @@ __all__ = [
 
 ACTION = "action"
 RESULTS = ("outcome", "message", "assigned_id", "row")
-"""The columns that a result sheet has beyond the user's own."""
-OURS = "petsync "
-"""What stands before their names where the user has a column of such a name."""
+"""The columns that a result sheet has besides the user's own."""
+RESULT_PREFIX = "petsync "
+"""The prefix of a result column's name if the user has a column of that name."""
 
-_OURS = (*COLUMNS, ACTION)
-_LOOSE = re.compile(f"[{re.escape(BLANKS)}_-]+")
-_SEARCHED = 20
-_NEAR = 0.75
-_JUDGED, _LONGEST, _LISTED = 200, 40, 12
-"""So many headers are compared with ours, no longer than so many characters; so many are named."""
-_NUMBERS = {2: "two", 3: "three"}
-_USUAL = {
+_ALL_COLUMNS = (*COLUMNS, ACTION)
+_IGNORED_CHARACTERS = re.compile(f"[{re.escape(BLANKS)}_-]+")
+_SEARCHED_ROWS = 20
+_SIMILARITY = 0.75
+_MAX_COMPARED, _MAX_LENGTH, _MAX_LISTED = 200, 40, 12
+"""The most headers to compare, the most characters of such a header, and the most to list."""
+_NUMBER_WORDS = {2: "two", 3: "three"}
+_COMMON_NAMES = {
     name: column
     for column, names in {
         "id": "petid petnumber petno petnr animalid productid itemid recordid identifier ident "
@@ -66,14 +66,13 @@ _USUAL = {
     }.items()
     for name in names.split()
 }
-"""What people call our columns, without accents; suggested like near misses, and never taken for
-granted."""
-_MARKS = ("ï»¿", "п»ї", "∩╗┐", "Ôªø", "ÿþ", "þÿ")
-"""The byte order mark at the beginning of a file as other encodings read it."""
+"""Common names of petsync's columns, without accents. They are suggested, never used as a match."""
+_MISREAD_MARKS = ("ï»¿", "п»ї", "∩╗┐", "Ôªø", "ÿþ", "þÿ")
+"""The byte order mark as other encodings read it."""
 
 
 class HeaderNotFoundError(SheetError):
-    """A mapping names headers, `missing`, that the sheet does not have."""
+    """A mapping names headers that the sheet does not have: `missing`."""
 
     def __init__(self, message: str, *, hint: str, missing: Sequence[str]) -> None:
         super().__init__(message, hint=hint)
@@ -82,10 +81,10 @@ class HeaderNotFoundError(SheetError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Headers:
-    """Which column of the file is which: positions by our names, and the others by their own.
+    """The columns of a file: positions of petsync's columns by name, and of the others by header.
 
-    `near` holds, for a header that is nearly one of ours, its position and our name, also where
-    that column is there too.
+    `near` has the position and the suggested column of each header that is similar to a column's
+    name, also if the file has that column, too.
     """
 
     ours: Mapping[str, int]
@@ -97,7 +96,7 @@ class Headers:
 class Mapper:
     """Matches headers without regard to case, spaces, underscores and hyphens.
 
-    `mapping` gives our column for each header that is known, in its loose spelling.
+    `mapping` gives the column for each known header, spelled as `fold_header` returns it.
     """
 
     source: str
@@ -105,174 +104,204 @@ class Mapper:
 
     @classmethod
     def of(cls, source: str, mapping: Mapping[str, str] | None) -> Mapper:
-        """A mapper for one file. Raises SheetError where `mapping` names no column of ours."""
-        known = {loose(ours): ours for ours in _OURS}
-        table = dict(known)
-        for theirs, ours in (mapping or {}).items():
-            if loose(ours) not in known:
+        """A mapper for one file. Raises SheetError if `mapping` names an unknown column."""
+        columns = {fold_header(column): column for column in _ALL_COLUMNS}
+        mapping_table = dict(columns)
+        for header, column in (mapping or {}).items():
+            if fold_header(column) not in columns:
                 raise SheetError(
-                    f"the mapping of {theirs!r} names {ours!r}, which is no column of petsync",
-                    hint=f"The columns are: {', '.join(_OURS)}.",
+                    f"the mapping of {header!r} names {column!r}, which is no column of petsync",
+                    hint=f"The columns are: {', '.join(_ALL_COLUMNS)}.",
                 )
-            table[loose(theirs)] = known[loose(ours)]
-        return cls(source, table)
+            mapping_table[fold_header(header)] = columns[fold_header(column)]
+        return cls(source, mapping_table)
 
     def score(self, cells: Iterable[str]) -> int:
-        """How many of our columns these cells name."""
-        return len({self.mapping[key] for cell in cells if (key := loose(cell)) in self.mapping})
+        """The number of petsync's columns that these cells name."""
+        return len(
+            {self.mapping[key] for cell in cells if (key := fold_header(cell)) in self.mapping}
+        )
 
     def is_id(self, cell: str) -> bool:
         """Whether the cell is a header of the ids."""
-        return self.mapping.get(loose(cell)) == "id"
+        return self.mapping.get(fold_header(cell)) == "id"
 
     def header_row(self, rows: Sequence[Sequence[str]]) -> int | None:
-        """Where the header is among the first rows: the one that names most of our columns."""
-        scores = [self.score(row) for row in rows[:_SEARCHED]]
+        """The position of the header among the first rows: the row that names most columns."""
+        scores = [self.score(row) for row in rows[:_SEARCHED_ROWS]]
         best = max(scores, default=0)
         return scores.index(best) if best else None
 
     def match(self, header: Sequence[str], places: Sequence[str]) -> Headers:
-        """The meaning of each header. Raises SheetError where two mean the same."""
+        """The column of each header. Raises SheetError if two name the same column."""
         ours: dict[str, list[int]] = {}
         others: dict[str, list[int]] = {}
         for position, text in enumerate(header):
-            name = self.mapping.get(loose(text))
+            name = self.mapping.get(fold_header(text))
             if name is not None:
                 ours.setdefault(name, []).append(position)
             elif trim(text):
                 others.setdefault(trim(text), []).append(position)
         if any(len(positions) > 1 for positions in ours.values()):
-            raise self._twice(ours, header, places)
-        once = {name: position for name, (position,) in ours.items()}
-        kept = dict(_number_repeated(others))
-        return Headers(ours=once, others=kept, near=self._near(once, kept))
-
-    def unusable(self, rows: Sequence[Sequence[str]], where: str = "") -> SheetError:
-        """The error for a sheet without any header of ours: what was found, what may be meant.
-
-        What was found is the row with most headers that are nearly ours, else the first one.
-        """
-        filled = [[trim(text) for text in row if trim(text)][:_JUDGED] for row in rows[:_SEARCHED]]
-        meant = [[(text, near) for text in row if (near := self.nearest(text))] for row in filled]
-        most = max(range(len(rows[:_SEARCHED])), key=lambda n: (len(meant[n]), -n), default=None)
-        first = next((n for n, row in enumerate(filled) if row), None)
-        at = most if most is not None and meant[most] else first
-        listed = (
-            ", ".join(repr(text[:40]) for text in filled[at][:_LISTED]) if at is not None else ""
+            raise self._duplicates_error(ours, header, places)
+        columns = {name: position for name, (position,) in ours.items()}
+        numbered_others = dict(_number_repeated(others))
+        return Headers(
+            ours=columns, others=numbered_others, near=self._find_near(columns, numbered_others)
         )
-        hints = [f"{text!r} may mean {near}" for text, near in meant[at]] if at is not None else []
-        hints.append(f"The columns are {', '.join(_OURS)}; map others to these, or rename them")
-        row = "the first row" if at == first else f"row {(at or 0) + 1} of it"
+
+    def unusable_error(self, rows: Sequence[Sequence[str]], where: str = "") -> SheetError:
+        """The error for a sheet without any known header. It shows the row with the most similar
+        headers, else the first one, and suggests their columns.
+        """
+        filled_rows = [
+            [trim(text) for text in row if trim(text)][:_MAX_COMPARED]
+            for row in rows[:_SEARCHED_ROWS]
+        ]
+        suggestions = [
+            [(text, near) for text in row if (near := self.nearest_column(text))]
+            for row in filled_rows
+        ]
+        best_row = max(
+            range(len(rows[:_SEARCHED_ROWS])), key=lambda n: (len(suggestions[n]), -n), default=None
+        )
+        first_filled = next((n for n, row in enumerate(filled_rows) if row), None)
+        shown_row = best_row if best_row is not None and suggestions[best_row] else first_filled
+        shown_texts = (
+            ", ".join(repr(text[:40]) for text in filled_rows[shown_row][:_MAX_LISTED])
+            if shown_row is not None
+            else ""
+        )
+        hints = (
+            [f"{text!r} may mean {near}" for text, near in suggestions[shown_row]]
+            if shown_row is not None
+            else []
+        )
+        hints.append(
+            f"The columns are {', '.join(_ALL_COLUMNS)}; map others to these, or rename them"
+        )
+        row = "the first row" if shown_row == first_filled else f"row {(shown_row or 0) + 1} of it"
         return SheetError(
             f"{self.source}{where}: no column has a header that petsync knows; {row} holds "
-            f"{listed or 'nothing'}",
+            f"{shown_texts or 'nothing'}",
             hint=". ".join(hints) + ".",
         )
 
-    def _near(self, ours: Mapping[str, int], others: Mapping[str, int]) -> dict[int, str]:
-        judged = itertools.islice(others.items(), _JUDGED)
+    def _find_near(self, ours: Mapping[str, int], others: Mapping[str, int]) -> dict[int, str]:
+        headers = itertools.islice(others.items(), _MAX_COMPARED)
         near = {
-            at: self.nearest(text) for text, at in judged if text.removeprefix(OURS) not in RESULTS
+            position: self.nearest_column(text)
+            for text, position in headers
+            if text.removeprefix(RESULT_PREFIX) not in RESULTS
         }
         # Other numbers beside the ids, such as `No.` and `SKU`, change no pet.
         return {
-            at: name for at, name in near.items() if name and (name != "id" or "id" not in ours)
+            position: name
+            for position, name in near.items()
+            if name and (name != "id" or "id" not in ours)
         }
 
-    def nearest(self, text: str) -> str:
-        """Which of our columns a header means or may mean, "" if none."""
-        return self.similar(text) or _USUAL.get(_plain(text), "")
+    def nearest_column(self, text: str) -> str:
+        """The column that a header means or may mean, "" if there is none."""
+        return self.misspelled_column(text) or _COMMON_NAMES.get(_plain(text), "")
 
-    def similar(self, text: str) -> str:
-        """Which of our columns a header is a misspelling of, "" if none."""
+    def misspelled_column(self, text: str) -> str:
+        """The column of which a header is a misspelling, "" if there is none."""
         plain = _plain(text)
-        if plain in _USUAL or len(plain) > _LONGEST:
+        if plain in _COMMON_NAMES or len(plain) > _MAX_LENGTH:
             return ""
-        match = difflib.get_close_matches(plain, self.mapping, n=1, cutoff=_NEAR)
+        match = difflib.get_close_matches(plain, self.mapping, n=1, cutoff=_SIMILARITY)
         return self.mapping[match[0]] if match else ""
 
-    def misspelt(self, text: str, there: Container[str]) -> str:
-        """Which of our columns a header is a misspelling of, "" if none. One that names a column
-        which is `there` and says more, such as `old_status`, is none.
+    def find_misspelled(self, text: str, present: Container[str]) -> str:
+        """The column of which a header is a misspelling, "" if there is none. A header such as
+        `old_status`, which extends the name of a column that is `present`, is no misspelling.
         """
-        near = self.similar(text)
+        near = self.misspelled_column(text)
         words = re.split(r"[\W_]+", text.casefold())
-        return "" if near in there and f"_{near}_" in f"_{'_'.join(words)}_" else near
+        return "" if near in present and f"_{near}_" in f"_{'_'.join(words)}_" else near
 
-    def _twice(
+    def _duplicates_error(
         self, ours: Mapping[str, Sequence[int]], header: Sequence[str], places: Sequence[str]
     ) -> SheetError:
-        """All columns of ours that several headers mean, with where these are."""
-        several = [
-            f"{_NUMBERS.get(len(positions), len(positions))} columns mean {name}: "
+        """The error for columns that several headers name, with the places of the headers."""
+        problems = [
+            f"{_NUMBER_WORDS.get(len(positions), len(positions))} columns mean {name}: "
             f"{_list_columns(positions, header, places)}"
             for name, positions in ours.items()
             if len(positions) > 1
         ]
         return SheetError(
-            f"{self.source}: {'; '.join(several)}",
+            f"{self.source}: {'; '.join(problems)}",
             hint="Keep one of them, and delete the others or give them other headers.",
         )
 
 
-def loose(text: str) -> str:
-    """A header as it is compared: without regard to case, spaces, underscores and hyphens."""
-    return _LOOSE.sub("", text).casefold()
+def fold_header(text: str) -> str:
+    """The header without spaces, underscores and hyphens, and with its case folded."""
+    return _IGNORED_CHARACTERS.sub("", text).casefold()
 
 
 def check_mapping(source: str, mapping: Mapping[str, str], header: Sequence[str]) -> None:
-    """Raise HeaderNotFoundError where the mapping names a header that the sheet does not have."""
-    there = present_headers(mapping, header)
-    missing = [theirs for theirs in mapping if theirs not in there]
+    """Raise HeaderNotFoundError if the mapping names a header that the sheet does not have."""
+    present = present_headers(mapping, header)
+    missing = [header_name for header_name in mapping if header_name not in present]
     if missing:
-        shown = [repr(trim(text)[:_LONGEST]) for text in header if trim(text)]
-        more = ", …" if len(shown) > _LISTED else ""
+        headers = [repr(trim(text)[:_MAX_LENGTH]) for text in header if trim(text)]
+        more = ", …" if len(headers) > _MAX_LISTED else ""
         raise HeaderNotFoundError(
             f"{source}: no column has the header {', '.join(map(repr, missing))}",
-            hint=f"The headers are {', '.join(shown[:_LISTED])}{more}.",
+            hint=f"The headers are {', '.join(headers[:_MAX_LISTED])}{more}.",
             missing=missing,
         )
 
 
 def present_headers(mapping: Mapping[str, str], header: Sequence[str]) -> dict[str, str]:
-    """The mapping of the headers that are there."""
-    there = {loose(text) for text in header}
-    return {theirs: ours for theirs, ours in mapping.items() if loose(theirs) in there}
+    """The part of the mapping whose headers the sheet has."""
+    present = {fold_header(text) for text in header}
+    return {name: column for name, column in mapping.items() if fold_header(name) in present}
 
 
 def own_results(headers: Collection[str]) -> frozenset[str]:
-    """Those of the headers that petsync wrote beside results: all of one spelling are there. A
-    single one may be anybody's.
+    """The headers that petsync wrote with results: all of one spelling are present. A single one
+    may be the user's own.
     """
-    spellings = (RESULTS, tuple(f"{OURS}{name}" for name in RESULTS))
+    spellings = (RESULTS, tuple(f"{RESULT_PREFIX}{name}" for name in RESULTS))
     return frozenset(
         name for names in spellings if all(each in headers for each in names) for name in names
     )
 
 
 def _plain(text: str) -> str:
-    """A header as it is looked up: as it was before a wrong encoding, without accents and dots."""
-    for mark in _MARKS:
+    """A header to look up: with a wrong encoding repaired, and without accents and dots."""
+    for mark in _MISREAD_MARKS:
         text = text.removeprefix(mark)
-    letters = unicodedata.normalize("NFKD", loose(repair_misread(text) or text))
-    bare = "".join(char for char in letters if not unicodedata.combining(char)).casefold()
-    return bare if bare == "#" else bare.strip(".:*#")
+    letters = unicodedata.normalize("NFKD", fold_header(repair_misread(text) or text))
+    text_without_accents = "".join(
+        char for char in letters if not unicodedata.combining(char)
+    ).casefold()
+    return (
+        text_without_accents if text_without_accents == "#" else text_without_accents.strip(".:*#")
+    )
 
 
 def _list_columns(positions: Sequence[int], header: Sequence[str], places: Sequence[str]) -> str:
-    shown = [f"{trim(header[at])!r} in column {places[at]}" for at in positions[:_LISTED]]
-    if len(positions) > _LISTED:
+    shown = [
+        f"{trim(header[position])!r} in column {places[position]}"
+        for position in positions[:_MAX_LISTED]
+    ]
+    if len(positions) > _MAX_LISTED:
         return ", ".join([*shown, "..."])
     return f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
 def _number_repeated(others: Mapping[str, Sequence[int]]) -> Iterator[tuple[str, int]]:
-    """Each header once: one that is there again gets a number, `Note (2)`."""
+    """Each header with its position; a repeated one gets a number, `Note (2)`."""
     taken = set(others)
-    for name, (first, *again) in others.items():
+    for name, (first, *repeated) in others.items():
         yield name, first
         number = 2
-        for position in again:
+        for position in repeated:
             while f"{name} ({number})" in taken:
                 number += 1
             taken.add(f"{name} ({number})")

@@ -23,7 +23,7 @@ from petsync.errors import SheetError
 from petsync.models import Tag
 from petsync.plan.plan import Plan
 from petsync.sheets import csv
-from petsync.sheets.base import find
+from petsync.sheets.base import find_base
 from petsync.sheets.files import Source, load
 from petsync.sheets.grid import Bools, CellKind, Cells, Grid
 from petsync.sheets.headers import (
@@ -31,7 +31,7 @@ from petsync.sheets.headers import (
     Headers,
     Mapper,
     check_mapping,
-    loose,
+    fold_header,
     own_results,
     present_headers,
 )
@@ -80,61 +80,66 @@ __all__ = [
 ]
 
 
-# Corrections: cells that are read as somebody says, while the file stays as it is.
+# Corrections: texts that replace cells while the file stays as it is.
 
 
-_LONGEST = {"workbook": 32_767, "text": 131_072}
-"""The most characters of a cell that spreadsheet programs, and that CSV readers, take."""
-_SHOWN = 5
+_MAX_CELL_LENGTH = {"workbook": 32_767, "text": 131_072}
+"""The most characters of a cell that spreadsheet programs and CSV readers accept."""
+_MAX_SHOWN = 5
 _CELL = re.compile(r"(?:'((?:[^']|'')+)'!|([^'!]+)!)?\$?([A-Za-z]{1,3})\$?([0-9]{1,7})")
 _LINE = re.compile(r"line ([0-9]{1,9}), column ([0-9]{1,5})", re.IGNORECASE)
 
 
 class _Place(NamedTuple):
-    """Where a cell is: its row's number in the file, and its column's letters or number."""
+    """The place of a cell: its row's number in the file, and its column's letters or number."""
 
     row: int
     column: str
 
 
-class _RefusedError(Exception):
-    """Why one correction cannot be made."""
+class _CorrectionRefusedError(Exception):
+    """A correction cannot be made; the message says why."""
 
 
 def apply_corrections(grid: Grid, mapper: Mapper, corrections: Mapping[str, str]) -> Grid:
-    """The grid with the texts by address in its cells, and what was changed as its corrections.
+    """The grid with the given texts in its cells; its `corrections` list the changed cells.
 
-    A cell becomes text, whatever it held; "" makes it blank. Raises SheetError, which names all of
-    them, where addresses are not of cells below the header, or what is given is no text.
+    `corrections` maps addresses to texts. A cell becomes text, whatever its kind was; "" makes it
+    blank. Raises SheetError, which names all of them, for addresses that are no cells below the
+    header and for values that are no text.
     """
     if not corrections:
         return grid
-    desk = _GridEditor.of(grid, mapper)
-    wanted: dict[tuple[int, int], str] = {}
-    refused: list[str] = []
+    editor = _GridEditor.of(grid, mapper)
+    texts: dict[tuple[int, int], str] = {}
+    problems: list[str] = []
     for address, text in dict(corrections).items():
         try:
-            at = desk.find_cell(address)
-            if wanted.setdefault(at, desk.check_text(address, text)) != text:
-                raise _RefusedError(f"{address}: this cell is corrected twice, to different texts")
-        except _RefusedError as error:
-            refused.append(str(error))
-    if refused:
-        raise _correction_error(mapper.source, refused, desk)
-    return desk.correct_grid(wanted)
+            position = editor.find_cell(address)
+            if texts.setdefault(position, editor.check_text(address, text)) != text:
+                raise _CorrectionRefusedError(
+                    f"{address}: this cell is corrected twice, to different texts"
+                )
+        except _CorrectionRefusedError as error:
+            problems.append(str(error))
+    if problems:
+        raise _correction_error(mapper.source, problems, editor)
+    return editor.correct_grid(texts)
 
 
-def _correction_error(source: str, refused: list[str], desk: _GridEditor) -> SheetError:
-    more = f"; and {len(refused) - _SHOWN:,} more" if len(refused) > _SHOWN else ""
+def _correction_error(source: str, problems: list[str], editor: _GridEditor) -> SheetError:
+    more = f"; and {len(problems) - _MAX_SHOWN:,} more" if len(problems) > _MAX_SHOWN else ""
     return SheetError(
-        f"{source}: a correction cannot be made: {'; '.join(refused[:_SHOWN])}{more}",
-        hint=f"{desk.extent} Nothing was read.",
+        f"{source}: a correction cannot be made: {'; '.join(problems[:_MAX_SHOWN])}{more}",
+        hint=f"{editor.extent} Nothing was read.",
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _GridEditor:
-    """Finds and changes the cells of one grid; `names` are the columns' by their places."""
+    """Finds and changes the cells of one grid. `names` has the columns' names by their places,
+    `rows` the positions of the rows by their numbers.
+    """
 
     grid: Grid
     names: Mapping[str, str]
@@ -143,81 +148,90 @@ class _GridEditor:
     @classmethod
     def of(cls, grid: Grid, mapper: Mapper) -> _GridEditor:
         headers = mapper.match(grid.header, grid.places)
-        named = {**headers.others, **headers.ours}
+        columns = {**headers.others, **headers.ours}
         return cls(
             grid,
-            {grid.places[at]: name for name, at in sorted(named.items(), key=lambda each: each[1])},
-            {row: at for at, row in enumerate(grid.rows.tolist())},
+            {
+                grid.places[position]: name
+                for name, position in sorted(columns.items(), key=lambda each: each[1])
+            },
+            {row: position for position, row in enumerate(grid.rows.tolist())},
         )
 
     @property
     def extent(self) -> str:
-        """Which cells there are, with one as an example."""
+        """The rows and columns of the sheet in words, with the address of a cell as an example."""
         if not len(self.grid.rows):
             return "The sheet has no row below its header."
         first, last = int(self.grid.rows[0]), int(self.grid.rows[-1])
         places = list(self.names)
-        like = cell_address(self.grid.tab, places[0], first)
+        example = cell_address(self.grid.tab, places[0], first)
         kind, columns = ("rows", "columns") if self.grid.tab else ("lines", "columns")
         return (
             f"Its {kind} are {first} to {last}, its {columns} {', '.join(places[:12])}"
-            f"{', …' if len(places) > 12 else ''}; a cell is named as in a finding: {like}."
+            f"{', …' if len(places) > 12 else ''}; a cell is named as in a finding: {example}."
         )
 
     def find_cell(self, address: object) -> tuple[int, int]:
-        """The position of the row and of the column. Raises _RefusedError."""
+        """The positions of the cell's row and column. Raises _CorrectionRefusedError."""
         place = self._place(address)
         if place.row == self.grid.header_row:
-            raise _RefusedError(f"{address}: this is the header; map its columns instead")
-        at = self.rows.get(place.row)
-        if at is None or place.column not in self.names:
-            raise _RefusedError(f"{address}: there is no such cell, or its whole row is blank")
-        if at in self.grid.faults:
-            raise _RefusedError(
+            raise _CorrectionRefusedError(f"{address}: this is the header; map its columns instead")
+        position = self.rows.get(place.row)
+        if position is None or place.column not in self.names:
+            raise _CorrectionRefusedError(
+                f"{address}: there is no such cell, or its whole row is blank"
+            )
+        if position in self.grid.faults:
+            raise _CorrectionRefusedError(
                 f"{address}: its row cannot be split into cells; fix it in the file"
             )
-        return at, list(self.grid.places).index(place.column)
+        return position, list(self.grid.places).index(place.column)
 
     def _place(self, address: object) -> _Place:
         if not isinstance(address, str):
-            raise _RefusedError(f"{address!r} is no address of a cell")
+            raise _CorrectionRefusedError(f"{address!r} is no address of a cell")
         if not self.grid.tab:
             line = _LINE.fullmatch(address.strip())
             if line is None:
-                raise _RefusedError(f"{address!r} is no address of a cell")
+                raise _CorrectionRefusedError(f"{address!r} is no address of a cell")
             return _Place(int(line[1]), str(int(line[2])))
         cell = _CELL.fullmatch(address.strip())
         if cell is None:
-            raise _RefusedError(f"{address!r} is no address of a cell")
+            raise _CorrectionRefusedError(f"{address!r} is no address of a cell")
         tab = cell[1].replace("''", "'") if cell[1] else cell[2]
         if tab is not None and tab != self.grid.tab:
-            raise _RefusedError(f"{address}: the worksheet that is read is {self.grid.tab!r}")
+            raise _CorrectionRefusedError(
+                f"{address}: the worksheet that is read is {self.grid.tab!r}"
+            )
         return _Place(int(cell[4]), cell[3].upper())
 
     def check_text(self, address: str, text: object) -> str:
-        """The text. Raises _RefusedError for what no cell can hold."""
+        """The text. Raises _CorrectionRefusedError if no cell can hold it."""
         if not isinstance(text, str):
-            raise _RefusedError(f"{address}: {text!r} is no text; put it in quotes")
-        longest = _LONGEST["workbook" if self.grid.tab else "text"]
+            raise _CorrectionRefusedError(f"{address}: {text!r} is no text; put it in quotes")
+        longest = _MAX_CELL_LENGTH["workbook" if self.grid.tab else "text"]
         if len(text) > longest:
-            raise _RefusedError(f"{address}: a cell holds no more than {longest:,} characters")
+            raise _CorrectionRefusedError(
+                f"{address}: a cell holds no more than {longest:,} characters"
+            )
         if any("\ud800" <= char <= "\udfff" for char in text):
-            raise _RefusedError(f"{address}: the text has half a character in it")
+            raise _CorrectionRefusedError(f"{address}: the text has half a character in it")
         return text
 
-    def correct_grid(self, wanted: Mapping[tuple[int, int], str]) -> Grid:
-        """The grid with these texts; those that stand there already are no corrections."""
+    def correct_grid(self, texts_by_cell: Mapping[tuple[int, int], str]) -> Grid:
+        """The grid with these texts; a text that a cell already has is no correction."""
         columns = list(self.grid.columns)
-        done: list[Correction] = []
-        for position in sorted({column for _, column in wanted}):
-            texts = {at: text for (at, column), text in wanted.items() if column == position}
+        corrections: list[Correction] = []
+        for position in sorted({column for _, column in texts_by_cell}):
+            texts = {at: text for (at, column), text in texts_by_cell.items() if column == position}
             cells = columns[position]
-            new = {at: text for at, text in texts.items() if not _is(cells, at, text)}
-            done += (self._correction(at, position, text) for at, text in new.items())
-            columns[position] = _with(cells, new)
+            new = {at: text for at, text in texts.items() if not _has_text(cells, at, text)}
+            corrections += (self._correction(at, position, text) for at, text in new.items())
+            columns[position] = _replace_texts(cells, new)
         order = {name: at for at, name in enumerate(self.names.values())}
-        done.sort(key=lambda each: (each.row, order[each.column]))
-        return replace(self.grid, columns=columns, corrections=done).without_blank_rows()
+        corrections.sort(key=lambda each: (each.row, order[each.column]))
+        return replace(self.grid, columns=columns, corrections=corrections).without_blank_rows()
 
     def _correction(self, at: int, position: int, text: str) -> Correction:
         place, row = self.grid.places[position], int(self.grid.rows[at])
@@ -230,30 +244,32 @@ class _GridEditor:
         )
 
 
-def _is(cells: Cells, at: int, text: str) -> bool:
+def _has_text(cells: Cells, at: int, text: str) -> bool:
     is_text = cells.kinds is None or cells.kinds[at] == CellKind.TEXT
     return is_text and bool(cells.text[at].as_py() == text)
 
 
-def _with(cells: Cells, texts: Mapping[int, str]) -> Cells:
+def _replace_texts(cells: Cells, texts: Mapping[int, str]) -> Cells:
     if not texts:
         return cells
-    marked = np.zeros(len(cells), dtype=bool)
-    marked[list(texts)] = True
-    # Arrow takes them in the order of the cells.
+    is_corrected = np.zeros(len(cells), dtype=bool)
+    is_corrected[list(texts)] = True
+    # Arrow needs the texts in the order of the cells.
     new = pa.array([texts[at] for at in sorted(texts)], pa.large_string())
-    kinds = None if cells.kinds is None else np.where(marked, np.int8(CellKind.TEXT), cells.kinds)
-    return Cells(pc.replace_with_mask(cells.text, pa.array(marked), new), kinds)
+    kinds = (
+        None if cells.kinds is None else np.where(is_corrected, np.int8(CellKind.TEXT), cells.kinds)
+    )
+    return Cells(pc.replace_with_mask(cells.text, pa.array(is_corrected), new), kinds)
 
 
-# read_sheet: a spreadsheet becomes what it says, with every problem at its address.
+# read_sheet: a spreadsheet as a Sheet, with the address of every problem.
 
 
 STATUSES = ("available", "pending", "sold")
 
 
 class Origin(NamedTuple):
-    """The file that a grid is of: its name, and the SHA-256 of its bytes, in hexadecimal."""
+    """The file of a grid: its name, and the SHA-256 of its bytes, in hexadecimal."""
 
     name: str
     digest: str = ""
@@ -288,36 +304,36 @@ def read_sheet(
     """
     with no_collection():
         source = load(Path(path), encoding)
-        used = source.encoding
+        used_encoding = source.encoding
         columns = {**(defaults or {}), **(mapping or {})}
-        base, refused = find(source)
+        base, base_refused = find_base(source)
         grid = read_grid(source, tab, columns, corrections, base)
         check_mapping(str(source.path), mapping or {}, grid.header)
         elsewhere = _ids_elsewhere(source, columns, grid.tab)
         columns = present_headers(columns, grid.header)
-        # A status that was exported is one, although the store has moved on from it.
-        exported = () if base is None else base.frame["status"].dropna().unique()
-        known = frozenset([*known_statuses, *exported])
+        # A status that was exported is valid, even if the store does not use it any more.
+        exported_statuses = () if base is None else base.frame["status"].dropna().unique()
+        known = frozenset([*known_statuses, *exported_statuses])
         origin = Origin(str(source.path), source.digest)
         heads = grid.heads
-        # The bytes are not needed any more, and a large file has many.
+        # Release the bytes, which may be many.
         del source
         sheet = validate_grid(grid, origin, columns, (statuses, known), clear, base)
     return replace(
         sheet,
         base=base,
-        base_refused=refused,
+        base_refused=base_refused,
         mapping=columns,
-        encoding=used,
+        encoding=used_encoding,
         ids_elsewhere=elsewhere,
         heads=heads,
     )
 
 
 def worksheet_of(path: Path, base: Base, mapping: Mapping[str, str] | None = None) -> str | None:
-    """The worksheet that the base is of; None where the file or the base has none, and where it is
-    not there and the file, which was exported since, carries a base of another one. Raises
-    SheetError where the file cannot be read, or it is not certain which one it is.
+    """The worksheet that belongs to the base. None if the file or the base has no worksheet, or if
+    the worksheet is missing and the file, exported again since, has a base of another one. Raises
+    SheetError if the file cannot be read, or it is not certain which worksheet it is.
     """
     if not base.tab:
         return None
@@ -329,8 +345,8 @@ def worksheet_of(path: Path, base: Base, mapping: Mapping[str, str] | None = Non
     from petsync.sheets.xlsx.package import Package
 
     names = {each.name.casefold() for each in Package(source).tabs}
-    carried = None if base.tab.casefold() in names else find(source)[0]
-    if carried is not None and carried.tab not in ("", base.tab):
+    file_base = None if base.tab.casefold() in names else find_base(source)[0]
+    if file_base is not None and file_base.tab not in ("", base.tab):
         return None
     return read.own_tab(source, Mapper.of(str(path), mapping), base)
 
@@ -354,10 +370,14 @@ def validate_grid(
     clear: str = CLEAR,
     base: Base | None = None,
 ) -> Sheet:
-    """What a grid says; `statuses` are the usual and the known ones, `base` is its file's."""
+    """The sheet of a grid, with its findings. `statuses` are the usual and the known ones; `base`
+    is the file's.
+    """
     headers = Mapper.of(origin.name, mapping).match(grid.header, grid.places)
-    reading = _Reading(grid, headers, Notes(grid, {**headers.others, **headers.ours}), clear, base)
-    reading.judge(*statuses)
+    reading = _SheetReader(
+        grid, headers, Notes(grid, {**headers.others, **headers.ours}), clear, base
+    )
+    reading.validate(*statuses)
     sheet = reading.sheet(origin)
     if all(problem.rule != "unknown-status" for problem in sheet.problems):
         return sheet
@@ -376,19 +396,19 @@ def read_grid(
     corrections: Mapping[str, str] | None = None,
     base: Base | None = None,
 ) -> Grid:
-    """The file's grid with the corrections in it, before anything is judged. Without a `tab` it is
-    that of the worksheet that the file's `base` is of.
+    """The file's grid with the corrections, before validation. Without a `tab` it is the grid of
+    the worksheet that the file's `base` belongs to.
     """
     mapper = Mapper.of(str(source.path), mapping)
-    given = corrections or {}
+    cell_texts = corrections or {}
     if source.kind == "text":
-        return apply_corrections(csv.read_grid(source, mapper), mapper, given)
+        return apply_corrections(csv.read_grid(source, mapper), mapper, cell_texts)
     # calamine is loaded when a workbook is read.
     from petsync.sheets import exact
     from petsync.sheets.xlsx import read
     from petsync.sheets.xlsx.package import Package
 
-    grid = apply_corrections(read.read_grid(source, mapper, tab, base=base), mapper, given)
+    grid = apply_corrections(read.read_grid(source, mapper, tab, base=base), mapper, cell_texts)
     return exact.restore_texts(grid, Package(source), mapper)
 
 
@@ -397,8 +417,8 @@ def _rows(frame: pd.DataFrame, keep: np.ndarray[Any, Any]) -> pd.DataFrame:
 
 
 @dataclass(slots=True)
-class _Reading:
-    """One sheet on its way from cells to values."""
+class _SheetReader:
+    """Validates one grid and makes a sheet of it."""
 
     grid: Grid
     headers: Headers
@@ -410,12 +430,12 @@ class _Reading:
     blank: dict[str, Bools] = field(default_factory=dict)
     repeats: Bools = field(default_factory=lambda: np.zeros(0, dtype=bool))
 
-    def judge(self, usual: Sequence[str], known: Collection[str]) -> None:
-        """Judge every cell, then what only whole rows and the whole sheet show."""
-        judges = {
+    def validate(self, statuses: Sequence[str], known: Collection[str]) -> None:
+        """Validate every cell, then the rows, then the whole sheet."""
+        validators = {
             "id": lambda column: pet_ids(column, () if self.base is None else self.base.ids),
             "name": lambda column: columns.names(column, self._exported_texts("name")),
-            "status": lambda column: columns.statuses(column, usual, known),
+            "status": lambda column: columns.statuses(column, statuses, known),
             "category": lambda column: columns.categories(
                 column, self._exported_texts("category"), self.clear
             ),
@@ -424,35 +444,35 @@ class _Reading:
             "photo_urls": columns.photos,
             ACTION: columns.actions,
         }
-        # The lists take the most memory, so what takes some for a while comes before them.
-        further = self._cell_notes()
+        # The lists take the most memory, so what needs memory for a while is done before them.
+        cell_notes = self._cell_notes()
         for name in self.headers.ours:
-            self._open(name, judges[name])
+            self._validate_column(name, validators[name])
         self.values.setdefault(ACTION, texts(["merge"] * len(self.grid.rows)))
-        self.notes.take(further)
-        # Its cells may be in wrong columns, so nothing else is said of such a row.
+        self.notes.take(cell_notes)
+        # The cells of a faulty row may be in wrong columns, so it gets no other findings.
         self.notes.forget(self.grid.faults, but="id")
         for at, fault in self.grid.faults.items():
-            # On the id, because it may be another row's: nothing is known to be missing then.
+            # The note is on the id, which may belong to another row.
             self.notes.add(at, "id", Note(fault.rule, fault.value, fault.problem))
-        self._judge_rows()
+        self._validate_rows()
         renamed = self._note_renamed()
         note_worksheet(self.grid, self.headers, self.notes, renamed)
 
     def _note_renamed(self) -> frozenset[int]:
-        """Note the columns of the export that have another header; rows that all add need none."""
+        """Note the exported columns that have another header now; not if all rows are new pets."""
         is_open = np.asarray(self.values[ACTION] == "merge")
         if self.base is None or not is_open.any():
             return frozenset()
         return note_renamed(self.grid, self.headers, self.base, self.notes)
 
     def sheet(self, origin: Origin) -> Sheet:
-        """The result."""
+        """The validated sheet."""
         blocked = self.notes.find_blocked()
         keep = np.flatnonzero(~blocked & ~self.repeats)
         index = pd.Index(self.grid.rows[keep], name="row")
-        named = np.asarray(~self._ids().isna())
-        ids = self._ids()[blocked & named].tolist()
+        has_id = np.asarray(~self._ids().isna())
+        ids = self._ids()[blocked & has_id].tolist()
         return Sheet(
             source=origin.name,
             tab=self.grid.tab,
@@ -461,11 +481,11 @@ class _Reading:
             problems=self.notes.findings(self.clear),
             blocked=tuple(self.grid.rows[blocked].tolist()),
             blocked_ids=frozenset(ids),
-            blocked_pets=dict(zip(self.grid.rows[blocked & named].tolist(), ids, strict=True)),
-            unidentified=tuple(self.grid.rows[blocked & ~named].tolist()),
+            blocked_pets=dict(zip(self.grid.rows[blocked & has_id].tolist(), ids, strict=True)),
+            unidentified=tuple(self.grid.rows[blocked & ~has_id].tolist()),
             columns={
-                name: self.grid.places[at]
-                for name, at in {**self.headers.others, **self.headers.ours}.items()
+                name: self.grid.places[position]
+                for name, position in {**self.headers.others, **self.headers.ours}.items()
             },
             header_row=self.grid.header_row,
             tabs=tuple(self.grid.tabs),
@@ -473,13 +493,13 @@ class _Reading:
             corrections=tuple(self.grid.corrections),
         )
 
-    def _open(self, name: str, judge: Any) -> None:
+    def _validate_column(self, name: str, validate: Any) -> None:
         cells = self.grid.columns[self.headers.ours[name]]
         is_number = name in ("id", "category_id")
         self.blank[name] = blank = cells.blank()
         column = open_column(name, cells, blank, self.clear, self.notes, special=not is_number)
         self.cleared[name] = column.clear.copy()
-        self.values[name] = judge(column)
+        self.values[name] = validate(column)
         if name == "category" and self.grid.emptied:
             self.values[name][[*self.grid.emptied]] = ""
 
@@ -494,52 +514,58 @@ class _Reading:
         note_separators(tags, photos, self.clear, self.base, notes)
         return notes
 
-    def _judge_rows(self) -> None:
+    def _validate_rows(self) -> None:
         ignored = np.asarray(self.values[ACTION] == "ignore")
         ignored[list(self.grid.faults)] = False
         if "id" in self.cleared:
             note = Note("clear-refused", self.clear, "An id cannot be emptied.")
             self.notes.add_all(positions(self.cleared["id"]), "id", note)
         self._note_categories()
-        self._note_nameless()
+        self._note_incomplete_adds()
         note_strays(self.grid, self.headers, self.notes)
         if ignored.any():
             self.notes.forget(set(positions(ignored)))
         ours = self.headers.ours
         self.repeats = collapse(self.grid, ours, self._ids(), ~ignored, self.notes)
-        free = self._mask(self.blank, "id", missing=True) & ~ignored & ~self.notes.find_blocked()
-        note_repeated(self.grid, ours, free, ~ignored, self.notes)
+        without_id = (
+            self._mask(self.blank, "id", missing=True) & ~ignored & ~self.notes.find_blocked()
+        )
+        note_repeated(self.grid, ours, without_id, ~ignored, self.notes)
 
     def _note_categories(self) -> None:
         clear_id = self._mask(self.cleared, "category_id")
         clear_name = self._mask(self.cleared, "category")
-        # The other way round the name is meant: people clear it and leave the id beside it.
-        alone = clear_id & ~clear_name
+        # A cleared name with an id is no contradiction: people clear the name and leave the id.
+        id_only = clear_id & ~clear_name
         note = Note("category-contradiction", self.clear)
-        self.notes.add_all(positions(alone), "category_id", note)
+        self.notes.add_all(positions(id_only), "category_id", note)
 
-    def _note_nameless(self) -> None:
+    def _note_incomplete_adds(self) -> None:
         action = self.values[ACTION]
-        unnamed = self._mask(self.blank, "id", missing=True) & np.asarray(action == "merge")
-        added = unnamed | np.asarray(action.isin(ADDING))
+        without_id = self._mask(self.blank, "id", missing=True) & np.asarray(action == "merge")
+        is_added = without_id | np.asarray(action.isin(ADDING))
         nameless = self._mask(self.blank, "name", missing=True)
-        whole = np.ones(len(nameless), dtype=bool)
-        whole[list(self.grid.faults)] = False
-        self.notes.add_all(positions(added & nameless & whole), "name", Note("name-missing", ""))
-        # Where nothing at all is said, a finding of its own tells.
-        silent = self._mask(self.blank, "status", missing=True) | self._mask(self.cleared, "status")
-        silent &= added & whole & ~self.notes.find_blocked()
+        is_complete = np.ones(len(nameless), dtype=bool)
+        is_complete[list(self.grid.faults)] = False
+        self.notes.add_all(
+            positions(is_added & nameless & is_complete), "name", Note("name-missing", "")
+        )
+        # A blank or cleared status gets a finding of its own.
+        without_status = self._mask(self.blank, "status", missing=True) | self._mask(
+            self.cleared, "status"
+        )
+        without_status &= is_added & is_complete & ~self.notes.find_blocked()
         if {"id", "status"} & self.headers.ours.keys():
             note = Note("status-missing", "")
-            self.notes.add_all(positions(silent), "status", note)
-        elif silent.any():
+            self.notes.add_all(positions(without_status), "status", note)
+        elif without_status.any():
             problem = (
                 "The rows are new pets without an id, and the sheet has no column of statuses."
             )
             self.notes.add(-1, "", Note("status-missing", "", problem))
 
     def _exported_texts(self, name: str) -> Collection[str]:
-        """The texts of a column that the file's own export has."""
+        """The texts of a column in the file's own export."""
         return () if self.base is None else frozenset(self.base.frame[name].dropna().unique())
 
     def _mask(self, masks: Mapping[str, Bools], name: str, *, missing: bool = False) -> Bools:
@@ -562,15 +588,15 @@ class _Reading:
         return pd.DataFrame(columns, index=range(len(self.grid.rows)), copy=False)
 
 
-# A DataFrame as a sheet: a table edited in pandas is judged by the same rules as a file.
+# A DataFrame as a sheet: it is validated by the same rules as a file.
 
 
-_NAME = "DataFrame"
-_LISTED = 12
-_DIGITS, _LIST_DIGITS = 53, 24
-"""The binary digits of a float64, and those that a float in a list is trusted to have."""
-_NO_TEXTS = ("id", "category_id", "tags", "photo_urls")
-"""Columns in which a text is read as a cell's is."""
+_FRAME_NAME = "DataFrame"
+_MAX_LISTED = 12
+_FLOAT64_DIGITS, _LIST_ITEM_DIGITS = 53, 24
+"""The binary digits of a float64, and those to assume for a float in a list."""
+_PARSED_COLUMNS = ("id", "category_id", "tags", "photo_urls")
+"""Columns in which a text is parsed as in a cell."""
 
 
 def sheet_from_frame(
@@ -582,163 +608,179 @@ def sheet_from_frame(
     known_statuses: Collection[str] = (),
     first: int = 0,
 ) -> Sheet:
-    """What a DataFrame says: a missing value nothing, an empty text or list "make it empty".
+    """The sheet of a DataFrame: a missing value means no change, an empty text or list empties the
+    field.
 
     Rows are numbered from `first`, by position. A named level of the index is a column, so that a
-    frame that is indexed by id has an id. A list in `tags` holds `Tag` values or names; a text in
-    place of a list is read as a cell's is. The frame of a sheet means what the sheet does:
-    "[clear]" empties its `category`. In any other DataFrame "[clear]" is a text in `name` and
-    `category`, and a plan holds a row that would write it into the store. `mapping` gives our
-    column for headers of the frame's own, which must be there; `defaults` for those that may be
-    there.
+    frame indexed by id has ids. A list in `tags` holds `Tag` values or names; a text in place of a
+    list is parsed as in a cell. The frame of a sheet means what the sheet does: "[clear]" empties
+    its `category`. In any other DataFrame "[clear]" is a text in `name` and `category`, and a plan
+    holds a row that would write it into the store. `mapping` gives the column for headers of the
+    frame, which must exist; `defaults` does so for headers that may be missing.
 
-    Raises SheetError where no column is one of petsync's, where a header is a misspelling of one,
-    where nothing but the id is known and other columns are there, and for values that no cell of
-    the column can hold.
+    Raises SheetError if no column is one of petsync's, a header is a misspelling of one, only the
+    id is known and there are other columns, or a value does not fit its column.
     """
     columns = {**(defaults or {}), **(mapping or {})}
-    mapper = Mapper.of(_NAME, columns)
+    mapper = Mapper.of(_FRAME_NAME, columns)
     frame = _with_index(rows_of(frame), mapper)
     if EXTRA in frame and _is_extra(frame[EXTRA]):
         frame = frame.drop(columns=EXTRA)
     header = [str(name) for name in frame.columns]
-    check_mapping(_NAME, mapping or {}, header)
+    check_mapping(_FRAME_NAME, mapping or {}, header)
     if not mapper.score(header):
-        raise mapper.unusable([header])
+        raise mapper.unusable_error([header])
     if len(set(header)) < len(header):
         raise SheetError("the DataFrame has two columns of one name", hint="Rename one of them.")
-    _must_be_known(mapper, header)
-    meant = {name: mapper.mapping.get(loose(name), "") for name in header}
+    _check_columns(mapper, header)
+    column_of_header = {name: mapper.mapping.get(fold_header(name), "") for name in header}
     grid = Grid(
         tab="",
         header=header,
         header_row=0,
         rows=np.arange(first, first + len(frame), dtype=np.int64),
-        columns=[_cells(str(name), meant[str(name)], frame[name]) for name in frame.columns],
+        columns=[
+            _cells(str(name), column_of_header[str(name)], frame[name]) for name in frame.columns
+        ],
         places=header,
-        emptied=_find_emptied(frame, meant),
+        emptied=_find_emptied(frame, column_of_header),
     )
-    sheet = validate_grid(grid, Origin(_NAME), columns, (statuses, known_statuses))
+    sheet = validate_grid(grid, Origin(_FRAME_NAME), columns, (statuses, known_statuses))
     return replace(sheet, mapping=present_headers(columns, header))
 
 
 def _is_extra(column: pd.Series[Any] | pd.DataFrame) -> bool:
-    """Whether the column has what services say beside our fields, as petsync reads and exports
-    them, and not somebody's own values, such as ids.
+    """Whether the column has the services' additional fields, as petsync reads and exports them,
+    and not the user's own values, such as ids.
     """
     values = [] if isinstance(column, pd.DataFrame) else column.tolist()
-    are_ours = (
+    are_objects = (
         isinstance(value, dict) or (isinstance(value, str) and value.startswith("{"))
         for value in values
         if isinstance(value, dict) or not _is_missing(value)
     )
-    return isinstance(column, pd.Series) and all(are_ours)
+    return isinstance(column, pd.Series) and all(are_objects)
 
 
-def _find_emptied(frame: pd.DataFrame, meant: Mapping[str, str]) -> list[int]:
+def _find_emptied(frame: pd.DataFrame, column_of_header: Mapping[str, str]) -> list[int]:
     """The positions of the rows with an empty text for a category."""
-    columns = [frame[name] for name in frame.columns if meant.get(str(name)) == "category"]
+    columns = [
+        frame[name] for name in frame.columns if column_of_header.get(str(name)) == "category"
+    ]
     texts = (pair for column in columns for pair in enumerate(column.tolist()))
-    return [at for at, text in texts if isinstance(text, str) and text == ""]
+    return [position for position, text in texts if isinstance(text, str) and text == ""]
 
 
 def _with_index(frame: pd.DataFrame, mapper: Mapper) -> pd.DataFrame:
-    """The frame with the named levels of its index as columns; one that is a column too is left
-    out, but for an id that says something else there.
+    """The frame with the named levels of its index as columns, without those that it also has as
+    columns. Raises SheetError if an index of ids differs from the column of ids.
     """
-    there = {mapper.mapping.get(loose(str(name)), str(name)): name for name in frame.columns}
+    columns_by_name = {
+        mapper.mapping.get(fold_header(str(name)), str(name)): name for name in frame.columns
+    }
     levels = {
-        name: frame.index.get_level_values(at)
-        for at, name in enumerate(frame.index.names)
+        name: frame.index.get_level_values(position)
+        for position, name in enumerate(frame.index.names)
         if name is not None and str(name) != "row"
     }
     for name, values in levels.items():
-        ours = mapper.mapping.get(loose(str(name)), str(name))
-        if ours == "id" and ours in there and not _are_equal(values, frame[there[ours]]):
+        column = mapper.mapping.get(fold_header(str(name)), str(name))
+        if (
+            column == "id"
+            and column in columns_by_name
+            and not _are_equal(values, frame[columns_by_name[column]])
+        ):
             raise SheetError(
-                f"the DataFrame's index {name!r} and its column {there[ours]!r} hold different ids",
+                f"the DataFrame's index {name!r} and its column {columns_by_name[column]!r} hold "
+                "different ids",
                 hint="Drop one of them: reset_index(drop=True) drops the index.",
             )
     new = {
         name: values
         for name, values in levels.items()
-        if mapper.mapping.get(loose(str(name)), str(name)) not in there
+        if mapper.mapping.get(fold_header(str(name)), str(name)) not in columns_by_name
     }
     if not new:
         return frame
-    added = pd.DataFrame({name: values.array for name, values in new.items()})
-    return pd.concat([added, frame.reset_index(drop=True)], axis=1)
+    index_columns = pd.DataFrame({name: values.array for name, values in new.items()})
+    return pd.concat([index_columns, frame.reset_index(drop=True)], axis=1)
 
 
 def _are_equal(values: pd.Index[Any], column: pd.Series[Any] | pd.DataFrame) -> bool:
     return isinstance(column, pd.Series) and list(map(str, values)) == list(map(str, column))
 
 
-def _must_be_known(mapper: Mapper, header: Sequence[str]) -> None:
-    """Raise SheetError where a column of the frame can only be there by mistake."""
-    known = {mapper.mapping[key] for name in header if (key := loose(name)) in mapper.mapping}
-    unknown = [name for name in header if loose(name) not in mapper.mapping]
-    similar = {name: near for name in unknown if (near := mapper.misspelt(name, known))}
-    if similar:
+def _check_columns(mapper: Mapper, header: Sequence[str]) -> None:
+    """Raise SheetError for misspelled columns, and for unknown ones if only the id is known."""
+    known = {mapper.mapping[key] for name in header if (key := fold_header(name)) in mapper.mapping}
+    unknown = [name for name in header if fold_header(name) not in mapper.mapping]
+    misspelled = {name: near for name in unknown if (near := mapper.find_misspelled(name, known))}
+    if misspelled:
         raise SheetError(
-            f"the DataFrame has columns that petsync does not know: {_quote_names(similar)}",
-            hint=". ".join(f"{name!r} may mean {near}" for name, near in similar.items())
+            f"the DataFrame has columns that petsync does not know: {_quote_names(misspelled)}",
+            hint=". ".join(f"{name!r} may mean {near}" for name, near in misspelled.items())
             + ". Rename them, map them, or drop them.",
         )
     results = own_results(unknown)
-    own = [name for name in unknown if name not in results]
-    if known == {"id"} and own:
-        meant = [f"{name!r} may mean {near}. " for name in own if (near := mapper.nearest(name))]
+    other_columns = [name for name in unknown if name not in results]
+    if known == {"id"} and other_columns:
+        suggestions = [
+            f"{name!r} may mean {near}. "
+            for name in other_columns
+            if (near := mapper.nearest_column(name))
+        ]
         raise SheetError(
-            "no column of the DataFrame says anything of a pet but its id; petsync does not know "
-            f"{_quote_names(own)}",
-            hint=f"{''.join(meant)}Rename them, map them, or drop them.",
+            "the DataFrame has no known column but the ids; petsync does not know "
+            f"{_quote_names(other_columns)}",
+            hint=f"{''.join(suggestions)}Rename them, map them, or drop them.",
         )
 
 
 def _quote_names(names: Iterable[str]) -> str:
-    return ", ".join(repr(name[:40]) for name in itertools.islice(names, _LISTED))
+    return ", ".join(repr(name[:40]) for name in itertools.islice(names, _MAX_LISTED))
 
 
-def _cells(name: str, ours: str, column: pd.Series[Any]) -> Cells:
+def _cells(name: str, column_name: str, column: pd.Series[Any]) -> Cells:
     digits = _float_digits(column.dtype)
-    values = [_plain(value, digits if ours else None) for value in column.tolist()]
-    shown = pa.array([_text(name, ours, value, digits) for value in values], pa.large_string())
-    if ours == "" or all(value is None or type(value) in (str, list) for value in values):
-        return Cells(shown)
-    numbers = () if ours in ("id", "category_id") else (int, float, Decimal)
+    values = [_plain(value, digits if column_name else None) for value in column.tolist()]
+    texts = pa.array(
+        [_text(name, column_name, value, digits) for value in values], pa.large_string()
+    )
+    if column_name == "" or all(value is None or type(value) in (str, list) for value in values):
+        return Cells(texts)
+    numbers = () if column_name in ("id", "category_id") else (int, float, Decimal)
     kinds = np.fromiter((_kind(value, numbers) for value in values), np.int8, len(values))
-    return Cells(shown, kinds if kinds.any() else None)
+    return Cells(texts, kinds if kinds.any() else None)
 
 
 class _RoundedFloat(float):
-    """A float that its type may have rounded to this whole number."""
+    """A float that may have been rounded to this whole number."""
 
 
 def _float_digits(dtype: Any) -> int:
-    """The binary digits of the narrowest float in values of this type: 24 for float32."""
+    """The binary digits of the smallest float in values of this type: 24 for float32."""
     if isinstance(dtype, pd.CategoricalDtype):
         dtype = dtype.categories.dtype
     if isinstance(dtype, pd.ArrowDtype):
         return _arrow_digits(dtype.pyarrow_dtype)
     dtype = getattr(dtype, "numpy_dtype", getattr(dtype, "subtype", dtype))
     is_float = isinstance(dtype, np.dtype) and dtype.kind == "f"
-    return min(np.finfo(dtype).nmant + 1, _DIGITS) if is_float else _DIGITS
+    return min(np.finfo(dtype).nmant + 1, _FLOAT64_DIGITS) if is_float else _FLOAT64_DIGITS
 
 
 def _arrow_digits(arrow: pa.DataType) -> int:
-    """The same for a type of Arrow, of whose fields one may be such a float."""
+    """The same for an Arrow type, also if one of its fields is a float."""
     if pa.types.is_floating(arrow):
         return _float_digits(np.dtype(arrow.to_pandas_dtype()))
     if pa.types.is_dictionary(arrow):
         return _arrow_digits(arrow.value_type)
     fields = (arrow.field(at).type for at in range(arrow.num_fields))
-    return min(map(_arrow_digits, fields), default=_DIGITS)
+    return min(map(_arrow_digits, fields), default=_FLOAT64_DIGITS)
 
 
 def _plain(value: Any, digits: int | None) -> Any:
-    """The value as one of Python's own: None where it is missing, a list for an array. A float
-    beyond what so many binary digits hold exactly is _RoundedFloat.
+    """The value as a type of Python: None if it is missing, a list for an array. A float that
+    exceeds `digits` binary digits becomes a _RoundedFloat.
     """
     if type(value) is str or value is None:
         return value
@@ -771,59 +813,59 @@ def _kind(value: Any, numbers: tuple[type, ...]) -> CellKind:
     return CellKind.NUMBER if isinstance(value, numbers) else CellKind.TEXT
 
 
-def _text(name: str, ours: str, value: Any, digits: int) -> str:
-    """The value as a cell would show it."""
+def _text(name: str, column: str, value: Any, digits: int) -> str:
+    """The value as the text of a cell."""
     if type(value) is str:
-        if (value == "" and ours in COLUMNS) or (value == CLEARED and ours == "category"):
+        if (value == "" and column in COLUMNS) or (value == CLEARED and column == "category"):
             return CLEAR
-        if ours in _NO_TEXTS:
+        if column in _PARSED_COLUMNS:
             return _check_encodable(name, value)
         return escape_marker(_check_encodable(name, value), CLEAR)
     if isinstance(value, list):
-        return _join_items(name, ours, value, digits) if value else CLEAR
+        return _join_items(name, column, value, digits) if value else CLEAR
     if value is None:
         return ""
     if isinstance(value, bool):
         return str(value).upper()
-    if isinstance(value, float) and value.is_integer() and not _is_rounded(value, _DIGITS):
+    if isinstance(value, float) and value.is_integer() and not _is_rounded(value, _FLOAT64_DIGITS):
         return str(value) if isinstance(value, _RoundedFloat) else str(int(value))
     if isinstance(value, dt.datetime) and value.time() == dt.time():
         return value.date().isoformat()
-    if ours and not isinstance(value, int | float | Decimal | dt.date | UUID):
+    if column and not isinstance(value, int | float | Decimal | dt.date | UUID):
         raise SheetError(
             f"the DataFrame's column {name} has a {type(value).__name__}: {str(value)[:40]!r}",
-            hint="Make it a text; a missing value says nothing.",
+            hint="Make it a text; a missing value means no change.",
         )
     return escape_marker(_check_encodable(name, str(value)), CLEAR)
 
 
-def _join_items(name: str, ours: str, items: Sequence[Any], digits: int) -> str:
-    """The items as a cell would show them; missing ones say nothing."""
-    given = [
+def _join_items(name: str, column: str, items: Sequence[Any], digits: int) -> str:
+    """The items as the text of a cell, without missing ones."""
+    present_items = [
         _item(name, item, digits)
         for item in items
         if isinstance(item, Tag) or not _is_missing(item)
     ]
-    kinds = (str,) if ours == "photo_urls" else (str, Tag)
-    for item in given:
-        if ours and not isinstance(item, kinds):
+    kinds = (str,) if column == "photo_urls" else (str, Tag)
+    for item in present_items:
+        if column and not isinstance(item, kinds):
             raise SheetError(
                 f"the DataFrame's column {name} has a list with a {type(item).__name__} in it: "
                 f"{str(item)[:40]!r}",
                 hint="Its items are texts" + (", or ps.Tag." if Tag in kinds else "."),
             )
-    if not given:
+    if not present_items:
         return ""
-    if ours == "photo_urls":
+    if column == "photo_urls":
         return escaped_list(
-            format_photo_urls, [_check_encodable(name, url) for url in given], "\n", CLEAR
+            format_photo_urls, [_check_encodable(name, url) for url in present_items], "\n", CLEAR
         )
-    tags = [item if isinstance(item, Tag) else Tag(None, str(item)) for item in given]
+    tags = [item if isinstance(item, Tag) else Tag(None, str(item)) for item in present_items]
     return _check_encodable(name, escaped_list(format_tags, tags, "; ", CLEAR))
 
 
 def _item(name: str, item: Any, digits: int) -> Any:
-    """The item; a Tag for its fields, as a Parquet export has them."""
+    """The item; a dict with the fields of a tag, as in a Parquet export, becomes a Tag."""
     if isinstance(item, Tag):
         exact = item.id is None or type(item.id) is int
         return item if exact else Tag(_tag_id(name, item.id, digits), item.name)
@@ -833,12 +875,12 @@ def _item(name: str, item: Any, digits: int) -> Any:
 
 
 def _tag_id(name: str, number: Any, digits: int) -> int | None:
-    """The id of a tag in a list, None where it is missing. Raises SheetError for what is none, and
-    for a float that may be rounded: of one in a list, it is not known whether it was a float32.
+    """The id of a tag in a list, None if it is missing. Raises SheetError if it is no id, or a
+    float that may be rounded: a float in a list may have been a float32.
     """
     if number is None or type(number) is int:
         return number
-    digits = min(digits, _float_digits(getattr(number, "dtype", None)), _LIST_DIGITS)
+    digits = min(digits, _float_digits(getattr(number, "dtype", None)), _LIST_ITEM_DIGITS)
     value = _plain(number, digits)
     if value is None:
         return None
@@ -858,29 +900,29 @@ def _is_missing(value: Any) -> bool:
 
 
 def _check_encodable(name: str, text: str) -> str:
-    """The text itself. Raises SheetError for what no file and no service can take."""
+    """The text. Raises SheetError if it cannot be encoded as UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
         raise SheetError(
             f"the DataFrame's column {name} has half a character at position {error.start + 1} of "
             f"{text[:40]!r}",
-            hint="Where the text was read, an encoding was wrong: read it again.",
+            hint="The text was read with a wrong encoding: read it again.",
         ) from None
     return text
 
 
-# peek: the headers of a spreadsheet, also where petsync knows none of them.
+# peek: the headers of a spreadsheet, even if petsync knows none of them.
 
 
-_SEARCHED = 20
+_SEARCHED_ROWS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peek:
-    """What a person has to know to say what the columns mean: the worksheet (`tab`, "" for CSV),
-    all worksheets that are to be seen, the headers in their order, and for those that are nearly
-    one of petsync's columns, or usual names of one, which that is.
+    """What a user needs to map the columns of a file: the worksheet (`tab`, "" for CSV), all
+    visible worksheets, the headers in their order, and in `meant` the suggested column for headers
+    that are similar to petsync's or common names of one.
     """
 
     tab: str
@@ -890,9 +932,9 @@ class Peek:
 
 
 def peek(path: str | Path, *, tab: str | None = None, encoding: str | None = None) -> Peek:
-    """The headers of the file, or of the worksheet `tab`, else of the one that its base names, else
-    of its first one: the row with the most of petsync's columns or of near misses of them, else the
-    one with the most cells. Raises SheetError where the file cannot be read.
+    """The headers of the file; in a workbook, of the worksheet `tab`, else of the one that its base
+    names, else of the first one. They are in the row with the most known or similar headers, else
+    in the row with the most cells. Raises SheetError if the file cannot be read.
     """
     source = load(Path(path), encoding)
     mapper = Mapper.of(str(source.path), None)
@@ -901,39 +943,39 @@ def peek(path: str | Path, *, tab: str | None = None, encoding: str | None = Non
     # calamine is loaded when a workbook is read.
     from petsync.sheets.xlsx import read
 
-    name, tabs, rows = read.top(source, tab, find(source)[0])
+    name, tabs, rows = read.top(source, tab, find_base(source)[0])
     return _make_peek(mapper, name, tabs, rows)
 
 
 def _records(source: Source, mapper: Mapper) -> list[list[str]]:
-    found = csv.records(source, csv.sniff(source, mapper))
-    return [record.cells or [] for record in itertools.islice(found, _SEARCHED)]
+    found = csv.records(source, csv.detect_dialect(source, mapper))
+    return [record.cells or [] for record in itertools.islice(found, _SEARCHED_ROWS)]
 
 
 def _make_peek(
     mapper: Mapper, tab: str, tabs: Sequence[str], rows: Sequence[Sequence[str]]
 ) -> Peek:
-    filled = [[trim(text) for text in row if trim(text)] for row in rows[:_SEARCHED]]
-    best = max(filled, key=lambda row: (_count_known(mapper, row), len(row)), default=[])
-    headers = tuple(dict.fromkeys(best))
-    near = {text: name for text in headers if (name := mapper.nearest(text))}
+    filled_rows = [[trim(text) for text in row if trim(text)] for row in rows[:_SEARCHED_ROWS]]
+    header_row = max(filled_rows, key=lambda row: (_count_known(mapper, row), len(row)), default=[])
+    headers = tuple(dict.fromkeys(header_row))
+    near = {text: name for text in headers if (name := mapper.nearest_column(text))}
     return Peek(tab=tab, tabs=tuple(tabs), headers=headers, meant=near)
 
 
 def _count_known(mapper: Mapper, row: Sequence[str]) -> int:
-    return len({name for text in row if (name := mapper.nearest(text))})
+    return len({name for text in row if (name := mapper.nearest_column(text))})
 
 
-# The sheet that a plan was made from, if it is still there as it was.
+# The sheet that a plan was made from, if it is unchanged.
 
 
 def sheet_of(plan: Plan, *, statuses: Sequence[str] = STATUSES, digest: str = "") -> Sheet | None:
-    """The sheet of the plan, read as it was then; None where it is gone or was changed since.
-    `digest` is its SHA-256 if its run has written into it.
+    """The sheet of the plan, read with the plan's options; None if it is missing or has changed
+    since. `digest` is its SHA-256 if its run has written into it.
     """
     source = Path(plan.source)
     try:
-        # A plan may come from anybody: a device or a pipe that it names is not read.
+        # A plan may come from anybody; `load` does not read a device or a pipe that it names.
         if load(source, plan.encoding or None).digest != (digest or plan.source_digest):
             return None
         sheet = read_sheet(

@@ -1,4 +1,4 @@
-"""Result sheets: what became of each row, backups, and copies."""
+"""Result sheets: the outcome of each row, backups, and copies."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from petsync.plan.fields import normal
 from petsync.plan.plan import lagging
 from petsync.plan.report import Report
 from petsync.protocol.json import decode_pet, decode_pets
-from petsync.sheets.base import notice
+from petsync.sheets.base import base_notice
 from petsync.sheets.files import Source, load, must_be_closed
-from petsync.sheets.headers import ACTION, OURS, RESULTS
+from petsync.sheets.headers import ACTION, RESULT_PREFIX, RESULTS
 from petsync.sheets.read import read_sheet
-from petsync.sheets.sidecar import INTERRUPTED, beside, content, write_with
+from petsync.sheets.sidecar import INTERRUPTED, read_sidecar, sidecar_path, write_with_sidecar
 from petsync.sheets.xlsx.contents import GUIDE, OUT
 from petsync.table.base import Base
 from petsync.table.columns import ADDING, COLUMNS
@@ -39,121 +39,119 @@ from petsync.table.sheet import Sheet
 
 __all__ = [
     "Results",
-    "apart",
+    "apply_results",
     "as_path",
     "as_results",
     "as_sheet",
+    "backup_before_export",
+    "check_other_path",
+    "check_replaceable",
+    "check_same_sheet",
+    "check_suffix",
+    "check_writable",
     "create_backup",
-    "fitting",
     "load_unchanged",
-    "make_way",
-    "must_be_replaceable",
-    "must_be_writable",
     "must_take_results",
-    "of_one_sheet",
     "sidecar_lines",
-    "with_results",
     "write_back",
+    "write_back_noting_digest",
     "write_file",
-    "write_noted",
     "write_results",
 ]
 
 
-# What every copy of a sheet's file keeps to: it is of the bytes that were read, and elsewhere.
-#
-# What a caller gives is of another type more often than not by mistake, and is told so.
+# Checks of arguments, and of files: a copy is made of the bytes that were read, at another path.
 
 
 Results = Report | pd.DataFrame
 
-_UNREADABLE = "petsync-base could not be read"
+_UNREADABLE_LINE = "petsync-base could not be read"
 
 
 def as_sheet(sheet: object) -> Sheet:
-    """The sheet itself. Raises SheetError where it is none."""
+    """The sheet itself. Raises SheetError if it is none."""
     if not isinstance(sheet, Sheet):
         raise SheetError(
-            f"a {type(sheet).__name__} is no sheet", hint="Give what read_sheet returns."
+            f"a {type(sheet).__name__} is no sheet", hint="Pass the Sheet that read_sheet returns."
         )
     return sheet
 
 
 def as_results(results: object) -> Results:
-    """The results themselves. Raises SheetError where they are none, or not of rows."""
+    """The results. Raises SheetError if they are of another type, or not indexed by row number."""
     if not isinstance(results, Report | pd.DataFrame):
         raise SheetError(
             f"a {type(results).__name__} holds no results of a run",
-            hint="Give what apply returns, or a DataFrame indexed by row number.",
+            hint="Pass the report that apply returns, or a DataFrame indexed by row number.",
         )
     kinds = ("integer", "empty")
     if isinstance(results, pd.DataFrame) and results.index.inferred_type not in kinds:
         raise SheetError(
             "the results are not indexed by row number",
-            hint='Where they have a column with it, use results.set_index("row").',
+            hint='If they have a column `row`, use results.set_index("row").',
         )
     return results
 
 
 def as_path(path: object) -> Path:
-    """The path. Raises SheetError where it is none."""
+    """The path. Raises SheetError if it is none."""
     if not isinstance(path, str | PathLike):
         raise SheetError(
-            f"a {type(path).__name__} is no path", hint='Give the file\'s name, as "pets.xlsx".'
+            f"a {type(path).__name__} is no path", hint='Pass a file name, such as "pets.xlsx".'
         )
     return Path(path)
 
 
-def of_one_sheet(sheet: Sheet, results: Results) -> None:
-    """Raise SheetError where a report is of another sheet: its rows are not this one's."""
+def check_same_sheet(sheet: Sheet, results: Results) -> None:
+    """Raise SheetError if a report belongs to another sheet."""
     if isinstance(results, Report) and results.plan.source_digest != sheet.digest:
         raise SheetError(
             f"{sheet.source}: the report is of another sheet, or of other content: "
             f"{results.plan.source}",
-            hint="Give the sheet that the plan was made from, as it was read then.",
+            hint="Pass the sheet that the plan was made from, as it was read then.",
         )
 
 
-def fitting(path: Path, source: Source) -> None:
-    """Raise SheetError where the name says another kind of file than the copy is."""
+def check_suffix(path: Path, source: Source) -> None:
+    """Raise SheetError if the name says another kind of file than the copy is."""
     endings = (".csv", ".tsv", ".txt") if source.kind == "text" else (".xlsx", ".xlsm")
     if path.suffix.casefold() not in endings:
         raise SheetError(
-            f"{path}: the copy of {source.path.name} is of the same kind as that",
-            hint=f"Its name ends in {' or '.join(endings)}.",
+            f"{path}: the copy of {source.path.name} has the same kind as that file",
+            hint=f"Give it a name that ends in {' or '.join(endings)}.",
         )
 
 
 def load_unchanged(sheet: Sheet, hint: str) -> Source:
-    """The sheet's file. Raises SheetError where it has changed since it was read."""
+    """The sheet's file. Raises SheetError if it has changed since it was read."""
     source = load(Path(sheet.source), sheet.encoding or None)
     if source.digest != sheet.digest:
         raise SheetError(f"{source.path}: the file has changed since it was read", hint=hint)
     return source
 
 
-def apart(path: Path, source: Source) -> None:
-    """Raise SheetError where `path` is the sheet itself."""
+def check_other_path(path: Path, source: Source) -> None:
+    """Raise SheetError if `path` is the sheet itself."""
     is_same = lexists(path) and path.exists() and path.samefile(source.path)
     if is_same or path.resolve() == source.path.resolve():
         raise SheetError(f"{path}: this is the sheet itself", hint="Give the copy another name.")
 
 
 def sidecar_lines(source: Source) -> list[str] | None:
-    """The lines of the file's sidecar, None where there is none. They are taken as they are: what
-    is refused there is refused in a copy too.
+    """The lines of the file's sidecar, None if there is none. They are not checked: a sidecar that
+    is refused is refused beside a copy, too.
     """
     if source.kind != "text":
         return None
     try:
-        return content(beside(source.path)).decode("ascii", "replace").splitlines()
+        return read_sidecar(sidecar_path(source.path)).decode("ascii", "replace").splitlines()
     except FileNotFoundError:
         return None
     except OSError:
-        return [_UNREADABLE]
+        return [_UNREADABLE_LINE]
 
 
-# write_results: a copy of the user's own sheet that tells what became of each row.
+# write_results: a copy of the user's own sheet with the outcome of each row.
 
 
 _AGREES = "the store agrees already"
@@ -164,111 +162,118 @@ def write_results(sheet: Sheet, results: Results, path: str | Path, *, follow: b
     """Write to `path` a copy of the sheet's file with the columns of RESULTS filled in.
 
     `results` is a run's report, or a DataFrame indexed by row number with the columns `outcome`,
-    `message` and `assigned_id`; the sheet's blocked rows are told by their findings. An id
-    cell gets the assigned id, a blank one also that of the pet that the row was recognised as,
-    unless another row names that id; and an `add` that has its pet becomes `merge`, so that the
-    copy can be read and applied again; for that the base that the sheet carries goes with it, and
-    says of each row that a report calls applied what the row says. Cells that the sheet has
-    corrected are so here, but for those with a formula on which others hang. Of a workbook all else
-    stays as it is (its macros if the copy is an `.xlsm` too), of a CSV file every other byte.
+    `message` and `assigned_id`; blocked rows get their findings. So that the copy can be read and
+    applied again, an id cell gets the assigned id, and a blank one also the id of the pet that the
+    row was recognised as, unless another row has that id; an `add` that has its pet becomes
+    `merge`; and the copy gets the sheet's base, updated with the rows that the report calls
+    applied. Corrected cells are corrected in the copy, except formulas that other cells use. Of a
+    workbook everything else stays (its macros if the copy is an `.xlsm`, too), of a CSV file every
+    other byte.
 
-    Without `follow`, for a path that no person named, a symbolic link at `path` is an error, and
-    not the way to another file. Raises SheetError where the file has changed since it was read,
-    cannot be written, or what is given is no sheet, no results or no path.
+    Without `follow`, for a path that no user gave, a symbolic link at `path` is an error. Raises
+    SheetError if the file has changed since it was read, the copy cannot be written, or an argument
+    is no sheet, no results or no path.
     """
     sheet, results, path = as_sheet(sheet), as_results(results), as_path(path)
-    source = load_unchanged(sheet, "What became of each row is in the report.")
-    apart(path, source)
-    fitting(path, source)
-    write_file(path, source, *with_results(source, sheet, results, path.suffix), follow=follow)
+    source = load_unchanged(sheet, "The report has the outcome of each row.")
+    check_other_path(path, source)
+    check_suffix(path, source)
+    write_file(path, source, *apply_results(source, sheet, results, path.suffix), follow=follow)
 
 
-def with_results(
+def apply_results(
     source: Source, sheet: Sheet, results: Results, suffix: str = "", *, only_ids: bool = False
 ) -> tuple[bytes, list[str] | None]:
-    """The file's bytes with the results, and of a CSV file the lines of its sidecar if it has one.
+    """The file's bytes with the results, and for a CSV file the lines of its sidecar if it has one.
 
-    A workbook becomes of the kind that a suffix tells. With `only_ids` no column of results is
-    made or filled.
+    A workbook gets the kind that `suffix` says. With `only_ids` no result columns are written.
     """
-    of_one_sheet(sheet, results)
+    check_same_sheet(sheet, results)
     base = advance_base(sheet, results) if isinstance(results, Report) else None
     edits = _result_edits(
-        sheet, _by_row(results, sheet) if isinstance(results, Report) else results
+        sheet, _results_by_row(results, sheet) if isinstance(results, Report) else results
     )
-    lines = None if base is None else [notice(base), *base.to_lines()]
-    edits = _ids_alone(edits) if only_ids else _rename_results(edits, sheet.columns)
+    lines = None if base is None else [base_notice(base), *base.to_lines()]
+    edits = _only_ids(edits) if only_ids else _rename_results(edits, sheet.columns)
     for each in sheet.corrections:
-        # What the row gets of the run comes first: an id, or another action.
+        # An id or an action from the run takes precedence.
         edits.setdefault(each.row, {}).setdefault(each.column, each.after)
-    new = _new_columns(sheet.columns, edits)
+    new_columns = _new_columns(sheet.columns, edits)
     if source.kind == "text":
-        # What only CSV needs is loaded for CSV.
+        # The modules for CSV are loaded only for CSV.
         from petsync.sheets.csv import edit_csv
 
-        return edit_csv(source, sheet, edits, new), lines or sidecar_lines(source)
+        return edit_csv(source, sheet, edits, new_columns), lines or sidecar_lines(source)
     from petsync.sheets.xlsx.edit import patch_workbook
 
-    over = {(each.row, each.column) for each in sheet.corrections}
-    return patch_workbook(source, sheet, edits, new, lines=lines, suffix=suffix, over=over), None
+    formula_cells = {(each.row, each.column) for each in sheet.corrections}
+    return patch_workbook(
+        source, sheet, edits, new_columns, lines=lines, suffix=suffix, over=formula_cells
+    ), None
 
 
 def write_file(
     path: Path, source: Source, data: bytes, lines: list[str] | None, *, follow: bool = True
 ) -> None:
-    """Put the file there, with its sidecar where it is CSV. Raises SheetError."""
+    """Write the file, and the sidecar of a CSV file. Raises SheetError if that fails."""
     if source.kind == "text":
-        write_with(path, _content(source, data), lines, follow=follow, like=source.path)
+        write_with_sidecar(
+            path, _encoded_content(source, data), lines, follow=follow, like=source.path
+        )
     else:
         _files.replace_sheet_file(path, data, follow=follow, like=source.path)
 
 
-def _content(source: Source, data: bytes) -> bytes:
-    """The bytes of the file."""
+def _encoded_content(source: Source, data: bytes) -> bytes:
+    """The data in the file's encoding."""
     return source.encode(data) if source.kind == "text" else data
 
 
-def _by_row(report: Report, sheet: Sheet) -> pd.DataFrame:
-    """outcome, message, assigned_id and recognised (the pet of a row that has no id), indexed by
-    row; rows that were no change are unchanged, and blocked ones are left out: their findings tell
-    more.
+def _results_by_row(report: Report, sheet: Sheet) -> pd.DataFrame:
+    """outcome, message, assigned_id and recognised (the pet of a row without an id), indexed by
+    row. Rows without a change are `unchanged`; blocked rows are left out, because their findings
+    say more.
     """
     plan, ignored = report.plan, sheet.rows.index[sheet.rows["action"] == "ignore"]
     results = msgspec.structs.replace(report, results=tuple(report.by_row().values())).to_frame()
     results = results.set_index("row").drop(index=list(sheet.blocked), errors="ignore")
     rows = sheet.rows.index.union(results.index)
-    said = results[["outcome", "message", "assigned_id"]].reindex(rows)
-    quiet = said["outcome"].isna()
-    said.loc[quiet, "outcome"] = "unchanged"
-    said.loc[quiet, "message"] = _AGREES
-    said.loc[quiet & rows.isin(ignored), "message"] = _IGNORED
+    texts = results[["outcome", "message", "assigned_id"]].reindex(rows)
+    is_unchanged = texts["outcome"].isna()
+    texts.loc[is_unchanged, "outcome"] = "unchanged"
+    texts.loc[is_unchanged, "message"] = _AGREES
+    texts.loc[is_unchanged & rows.isin(ignored), "message"] = _IGNORED
     for each in lagging(plan):
-        said.loc[quiet & rows.isin(each.rows), "message"] = each.message
+        texts.loc[is_unchanged & rows.isin(each.rows), "message"] = each.message
     recognised = pd.Series(plan.recognised, dtype="Int64").reindex(rows)
-    said["recognised"] = recognised.where(said["outcome"].isin(("applied", "unchanged")))
-    return said
+    texts["recognised"] = recognised.where(texts["outcome"].isin(("applied", "unchanged")))
+    return texts
 
 
 def _result_edits(sheet: Sheet, results: pd.DataFrame) -> dict[int, dict[str, str]]:
     rows = [*sheet.rows.index.tolist(), *sheet.blocked]
-    repeats = {each.row: each.problem for each in sheet.problems if each.rule == "duplicate-row"}
-    # Blank first: the sheet may carry what became of its rows in an earlier run.
-    edits = {row: {**dict.fromkeys(RESULTS, ""), "row": str(row)} for row in (*rows, *repeats)}
-    for row, same in repeats.items():
-        edits[row] |= {"outcome": "unchanged", "message": same}
+    repeated_rows = {
+        each.row: each.problem for each in sheet.problems if each.rule == "duplicate-row"
+    }
+    # Start with blank cells: the sheet may have the results of an earlier run.
+    edits = {
+        row: {**dict.fromkeys(RESULTS, ""), "row": str(row)} for row in (*rows, *repeated_rows)
+    }
+    for row, message in repeated_rows.items():
+        edits[row] |= {"outcome": "unchanged", "message": message}
     for problem in sheet.problems:
         if problem.severity == "error" and problem.row in edits:
             blocked = edits[problem.row]
-            before = f"{blocked['message']}; " if blocked["outcome"] == "needs fixing" else ""
-            said = f"{problem.address}: {problem.problem} {problem.suggestion}".rstrip()
-            blocked |= {"outcome": "needs fixing", "message": before + said}
+            previous = f"{blocked['message']}; " if blocked["outcome"] == "needs fixing" else ""
+            message = f"{problem.address}: {problem.problem} {problem.suggestion}".rstrip()
+            blocked |= {"outcome": "needs fixing", "message": previous + message}
     adds = set(sheet.rows.index[sheet.rows["action"].isin(ADDING)])
     ids = sheet.rows["id"].dropna().to_dict() if "id" in sheet.rows else {}
-    named = named_ids(sheet)
+    ids_of_other_rows = named_ids(sheet)
     for result in results.itertuples():
         row = int(str(result.Index))
         edit = _describe_result(result, is_add=row in adds, own=ids.get(row))
-        if int(edit.get("id", 0)) in named:
+        if int(edit.get("id", 0)) in ids_of_other_rows:
             del edit["id"]
             if edit["outcome"] != "applied":
                 edit.pop(ACTION, None)
@@ -277,57 +282,57 @@ def _result_edits(sheet: Sheet, results: pd.DataFrame) -> dict[int, dict[str, st
 
 
 def _describe_result(result: object, *, is_add: bool, own: int | None) -> dict[str, str]:
-    """The cells of a row's results, of which `own` is the id that it gives."""
-    said = {name: _format_field(result, name) for name in ("outcome", "message", "assigned_id")}
+    """The cells of a row's results; `own` is the id in the row."""
+    texts = {name: _format_field(result, name) for name in ("outcome", "message", "assigned_id")}
     recognised = _format_field(result, "recognised")
     if recognised:
-        before = "" if said["message"] in ("", _AGREES) else f"; {said['message']}"
-        said["message"] = f"recognised as pet {recognised}{before}"
-    # Without its id the row would be another pet as soon as somebody edits it; and under an id that
-    # the service has exchanged for one of its own it would add the pet again.
-    pet_id = said["assigned_id"] or ("" if own is not None else recognised)
+        separator = "" if texts["message"] in ("", _AGREES) else f"; {texts['message']}"
+        texts["message"] = f"recognised as pet {recognised}{separator}"
+    # Without its id the row would become another pet as soon as somebody edits it; with an id that
+    # the service replaced by another one, it would add the pet again.
+    pet_id = texts["assigned_id"] or ("" if own is not None else recognised)
     if pet_id and pet_id != str(own):
-        said["id"] = pet_id
-    has_pet = said["outcome"] == "applied" or "id" in said
-    return {**said, "action": "merge"} if is_add and has_pet else said
+        texts["id"] = pet_id
+    has_pet = texts["outcome"] == "applied" or "id" in texts
+    return {**texts, "action": "merge"} if is_add and has_pet else texts
 
 
-def _ids_alone(edits: Mapping[int, Mapping[str, str]]) -> dict[int, dict[str, str]]:
-    """The edits of ids and actions."""
-    own = {
+def _only_ids(edits: Mapping[int, Mapping[str, str]]) -> dict[int, dict[str, str]]:
+    """Only the edits of ids and actions."""
+    id_edits = {
         row: {name: text for name, text in edit.items() if name in ("id", ACTION)}
         for row, edit in edits.items()
     }
-    return {row: edit for row, edit in own.items() if edit}
+    return {row: edit for row, edit in id_edits.items() if edit}
 
 
 def _new_columns(places: Collection[str], edits: Mapping[int, Mapping[str, str]]) -> list[str]:
-    """The columns that the copy has and the sheet has not; the id too where a row gets one,
-    or else the copy would add the pets again.
+    """The columns that the copy has and the sheet does not; the id, too, if a row gets one:
+    otherwise the copy would add the pets again.
     """
-    named = {name for edit in edits.values() for name in edit} - set(COLUMNS) - {ACTION}
-    results = [name for name in (*RESULTS, *map(_ours, RESULTS)) if name in named]
-    wanted = ["id", *results] if any("id" in edit for edit in edits.values()) else results
-    return [name for name in wanted if name not in places]
+    result_names = {name for edit in edits.values() for name in edit} - set(COLUMNS) - {ACTION}
+    results = [name for name in (*RESULTS, *map(_prefixed, RESULTS)) if name in result_names]
+    names = ["id", *results] if any("id" in edit for edit in edits.values()) else results
+    return [name for name in names if name not in places]
 
 
 def _rename_results(
     edits: dict[int, dict[str, str]], places: Collection[str]
 ) -> dict[int, dict[str, str]]:
-    """The edits under names that are no columns of people's own: only a sheet with all columns of
-    results has them from petsync.
+    """The edits with a prefix on result columns if the sheet has columns of these names of its own;
+    a sheet with all result columns has them from petsync.
     """
-    own = [name for name in RESULTS if name in places]
-    if not own or len(own) == len(RESULTS):
+    result_columns = [name for name in RESULTS if name in places]
+    if not result_columns or len(result_columns) == len(RESULTS):
         return edits
     return {
-        row: {_ours(name) if name in RESULTS else name: text for name, text in edit.items()}
+        row: {_prefixed(name) if name in RESULTS else name: text for name, text in edit.items()}
         for row, edit in edits.items()
     }
 
 
-def _ours(name: str) -> str:
-    return f"{OURS}{name}"
+def _prefixed(name: str) -> str:
+    return f"{RESULT_PREFIX}{name}"
 
 
 def _format_field(result: object, name: str) -> str:
@@ -337,23 +342,23 @@ def _format_field(result: object, name: str) -> str:
     return str(int(value)) if isinstance(value, float) else str(value)
 
 
-# Files of a person that are replaced: with a backup, and never what nobody else has.
+# Replacing a user's files: with a backup, and only if no edit is lost.
 
 
 _NO_EXPORT = "it is no export of petsync"
-_INSTEAD = "What became of each row is in the report; write_results puts it into a copy."
+_SEE_REPORT = "The report has the outcome of each row; write_results writes it into a copy."
 
 
 def must_take_results(sheet: Sheet) -> None:
-    """Raise SheetError where `write_back` could not write the sheet's file as things are now:
-    it is open in a program, read-only, in a folder that takes no backup, or not as it was read.
+    """Raise SheetError if `write_back` cannot write the sheet's file now: it is open in a program,
+    read-only, in a folder without permission to write a backup, or has changed since it was read.
     """
-    must_be_writable(as_sheet(sheet), _INSTEAD)
+    check_writable(as_sheet(sheet), _SEE_REPORT)
 
 
-def must_be_writable(sheet: Sheet, hint: str) -> None:
-    """Raise SheetError where the sheet's file cannot be replaced as things are now; the hint is
-    for one that is not as it was read.
+def check_writable(sheet: Sheet, hint: str) -> None:
+    """Raise SheetError if the sheet's file cannot be replaced now; `hint` is for a file that has
+    changed since it was read.
     """
     path = Path(sheet.source)
     must_be_closed(path)
@@ -362,12 +367,12 @@ def must_be_writable(sheet: Sheet, hint: str) -> None:
     is_writable = bool(file.stat().st_mode & 0o222) and os.access(file, os.W_OK)
     if not is_writable:
         raise SheetError(
-            f"{path}: the file is read-only", hint="Allow writing it, or have a copy written."
+            f"{path}: the file is read-only", hint="Allow writing it, or write a copy."
         )
     if not os.access(file.parent, os.W_OK | os.X_OK):
         raise SheetError(
-            f"{path}: no backup can be kept in the folder {file.parent}, which is read-only",
-            hint="Move the sheet to a folder of your own, or have a copy written.",
+            f"{path}: no backup can be written: the folder {file.parent} is read-only",
+            hint="Move the sheet to a folder of your own, or write a copy.",
         )
 
 
@@ -390,10 +395,10 @@ def write_back(
     Raises SheetError, and changes nothing, if the file has changed since it was read, is open in
     Excel or LibreOffice, or cannot be written.
     """
-    return write_noted(sheet, results, moment=moment, only_ids=only_ids)
+    return write_back_noting_digest(sheet, results, moment=moment, only_ids=only_ids)
 
 
-def write_noted(
+def write_back_noting_digest(
     sheet: Sheet,
     results: Results,
     *,
@@ -401,37 +406,37 @@ def write_noted(
     only_ids: bool = False,
     note: Callable[[str], None] = lambda _: None,
 ) -> Path:
-    """As `write_back`; `note` gets the SHA-256 of the new file before that is put there."""
+    """As `write_back`; `note` is called with the SHA-256 of the new file before it is written."""
     results = as_results(results)
     must_take_results(sheet)
-    source = load_unchanged(sheet, _INSTEAD)
-    data, lines = with_results(source, sheet, results, only_ids=only_ids)
+    source = load_unchanged(sheet, _SEE_REPORT)
+    data, lines = apply_results(source, sheet, results, only_ids=only_ids)
     backup = create_backup(source.path.resolve(), source.content, moment or dt.datetime.now(dt.UTC))
-    note(hashlib.sha256(_content(source, data)).hexdigest())
-    # Whoever saved the sheet in the meantime keeps what they wrote.
+    note(hashlib.sha256(_encoded_content(source, data)).hexdigest())
+    # Check again, so that a sheet saved in the meantime is not overwritten.
     must_be_closed(source.path)
-    load_unchanged(sheet, _INSTEAD)
+    load_unchanged(sheet, _SEE_REPORT)
     write_file(source.path, source, data, lines)
     return backup
 
 
-def must_be_replaceable(path: Path, *, force: str = "force=True") -> None:
-    """Raise SheetError where an export to `path` would replace what only that file may hold: it
-    was edited since its export, is no export, or is open in a program. `force` is what the caller
-    can say to replace it all the same.
+def check_replaceable(path: Path, *, force: str = "force=True") -> None:
+    """Raise SheetError if an export to `path` would replace a file that was edited since its
+    export, is no export, or is open in a program. `force` is the option that replaces it all the
+    same.
     """
     _read_replaceable(path, force)
 
 
 def _read_replaceable(path: Path, force: str = "force=True") -> Sheet | None:
-    """The sheet that an export may replace; None where there is none. Raises SheetError as
-    `must_be_replaceable`.
+    """The sheet that an export may replace; None if there is none. Raises SheetError as
+    `check_replaceable` does.
     """
     if not _has_content(path):
         return None
     must_be_closed(path)
     sheet = None
-    is_export = _NO_SHEETS.get(path.suffix.casefold())
+    is_export = _EXPORT_CHECKS.get(path.suffix.casefold())
     if is_export is not None:
         why = "" if is_export(path) else _NO_EXPORT
     else:
@@ -440,28 +445,28 @@ def _read_replaceable(path: Path, force: str = "force=True") -> Sheet | None:
         except SheetError:
             why = _NO_EXPORT
         else:
-            why = _edits_of_export(sheet)
+            why = _describe_edits(sheet)
     if why:
         raise SheetError(
             f"{path} was left alone: {why}",
             hint="Give the export another name. To replace the file all the same, use "
-            f"{force}; a backup of it is kept then.",
+            f"{force}; petsync then keeps a backup of it.",
         )
     return sheet
 
 
-def make_way(path: Path, data: bytes, *, force: bool = False) -> Path | None:
-    """The backup of the file that `data` is about to replace; None where none is needed: no file is
-    there, it has the same contents, or it is an export that nobody edited.
+def backup_before_export(path: Path, data: bytes, *, force: bool = False) -> Path | None:
+    """Make a backup of the file that `data` is about to replace. Return its path; None if none is
+    needed: there is no file, it has the same contents, or it is an export that nobody edited.
 
-    Raises SheetError as `must_be_replaceable`, unless `force`.
+    Raises SheetError as `check_replaceable` does, unless `force`.
     """
     sheet = None if force else _read_replaceable(path)
     if not _has_content(path):
         return None
     file = path.resolve()
     before = file.read_bytes()
-    if _is_same(before, data) or not (force or _is_unsure(path, sheet)):
+    if _is_same_file(before, data) or not (force or _may_hide_edits(path, sheet)):
         return None
     return create_backup(file, before, dt.datetime.now(dt.UTC))
 
@@ -470,12 +475,12 @@ def _has_content(path: Path) -> bool:
     try:
         return path.is_file() and path.stat().st_size > 0
     except OSError:
-        # Such a name no file can have: writing it says so.
+        # No file can have this name: writing it raises the error.
         return False
 
 
-def _edits_of_export(sheet: Sheet) -> str:
-    """Why the sheet is not what petsync exported, as a clause; "" where it is."""
+def _describe_edits(sheet: Sheet) -> str:
+    """How the sheet differs from petsync's export, as a clause; "" if it does not."""
     if sheet.base_refused and not sheet.base_refused.endswith(INTERRUPTED):
         return sheet.base_refused
     if sheet.base is None:
@@ -486,14 +491,14 @@ def _edits_of_export(sheet: Sheet) -> str:
 
 
 def _edited_places(sheet: Sheet, base: Base) -> Iterator[str]:
-    """Where a sheet says something else than its base, column by column."""
+    """The places where a sheet differs from its base, column by column."""
     frame = sheet.rows
     yield from (f"a column {name}" for name in sheet.others.columns)
     yield from (f"no column {name}" for name in COLUMNS if name not in frame)
     yield from (f"a worksheet {tab}" for tab in sheet.tabs if tab != GUIDE)
     yield from (sheet.address(row) for row in sheet.blocked)
-    asked = frame.index[(frame["action"] != "merge").to_numpy(dtype=bool)]
-    yield from (sheet.address(row, "action") for row in asked)
+    with_action = frame.index[(frame["action"] != "merge").to_numpy(dtype=bool)]
+    yield from (sheet.address(row, "action") for row in with_action)
     if "id" not in frame:
         return
     places = match.positions(frame["id"], base.frame)
@@ -501,32 +506,32 @@ def _edited_places(sheet: Sheet, base: Base) -> Iterator[str]:
     rows = len(set(places[places >= 0].tolist())) + len(sheet.blocked)
     if rows < len(base):
         yield f"{len(base) - rows:,} rows fewer"
-    at = np.flatnonzero(places >= 0)
-    differences = match.differences(frame, at, base.frame, places[at])
+    found_rows = np.flatnonzero(places >= 0)
+    differences = match.differences(frame, found_rows, base.frame, places[found_rows])
     masks: dict[str, match.Mask] = {str(unit): mask for unit, mask in differences.items()}
     for column in COLUMNS[1:]:
         if column in frame:
-            was_blank = _is_blank(base.frame[column].iloc[places[at]])
-            edited = _is_blank(frame[column].iloc[at]) & ~was_blank
+            was_blank = _is_blank(base.frame[column].iloc[places[found_rows]])
+            edited = _is_blank(frame[column].iloc[found_rows]) & ~was_blank
             if column in masks:
                 edited |= masks[column]
-            yield from (sheet.address(row, column) for row in frame.index[at[edited]])
+            yield from (sheet.address(row, column) for row in frame.index[found_rows[edited]])
 
 
 def _is_blank(values: pd.Series[Any]) -> match.Mask:
-    """Which values an export shows as a blank cell."""
+    """A mask of the values that an export writes as a blank cell."""
     texts = (value if isinstance(value, list) else normal(str(value)) for value in values)
     result: match.Mask = np.array([not text for text in texts], dtype=bool)
     return result | values.isna().to_numpy(dtype=bool)
 
 
 def _is_plain_export(sheet: Sheet) -> bool:
-    """Whether a sheet that carries no base has just the columns of an export."""
+    """Whether a sheet without a base has exactly the columns of an export."""
     return set(sheet.columns) == set(OUT)
 
 
-def _is_same(before: bytes, data: bytes) -> bool:
-    """Whether both are the same file: of workbooks that petsync wrote, the time may differ."""
+def _is_same_file(before: bytes, data: bytes) -> bool:
+    """Whether both are the same file; workbooks that petsync wrote may differ in their time."""
     files = io.BytesIO(before), io.BytesIO(data)
     if before == data or not all(map(zipfile.is_zipfile, files)):
         return before == data
@@ -537,9 +542,9 @@ def _is_same(before: bytes, data: bytes) -> bool:
         return is_sealed(old) and seal(old) == seal(new)
 
 
-def _is_unsure(path: Path, sheet: Sheet | None) -> bool:
-    """Whether the file, read as `sheet`, may hold what its contents do not show: an export without
-    a base, in which no edit can be told, and a workbook that another program has saved.
+def _may_hide_edits(path: Path, sheet: Sheet | None) -> bool:
+    """Whether the file, read as `sheet`, may have edits that are not detected: in an export without
+    a base, and in a workbook that another program saved.
     """
     if sheet is None or sheet.base is None:
         return True
@@ -570,7 +575,7 @@ def _are_pets_by_line(path: Path) -> bool:
 
 
 def _is_table_of_pets(path: Path) -> bool:
-    # What reads Parquet is loaded for Parquet.
+    # pyarrow.parquet is loaded only for Parquet files.
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -581,7 +586,7 @@ def _is_table_of_pets(path: Path) -> bool:
     return bool(names) and set(names) <= {*COLUMNS, EXTRA}
 
 
-_NO_SHEETS = {
+_EXPORT_CHECKS = {
     ".json": _are_pets,
     ".jsonl": _are_pets_by_line,
     ".parquet": _is_table_of_pets,
@@ -589,16 +594,16 @@ _NO_SHEETS = {
 
 
 def create_backup(file: Path, data: bytes, moment: dt.datetime) -> Path:
-    """The path of a backup of the file and of its sidecar, both whole on the disk, beside it under
-    its name and the moment; no earlier one is replaced.
+    """Make a backup of the file and of its sidecar beside it, with the moment in its name, and
+    return its path. Both are completely on disk; no earlier backup is replaced.
     """
-    sidecar = beside(file)
-    for again in count(1):
-        number = f"-{again}" if again > 1 else ""
+    sidecar = sidecar_path(file)
+    for attempt in count(1):
+        number = f"-{attempt}" if attempt > 1 else ""
         name = f"{file.stem}.backup-{moment:%Y%m%d-%H%M%S}{number}{file.suffix}"
         backup = file.with_name(name)
-        if not lexists(beside(backup)) and _files.create_sheet_file(backup, data, like=file):
+        if not lexists(sidecar_path(backup)) and _files.create_sheet_file(backup, data, like=file):
             break
     if sidecar.is_file() and not sidecar.is_symlink():
-        _files.create_sheet_file(beside(backup), sidecar.read_bytes(), like=sidecar)
+        _files.create_sheet_file(sidecar_path(backup), sidecar.read_bytes(), like=sidecar)
     return backup

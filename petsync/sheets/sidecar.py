@@ -1,4 +1,4 @@
-"""The sidecar: the file beside a CSV that holds the base of its export."""
+"""The sidecar: the file beside a CSV file that holds the base of its export."""
 
 from __future__ import annotations
 
@@ -12,32 +12,38 @@ from petsync import _files
 from petsync.errors import SheetError
 from petsync.table.base import ParcelError
 
-__all__ = ["INTERRUPTED", "beside", "content", "lines_beside", "write_with"]
+__all__ = [
+    "INTERRUPTED",
+    "read_sidecar",
+    "read_sidecar_lines",
+    "sidecar_path",
+    "write_with_sidecar",
+]
 
 
 _SUFFIX = ".petsync-base"
-_MOST = 1 << 30
+_MAX_BYTES = 1 << 30
 _UNFINISHED = "petsync-base unfinished"
 INTERRUPTED = "the export was interrupted"
-"""Why a base is refused that an export did not finish."""
+"""Why the base of an interrupted export is refused."""
 
 
-def beside(path: Path) -> Path:
-    """Where the sidecar of the file at `path` is: `catalogue.csv.petsync-base`. Links are followed,
-    so that a file has one sidecar whatever way leads to it.
+def sidecar_path(path: Path) -> Path:
+    """The path of the sidecar of the file at `path`: `catalogue.csv.petsync-base`. Links are
+    followed, so that a file has one sidecar.
     """
     file = Path(os.path.realpath(path))
     return file.with_name(file.name + _SUFFIX)
 
 
-def lines_beside(path: Path) -> list[str] | None:
-    """The lines of the sidecar, None where there is none.
+def read_sidecar_lines(path: Path) -> list[str] | None:
+    """The lines of the sidecar, None if there is none.
 
-    Raises ParcelError where it cannot be read or its export was not finished.
+    Raises ParcelError if it cannot be read or its export was not finished.
     """
-    sidecar = beside(path)
+    sidecar = sidecar_path(path)
     try:
-        lines = content(sidecar).decode("ascii").splitlines()
+        lines = read_sidecar(sidecar).decode("ascii").splitlines()
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -51,7 +57,7 @@ def lines_beside(path: Path) -> list[str] | None:
     return lines
 
 
-def write_with(
+def write_with_sidecar(
     path: Path,
     data: bytes,
     lines: Sequence[str] | None,
@@ -59,26 +65,26 @@ def write_with(
     follow: bool = True,
     like: Path | None = None,
 ) -> None:
-    """Write the file, and its sidecar with the lines; without lines no sidecar stays. Where it is
-    a copy of the sheet `like`, nobody may read it who may not read that.
+    """Write the file, and its sidecar with the lines; without lines, remove the sidecar. With
+    `like`, the files get the permissions of that sheet.
 
-    Whenever it is interrupted, the file is never beside a sidecar of another export: until all
-    is written the sidecar says that it is unfinished. Raises SheetError as `atomic.replace`.
+    Even after an interruption, the file is never beside a sidecar of another export: until both are
+    written, the sidecar is marked as unfinished. Raises SheetError if a file cannot be written.
     """
-    sidecar = beside(path)
+    sidecar = sidecar_path(path)
     if lines is None and not _is_there(sidecar):
         _files.replace_sheet_file(path, data, follow=follow, like=like)
         return
-    before = _earlier(sidecar)
+    previous = _read_if_there(sidecar)
     _files.replace_sheet_file(sidecar, f"{_UNFINISHED}\n".encode(), follow=False, like=like)
     try:
         if path.is_file():
-            # Whoever may not read the file may not read its sidecar either.
+            # The sidecar gets the permissions of the file.
             sidecar.chmod(path.stat().st_mode & 0o777)
         _files.replace_sheet_file(path, data, follow=follow, like=like)
     except SheetError:
-        # The file is as it was, so what was said of it still holds.
-        _restore(sidecar, before)
+        # The file has not changed, so its sidecar stays valid.
+        _restore(sidecar, previous)
         raise
     _restore(sidecar, None if lines is None else "".join(f"{line}\n" for line in lines).encode())
 
@@ -88,19 +94,19 @@ def _is_there(sidecar: Path) -> bool:
     return os.path.lexists(sidecar)
 
 
-def content(sidecar: Path) -> bytes:
-    """The bytes of the sidecar. Raises OSError, also where it is a link, a pipe or too large: a
-    stranger may have put it there.
+def read_sidecar(sidecar: Path) -> bytes:
+    """The bytes of the sidecar. Raises OSError, also if it is a link, a pipe or too large: somebody
+    else may have put it there.
     """
-    about = sidecar.lstat()
-    if not stat.S_ISREG(about.st_mode) or about.st_size > _MOST:
+    status = sidecar.lstat()
+    if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_BYTES:
         raise OSError(errno.EINVAL, "it is no ordinary file")
     return sidecar.read_bytes()
 
 
-def _earlier(sidecar: Path) -> bytes | None:
+def _read_if_there(sidecar: Path) -> bytes | None:
     try:
-        return content(sidecar)
+        return read_sidecar(sidecar)
     except OSError:
         return None
 

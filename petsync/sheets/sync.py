@@ -1,4 +1,4 @@
-"""Write what sheet and store agreed on into the sheet, or keep it until the file is free."""
+"""Write the changes of the store into the sheet, or save them until the file can be written."""
 
 from __future__ import annotations
 
@@ -15,49 +15,56 @@ import pyarrow.compute as pc
 from petsync._files import write_private
 from petsync.errors import PlanError, SheetError
 from petsync.plan.plan import Inbound
-from petsync.sheets.base import TAB, notice
+from petsync.sheets.base import BASE_TAB, base_notice
 from petsync.sheets.edits import Obstacle, SheetEdits
 from petsync.sheets.files import Source, must_be_closed
 from petsync.sheets.grid import Bools, CellKind, Cells, Grid
 from petsync.sheets.read import read_grid
 from petsync.sheets.results import (
     as_sheet,
+    check_writable,
     create_backup,
     load_unchanged,
-    must_be_writable,
     sidecar_lines,
     write_file,
 )
 from petsync.table.base import Base
 from petsync.table.sheet import Sheet, cell_address
 
-__all__ = ["load_edits", "must_agree", "must_take_edits", "obstacles", "save_edits", "write_synced"]
+__all__ = [
+    "check_agreement",
+    "load_edits",
+    "must_take_edits",
+    "obstacles",
+    "save_edits",
+    "write_synced",
+]
 
 
-# Whether a file with edits reads as before but for what was edited.
+# Comparison of a file before and after edits: only edited cells may differ.
 
 
-_EDITED = (CellKind.TEXT, CellKind.NUMBER)
+_EDITED_KINDS = (CellKind.TEXT, CellKind.NUMBER)
 
 
-def must_agree(source: Source, copy: Source, sheet: Sheet, edits: SheetEdits) -> None:
-    """Raise SheetError where in the `copy` of the file an edited cell does not read as told, or
-    another one not as before.
+def check_agreement(source: Source, copy: Source, sheet: Sheet, edits: SheetEdits) -> None:
+    """Raise SheetError if in the `copy` of the file an edited cell does not have its new text, or
+    another cell has changed.
     """
     tab = sheet.tab or None
     before, after = (read_grid(each, tab, sheet.mapping) for each in (source, copy))
-    where = _Sides(before, after, sheet, edits).difference()
-    if where is not None:
+    difference = _Comparison(before, after, sheet, edits).difference()
+    if difference is not None:
         raise SheetError(
-            f"{source.path}: with what the store says in its cells the file would be read "
-            f"otherwise{where}",
-            hint="Nothing was written. Write it into the sheet by hand, in its own program.",
+            f"{source.path}: with the store's values in its cells, other cells of the file would "
+            f"change, too{difference}",
+            hint="Nothing was written. Write the values into the sheet by hand.",
         )
 
 
 @dataclass(frozen=True, slots=True)
-class _Sides:
-    """The file before and after; `edits` are those that the second one has."""
+class _Comparison:
+    """The file before and after; `after` has the `edits`."""
 
     before: Grid
     after: Grid
@@ -65,21 +72,23 @@ class _Sides:
     edits: SheetEdits
 
     def difference(self) -> str | None:
-        """Where it is, None where there is none."""
-        kept = np.flatnonzero(~np.isin(self.before.rows, list(self.edits.removed)))
+        """The first difference besides the edits, as a clause; None if there is none."""
+        kept_rows = np.flatnonzero(~np.isin(self.before.rows, list(self.edits.removed)))
         header = [*self.before.header, *self._new_columns()]
         if list(self.after.header) != header:
             return ": its header"
-        if len(self.after.rows) != len(kept) + len(self.edits.added):
+        if len(self.after.rows) != len(kept_rows) + len(self.edits.added):
             return ": it would have other rows"
-        if self._faults(kept) != {at: fault.rule for at, fault in self.after.faults.items()}:
-            return ": a row could not be taken apart"
-        numbers = self.before.rows[kept]
+        if self._faults(kept_rows) != {
+            position: fault.rule for position, fault in self.after.faults.items()
+        }:
+            return ": a row could not be parsed"
+        numbers = self.before.rows[kept_rows]
         for column, name in enumerate(self._names()):
-            at = self._differing(column, name, kept, numbers)
-            if at is not None:
+            position = self._find_difference(column, name, kept_rows, numbers)
+            if position is not None:
                 place = self.after.places[column]
-                row = int(self.after.rows[at])
+                row = int(self.after.rows[position])
                 return f": {cell_address(self.after.tab, place, row)}"
         return None
 
@@ -88,40 +97,42 @@ class _Sides:
         return ["id"] if more and "id" not in self.sheet.columns else []
 
     def _names(self) -> Iterator[str]:
-        """The columns by the names that edits give them, "" where none does."""
+        """The names of the columns in edits, "" for a column without one."""
         by_place = {place: name for name, place in self.sheet.columns.items()}
         yield from (by_place.get(place, "") for place in self.before.places)
         yield from self._new_columns()
 
-    def _faults(self, kept: np.ndarray[tuple[int], np.dtype[np.intp]]) -> Mapping[int, str]:
+    def _faults(self, kept_rows: np.ndarray[tuple[int], np.dtype[np.intp]]) -> Mapping[int, str]:
         return {
-            n: self.before.faults[at].rule
-            for n, at in enumerate(kept.tolist() if self.before.faults else ())
-            if at in self.before.faults
+            n: self.before.faults[position].rule
+            for n, position in enumerate(kept_rows.tolist() if self.before.faults else ())
+            if position in self.before.faults
         }
 
-    def _differing(
+    def _find_difference(
         self,
         column: int,
         name: str,
-        kept: np.ndarray[tuple[int], np.dtype[np.intp]],
+        kept_rows: np.ndarray[tuple[int], np.dtype[np.intp]],
         numbers: np.ndarray[tuple[int], np.dtype[np.int64]],
     ) -> int | None:
-        """The position of a cell of the column that does not read as it is meant to."""
-        own = self.before.columns[column] if column < len(self.before.columns) else None
-        blank = pa.array([""] * len(kept), pa.large_string())
-        texts = blank if own is None else own.text.take(pa.array(kept))
+        """The position of a cell of the column that does not have its expected text, or None."""
+        before_column = self.before.columns[column] if column < len(self.before.columns) else None
+        blank = pa.array([""] * len(kept_rows), pa.large_string())
+        texts = blank if before_column is None else before_column.text.take(pa.array(kept_rows))
         edited, new = self._find_edited(name, numbers)
         texts = pc.replace_with_mask(texts, pa.array(edited), pa.array(new, pa.large_string()))
         added = [each.get(name, "") if name else "" for each in self.edits.added]
-        meant = pa.concat_arrays([texts, pa.array(added, pa.large_string())])
-        seen = self.after.columns[column]
+        expected = pa.concat_arrays([texts, pa.array(added, pa.large_string())])
+        actual = self.after.columns[column]
         kinds = (
-            np.full(len(kept), CellKind.TEXT, dtype=np.int8) if own is None else _kinds(own)[kept]
+            np.full(len(kept_rows), CellKind.TEXT, dtype=np.int8)
+            if before_column is None
+            else _kinds(before_column)[kept_rows]
         )
         is_free = np.concatenate([edited, np.ones(len(added), dtype=bool)])
-        wrong = _other_kind(_kinds(seen), kinds, is_free)
-        wrong |= np.asarray(pc.not_equal(meant, seen.text))
+        wrong = _other_kind(_kinds(actual), kinds, is_free)
+        wrong |= np.asarray(pc.not_equal(expected, actual.text))
         places = np.flatnonzero(wrong)
         return int(places[0]) if len(places) else None
 
@@ -142,41 +153,42 @@ def _other_kind(
 ) -> Bools:
     same = np.zeros(len(seen), dtype=bool)
     same[: len(meant)] = seen[: len(meant)] == meant
-    return np.asarray(np.where(is_free, ~np.isin(seen, _EDITED), ~same))
+    return np.asarray(np.where(is_free, ~np.isin(seen, _EDITED_KINDS), ~same))
 
 
 def _kinds(cells: Cells) -> np.ndarray[tuple[int], np.dtype[np.int8]]:
     return np.full(len(cells), CellKind.TEXT, dtype=np.int8) if cells.kinds is None else cells.kinds
 
 
-# write_synced: what the store says, in a person's own sheet, with a backup of it as it was.
+# write_synced: changes of the store in the user's own sheet, after a backup.
 
 
-_AGAIN = "Nothing was written. Read it again, or let the next round do it."
-_LONGEST = {"workbook": 32_767, "text": 131_072}
-_UNREAL = re.compile("[\0\ud800-\udfff]")
+_READ_AGAIN = "Nothing was written. Read it again, or let the next round do it."
+_MAX_LENGTH = {"workbook": 32_767, "text": 131_072}
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
 def must_take_edits(sheet: Sheet) -> None:
-    """Raise SheetError where `write_synced` could not write the sheet's file as things are now: it
-    is open in a program, read-only, in a folder that takes no backup, or not as it was read.
+    """Raise SheetError if `write_synced` cannot write the sheet's file now: it is open in a
+    program, read-only, in a folder without permission to write a backup, or has changed since it
+    was read.
     """
-    must_be_writable(as_sheet(sheet), _AGAIN)
+    check_writable(as_sheet(sheet), _READ_AGAIN)
 
 
 def obstacles(sheet: Sheet, edits: SheetEdits) -> tuple[Obstacle, ...]:
-    """Those of the edits that cannot be written, and why: a cell that is calculated by a formula, a
-    text that no file of the kind can hold, a table that ends with its totals. `edits.without(…)`
-    gives the rest. Raises SheetError where the file has changed since it was read.
+    """The edits that cannot be written, and why: a cell with a formula, a text that no file of the
+    kind can hold, a table that ends with its totals. `edits.without(…)` gives the others. Raises
+    SheetError if the file has changed since it was read.
     """
-    source = load_unchanged(as_sheet(sheet), _AGAIN)
+    source = load_unchanged(as_sheet(sheet), _READ_AGAIN)
     if source.kind == "workbook":
-        # What only workbooks need is loaded for workbooks.
+        # The modules for workbooks are loaded only for workbooks.
         from petsync.sheets.xlsx.edit import is_free
 
         if not is_free(source, sheet):
             return _build_file(source, sheet, edits, None)[1]
-    return tuple(_unwritable(source, sheet, edits))
+    return tuple(_find_unwritable(source, sheet, edits))
 
 
 def write_synced(
@@ -186,32 +198,33 @@ def write_synced(
     base: Base | None = None,
     moment: dt.datetime | None = None,
 ) -> Path:
-    """Put the edits into the sheet's own file; the path of the backup, as `write_back` keeps one.
+    """Write the edits into the sheet's own file, and return the path of a backup, as `write_back`.
 
     Everything else stays: of a workbook each other cell, formula and format, of a CSV file each
-    byte of the other records. Rows that are added look like the last one, with people's own columns
-    blank, and tables, filters and drop-downs reach over them; a row that is taken out leaves
-    blank cells in a workbook, and nothing in a CSV file. Columns that the sheet lacks are passed
-    over, but the id is made where a row gets one. `base` takes the place of the one that the
-    file carries, if it carries one.
+    byte of the other records. Added rows are formatted like the last one, with the user's own
+    columns blank; tables, filters and drop-downs are extended to them. A removed row leaves blank
+    cells in a workbook, and nothing in a CSV file. Edits of columns that the sheet lacks are
+    ignored, but the id is added if a row gets one. `base` replaces the base of the file, if it has
+    one.
 
-    What was made is read before it is written. Raises SheetError, and changes nothing, where
-    another cell would read otherwise than before, an edit cannot be made (`obstacles` tells which),
-    the file has changed since it was read, is open in a program, or cannot be written.
+    The new file is read and compared before it is written. Raises SheetError, and changes nothing,
+    if another cell would change, an edit cannot be written (`obstacles` lists them), or the file
+    has changed since it was read, is open in a program, or cannot be written.
     """
     must_take_edits(sheet)
-    source = load_unchanged(sheet, _AGAIN)
-    data, held = _build_file(source, sheet, edits, base)
-    if held:
-        more = f", and {len(held) - 1:,} more" if len(held) > 1 else ""
+    source = load_unchanged(sheet, _READ_AGAIN)
+    data, unwritable = _build_file(source, sheet, edits, base)
+    if unwritable:
+        more = f", and {len(unwritable) - 1:,} more" if len(unwritable) > 1 else ""
         raise SheetError(
-            f"{source.path}: {held[0]}{more}", hint=f"Nothing was written. {held[0].suggestion}"
+            f"{source.path}: {unwritable[0]}{more}",
+            hint=f"Nothing was written. {unwritable[0].suggestion}",
         )
-    must_agree(source, replace(source, data=data), sheet, edits)
+    check_agreement(source, replace(source, data=data), sheet, edits)
     backup = create_backup(source.path.resolve(), source.content, moment or dt.datetime.now(dt.UTC))
-    # Whoever saved the sheet in the meantime keeps what they wrote.
+    # Check again, so that a sheet saved in the meantime is not overwritten.
     must_be_closed(source.path)
-    load_unchanged(sheet, _AGAIN)
+    load_unchanged(sheet, _READ_AGAIN)
     write_file(source.path, source, data, _sidecar(source, base))
     return backup
 
@@ -219,56 +232,58 @@ def write_synced(
 def _build_file(
     source: Source, sheet: Sheet, edits: SheetEdits, base: Base | None
 ) -> tuple[bytes, tuple[Obstacle, ...]]:
-    """The file as it is to be, and the edits that are not in it."""
-    _must_be_there(sheet, edits)
-    held = tuple(_unwritable(source, sheet, edits))
+    """The bytes of the new file, and the edits that cannot be written into it."""
+    _check_rows(sheet, edits)
+    unwritable = tuple(_find_unwritable(source, sheet, edits))
     if source.kind == "workbook":
-        # What only workbooks need is loaded for workbooks.
+        # The modules for workbooks are loaded only for workbooks.
         from petsync.sheets.xlsx.edit import amend_workbook
 
-        lines = _lines(base) if base is not None and _carries(source) else None
-        data, more = amend_workbook(source, sheet, edits.without(held), lines=lines)
-        return data, (*held, *more)
+        lines = _lines(base) if base is not None and _has_base(source) else None
+        data, unwritable_in_workbook = amend_workbook(
+            source, sheet, edits.without(unwritable), lines=lines
+        )
+        return data, (*unwritable, *unwritable_in_workbook)
     from petsync.sheets.csv import edit_csv
 
-    rest = edits.without(held)
-    new = ["id"] if "id" not in sheet.columns and _gives_id(rest) else []
-    cells, added = rest.cells, rest.added
-    return edit_csv(source, sheet, cells, new, added=added, removed=rest.removed), held
+    writable = edits.without(unwritable)
+    new = ["id"] if "id" not in sheet.columns and _gives_id(writable) else []
+    cells, added = writable.cells, writable.added
+    return edit_csv(source, sheet, cells, new, added=added, removed=writable.removed), unwritable
 
 
-def _must_be_there(sheet: Sheet, edits: SheetEdits) -> None:
-    there = {*sheet.rows.index.tolist(), *sheet.blocked}
-    lost = sorted({*edits.cells, *edits.removed} - there)
-    if lost:
+def _check_rows(sheet: Sheet, edits: SheetEdits) -> None:
+    present = {*sheet.rows.index.tolist(), *sheet.blocked}
+    missing = sorted({*edits.cells, *edits.removed} - present)
+    if missing:
         raise SheetError(
-            f"{sheet.source}: there is no row {lost[0]} of a pet that could be written",
-            hint="Give the numbers of rows of the sheet as it was read.",
+            f"{sheet.source}: there is no row {missing[0]} with a pet",
+            hint="Use row numbers of the sheet as it was read.",
         )
 
 
-def _unwritable(source: Source, sheet: Sheet, edits: SheetEdits) -> Iterator[Obstacle]:
-    """What no file of the kind can hold."""
-    most = _LONGEST[source.kind]
-    for row, name, text in _texts(edits):
-        why = _why_not(text, most)
-        if why:
+def _find_unwritable(source: Source, sheet: Sheet, edits: SheetEdits) -> Iterator[Obstacle]:
+    """The edits whose texts no file of the kind can hold."""
+    limit = _MAX_LENGTH[source.kind]
+    for row, name, text in _edited_texts(edits):
+        problem = _storage_problem(text, limit)
+        if problem:
             place = f"new row {-row}, {name}" if row < 0 else sheet.address(row, name)
-            yield Obstacle(row=row, column=name, address=place, problem=why)
+            yield Obstacle(row=row, column=name, address=place, problem=problem)
 
 
-def _texts(edits: SheetEdits) -> Iterator[tuple[int, str, str]]:
+def _edited_texts(edits: SheetEdits) -> Iterator[tuple[int, str, str]]:
     new = {-n: texts for n, texts in enumerate(edits.added, 1)}
     for row, texts in {**edits.cells, **new}.items():
         for name, text in texts.items():
             yield row, name, text
 
 
-def _why_not(text: str, most: int) -> str:
-    if _UNREAL.search(text):
+def _storage_problem(text: str, limit: int) -> str:
+    if _UNSTORABLE.search(text):
         return "the store's text has a character that no sheet can hold"
-    if len(text) > most // 2 and len(text.encode("utf-16-le")) // 2 > most:
-        return f"the store's text has more than the {most:,} characters that a cell can hold"
+    if len(text) > limit // 2 and len(text.encode("utf-16-le")) // 2 > limit:
+        return f"the store's text has more than the {limit:,} characters that a cell can hold"
     return ""
 
 
@@ -276,15 +291,15 @@ def _gives_id(edits: SheetEdits) -> bool:
     return bool(edits.added) or any("id" in texts for texts in edits.cells.values())
 
 
-def _carries(source: Source) -> bool:
+def _has_base(source: Source) -> bool:
     # calamine is loaded when a workbook is read.
     from petsync.sheets.xlsx.package import Package
 
-    return any(tab.name == TAB for tab in Package(source).tabs)
+    return any(tab.name == BASE_TAB for tab in Package(source).tabs)
 
 
 def _lines(base: Base) -> list[str]:
-    return [notice(base), *base.to_lines()]
+    return [base_notice(base), *base.to_lines()]
 
 
 def _sidecar(source: Source, base: Base | None) -> list[str] | None:
@@ -292,11 +307,13 @@ def _sidecar(source: Source, base: Base | None) -> list[str] | None:
     return lines if lines is None or base is None else _lines(base)
 
 
-# What a sheet is to take, as a file: JSON for its owner alone, written whole or not at all.
+# Edits saved as a file: JSON that only its owner can read, written completely or not at all.
 
 
 def save_edits(inbound: Inbound, path: str | Path) -> Path:
-    """The path of the file, of mode 0600. Raises PlanError where it cannot be written."""
+    """Save the edits as a file with mode 0600, and return its path. Raises PlanError if it cannot
+    be written.
+    """
     try:
         write_private(Path(path), inbound.to_json())
     except OSError as error:
@@ -305,7 +322,7 @@ def save_edits(inbound: Inbound, path: str | Path) -> Path:
 
 
 def load_edits(path: str | Path) -> Inbound:
-    """What a file of `save_edits` holds. Raises PlanError where there is none, or it was changed by
+    """The edits in a file of `save_edits`. Raises PlanError if it cannot be read, or was changed by
     hand.
     """
     source = Path(path)

@@ -18,11 +18,11 @@ from petsync import _files
 from petsync.errors import SheetError
 from petsync.plan.change import Snapshot
 from petsync.protocol.json import encode_pet, encode_pets
-from petsync.sheets.base import choose_base, notice
+from petsync.sheets.base import base_notice, choose_base
 from petsync.sheets.csv import escape_formula
 from petsync.sheets.read import STATUSES
-from petsync.sheets.results import make_way
-from petsync.sheets.sidecar import write_with
+from petsync.sheets.results import backup_before_export
+from petsync.sheets.sidecar import write_with_sidecar
 from petsync.sheets.xlsx.contents import OUT, Contents, cell_texts
 from petsync.table.base import Base
 from petsync.table.columns import CLEAR, CLEARED, COLUMNS
@@ -45,9 +45,9 @@ _TYPES = {
 
 
 def parquet_bytes(frame: pd.DataFrame) -> bytes:
-    """The canonical columns that the table has; `extra` is JSON text."""
+    """A Parquet file with the table's canonical columns; `extra` is JSON text."""
     columns: dict[str, Any] = {
-        name: pa.array(_plain(frame[name]), _TYPES.get(name, pa.large_string()))
+        name: pa.array(_column_values(frame[name]), _TYPES.get(name, pa.large_string()))
         for name in COLUMNS
         if name in frame
     }
@@ -59,7 +59,7 @@ def parquet_bytes(frame: pd.DataFrame) -> bytes:
     return sink.getvalue()
 
 
-def _plain(column: pd.Series[Any]) -> list[Any]:
+def _column_values(column: pd.Series[Any]) -> list[Any]:
     if column.name == "tags":
         return [
             [{"id": tag.id, "name": tag.name} for tag in tags] if isinstance(tags, list) else None
@@ -67,14 +67,16 @@ def _plain(column: pd.Series[Any]) -> list[Any]:
         ]
     missing = column.isna().tolist()
     values = column.tolist()
-    return [None if gone else value for value, gone in zip(values, missing, strict=True)]
+    return [
+        None if is_missing else value for value, is_missing in zip(values, missing, strict=True)
+    ]
 
 
-# write_sheet: a table becomes a workbook, a CSV, a JSON or a Parquet file, whole or not at all.
+# write_sheet: a table as a workbook, a CSV, JSON or Parquet file, written completely or not at all.
 
 
-_NUMBERS = ("id", "category_id")
-_LONGEST = 131_072
+_ID_COLUMNS = ("id", "category_id")
+_MAX_CELL_LENGTH = 131_072
 
 
 def write_sheet(
@@ -93,7 +95,7 @@ def write_sheet(
     it), `.jsonl` (the same, one pet a line) or `.parquet`. Sheets have all canonical columns and
     `action`. What is missing or empty is a blank cell; of a Sheet, which means to empty a field by
     "" or [], these are the `clear` marker. The file appears whole or not at all. Raises
-    SheetError where it cannot be written.
+    SheetError if it cannot be written.
 
     A workbook, CSV or TSV carries its base, by which a plan tells the sheet's changes from the
     store's: a Snapshot is its own, a Sheet keeps the one it has, and `base` gives another one or,
@@ -102,35 +104,35 @@ def write_sheet(
 
     A file that is there is replaced if it is an export that nobody edited. One that was edited
     since its export, is no export or is open in Excel or LibreOffice is left alone, with a
-    SheetError, unless `force`. The path of a backup of what was replaced is returned, None where
+    SheetError, unless `force`. The path of a backup of what was replaced is returned, None if
     nothing can be lost.
     """
     path = Path(path)
     if "\0" in str(path):
         raise SheetError(f"{str(path)!r} cannot be written: there is a NUL in the name")
-    kept = choose_base(data, base)
-    if kept is not None:
-        kept = replace(kept, tab=tab if path.suffix.casefold() == ".xlsx" else "")
+    chosen_base = choose_base(data, base)
+    if chosen_base is not None:
+        chosen_base = replace(chosen_base, tab=tab if path.suffix.casefold() == ".xlsx" else "")
 
     def workbook() -> bytes:
         # openpyxl is loaded when a workbook is written.
         from petsync.sheets.xlsx.write import workbook_bytes
 
         contents = Contents(
-            columns=cell_texts(_frame(data), marker=clear, empty=_empty(data, clear)),
+            columns=cell_texts(_frame(data), marker=clear, empty=_empty_text(data, clear)),
             tab=tab,
             file=path.name,
             statuses=statuses,
             clear=clear,
-            base=kept,
+            base=chosen_base,
             exact=base is not False,
         )
         return workbook_bytes(contents)
 
     writers: dict[str, Callable[[], bytes]] = {
         ".xlsx": workbook,
-        ".csv": lambda: _text(data, clear, ","),
-        ".tsv": lambda: _text(data, clear, "\t"),
+        ".csv": lambda: _csv_file(data, clear, ","),
+        ".tsv": lambda: _csv_file(data, clear, "\t"),
         ".json": lambda: encode_pets(pets_from_frame(_values(data))),
         ".jsonl": lambda: b"".join(encode_pet(p) + b"\n" for p in pets_from_frame(_values(data))),
         ".parquet": lambda: parquet_bytes(_values(data)),
@@ -139,13 +141,13 @@ def write_sheet(
     if writer is None:
         raise SheetError(
             f"{path}: {path.suffix or 'a file without a suffix'} is not a kind that is written",
-            hint=f"These are: {', '.join(writers)}.",
+            hint=f"petsync writes {', '.join(writers)}.",
         )
     try:
         content = writer()
-        backup = make_way(path, content, force=force)
+        backup = backup_before_export(path, content, force=force)
         if path.suffix.casefold() in (".csv", ".tsv"):
-            write_with(path, content, _lines(kept) or None)
+            write_with_sidecar(path, content, _base_lines(chosen_base) or None)
         else:
             _files.replace_sheet_file(path, content)
     except UnicodeEncodeError as error:
@@ -158,15 +160,16 @@ def write_sheet(
 
 
 def csv_bytes(rows: list[list[str]], delimiter: str = ",", *, mark: bool = True) -> bytes:
-    """The rows as UTF-8 CSV (RFC 4180), with the mark by which Excel knows that it is UTF-8.
+    """The rows as UTF-8 CSV (RFC 4180); `mark` adds the byte order mark by which Excel detects
+    UTF-8.
 
-    Raises SheetError where a cell is longer than any that is read.
+    Raises SheetError if a cell exceeds the limit for reading.
     """
     for number, row in enumerate(rows, 1):
-        if sum(map(len, row)) > _LONGEST and max(map(len, row)) > _LONGEST:
+        if sum(map(len, row)) > _MAX_CELL_LENGTH and max(map(len, row)) > _MAX_CELL_LENGTH:
             raise SheetError(
-                f"row {number} ({row[0]}) would have a cell of more than {_LONGEST:,} characters, "
-                "which no CSV is read with",
+                f"row {number} ({row[0]}) would have a cell of more than {_MAX_CELL_LENGTH:,} "
+                "characters, and no CSV with such a cell can be read",
                 hint="Write .json, .jsonl or .parquet, or shorten the text.",
             )
     stream = io.StringIO(newline="")
@@ -186,26 +189,28 @@ def _frame(data: Any) -> pd.DataFrame:
 
 
 def _values(data: Any) -> pd.DataFrame:
-    """The table without marks, as files have it that hold values and no cells."""
+    """The table without `clear` markers, for files that hold values instead of cells."""
     frame = _frame(data)
-    if "category" not in frame or not (marked := frame["category"] == CLEARED).any():
+    if "category" not in frame or not (is_cleared := frame["category"] == CLEARED).any():
         return frame
-    return frame.assign(category=frame["category"].mask(marked, ""))
+    return frame.assign(category=frame["category"].mask(is_cleared, ""))
 
 
-def _lines(base: Base | None) -> list[str]:
-    return [] if base is None else [notice(base), *base.to_lines()]
+def _base_lines(base: Base | None) -> list[str]:
+    return [] if base is None else [base_notice(base), *base.to_lines()]
 
 
-def _text(data: Any, clear: str, delimiter: str) -> bytes:
-    columns = cell_texts(_frame(data), marker=clear, empty=_empty(data, clear), separator=" | ")
-    safe = [
-        column if name in _NUMBERS else list(map(escape_formula, column))
+def _csv_file(data: Any, clear: str, delimiter: str) -> bytes:
+    columns = cell_texts(
+        _frame(data), marker=clear, empty=_empty_text(data, clear), separator=" | "
+    )
+    escaped = [
+        column if name in _ID_COLUMNS else list(map(escape_formula, column))
         for name, column in zip(OUT, columns, strict=True)
     ]
-    rows = [list(row) for row in zip(*safe, strict=True)]
+    rows = [list(row) for row in zip(*escaped, strict=True)]
     return csv_bytes([list(OUT), *rows], delimiter)
 
 
-def _empty(data: Any, clear: str) -> str:
+def _empty_text(data: Any, clear: str) -> str:
     return clear if isinstance(data, Sheet) else ""

@@ -68,7 +68,7 @@ from petsync.plan.report import OUTCOMES, Entry, PastRun, Progress, Report, undo
 from petsync.plan.uploads import Pictures, UploadReport
 from petsync.sheets.files import must_be_closed
 from petsync.sheets.read import sheet_of
-from petsync.sheets.results import create_backup, write_noted
+from petsync.sheets.results import create_backup, write_back_noting_digest
 from petsync.table.sheet import Sheet
 
 __all__ = [
@@ -412,7 +412,7 @@ class Outputs:
             self.remember(plan, msgspec.structs.replace(wanted, intended=digest))
 
         known = self.history.continue_base(sheet)
-        backup = write_noted(known, told, only_ids=into_sheet == "ids", note=note)
+        backup = write_back_noting_digest(known, told, only_ids=into_sheet == "ids", note=note)
         digest = _digest(Path(sheet.source))
         self.remember(plan, msgspec.structs.replace(wanted, digest=digest, intended=""))
         return backup

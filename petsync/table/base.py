@@ -65,7 +65,7 @@ def unpack(lines: Iterable[str]) -> bytes:
 
 
 def verify(lines: Iterable[str]) -> None:
-    """Raise ParcelError where the lines are no whole, unchanged parcel; far quicker than `unpack`
+    """Raise ParcelError if the lines are no whole, unchanged parcel; far quicker than `unpack`
     where there is much in them.
     """
     _decode_lines(lines)
@@ -131,7 +131,7 @@ class Base:
     A base that a reconciliation keeps also has the sheet's side. `said`: by id, the pets as the
     sheet last said them, where that differs from `frame`: a row says a category's new name beside
     the number of the old one, or the column was missing when the store changed. `columns`: the
-    columns in which the sheet has said anything so far, None where that is not known; `missing`:
+    columns in which the sheet has said anything so far, None if that is not known; `missing`:
     those of them that said nothing at the last round; `headers`: the sheet's headers that petsync
     does not use; `unnumbered`: the pets whose rows lack their id; `gone`: by id, when a pet was
     seen to be in no row and not in the store any more, ISO 8601 in UTC; `unsure`: by id, the units
@@ -211,7 +211,7 @@ class Base:
 
     @classmethod
     def from_lines(cls, lines: Iterable[str]) -> Base:
-        """The base that the lines carry. Raises ParcelError where it is not whole and unchanged."""
+        """The base that the lines carry. Raises ParcelError if it is not whole and unchanged."""
         head, _, rest = unpack(lines).partition(b"\n")
         body, _, said = rest.partition(b"\n")
         try:

@@ -157,7 +157,7 @@ def format_tags(tags: Iterable[Tag]) -> str:
 def parse_tags(text: str) -> tuple[Tag, ...]:
     """The tags that a cell names, in their order, duplicates too; empty items are passed over.
 
-    Raises CellError where a quote is not closed, text follows a closing quote, or a tag's id is
+    Raises CellError if a quote is not closed, text follows a closing quote, or a tag's id is
     outside int64.
     """
     if '"' not in text and ":" not in text:
@@ -173,7 +173,7 @@ def format_photo_urls(urls: Iterable[str], *, separator: Literal["\n", " | "] = 
 def parse_photo_urls(text: str) -> tuple[str, ...]:
     """The addresses that a cell names, in their order; empty items are passed over.
 
-    Raises CellError where a quote is not closed or text follows a closing quote.
+    Raises CellError if a quote is not closed or text follows a closing quote.
     """
     if '"' not in text:
         return tuple(item for part in _URL_END.split(text) if (item := trim(part)))
@@ -190,7 +190,7 @@ def has_separator(url: str) -> bool:
 
 
 def strip_brackets(text: str) -> str | None:
-    """What stands in the brackets that enclose a text, None where none do: `[calm; shy]`."""
+    """What stands in the brackets that enclose a text, None if none do: `[calm; shy]`."""
     inner = text[1:-1]
     if text[:1] + text[-1:] not in ("[]", "{}", "()") or any(char in inner for char in "[]{}()"):
         return None

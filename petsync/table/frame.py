@@ -172,7 +172,7 @@ def _pets(columns: Sequence[pd.api.extensions.ExtensionArray | None], size: int)
 
 
 def plain_values(column: pd.api.extensions.ExtensionArray) -> list[Any]:
-    """The values of a column as Python's own, None where one is missing."""
+    """The values of a column as Python's own, None if one is missing."""
     is_plain = isinstance(column, pd.arrays.NumpyExtensionArray)
     values: list[Any] = (column.to_numpy() if is_plain else column).tolist()
     missing = column.isna()

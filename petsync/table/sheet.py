@@ -146,7 +146,7 @@ class Finding:
     """One problem: where (`Pets!C12`, or `line 12, column 3`), what, and the suggestion.
 
     An `error` blocks its row from the plan; a `warning` does not. `rule` is a stable code.
-    `meant` is the text that the cell may be meant to hold, None where that cannot be told; it
+    `meant` is the text that the cell may be meant to hold, None if that cannot be told; it
     `is_sure` where the cell is read as that already.
     """
 
@@ -183,13 +183,13 @@ class Sheet:
     column for headers that were named to the reader and are there; `encoding` is that of a CSV
     file where one was named, else "". `tab` is the worksheet's name, "" for CSV; `tabs` are the
     other worksheets that a person sees, and that are not read; `ids_elsewhere` are the ids in
-    those of them that have a column for ids, by the worksheet's name, None where it could not be
+    those of them that have a column for ids, by the worksheet's name, None if it could not be
     read, and `heads` the first rows of those that have no known header, if none was chosen;
     `digest` is the SHA-256 of the file's bytes, in hexadecimal.
     `base`: the store's records as they were when the sheet was exported, if it carries them;
-    `base_refused`: why those that it carries cannot be trusted, "" where they can or are not there.
+    `base_refused`: why those that it carries cannot be trusted, "" if they can or are not there.
     `corrections`: the cells that were read as somebody said, and not as the file says.
-    `rejudge`: judges the same cells again with further known statuses; None where no status is
+    `rejudge`: judges the same cells again with further known statuses; None if no status is
     unknown.
     """
 

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from petsync.models import Tag
-from petsync.sheets.grid import Bools, CellKind, Cells, Grid, Rows, beginning_with, octets
+from petsync.sheets.grid import Bools, CellKind, Cells, Grid, Rows, rows_starting_with, text_bytes
 from petsync.sheets.headers import ACTION, Headers, own_results
 from petsync.sheets.validate import findings
 from petsync.sheets.validate import text as dates
@@ -32,7 +32,7 @@ from petsync.sheets.validate.text import (
     are_placeholders,
     explain_error,
     is_placeholder,
-    nearest,
+    nearest_column,
     repair_misread,
 )
 from petsync.table.base import Base
@@ -281,7 +281,7 @@ def open_column(
 
 
 def judge_each(column: Column, judge: Callable[[str], Verdict]) -> list[Any]:
-    """The value of each row's cell, None where it says nothing; each text is judged once."""
+    """The value of each row's cell, None if it says nothing; each text is judged once."""
     values, codes = _judge_texts(column, judge)
     found: list[Any] = np.fromiter(values, dtype=object, count=len(values))[codes].tolist()
     return found
@@ -592,7 +592,7 @@ _NO_ITEMS = "Leave the cell blank to say nothing, or write [clear] to empty the 
 
 
 def tags(column: Column) -> _Lists:
-    """An object array with a list of `Tag` for each row, each tag once; None where the cell says
+    """An object array with a list of `Tag` for each row, each tag once; None if the cell says
     nothing.
     """
     note_damage(column)
@@ -600,7 +600,7 @@ def tags(column: Column) -> _Lists:
 
 
 def photos(column: Column) -> _Lists:
-    """An object array with a list of text for each row, each address once; None where the cell
+    """An object array with a list of text for each row, each address once; None if the cell
     says nothing.
     """
     return _lists(column, _plain_photos, judge_photos)
@@ -663,7 +663,7 @@ def _plain_photos(cells: Cells, says: Bools) -> tuple[_Lists, Bools]:
     """
     text = cells.trim()
     for mark, separator in (("\r", "\r\n"), ("|", " | ")):
-        if (octets(text).data == ord(mark)).any():
+        if (text_bytes(text).data == ord(mark)).any():
             text = pc.replace_substring(text, separator, "\n")
     split = pc.split_pattern(text, "\n")
     items = split.flatten()
@@ -675,7 +675,7 @@ def _plain_photos(cells: Cells, says: Bools) -> tuple[_Lists, Bools]:
 def _plain_addresses(items: Any) -> Bools:
     """Which begin like a web address, and have no quote, no bar and no whitespace in them."""
     plain = np.asarray(pc.or_(pc.starts_with(items, "https://"), pc.starts_with(items, "http://")))
-    seen = octets(items)
+    seen = text_bytes(items)
     strange = (seen.data <= ord(" ")) | (seen.data == ord('"')) | (seen.data == ord("|"))
     # The last character may be whitespace that is not ASCII.
     strange[seen.offsets[1:][plain] - 1] |= seen.data[seen.offsets[1:][plain] - 1] > ord("~")
@@ -799,9 +799,9 @@ def _are_listed(text: Any) -> Bools:
 
 def _with_brackets(text: Any) -> Rows:
     """The rows of cells that begin with a bracket or have a round one anywhere: `set()`."""
-    seen = octets(text)
+    seen = text_bytes(text)
     calls = seen.rows(seen.places(lambda data: data == ord("(")))
-    return np.union1d(beginning_with(text, _LIST_BEGINS), calls)
+    return np.union1d(rows_starting_with(text, _LIST_BEGINS), calls)
 
 
 def note_list(text: str, items: list[T] | None, form: Callable[[Iterable[T]], str]) -> Note:
@@ -818,7 +818,7 @@ def note_list(text: str, items: list[T] | None, form: Callable[[Iterable[T]], st
 
 def program_tags(text: str) -> list[Tag] | None:
     """The tags, or texts as tags without an id, of a list or of one item as Python, pandas or JSON
-    writes it; None where it is none.
+    writes it; None if it is none.
     """
     call = _CALL.fullmatch(text)
     text = call[1] if call else text
@@ -1076,7 +1076,7 @@ def _tag_separators(text: Any, base: Base | None) -> Iterator[tuple[int, str, in
 def _in_brackets(text: Any, base: Base | None) -> Iterator[tuple[int, str, list[Tag]]]:
     """The rows of cells that brackets enclose, their texts, and the tags that may be meant."""
     known = _known_tags(base)
-    for at in beginning_with(text, _OPENING).tolist():
+    for at in rows_starting_with(text, _OPENING).tolist():
         cell = text[at].as_py()
         inner = _bracketed_tags(cell)
         if inner is None or LISTED.match(trim(cell)):
@@ -1120,7 +1120,7 @@ def _known_tags(base: Base | None) -> Known:
 
 
 def _doubtful_tags(text: Any) -> Rows:
-    seen = octets(text)
+    seen = text_bytes(text)
     rows = seen.rows(seen.places(lambda data: np.isin(data, tuple(_ASCII))))
     for signs, pattern in ((_WIDE_LEADS, _WIDE), (_MARKUP_SIGNS, _MARKUP)):
         some = seen.rows(seen.places(partial(np.isin, test_elements=tuple(signs))))
@@ -1159,7 +1159,7 @@ def _doubtful_photos(text: Any) -> Rows:
     """The rows with a bar that is no separator, a comma or semicolon before a space or at the end,
     and those in which an address begins where none should.
     """
-    seen = octets(text)
+    seen = text_bytes(text)
     if not len(seen.data):
         return np.zeros(0, dtype=np.intp)
     bars = seen.places(lambda data: data == ord("|"))
@@ -1314,7 +1314,7 @@ def _note_records(column: Column, rule: str, exported: Collection[str], empty: s
 
 def _note_numbered(column: Column, exported: Collection[str]) -> None:
     """Note numbers before the names of categories."""
-    rows = beginning_with(column.cells.text, _NUMBER_BEGINS)
+    rows = rows_starting_with(column.cells.text, _NUMBER_BEGINS)
     for at, text in _matching(column, rows, _NUMBERED, exported):
         found = parse_tags(text)
         meant = (found[0].name or None) if len(found) == 1 else None
@@ -1343,7 +1343,7 @@ def _respelled_status(text: str, status: str) -> list[Note]:
 
 def _note_unknown_status(text: str, normal: str, offered: Sequence[str]) -> Note:
     folded = {normal_status(each): each for each in offered}
-    near, why = nearest(normal, folded)
+    near, why = nearest_column(normal, folded)
     listed = f"The statuses are {', '.join(offered)}."
     if not near:
         return Note("unknown-status", text, suggestion=f"{listed} {_IF_IT_IS_ONE}")

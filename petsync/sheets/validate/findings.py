@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from petsync.sheets.grid import Bools, Cells, Grid, Rows, beginning_with, octets
+from petsync.sheets.grid import Bools, Cells, Grid, Rows, rows_starting_with, text_bytes
 from petsync.sheets.validate.rules import RULES
 from petsync.table.cells import (
     BLANKS,
@@ -65,7 +65,7 @@ def beside_others(cells: Cells, marker: str) -> Iterator[tuple[int, str]]:
         return
     rows = np.arange(len(cells))
     if core[0].isascii() and not core[0].isalpha():
-        seen, marks = octets(cells.text), tuple(_leads(core[0], *_brackets(core)))
+        seen, marks = text_bytes(cells.text), tuple(_leads(core[0], *_brackets(core)))
         rows = seen.rows(seen.places(lambda data: np.isin(data, marks)))
         rows = _with_word(cells.text, rows, core)
     for at in rows.tolist():
@@ -112,7 +112,7 @@ def _alike(text: Any, marker: str) -> Iterator[tuple[int, str]]:
         # No other character is this one in another case.
         word = marker_word(core)[:1]
         marks = _leads(core[0], word, word.upper(), *_brackets(core))
-        rows = beginning_with(text, _BEFORE + marks)
+        rows = rows_starting_with(text, _BEFORE + marks)
     for at in _with_word(text, rows, core).tolist():
         found = text[at].as_py()
         if is_like_marker(found, marker):
@@ -159,7 +159,7 @@ _SHOWN = 200
 class Note(NamedTuple):
     """One problem of one cell; without a suggestion, the rule's cure is suggested.
 
-    `meant` is the text that the cell may be meant to hold, None where that cannot be told; it
+    `meant` is the text that the cell may be meant to hold, None if that cannot be told; it
     `is_sure` where the cell is read as that already.
     """
 

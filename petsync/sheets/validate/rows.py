@@ -12,8 +12,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from petsync.sheets.grid import Bools, CellKind, Cells, Grid, beginning_with
-from petsync.sheets.headers import ACTION, Headers, loose, own_results
+from petsync.sheets.grid import Bools, CellKind, Cells, Grid, rows_starting_with
+from petsync.sheets.headers import ACTION, Headers, fold_header, own_results
 from petsync.sheets.validate import text
 from petsync.sheets.validate.columns import Numbers
 from petsync.sheets.validate.findings import Note, Notes
@@ -334,9 +334,9 @@ def _headers(grid: Grid, headers: Headers) -> Iterator[tuple[int, str]]:
     if not first:
         return
     initials = first[:1].lower() + first[:1].upper()
-    for at in beginning_with(grid.columns[position].text, initials).tolist():
+    for at in rows_starting_with(grid.columns[position].text, initials).tolist():
         said = {n: text for n in headers.ours.values() if (text := trim(_text(grid, n, at)))}
-        if len(said) > 1 and all(loose(grid.header[n]) == loose(said[n]) for n in said):
+        if len(said) > 1 and all(fold_header(grid.header[n]) == fold_header(said[n]) for n in said):
             yield at, said[position]
 
 
@@ -346,7 +346,7 @@ def _totals(grid: Grid, headers: Headers) -> Iterator[tuple[int, str]]:
     """
     ids, name = headers.ours.get("id"), headers.ours.get("name")
     if ids is not None:
-        for at in beginning_with(grid.columns[ids].text, _INITIALS).tolist():
+        for at in rows_starting_with(grid.columns[ids].text, _INITIALS).tolist():
             if _is_total(_text(grid, ids, at)):
                 yield at, _text(grid, ids, at)
     others = [position for position in headers.ours.values() if position != name]

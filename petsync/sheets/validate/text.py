@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from petsync.sheets.grid import Bools, CellKind, Cells, Rows, beginning_with, octets
+from petsync.sheets.grid import Bools, CellKind, Cells, Rows, rows_starting_with, text_bytes
 from petsync.table.cells import BLANKS, trim
 
 __all__ = [
@@ -27,7 +27,7 @@ __all__ = [
     "is_placeholder",
     "kinds",
     "name_characters",
-    "nearest",
+    "nearest_column",
     "repair_misread",
     "serial",
     "suggest_typed",
@@ -67,7 +67,7 @@ _BEFORE_QUOTE = f'^[{re.escape(_BLANKS)}]+"'
 
 def errors(text: Any) -> Iterator[int]:
     """The positions in an Arrow array of text of which the whole is such an error."""
-    rows = beginning_with(text, b"#E")
+    rows = rows_starting_with(text, b"#E")
     for at, value in _texts(text, rows, r"^(?:#|Err:5)"):
         if _why(value) is not None:
             yield at
@@ -80,13 +80,13 @@ def kinds(raw: Any) -> Iterator[tuple[int, CellKind]]:
     An apostrophe before a text says that it is meant so; `raw` must still have it.
     """
     # One look for all of them: most columns have none.
-    if len(beginning_with(raw, b"#E=" + _SPACES)):
+    if len(rows_starting_with(raw, b"#E=" + _SPACES)):
         yield from ((at, CellKind.ERROR) for at in errors(raw))
-        for at, _ in _texts(raw, beginning_with(raw, b"="), "^=[^=]"):
+        for at, _ in _texts(raw, rows_starting_with(raw, b"="), "^=[^=]"):
             yield at, CellKind.FORMULA
-        for at, _ in _texts(raw, beginning_with(raw, _SPACES), _BEFORE_QUOTE):
+        for at, _ in _texts(raw, rows_starting_with(raw, _SPACES), _BEFORE_QUOTE):
             yield at, CellKind.QUOTED
-    seen = octets(raw)
+    seen = text_bytes(raw)
     for at in seen.rows(seen.places(lambda data: data == 0)).tolist():
         if not raw[at].as_py().startswith("'"):
             yield at, CellKind.DAMAGED
@@ -102,7 +102,7 @@ def cells(text: Any, found: Mapping[int, CellKind]) -> Cells:
 
 
 def explain_error(value: str) -> tuple[str, str]:
-    """The problem of a cell with this error, and a suggestion; "" where the rule's own will do."""
+    """The problem of a cell with this error, and a suggestion; "" if the rule's own will do."""
     why = _why(value)
     if not why:
         return "", ""
@@ -124,7 +124,7 @@ def _texts(text: Any, rows: Rows, pattern: str) -> Iterator[tuple[int, str]]:
 
 
 def _why(text: str) -> str | None:
-    """What the error means, "" where that is not known; None where the text is no error."""
+    """What the error means, "" if that is not known; None if the text is no error."""
     if _HASHES.fullmatch(text):
         return _NARROW
     return "" if _LIBRE.fullmatch(text) else _ERRORS.get(text)
@@ -150,10 +150,10 @@ _CONVERTED = (
 
 def find_converted(text: Any) -> Iterator[int]:
     """The positions in an Arrow array of text of what a program makes of dates and numbers."""
-    seen = octets(text)
+    seen = text_bytes(text)
     hyphens = seen.places(lambda data: data == ord("-"))
     hyphens = hyphens[seen.following(hyphens) - ord("0") < 10]
-    rows = np.union1d(beginning_with(text, b"0123456789"), seen.rows(hyphens))
+    rows = np.union1d(rows_starting_with(text, b"0123456789"), seen.rows(hyphens))
     found = pc.match_substring_regex(text.take(pa.array(rows)), _CONVERTED)
     yield from rows[np.flatnonzero(found)].tolist()
 
@@ -170,7 +170,7 @@ def suggest_typed(shown: str) -> str:
 
 
 def serial(shown: str) -> int | None:
-    """The number that a workbook has for a date; None where the text is no date after 1900."""
+    """The number that a workbook has for a date; None if the text is no date after 1900."""
     day = _day(shown)
     number = (day - _FIRST).days if day else 0
     return number if number > 60 else None
@@ -225,7 +225,7 @@ _FLAG = "\U0001f3f4"
 
 def find_invisible(text: Any) -> Iterator[tuple[int, str]]:
     """Which cells of an Arrow array have such characters, and which: `(position, characters)`."""
-    seen = octets(text)
+    seen = text_bytes(text)
     places = seen.places(lambda data: (data < ord(" ")) | (data > ord("~")))
     places = places[_PAIRS[seen.data[places], seen.following(places)]]
     # Quotation marks and dashes, which are frequent, share their first two bytes with these.
@@ -276,7 +276,7 @@ _MISREAD_RUN = re.compile(f"([^\\x00-\\x7f{re.escape(''.join(_BYTES))}]+)")
 
 
 def repair_misread(text: str) -> str:
-    """What the text was before; "" where it was not misread.
+    """What the text was before; "" if it was not misread.
 
     Each part between characters that Windows-1252 does not have is judged alone.
     """
@@ -337,7 +337,7 @@ _ALIKE = dict(
 )
 
 
-def nearest(word: str, choices: Collection[str]) -> tuple[str, str]:
+def nearest_column(word: str, choices: Collection[str]) -> tuple[str, str]:
     """Which of the choices a case-folded word may mean, and the reason where it looks the same;
     "" twice where it is near none of them.
     """

@@ -15,7 +15,7 @@ from openpyxl.worksheet.worksheet import Worksheet
 
 from petsync.errors import SheetError
 from petsync.sheets import base
-from petsync.sheets.csv import Line, bare, dialect_of, lines
+from petsync.sheets.csv import Line, dialect_of, record_lines, unescape_formula
 from petsync.sheets.files import Source
 from petsync.sheets.grid import letter
 from petsync.sheets.results import sidecar_lines
@@ -78,9 +78,9 @@ _Rows = Sequence[tuple[int, list[str]]]
 def convert_to_workbook(source: Source, sheet: Sheet) -> Source:
     """The workbook: on TAB every cell as text, and where the file has a sidecar, that.
 
-    Raises SheetError where a worksheet cannot hold it.
+    Raises SheetError if a worksheet cannot hold it.
     """
-    records = [each for each in lines(source, dialect_of(source, sheet)) if _says(each)]
+    records = [each for each in record_lines(source, dialect_of(source, sheet)) if _says(each)]
     if records[-1].number > MAX_ROWS:
         raise SheetError(
             f"{source.path}: line {records[-1].number:,} is beyond the last row of a worksheet "
@@ -102,7 +102,7 @@ def _says(line: Line) -> bool:
 def _texts(line: Line, source: Source) -> list[str]:
     """The cells as they are meant; of a record that cannot be taken apart, all of it."""
     whole = [line.body.decode("utf-8", "replace")]
-    texts = whole if line.cells is None else list(map(bare, line.cells))
+    texts = whole if line.cells is None else list(map(unescape_formula, line.cells))
     if any(len(text) > MAX_CELL for text in texts):
         raise SheetError(
             f"{source.path}: line {line.number} has a cell of more than the {MAX_CELL:,} "
@@ -135,7 +135,7 @@ def _hide(book: Workbook, carried: Sequence[str] | None) -> None:
     """Let the copy carry the base of its CSV file, whatever it is worth."""
     if carried is None:
         return
-    hidden = book.create_sheet(base.TAB)
+    hidden = book.create_sheet(base.BASE_TAB)
     hidden.sheet_state = "veryHidden"
     name_base(book)
     for number, line in enumerate(carried, 1):
@@ -184,7 +184,7 @@ class Comments:
 
     `gone` are the addresses of the comments that were petsync's alone, `others` those of the
     comments that stay, `removed` what was taken out of these, `threaded` the addresses of
-    conversations, to which nothing can be added. Raises MarkupError where the part is none.
+    conversations, to which nothing can be added. Raises MarkupError if the part is none.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -659,7 +659,7 @@ def draw(
 
 
 def _name(parts: WorkbookParts, part: str, sheet: WorksheetPart) -> str:
-    """The part that the worksheet names, "" where there is none."""
+    """The part that the worksheet names, "" if there is none."""
     drawing = sheet.root.one("legacyDrawing")
     targets = {each.id: each.target for each in parts.relations(part)}
     return targets.get(drawing.get("id"), "") if drawing is not None else ""
@@ -814,7 +814,7 @@ def annotate_workbook(
 ) -> AnnotatedBytes:
     """The workbook with the findings marked in the tab, for a file name with that suffix.
 
-    Raises SheetError where a part of it is damaged.
+    Raises SheetError if a part of it is damaged.
     """
     try:
         return _annotate_parts(WorkbookParts(source), tab, findings, suffix)

@@ -36,7 +36,7 @@ def cell_texts(
 ) -> list[list[str]]:
     """The columns of OUT, each a list of one text for each row, blank where nothing is said.
 
-    An empty text or list is written as `empty`. Raises SheetError where an id is no integer.
+    An empty text or list is written as `empty`. Raises SheetError if an id is no integer.
     """
     addresses = partial(format_photo_urls, separator=separator)
     forms: dict[str, Callable[[Any], str]] = {

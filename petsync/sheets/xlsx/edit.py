@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 from petsync.errors import SheetError
 from petsync.sheets import exact
-from petsync.sheets.base import TAB
+from petsync.sheets.base import BASE_TAB
 from petsync.sheets.edits import Obstacle, SheetEdits
 from petsync.sheets.files import Source
 from petsync.sheets.grid import letter
-from petsync.sheets.headers import OURS
+from petsync.sheets.headers import RESULT_PREFIX
 from petsync.sheets.xlsx.edit_parts import (
     Element,
     Splices,
@@ -174,7 +174,7 @@ class WorksheetPart:
     def __post_init__(self) -> None:
         """Ask `change` what becomes of the rows `numbers`, or of every row too.
 
-        Raises MarkupError where the part is not well-formed.
+        Raises MarkupError if the part is not well-formed.
         """
         self.root = outline(self.data, self)
         self._prefix = self.root.prefix
@@ -233,7 +233,7 @@ class WorksheetPart:
 
     def extend_filter(self, columns: Collection[int]) -> str:
         """Have the filter reach over new columns where it ends just before them; its new range,
-        "" where it stays.
+        "" if it stays.
         """
         there = self.root.one("autoFilter")
         area = corners(there.get("ref")) if there is not None else None
@@ -415,7 +415,7 @@ class RangeExtension(NamedTuple):
 
 def stretch_ranges(worksheet: WorksheetPart, reach: RangeExtension) -> str:
     """Have filter, drop-downs and formats of the worksheet reach so far; the filter's new range,
-    "" where it has none or it stays.
+    "" if it has none or it stays.
     """
     splices = worksheet.splices
     for each in worksheet.root.walk():
@@ -483,7 +483,7 @@ def _move_ends(text: str, reach: RangeExtension) -> str:
 
 
 def _retag(splices: Splices, element: Element, name: str, form: Callable[[str], str]) -> str:
-    """Set a range anew; the new one, "" where it stays."""
+    """Set a range anew; the new one, "" if it stays."""
     before = element.get(name)
     after = form(before) if before else before
     if after == before:
@@ -582,7 +582,9 @@ def _patch(
             hint="Type the value over it in Excel or LibreOffice.",
         )
     if free:
-        worksheet.set_widths({at: _WIDTHS[name.removeprefix(OURS)] for name, at in free.items()})
+        worksheet.set_widths(
+            {at: _WIDTHS[name.removeprefix(RESULT_PREFIX)] for name, at in free.items()}
+        )
         reference = worksheet.extend_filter(free.values())
         if reference:
             name_ranges(parts, part, RangeExtension(0, 0), reference)
@@ -593,7 +595,7 @@ def _patch(
         parts.drop_calculation_order()
 
 
-def hide(parts: WorkbookParts, lines: Sequence[str], tab: str = TAB) -> None:
+def hide(parts: WorkbookParts, lines: Sequence[str], tab: str = BASE_TAB) -> None:
     """Put the lines into a worksheet that no person sees, by default the one with the base."""
     part = parts.worksheet(tab)
     texts = dict(enumerate(lines, 1))
@@ -643,7 +645,7 @@ class _CellPatch:
         return True
 
     def _style(self, row: Row, name: str, text: str) -> int:
-        role = name.removeprefix(OURS)
+        role = name.removeprefix(RESULT_PREFIX)
         colour = _COLOURS.get(text, "") if role == "outcome" else ""
         if name in self.free:
             beside = self.places.get("status", self.places.get("name", 0))
@@ -681,16 +683,16 @@ def amend_workbook(
     Added rows look like the last one, and what reaches as far as that one follows them: table
     objects, the filter, drop-downs, conditional formats and what is printed. Of a row that is taken
     out the cells stay, blank, so that nothing is shifted. A formula stays but in a row that is
-    taken out. `lines` are those of a new base. Raises SheetError where the workbook is damaged.
+    taken out. `lines` are those of a new base. Raises SheetError if the workbook is damaged.
     """
     parts = WorkbookParts(source)
     with naming_damage(source):
         obstacles = _amend(parts, sheet, edits)
         if lines is not None:
             hide(parts, lines)
-        kept = exact.lines_without(parts.package, _list_edited_cells(sheet, edits))
+        kept = exact.remaining_lines(parts.package, _list_edited_cells(sheet, edits))
         if kept is not None:
-            hide(parts, kept, exact.TAB)
+            hide(parts, kept, exact.TEXTS_TAB)
     parts.drop_signatures()
     return parts.bytes(), obstacles
 

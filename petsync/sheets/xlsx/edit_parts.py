@@ -77,7 +77,7 @@ class Element:
         return self.name[: -len(self.local)]
 
     def get(self, name: str) -> str:
-        """An attribute by its local name, "" where it is not there."""
+        """An attribute by its local name, "" if it is not there."""
         if name in self.attributes:
             return self.attributes[name]
         ends = (value for key, value in self.attributes.items() if key.endswith(f":{name}"))
@@ -166,7 +166,7 @@ def outline(data: bytes, rows: RowIterator | None = None) -> Element:
     """The part's root element with all below it, but not the rows of a worksheet that are handed
     to `rows`; of the content of these rows' cells only formulas are told.
 
-    Raises MarkupError where the part is not well-formed or has a DTD.
+    Raises MarkupError if the part is not well-formed or has a DTD.
     """
     builder = _Builder(data, rows)
     builder.run()
@@ -180,7 +180,7 @@ def start_tag(name: str, attributes: Mapping[str, str], *, empty: bool = False) 
 
 
 def whole(text: str) -> int | None:
-    """The whole number that an attribute holds, None where it holds something else."""
+    """The whole number that an attribute holds, None if it holds something else."""
     match = _WHOLE.fullmatch(text)
     return int(match[1]) if match else None
 
@@ -299,7 +299,7 @@ class Relation(NamedTuple):
 
 
 class WorkbookParts:
-    """The parts of the workbook as the copy will have them. Raises SheetError where a part that
+    """The parts of the workbook as the copy will have them. Raises SheetError if a part that
     is asked for is damaged.
     """
 
@@ -347,12 +347,12 @@ class WorkbookParts:
         return [key for key in keys if key.endswith(ending) and key not in self._dropped]
 
     def find_related(self, part: str, kind: str) -> str:
-        """The part of that kind that a part is related to, "" where there is none."""
+        """The part of that kind that a part is related to, "" if there is none."""
         targets = (each.target for each in self.relations(part) if each.kind == kind)
         return next((target for target in targets if self._has(target)), "")
 
     def worksheet(self, tab: str) -> str:
-        """The part of the worksheet with that name. Raises SheetError where two have it."""
+        """The part of the worksheet with that name. Raises SheetError if two have it."""
         if sum(each.name == tab for each in self.package.tabs) > 1:
             raise SheetError(
                 f"{self._source.path}: two worksheets have the name {tab[:31]!r}",
@@ -533,7 +533,7 @@ class Styles:
 
     A colour (RGB, six hexadecimal digits) that is put over a plain fill keeps that one as the
     fill's second colour, which nobody sees: so it can be taken away again. Raises MarkupError
-    where the part is not well-formed.
+    if the part is not well-formed.
     """
 
     def __init__(self, data: bytes) -> None:

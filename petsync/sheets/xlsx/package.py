@@ -57,7 +57,7 @@ _PIECES = re.compile(rb"v>[0-9.eE+\-]*(?:<!|&#(?:4[3-9]|5[0-7]|x2[bBdDeE]|x3[0-9
 
 
 def misreading(data: bytes) -> str:
-    """What calamine would take something else for than is meant, "" where there is nothing.
+    """What calamine would take something else for than is meant, "" if there is nothing.
 
     It reads the first of two tables of cells, and the first piece of a number that a comment, a
     CDATA section or a character reference divides; the rest would be lost.
@@ -292,7 +292,7 @@ class Package:
         return data
 
     def head(self, tab: Tab, size: int) -> bytes:
-        """The first bytes of a tab's part; b"" where they cannot be read."""
+        """The first bytes of a tab's part; b"" if they cannot be read."""
         info = self._parts.get(part_key(tab.part))
         if info is None or info.flag_bits & 1 or info.compress_type not in _METHODS:
             return b""
@@ -373,7 +373,7 @@ class Package:
         return pack_parts({**plain, **parts, "xl/sheet.xml": sheet})
 
     def elements(self, name: str) -> list[tuple[str, dict[str, str]]]:
-        """The elements of a small part. Raises SheetError where it is not well-formed."""
+        """The elements of a small part. Raises SheetError if it is not well-formed."""
         try:
             return elements(self.text_part(name))
         except MarkupError as error:

@@ -78,7 +78,7 @@ def read_grid(
     visible one with a header that we know.
 
     A worksheet of `large` bytes is taken apart in two halves at the same time.
-    Raises SheetError where the workbook cannot be read or no such tab is there, and where it is
+    Raises SheetError if the workbook cannot be read or no such tab is there, and where it is
     not certain which one the base is of.
     """
     package = Package(source)
@@ -106,13 +106,13 @@ def read_grid(
             return replace(grid, elsewhere=known_to_us, heads=heads)
         except _NoHeaderError as error:
             failure = failure or error
-    raise failure or mapper.unusable([])
+    raise failure or mapper.unusable_error([])
 
 
 def own_tab(source: Source, mapper: Mapper, base: Base | None) -> str | None:
-    """The name of the worksheet that the base is of, None where the base does not know it.
+    """The name of the worksheet that the base is of, None if the base does not know it.
 
-    Raises SheetError where that worksheet is hidden or not there, and no other one has all its ids.
+    Raises SheetError if that worksheet is hidden or not there, and no other one has all its ids.
     """
     own = _own(Package(source), mapper, base)
     return None if own is None else own.name
@@ -120,7 +120,7 @@ def own_tab(source: Source, mapper: Mapper, base: Base | None) -> str | None:
 
 def ids_elsewhere(source: Source, mapper: Mapper, tab: str) -> Mapping[str, frozenset[int] | None]:
     """The ids in each other worksheet that a person sees and that has a column for them, by its
-    name; None where it is too large, or cannot be read.
+    name; None if it is too large, or cannot be read.
     """
     package = Package(source)
     chosen = package.tab(tab).part
@@ -140,7 +140,7 @@ def top(
     """A worksheet's name, those of all that a person sees, and the texts of its first rows.
 
     Without `tab` it is the one that the file's `base` names, else the first one. Raises SheetError
-    where it cannot be read.
+    if it cannot be read.
     """
     package = Package(source)
     seen = [each for each in package.tabs if _is_theirs(each)] or package.tabs[:1]
@@ -181,7 +181,7 @@ def _read_tab(package: Package, tab: Tab, mapper: Mapper, large: int) -> Grid:
     ]
     at = mapper.header_row(head)
     if at is None:
-        error = mapper.unusable(head, f", sheet {tab.name!r}")
+        error = mapper.unusable_error(head, f", sheet {tab.name!r}")
         raise _NoHeaderError(error.message, hint=error.hint)
     header_row, header = top + 1 + at, head[at]
     body = _columns(itertools.chain(first[at + 1 :], rows), len(first[at]))
@@ -210,7 +210,7 @@ def _read_tab(package: Package, tab: Tab, mapper: Mapper, large: int) -> Grid:
 
 def _own(package: Package, mapper: Mapper, base: Base | None) -> Tab | None:
     """The tab that the base is of: the one of that name, or the only one with ids, if it has all
-    of the base's: it was renamed. None where the base names no tab.
+    of the base's: it was renamed. None if the base names no tab.
     """
     if base is None or not base.tab:
         return None
@@ -256,7 +256,7 @@ def _with_ids(package: Package, mapper: Mapper) -> list[Tab]:
 
 
 def _ids_or_none(package: Package, tab: Tab, mapper: Mapper) -> frozenset[int] | None:
-    """The numbers below a header for ids; None where the tab cannot be read."""
+    """The numbers below a header for ids; None if the tab cannot be read."""
     try:
         sheets = _open_tab(package, tab, f"{package.path}, sheet {tab.name!r}", LARGE).sheets
         rows = [[*row] for row in itertools.islice(_rows_of_sheets(sheets), _TOP)]

@@ -53,7 +53,7 @@ class Extent(NamedTuple):
 
 
 def extent(data: bytes) -> Extent | None:
-    """The extent of a worksheet part, formatted cells too; None where it takes a walk to know.
+    """The extent of a worksheet part, formatted cells too; None if it takes a walk to know.
 
     It is known where each cell begins with `<c r="`, a column of one letter and a row.
     """
@@ -72,7 +72,7 @@ def extent(data: bytes) -> Extent | None:
 
 
 def _cells(raw: _Bytes) -> _Positions | None:
-    """Where the references of the cells begin; None where a cell is written in another way."""
+    """Where the references of the cells begin; None if a cell is written in another way."""
     cells = np.concatenate([_tags(raw, at) for at in range(0, len(raw) - _BEHIND, _PART)])
     behind = raw[cells + 2]
     if np.isin(behind, tuple(b"\t\r\n/>")).any():
@@ -196,7 +196,7 @@ class Survey:
 def survey(data: bytes, where: str, *, irregular: bool | None = None) -> Survey:
     """The survey of one worksheet part, of which it may be known whether it is `irregular`.
 
-    Raises SheetError where it is malformed or too wide.
+    Raises SheetError if it is malformed or too wide.
     """
     found = Survey()
     if not (is_irregular(extent(data)) if irregular is None else irregular) and not _is_marked(
@@ -266,11 +266,11 @@ def _check_extent(found: Survey, where: str) -> None:
 
 
 def lines_of(package: Package, name: str) -> list[str] | None:
-    """The first column of the worksheet of that name; None where there is none.
+    """The first column of the worksheet of that name; None if there is none.
 
     It is the same where somebody had it shown.
 
-    Raises SheetError where it is damaged.
+    Raises SheetError if it is damaged.
     """
     tab = next((tab for tab in package.tabs if tab.name == name), None)
     if tab is None:
@@ -303,7 +303,7 @@ _COLUMNS = 27**3
 
 
 def find_misplaced(data: bytes) -> str:
-    """The first cell that does not stand behind the one before it, "" where there is none.
+    """The first cell that does not stand behind the one before it, "" if there is none.
 
     Of two cells with one reference calamine keeps the later one, and a value would be lost.
     """

@@ -23,7 +23,7 @@ from openpyxl.worksheet.worksheet import Worksheet
 
 from petsync.errors import SheetError
 from petsync.sheets import exact
-from petsync.sheets.base import NAME, TAB, notice
+from petsync.sheets.base import BASE_NAME, BASE_TAB, base_notice
 from petsync.sheets.grid import letter
 from petsync.sheets.headers import ACTION
 from petsync.sheets.xlsx.contents import GUIDE, OUT, Contents
@@ -398,7 +398,7 @@ _UNUSUAL = re.compile(r"[&<>_\x00-\x1f\ufffe\uffff]|^\s|\s$")
 _LIKE_ESCAPE = re.compile(r"_(?=x[0-9A-Fa-f]{1,4}[_\x00-\x08\x0b-\x1f\ufffe\uffff])")
 _ESCAPED = re.compile(r"[\x00-\x08\x0b-\x1f\ufffe\uffff]")
 _TAB = re.compile(r"(?i)(?!'|history$)[^\\/*?:\[\]\x00-\x1f]{1,31}(?<!')")
-_TAKEN = (TAB, exact.TAB, LISTS, GUIDE.casefold())
+_TAKEN = (BASE_TAB, exact.TEXTS_TAB, LISTS, GUIDE.casefold())
 # Excel gives a line of such text 12.75 points and LibreOffice 11.5: so high, a row that is cut ends
 # behind seven lines of the one and eight of the other.
 _TALLEST, _LINE_HEIGHT, _AROUND = 7, 12.75, 3
@@ -407,7 +407,7 @@ _TALLEST, _LINE_HEIGHT, _AROUND = 7, 12.75, 3
 def workbook_bytes(contents: Contents) -> bytes:
     """The workbook: the pets, the guide, and what no person sees: the lists and the base.
 
-    Raises SheetError where Excel could not hold it.
+    Raises SheetError if Excel could not hold it.
     """
     if contents.rows >= MAX_ROWS:
         raise SheetError(
@@ -423,10 +423,10 @@ def workbook_bytes(contents: Contents) -> bytes:
     add_guide(book, contents)
     offer(book, sheet, contents)
     if contents.base is not None:
-        _hide(book, TAB, [notice(contents.base), *contents.base.to_lines()])
+        _hide(book, BASE_TAB, [base_notice(contents.base), *contents.base.to_lines()])
         name_base(book)
     if contents.exact and (lines := exact.exact_lines(contents.by_name)):
-        _hide(book, exact.TAB, lines)
+        _hide(book, exact.TEXTS_TAB, lines)
     _describe(book, contents.base)
     body = "".join(_rows(contents.columns, styles)).encode()
     return fill_workbook(book, lambda part: _with_rows(part, body, contents.rows))
@@ -453,7 +453,9 @@ def height_of(lines: int) -> float:
 
 def name_base(book: Workbook) -> None:
     """Give the worksheet of the base its name, which tells later that it was there."""
-    book.defined_names[NAME] = DefinedName(NAME, attr_text=f"'{TAB}'!$A$1", hidden=True)
+    book.defined_names[BASE_NAME] = DefinedName(
+        BASE_NAME, attr_text=f"'{BASE_TAB}'!$A$1", hidden=True
+    )
 
 
 def _describe(book: Workbook, base: Base | None) -> None:

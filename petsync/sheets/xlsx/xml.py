@@ -99,7 +99,7 @@ class Walk:
         self._parser.CharacterDataHandler = self._characters
 
     def run(self, data: bytes, *, whole: bool = True) -> None:
-        """Walk the part, or its beginning. Raises MarkupError where it is not well-formed."""
+        """Walk the part, or its beginning. Raises MarkupError if it is not well-formed."""
         self._data = data
         _parse(self._parser, data, whole=whole)
 
@@ -210,7 +210,7 @@ def check_count(data: bytes, most: int) -> None:
 
 
 def check_form(data: bytes) -> None:
-    """Raise MarkupError where the part is not well-formed; nothing of it is kept."""
+    """Raise MarkupError if the part is not well-formed; nothing of it is kept."""
     _parse(_parser(lambda *_: None), data)
 
 
@@ -239,7 +239,7 @@ def _text_or_index(cell: CellMark) -> str | int:
 def elements(data: bytes) -> list[tuple[str, dict[str, str]]]:
     """The elements of a small part in order: local name, and attributes by local name.
 
-    Raises MarkupError where the part is not well-formed, or has more than MAX_ELEMENTS.
+    Raises MarkupError if the part is not well-formed, or has more than MAX_ELEMENTS.
     """
     check_count(data, MAX_ELEMENTS)
     found: list[tuple[str, dict[str, str]]] = []
