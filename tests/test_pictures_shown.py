@@ -14,7 +14,7 @@ from petsync.errors import PlanError
 from petsync.plan.report import OUTCOMES
 from petsync.plan.uploads import FATES, PictureOptions, result_of, result_of_problem, treatment
 from petsync.report.images import (
-    GROUPS,
+    FATE_TITLES,
     pictures_html,
     pictures_text,
     size,
@@ -86,14 +86,14 @@ def test_every_fate_is_shown() -> None:
         for file in [p.file for p in value.pictures] + ["a.png", "b.txt"]:
             assert shown.count(file) == 1
         assert shown.index("a.png") < shown.index("1.jpg") < shown.index("b.txt")
-    assert set(GROUPS) == set(FATES)
+    assert set(FATE_TITLES) == set(FATES)
 
 
 def test_summary_adds_up() -> None:
     """The sentence counts every file."""
     last = " ".join(repr(everything()).split())
     said = (
-        "To upload: 3 pictures of 1 pet, 5.9 KiB; 1 uploaded before, 1 to note as uploaded, "
+        "To upload: 3 pictures of 1 pet, 5.9 KiB; 1 uploaded before, 1 to record as uploaded, "
         "1 there twice, 1 in doubt, 1 not uploaded, 1 left out, 2 ignored."
     )
     assert last.endswith(said)

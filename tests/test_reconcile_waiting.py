@@ -187,9 +187,9 @@ def test_a_dry_run_says_that_it_would_wait(night: Night) -> None:
     assert told.open[0].problem.startswith("name: 'Pet 1' -> 'A'")
     assert not (night.state / "reconcile" / "waiting").exists()
     shown = rounds_text([told])
-    assert "A round without --dry-run keeps the plan as a file" in shown
+    assert "A round without --dry-run saves the plan as a file" in shown
     assert "(~12)" in shown
-    assert "nobody can release it" not in shown
+    assert "cannot be released" not in shown
 
 
 def test_the_file_says_first_which_limit_it_broke(

@@ -239,7 +239,7 @@ def test_progress_that_is_not_wanted_is_not_shown() -> None:
     terminal, seen = Terminal(), list[object]()
     with run_bar(10, file=terminal, show=False, delay=0) as step:
         step(progress(1))
-    with run_bar(10, file=terminal, then=seen.append, delay=0) as step:
+    with run_bar(10, file=terminal, on_step=seen.append, delay=0) as step:
         step(progress(2))
         time.sleep(0.2)
     assert terminal.getvalue() == ""
@@ -249,7 +249,7 @@ def test_progress_that_is_not_wanted_is_not_shown() -> None:
 def test_steps_go_on_to_whoever_wants_them_too() -> None:
     """A bar that is asked for is shown, and each step is passed on."""
     terminal, seen = Terminal(), list[object]()
-    with run_bar(10, file=terminal, show=True, then=seen.append, delay=0) as step:
+    with run_bar(10, file=terminal, show=True, on_step=seen.append, delay=0) as step:
         step(progress(7))
         drawn("7/3,000", terminal)
     assert "7/3,000" in written(terminal)[-1]
@@ -314,7 +314,7 @@ class Broken(Terminal):
 
 def test_a_stopped_terminal_holds_no_run() -> None:
     """Neither the steps nor the end wait for it: the end a second at most."""
-    assert bar._PATIENCE <= 1.0
+    assert bar._JOIN_TIMEOUT_S <= 1.0
     terminal = Stopped()
     with run_bar(10, file=terminal, delay=0) as step:
         step(progress(1))

@@ -112,14 +112,14 @@ def test_an_undo_has_no_sheet() -> None:
 def test_a_lost_answer_says_what_is_known() -> None:
     """Of a request without an answer it is said whether the store has shown its end."""
     failed, unknown = (describe_cause(o, "no-answer", "x").meaning for o in ("failed", "unknown"))
-    assert failed.endswith("The store shows that nothing came of it.")
+    assert failed.endswith("The store shows that the change was not made.")
     assert unknown.endswith("Whether the change was made is not known.")
 
 
 def test_results_from_before_causes_are_told_too() -> None:
     """A journal that knows no causes makes a report with groups of its own words."""
     report = report_of(*(result(n, o) for n, o in enumerate(OUTCOMES)), plan=large_plan(5))
-    assert [group.told.title for group in results_by_cause(report, None)] == [
+    assert [group.text.title for group in results_by_cause(report, None)] == [
         "no cause on record",
         "whether it happened is not known",
         "no cause on record",

@@ -14,21 +14,21 @@ from test_render_html import Reader
 
 from petsync.plan.rounds import Counts, Round
 from petsync.report.history import (
-    about_column,
-    ceiling,
-    columns_of,
+    axis_limit,
+    columns_by_time,
+    columns_by_turn,
+    describe_column,
+    group_into_turns,
     history_page,
-    in_time,
     job_facts,
-    moment_of,
+    parse_moment,
     plots,
-    rounded_up,
+    round_up_to_mark,
     short_duration,
     short_number,
+    status_strip,
     steps,
     steps_in_time,
-    strip,
-    turns_of,
 )
 
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
@@ -57,7 +57,7 @@ def test_nothing_is_drawn_outside_of_its_plot() -> None:
     rounds = nights(40)
     far = {"to_store": Counts(update=5_000_000), "applied": 1, "drift": 10**9, "seconds": 90_000.0}
     rounds[20] = replace(rounds[20], **far, failed=10**6)
-    html = "".join(plots(columns_of(turns_of(rounds)), "x"))
+    html = "".join(plots(columns_by_turn(group_into_turns(rounds)), "x"))
     assert "5M" in html
     assert "1G" in html
     html = re.sub(r'<svg viewBox="0 0 14 14".*?</svg>', "", html)
@@ -71,7 +71,7 @@ def test_nothing_is_drawn_outside_of_its_plot() -> None:
 
 def test_ordinary_values_are_not_cut() -> None:
     """Where values differ as they do from night to night, every bar is whole."""
-    html = "".join(plots(columns_of(turns_of(nights(60))), "x"))
+    html = "".join(plots(columns_by_turn(group_into_turns(nights(60))), "x"))
     assert "ps-cut" not in html
 
 
@@ -79,16 +79,16 @@ def test_a_gap_is_a_gap() -> None:
     """Where no round ran, the plots are hatched, lines are broken, and the pointer is told."""
     rounds = nights(30)
     del rounds[10:14]
-    columns = columns_of(turns_of(rounds))
+    columns = columns_by_turn(group_into_turns(rounds))
     (gap,) = [column for column in columns if not column.turns]
     assert gap.missed == 4
-    assert about_column(gap) == (
+    assert describe_column(gap) == (
         "No round after 2026-11-01 02:00 until 2026-11-06 02:00: about 4 rounds missing"
     )
     html = list(plots(columns, "x"))
     assert all('class="ps-gap"' in plot for plot in html)
     assert html[3].count('class="ps-line"') == 2
-    assert "ps-none-ran" in strip(columns, "x")
+    assert "ps-none-ran" in status_strip(columns, "x")
 
 
 def test_a_job_that_stopped_running_is_told_of() -> None:
@@ -106,13 +106,13 @@ def test_how_a_job_stands() -> None:
     """Last round, last success, and for how long it goes on so."""
     rounds = [replace(each, status="done", exit_code=0) for each in nights(5)]
     rounds += [replace(e, status="waiting", exit_code=4) for e in nights(8)[5:]]
-    told = dict(job_facts(turns_of(rounds), None))
+    told = dict(job_facts(group_into_turns(rounds), None))
     assert told["last success"] == "2026-10-27 02:00:00 UTC"
     assert told["streak"] == "3 rounds in a row that somebody has to look at, since 2026-10-28"
-    assert dict(job_facts(turns_of(rounds[:5]), None))["streak"].startswith(
+    assert dict(job_facts(group_into_turns(rounds[:5]), None))["streak"].startswith(
         "5 rounds in a row that"
     )
-    never = dict(job_facts(turns_of(rounds[5:]), None))
+    never = dict(job_facts(group_into_turns(rounds[5:]), None))
     assert never["last success"] == "none so far"
 
 
@@ -131,7 +131,7 @@ def test_status_is_shape_and_sign_and_words() -> None:
     rounds = [
         replace(each, status=s, exit_code=code) for each, (s, code) in zip(base, ends, strict=True)
     ]
-    html = strip(columns_of(turns_of(rounds)), "x")
+    html = status_strip(columns_by_turn(group_into_turns(rounds)), "x")
     drawn = html.partition('class="ps-strip"')[2]
     shapes = re.findall(r"<title>[^<]*</title><(\w+)[^>]*></\w+><text[^>]*>(.)</text>", drawn)
     assert shapes == [("circle", "="), ("path", "!"), ("rect", "x")]
@@ -152,7 +152,7 @@ def test_files_of_a_folder_are_one_turn() -> None:
         for day in days
         for n, part in enumerate(("cats.csv", "dogs.csv"))
     ]
-    turns = turns_of(rounds)
+    turns = group_into_turns(rounds)
     assert [len(turn.rounds) for turn in turns] == [2, 2, 2]
     assert turns[0].worst.part == "dogs.csv"
     html = history_page(rounds, [])
@@ -188,19 +188,19 @@ def test_a_clock_that_was_set_back_does_no_harm() -> None:
     rounds[3] = replace(rounds[3], started=rounds[0].started)
     rounds[4] = replace(rounds[4], started="yesterday")
     rounds[5] = replace(rounds[5], started="9999-12-31T23:59:59Z")
-    columns = columns_of(turns_of(rounds), FIRST.replace(year=9_000))
+    columns = columns_by_turn(group_into_turns(rounds), FIRST.replace(year=9_000))
     assert [column.turns[0].rounds[0].id for column in columns if column.turns] == [
         each.id for each in rounds
     ]
     assert history_page(rounds, [], now=FIRST.replace(year=9_000, tzinfo=UTC))
-    assert moment_of("2026-10-23T02:00:00") == FIRST
+    assert parse_moment("2026-10-23T02:00:00") == FIRST
 
 
 @pytest.mark.parametrize("every", [0.25, 24.0, 700.0])
 def test_stretches_of_time_hold_every_turn_once(every: float) -> None:
     """Of a long history each column is a stretch of one length, and there are not too many."""
-    turns = turns_of(nights(400, every=every))
-    columns = in_time(turns, 90)
+    turns = group_into_turns(nights(400, every=every))
+    columns = columns_by_time(turns, 90)
     held = [turn for column in columns for turn in column.turns]
     assert held == turns
     assert sum(bool(column.turns) for column in columns) <= 91
@@ -210,11 +210,11 @@ def test_stretches_of_time_hold_every_turn_once(every: float) -> None:
 @given(st.lists(st.floats(0, 1e12), max_size=40))
 def test_an_axis_ends_with_a_mark(values: list[float]) -> None:
     """Marks begin at 0 and are few; the largest ordinary value is within the axis."""
-    top = ceiling(values)
+    top = axis_limit(values)
     for marks in (steps(top), steps_in_time(top)):
         assert marks[0] == 0
         assert len(marks) <= 6
-        assert rounded_up(top, marks) >= top * 0.999
+        assert round_up_to_mark(top, marks) >= top * 0.999
     assert top <= 1.15 * max(values, default=0)
 
 
@@ -237,7 +237,7 @@ def test_labels_are_short(value: float, number: str, time: str) -> None:
 def test_changes_that_were_not_made_are_hollow() -> None:
     """A plan that waits is drawn, but not as changes that were made."""
     waits: Round = round_of(status="waiting", exit_code=4, to_store=Counts(delete=40), waiting="w")
-    html = next(plots(columns_of(turns_of([waits])), "x"))
+    html = next(plots(columns_by_turn(group_into_turns([waits])), "x"))
     assert "ps-held" in html
     assert "ps-delete" not in html
     assert "planned, not made" in html

@@ -68,8 +68,8 @@ def test_a_round_says_all(made: object) -> None:
 
 def test_differences_are_grouped_by_kind() -> None:
     """What needs a person comes first, what needs nobody last."""
-    assert re.findall(r'id="open-(\w+)"', round_page(told_of())) == list(said.LEFT)
-    assert list(said.by_kind(OPENS[::-1])) == list(said.LEFT)
+    assert re.findall(r'id="open-(\w+)"', round_page(told_of())) == list(said.KIND_NAMES)
+    assert list(said.by_kind(OPENS[::-1])) == list(said.KIND_NAMES)
 
 
 def test_notes_that_are_alike_are_told_once() -> None:
@@ -166,7 +166,7 @@ def test_rounds_are_a_table_then_what_needs_a_person() -> None:
     assert "The store cannot be reached: connection refused." in text
     assert "  petsync reconcile --job inbox" in lines
     assert text.count("orders") == 1
-    assert "1 note: what is left as it is" in text
+    assert "1 note: left as it is" in text
     assert "Nothing needs a person." in rounds_text(Rounds([WELL]))
     assert rounds_text(Rounds()) == "No round was made."
 
@@ -235,11 +235,11 @@ def test_what_is_refused_is_not_promised() -> None:
     """Neither for the next night, nor for a round without --dry-run; of a check, nor anybody."""
     drift = (Difference(kind="drift", problem="would be deleted in the store", pet_id=1),)
     refused = rounds_text([RoundReport(round=round_of(status="refused", left=1), open=drift)])
-    assert "until what refuses it is fixed" in " ".join(refused.split())
+    assert "until the reason of the refusal is fixed" in " ".join(refused.split())
     checked = round_of(status="drift", mode="check", left=1, dry_run=True, exit_code=2)
     checked = replace(checked, to_store=Counts(add=1))
     text = rounds_text([RoundReport(round=checked, open=drift)])
-    assert "nothing changes them but another job" in " ".join(text.split())
+    assert "only another job, or a person, can resolve them" in " ".join(text.split())
     assert "+1" not in text
 
 
@@ -247,26 +247,26 @@ def test_a_query_has_no_file_to_check() -> None:
     """No command reads it; where a dry run failed, the dry run is offered again."""
     round_ = round_of(status="findings", findings=1, source="query of sqlite:///shop.db")
     assert not list(said.commands(round_))
-    assert said.way_out("finding", round_) == "Fix it where the query finds it."
+    assert said.cure_of_kind("finding", round_) == "Fix it in the database that the query reads."
     (again,) = said.commands(round_of(status="error", dry_run=True))
     assert again.line == "petsync reconcile --job catalogue --dry-run"
 
 
 def test_what_a_sheet_took_is_told_with_its_backup_and_the_report() -> None:
-    """How many cells said something else; each path in one piece."""
+    """How many cells had another value; each path in one piece."""
     path = f"/srv/{'long-' * 20}folder/catalogue.backup.csv"
     told = told_of(status="done", exit_code=0, backup=path, report=f"{path}.html")
     lines = rounds_text([told]).splitlines()
     assert path in lines
     assert f"{path}.html" in lines
-    assert "1 row changed (2 cells that said something else), 1 row new" in " ".join(lines)
+    assert "1 row changed (2 cells that had another value), 1 row new" in " ".join(lines)
 
 
-@pytest.mark.parametrize("status", said.ENDS)
+@pytest.mark.parametrize("status", said.STATUS_WORDS)
 def test_every_status_has_its_words(status: str) -> None:
     """Each says how the round ended in words of its own, also after a dry run."""
     told = said.headline(round_of(status=status, exit_code=0, dry_run=True))
-    assert told.startswith(f"{said.ENDS[status].title}: ")  # type: ignore[index]
+    assert told.startswith(f"{said.STATUS_WORDS[status].title}: ")  # type: ignore[index]
     assert told.endswith("This was a dry run: nothing was changed.")
 
 

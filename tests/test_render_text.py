@@ -105,7 +105,7 @@ petsync run 20261120-093100-4f2a
 
 1 failed: an error in the service
   The service answered that something in it went wrong. What can be sent twice
-  without harm was tried again. The store shows that nothing came of it.
+  without harm was tried again. The store shows that the change was not made.
   When the service is well again, `petsync resume 20261120-093100-4f2a` tries
   them once more.
   x Pets!B18, update of pet 17 (Bella): updatePet: the service answered 503

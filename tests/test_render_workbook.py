@@ -290,7 +290,7 @@ def test_a_name_like_a_formula_is_kept(tmp_path: Path) -> None:
 
 def test_more_rows_than_fit_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What does not fit into one worksheet goes on in the next, and no row is lost."""
-    monkeypatch.setattr(workbook, "_ROWS", 5)
+    monkeypatch.setattr(workbook, "_MAX_ROWS", 5)
     plan_workbook(large_plan(3), tmp_path / "plan.xlsx")
     book = load_workbook(tmp_path / "plan.xlsx")
     pages = [name for name in book.sheetnames if name.startswith("Changes")]
@@ -347,7 +347,7 @@ def test_a_missing_folder_is_named(tmp_path: Path) -> None:
 
 def test_many_rows_cost_time_and_no_memory(tmp_path: Path) -> None:
     """Of twenty thousand rows a few are in memory at a time, and none takes longer than another."""
-    texts = [MarkedText([("Bel", False), ("l", True), ("a", False)], "gone"), "Bela", "Pets!B18"]
+    texts = [MarkedText([("Bel", False), ("l", True), ("a", False)], "removed"), "Bela", "Pets!B18"]
 
     def written(count: int) -> None:
         rows = (["update", str(n), *texts] for n in range(count))

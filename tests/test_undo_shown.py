@@ -17,7 +17,7 @@ from petsync.plan.plan import Plan
 from petsync.plan.report import Entry, PastRun
 from petsync.report.markdown import plan_markdown
 from petsync.report.plan import plan_html, plan_page
-from petsync.report.run import deeds_lines, pet_lines, report_html, runs_lines
+from petsync.report.run import pet_lines, report_html, run_details_lines, runs_lines
 from petsync.report.show import plan_text, report_text, summary_text
 from petsync.report.workbook import plan_workbook
 
@@ -165,7 +165,7 @@ def test_hostile_names_fit_the_width(name: str) -> None:
     shown = [
         *runs_lines([run, replace(run, store="other")]),
         *pet_lines(7, [(run, each) for each in deeds]),
-        *deeds_lines(run, deeds),
+        *run_details_lines(run, deeds),
     ]
     assert max(line.cell_len for line in shown) <= 80
     assert not any(mark in line.plain for line in shown for mark in "\x1b\x07\x08\r\u202e")
@@ -188,4 +188,4 @@ def test_all_that_was_done_to_a_pet() -> None:
     assert "delete, begun, and nobody knows yet whether it was done" in said
     assert "+ 99  Rex" in said
     nothing = replace(SHOWN, before=None, after=None)
-    assert "image uploaded" in lines_of(deeds_lines(PAST, [nothing]))
+    assert "image uploaded" in lines_of(run_details_lines(PAST, [nothing]))

@@ -285,10 +285,10 @@ def _show_upload(
         files = None if report is None else report.results
         context.show_json({"run": past, "changes": entries, "files": files})
     else:
-        from petsync.report.show import show_deeds
+        from petsync.report.show import show_run_details
 
         files = () if report is None else report.results
-        show_deeds(past, entries, context.out, limit=limit, files=files)
+        show_run_details(past, entries, context.out, limit=limit, files=files)
     if page is not None:
         if report is None:
             raise PlanError(

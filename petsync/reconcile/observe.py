@@ -32,7 +32,7 @@ from petsync.reconcile.config.model import Configuration, Log
 from petsync.reconcile.round import Step, Watcher
 from petsync.reconcile.schedule import next_due
 from petsync.redact import Redactor
-from petsync.report.round import brief
+from petsync.report.round import format_open
 from petsync.report.text import log_text
 from petsync.report.words import count
 from petsync.table.cells import visible
@@ -204,7 +204,7 @@ class LogWatcher(logging.Filter):
         self._round, self._step = told.round, None
         round_ = told.round
         level = _LEVELS.get(round_.exit_code, logging.WARNING)
-        reason = round_.problem or brief(round_)
+        reason = round_.problem or format_open(round_)
         reason = reason or (count(round_.applied, "change") if round_.applied else "")
         said = ": ".join(filter(None, (round_.status, reason)))
         log.log(level, "%s ended: %s", round_.name, said, extra=_numbers(round_))

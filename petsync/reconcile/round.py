@@ -102,7 +102,7 @@ from petsync.reconcile.state import (
     written_cells,
 )
 from petsync.redact import Redactor
-from petsync.report.words import in_terms
+from petsync.report.words import replace_terms
 from petsync.sheets import Obstacle
 from petsync.store import Store
 from petsync.store.runs import OutputRequest, Outputs
@@ -411,7 +411,9 @@ class RoundContext:
         """What is open at the end, and how the round ends by that."""
         self.opens = tuple(
             msgspec.structs.replace(
-                each, problem=in_terms(each.problem, _KEYS), hint=in_terms(each.hint, _KEYS)
+                each,
+                problem=replace_terms(each.problem, _KEYS),
+                hint=replace_terms(each.hint, _KEYS),
             )
             for each in opens
         )
@@ -427,7 +429,7 @@ class RoundContext:
             self._say(self._end(kinds))
 
     def _say(self, status: Status, problem: str = "", hint: str = "") -> None:
-        problem, hint = (self.owner.scrub(in_terms(each, _KEYS)) for each in (problem, hint))
+        problem, hint = (self.owner.scrub(replace_terms(each, _KEYS)) for each in (problem, hint))
         self.note(status=status, exit_code=CODES[status], problem=problem, hint=hint)
 
     def _end(self, kinds: Mapping[str, int]) -> Status:

@@ -1,6 +1,6 @@
 """Plans, reports, sheets and snapshots as text, HTML, Markdown, workbooks and JSON.
 
-Importing this package lets these values show themselves; what that takes is loaded when one does.
+Importing this package registers the display functions; each loads its modules when it is called.
 """
 
 from __future__ import annotations

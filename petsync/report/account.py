@@ -14,10 +14,10 @@ from petsync.table.cells import visible
 __all__ = ["account_facts", "account_html", "account_lines", "account_sentence", "account_text"]
 
 
-# What an account says, in words: the same in text and HTML.
+# The facts of an account in words, for text and HTML.
 
 
-_KIND: Mapping[Kind, str] = {
+_KIND_WORDS: Mapping[Kind, str] = {
     "none": "not signed in",
     "token": "a token",
     "client credentials": "a client's id and secret",
@@ -25,67 +25,69 @@ _KIND: Mapping[Kind, str] = {
     "implicit": "a browser (implicit)",
     "api key": "an api key",
 }
-_KEPT: Mapping[Kept, str] = {
+_STORAGE_WORDS: Mapping[Kept, str] = {
     "none": "nowhere",
     "memory": "in memory, until petsync ends",
     "keyring": "in the system's keyring",
     "environment": "in the environment (PETSYNC_…)",
-    "file": "in a file that another program keeps fresh",
-    "argument": "in the script, or whatever it reads it from",
+    "file": "in a file that another program renews",
+    "argument": "in the script, or where the script reads it from",
 }
-_MAY: Mapping[str, str] = {READ: "read pets", WRITE: "change pets"}
+_SCOPE_WORDS: Mapping[str, str] = {READ: "read pets", WRITE: "change pets"}
 
 
 def account_sentence(account: Account) -> str:
-    """Who one is, in one sentence."""
+    """One sentence: whether the user is signed in, and as whom."""
     if not account.signed_in:
         return "You are not signed in."
     if account.user:
         return f"You are signed in as {visible(account.user)}."
-    return "You are signed in; the service does not say as whom."
+    return "You are signed in; the service does not say as which user."
 
 
 def account_facts(account: Account) -> Iterator[tuple[str, str]]:
-    """Names and values, in visible text."""
+    """The account's facts as names and values, in visible text."""
     yield "at", visible(account.url)
     if account.signed_in:
-        by = f", for the program {visible(account.client_id)}" if account.client_id else ""
-        yield "by", f"{_KIND[account.kind]}{by}"
-    yield "may", _may(account)
-    if others := (account.scopes or frozenset()) - _MAY.keys():
+        program = f", for the program {visible(account.client_id)}" if account.client_id else ""
+        yield "by", f"{_KIND_WORDS[account.kind]}{program}"
+    yield "may", _describe_scopes(account)
+    if others := (account.scopes or frozenset()) - _SCOPE_WORDS.keys():
         yield "and", visible(", ".join(sorted(others)))
     if account.signed_in:
-        yield "until", _until(account)
-        yield "kept", _KEPT[account.kept]
+        yield "until", _describe_expiry(account)
+        yield "kept", _STORAGE_WORDS[account.kept]
         if account.kind != "api key" and account.api_key:
             yield "besides", "an api key"
 
 
-def _may(account: Account) -> str:
-    can = {READ: account.can_read, WRITE: account.can_write}
-    said = [
-        _MAY[scope] if may else f"not {_MAY[scope]}"
-        for scope, may in can.items()
-        if may is not None
+def _describe_scopes(account: Account) -> str:
+    permissions = {READ: account.can_read, WRITE: account.can_write}
+    phrases = [
+        _SCOPE_WORDS[scope] if is_allowed else f"not {_SCOPE_WORDS[scope]}"
+        for scope, is_allowed in permissions.items()
+        if is_allowed is not None
     ]
-    unsaid = [_MAY[scope] for scope, may in can.items() if may is None]
-    if unsaid and account.signed_in:
-        said.append(f"perhaps {' and '.join(unsaid)} (the service does not say)")
-    return ", ".join(said) or "the service does not say"
+    unknown = [
+        _SCOPE_WORDS[scope] for scope, is_allowed in permissions.items() if is_allowed is None
+    ]
+    if unknown and account.signed_in:
+        phrases.append(f"perhaps {' and '.join(unknown)} (the service does not say)")
+    return ", ".join(phrases) or "the service does not say"
 
 
-def _until(account: Account) -> str:
+def _describe_expiry(account: Account) -> str:
     if account.expires is None:
         return "renewed when it ends" if account.renews else "the service does not say"
-    by_itself = ", then renewed by itself" if account.renews else ""
-    return f"{moment(account.expires)}{by_itself}"
+    renewal = ", then renewed by itself" if account.renews else ""
+    return f"{moment(account.expires)}{renewal}"
 
 
 # An account as HTML.
 
 
 def account_html(account: Account) -> str:
-    """Who one is, what one may do and for how long, and what to know of it."""
+    """The account as HTML: the user, the permissions, their expiry, and a warning if any."""
     warning = html.alert(html.capital(account.problem), []) if account.problem else ""
     rows = [_row(name, value) for name, value in account_facts(account)]
     body = html.element("tbody", "\n".join(rows))
@@ -101,7 +103,7 @@ def _row(name: str, value: str) -> str:
 
 
 def account_lines(account: Account, *, width: int = 80) -> Iterator[Text]:
-    """Who one is, what one may do and for how long, and what to know of it."""
+    """The account in lines: the user, the permissions, their expiry, and a warning if any."""
     yield from text.paragraph(account_sentence(account), width, style="bold")
     yield from text.facts(account_facts(account), width)
     if account.problem:
@@ -109,7 +111,7 @@ def account_lines(account: Account, *, width: int = 80) -> Iterator[Text]:
 
 
 def account_text(account: Account, *, width: int = 80) -> str:
-    """The same as plain text."""
+    """The account's lines as plain text."""
     return "\n".join(line.plain.rstrip() for line in account_lines(account, width=width))
 
 

@@ -18,7 +18,7 @@ __all__ = ["IN_NOTEBOOK", "NotebookBar", "TerminalBar"]
 
 
 with warnings.catch_warnings():
-    # tqdm calls its notebook bar experimental, and misses ipywidgets aloud.
+    # tqdm warns that its notebook bar is experimental, and if ipywidgets is missing.
     warnings.simplefilter("ignore")
     from tqdm.auto import tqdm as auto
 
@@ -29,36 +29,36 @@ else:
 
 
 IN_NOTEBOOK = auto is not tqdm.asyncio.tqdm
-"""Whether tqdm makes widgets of its bars here."""
+"""Whether tqdm shows its bars as widgets."""
 
 
-_SOON = 1e-9
-# tqdm's own lock is one of processes, for which some systems start another process.
+_MIN_DELAY_S = 1e-9
+# tqdm's own lock is shared between processes; some systems start another process for it.
 _LOCK = threading.RLock()
 
 
 class _Bar(_Auto):
-    """A tqdm that says what a meter says."""
+    """A tqdm bar with the texts of a meter."""
 
     monitor_interval = 0
     container: Any
-    """The widget, where there is one."""
+    """The widget, if there is one."""
 
-    def __init__(self, meter: Meter, **how: Any) -> None:
+    def __init__(self, meter: Meter, **options: Any) -> None:
         self.meter = meter
-        super().__init__(total=meter.total, leave=False, **how)
+        super().__init__(total=meter.total, leave=False, **options)
 
     @property
     def format_dict(self) -> Any:
-        """What tqdm draws from."""
-        known = super().format_dict
+        """The values from which tqdm draws, with the format of the meter."""
+        values = super().format_dict
         left, right = self.meter.sides(self.ncols if isinstance(self.ncols, int) else None)
-        return {**known, "bar_format": f"{left} |{{bar}}| {right}"}
+        return {**values, "bar_format": f"{left} |{{bar}}| {right}"}
 
     def draw(self, meter: Meter) -> None:
-        """Show how far it is."""
+        """Draw the meter."""
         self.meter, self.n = meter, min(meter.done, meter.total)
-        # tqdm itself would keep its lock if the terminal fails, and no bar came after that.
+        # If the terminal fails, tqdm itself would keep its lock, and show no bar after that.
         with _LOCK:
             self.refresh(nolock=True)
 
@@ -84,13 +84,13 @@ class TerminalBar:
         self._bar: _Bar | None = None
 
     def show(self, meter: Meter) -> None:
-        """Draw the line anew."""
+        """Draw the line again."""
         size = _size(self._file)
-        # In the last cell some terminals begin another line.
+        # Some terminals start a new line after the last cell.
         columns, lines = size.columns - 1, size.lines
         if self._bar is None:
-            # With a delay tqdm leaves the first drawing to `draw`.
-            self._bar = _Bar(meter, file=self._file, ncols=columns, nrows=lines, delay=_SOON)
+            # With a delay, tqdm does not draw before `draw` does.
+            self._bar = _Bar(meter, file=self._file, ncols=columns, nrows=lines, delay=_MIN_DELAY_S)
         self._bar.ncols, self._bar.nrows = columns, lines
         self._bar.draw(meter)
 
@@ -101,8 +101,8 @@ class TerminalBar:
 
 
 class NotebookBar:
-    """A widget below the cell that waits for the run; a run of a moment has none, so that a saved
-    notebook is not full of dead ones.
+    """A widget below the notebook's cell. A very short run has none, so that a saved notebook is
+    not full of finished bars.
     """
 
     delay, every = 1.0, 0.2
@@ -112,16 +112,16 @@ class NotebookBar:
         self._place: Any = None
 
     def show(self, meter: Meter) -> None:
-        """Display the widget, or change it."""
+        """Display the widget, or update it."""
         if self._bar is None:
             self._bar = _Bar(meter, display=False, dynamic_ncols=True)
-            # Where there are notebooks, there is IPython.
+            # A notebook always has IPython.
             show: Any = import_module("IPython.display").display
             self._place = show(self._bar.container, display_id=True)
         self._bar.draw(meter)
 
     def end(self) -> None:
-        """Take the widget away, and what a saved notebook would have of it."""
+        """Remove the widget, and its output in a saved notebook."""
         if self._place is not None and self._bar is not None:
             container = self._bar.container
             for widget in (container, *container.children):

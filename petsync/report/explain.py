@@ -19,24 +19,24 @@ from petsync.table.cells import visible
 __all__ = [
     "FATE_MARK",
     "SIDES",
-    "changes",
     "explanation_lines",
     "explanations_html",
     "find_common_value",
+    "format_reason",
     "headline",
+    "is_changed",
     "side_cells",
     "summary_html",
-    "why_words",
 ]
 
 
-# What is said of why a plan does with a pet what it does, whatever the format.
+# The words of an explanation, for every format.
 
 
 SIDES = ("exported", "sheet", "store", "then")
 """The titles of a field's values: in the base, the sheet, the store, and the store afterwards."""
-_NOTHING = "-"
-_FATE: Mapping[str, str] = {
+_NO_VALUE = "-"
+_FATE_WORDS: Mapping[str, str] = {
     "add": "it will be added",
     "update": "it will be changed",
     "delete": "it will be deleted",
@@ -53,45 +53,45 @@ FATE_MARK: Mapping[str, Mark] = {
     "conflict": "conflict",
     "blocked": "blocked",
 }
-"""The sign of a fate; of one that changes nothing, it is that of a note."""
+"""The mark of a fate; a fate that is missing here changes nothing and has the mark of a note."""
 
 
 def headline(explanation: Explanation) -> str:
-    """Which pet, its row, and what becomes of it: `Pet 17, Bella (Pets!B18): nothing changes.`."""
+    """The pet, its row, and what happens to it: `Pet 17, Bella (Pets!B18): nothing changes.`."""
     pet = "A new pet" if explanation.pet_id is None else f"Pet {explanation.pet_id}"
     name = f", {visible(explanation.name)}" if explanation.name else ""
     where = f" ({visible(explanation.source)})" if explanation.source else ""
-    return f"{pet}{name}{where}: {_FATE[explanation.fate]}."
+    return f"{pet}{name}{where}: {_FATE_WORDS[explanation.fate]}."
 
 
-def why_words(rule: str, said: str) -> str:
+def format_reason(rule: str, text: str) -> str:
     """The sentence, and the rule's code: `The sheet changed it, the store did not. [edited]`."""
-    return " ".join(part for part in (visible(said), f"[{visible(rule)}]" if rule else "") if part)
+    return " ".join(part for part in (visible(text), f"[{visible(rule)}]" if rule else "") if part)
 
 
 def side_cells(reason: Reason) -> list[Cell]:
-    """The field's values under `SIDES`, visible, of a list its items; `-` where there is none."""
+    """The field's values in the order of `SIDES`, as visible items; `-` for no value."""
     texts = (reason.base, reason.sheet, reason.store, reason.after)
-    return [_side(reason, text) for text in texts]
+    return [_side_cell(reason, text) for text in texts]
 
 
-def changes(reason: Reason) -> bool:
-    """Whether the store would have another value then."""
+def is_changed(reason: Reason) -> bool:
+    """Whether the plan changes the store's value."""
     return (reason.store or "") != (reason.after or "")
 
 
 def find_common_value(reason: Reason) -> Cell | None:
-    """The value, visible, of a list its items, where all that say anything say the same and it
-    stays; else None.
+    """The value as visible items, if it is the same on all sides that have one and does not change;
+    else None.
     """
     sides = {reason.base, reason.sheet, reason.store, reason.after} - {None}
-    if changes(reason) or len(sides) > 1:
+    if is_changed(reason) or len(sides) > 1:
         return None
-    return _side(reason, sides.pop() if sides else None)
+    return _side_cell(reason, sides.pop() if sides else None)
 
 
-def _side(reason: Reason, text: str | None) -> Cell:
-    return [_NOTHING] if text is None else items(reason.column, text)
+def _side_cell(reason: Reason, text: str | None) -> Cell:
+    return [_NO_VALUE] if text is None else items(reason.column, text)
 
 
 # Explanations and a plan's numbers as HTML.
@@ -106,35 +106,37 @@ def explanations_html(explanations: Iterable[Explanation]) -> str:
 
 
 def summary_html(summary: Summary) -> str:
-    """The numbers, each with what it counts, and what they are made up of."""
+    """The plan's numbers as HTML, each with its name and a note."""
     rows = (
         element(
             "tr",
             html.row_head(name)
             + table_cell(words.number(total), kind="ps-number")
-            + table_cell(said),
+            + table_cell(note),
         )
-        for name, total, said in summary_rows(summary)
+        for name, total, note in summary_rows(summary)
     )
-    guard = words.KEPT if summary.ok else f"{words.REFUSED}."
+    guard = words.LIMITS_KEPT if summary.ok else f"{words.PLAN_REFUSED}."
     table = html.table(("What", "Number", "Of which"), rows, small=True)
     return html.fragment([element("p", html.text(guard)), table])
 
 
 def _explanation_html(explanation: Explanation) -> Iterator[str]:
     yield html.summary(headline(explanation))
-    said = why_words(explanation.rule, explanation.said)
-    yield element("p", html.text(said)) if said else ""
+    reason_text = format_reason(explanation.rule, explanation.said)
+    yield element("p", html.text(reason_text)) if reason_text else ""
     if explanation.fields:
-        yield html.table(_COLUMNS, map(_reason, explanation.fields))
+        yield html.table(_COLUMNS, map(_reason_row, explanation.fields))
 
 
-def _reason(reason: Reason) -> str:
+def _reason_row(reason: Reason) -> str:
     *texts, after = map(_items, side_cells(reason))
-    then = element("strong", after) if changes(reason) else after
-    why = table_cell(why_words(reason.rule, reason.said))
+    after_cell = element("strong", after) if is_changed(reason) else after
+    reason_cell = table_cell(format_reason(reason.rule, reason.said))
     head = html.row_head(reason.column)
-    return element("tr", "".join([head, *(element("td", text) for text in (*texts, then)), why]))
+    return element(
+        "tr", "".join([head, *(element("td", text) for text in (*texts, after_cell)), reason_cell])
+    )
 
 
 def _items(side: Cell) -> str:
@@ -143,14 +145,14 @@ def _items(side: Cell) -> str:
     return "".join(element("div", html.bdi(item)) for item in side)
 
 
-# Explanations as lines: what becomes of a pet, and field by field by which values and rule.
+# Explanations as lines: the pet's fate, and for each field its values and rule.
 
 
 _INDENT = 2
 _LABEL = 13
-"""`category_id` and a gap."""
+"""The width of `category_id` and a gap."""
 _LINES, _MOST = 6, 60
-"""So many lines a long value takes, more or less, and so many items of a list are shown."""
+"""The lines that a long value takes, roughly, and the items of a list that are shown."""
 
 
 def explanation_lines(explanations: Iterable[Explanation], *, width: int = 80) -> Iterator[Text]:
@@ -166,8 +168,8 @@ def _explanation_text(explanation: Explanation, width: int) -> Iterator[Text]:
     for n, line in enumerate(head):
         sign = f"{SYMBOL[mark]} " if n == 0 else "  "
         yield Text.assemble((sign, text.STYLE[mark]), (line.plain, "bold"))
-    said = why_words(explanation.rule, explanation.said)
-    yield from text.paragraph(said, width, indent=_INDENT) if said else ()
+    reason_text = format_reason(explanation.rule, explanation.said)
+    yield from text.paragraph(reason_text, width, indent=_INDENT) if reason_text else ()
     if explanation.fields:
         yield text.BLANK
         yield from _table(explanation.fields, width)
@@ -175,28 +177,28 @@ def _explanation_text(explanation: Explanation, width: int) -> Iterator[Text]:
 
 def _table(reasons: Sequence[Reason], width: int) -> Iterator[Text]:
     room = width - _INDENT - _LABEL
-    apart = [reason for reason in reasons if find_common_value(reason) is None]
-    sides = SideBySide(SIDES, map(side_cells, apart), room)
-    if any(sides.fits(side_cells(reason)) for reason in apart):
+    differing = [reason for reason in reasons if find_common_value(reason) is None]
+    sides = SideBySide(SIDES, map(side_cells, differing), room)
+    if any(sides.fits(side_cells(reason)) for reason in differing):
         yield Text.assemble(" " * (_INDENT + _LABEL), sides.head)
     for reason in reasons:
-        alike = find_common_value(reason)
-        if alike is None:
-            styles = ["", "", "", "bold" if changes(reason) else ""]
-            told = sides.lines(side_cells(reason), styles)
+        common_value = find_common_value(reason)
+        if common_value is None:
+            styles = ["", "", "", "bold" if is_changed(reason) else ""]
+            lines = sides.lines(side_cells(reason), styles)
         else:
-            told = _wrap_value(alike, room)
-        for n, line in enumerate(told):
+            lines = _wrap_value(common_value, room)
+        for n, line in enumerate(lines):
             label = reason.column if n == 0 else ""
             yield Text.assemble(f"{' ' * _INDENT}{label:<{_LABEL}}", line)
-        said = why_words(reason.rule, reason.said)
-        yield from text.paragraph(said, width, indent=_INDENT + _LABEL, style="dim")
+        reason_text = format_reason(reason.rule, reason.said)
+        yield from text.paragraph(reason_text, width, indent=_INDENT + _LABEL, style="dim")
 
 
-def _wrap_value(alike: Cell, room: int) -> Iterator[Text]:
-    """The value, a list in one line if it is a short one."""
-    in_a_line = "; ".join(alike)
-    cell = [in_a_line] if cell_len(in_a_line) <= room else alike
+def _wrap_value(value: Cell, room: int) -> Iterator[Text]:
+    """The value in lines; a short list in one line."""
+    joined = "; ".join(value)
+    cell = [joined] if cell_len(joined) <= room else value
     shown = [*cell[:_MOST], *([f"and {len(cell) - _MOST:,} more"] if len(cell) > _MOST else [])]
     yield from (
         Text(line) for line in fold_items([shorten(each, _LINES * room) for each in shown], room)

@@ -20,11 +20,11 @@ __all__ = [
     "asset",
     "bdi",
     "capital",
+    "collapsible",
     "document",
     "element",
     "facts",
-    "fold_over",
-    "folding",
+    "fold_limit",
     "fragment",
     "listing",
     "page",
@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 
-# Styles and scripts that a page carries inside itself, and the hashes that allow no others.
+# Inline styles and scripts of a page, and the hashes that allow only these.
 
 
 @cache
@@ -61,67 +61,67 @@ def script(name: str) -> str:
 
 
 def source_hash(name: str) -> str:
-    """What a content security policy calls the style or script of this asset."""
+    """The source of this asset's style or script in a content security policy."""
     digest = hashlib.sha256(asset(name).encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
-# HTML's building blocks: everything that comes in as text goes out escaped.
+# HTML elements: every text is escaped.
 
 
 T = TypeVar("T")
 FRAGMENT_STYLE = "fragment.css"
-_LONGEST = 2_000
-"""So many cells of one text are shown: a page is for reading."""
+_MAX_TEXT_CELLS = 2_000
+"""The most cells of one text that are shown."""
 _MARK_TITLE = '<span class="ps-hidden">Sort</span>'
 
 
 def text(value: str) -> str:
-    """The text escaped, with what does not show as itself made visible, and not too long."""
-    return escape(shorten(visible(value), _LONGEST))
+    """The escaped text, shortened, with invisible characters made visible."""
+    return escape(shorten(visible(value), _MAX_TEXT_CELLS))
 
 
 def prose(value: str) -> str:
-    """Text in which what stands between backticks is to be typed."""
+    """The escaped text, with `<code>` around parts between backticks."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", text(value))
 
 
 def capital(value: str) -> str:
-    """The text as a sentence begins; a name such as updatePet stays as it is."""
+    """The text with a capital first letter; a name such as updatePet stays as it is."""
     word = value.split(maxsplit=1)[:1]
     return value[:1].upper() + value[1:] if word == [each.lower() for each in word] else value
 
 
 def element(tag: str, inner: str, **attributes: str) -> str:
-    """`<tag>` around HTML; of an attribute's name a trailing `_` is dropped, others are `-`."""
-    said = "".join(
+    """`<tag>` around HTML. In attribute names, a trailing `_` is removed and others become `-`."""
+    attribute_text = "".join(
         f' {name.rstrip("_").replace("_", "-")}="{escape(v)}"'
         for name, v in attributes.items()
         if v
     )
-    return f"<{tag}{said}>{inner}</{tag}>"
+    return f"<{tag}{attribute_text}>{inner}</{tag}>"
 
 
 def bdi(value: str) -> str:
-    """Text whose direction does not touch what stands around it."""
+    """The text, isolated so that its direction does not affect the text around it."""
     return f"<bdi>{text(value)}</bdi>"
 
 
 def table_cell(value: str, *, kind: str = "") -> str:
-    """A table's cell of text, with a class if one is given."""
+    """A table cell with text, with the class `kind` if given."""
     return element("td", bdi(value), class_=kind)
 
 
 def row_head(value: str) -> str:
-    """The cell of text that names its row."""
+    """The header cell of a row."""
     return element("th", bdi(value), scope="row")
 
 
 def table(
     columns: Sequence[str], rows: Iterable[str], *, small: bool = False, caption: str = ""
 ) -> str:
-    """A table of rows (`<tr>`); a column without a title is one of symbols, and a caption (text)
-    is for those who do not see the heading above it.
+    """A table of rows (`<tr>`). A column without a title is for symbols; a caption (text) is for
+    screen readers.
     """
     titles = (text(name) or _MARK_TITLE for name in columns)
     head = "".join(element("th", title, scope="col") for title in titles)
@@ -133,7 +133,7 @@ def table(
 
 
 def row(mark: Mark, *cells: str) -> str:
-    """A row of cells behind its symbol, coloured by it."""
+    """A table row: the symbol of `mark`, then the cells, in the mark's colour."""
     symbol = element("td", text(SYMBOL[mark]), class_="ps-mark")
     return element("tr", symbol + "".join(cells), class_=f"ps-{mark}")
 
@@ -145,12 +145,12 @@ def facts(pairs: Iterable[tuple[str, str]]) -> str:
 
 
 def summary(sentence: str) -> str:
-    """The sentence (text) that sums it up."""
+    """The summary sentence (text) of a view."""
     return element("p", prose(sentence), class_="ps-sum")
 
 
 def alert(title: str, lines: Iterable[str], *, kind: str = "") -> str:
-    """What must not be overlooked: a title (text) and lines (HTML)."""
+    """An alert: a title (text) and lines (HTML)."""
     inner = element("strong", text(title)) + "".join(element("p", line) for line in lines)
     return element("div", inner, class_=f"ps-alert {kind}".rstrip(), role="note")
 
@@ -163,48 +163,47 @@ def listing(
     *,
     fold_over: int,
 ) -> str:
-    """A part that folds, with a row for each thing that is shown; "" if there is none at all.
-
-    It is folded where it has more than `fold_over` rows.
+    """A collapsible part with a row for each shown thing; "" if there is none at all. It is
+    collapsed if it has more than `fold_over` rows.
     """
     if not things.total:
         return ""
     inner = table(columns, map(row_of, things.shown))
     if things.more:
         inner += f"\n<p>... and {number(things.more)} more</p>"
-    return folding(title, inner, open_=len(things.shown) <= fold_over)
+    return collapsible(title, inner, open_=len(things.shown) <= fold_over)
 
 
-def folding(title: str, inner: str, *, aside: str = "", open_: bool = False) -> str:
-    """HTML that folds away under a title (text); `aside` (text) stands behind the title while it
-    is folded.
+def collapsible(title: str, inner: str, *, aside: str = "", open_: bool = False) -> str:
+    """A collapsible part under a title (text); `aside` (text) follows the title while it is
+    collapsed.
     """
     start = "<details open>" if open_ else "<details>"
-    behind = f" {element('span', bdi(aside), class_='ps-aside')}" if aside else ""
-    return f"{start}<summary>{text(title)}{behind}</summary>\n{inner}\n</details>"
+    aside_html = f" {element('span', bdi(aside), class_='ps-aside')}" if aside else ""
+    return f"{start}<summary>{text(title)}{aside_html}</summary>\n{inner}\n</details>"
 
 
-def fold_over(limit: int | None) -> int:
-    """From how many rows on a part is folded: early in a notebook, hardly where all is wanted."""
+def fold_limit(limit: int | None) -> int:
+    """The number of rows above which a part is collapsed: few with a `limit`, many without."""
     return 10 if limit is not None else 1_000
 
 
 def fragment(parts: Iterable[str]) -> str:
-    """The parts as one element that brings its own style along."""
+    """The parts as one element with its own style."""
     inner = "\n".join(part for part in parts if part)
     return f'{style(FRAGMENT_STYLE)}\n<div class="petsync">\n{inner}\n</div>'
 
 
-# A page that stands alone: one file, light or dark as the reader likes it, nothing loaded.
+# A standalone page: one file, light or dark as the reader prefers, which loads nothing.
 
 
 _STYLE = "page.css"
 
 
 def page(fragment: str, title: str) -> str:
-    """A whole HTML document of a fragment (HTML) under a title (text).
+    """A complete HTML document with a fragment (HTML) under a title (text).
 
-    It has no scripts, loads nothing, and its content security policy forbids both.
+    It has no scripts and loads nothing; its content security policy forbids both.
     """
     return document(f"<main>\n<h1>{text(title)}</h1>\n{fragment}\n</main>", title)
 
@@ -212,16 +211,16 @@ def page(fragment: str, title: str) -> str:
 def document(
     body: str, title: str, *, styles: Sequence[str] = (), scripts: Sequence[str] = ()
 ) -> str:
-    """A whole HTML document of a body (HTML) under a title (text), with styles and scripts of its
-    own, by their names in the `assets` folder.
+    """A complete HTML document with a body (HTML) and a title (text); `styles` and `scripts` are
+    names in the `assets` folder.
 
-    It loads nothing; its content security policy allows these and a fragment's style by their
-    hashes, and nothing else, and forbids scripts to make markup of text.
+    It loads nothing. Its content security policy allows only these styles and scripts, and the
+    style of fragments, by their hashes, and forbids scripts to turn text into markup.
     """
-    own = "\n".join(map(style, (_STYLE, *styles)))
+    style_tags = "\n".join(map(style, (_STYLE, *styles)))
     return (
         f'<!doctype html>\n<html lang="en">\n<head>\n{_meta(_policy(styles, scripts))}\n'
-        f"<title>{text(title)}</title>\n{own}\n</head>\n<body>\n{body}\n"
+        f"<title>{text(title)}</title>\n{style_tags}\n</head>\n<body>\n{body}\n"
         f"{''.join(map(script, scripts))}</body>\n</html>\n"
     )
 
@@ -235,10 +234,10 @@ def _meta(policy: str) -> str:
 
 
 def _policy(styles: Sequence[str], scripts: Sequence[str]) -> str:
-    known = dict.fromkeys((_STYLE, FRAGMENT_STYLE, *styles))
+    style_names = dict.fromkeys((_STYLE, FRAGMENT_STYLE, *styles))
     rules = [
         "default-src 'none'",
-        f"style-src {' '.join(map(source_hash, known))}",
+        f"style-src {' '.join(map(source_hash, style_names))}",
         *([f"script-src {' '.join(map(source_hash, scripts))}"] if scripts else []),
         "base-uri 'none'",
         "form-action 'none'",

@@ -21,18 +21,29 @@ from petsync.plan.uploads import (
 )
 from petsync.report import html, text, words
 from petsync.report.html import element, table_cell
-from petsync.report.words import Mark, alike, beyond, count, first, moment, number, shorten
+from petsync.report.words import (
+    Mark,
+    count,
+    count_beyond,
+    first,
+    group_by_text,
+    moment,
+    number,
+    shorten,
+)
 from petsync.table.cells import visible
 
 __all__ = [
-    "GROUPS",
-    "LEFT_OUT",
-    "OF_RUNS",
-    "PROBLEMS",
-    "about",
+    "FATES_OF_RUNS",
+    "FATE_TITLES",
+    "LEFT_OUT_TITLE",
+    "PROBLEMS_TITLE",
+    "describe_image",
+    "describe_picture",
+    "describe_problem",
     "file_place",
+    "format_pet",
     "group_mark",
-    "of_pet",
     "outcome_name",
     "outcome_title",
     "pictures_facts",
@@ -40,8 +51,6 @@ __all__ = [
     "pictures_lines",
     "pictures_summary",
     "pictures_text",
-    "said_of",
-    "said_of_problem",
     "show_pictures",
     "show_uploaded",
     "size",
@@ -54,24 +63,24 @@ __all__ = [
 ]
 
 
-# How images are said: sizes, what becomes of each, and the sentence that sums an upload up.
+# The words of images: sizes, fates, and the summary of an upload.
 
 
-GROUPS: Mapping[Fate, str] = {
-    "doubtful": "sent before without an answer, and nothing shows whether they came through: "
+FATE_TITLES: Mapping[Fate, str] = {
+    "doubtful": "sent before without an answer, and nothing shows whether they were uploaded: "
     "--again sends them once more",
     "new": "to upload",
-    "retry": "to upload, as an earlier upload did not come through",
+    "retry": "to upload, as an earlier upload failed",
     "again": "to upload once more",
-    "confirm": "came through in an earlier run that did not see it: only noted",
+    "confirm": "uploaded in an earlier run that could not confirm it: only recorded",
     "already": "uploaded before: left alone",
     "twice": "there twice for the same pet: one of each is enough",
 }
-"""What becomes of pictures, what a person has to look at first."""
-OF_RUNS: frozenset[Fate] = frozenset(("already", "confirm", "doubtful"))
-"""Pictures of which there is to say which run had to do with them."""
-PROBLEMS = "not uploaded"
-LEFT_OUT = "beside the pictures, and left out"
+"""The titles of the fates; those that need a person come first."""
+FATES_OF_RUNS: frozenset[Fate] = frozenset(("already", "confirm", "doubtful"))
+"""Fates that depend on an earlier run, which is shown."""
+PROBLEMS_TITLE = "not uploaded"
+LEFT_OUT_TITLE = "left out"
 
 _MARKS: Mapping[Fate, Mark] = {
     "doubtful": "conflict",
@@ -82,7 +91,7 @@ _MARKS: Mapping[Fate, Mark] = {
     "already": "note",
     "twice": "note",
 }
-_TITLES: Mapping[Outcome, str] = {
+_OUTCOME_WORDS: Mapping[Outcome, str] = {
     "unknown": "unknown: no answer came, and the store does not show whether it happened",
     "conflict": "in conflict",
     "applied": "uploaded",
@@ -101,53 +110,63 @@ def size(value: int) -> str:
 
 
 def group_mark(fate: Fate) -> Mark:
-    """The symbol of pictures that this becomes of."""
+    """The mark of pictures with this fate."""
     return _MARKS[fate]
 
 
-def of_pet(pet_id: int | None, name: str) -> str:
+def format_pet(pet_id: int | None, name: str) -> str:
     """`pet 7 (Bella)`."""
     if pet_id is None:
         return ""
     return f"pet {pet_id} ({visible(name)})" if name else f"pet {pet_id}"
 
 
-def about(picture: Picture) -> str:
+def describe_image(picture: Picture) -> str:
     """`JPEG, 3,000 × 2,000, 2.3 MiB; metadata removed: 2.2 MiB`."""
     frames = f", {number(picture.frames)} frames" if picture.frames > 1 else ""
-    said = (
+    description = (
         f"{picture.format}, {number(picture.width)} × {number(picture.height)}{frames}, "
         f"{size(picture.size)}"
     )
     if not picture.done:
-        return f"{said}; as it is"
-    return f"{said}; {treatment(picture)}: {size(picture.sent_size)}"
+        return f"{description}; as it is"
+    return f"{description}; {treatment(picture)}: {size(picture.sent_size)}"
 
 
-def said_of(picture: Picture) -> str:
-    """What there is to say of a picture behind its pet and file, with its metadata."""
-    said = about(picture)
+def describe_picture(picture: Picture) -> str:
+    """The description of a picture after its pet and file, with its metadata."""
+    description = describe_image(picture)
     if picture.fate in ("already", "confirm", "retry", "doubtful") and picture.run:
-        said = f"run {picture.run}" if picture.fate != "retry" else f"{said} (run {picture.run})"
-    return f"{said}; metadata: {visible(picture.metadata)}" if picture.metadata else said
+        description = (
+            f"run {picture.run}"
+            if picture.fate != "retry"
+            else f"{description} (run {picture.run})"
+        )
+    return (
+        f"{description}; metadata: {visible(picture.metadata)}" if picture.metadata else description
+    )
 
 
-def file_place(one: Picture | PictureProblem | UploadedFile) -> str:
+def file_place(entry: Picture | PictureProblem | UploadedFile) -> str:
     """The file, and the cell that names it."""
-    file = visible(one.file)
-    return f"{visible(one.source)}, {file}" if one.source and file else visible(one.source) or file
+    file = visible(entry.file)
+    return (
+        f"{visible(entry.source)}, {file}"
+        if entry.source and file
+        else visible(entry.source) or file
+    )
 
 
-def subject_words(one: PictureProblem | UploadedFile) -> str:
+def subject_words(entry: PictureProblem | UploadedFile) -> str:
     """The file, its cell and its pet."""
-    name = one.pet if isinstance(one, UploadedFile) else ""
-    return ", ".join(part for part in (file_place(one), of_pet(one.pet_id, name)) if part)
+    name = entry.pet if isinstance(entry, UploadedFile) else ""
+    return ", ".join(part for part in (file_place(entry), format_pet(entry.pet_id, name)) if part)
 
 
-def said_of_problem(one: PictureProblem | UploadedFile) -> str:
-    """Why, and what to do about it."""
-    why = one.problem if isinstance(one, PictureProblem) else one.message
-    return visible(words.sentences(why, one.cure))
+def describe_problem(entry: PictureProblem | UploadedFile) -> str:
+    """The problem of the file, and what to do about it."""
+    problem = entry.problem if isinstance(entry, PictureProblem) else entry.message
+    return visible(words.sentences(problem, entry.cure))
 
 
 def outcome_name(outcome: Outcome) -> str:
@@ -156,78 +175,79 @@ def outcome_name(outcome: Outcome) -> str:
 
 
 def outcome_title(outcome: Outcome, total: int) -> str:
-    """The heading of so many files with this outcome."""
-    return f"{number(total)} {_TITLES.get(outcome) or words.inflect_outcome(outcome, total)}"
+    """The heading of `total` files with this outcome."""
+    return f"{number(total)} {_OUTCOME_WORDS.get(outcome) or words.inflect_outcome(outcome, total)}"
 
 
 def pictures_facts(pictures: Pictures) -> Iterator[tuple[str, str]]:
-    """What was looked at, for which store, and how it is made ready."""
+    """The store, the source of the pictures, when they were inspected, and the options."""
     yield "store", visible(pictures.store)
     yield "pictures", visible(pictures.source)
-    yield "looked at", moment(pictures.created)
+    yield "inspected", moment(pictures.created)
     options = pictures.options
-    asked = ["metadata kept"] if options.keep_metadata else []
-    asked += [f"no side over {number(options.max_side)} pixels"] if options.max_side else []
-    if asked:
-        yield "made ready", ", ".join(asked)
+    options_text = ["metadata kept"] if options.keep_metadata else []
+    options_text += [f"no side over {number(options.max_side)} pixels"] if options.max_side else []
+    if options_text:
+        yield "options", ", ".join(options_text)
 
 
 def pictures_summary(pictures: Pictures) -> str:
-    """One sentence: how much is sent to how many pets, and what is not."""
+    """One sentence: how many pictures are sent for how many pets, and how many are not."""
     sent = pictures.to_send
     pets = len({picture.pet_id for picture in sent})
     fates = Counter(picture.fate for picture in pictures.pictures)
-    rest = [
+    other_counts = [
         (fates["already"], "uploaded before"),
-        (fates["confirm"], "to note as uploaded"),
+        (fates["confirm"], "to record as uploaded"),
         (fates["twice"], "there twice"),
         (fates["doubtful"], "in doubt"),
         (len(pictures.blocked), "not uploaded"),
         (len(pictures.problems) - len(pictures.blocked), "left out"),
         (pictures.ignored, "ignored"),
     ]
-    told = [f"{number(total)} {what}" for total, what in rest if total]
+    others = [f"{number(total)} {what}" for total, what in other_counts if total]
     if not sent:
-        return f"Nothing to upload: {', '.join(told) or 'there is no picture'}."
-    said = f"To upload: {count(len(sent), 'picture')} of {count(pets, 'pet')}, "
+        return f"Nothing to upload: {', '.join(others) or 'there is no picture'}."
+    sentence = f"To upload: {count(len(sent), 'picture')} of {count(pets, 'pet')}, "
     return (
-        "; ".join([said + size(pictures.total_bytes), *([", ".join(told)] if told else [])]) + "."
+        "; ".join([sentence + size(pictures.total_bytes), *([", ".join(others)] if others else [])])
+        + "."
     )
 
 
 def uploaded_facts(report: UploadReport) -> Iterator[tuple[str, str]]:
-    """What was uploaded, where to, and when."""
+    """The store, the source of the pictures, and when the upload ran."""
     yield "store", visible(report.store)
     yield "pictures", visible(report.source)
     yield "begun", f"{moment(report.started)}, took {words.duration(report.seconds)}"
 
 
 def uploaded_summary(report: UploadReport) -> str:
-    """One sentence: how it ended, and how many files had each outcome."""
+    """One sentence: how the upload ended, and how many files had each outcome."""
     counts = report.counts
-    said = ", ".join(
+    outcome_counts = ", ".join(
         f"{number(counts[outcome])} {words.inflect_outcome(outcome_name(outcome), counts[outcome])}"
         for outcome in OUTCOMES
         if counts[outcome] or outcome == "applied"
     )
     sent = f" ({size(report.total_bytes)})" if report.total_bytes else ""
     if report.stopped:
-        return f"Stopped early: {said}{sent}. The same command again does the rest."
-    return f"{'Done with problems' if report.exit_code else 'Done'}: {said}{sent}."
+        return f"Stopped early: {outcome_counts}{sent}. The same command again does the rest."
+    return f"{'Done with problems' if report.exit_code else 'Done'}: {outcome_counts}{sent}."
 
 
-# Images that would be uploaded, and what became of them, as HTML.
+# Images to upload, and upload reports, as HTML.
 
 
 _PICTURES = ("", "File", "Id", "Pet", "Picture", "Metadata")
 _PROBLEMS = ("", "File", "Id", "Why, and what to do")
 File = PictureProblem | UploadedFile
-_SAID = ("Why, and what to do", "What happened")
+_REASON_COLUMNS = ("Why, and what to do", "What happened")
 _FILES = ("", "File", "Id", "Pet", "What happened", "Address")
 
 
 def pictures_html(pictures: Pictures, *, limit: int | None = 20) -> str:
-    """The pictures with the first `limit` of each sort, what is not uploaded first."""
+    """The pictures with the first `limit` of each kind, problems first."""
     return html.fragment(_pictures_html(pictures, limit))
 
 
@@ -237,50 +257,56 @@ def uploaded_html(report: UploadReport, *, limit: int | None = 20) -> str:
 
 
 def _pictures_html(pictures: Pictures, limit: int | None) -> Iterator[str]:
-    fold_over = html.fold_over(limit)
+    fold_over = html.fold_limit(limit)
     yield html.summary(pictures_summary(pictures))
     yield html.facts(pictures_facts(pictures))
-    yield _problems_html(PROBLEMS, pictures.blocked, limit)
+    yield _problems_html(PROBLEMS_TITLE, pictures.blocked, limit)
     groups = defaultdict[Fate, list[Picture]](list)
     for picture in pictures.pictures:
         groups[picture.fate].append(picture)
-    for fate, title in GROUPS.items():
-        told = f"{words.count(len(groups[fate]), 'picture')} {title}"
+    for fate, title in FATE_TITLES.items():
+        heading = f"{words.count(len(groups[fate]), 'picture')} {title}"
         shown = first(groups[fate], limit)
-        yield html.listing(told, shown, _PICTURES, _picture, fold_over=fold_over)
+        yield html.listing(heading, shown, _PICTURES, _picture_row, fold_over=fold_over)
     left_out = [problem for problem in pictures.problems if not problem.blocks]
-    yield _problems_html(LEFT_OUT, left_out, limit)
+    yield _problems_html(LEFT_OUT_TITLE, left_out, limit)
 
 
 def _problems_html(title: str, problems: Sequence[PictureProblem], limit: int | None) -> str:
     if not problems:
         return ""
-    return _alike_html(f"{words.count(len(problems), 'file')} {title}", problems, _PROBLEMS, limit)
+    return _grouped_files_html(
+        f"{words.count(len(problems), 'file')} {title}", problems, _PROBLEMS, limit
+    )
 
 
-def _alike_html(
+def _grouped_files_html(
     title: str, files: Sequence[File], columns: Sequence[str], limit: int | None
 ) -> str:
-    """A part that folds, of files; what is to be said of several is said once above them."""
-    groups = alike(files, said_of_problem)
-    several = [(told, members) for told, members in groups if len(members) > 1 and told]
-    rest = [one for told, members in groups if len(members) == 1 or not told for one in members]
-    inner = [
-        element("p", f"{words.count(len(members), 'file')}: {html.text(told)}")
-        + _table([name for name in columns if name not in _SAID], members, limit, short=True)
-        for told, members in several[:limit]
+    """A collapsible part with files; a problem that several files share is shown once."""
+    groups = group_by_text(files, describe_problem)
+    shared = [(text, members) for text, members in groups if len(members) > 1 and text]
+    singles = [
+        entry for text, members in groups if len(members) == 1 or not text for entry in members
     ]
-    inner += [_more(beyond(several, limit)), _table(columns, rest, limit, short=False)]
+    inner = [
+        element("p", f"{words.count(len(members), 'file')}: {html.text(text)}")
+        + _table(
+            [name for name in columns if name not in _REASON_COLUMNS], members, limit, short=True
+        )
+        for text, members in shared[:limit]
+    ]
+    inner += [_more(count_beyond(shared, limit)), _table(columns, singles, limit, short=False)]
     shown = sum(min(len(members), limit or len(members)) for _, members in groups)
     parts = "\n".join(filter(None, inner))
-    return html.folding(title, parts, open_=shown <= html.fold_over(limit))
+    return html.collapsible(title, parts, open_=shown <= html.fold_limit(limit))
 
 
 def _table(columns: Sequence[str], files: Sequence[File], limit: int | None, *, short: bool) -> str:
     if not files:
         return ""
     listing = first(files, limit)
-    rows = (_line(one, short=short) for one in listing.shown)
+    rows = (_file_row(entry, short=short) for entry in listing.shown)
     return f"{html.table(columns, rows)}{_more(listing.more)}"
 
 
@@ -293,74 +319,77 @@ def _report(report: UploadReport, limit: int | None) -> Iterator[str]:
     run = [("run", report.run_id)] if report.run_id else []
     yield html.facts([*run, *uploaded_facts(report)])
     if report.stopped:
-        yield html.alert(words.STOPPED, map(html.text, report.stopped.splitlines()))
+        yield html.alert(words.STOPPED_TITLE, map(html.text, report.stopped.splitlines()))
     yield _totals_html(report)
-    for outcome in (*words.TO_LOOK_AT, *(o for o in OUTCOMES if o not in words.TO_LOOK_AT)):
+    for outcome in (
+        *words.OUTCOMES_TO_SHOW,
+        *(o for o in OUTCOMES if o not in words.OUTCOMES_TO_SHOW),
+    ):
         files = [result for result in report.results if result.outcome == outcome]
         title = outcome_title(outcome, len(files))
         if outcome == "applied":
-            line = partial(_line, short=False)
+            line = partial(_file_row, short=False)
             yield html.listing(title, first(files, limit), _FILES, line, fold_over=0)
         elif files:
-            yield _alike_html(title, files, _FILES, limit)
+            yield _grouped_files_html(title, files, _FILES, limit)
 
 
 def _totals_html(report: UploadReport) -> str:
-    told = [(outcome_name(outcome), total) for outcome, total in report.counts.items()]
-    rows = [_total(name, value) for name, value in (*told, ("total", len(report.results)))]
+    totals = [(outcome_name(outcome), total) for outcome, total in report.counts.items()]
+    rows = [_total_row(name, value) for name, value in (*totals, ("total", len(report.results)))]
     return html.table(("Outcome", "Files"), rows, small=True)
 
 
-def _total(name: str, value: int) -> str:
+def _total_row(name: str, value: int) -> str:
     number = element("td", words.number(value), class_="ps-number")
     return element("tr", html.row_head(name) + number)
 
 
-def _picture(one: Picture) -> str:
+def _picture_row(picture: Picture) -> str:
     return html.row(
-        group_mark(one.fate),
-        table_cell(file_place(one), kind="ps-where"),
-        table_cell(str(one.pet_id), kind="ps-number"),
-        table_cell(one.pet),
-        table_cell(about(one)),
-        table_cell(one.metadata or ""),
+        group_mark(picture.fate),
+        table_cell(file_place(picture), kind="ps-where"),
+        table_cell(str(picture.pet_id), kind="ps-number"),
+        table_cell(picture.pet),
+        table_cell(describe_image(picture)),
+        table_cell(picture.metadata or ""),
     )
 
 
-def _line(one: File, *, short: bool) -> str:
-    """A file's row; a short one does not say why."""
-    why = [] if short else [table_cell(said_of_problem(one))]
-    where = table_cell(file_place(one), kind="ps-where")
-    pet = table_cell("" if one.pet_id is None else str(one.pet_id), kind="ps-number")
-    if isinstance(one, PictureProblem):
-        return html.row("blocked" if one.blocks else "note", where, pet, *why)
-    mark, urls = words.OUTCOME_MARK[one.outcome], table_cell(" ".join(one.urls))
-    return html.row(mark, where, pet, table_cell(one.pet), *why, urls)
+def _file_row(entry: File, *, short: bool) -> str:
+    """A file's row; a short one is without the problem."""
+    problem_cells = [] if short else [table_cell(describe_problem(entry))]
+    where = table_cell(file_place(entry), kind="ps-where")
+    pet = table_cell("" if entry.pet_id is None else str(entry.pet_id), kind="ps-number")
+    if isinstance(entry, PictureProblem):
+        return html.row("blocked" if entry.blocks else "note", where, pet, *problem_cells)
+    mark, urls = words.OUTCOME_MARK[entry.outcome], table_cell(" ".join(entry.urls))
+    return html.row(mark, where, pet, table_cell(entry.pet), *problem_cells, urls)
 
 
-# Images that would be uploaded, and what became of them, as lines of a terminal.
+# Images to upload, and upload reports, as lines of a terminal.
 
 
 _NARROW, _WIDE = 60, 100
 _FILE = 60
-_UNDER = 6
+_SUBJECT_INDENT = 6
 
 
 def pictures_lines(
     pictures: Pictures, *, limit: int | None = 20, width: int = 80
 ) -> Iterator[Text]:
-    """The pictures with the first `limit` of each sort, what is not uploaded first."""
+    """The pictures with the first `limit` of each kind, problems first."""
     yield Text("petsync upload", "bold")
     yield from text.facts(pictures_facts(pictures), width)
     blocked = pictures.blocked
     left_out = [problem for problem in pictures.problems if not problem.blocks]
-    yield from _problems_text(PROBLEMS, blocked, limit, width)
+    yield from _problems_text(PROBLEMS_TITLE, blocked, limit, width)
     groups = defaultdict[Fate, list[Picture]](list)
     for picture in pictures.pictures:
         groups[picture.fate].append(picture)
-    for fate, title in GROUPS.items():
+    for fate, title in FATE_TITLES.items():
         yield from _pictures_text(fate, title, groups[fate], limit, width)
-    yield from _problems_text(LEFT_OUT, left_out, limit, width)
+    yield from _problems_text(LEFT_OUT_TITLE, left_out, limit, width)
     for note in pictures.notes:
         yield from text.item("note", visible(note), width)
     yield text.BLANK
@@ -376,13 +405,13 @@ def uploaded_lines(
     yield from text.facts(uploaded_facts(report), width)
     yield text.BLANK
     yield from _totals_text(report)
-    for outcome in words.TO_LOOK_AT:
+    for outcome in words.OUTCOMES_TO_SHOW:
         files = [result for result in report.results if result.outcome == outcome]
         if files:
             yield from text.heading(outcome_title(outcome, len(files)), width)
-            yield from _alike_text(files, words.OUTCOME_MARK[outcome], limit, width)
+            yield from _grouped_file_lines(files, words.OUTCOME_MARK[outcome], limit, width)
     if report.stopped:
-        yield from text.heading(words.STOPPED, width)
+        yield from text.heading(words.STOPPED_TITLE, width)
         for line in report.stopped.splitlines():
             yield from text.paragraph(visible(line), width, indent=2)
     yield text.BLANK
@@ -400,12 +429,12 @@ def uploaded_text(report: UploadReport, *, limit: int | None = 20, width: int = 
 
 
 def show_pictures(pictures: Pictures, console: Console, *, limit: int | None = 20) -> None:
-    """Print what would be uploaded."""
+    """Print the pictures to upload."""
     _show(pictures_lines(pictures, limit=limit, width=_width(console)), console)
 
 
 def show_uploaded(report: UploadReport, console: Console, *, limit: int | None = 20) -> None:
-    """Print what became of each file."""
+    """Print the upload report."""
     _show(uploaded_lines(report, limit=limit, width=_width(console)), console)
 
 
@@ -415,28 +444,28 @@ def _problems_text(
     if problems:
         yield from text.heading(f"{words.count(len(problems), 'file')} {title}", width)
     mark: words.Mark = "blocked" if problems and problems[0].blocks else "note"
-    yield from _alike_text(problems, mark, limit, width)
+    yield from _grouped_file_lines(problems, mark, limit, width)
 
 
-def _alike_text(
+def _grouped_file_lines(
     files: Sequence[PictureProblem | UploadedFile], mark: words.Mark, limit: int | None, width: int
 ) -> Iterator[Text]:
-    """The files; where the same is to be said of several, it is said once above them."""
-    groups = alike(files, said_of_problem)
-    for told, members in groups[:limit]:
-        if len(members) == 1 or not told:
+    """The files; a problem that several files share is shown once above them."""
+    groups = group_by_text(files, describe_problem)
+    for problem, members in groups[:limit]:
+        if len(members) == 1 or not problem:
             listing = first(members, limit)
-            for one in listing.shown:
-                subject = shorten(subject_words(one), _FILE)
-                yield from text.item(mark, f"{subject}: {told}", width)
+            for entry in listing.shown:
+                subject = shorten(subject_words(entry), _FILE)
+                yield from text.item(mark, f"{subject}: {problem}", width)
         else:
-            yield from text.item(mark, f"{words.count(len(members), 'file')}: {told}", width)
+            yield from text.item(mark, f"{words.count(len(members), 'file')}: {problem}", width)
             listing = first(members, limit)
-            for one in listing.shown:
-                subject = shorten(subject_words(one), _FILE)
-                yield from text.paragraph(subject, width, indent=_UNDER)
+            for entry in listing.shown:
+                subject = shorten(subject_words(entry), _FILE)
+                yield from text.paragraph(subject, width, indent=_SUBJECT_INDENT)
         yield from text.more(listing.more)
-    yield from text.more(beyond(groups, limit))
+    yield from text.more(count_beyond(groups, limit))
 
 
 def _pictures_text(
@@ -445,26 +474,28 @@ def _pictures_text(
     if not pictures:
         return
     yield from text.heading(f"{words.count(len(pictures), 'picture')} {title}", width)
-    if fate not in OF_RUNS:
+    if fate not in FATES_OF_RUNS:
         yield from _render_pictures(pictures, limit, width, each=True)
         return
-    groups = alike(pictures, said_of)
-    for told, members in groups[:limit]:
+    groups = group_by_text(pictures, describe_picture)
+    for description, members in groups[:limit]:
         if len(members) > 1:
-            yield from text.paragraph(told, width, indent=2, style="dim")
+            yield from text.paragraph(description, width, indent=2, style="dim")
         yield from _render_pictures(members, limit, width, each=len(members) == 1)
-    yield from text.more(beyond(groups, limit))
+    yield from text.more(count_beyond(groups, limit))
 
 
 def _render_pictures(
     pictures: Sequence[Picture], limit: int | None, width: int, *, each: bool
 ) -> Iterator[Text]:
     listing = first(pictures, limit)
-    for one in listing.shown:
-        identity, name = f"pet {one.pet_id}", visible(one.pet)
-        yield text.spread_item(group_mark(one.fate), identity, name, file_place(one), width)
+    for picture in listing.shown:
+        identity, name = f"pet {picture.pet_id}", visible(picture.pet)
+        yield text.spread_item(group_mark(picture.fate), identity, name, file_place(picture), width)
         if each:
-            yield from text.paragraph(said_of(one), width, indent=_UNDER, style="dim")
+            yield from text.paragraph(
+                describe_picture(picture), width, indent=_SUBJECT_INDENT, style="dim"
+            )
     yield from text.more(listing.more)
 
 
@@ -478,15 +509,15 @@ def _totals_text(report: UploadReport) -> Iterator[Text]:
         yield Text(f"  {name:<13}{words.number(value):>{column}}", style)
 
 
-def _join_lines(told: Iterable[Text]) -> str:
-    return "\n".join(line.plain.rstrip() for line in told)
+def _join_lines(lines: Iterable[Text]) -> str:
+    return "\n".join(line.plain.rstrip() for line in lines)
 
 
 def _width(console: Console) -> int:
     return min(max(console.width, _NARROW), _WIDE)
 
 
-def _show(told: Iterable[Text], console: Console) -> None:
-    for line in told:
+def _show(lines: Iterable[Text], console: Console) -> None:
+    for line in lines:
         line.rstrip()
         console.print(line, soft_wrap=True)

@@ -25,9 +25,9 @@ __all__ = [
     "findings_json",
     "rehearsal_json",
     "report_json",
+    "report_values",
     "round_json",
     "rounds_json",
-    "told_of_report",
 ]
 
 
@@ -36,17 +36,17 @@ __all__ = [
 
 def report_json(report: Report) -> bytes:
     """One JSON object: `run_id, store, source, started, seconds, stopped, exit_code, counts`;
-    `left`, the number of changes that a resume would do, and `resume` and `undo`, the commands for
-    what can be done now ("" for what cannot); `causes`, each with `outcome, cause, rows, title,
-    meaning, cure`, what needs a person first; and `results`, one for each change, conflict and
-    blocked row, with the fields of `Result`.
+    `left`, the number of changes that a resume would make, and the commands `resume` and `undo`, ""
+    if there is nothing to resume or undo; `causes`, each with `outcome, cause, rows, title,
+    meaning, cure`, those that need a person first; and `results`, one for each change, conflict
+    and blocked row, with the fields of `Result`.
     """
-    return _json_report(told_of_report(report))
+    return _json_report(report_values(report))
 
 
-def told_of_report(report: Report) -> dict[str, Any]:
-    """What `report_json` tells."""
-    left = words.left_to_do(report)
+def report_values(report: Report) -> dict[str, Any]:
+    """The values of `report_json`."""
+    left_count = words.count_left(report)
     return {
         "run_id": report.run_id,
         "store": report.plan.store,
@@ -56,15 +56,15 @@ def told_of_report(report: Report) -> dict[str, Any]:
         "stopped": report.stopped,
         "exit_code": report.exit_code,
         "counts": report.counts,
-        "left": left,
-        "resume": f"petsync resume {report.run_id}" if report.stopped or left else "",
-        "undo": f"petsync undo {report.run_id}" if words.way_back(report) else "",
+        "left": left_count,
+        "resume": f"petsync resume {report.run_id}" if report.stopped or left_count else "",
+        "undo": f"petsync undo {report.run_id}" if words.undo_hint(report) else "",
         "causes": [
             {
                 "outcome": group.outcome,
                 "cause": group.cause,
                 "rows": group.listing.total,
-                **group.told._asdict(),
+                **group.text._asdict(),
             }
             for group in results_by_cause(report, 0)
         ],
@@ -74,7 +74,8 @@ def told_of_report(report: Report) -> dict[str, Any]:
 
 def findings_json(sheet: Sheet) -> bytes:
     """One JSON object: `source, tab, rows, blocked, errors, warnings`, and `findings`, each with
-    the fields of `Finding`. `rows` can be used; `blocked` are the numbers of those that cannot.
+    the fields of `Finding`. `rows` is the number of usable rows; `blocked` has the numbers of the
+    rows that cannot be used.
     """
     return _json_report(
         {
@@ -90,8 +91,8 @@ def findings_json(sheet: Sheet) -> bytes:
 
 
 def explanations_json(explanations: Sequence[Explanation]) -> bytes:
-    """One JSON object: `explanations`, each with the fields of `Explanation`, and in its `fields`
-    those of `Reason`.
+    """One JSON object: `explanations`, each with the fields of `Explanation`; its `fields` have the
+    fields of `Reason`.
     """
     return _json_report({"explanations": explanations})
 
@@ -124,7 +125,7 @@ def rehearsal_json(rehearsal: Rehearsal) -> bytes:
         "statuses": rehearsal.by_status().to_dict("index"),
         "results": report.results,
         "unexpected": _records(rehearsal.unexpected),
-        "again": _again(rehearsal.again, rehearsal),
+        "again": _second_plan(rehearsal.again, rehearsal),
         "why_not_again": rehearsal.why_not_again,
         "notes": rehearsal.notes,
     }
@@ -137,7 +138,7 @@ def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-def _again(again: Plan | None, rehearsal: Rehearsal) -> dict[str, Any] | None:
+def _second_plan(again: Plan | None, rehearsal: Rehearsal) -> dict[str, Any] | None:
     if again is None:
         return None
     summary = again.summary()
@@ -160,31 +161,35 @@ def _again(again: Plan | None, rehearsal: Rehearsal) -> dict[str, Any] | None:
 
 
 FORMAT = 1
-"""Counted up where a key goes or comes to mean something else; not where one is added."""
+"""Increased when a key is removed or changes its meaning, not when one is added."""
 
 
-def round_json(told: RoundReport) -> bytes:
+def round_json(round_report: RoundReport) -> bytes:
     """One JSON object: `format`, and the keys of a round."""
-    return _json_round({"format": FORMAT, **_describe_round(told)})
+    return _json_round({"format": FORMAT, **_describe_round(round_report)})
 
 
 def rounds_json(rounds: Sequence[RoundReport]) -> bytes:
     """One JSON object: `format`, `exit_code`, and `rounds`."""
-    code = exit_code_of(told.round.exit_code for told in rounds)
+    code = exit_code_of(round_report.round.exit_code for round_report in rounds)
     return _json_round(
-        {"format": FORMAT, "exit_code": code, "rounds": [_describe_round(told) for told in rounds]}
+        {
+            "format": FORMAT,
+            "exit_code": code,
+            "rounds": [_describe_round(round_report) for round_report in rounds],
+        }
     )
 
 
-def _describe_round(told: RoundReport) -> dict[str, Any]:
+def _describe_round(round_report: RoundReport) -> dict[str, Any]:
     return {
-        "round": told.round,
-        "said": headline(told.round),
-        "commands": [command.line for command in commands(told.round)],
-        "open": told.open,
-        "plan": None if told.plan is None else _plan(told.plan),
-        "sheet": told.sheet,
-        "report": None if told.report is None else told_of_report(told.report),
+        "round": round_report.round,
+        "said": headline(round_report.round),
+        "commands": [command.line for command in commands(round_report.round)],
+        "open": round_report.open,
+        "plan": None if round_report.plan is None else _plan(round_report.plan),
+        "sheet": round_report.sheet,
+        "report": None if round_report.report is None else report_values(round_report.report),
     }
 
 

@@ -17,11 +17,11 @@ from petsync.table.cells import visible
 __all__ = ["code", "plan_markdown", "prose", "table"]
 
 
-# Text in Markdown that stays text: no name becomes a link, an image, HTML, a mention, a table's
-# edge or a fence, in CommonMark, on GitHub or in a chat.
+# Text that stays text in Markdown: no name becomes a link, an image, HTML, a mention, the edge of a
+# table or a fence, in CommonMark, on GitHub or in a chat.
 #
-# Backslashes would not do: what turns `@team`, `#12` or an address into links there looks at the
-# finished text. Inside code spans nothing does.
+# Backslashes are not enough: GitHub turns `@team`, `#12` and URLs into links after it has removed
+# them. In code spans it does not.
 
 
 _PLAIN = re.compile(
@@ -30,12 +30,12 @@ _PLAIN = re.compile(
 )
 _COMMIT = re.compile(r"[0-9a-f]{7,40}\W*", re.IGNORECASE)
 _NUMBERED = re.compile(r"[0-9]+[.)]+")
-_EDGES = re.compile(r"""(["'(]*)(.*?)([)"'.,;:!?]*)""", re.DOTALL)
-_TYPED = re.compile(r"""((?:^|(?<= ))["'(]*`[^`]+`[)"'.,;:!?]*(?= |$))""")
-_LONGEST = 300
+_PUNCTUATION = re.compile(r"""(["'(]*)(.*?)([)"'.,;:!?]*)""", re.DOTALL)
+_CODE_SPAN = re.compile(r"""((?:^|(?<= ))["'(]*`[^`]+`[)"'.,;:!?]*(?= |$))""")
+_MAX_CELLS = 300
 
 
-def code(text: str, width: int = _LONGEST, *, in_table: bool = True) -> str:
+def code(text: str, width: int = _MAX_CELLS, *, in_table: bool = True) -> str:
     """The text as a code span, shortened to `width` cells; "" for no text."""
     shown = shorten(visible(text), width)
     if not shown:
@@ -44,14 +44,14 @@ def code(text: str, width: int = _LONGEST, *, in_table: bool = True) -> str:
     fence = "`" * (ticks + 1)
     is_edgy = shown[0] == "`" or shown[-1] == "`" or (shown[0] == shown[-1] == " ")
     pad = " " if is_edgy and shown.strip(" ") else ""
-    return fence + pad + (_without_edges(shown) if in_table else shown) + pad + fence
+    return fence + pad + (_escape_bars(shown) if in_table else shown) + pad + fence
 
 
 def prose(text: str, *, in_table: bool = True) -> str:
-    """A sentence: its plain words as they are, and whatever else is in it as code spans; what
-    stands between backticks in it is one, and brackets and marks around stay outside.
+    """A sentence: plain words stay, other parts become code spans. A part between backticks is one
+    span; brackets and punctuation around it stay outside.
     """
-    pieces = _TYPED.split(shorten(visible(text), _LONGEST))
+    pieces = _CODE_SPAN.split(shorten(visible(text), _MAX_CELLS))
     return "".join(
         _span(piece, in_table) if n % 2 else " ".join(_mark_words(piece, in_table, is_first=n == 0))
         for n, piece in enumerate(pieces)
@@ -70,40 +70,44 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def _mark_words(text: str, in_table: bool, *, is_first: bool) -> Iterator[str]:
-    """The words of the text, and in one span those behind each other that are not plain."""
+    """The words of the text; consecutive words that are not plain become one span."""
     words = text.split(" ")
-    flagged = [
+    marked_words = [
         (word, _is_plain(word, is_first=is_first and n == 0)) for n, word in enumerate(words)
     ]
-    for is_plain, group in groupby(flagged, key=lambda pair: pair[1]):
-        run = [word for word, _ in group]
+    for is_plain, group in groupby(marked_words, key=lambda pair: pair[1]):
+        group_words = [word for word, _ in group]
         if is_plain:
-            yield " ".join(run)
+            yield " ".join(group_words)
             continue
         start = 0
-        for n, word in enumerate(run, 1):
-            if n == len(run) or _around(word)[2] or _around(run[n])[0]:
-                yield _span(" ".join(run[start:n]), in_table)
+        for n, word in enumerate(group_words, 1):
+            if (
+                n == len(group_words)
+                or _split_punctuation(word)[2]
+                or _split_punctuation(group_words[n])[0]
+            ):
+                yield _span(" ".join(group_words[start:n]), in_table)
                 start = n
 
 
 def _span(text: str, in_table: bool) -> str:
-    """The text as a code span, but for what stands around it as in any sentence."""
-    lead, core, trail = _around(text)
+    """The text as a code span, without the punctuation around it."""
+    lead, core, trail = _split_punctuation(text)
     if len(core) > 2 and core[0] == core[-1] == "`" and "`" not in core[1:-1]:
         core = core[1:-1]
     return f"{lead}{code(core, in_table=in_table)}{trail}"
 
 
-def _around(text: str) -> tuple[str, str, str]:
-    """Quotes and brackets in front of the text, the text, and they and marks behind it."""
-    found = _EDGES.fullmatch(text)
-    lead, core, trail = found.groups() if found else ("", text, "")
+def _split_punctuation(text: str) -> tuple[str, str, str]:
+    """The opening quotes and brackets, the text, and the closing ones with punctuation."""
+    match = _PUNCTUATION.fullmatch(text)
+    lead, core, trail = match.groups() if match else ("", text, "")
     if not core:
         return "", text, ""
-    # A bracket that closes one inside belongs to the text.
-    kept = trail.index(")") + 1 if ")" in trail and "(" in core else 0
-    return lead, core + trail[:kept], trail[kept:]
+    # A closing bracket belongs to the text if the opening one does.
+    core_end = trail.index(")") + 1 if ")" in trail and "(" in core else 0
+    return lead, core + trail[:core_end], trail[core_end:]
 
 
 def _is_plain(word: str, *, is_first: bool) -> bool:
@@ -112,9 +116,9 @@ def _is_plain(word: str, *, is_first: bool) -> bool:
     return not word or _PLAIN.fullmatch(word) is not None
 
 
-def _without_edges(shown: str) -> str:
-    r"""The text with its bars escaped as tables want it. Where a backslash stands before one,
-    readers of Markdown disagree on `\\|`, and the bar is named.
+def _escape_bars(shown: str) -> str:
+    r"""The text with its bars escaped for a table. Markdown readers disagree on a bar after a
+    backslash, `\\|`, so that bar is written as [U+007C].
     """
     return shown.replace("\\|", "\\[U+007C]").replace("|", "\\|")
 
@@ -123,18 +127,18 @@ def _without_edges(shown: str) -> str:
 
 
 LONGEST = 60_000
-"""So many characters at most: a comment on GitHub holds 65,536."""
+"""The most characters: a comment on GitHub holds 65,536."""
 _FOLD_OVER = 10
 _NAME, _VALUE, _WHERE = 60, 100, 40
-_ITEMS = 8
-_ALERTS = 10
-_FOOT = 300
+_MAX_ITEMS = 8
+_MAX_ALERTS = 10
+_FOOTER_LENGTH = 300
 Row = Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A section: `rows` are those of each of `total` things."""
+    """A section: `rows` has the table rows of each of the `total` things."""
 
     title: str
     columns: Row
@@ -142,17 +146,15 @@ class _Part:
     total: int
 
 
-_TOO_LONG = (
-    "A comment takes no more than this. All of them: `petsync plan` with `-o plan.html` or .xlsx."
-)
+_TOO_LONG = "A comment cannot be longer. To see all: `petsync plan` with `-o plan.html` or .xlsx."
 
 
 def plan_markdown(plan: Plan, *, limit: int | None = 100) -> str:
-    """The plan with the first `limit` rows of each sort (as many as fit where it is None), always
-    below 60,000 characters; how many are left out is said.
+    """The plan with the first `limit` rows of each kind (None: as many as fit), in at most 60,000
+    characters, and the number of rows left out.
     """
     head = "\n".join(_head(plan))
-    room = LONGEST - len(head) - _FOOT
+    room = LONGEST - len(head) - _FOOTER_LENGTH
     parts = [part for part in _parts(plan, limit) if part.total]
     blocks, left_out = [head], 0
     for n, part in enumerate(parts):
@@ -170,23 +172,23 @@ def _head(plan: Plan) -> Iterator[str]:
     counts = {kind: listing.total for kind, listing in changes_by_kind(plan, 0).items()}
     yield f"## {words.plan_summary(plan, counts)}"
     if not plan.verdict.ok:
-        refusals = ((each.problem, words.way_out(each)) for each in plan.verdict.refusals)
-        yield from _alert(f"{words.REFUSED}.", refusals)
+        refusals = ((each.problem, words.refusal_cure(each)) for each in plan.verdict.refusals)
+        yield from _alert(f"{words.PLAN_REFUSED}.", refusals)
     elif plan.changes:
-        yield from ("", words.KEPT)
+        yield from ("", words.LIMITS_KEPT)
     if plan.coverage.failed:
-        yield from _alert(f"{words.UNANSWERED}.", words.iter_unanswered(plan))
+        yield from _alert(f"{words.UNANSWERED_TITLE}.", words.iter_unanswered(plan))
     yield ""
     facts = [*words.plan_facts(plan), *words.scope_facts(plan), ("fingerprint", plan.fingerprint)]
     yield from table(("", ""), ((name, prose(value)) for name, value in facts))
 
 
 def _alert(title: str, rows: Iterable[tuple[str, str]]) -> Iterator[str]:
-    listing = first(list(rows), _ALERTS)
+    listing = first(list(rows), _MAX_ALERTS)
     yield from ("", f"> **{title}**", ">")
-    for problem, then in listing.shown:
-        said = words.sentences(problem, then)
-        yield f"> - {prose(said, in_table=False)}"
+    for problem, consequence in listing.shown:
+        text = words.sentences(problem, consequence)
+        yield f"> - {prose(text, in_table=False)}"
     if listing.more:
         yield f"> - and {words.number(listing.more)} more"
 
@@ -197,15 +199,20 @@ def _parts(plan: Plan, limit: int | None) -> Iterator[_Part]:
         listing = changes[kind]
         title = f"{words.HEADING[kind]} {words.count(listing.total, 'pet')}"
         update = kind == "update"
-        columns = ("id", "pet", "field", "before", "after", "where") if update else _WHOLE
+        columns = ("id", "pet", "field", "before", "after", "where") if update else _WHOLE_COLUMNS
         rows = map(_update if update else _whole, listing.shown)
         yield _Part(title, columns, rows, listing.total)
     for winner in words.WINNERS:
-        held = conflicts[winner]
-        title = words.conflicts_title(held.total, winner)
-        yield _Part(title, _CLASH if winner else _OPEN, map(_conflict, held.shown), held.total)
+        clashes = conflicts[winner]
+        title = words.conflicts_title(clashes.total, winner)
+        yield _Part(
+            title,
+            _CLASH_COLUMNS if winner else _OPEN_COLUMNS,
+            map(_conflict, clashes.shown),
+            clashes.total,
+        )
     blocked, notes = first(plan.blocked, limit), first(plan.notes, limit)
-    title = words.need_fixing(blocked.total)
+    title = words.format_need_fixing(blocked.total)
     yield _Part(
         title,
         ("where", "id", "pet", "problem"),
@@ -215,16 +222,16 @@ def _parts(plan: Plan, limit: int | None) -> Iterator[_Part]:
     yield _Part("Notes", ("note",), ([(prose(note),)] for note in notes.shown), notes.total)
 
 
-_WHOLE = ("id", "pet", "what", "where")
-_OPEN = ("where", "id", "pet", "problem")
-_CLASH = ("where", "id", "pet", "field", "exported", "sheet", "store")
+_WHOLE_COLUMNS = ("id", "pet", "what", "where")
+_OPEN_COLUMNS = ("where", "id", "pet", "problem")
+_CLASH_COLUMNS = ("where", "id", "pet", "field", "exported", "sheet", "store")
 
 
 def _section(part: _Part, room: int) -> tuple[str, int]:
-    """The section in so many characters, and how many things of it are shown."""
+    """The section in at most `room` characters, and the number of things shown in it."""
     start = list(table(part.columns, ()))
     rows, shown = [], 0
-    room -= sum(map(len, start)) + len(part.title) + _FOOT
+    room -= sum(map(len, start)) + len(part.title) + _FOOTER_LENGTH
     for group in part.rows:
         lines = list(table(part.columns, group))[2:]
         room -= sum(len(line) + 1 for line in lines)
@@ -251,8 +258,8 @@ def _update(change: Change) -> Sequence[Row]:
 
 
 def _field(detail: Detail) -> Row:
-    if detail.gone or detail.come:
-        return detail.column, _items("-", detail.gone), _items("+", detail.come)
+    if detail.removed or detail.added:
+        return detail.column, _items("-", detail.removed), _items("+", detail.added)
     if detail.orders:
         before, after = ("<br>".join(code(each) for each in order) for order in detail.orders)
         return detail.column, before, after
@@ -261,7 +268,7 @@ def _field(detail: Detail) -> Row:
 
 
 def _items(sign: str, items: Sequence[str]) -> str:
-    shown = [code(f"{sign}{item}", _NAME) for item in items[:_ITEMS]]
+    shown = [code(f"{sign}{item}", _NAME) for item in items[:_MAX_ITEMS]]
     more = len(items) - len(shown)
     return " ".join([*shown, *([f"and {words.number(more)} more"] if more else [])])
 
@@ -277,8 +284,8 @@ def _conflict(conflict: Conflict) -> Sequence[Row]:
     where = code(conflict.source, _WHERE)
     pet = _id(conflict.pet_id, ""), code(conflict.name, _NAME)
     if not conflict.clashes:
-        said = words.sentences(conflict.problem, conflict.suggestion)
-        return [(where, *pet, prose(said))]
+        problem = words.sentences(conflict.problem, conflict.suggestion)
+        return [(where, *pet, prose(problem))]
     rows: list[Row] = []
     for clash in conflict.clashes:
         lead = ("", "", "") if rows else (where, *pet)
@@ -287,9 +294,9 @@ def _conflict(conflict: Conflict) -> Sequence[Row]:
 
 
 def _sides(clash: Clash) -> Iterator[str]:
-    """The three values, of a short list an item a line."""
+    """The three values; the items of a short list are on lines of their own."""
     sides = [items(clash.column, text) for text in (clash.base, clash.sheet, clash.store)]
-    if max(map(len, sides)) <= _ITEMS:
+    if max(map(len, sides)) <= _MAX_ITEMS:
         short = fit_texts([item for side in sides for item in side], _VALUE)
         shown = iter(short)
         yield from ("<br>".join(code(next(shown)) for _ in side) for side in sides)

@@ -1,4 +1,4 @@
-"""What a progress bar says, and how that fits beside the bar."""
+"""The texts of a progress bar, fitted beside the bar."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from petsync.report.words import count, number
 __all__ = ["Meter"]
 
 
-_BAR = 5
-"""So many cells are left to the bar itself, if that can be."""
-_ROOMY = 99
-_EDGES = len("| | ")
-_RANKS, _PLAIN = 6, 2
-"""The highest rank, and the highest of what a line now and then says."""
-_LONGEST = 100 * 3600
-"""An hour that far away is a guess."""
+_MIN_BAR_WIDTH = 5
+"""The cells that the bar itself should get."""
+_WIDE = 99
+_BORDERS_WIDTH = len("| | ")
+_MAX_RANK, _LINE_RANK = 6, 2
+"""The highest rank, and the highest rank in a line of its own."""
+_MAX_SECONDS = 100 * 3600
+"""A longer remaining time is not shown: it would be a guess."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meter:
-    """How far a run is at one moment: `done` of `total`, at a `rate` a second. `limit` is how many
-    requests may be under way at a time, 0 where that is not known, and `waiting` for how many
-    seconds nothing is sent, because the service asked for it.
+    """The progress of a run at one moment: `done` of `total`, at a `rate` per second. `limit` is
+    the number of requests that may be under way at a time, 0 if unknown; `waiting` is the number of
+    seconds for which nothing is sent, because the service asked for it.
     """
 
     text: str
@@ -39,12 +39,12 @@ class Meter:
     waiting: float = 0.0
 
     def sides(self, width: int | None) -> tuple[str, str]:
-        """What stands left and right of the bar in a line of so many cells: what matters least is
-        left out first where not all fits. Without a width, all.
+        """The texts left and right of the bar in a line of `width` cells. If not everything fits,
+        the parts with the highest rank are left out. Without a width, nothing is left out.
         """
         percent = f"{100 * min(self.done, self.total) // self.total:3}%" if self.total else ""
-        # A title that came and went with what there is to say would make the bar jump.
-        is_roomy = width is None or width >= _ROOMY or not self.limit
+        # A title that appears and disappears would make the bar jump.
+        is_roomy = width is None or width >= _WIDE or not self.limit
         left = f"{self.text} {percent}" if is_roomy else percent
         right = self._join_parts().replace("\0", f" {self.unit}")
         if width is None or _fits(left, right, width):
@@ -52,21 +52,21 @@ class Meter:
         right = right.replace(f" {self.unit}", "")
         if _fits(left, right, width):
             return left, right
-        for most in range(_RANKS, -1, -1):
-            right = self._join_parts(most).replace("\0", "")
+        for max_rank in range(_MAX_RANK, -1, -1):
+            right = self._join_parts(max_rank).replace("\0", "")
             if _fits(percent, right, width):
                 break
         return percent, right
 
     def line(self) -> str:
-        """How far the run is, as a line of its own."""
-        return self._join_parts(_PLAIN).replace("/", " of ", 1).replace("\0", f" {self.unit}")
+        """The progress as a line of its own."""
+        return self._join_parts(_LINE_RANK).replace("/", " of ", 1).replace("\0", f" {self.unit}")
 
-    def _join_parts(self, most: int = 10) -> str:
-        return ", ".join(said for rank, said in self._parts() if rank <= most)
+    def _join_parts(self, max_rank: int = 10) -> str:
+        return ", ".join(text for rank, text in self._parts() if rank <= max_rank)
 
     def _parts(self) -> Sequence[tuple[int, str]]:
-        """What there is to say, each with its rank, 0 being what matters most."""
+        """The parts of the text, each with its rank; 0 is the most important."""
         parts = [(0, f"{number(self.done)}/{number(self.total)}\0")]
         if self.waiting > 0:
             parts.append((1, f"the service asked to wait {math.ceil(self.waiting)} s"))
@@ -86,7 +86,7 @@ class Meter:
 
     def _format_time_left(self) -> str:
         seconds = (self.total - self.done) / self.rate
-        if not 0 < seconds < _LONGEST:
+        if not 0 < seconds < _MAX_SECONDS:
             return ""
         minutes, rest = divmod(math.ceil(seconds), 60)
         hours, minutes = divmod(minutes, 60)
@@ -94,4 +94,4 @@ class Meter:
 
 
 def _fits(left: str, right: str, width: int) -> bool:
-    return len(left) + len(right) + _EDGES + _BAR <= width
+    return len(left) + len(right) + _BORDERS_WIDTH + _MIN_BAR_WIDTH <= width

@@ -25,20 +25,20 @@ from petsync.report.textdiff import (
     Detail,
     Piece,
     SideBySide,
-    around,
     details,
     fit_texts,
     fold_items,
     items,
     mark_differences,
+    shorten_common,
     traits,
 )
 from petsync.report.words import (
     SYMBOL,
-    Clashing,
+    ClashesByRow,
     Listing,
     changes_by_kind,
-    clashing,
+    clashes_by_row,
     conflicts_by_winner,
     first,
     quote_text,
@@ -60,25 +60,25 @@ __all__ = [
     "change_lines",
     "conflict_lines",
     "facts",
-    "head",
+    "filter_form",
     "intake_lines",
     "intake_text",
-    "line",
     "of_blocked",
     "of_change",
     "of_conflict",
     "of_sheet_change",
     "one_change",
+    "page_line",
     "page_row",
     "pager",
     "plan_html",
     "plan_lines",
     "plan_page",
+    "record_html",
     "records",
     "summary_lines",
     "summary_rows",
-    "tools",
-    "what",
+    "table_head",
 ]
 
 
@@ -87,32 +87,32 @@ __all__ = [
 
 _INDENT = 6
 _ARROW_TEXT = " -> "
-_ITEMS_TEXT = 12
-_STYLES = (lines.GONE, lines.COME)
+_MAX_LINE_ITEMS = 12
+_STYLES = (lines.OLD_STYLE, lines.NEW_STYLE)
 
 
 def change_lines(
-    kind: words.Kind, listing: Listing[Change], plan: Plan, conflicts: Clashing, width: int
+    kind: words.Kind, listing: Listing[Change], plan: Plan, conflicts: ClashesByRow, width: int
 ) -> Iterator[Text]:
-    """The changes of one kind that are shown, under a heading that counts all of them, and where
-    there are more the fields that they change.
+    """The shown changes of one kind, under a heading that counts all of them; if there are more
+    updates, with the number of changes of each field.
     """
     if not listing.total:
         return
     yield from lines.heading(f"{words.HEADING[kind]} {words.count(listing.total, 'pet')}", width)
     if kind == "update" and listing.more:
-        said = words.fields_changed(plan.summary())
-        yield from lines.paragraph(said, width, indent=2, style="dim")
+        field_counts = words.format_changed_fields(plan.summary())
+        yield from lines.paragraph(field_counts, width, indent=2, style="dim")
     numbers = _numbers(listing.shown)
     for number, change in zip(numbers, listing.shown, strict=True):
         yield from _change_text(number, change, width)
         if change.kind == "update" and change.row in conflicts:
-            yield from _partly(conflicts[change.row], width)
+            yield from _clash_note(conflicts[change.row], width)
     yield from lines.more(listing.more)
 
 
 def one_change(change: Change, width: int) -> Iterator[Text]:
-    """A change alone: the pet, and what differs in each field."""
+    """One change: the pet, and the difference in each field."""
     yield from _change_text(_numbers([change])[0], change, width)
 
 
@@ -129,24 +129,24 @@ def _change_text(number: str, change: Change, width: int) -> Iterator[Text]:
     if change.kind == "update":
         for detail in details(change):
             yield from _detail(detail, width)
-    elif said := traits(pet):
-        yield from lines.paragraph(said, width, indent=_INDENT)
+    elif traits_text := traits(pet):
+        yield from lines.paragraph(traits_text, width, indent=_INDENT)
 
 
-def _partly(conflict: Conflict, width: int) -> Iterator[Text]:
-    text = words.held_back(conflict)
+def _clash_note(conflict: Conflict, width: int) -> Iterator[Text]:
+    text = words.describe_clashes(conflict)
     yield from lines.paragraph(text, width, indent=_INDENT, style=lines.STYLE["conflict"])
 
 
 def _detail(detail: Detail, width: int) -> Iterator[Text]:
     label = f"{detail.column}: "
-    if detail.gone or detail.come:
+    if detail.removed or detail.added:
         yield from lines.flow(
             label, _items_text(detail, width - _INDENT - len(label)), width, indent=_INDENT
         )
         return
     if detail.orders:
-        yield from _orders(detail, width)
+        yield from _order_lines(detail, width)
         return
     start = " " * _INDENT + label
     room = width - len(start)
@@ -159,8 +159,8 @@ def _detail(detail: Detail, width: int) -> Iterator[Text]:
     yield Text.assemble(" " * (len(start) - len(_ARROW_TEXT) + 1), _ARROW_TEXT[1:], new)
 
 
-def _orders(detail: Detail, width: int) -> Iterator[Text]:
-    """Both orders, an address a line."""
+def _order_lines(detail: Detail, width: int) -> Iterator[Text]:
+    """Both orders of a list, with each item on a line of its own."""
     label = f"{detail.column}: "
     for side, style, order in zip(("before", "after"), _STYLES, detail.orders, strict=True):
         start = f"{' ' * _INDENT}{label}{side:<8}"
@@ -172,29 +172,29 @@ def _orders(detail: Detail, width: int) -> Iterator[Text]:
 
 def _colour_differences(before: str, after: str) -> tuple[Text, Text]:
     old, new = mark_differences(before, after)
-    return lines.style_pieces(old, lines.GONE), lines.style_pieces(new, lines.COME)
+    return lines.style_pieces(old, lines.OLD_STYLE), lines.style_pieces(new, lines.NEW_STYLE)
 
 
 def _items_text(detail: Detail, room: int) -> Iterator[Text]:
     items = [
-        *((f"+{item}", lines.COME) for item in detail.come),
-        *((f"-{item}", lines.GONE) for item in detail.gone),
+        *((f"+{item}", lines.NEW_STYLE) for item in detail.added),
+        *((f"-{item}", lines.OLD_STYLE) for item in detail.removed),
     ]
-    shown = items[:_ITEMS_TEXT]
+    shown = items[:_MAX_LINE_ITEMS]
     long = [item for item, _ in shown if cell_len(item) > room]
     short = dict(zip(long, fit_texts(long, room), strict=True))
     for item, style in shown:
         yield Text(short.get(item, item), style)
-    if len(items) > _ITEMS_TEXT:
-        yield Text(f"and {words.number(len(items) - _ITEMS_TEXT)} more")
+    if len(items) > _MAX_LINE_ITEMS:
+        yield Text(f"and {words.number(len(items) - _MAX_LINE_ITEMS)} more")
 
 
-# The conflicts of a plan as lines: what the export, the sheet and the store say, side by side.
+# The conflicts of a plan as lines: the values in export, sheet and store, side by side.
 
 
 _LABEL = 12
 _NAME = 30
-"""`photo_urls` and a gap."""
+"""The most cells of a pet's name."""
 _SIDES_CONFLICT_TEXT = ("exported", "sheet", "store")
 _WINS_CONFLICT_TEXT: Mapping[words.Winner, Mapping[str, str]] = {
     "": {},
@@ -204,7 +204,7 @@ _WINS_CONFLICT_TEXT: Mapping[words.Winner, Mapping[str, str]] = {
 
 
 def conflict_lines(winner: words.Winner, listing: Listing[Conflict], width: int) -> Iterator[Text]:
-    """The conflicts with this winner that are shown, under a heading that counts all of them."""
+    """The shown conflicts with this winner, under a heading that counts all of them."""
     if not listing.total:
         return
     yield from lines.heading(words.conflicts_title(listing.total, winner), width)
@@ -215,12 +215,12 @@ def conflict_lines(winner: words.Winner, listing: Listing[Conflict], width: int)
     is_headed = False
     for conflict in listing.shown:
         if not conflict.clashes:
-            said = words.sentences(conflict.problem, conflict.suggestion)
+            problem = words.sentences(conflict.problem, conflict.suggestion)
             yield from lines.item(
-                "conflict", visible(f"{_place_conflict_text(conflict)} {said}"), width
+                "conflict", visible(f"{_place_conflict_text(conflict)} {problem}"), width
             )
             continue
-        yield from lines.item("conflict", visible(_both(conflict)), width)
+        yield from lines.item("conflict", visible(_source_and_pet(conflict)), width)
         for clash in conflict.clashes:
             values = _values(clash)
             if not is_headed and table.fits(values):
@@ -230,12 +230,12 @@ def conflict_lines(winner: words.Winner, listing: Listing[Conflict], width: int)
                 label = clash.column if n == 0 else ""
                 yield Text.assemble(f"{' ' * _INDENT}{label:<{_LABEL}}", line)
             if clash.refused:
-                why = f"The sheet's value is not sent: {visible(clash.refused)}."
-                yield from lines.paragraph(why, width, indent=_INDENT + _LABEL)
+                note = f"The sheet's value is not sent: {visible(clash.refused)}."
+                yield from lines.paragraph(note, width, indent=_INDENT + _LABEL)
     yield from lines.more(listing.more)
 
 
-def _both(conflict: Conflict) -> str:
+def _source_and_pet(conflict: Conflict) -> str:
     """`Pets!B18 (pet 17, Bella)`."""
     name = f", {shorten(visible(conflict.name), _NAME)}" if conflict.name else ""
     pet = f"pet {conflict.pet_id}{name}"
@@ -243,9 +243,9 @@ def _both(conflict: Conflict) -> str:
 
 
 def _place_conflict_text(conflict: Conflict) -> str:
-    """Where, and which pet, but for a row that names none."""
+    """The conflict's address, and its pet or name."""
     if conflict.pet_id is not None or not conflict.source:
-        return _both(conflict)
+        return _source_and_pet(conflict)
     name = shorten(visible(conflict.name), _NAME)
     return f"{conflict.source} ({name})" if name else conflict.source
 
@@ -254,77 +254,79 @@ def _values(clash: Clash) -> list[Cell]:
     return [items(clash.column, text) for text in (clash.base, clash.sheet, clash.store)]
 
 
-# What a sheet is to take from the store, as lines, and as text.
+# Changes of the store for a sheet, as lines, and as text.
 
 
 _ALL = "All of them: `petsync apply` with `--limit 0`; the report of the round has them, too."
-_SAID = {"add": "new row", "update": "", "delete": "row goes"}
+_SHEET_CHANGE_WORDS = {"add": "new row", "update": "", "delete": "row goes"}
 
 
 def intake_lines(inbound: Inbound, *, width: int = 80, limit: int | None = 20) -> Iterator[Text]:
-    """How many rows come, change and go in which sheet, and the first `limit` of them."""
+    """The numbers of rows that are added, changed and removed in the sheet, and the first `limit`
+    changes.
+    """
     counts, rows = inbound.counts, inbound.changes
     yield from lines.paragraph(f"For the sheet {inbound.source}", width, style="bold")
     yield from lines.paragraph(f"from {inbound.store}", width)
-    said = f"{counts.update:,} rows change, {counts.add:,} come, {counts.delete:,} go."
-    yield from lines.heading(said, width)
+    counts_text = f"{counts.update:,} rows change, {counts.add:,} come, {counts.delete:,} go."
+    yield from lines.heading(counts_text, width)
     if release := release_of([note.problem for note in inbound.notes[:1]]):
         yield from lines.paragraph(release, width, style=f"bold {lines.STYLE['warning']}")
     for change in islice(rows, limit):
         yield from lines.item(change.kind, _line(change), width)
-    left = 0 if limit is None else max(0, len(rows) - limit)
-    yield from lines.more(left)
-    if left:
+    remaining = 0 if limit is None else max(0, len(rows) - limit)
+    yield from lines.more(remaining)
+    if remaining:
         yield from lines.paragraph(_ALL, width, style="dim")
 
 
 def intake_text(inbound: Inbound, *, width: int = 80) -> str:
-    """The same as plain text."""
+    """The changes for the sheet as plain text."""
     return "\n".join(line.plain.rstrip() for line in intake_lines(inbound, width=width))
 
 
 def _line(change: SheetChange) -> str:
-    place = change.address or _SAID[change.kind]
+    place = change.address or _SHEET_CHANGE_WORDS[change.kind]
     head = f"{place}: pet {change.pet_id} {visible(change.name)}".rstrip()
     if change.kind == "update":
         each = [f"{c} {quote_text(a)} -> {quote_text(b)}" for c, (a, b) in change.values.items()]
         return f"{head}: {', '.join(each)}"
-    return f"{head} ({_SAID[change.kind]})" if change.address else head
+    return f"{head} ({_SHEET_CHANGE_WORDS[change.kind]})" if change.address else head
 
 
-# A plan's rows as the plain values that a page shows: compact, visible, of bounded length.
+# A plan's rows as the plain values of a page: compact, visible, of bounded length.
 #
-# One record is one row, whatever it is: a change, a conflict or a blocked row. The page's own
-# rows and those that its script makes come from the same records.
+# Each change, conflict or blocked row is one record. The static rows of the page and the rows that
+# its script makes come from the same records.
 
 
 Kind = words.Mark
 KINDS: tuple[Kind, ...] = ("conflict", "blocked", "add", "update", "delete")
-"""In the order of a page: what needs a person comes first."""
+"""The kinds in the order of a page: those that need a person come first."""
 UNITS: tuple[Column, ...] = ("name", "status", "category", "tags", "photo_urls")
-"""What changes as one: a category's id moves with its name."""
+"""The columns that change as one: a category's id changes with its name."""
 _NUMBER = {unit: n for n, unit in enumerate(UNITS)}
-_LONGEST = 500
-_SURELY_NARROW = _LONGEST // 2
-_MOST_MARKS = 2 * _LONGEST
-"""So many characters are shown in no more cells: drawing thousands of accents takes seconds."""
-_ITEMS_RECORD = 50
+_MAX_CELLS = 500
+_NARROW_LENGTH = _MAX_CELLS // 2
+_MAX_CHARACTERS = 2 * _MAX_CELLS
+"""The most characters that are shown: thousands of combining accents take seconds to draw."""
+_MAX_VALUE_ITEMS = 50
 
 Value = str | tuple[str | int, ...]
-"""Text; or the items of a list, behind them the number of those that are left out."""
+"""Text; or the items of a list, followed by the number of items left out."""
 Field = (
     tuple[int, Value] | tuple[int, str, str] | tuple[int, Value, Value] | tuple[int, str, str, str]
 )
-"""A unit's number and: its value; its values before and after, or the items of a list that come
-and go; of a clash, its texts in export, sheet and store.
+"""A unit's number and its value; or its values before and after; or the added and the removed items
+of a list; or, for a clash, its texts in export, sheet and store.
 """
 
 
 class Record(msgspec.Struct, array_like=True, frozen=True):
     """A row: its kind's number in `KINDS`, all else visible text.
 
-    `said`, `cure` and `winner` are those of a conflict or a blocked row; a change says which other
-    fields of its row are in conflict.
+    `message`, `cure` and `winner` are those of a conflict or a blocked row; the `message` of a
+    change names the fields of its row that are in conflict.
     """
 
     kind: int
@@ -332,7 +334,7 @@ class Record(msgspec.Struct, array_like=True, frozen=True):
     name: str
     where: str
     fields: tuple[Field, ...] = ()
-    said: str = ""
+    message: str = ""
     cure: str = ""
     winner: str = ""
 
@@ -341,21 +343,21 @@ def records(plan: Plan) -> Iterator[Record]:
     """Every row of the plan, in the order of `KINDS`."""
     yield from map(of_conflict, plan.conflicts)
     yield from map(of_blocked, plan.blocked)
-    held = clashing(plan)
+    clashes = clashes_by_row(plan)
     for change in plan.changes:
-        yield of_change(change, held.get(change.row) if change.kind == "update" else None)
+        yield of_change(change, clashes.get(change.row) if change.kind == "update" else None)
 
 
 def of_change(change: Change, clash: Conflict | None = None) -> Record:
-    """The record of a change, and of the conflict that its row is in besides."""
+    """The record of a change; `clash` is a conflict of its row."""
     pet = words.pet_of(change)
     return Record(
         KINDS.index(change.kind),
         "new" if change.pet_id is None else str(change.pet_id),
         _text(pet.name or "(no name)"),
         _text(words.source_of(change)),
-        tuple(_iter_changed_fields(change) if change.kind == "update" else _held_record(pet)),
-        "" if clash is None else f"{html.capital(words.held_back(clash))}.",
+        tuple(_iter_changed_fields(change) if change.kind == "update" else _iter_pet_fields(pet)),
+        "" if clash is None else f"{html.capital(words.describe_clashes(clash))}.",
     )
 
 
@@ -366,8 +368,8 @@ def of_conflict(conflict: Conflict) -> Record:
         "" if conflict.pet_id is None else str(conflict.pet_id),
         _text(conflict.name),
         _text(conflict.source),
-        tuple(map(_clash_record, conflict.clashes)),
-        _text(_said_record(conflict)),
+        tuple(map(_clash_field, conflict.clashes)),
+        _text(_conflict_problem(conflict)),
         _text(conflict.suggestion),
         conflict.winner,
     )
@@ -380,12 +382,12 @@ def of_blocked(row: Blocked) -> Record:
         "" if row.pet_id is None else str(row.pet_id),
         _text(row.name),
         _text(row.source),
-        said=_text(row.problem),
+        message=_text(row.problem),
     )
 
 
 def of_sheet_change(change: SheetChange) -> Record:
-    """The record of what the sheet takes."""
+    """The record of a change for the sheet."""
     fields = {_unit(column): texts for column, texts in change.values.items() if column != "id"}
     is_update = change.kind == "update"
     return Record(
@@ -396,23 +398,23 @@ def of_sheet_change(change: SheetChange) -> Record:
         tuple(
             (unit, *_pair(*texts))
             if is_update
-            else (unit, _value_record(texts[change.kind == "add"]))
+            else (unit, _text_value(texts[change.kind == "add"]))
             for unit, texts in sorted(fields.items())
             if is_update or unit != _NUMBER["name"]
         ),
     )
 
 
-def _said_record(conflict: Conflict) -> str:
+def _conflict_problem(conflict: Conflict) -> str:
     if conflict.clashes:
         return "Changed in the sheet and in the store since the export."
     return words.sentences(html.capital(f"{conflict.subject} {conflict.problem}"))
 
 
-def _clash_record(clash: Clash) -> Field:
-    # A list's items may stand on lines of their own; in a line the grammar has another mark.
+def _clash_field(clash: Clash) -> Field:
+    # Items on lines of their own are separated by " | " in a single line.
     texts = (text.replace("\n", " | ") for text in (clash.base, clash.sheet, clash.store))
-    base, sheet, store = map(_value_record, texts)
+    base, sheet, store = map(_text_value, texts)
     return _unit(clash.column), base, sheet, store
 
 
@@ -421,46 +423,46 @@ def _iter_changed_fields(change: Change) -> Iterator[Field]:
     for unit in sorted({_unit(column) for column in change.fields if column != "id"}):
         column = UNITS[unit]
         if column == "tags":
-            yield unit, *_apart(_tags(before.tags, after.tags))
+            yield unit, *_tag_values(_tag_differences(before.tags, after.tags))
         elif column == "photo_urls":
-            yield _photos(unit, before.photo_urls, after.photo_urls)
+            yield _photo_field(unit, before.photo_urls, after.photo_urls)
         else:
             yield unit, *_pair(_scalar(before, column), _scalar(after, column))
 
 
-def _held_record(pet: Pet) -> Iterator[Field]:
-    """What a pet is, besides its name: all that comes with it, or goes."""
+def _iter_pet_fields(pet: Pet) -> Iterator[Field]:
+    """The pet's fields besides its name, for an add or a delete."""
     for column in ("status", "category"):
         if text := _scalar(pet, column):
-            yield _NUMBER[column], _value_record(text)
+            yield _NUMBER[column], _text_value(text)
     if pet.tags:
-        yield _NUMBER["tags"], _items_record(_labels(pet.tags))
+        yield _NUMBER["tags"], _items_value(_labels(pet.tags))
     if pet.photo_urls:
-        yield _NUMBER["photo_urls"], _items_record(pet.photo_urls)
+        yield _NUMBER["photo_urls"], _items_value(pet.photo_urls)
 
 
-def _photos(unit: int, before: tuple[str, ...], after: tuple[str, ...]) -> Field:
-    gone, come = Counter(before) - Counter(after), Counter(after) - Counter(before)
-    if gone or come:
-        return unit, _items_record(come), _items_record(gone)
+def _photo_field(unit: int, before: tuple[str, ...], after: tuple[str, ...]) -> Field:
+    removed, added = Counter(before) - Counter(after), Counter(after) - Counter(before)
+    if removed or added:
+        return unit, _items_value(added), _items_value(removed)
     return unit, *_pair(" | ".join(before), " | ".join(after))
 
 
-def _tags(before: Iterable[Tag], after: Iterable[Tag]) -> tuple[list[Tag], list[Tag]]:
-    """The tags that come, and those that go."""
+def _tag_differences(before: Iterable[Tag], after: Iterable[Tag]) -> tuple[list[Tag], list[Tag]]:
+    """The added and the removed tags."""
     old, new = ({tag_key(tag): tag for tag in tags} for tags in (before, after))
-    come = [tag for key, tag in new.items() if key not in old]
-    return come, [tag for key, tag in old.items() if key not in new]
+    added = [tag for key, tag in new.items() if key not in old]
+    return added, [tag for key, tag in old.items() if key not in new]
 
 
-def _apart(tags: tuple[Sequence[Tag], Sequence[Tag]]) -> tuple[Value, Value]:
-    come, gone = tags
-    labels = _labels([*come, *gone])
-    return _items_record(labels[: len(come)]), _items_record(labels[len(come) :])
+def _tag_values(tags: tuple[Sequence[Tag], Sequence[Tag]]) -> tuple[Value, Value]:
+    added, removed = tags
+    labels = _labels([*added, *removed])
+    return _items_value(labels[: len(added)]), _items_value(labels[len(added) :])
 
 
 def _labels(tags: Sequence[Tag]) -> list[str]:
-    """The tags by name; with their id where the name alone would not tell two apart."""
+    """The tags by name, with their id if two have the same name."""
     uses = Counter(normal(tag.name) for tag in tags)
     return [
         tag.name if tag.name and uses[normal(tag.name)] == 1 else format_tags((tag,))
@@ -468,10 +470,10 @@ def _labels(tags: Sequence[Tag]) -> list[str]:
     ]
 
 
-def _items_record(items: Iterable[str]) -> Value:
+def _items_value(items: Iterable[str]) -> Value:
     items = list(items)
-    more = len(items) - _ITEMS_RECORD
-    return (*map(_value_record, items[:_ITEMS_RECORD]), *([more] if more > 0 else ()))
+    more = len(items) - _MAX_VALUE_ITEMS
+    return (*map(_text_value, items[:_MAX_VALUE_ITEMS]), *([more] if more > 0 else ()))
 
 
 def _scalar(pet: Pet, column: Column) -> str:
@@ -487,37 +489,37 @@ def _category(category: Category | None) -> str:
 
 
 def _pair(before: str, after: str) -> tuple[str, str]:
-    old, new = around(_visible(before), _visible(after), _LONGEST)
-    return _short(old), _short(new)
+    old, new = shorten_common(_visible(before), _visible(after), _MAX_CELLS)
+    return _shorten(old), _shorten(new)
 
 
-def _value_record(text: str) -> str:
-    return _short(_visible(text))
+def _text_value(text: str) -> str:
+    return _shorten(_visible(text))
 
 
 def _visible(text: str) -> str:
-    """As it is said of a value: in quotes where white space would mislead; empty stays empty."""
+    """The visible value, in quotes if its white space could mislead; "" stays ""."""
     return quote_text(text) if text else ""
 
 
 def _text(text: str) -> str:
-    return _short(visible(text))
+    return _shorten(visible(text))
 
 
-def _short(text: str) -> str:
-    # No character takes more than two cells: measuring is for long texts only.
-    if len(text) <= _SURELY_NARROW:
+def _shorten(text: str) -> str:
+    # No character takes more than two cells, so short texts need not be measured.
+    if len(text) <= _NARROW_LENGTH:
         return text
-    short = shorten(text, _LONGEST)
-    most = _MOST_MARKS // 2
-    return short if len(short) <= _MOST_MARKS else f"{short[:most]}...{short[-most:]}"
+    short = shorten(text, _MAX_CELLS)
+    most = _MAX_CHARACTERS // 2
+    return short if len(short) <= _MAX_CHARACTERS else f"{short[:most]}...{short[-most:]}"
 
 
 def _unit(column: Column) -> int:
     return _NUMBER["category" if column == "category_id" else column]
 
 
-# What a plan's rows say, as HTML. `assets/rows.js` makes the same for the rows of other pages.
+# A plan's rows as HTML. `assets/rows.js` makes the same HTML for rows on other pages.
 
 
 NAMES: Mapping[Kind, str] = {
@@ -533,42 +535,42 @@ _EMPTY = element("span", "(empty)", class_="ps-empty")
 _ARROW_CELL = element("span", " &rarr; ", aria_hidden="true")
 
 
-def page_row(record: Record, said: str = "") -> str:
-    """The record as a row of the page's table; with something else (HTML) said of it, where that
-    is given.
-    """
+def page_row(record: Record, content: str = "") -> str:
+    """The record as a row of the page's table; `content` (HTML) replaces its description."""
     kind = KINDS[record.kind]
-    shown = badge(words.SYMBOL[kind], NAMES[kind])
-    return line(kind, shown, record.pet_id, record.name, said or what(record), record.where)
+    badge_html = badge(words.SYMBOL[kind], NAMES[kind])
+    return page_line(
+        kind, badge_html, record.pet_id, record.name, content or record_html(record), record.where
+    )
 
 
 def badge(sign: str, title: str, *, kind: str = "") -> str:
-    """A sign and what it stands for (texts); coloured by the row that it is in, or by its kind."""
+    """A sign and its title (texts), coloured by its row, or by `kind` if given."""
     symbol = element("span", text(sign), class_="ps-sign", aria_hidden="true")
     return element("span", f"{symbol}{text(title)}", class_=f"ps-badge {kind}".rstrip())
 
 
-def line(kind: str, shown: str, pet_id: str, name: str, said: str, where: str) -> str:
-    """A row of a page's table: a badge (HTML), a pet, what there is to say of it (HTML), and where
-    it stands in the sheet.
+def page_line(kind: str, badge_html: str, pet_id: str, name: str, content: str, where: str) -> str:
+    """A row of a page's table: a badge (HTML), a pet, its description (HTML), and its address in
+    the sheet.
     """
     cells = (
-        _cell("td", shown, "ps-kind"),
+        _cell("td", badge_html, "ps-kind"),
         _cell("td", bdi(pet_id), "ps-id"),
         _cell("th", bdi(name), "ps-name") if name else _cell("td", "", "ps-name"),
-        _cell("td", said, "ps-what"),
+        _cell("td", content, "ps-what"),
         _cell("td", bdi(where), "ps-where"),
     )
     return element("tr", "".join(cells), class_=f"ps-{kind}", role="row")
 
 
-def what(record: Record) -> str:
-    """What is to happen, or why nothing is."""
+def record_html(record: Record) -> str:
+    """The description of a record: its message, clashes, cure and fields."""
     clashes = [field for field in record.fields if len(field) == 4]
     fields = [field for field in record.fields if len(field) != 4]
     return "".join(
         [
-            element("p", prose(record.said)) if record.said else "",
+            element("p", prose(record.message)) if record.message else "",
             _clashes(clashes, record.winner) if clashes else "",
             element("p", prose(record.cure), class_="ps-cure") if record.cure else "",
             element("dl", "".join(map(_field, fields)), class_="ps-fields") if fields else "",
@@ -584,21 +586,24 @@ def _cell(tag: str, inner: str, kind: str) -> str:
 
 def _field(field: Field) -> str:
     name = element("dt", text(UNITS[field[0]]))
-    return element("div", name + element("dd", _said_cell(field)))
+    return element("div", name + element("dd", _field_value(field)))
 
 
-def _said_cell(field: Field) -> str:
+def _field_value(field: Field) -> str:
     values = field[1:]
     if len(values) == 1:
-        return _held_cell(values[0])
+        return _single_value(values[0])
     before, after = values[0], values[1]
     if isinstance(before, str) and isinstance(after, str):
         return _change_cell(before, after)
-    come, gone = _items_cell("ins", "+", "added", before), _items_cell("del", "-", "removed", after)
-    return element("ul", "".join([*come, *gone]), class_="ps-items")
+    added, removed = (
+        _items_cell("ins", "+", "added", before),
+        _items_cell("del", "-", "removed", after),
+    )
+    return element("ul", "".join([*added, *removed]), class_="ps-items")
 
 
-def _held_cell(value: Value) -> str:
+def _single_value(value: Value) -> str:
     if isinstance(value, str):
         return bdi(value)
     return element("ul", "".join(_items_cell("span", "", "", value)), class_="ps-items")
@@ -610,14 +615,14 @@ def _items_cell(tag: str, sign: str, word: str, items: Value) -> Iterator[str]:
             yield element("li", f"and {words.number(item)} more {word}".rstrip())
             continue
         signs = element("span", sign, class_="ps-sign", aria_hidden="true") if sign else ""
-        told = _hidden(f"{word} ") if word else ""
-        yield element("li", element(tag, signs + told + bdi(item), class_="ps-item"))
+        hidden_word = _screen_reader_text(f"{word} ") if word else ""
+        yield element("li", element(tag, signs + hidden_word + bdi(item), class_="ps-item"))
 
 
 def _change_cell(before: str, after: str) -> str:
     old, new = mark_differences(before, after)
-    left = element("span", _hidden("from ") + _value_cell("del", old), class_="ps-old")
-    right = element("span", _hidden("to ") + _value_cell("ins", new), class_="ps-new")
+    left = element("span", _screen_reader_text("from ") + _value_cell("del", old), class_="ps-old")
+    right = element("span", _screen_reader_text("to ") + _value_cell("ins", new), class_="ps-new")
     return left + _ARROW_CELL + right
 
 
@@ -651,41 +656,43 @@ def _clash_cell(value: str, wins: bool) -> str:
     return element("td", bdi(value) if value else _EMPTY, class_="ps-wins" if wins else "")
 
 
-def _hidden(words_: str) -> str:
+def _screen_reader_text(words_: str) -> str:
     return element("span", words_, class_="ps-hidden")
 
 
-# What comes first in a plan's HTML: what nobody may overlook, and what it was made from.
+# The top of a plan's HTML: alerts and facts.
 
 
 def alerts(plan: Plan) -> Iterator[str]:
-    """The guard's verdict, and what the store did not answer."""
+    """The guard's verdict, and the queries that the store did not answer."""
     if not plan.verdict.ok:
-        lines = map(_refusal, plan.verdict.refusals)
-        yield html.alert(words.REFUSED, lines, kind="ps-refused")
+        refusals = map(_refusal, plan.verdict.refusals)
+        yield html.alert(words.PLAN_REFUSED, refusals, kind="ps-refused")
     if plan.coverage.failed:
-        yield html.alert(words.UNANSWERED, map(_unanswered_top, words.iter_unanswered(plan)))
+        yield html.alert(
+            words.UNANSWERED_TITLE, map(_unanswered_alert, words.iter_unanswered(plan))
+        )
     if plan.verdict.ok and (release := release_of(plan.notes)):
         yield html.alert("Released by the person who applies it", [prose(release)])
     elif plan.verdict.ok and plan.changes:
-        yield element("p", text(words.KEPT), class_="ps-kept")
+        yield element("p", text(words.LIMITS_KEPT), class_="ps-kept")
 
 
 def facts(plan: Plan) -> Iterator[tuple[str, str]]:
-    """Names and values: store, sheet, when, and of which pets the plan knows."""
+    """Names and values: store, sheet, time, and the pets that the plan covers."""
     yield from words.plan_facts(plan)
     yield from words.scope_facts(plan)
 
 
 def _refusal(refusal: Refusal) -> str:
-    way_out = words.way_out(refusal)
+    cure = words.refusal_cure(refusal)
     if refusal.override:
-        way_out = way_out.replace(refusal.override, f"`{refusal.override}`")
-    return f"{prose(words.sentences(html.capital(refusal.problem)))} {prose(way_out)}"
+        cure = cure.replace(refusal.override, f"`{refusal.override}`")
+    return f"{prose(words.sentences(html.capital(refusal.problem)))} {prose(cure)}"
 
 
-def _unanswered_top(said: tuple[str, str]) -> str:
-    problem, consequence = said
+def _unanswered_alert(question: tuple[str, str]) -> str:
+    problem, consequence = question
     first = element("strong", text(words.sentences(html.capital(problem))))
     return f"{first} {prose(consequence)}"
 
@@ -698,12 +705,12 @@ _BLOCKED_COLUMNS = ("", "Id", "Pet", "Problem", "Where")
 
 
 def plan_html(plan: Plan, *, limit: int | None = 20) -> str:
-    """The plan with the first `limit` rows of each sort (all where it is None)."""
+    """The plan with the first `limit` rows of each kind, all if it is None."""
     return html.fragment(_parts(plan, limit))
 
 
 def _parts(plan: Plan, limit: int | None) -> Iterator[str]:
-    fold_over = html.fold_over(limit)
+    fold_over = html.fold_limit(limit)
     changes = changes_by_kind(plan, limit)
     conflicts = conflicts_by_winner(plan, limit)
     blocked, notes = first(plan.blocked, limit), first(plan.notes, limit)
@@ -716,21 +723,21 @@ def _parts(plan: Plan, limit: int | None) -> Iterator[str]:
         yield html.listing(
             title, conflicts[winner], _CHANGE_COLUMNS, _conflict, fold_over=fold_over
         )
-    change = partial(_change_html, held=clashing(plan))
+    change = partial(_change_html, conflicts=clashes_by_row(plan))
     for kind in words.KINDS:
         title = f"{words.HEADING[kind]} {words.count(counts[kind], 'pet')}"
         yield html.listing(title, changes[kind], _CHANGE_COLUMNS, change, fold_over=fold_over)
-    title = words.need_fixing(blocked.total)
+    title = words.format_need_fixing(blocked.total)
     yield html.listing(title, blocked, _BLOCKED_COLUMNS, _blocked_html, fold_over=fold_over)
     yield html.listing("Notes", notes, ("", "Note"), _note, fold_over=fold_over)
-    more = [listing.more for listing in changes.values()]
-    more += [listing.more for listing in conflicts.values()]
-    if any((*more, blocked.more, notes.more)):
+    hidden_counts = [listing.more for listing in changes.values()]
+    hidden_counts += [listing.more for listing in conflicts.values()]
+    if any((*hidden_counts, blocked.more, notes.more)):
         yield element("p", html.prose(words.where_to_see_all(plan)))
 
 
-def _change_html(change: Change, held: Clashing) -> str:
-    clash = held.get(change.row) if change.kind == "update" else None
+def _change_html(change: Change, conflicts: ClashesByRow) -> str:
+    clash = conflicts.get(change.row) if change.kind == "update" else None
     return _row(change.kind, of_change(change, clash))
 
 
@@ -747,7 +754,7 @@ def _row(kind: words.Mark, record: Record) -> str:
         kind,
         table_cell(record.pet_id, kind="ps-number"),
         html.row_head(record.name) if record.name else table_cell(""),
-        element("td", what(record), class_="ps-what"),
+        element("td", record_html(record), class_="ps-what"),
         table_cell(record.where, kind="ps-where"),
     )
 
@@ -756,16 +763,16 @@ def _note(note: str) -> str:
     return html.row("note", element("td", html.prose(note)))
 
 
-# A plan as lines: what it comes to, what it stands on, what would be sent, what would not, why.
+# A plan as lines: summary, facts, changes, conflicts, blocked rows, notes.
 
 
-_SCREEN = 20
-"""From so many lines of details on the sum is said again below them, where a terminal stops."""
+_SCREEN_LINES = 20
+"""After more lines of details than this, the summary is repeated at the end."""
 
 
 def plan_lines(plan: Plan, *, limit: int | None = 20, width: int = 80) -> Iterator[Text]:
-    """The plan with the first `limit` rows of each sort, in lines of at most `width` cells; the
-    sum of it comes first.
+    """The plan with the first `limit` rows of each kind, in lines of at most `width` cells; the
+    summary comes first.
     """
     changes = changes_by_kind(plan, limit)
     conflicts = conflicts_by_winner(plan, limit)
@@ -778,56 +785,62 @@ def plan_lines(plan: Plan, *, limit: int | None = 20, width: int = 80) -> Iterat
     yield from _unanswered_text(plan, limit, width)
     yield lines.BLANK
     yield from lines.facts([*words.plan_facts(plan), *words.scope_facts(plan)], width)
-    partial, told = clashing(plan), 0
+    conflicts_by_row, line_count = clashes_by_row(plan), 0
     parts = (
-        *(change_lines(kind, changes[kind], plan, partial, width) for kind in words.KINDS),
+        *(change_lines(kind, changes[kind], plan, conflicts_by_row, width) for kind in words.KINDS),
         *(conflict_lines(winner, conflicts[winner], width) for winner in words.WINNERS),
         _blocked_text(blocked, width),
         _notes_text(notes, width),
     )
     for part in parts:
         for line in part:
-            told += 1
+            line_count += 1
             yield line
-    more = [each.more for each in changes.values()] + [each.more for each in conflicts.values()]
-    if any((*more, blocked.more, notes.more)):
+    hidden_counts = [each.more for each in changes.values()] + [
+        each.more for each in conflicts.values()
+    ]
+    if any((*hidden_counts, blocked.more, notes.more)):
         yield lines.BLANK
         yield from lines.paragraph(words.where_to_see_all(plan), width, style="dim")
-    if told > _SCREEN:
+    if line_count > _SCREEN_LINES:
         yield lines.BLANK
         yield from summary
-        yield from [] if plan.verdict.ok else lines.paragraph(words.REFUSED, width, style=_ALARM)
+        yield from (
+            []
+            if plan.verdict.ok
+            else lines.paragraph(words.PLAN_REFUSED, width, style=_ALARM_STYLE)
+        )
 
 
-_ALARM = f"bold {lines.STYLE['blocked']}"
+_ALARM_STYLE = f"bold {lines.STYLE['blocked']}"
 
 
 def _guard(plan: Plan, width: int) -> Iterator[Text]:
     if not plan.verdict.ok:
-        yield from lines.heading(words.REFUSED, width, style=_ALARM)
+        yield from lines.heading(words.PLAN_REFUSED, width, style=_ALARM_STYLE)
         for refusal in plan.verdict.refusals:
             yield from lines.item("blocked", visible(refusal.problem), width)
-            yield from lines.paragraph(visible(words.way_out(refusal)), width, indent=4)
+            yield from lines.paragraph(visible(words.refusal_cure(refusal)), width, indent=4)
     elif release := release_of(plan.notes):
         yield from lines.paragraph(release, width, style=f"bold {lines.STYLE['warning']}")
     elif plan.changes:
-        yield Text(words.KEPT, "green")
+        yield Text(words.LIMITS_KEPT, "green")
 
 
 def _unanswered_text(plan: Plan, limit: int | None, width: int) -> Iterator[Text]:
     failed = first(list(words.iter_unanswered(plan)), limit)
     if failed.total:
-        yield from lines.heading(words.UNANSWERED, width, style=_ALARM)
-    for problem, then in failed.shown:
+        yield from lines.heading(words.UNANSWERED_TITLE, width, style=_ALARM_STYLE)
+    for problem, consequence in failed.shown:
         yield from lines.item("blocked", problem, width)
-        yield from lines.paragraph(then, width, indent=4)
+        yield from lines.paragraph(consequence, width, indent=4)
     yield from lines.more(failed.more)
 
 
 def _blocked_text(listing: Listing[Blocked], width: int) -> Iterator[Text]:
     if not listing.total:
         return
-    yield from lines.heading(words.need_fixing(listing.total), width)
+    yield from lines.heading(words.format_need_fixing(listing.total), width)
     for row in listing.shown:
         yield from lines.item("blocked", visible(f"{_place_text(row)}: {row.problem}"), width)
     yield from lines.more(listing.more)
@@ -846,7 +859,7 @@ def _notes_text(listing: Listing[str], width: int) -> Iterator[Text]:
     yield from lines.more(listing.more)
 
 
-# What a plan's page is worked with: filters, order, pages. Hidden until its script runs.
+# The controls of a plan's page: filters, order, pages. They are hidden until its script runs.
 
 
 _SORTED = (("kind", "Kind"), ("id", "Id"), ("name", "Pet"), ("", "What"), ("where", "Where"))
@@ -855,8 +868,8 @@ _SIZE = 50
 _STEPS = (("first", "First"), ("previous", "Previous"), ("next", "Next"), ("last", "Last"))
 
 
-def tools() -> str:
-    """The filters."""
+def filter_form() -> str:
+    """The form with the filters."""
     return element(
         "form",
         "".join([_kinds(), _fields(), _search()]),
@@ -868,8 +881,8 @@ def tools() -> str:
     )
 
 
-def head() -> str:
-    """The table's head; the script makes what sorts into buttons."""
+def table_head() -> str:
+    """The table's head; the script turns the titles of sortable columns into buttons."""
     cells = (
         element(
             "th",
@@ -886,7 +899,7 @@ def head() -> str:
 
 
 def pager(place: str) -> str:
-    """The buttons that turn pages; the upper ones come with how many rows there are."""
+    """The buttons that turn pages; above the rows, with the number of rows."""
     inner = "".join(_pager(place))
     nav = element("nav", inner, aria_label=f"Pages, {place} the rows", class_="ps-pages")
     status = _status() if place == "above" else ""
@@ -894,9 +907,9 @@ def pager(place: str) -> str:
 
 
 def _status() -> str:
-    told = element("p", "", id="status", role="status")
+    status = element("p", "", id="status", role="status")
     reset = element("button", "Show all", type="button", id="reset", hidden="hidden")
-    return element("div", told + reset, class_="ps-status")
+    return element("div", status + reset, class_="ps-status")
 
 
 def _kinds() -> str:
@@ -929,8 +942,8 @@ def _pager(place: str) -> Iterator[str]:
     for step, title in _STEPS[:2]:
         yield _step(step, title)
     number = f'<input type="number" class="ps-page-number" id="page-{place}" min="1" value="1">'
-    of = element("span", "", class_="ps-page-count")
-    yield element("span", f'<label for="page-{place}">Page</label> {number} {of}')
+    page_count = element("span", "", class_="ps-page-count")
+    yield element("span", f'<label for="page-{place}">Page</label> {number} {page_count}')
     for step, title in _STEPS[2:]:
         yield _step(step, title)
     sizes = "".join(
@@ -944,14 +957,14 @@ def _step(step: str, title: str) -> str:
     return element("button", title, type="button", data_step=step)
 
 
-# A plan as a page of its own: the summary first, then every row, to filter and to turn pages.
+# A plan as a page: the summary first, then every row, with filters and pages.
 #
-# What the page's script needs stands in it as JSON; without scripts the first rows of each kind
-# are there all the same.
+# The page contains the data of its script as JSON; without scripts, it shows the first rows of each
+# kind.
 
 
-_STATIC = 20
-_NOTES = 100
+_STATIC_ROWS = 20
+_MAX_NOTES = 100
 _TILES = {
     "conflict": ("conflict", "conflicts"),
     "blocked": ("row needs fixing", "rows need fixing"),
@@ -959,12 +972,12 @@ _TILES = {
     "update": ("to change", "to change"),
     "delete": ("to delete", "to delete"),
 }
-# In a `<script>` only these can end it or begin something else; JSON has another spelling for them.
-_SAFE = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
+# Only these characters can end a `<script>` or start other markup; in JSON they can be escaped.
+_SCRIPT_ESCAPES = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 
 
 def plan_page(plan: Plan) -> str:
-    """The plan as a whole HTML document that loads nothing, however many rows it has."""
+    """The plan as a complete HTML document that loads nothing, however many rows it has."""
     rows = list(records(plan))
     title = f"Undo of {plan.source}" if plan.undoes else f"Plan for {plan.source}"
     counts: Counter[str] = Counter(KINDS[row.kind] for row in rows)
@@ -996,7 +1009,7 @@ def _top(plan: Plan, title: str, counts: Counter[str]) -> Iterator[str]:
 
 
 def _tiles(counts: Counter[str]) -> Iterator[str]:
-    """How many of each kind; each leads to its rows."""
+    """The number of rows of each kind, each with a link to its rows."""
     for kind in KINDS:
         total = counts[kind]
         if not total and kind in ("conflict", "blocked"):
@@ -1015,105 +1028,112 @@ def _facts(plan: Plan) -> str:
 
 
 def _notes_page(notes: Sequence[str]) -> str:
-    items = [element("li", prose(note)) for note in notes[:_NOTES]]
-    if len(notes) > _NOTES:
-        items.append(element("li", f"and {words.number(len(notes) - _NOTES)} more"))
+    items = [element("li", prose(note)) for note in notes[:_MAX_NOTES]]
+    if len(notes) > _MAX_NOTES:
+        items.append(element("li", f"and {words.number(len(notes) - _MAX_NOTES)} more"))
     inner = element("h2", "Notes", id="notes") + element("ul", "".join(items))
     return element("section", inner, class_="ps-notes", aria_labelledby="notes")
 
 
 def _details(rows: Sequence[Record]) -> Iterator[str]:
-    shown = list(_first(rows))
+    static_records = list(_first(rows))
     yield '<section aria-labelledby="rows" class="ps-rows">'
     yield element("h2", "Row by row", id="rows", tabindex="-1")
-    yield tools()
-    yield _without_script(len(shown), len(rows))
+    yield filter_form()
+    yield _without_script(len(static_records), len(rows))
     yield pager("above")
     yield '<table role="table" aria-labelledby="rows" id="table" class="ps-table">'
-    yield head()
-    yield f'<tbody role="rowgroup">{_static_rows(shown)}</tbody></table>'
+    yield table_head()
+    yield f'<tbody role="rowgroup">{_static_rows(static_records)}</tbody></table>'
     yield pager("below")
     yield "</section>"
 
 
 def _first(rows: Iterable[Record]) -> Iterator[Record]:
-    seen: Counter[int] = Counter()
+    counts: Counter[int] = Counter()
     for row in rows:
-        seen[row.kind] += 1
-        if seen[row.kind] <= _STATIC:
+        counts[row.kind] += 1
+        if counts[row.kind] <= _STATIC_ROWS:
             yield row
 
 
-def _static_rows(shown: Sequence[Record]) -> str:
-    """The rows; the first of each kind is where its tile leads to."""
-    firsts = {row.kind: n for n, row in reversed(list(enumerate(shown)))}
-    lines = [page_row(row) for row in shown]
+def _static_rows(records: Sequence[Record]) -> str:
+    """The rows; the first row of each kind is the target of its tile's link."""
+    firsts = {row.kind: n for n, row in reversed(list(enumerate(records)))}
+    lines = [page_row(row) for row in records]
     for kind, n in firsts.items():
         lines[n] = lines[n].replace("<tr ", f'<tr id="kind={KINDS[kind]}" ', 1)
     return "\n".join(lines)
 
 
 def _without_script(shown: int, total: int) -> str:
-    some = (
+    partial_note = (
         f"These are the first rows of each kind, {words.number(shown)} of {words.number(total)}. "
         "The rest needs JavaScript, which this page runs without a network; or save the plan as "
         "a workbook: petsync plan -o plan.xlsx."
     )
-    every = "To filter and sort the rows needs JavaScript, which this page runs without a network."
-    return element("noscript", element("p", text(every if shown == total else some)))
+    complete_note = (
+        "To filter and sort the rows needs JavaScript, which this page runs without a network."
+    )
+    return element(
+        "noscript", element("p", text(complete_note if shown == total else partial_note))
+    )
 
 
 def _data(rows: Sequence[Record]) -> str:
-    about = {
+    page_data = {
         "kinds": [[kind, words.SYMBOL[kind], NAMES[kind]] for kind in KINDS],
         "units": UNITS,
         "rows": rows,
     }
-    body = msgspec.json.encode(about).decode().translate(_SAFE)
+    body = msgspec.json.encode(page_data).decode().translate(_SCRIPT_ESCAPES)
     return f'<script type="application/json" id="data">{body}</script>'
 
 
-# A plan's numbers as a few aligned lines.
+# A plan's numbers as aligned lines.
 
 
 def summary_lines(summary: Summary, *, width: int = 80) -> Iterator[Text]:
-    """The numbers, each with what it counts, and what they are made up of."""
-    rows = [(name, words.number(total), said) for name, total, said in summary_rows(summary)]
+    """The plan's numbers, each with its name and a note."""
+    rows = [(name, words.number(total), note) for name, total, note in summary_rows(summary)]
     names = max(cell_len(name) for name, _, _ in rows)
     column = max(len(total) for _, total, _ in rows)
     yield Text("petsync plan, in numbers", "bold")
-    for name, total, said in rows:
+    for name, total, note in rows:
         start = f"  {name:<{names}}  {total:>{column}}"
         style = "dim" if total == "0" else ""
         room = width - len(start) - 2
-        for n, line in enumerate(lines.paragraph(said, room) if said else [Text()]):
+        for n, line in enumerate(lines.paragraph(note, room) if note else [Text()]):
             yield Text.assemble((start if n == 0 else " " * len(start), style), "  ", line)
     yield lines.BLANK
-    yield Text(words.KEPT if summary.ok else f"{words.REFUSED}.", "" if summary.ok else "bold red")
+    yield Text(
+        words.LIMITS_KEPT if summary.ok else f"{words.PLAN_REFUSED}.",
+        "" if summary.ok else "bold red",
+    )
 
 
 def summary_rows(summary: Summary) -> Iterator[tuple[str, int, str]]:
-    """What is counted, how often, and what of that there is to say."""
+    """The name, the number and a note for each count of the summary."""
     yield "to add", summary.adds, ""
-    yield "to change", summary.updates, words.fields_changed(summary)
+    yield "to change", summary.updates, words.format_changed_fields(summary)
     yield "to delete", summary.deletes, ""
     decided = summary.conflicts - summary.open_conflicts
-    won = f"{words.number(decided)} that the sheet wins" if decided else ""
-    yield "conflicts", summary.conflicts, won
+    winner_note = f"{words.number(decided)} that the sheet wins" if decided else ""
+    yield "conflicts", summary.conflicts, winner_note
     yield "needs fixing", summary.blocked, "errors in the sheet" if summary.blocked else ""
     agreeing = "as before" if summary.undoes else "in agreement"
     yield agreeing, summary.unchanged - summary.older - summary.gone, ""
-    older = "not edited since the export, and the store has something newer"
-    own = summary.older - summary.set_back
-    yield "older", own, older if own else ""
+    older_note = "not edited since the export, and the store has something newer"
+    remaining = summary.older - summary.set_back
+    yield "older", remaining, older_note if remaining else ""
     if summary.set_back:
         yield "set back", summary.set_back, "not edited since the export, and as an undo left them"
-    gone = "not edited since the export, and the pet is not there any more"
-    own = summary.gone - summary.taken_away
-    yield "gone", own, gone if own else ""
+    gone_note = "not edited since the export, and the pet does not exist any more"
+    remaining = summary.gone - summary.taken_away
+    yield "gone", remaining, gone_note if remaining else ""
     if summary.taken_away:
-        away = "not edited since the export, and an undo took the pets away"
-        yield "taken away", summary.taken_away, away
+        taken_away_note = "not edited since the export, and an undo deleted the pets"
+        yield "taken away", summary.taken_away, taken_away_note
     yield "ignored", summary.ignored, ""
     yield "left out", summary.left_out, "by a selection" if summary.left_out else ""
     rows = f"that run {summary.undoes} changed" if summary.undoes else "of the sheet"

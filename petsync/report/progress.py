@@ -1,7 +1,6 @@
-"""A run's progress: a bar in a terminal or a notebook, else, if asked for, a line now and then.
+"""A run's progress: a bar in a terminal or a notebook; elsewhere, on request, a line at intervals.
 
-A thread of its own draws, so that a run never waits for what shows it: not for a terminal that
-was stopped, nor for one that went away.
+A separate thread draws, so that a run never waits for a terminal that is stopped or gone.
 """
 
 from __future__ import annotations
@@ -24,35 +23,35 @@ from petsync.report.meter import Meter
 __all__ = ["ProgressDisplay", "Step", "run_bar"]
 
 
-_PATIENCE = 1.0
-"""So many seconds a terminal may take for the last change of a bar."""
-_WINDOW = 100
-"""From so many drawings the rate is taken."""
+_JOIN_TIMEOUT_S = 1.0
+"""Seconds to wait for the terminal to draw the last change of a bar."""
+_RATE_WINDOW = 100
+"""The number of drawings over which the rate is computed."""
 
 
 class Step(Protocol):
-    """How far something is; a Progress, or look-ups."""
+    """A step of a run: a Progress, or look-ups."""
 
     @property
     def done(self) -> int:
-        """So many have a result."""
+        """The number of items that have a result."""
 
     @property
     def total(self) -> int:
-        """Of so many."""
+        """The number of all items."""
 
 
 class ProgressDisplay(Protocol):
-    """What shows a meter: first after `delay` seconds, then after each `every`."""
+    """Shows a meter, first after `delay` seconds, then each `every` seconds."""
 
     delay: float
     every: float
 
     def show(self, meter: Meter) -> None:
-        """Show how far it is."""
+        """Show the meter."""
 
     def end(self) -> None:
-        """Take away what was shown."""
+        """Remove the display."""
 
 
 @contextmanager
@@ -65,48 +64,53 @@ def run_bar(
     show: bool | None = None,
     delay: float | None = None,
     traffic: Callable[[], Traffic] | None = None,
-    then: Callable[[Any], None] | None = None,
+    on_step: Callable[[Any], None] | None = None,
 ) -> Iterator[Callable[[Step], None]]:
-    """What to call with each step of a run of `total` changes (0 if only the steps know), from any
-    thread; it draws nothing itself, and raises nothing but what `then` raises, which it calls.
+    """A context manager; its function is to be called with each step of a run, from any thread. The
+    run has `total` changes, 0 if only the steps know. The function calls `on_step`; it draws
+    nothing itself, and raises only what `on_step` raises.
 
-    A bar is shown in a notebook, or on `file` (stderr) if that is a terminal, and nothing
-    elsewhere. With `show=True` `file` gets a line every five seconds where there can be no bar;
-    with `show=False`, or with `then` and without `show`, nothing is shown at all. The bar goes
-    away with the block, and a block that takes less than a moment (`delay` in seconds) has none.
+    The bar is shown in a notebook, or on `file` (stderr) if that is a terminal. Elsewhere nothing
+    is shown; with `show=True`, `file` gets a line every five seconds. With `show=False`, or with
+    `on_step` and without `show`, nothing is shown at all. The bar disappears at the end of the
+    block; a block that is shorter than `delay` seconds has no bar.
 
-    `traffic` tells how the requests go just now, so that a pause shows at once; without it the
-    newest step's word is taken.
+    `traffic` returns the current state of the requests, so that a pause is shown at once; without
+    it, the newest step's traffic is shown.
     """
     state = _State(text, unit, total, traffic)
-    wanted = then is None if show is None else show
-    face = _face(sys.stderr if file is None else file, is_asked_for=bool(show)) if wanted else None
+    is_shown = on_step is None if show is None else show
+    display = (
+        _choose_display(sys.stderr if file is None else file, is_asked_for=bool(show))
+        if is_shown
+        else None
+    )
 
     def step(progress: Step) -> None:
-        state.tell(progress)
-        if then is not None:
-            then(progress)
+        state.record(progress)
+        if on_step is not None:
+            on_step(progress)
 
-    if face is None:
-        yield then or _ignore_step
+    if display is None:
+        yield on_step or _ignore_step
         return
-    ended = threading.Event()
-    wait = face.delay if delay is None else delay
-    drawer = _start_drawer(partial(_draw, face, state, ended, wait))
+    is_finished = threading.Event()
+    first_delay = display.delay if delay is None else delay
+    drawer = _start_drawer(partial(_draw, display, state, is_finished, first_delay))
     try:
         yield step
     finally:
-        ended.set()
+        is_finished.set()
         if drawer is not None:
-            drawer.join(_PATIENCE)
+            drawer.join(_JOIN_TIMEOUT_S)
 
 
 def _ignore_step(_: Step) -> None:
-    """Nobody is told."""
+    """Do nothing."""
 
 
-def _face(file: IO[str] | None, *, is_asked_for: bool) -> ProgressDisplay | None:
-    """What fits the place: tqdm is loaded where it is used."""
+def _choose_display(file: IO[str] | None, *, is_asked_for: bool) -> ProgressDisplay | None:
+    """The display for the terminal, the notebook or the file; None if nothing is shown."""
     from_terminal = False
     with suppress(AttributeError, ValueError, OSError):
         from_terminal = file is not None and file.isatty()
@@ -121,7 +125,7 @@ def _face(file: IO[str] | None, *, is_asked_for: bool) -> ProgressDisplay | None
 
 
 class Lines:
-    """A line now and then."""
+    """Writes a line every five seconds."""
 
     delay = every = 5.0
 
@@ -134,41 +138,41 @@ class Lines:
         self._file.flush()
 
     def end(self) -> None:
-        """Lines stay."""
+        """Do nothing: lines stay."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """Before the first step."""
+    """The state before the first step."""
 
     total: int
     done: int = 0
 
 
 class _State:
-    """The newest step, and the ones before from which the rate is taken."""
+    """The newest step, and the earlier ones from which the rate is computed."""
 
     def __init__(
         self, text: str, unit: str, total: int, traffic: Callable[[], Traffic] | None
     ) -> None:
         self._text, self._unit, self._traffic = text, unit, traffic
         self._newest: tuple[float, Step] = time.monotonic(), _Start(total)
-        self._past: deque[tuple[float, int]] = deque(maxlen=_WINDOW)
+        self._past: deque[tuple[float, int]] = deque(maxlen=_RATE_WINDOW)
 
-    def tell(self, step: Step) -> None:
-        """Remember the step; this is all that costs the run anything."""
+    def record(self, step: Step) -> None:
+        """Record the step. Only this runs in the thread of the run."""
         now = time.monotonic()
         if not self._past:
             self._past.append((now, step.done))
         self._newest = now, step
 
     def meter(self) -> Meter | None:
-        """How far it is now, None if that is not known."""
+        """The meter of this moment; None if the total is not known."""
         now, (when, step) = time.monotonic(), self._newest
         if not step.total:
             return None
         known = step if isinstance(step, Progress) else None
-        traffic = self._now(known, now - when)
+        traffic = self._current_traffic(known, now - when)
         return Meter(
             text=self._text,
             unit=self._unit,
@@ -181,23 +185,23 @@ class _State:
             waiting=traffic.waiting,
         )
 
-    def _now(self, known: Progress | None, age: float) -> Traffic:
-        said = known.traffic if known else Traffic()
+    def _current_traffic(self, known: Progress | None, age: float) -> Traffic:
+        traffic = known.traffic if known else Traffic()
         if self._traffic is None:
-            return replace(said, waiting=max(said.waiting - age, 0.0))
-        now = self._traffic()
-        return replace(said, waiting=now.waiting, limit=now.limit) if known else now
+            return replace(traffic, waiting=max(traffic.waiting - age, 0.0))
+        current = self._traffic()
+        return replace(traffic, waiting=current.waiting, limit=current.limit) if known else current
 
     def _rate(self, now: float, done: int) -> float:
         if not self._past:
             return 0.0
-        began, before = self._past[0]
+        start_time, start_done = self._past[0]
         self._past.append((now, done))
-        return max(done - before, 0) / (now - began) if now > began else 0.0
+        return max(done - start_done, 0) / (now - start_time) if now > start_time else 0.0
 
 
 def _start_drawer(draw: Callable[[], None]) -> threading.Thread | None:
-    # The context tells a kernel to which cell the thread's output belongs.
+    # By the context, a notebook's kernel knows to which cell the thread's output belongs.
     drawer = threading.Thread(
         target=copy_context().run, args=(draw,), name="petsync-bar", daemon=True
     )
@@ -208,12 +212,14 @@ def _start_drawer(draw: Callable[[], None]) -> threading.Thread | None:
     return drawer
 
 
-def _draw(face: ProgressDisplay, state: _State, ended: threading.Event, delay: float) -> None:
-    # Whatever a terminal or a notebook can raise, the run goes on without its bar.
+def _draw(
+    display: ProgressDisplay, state: _State, is_finished: threading.Event, delay: float
+) -> None:
+    # If a terminal or a notebook raises an error, the run continues without its bar.
     with suppress(Exception):
-        while not ended.wait(delay):
-            delay = face.every
+        while not is_finished.wait(delay):
+            delay = display.every
             if (meter := state.meter()) is not None:
-                face.show(meter)
+                display.show(meter)
     with suppress(Exception):
-        face.end()
+        display.end()

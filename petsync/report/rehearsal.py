@@ -19,40 +19,40 @@ from petsync.report.words import Listing, first, shorten
 from petsync.table.cells import visible
 
 __all__ = [
-    "AGAIN",
-    "LOOK",
     "NOTHING_SENT",
     "NO_STATUS",
-    "REFUSED",
-    "ROWS",
+    "REFUSED_TITLE",
+    "ROWS_TITLE",
+    "SECOND_PLAN_TITLE",
+    "STATUSES_TITLE",
     "Mismatch",
-    "again_said",
+    "describe_left",
+    "describe_second_plan",
     "describe_unapplied",
     "left_by_reason",
     "left_title",
-    "left_where",
     "new_title",
     "refusals",
     "rehearsal_facts",
     "rehearsal_html",
     "rehearsal_lines",
     "rehearsal_summary",
-    "surprise_title",
-    "surprises",
+    "unexpected_title",
+    "unexpected_values",
 ]
 
 
-# How a rehearsal is said: what was tried, on what, and how it would end.
+# The words of a rehearsal, for every format.
 
 
-REFUSED = "The guard refuses this plan: `petsync apply` would send nothing of it"
+REFUSED_TITLE = "The guard refuses this plan: `petsync apply` would send nothing of it"
 NOTHING_SENT = "petsync rehearsal: nothing was sent to the store"
 NO_STATUS = "(no status)"
-ROWS = "What would become of the rows"
-LOOK = "How the store would look, by status"
-AGAIN = "A second plan from the same sheet"
-_WENT_WELL = ("applied", "")
-_LEFT: Mapping[Why, str] = {
+ROWS_TITLE = "What would happen to the rows"
+STATUSES_TITLE = "How the store would look, by status"
+SECOND_PLAN_TITLE = "A second plan from the same sheet"
+_OK_OUTCOMES = ("applied", "")
+_REASON_WORDS: Mapping[Why, str] = {
     "not-applied": "not applied on the copy:",
     "left-out": "left out of this plan:",
     "new": "new since the first plan:",
@@ -61,15 +61,15 @@ _LEFT: Mapping[Why, str] = {
 
 
 class Mismatch(NamedTuple):
-    """A pet's column that is not as the plan said; texts."""
+    """A pet's column that differs from the plan, as texts."""
 
     where: str
     pet: str
-    said: str
+    difference: str
 
 
 def rehearsal_facts(rehearsal: Rehearsal) -> Iterator[tuple[str, str]]:
-    """What was tried, and on what."""
+    """The store, the copy, the sheet, and the profile and faults of the rehearsal."""
     plan = rehearsal.plan
     pets = words.count(len(rehearsal.before), "pet")
     yield "store", visible(plan.store)
@@ -78,58 +78,60 @@ def rehearsal_facts(rehearsal: Rehearsal) -> Iterator[tuple[str, str]]:
     yield "tried", f"on the copy, on this machine (profile {visible(rehearsal.profile)})"
     if rehearsal.broken is not None:
         yield "faults", visible(rehearsal.broken.faults)
-        yield "broken", _hits(rehearsal.broken)
+        yield "broken", _describe_faults(rehearsal.broken)
 
 
 def rehearsal_summary(rehearsal: Rehearsal) -> str:
-    """Two sentences: how many rows had each outcome, and how it would end."""
-    return f"Rehearsed: {words.outcomes(rehearsal.report)}. {_end(rehearsal)}"
+    """Two sentences: how many rows had each outcome, and the result."""
+    return f"Rehearsed: {words.format_outcomes(rehearsal.report)}. {_describe_end(rehearsal)}"
 
 
 def refusals(rehearsal: Rehearsal) -> Iterator[str]:
-    """Each limit that the plan breaks, and the way out."""
+    """Each limit that the plan breaks, and how to override it."""
     for refusal in rehearsal.plan.verdict.refusals:
-        yield words.sentences(visible(refusal.problem), words.way_out(refusal))
+        yield words.sentences(visible(refusal.problem), words.refusal_cure(refusal))
 
 
-def again_said(rehearsal: Rehearsal) -> str:
-    """What the second plan comes to."""
+def describe_second_plan(rehearsal: Rehearsal) -> str:
+    """The result of the second plan."""
     again = rehearsal.again
     if again is None:
         return f"There is none: {visible(rehearsal.why_not_again)}."
     if again.changes:
         changes = words.count(len(again.changes), "change")
-        return f"It would still hold {changes}."
+        return f"It would still have {changes}."
     if again.in_sync:
         return "It would be empty: sheet and store would be in sync."
-    rest = [
+    open_counts = [
         *([words.count(n, "conflict")] if (n := len(again.open_conflicts)) else []),
         *([f"{words.count(n, 'row')} to fix"] if (n := len(again.blocked)) else []),
     ]
-    return f"It would send nothing more; left to a person: {' and '.join(rest)}."
+    return f"It would send nothing more; left to a person: {' and '.join(open_counts)}."
 
 
 def left_by_reason(
     rehearsal: Rehearsal, limit: int | None
 ) -> Mapping[Why, Listing[LeftoverChange]]:
-    """What a second plan would still send, the first `limit` of each reason."""
+    """The changes of a second plan, the first `limit` for each reason."""
     groups: dict[Why, list[LeftoverChange]] = {}
-    for left in rehearsal.left():
-        groups.setdefault(left.why, []).append(left)
+    for leftover in rehearsal.left():
+        groups.setdefault(leftover.why, []).append(leftover)
     return {why: first(group, limit) for why, group in groups.items()}
 
 
 def left_title(why: Why, total: int) -> str:
-    """What is said of all changes that are left for one reason."""
-    return f"{words.count(total, 'change')}, {_LEFT[why]}"
+    """The heading of the changes that are left for one reason."""
+    return f"{words.count(total, 'change')}, {_REASON_WORDS[why]}"
 
 
-def left_where(left: LeftoverChange) -> str:
-    """Which change is left, and what was said of it."""
-    change = left.change
+def describe_left(leftover: LeftoverChange) -> str:
+    """The change that is left, and its message."""
+    change = leftover.change
     pet = "" if change.pet_id is None else f"pet {change.pet_id}, "
-    said = f"{words.source_of(change)}, {change.kind} of {pet}{words.name_of(words.pet_of(change))}"
-    return f"{said}: {visible(left.message)}" if left.message else said
+    description = (
+        f"{words.source_of(change)}, {change.kind} of {pet}{words.name_of(words.pet_of(change))}"
+    )
+    return f"{description}: {visible(leftover.message)}" if leftover.message else description
 
 
 def new_title(total: int) -> str:
@@ -138,65 +140,67 @@ def new_title(total: int) -> str:
     return f"{pets}, with the ids that the copy gave: the store may give others"
 
 
-def surprises(rehearsal: Rehearsal) -> list[Mismatch]:
-    """What is not as the plan said although nothing went wrong."""
+def unexpected_values(rehearsal: Rehearsal) -> list[Mismatch]:
+    """The values that differ from the plan although nothing went wrong."""
     rows = rehearsal.unexpected
     return [
-        Mismatch(str(row.source), _pet(row.id, row.name), _describe_difference(row))
-        for row in rows[rows["outcome"].isin(_WENT_WELL)].itertuples()
+        Mismatch(str(row.source), _format_pet(row.id, row.name), _describe_difference(row))
+        for row in rows[rows["outcome"].isin(_OK_OUTCOMES)].itertuples()
     ]
 
 
-def surprise_title(total: int) -> str:
-    """The heading of what is not as the plan said."""
+def unexpected_title(total: int) -> str:
+    """The heading of values that differ from the plan."""
     return f"Not as the plan said, although nothing went wrong: {words.number(total)}"
 
 
 def describe_unapplied(rehearsal: Rehearsal) -> str:
-    """How many pets are not as the plan said because their changes were not applied; "" if none."""
+    """How many pets differ from the plan because their changes were not applied; "" if none."""
     rows = rehearsal.unexpected
-    missed = rows[~rows["outcome"].isin(_WENT_WELL)]
-    total = len(missed[["id", "source"]].drop_duplicates())
+    unapplied = rows[~rows["outcome"].isin(_OK_OUTCOMES)]
+    total = len(unapplied[["id", "source"]].drop_duplicates())
     if not total:
         return ""
-    are = "is" if total == 1 else "are"
-    why = "its change was" if total == 1 else "their changes were"
-    return f"{words.count(total, 'pet')} {are} not as the plan said, as {why} not applied."
+    verb = "is" if total == 1 else "are"
+    reason = "its change was" if total == 1 else "their changes were"
+    return f"{words.count(total, 'pet')} {verb} not as the plan said, as {reason} not applied."
 
 
-def _end(rehearsal: Rehearsal) -> str:
+def _describe_end(rehearsal: Rehearsal) -> str:
     if not rehearsal.plan.verdict.ok:
         return "But the guard refuses this plan: `petsync apply` would send nothing."
     if rehearsal.stopped:
         return "The run stopped early."
     again = rehearsal.again
     if again is None:
-        said = "is as the plan says" if rehearsal.ok else "is not all as the plan says"
-        return f"The copy {said}."
+        result = "is as the plan says" if rehearsal.ok else "is not all as the plan says"
+        return f"The copy {result}."
     if again.changes:
-        return f"A second plan would still hold {words.count(len(again.changes), 'change')}."
+        return f"A second plan would still have {words.count(len(again.changes), 'change')}."
     return "A second plan would " + ("be empty." if again.in_sync else "send nothing more.")
 
 
-def _hits(broken: FaultCounts) -> str:
-    hit = sum(broken.hits.values())
+def _describe_faults(broken: FaultCounts) -> str:
+    total = sum(broken.hits.values())
     kinds = ", ".join(f"{kind}: {words.number(n)}" for kind, n in sorted(broken.hits.items()))
-    of = f"{words.number(hit)} of {words.count(broken.requests, 'request')}"
-    return f"{of} ({kinds})" if kinds else of
+    share = f"{words.number(total)} of {words.count(broken.requests, 'request')}"
+    return f"{share} ({kinds})" if kinds else share
 
 
-def _pet(pet_id: object, name: object) -> str:
-    said = "new pet" if pet_id is pd.NA else f"pet {pet_id}"
-    return f"{said} ({visible(str(name))})" if name else said
+def _format_pet(pet_id: object, name: object) -> str:
+    label = "new pet" if pet_id is pd.NA else f"pet {pet_id}"
+    return f"{label} ({visible(str(name))})" if name else label
 
 
 def _describe_difference(row: object) -> str:
-    column, expected, found, why = (
+    column, expected, actual, reason = (
         str(getattr(row, name)) for name in ("column", "expected", "found", "why")
     )
-    lead = f"{column}: " if column else ""
-    told = f"{lead}expected {_quote_value(expected, column)}, found {_quote_value(found, column)}"
-    return f"{told} ({why})" if why else told
+    label = f"{column}: " if column else ""
+    difference = (
+        f"{label}expected {_quote_value(expected, column)}, found {_quote_value(actual, column)}"
+    )
+    return f"{difference} ({reason})" if reason else difference
 
 
 def _quote_value(text: str, column: str) -> str:
@@ -212,22 +216,22 @@ _COLUMNS_HTML = ("before", "added", "deleted", "moved_in", "moved_out", "after")
 
 
 def rehearsal_html(rehearsal: Rehearsal, *, limit: int | None = 20) -> str:
-    """The rehearsal with the first `limit` rows of each sort."""
+    """The rehearsal with the first `limit` rows of each kind."""
     return html.fragment(_parts(rehearsal, limit))
 
 
 def _parts(rehearsal: Rehearsal, limit: int | None) -> Iterator[str]:
-    fold_over = html.fold_over(limit)
+    fold_over = html.fold_limit(limit)
     yield html.summary(rehearsal_summary(rehearsal))
     yield element("p", html.text(NOTHING_SENT))
     yield html.facts(rehearsal_facts(rehearsal))
     if not rehearsal.plan.verdict.ok:
-        yield html.alert(REFUSED, map(html.bdi, refusals(rehearsal)))
+        yield html.alert(REFUSED_TITLE, map(html.bdi, refusals(rehearsal)))
     if rehearsal.stopped:
         lines = map(html.bdi, rehearsal.report.stopped.splitlines())
-        yield html.alert(words.STOPPED, lines)
-    yield html.folding(ROWS, _outcomes(rehearsal), open_=True)
-    yield html.folding(LOOK, _statuses(rehearsal), open_=True)
+        yield html.alert(words.STOPPED_TITLE, lines)
+    yield html.collapsible(ROWS_TITLE, _outcomes(rehearsal), open_=True)
+    yield html.collapsible(STATUSES_TITLE, _statuses(rehearsal), open_=True)
     yield from _again_html(rehearsal, limit, fold_over)
     yield from causes_html(rehearsal.report, limit, is_over=True)
     listing = first(rehearsal.assigned(), limit)
@@ -236,7 +240,7 @@ def _parts(rehearsal: Rehearsal, limit: int | None) -> Iterator[str]:
     yield from _render_unexpected(rehearsal, limit, fold_over)
     if rehearsal.notes:
         notes = "".join(element("li", html.bdi(note)) for note in rehearsal.notes)
-        yield html.folding("Notes", element("ul", notes), open_=True)
+        yield html.collapsible("Notes", element("ul", notes), open_=True)
 
 
 def _outcomes(rehearsal: Rehearsal) -> str:
@@ -273,35 +277,35 @@ def _new_html(added: tuple[Add, int]) -> str:
 
 
 def _render_unexpected(rehearsal: Rehearsal, limit: int | None, fold_over: int) -> Iterator[str]:
-    listing = first(surprises(rehearsal), limit)
-    title, columns = surprise_title(listing.total), ("", "Where", "Pet", "What differs")
-    yield html.listing(title, listing, columns, _surprise, fold_over=fold_over)
-    if missed := describe_unapplied(rehearsal):
-        yield element("p", html.text(missed))
+    listing = first(unexpected_values(rehearsal), limit)
+    title, columns = unexpected_title(listing.total), ("", "Where", "Pet", "What differs")
+    yield html.listing(title, listing, columns, _unexpected_row, fold_over=fold_over)
+    if unapplied := describe_unapplied(rehearsal):
+        yield element("p", html.text(unapplied))
 
 
-def _surprise(each: Mismatch) -> str:
+def _unexpected_row(each: Mismatch) -> str:
     return html.row(
         "conflict",
         table_cell(each.where, kind="ps-where"),
         table_cell(each.pet),
-        table_cell(each.said),
+        table_cell(each.difference),
     )
 
 
 def _again_html(rehearsal: Rehearsal, limit: int | None, fold_over: int) -> Iterator[str]:
-    inner = element("p", html.text(again_said(rehearsal)))
+    inner = element("p", html.text(describe_second_plan(rehearsal)))
     for why, listing in left_by_reason(rehearsal, limit).items():
         title, columns = left_title(why, listing.total), ("", "Change")
         inner += html.listing(title, listing, columns, _render_left, fold_over=fold_over)
-    yield html.folding(AGAIN, inner, open_=True)
+    yield html.collapsible(SECOND_PLAN_TITLE, inner, open_=True)
 
 
-def _render_left(left: LeftoverChange) -> str:
-    return html.row(left.change.kind, table_cell(left_where(left)))
+def _render_left(leftover: LeftoverChange) -> str:
+    return html.row(leftover.change.kind, table_cell(describe_left(leftover)))
 
 
-# A rehearsal as lines: what came of the rows, how the store would look, and a second plan.
+# A rehearsal as lines: the outcomes, how the store would look, and a second plan.
 
 
 _COLUMNS_TEXT = ("before", "added", "deleted", "moved_in", "moved_out", "after")
@@ -311,15 +315,15 @@ _STATUS = 18
 def rehearsal_lines(
     rehearsal: Rehearsal, *, limit: int | None = 5, width: int = 80
 ) -> Iterator[Text]:
-    """The rehearsal with the first `limit` rows of each sort, in lines of at most `width` cells."""
+    """The rehearsal with the first `limit` rows of each kind, in lines of at most `width` cells."""
     yield Text(NOTHING_SENT, "bold")
     yield from text.facts(rehearsal_facts(rehearsal), width)
     yield from _render_refusals(rehearsal, width)
-    yield from text.heading(ROWS, width)
+    yield from text.heading(ROWS_TITLE, width)
     yield from outcome_lines(rehearsal.report, limit=limit, width=width, is_over=True)
-    yield from _look(rehearsal, width)
+    yield from _status_lines(rehearsal, width)
     yield from _new_text(rehearsal, limit, width)
-    yield from _surprises(rehearsal, limit, width)
+    yield from _unexpected_lines(rehearsal, limit, width)
     yield from _again_text(rehearsal, limit, width)
     yield from _notes(rehearsal, width)
     yield text.BLANK
@@ -329,28 +333,28 @@ def rehearsal_lines(
 
 def _render_refusals(rehearsal: Rehearsal, width: int) -> Iterator[Text]:
     if not rehearsal.plan.verdict.ok:
-        yield from text.heading(REFUSED, width, style="bold red")
+        yield from text.heading(REFUSED_TITLE, width, style="bold red")
         for refusal in refusals(rehearsal):
             yield from text.item("conflict", refusal, width)
 
 
-def _look(rehearsal: Rehearsal, width: int) -> Iterator[Text]:
+def _status_lines(rehearsal: Rehearsal, width: int) -> Iterator[Text]:
     table = rehearsal.by_status()
-    yield from text.heading(LOOK, width)
+    yield from text.heading(STATUSES_TITLE, width)
     names = [visible(str(status)) or NO_STATUS for status in table.index]
     column = min(_STATUS, max(map(cell_len, [*names, "all"])))
     yield Text(f"  {'':<{column}}{''.join(map(_format_title, _COLUMNS_TEXT))}", "dim")
     for name, row in zip(names, table[list(_COLUMNS_TEXT)].to_numpy().tolist(), strict=True):
-        yield _status(name, row, column)
-    yield _status("all", table[list(_COLUMNS_TEXT)].sum().tolist(), column, style="bold")
+        yield _status_line(name, row, column)
+    yield _status_line("all", table[list(_COLUMNS_TEXT)].sum().tolist(), column, style="bold")
 
 
-def _status(name: str, numbers: list[int], column: int, *, style: str = "") -> Text:
-    fitted = shorten(name, column)
-    pad = " " * (column - cell_len(fitted))
-    shown = (words.number(n) if n or at in (0, 5) else "" for at, n in enumerate(numbers))
-    told = "".join(f"{text:>10}" for text in shown)
-    return Text(f"  {fitted}{pad}{told}", style)
+def _status_line(name: str, numbers: list[int], column: int, *, style: str = "") -> Text:
+    short_name = shorten(name, column)
+    pad = " " * (column - cell_len(short_name))
+    texts = (words.number(n) if n or at in (0, 5) else "" for at, n in enumerate(numbers))
+    cells = "".join(f"{text:>10}" for text in texts)
+    return Text(f"  {short_name}{pad}{cells}", style)
 
 
 def _format_title(column: str) -> str:
@@ -369,27 +373,27 @@ def _new_text(rehearsal: Rehearsal, limit: int | None, width: int) -> Iterator[T
     yield from text.more(listing.more)
 
 
-def _surprises(rehearsal: Rehearsal, limit: int | None, width: int) -> Iterator[Text]:
-    listing = first(surprises(rehearsal), limit)
+def _unexpected_lines(rehearsal: Rehearsal, limit: int | None, width: int) -> Iterator[Text]:
+    listing = first(unexpected_values(rehearsal), limit)
     if listing.total:
-        yield from text.heading(surprise_title(listing.total), width)
+        yield from text.heading(unexpected_title(listing.total), width)
     for each in listing.shown:
         where = f"{each.where}, {each.pet}" if each.where else each.pet
-        yield from text.item("conflict", visible(f"{where}: {each.said}"), width)
+        yield from text.item("conflict", visible(f"{where}: {each.difference}"), width)
     yield from text.more(listing.more)
-    if missed := describe_unapplied(rehearsal):
+    if unapplied := describe_unapplied(rehearsal):
         yield text.BLANK
-        yield from text.paragraph(missed, width)
+        yield from text.paragraph(unapplied, width)
 
 
 def _again_text(rehearsal: Rehearsal, limit: int | None, width: int) -> Iterator[Text]:
-    yield from text.heading(AGAIN, width)
-    yield from text.paragraph(again_said(rehearsal), width, indent=2)
+    yield from text.heading(SECOND_PLAN_TITLE, width)
+    yield from text.paragraph(describe_second_plan(rehearsal), width, indent=2)
     for why, listing in left_by_reason(rehearsal, limit).items():
         title = left_title(why, listing.total)
         yield from text.paragraph(title, width, indent=2)
-        for left in listing.shown:
-            yield from text.item(left.change.kind, visible(left_where(left)), width)
+        for leftover in listing.shown:
+            yield from text.item(leftover.change.kind, visible(describe_left(leftover)), width)
         yield from text.more(listing.more)
 
 

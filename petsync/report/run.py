@@ -16,7 +16,7 @@ from petsync.report import html, text, words
 from petsync.report.html import element, table_cell
 from petsync.report.plan import one_change
 from petsync.report.words import (
-    QUIET,
+    BRIEF_CAUSES,
     ResultGroup,
     count,
     moment,
@@ -27,21 +27,21 @@ from petsync.report.words import (
 from petsync.table.cells import visible
 
 __all__ = [
-    "DID",
-    "as_change",
+    "DONE_WORDS",
     "causes_html",
-    "comes_to",
-    "deeds_lines",
+    "change_of_entry",
+    "describe_counts",
     "describe_entry",
-    "of_file",
+    "describe_file",
+    "describe_undo",
     "outcome_lines",
     "pet_lines",
     "report_html",
     "report_lines",
+    "run_details_lines",
     "run_line",
     "runs_lines",
-    "taken_back",
-    "what",
+    "source_words",
 ]
 
 
@@ -60,33 +60,33 @@ def _parts(report: Report, limit: int | None) -> Iterator[str]:
     yield html.summary(words.report_summary(report))
     yield html.facts([("run", report.run_id), *words.report_facts(report)])
     if report.stopped:
-        yield html.alert(words.STOPPED, map(html.text, report.stopped.splitlines()))
+        yield html.alert(words.STOPPED_TITLE, map(html.text, report.stopped.splitlines()))
     yield _totals_html(report)
     yield from causes_html(report, limit)
-    if back := words.way_back(report):
-        yield element("p", html.prose(back), class_="ps-kept")
+    if undo := words.undo_hint(report):
+        yield element("p", html.prose(undo), class_="ps-kept")
 
 
 def causes_html(report: Report, limit: int | None, *, is_over: bool = False) -> Iterator[str]:
-    """The results that need a person by their causes, each a part that folds. With `is_over` no
-    cures are named.
+    """The results that need a person, in a collapsible part for each cause. With `is_over` no cures
+    are shown.
     """
-    row = partial(_row, names=words.named_in(report.plan))
-    fold_over = html.fold_over(limit)
+    row = partial(_row, names=words.result_names(report.plan))
+    fold_over = html.fold_limit(limit)
     for group in results_by_cause(report, limit, is_over=is_over):
         if not group.is_plain:
             yield _group_html(group, map(row, group.listing.shown), fold_over)
 
 
 def _group_html(group: ResultGroup, rows: Iterable[str], fold_over: int) -> str:
-    inner = element("p", html.prose(group.told.meaning), class_="ps-kept")
-    if group.told.cure:
-        inner += element("p", html.prose(group.told.cure))
+    inner = element("p", html.prose(group.text.meaning), class_="ps-kept")
+    if group.text.cure:
+        inner += element("p", html.prose(group.text.cure))
     inner += html.table(_COLUMNS, rows)
     if group.listing.more:
         inner += f"\n<p>... and {words.number(group.listing.more)} more</p>"
-    is_open = group.cause not in QUIET and len(group.listing.shown) <= fold_over
-    return html.folding(group.title, inner, open_=is_open)
+    is_open = group.cause not in BRIEF_CAUSES and len(group.listing.shown) <= fold_over
+    return html.collapsible(group.title, inner, open_=is_open)
 
 
 def _totals_html(report: Report) -> str:
@@ -112,7 +112,7 @@ def _row(result: Result, *, names: Sequence[str]) -> str:
     )
 
 
-# A report as lines: the totals, the rows that need a person, and the sum of it.
+# A report as lines: the totals, the rows that need a person, and the summary.
 
 
 _NAME = 30
@@ -126,19 +126,19 @@ def report_lines(report: Report, *, limit: int | None = 20, width: int = 80) -> 
     yield from outcome_lines(report, limit=limit, width=width)
     yield text.BLANK
     yield from text.paragraph(words.report_summary(report), width, style="bold")
-    if back := words.way_back(report):
-        yield from text.paragraph(back, width, style="dim")
+    if undo := words.undo_hint(report):
+        yield from text.paragraph(undo, width, style="dim")
 
 
 def outcome_lines(
     report: Report, *, limit: int | None, width: int, is_over: bool = False
 ) -> Iterator[Text]:
-    """How many rows had each outcome, those that need a person by their causes, and why the run
-    stopped early. With `is_over` no cures are named.
+    """How many rows had each outcome, why the run stopped early, and the results that need a person
+    by cause. With `is_over` no cures are shown.
     """
     yield from _totals_text(report)
     yield from _stop(report, width)
-    names = words.named_in(report.plan)
+    names = words.result_names(report.plan)
     for group in results_by_cause(report, limit, is_over=is_over):
         if not group.is_plain:
             yield from _group_text(group, names, width)
@@ -163,9 +163,9 @@ def _style(name: str, value: int) -> str:
 
 def _group_text(group: ResultGroup, names: Sequence[str], width: int) -> Iterator[Text]:
     yield from text.heading(group.title, width)
-    yield from text.paragraph(group.told.meaning, width, indent=2, style="dim")
-    if group.told.cure:
-        yield from text.paragraph(group.told.cure, width, indent=2)
+    yield from text.paragraph(group.text.meaning, width, indent=2, style="dim")
+    if group.text.cure:
+        yield from text.paragraph(group.text.cure, width, indent=2)
     for result in group.listing.shown:
         mark = words.OUTCOME_MARK[group.outcome]
         yield from text.item(mark, visible(_describe_result(result, names)), width)
@@ -173,41 +173,41 @@ def _group_text(group: ResultGroup, names: Sequence[str], width: int) -> Iterato
 
 
 def _describe_result(result: Result, names: Sequence[str]) -> str:
-    """`Pets!B18, update of pet 17 (Bella): what became of it`."""
+    """`Pets!B18, update of pet 17 (Bella): the message`."""
     verb = "" if result.kind == "none" else result.kind
     pet = "" if result.pet_id is None else f"pet {result.pet_id}"
     name = shorten(visible(names[result.number]), _NAME) if result.number < len(names) else ""
-    who = f"{pet} ({name})" if pet and name else pet or name
-    about = " of ".join(part for part in (verb, who) if part)
-    where = ", ".join(part for part in (result.source, about) if part)
+    subject = f"{pet} ({name})" if pet and name else pet or name
+    change = " of ".join(part for part in (verb, subject) if part)
+    where = ", ".join(part for part in (result.source, change) if part)
     return ": ".join(part for part in (where, result.message) if part)
 
 
 def _stop(report: Report, width: int) -> Iterator[Text]:
     if report.stopped:
-        yield from text.heading(words.STOPPED, width)
+        yield from text.heading(words.STOPPED_TITLE, width)
         for line in report.stopped.splitlines():
             yield from text.paragraph(visible(line), width, indent=2)
 
 
-# What is said of past runs, whatever the format.
+# The words of past runs, for every format.
 
 
-DID: Mapping[str, str] = {
+DONE_WORDS: Mapping[str, str] = {
     "add": "added",
     "update": "changed",
     "delete": "deleted",
     "upload": "image uploaded",
 }
-_OPEN = "begun, and nobody knows yet whether it was done"
+_OUTCOME_UNKNOWN = "begun, and nobody knows yet whether it was done"
 
 
-def what(past: PastRun) -> str:
-    """What the run was made from: a sheet, a folder, or the run that it took back."""
+def source_words(past: PastRun) -> str:
+    """The source of the run: a sheet, a folder, or the run that it undid."""
     return f"undo of run {past.undoes}" if past.undoes else visible(past.source)
 
 
-def comes_to(past: PastRun) -> str:
+def describe_counts(past: PastRun) -> str:
     """`12 of 14 changes applied, 1 not sent, 1 conflict`."""
     things = "image" if past.kind == "upload" else "change"
     applied = past.counts.get("applied", 0)
@@ -215,43 +215,43 @@ def comes_to(past: PastRun) -> str:
         *((outcome, past.counts.get(outcome, 0)) for outcome in OUTCOMES if outcome != "applied"),
         ("open", past.open),
     ]
-    rest = "".join(f", {number(total)} {name}" for name, total in others if total > 0)
-    return f"{number(applied)} of {count(past.total, things)} applied{rest}"
+    others_text = "".join(f", {number(total)} {name}" for name, total in others if total > 0)
+    return f"{number(applied)} of {count(past.total, things)} applied{others_text}"
 
 
 def run_line(past: PastRun) -> str:
     """`catalogue.xlsx, begun 2026-11-21 09:24:56 UTC: 12 of 14 changes applied`."""
-    return f"{what(past)}, begun {moment(past.started)}: {comes_to(past)}"
+    return f"{source_words(past)}, begun {moment(past.started)}: {describe_counts(past)}"
 
 
-def taken_back(past: PastRun, by: PastRun | None) -> str:
-    """`undone by run 20261121-093017-6038`, or in part; "" for a run that stands."""
-    if by is None:
+def describe_undo(past: PastRun, undo: PastRun | None) -> str:
+    """`undone by run 20261121-093017-6038`, or `undone in part by …`; "" for a run that was not."""
+    if undo is None:
         return ""
-    # All images of a pet are taken back by one change.
-    done = past.pets if past.kind == "upload" else past.counts.get("applied", 0)
-    part = "" if by.counts.get("applied", 0) >= done else " in part"
-    return f"undone{part} by run {by.run_id}"
+    # One change undoes all images of a pet.
+    applied = past.pets if past.kind == "upload" else past.counts.get("applied", 0)
+    part = "" if undo.counts.get("applied", 0) >= applied else " in part"
+    return f"undone{part} by run {undo.run_id}"
 
 
 def describe_entry(entry: Entry) -> str:
-    """What became of a change: `changed`, or why not: `update, conflict: the pet is gone`."""
+    """The outcome of a change: `changed`, or why not: `update, conflict: the pet is gone`."""
     if entry.outcome == "applied":
-        said = DID[entry.kind]
+        text = DONE_WORDS[entry.kind]
     else:
-        said = f"{entry.kind}, {entry.outcome or _OPEN}"
-    return f"{said}: {visible(entry.message)}" if entry.message else said
+        text = f"{entry.kind}, {entry.outcome or _OUTCOME_UNKNOWN}"
+    return f"{text}: {visible(entry.message)}" if entry.message else text
 
 
-def of_file(file: UploadedFile) -> str:
+def describe_file(file: UploadedFile) -> str:
     """`7_2.png: image uploaded`, or why not: `7_2.png: failed: the pet is gone`."""
     name = visible(f"{file.source}, {file.file}" if file.source else file.file)
-    outcome = DID["upload"] if file.outcome == "applied" else file.outcome
+    outcome = DONE_WORDS["upload"] if file.outcome == "applied" else file.outcome
     return ": ".join(filter(None, (name, outcome, visible(file.message))))
 
 
-def as_change(entry: Entry) -> Change | None:
-    """What the run did, or meant to do, to the pet; None if the journal does not say it."""
+def change_of_entry(entry: Entry) -> Change | None:
+    """The change that the run made or planned; None if the journal does not have it."""
     before, after = entry.before, entry.after
     pet_id = entry.pet_id if entry.assigned_id is None else entry.assigned_id
     if entry.kind == "add" and after is not None:
@@ -265,50 +265,50 @@ def as_change(entry: Entry) -> Change | None:
     return Update(row=entry.row, source=entry.source, fields=fields, before=before, after=after)
 
 
-# Past runs as lines: a list of them, and all that they did to one pet.
+# Past runs as lines: a list of runs, one run, and the changes of one pet.
 
 
 _INDENT = 4
 _STATE = {"done": "green", "stopped": "red", "running": "yellow"}
-_HEAD = f"  {'run':<20}  {'begun':<23}  {'what':<6}  {'state':<7}  took"
+_COLUMN_TITLES = f"  {'run':<20}  {'begun':<23}  {'what':<6}  {'state':<7}  took"
 
 
 def runs_lines(
     runs: Sequence[PastRun], *, limit: int | None = 20, width: int = 80
 ) -> Iterator[Text]:
-    """The first `limit` runs, two lines or more each, and their stores if there are several."""
+    """The first `limit` runs, each in two or more lines, with its store if there are several."""
     if not runs:
         yield Text("No run is known.")
         return
     stores = list(dict.fromkeys(run.store for run in runs))
     undone = undone_by(runs)
     shown = runs if limit is None else runs[:limit]
-    yield Text(_HEAD, "dim")
+    yield Text(_COLUMN_TITLES, "dim")
     for run in shown:
-        yield _head(run)
+        yield _run_header(run)
         on = f" on {visible(run.store)}" if len(stores) > 1 else ""
-        said = f"{what(run)}{on}: {comes_to(run)}"
-        back = taken_back(run, undone.get(run.run_id))
-        yield from text.paragraph("; ".join(filter(None, (said, back))), width, indent=_INDENT)
+        summary = f"{source_words(run)}{on}: {describe_counts(run)}"
+        undo = describe_undo(run, undone.get(run.run_id))
+        yield from text.paragraph("; ".join(filter(None, (summary, undo))), width, indent=_INDENT)
     yield from text.more(len(runs) - len(shown))
 
 
 def pet_lines(
-    pet_id: int, deeds: Sequence[tuple[PastRun, Entry]], *, width: int = 80
+    pet_id: int, entries: Sequence[tuple[PastRun, Entry]], *, width: int = 80
 ) -> Iterator[Text]:
-    """All that the runs did, or meant to do, to a pet, before and after, in their order."""
-    if not deeds:
-        yield Text(f"No run that is known did anything to pet {pet_id}.")
+    """The changes that runs made or planned to a pet, with the values before and after."""
+    if not entries:
+        yield Text(f"No known run changed pet {pet_id}.")
         return
-    yield Text(f"Pet {pet_id}: {words.count(len(deeds), 'change')}, the newest first", "bold")
-    for run, entry in deeds:
+    yield Text(f"Pet {pet_id}: {words.count(len(entries), 'change')}, the newest first", "bold")
+    for run, entry in entries:
         yield text.BLANK
-        yield _head(run)
-        yield from text.paragraph(what(run), width, indent=_INDENT, style="dim")
+        yield _run_header(run)
+        yield from text.paragraph(source_words(run), width, indent=_INDENT, style="dim")
         yield from _render_entry(entry, width)
 
 
-def deeds_lines(
+def run_details_lines(
     run: PastRun,
     entries: Sequence[Entry],
     *,
@@ -316,11 +316,11 @@ def deeds_lines(
     width: int = 80,
     files: Sequence[UploadedFile] = (),
 ) -> Iterator[Text]:
-    """A run, and what became of the first `limit` of its changes, or of its files."""
-    yield Text(_HEAD, "dim")
-    yield _head(run)
-    said = f"{what(run)} on {visible(run.store)}: {comes_to(run)}"
-    yield from text.paragraph(said, width, indent=_INDENT)
+    """A run, and the outcomes of the first `limit` of its changes or files."""
+    yield Text(_COLUMN_TITLES, "dim")
+    yield _run_header(run)
+    summary = f"{source_words(run)} on {visible(run.store)}: {describe_counts(run)}"
+    yield from text.paragraph(summary, width, indent=_INDENT)
     if files:
         yield from _files(files, {entry.number: entry for entry in entries}, limit, width)
         return
@@ -333,20 +333,20 @@ def deeds_lines(
 def _files(
     files: Sequence[UploadedFile], entries: Mapping[int, Entry], limit: int | None, width: int
 ) -> Iterator[Text]:
-    """Each file with what became of it, and of its pet."""
+    """Each file with its outcome, and the change of its pet."""
     shown = files if limit is None else files[:limit]
     for index, file in enumerate(shown):
         style = "" if file.outcome == "applied" else text.STYLE["conflict"]
-        told = of_file(file)
-        yield from text.paragraph(told, width, indent=_INDENT, style=style)
+        description = describe_file(file)
+        yield from text.paragraph(description, width, indent=_INDENT, style=style)
         entry = entries.get(index)
-        change = None if entry is None else as_change(entry)
+        change = None if entry is None else change_of_entry(entry)
         if change is not None:
             yield from one_change(change, width)
     yield from text.more(len(files) - len(shown))
 
 
-def _head(run: PastRun) -> Text:
+def _run_header(run: PastRun) -> Text:
     left = f"  {visible(run.run_id):<20}  {words.moment(run.started):<23}  {run.kind:<6}  "
     state = (f"{run.state:<7}", _STATE[run.state])
     return Text.assemble((left, "bold"), state, f"  {words.duration(run.seconds)}")
@@ -355,6 +355,6 @@ def _head(run: PastRun) -> Text:
 def _render_entry(entry: Entry, width: int) -> Iterator[Text]:
     style = "" if entry.outcome == "applied" else text.STYLE["conflict"]
     yield from text.paragraph(describe_entry(entry), width, indent=_INDENT, style=style)
-    change = as_change(entry)
+    change = change_of_entry(entry)
     if change is not None:
         yield from one_change(change, width)

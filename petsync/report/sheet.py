@@ -15,10 +15,10 @@ from petsync.report.words import (
     FindingGroup,
     corrections_fact,
     count,
+    format_need_fixing,
     group_findings,
+    iter_findings,
     moment,
-    need_fixing,
-    problems,
     shorten,
     totals,
 )
@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 
-# What is said of a sheet, its findings and a snapshot, whatever the format.
+# The words of a sheet, its findings and a snapshot, for every format.
 
 
 _STATUSES = 12
@@ -49,16 +49,16 @@ _TABS = 5
 
 
 def sheet_facts(sheet: Sheet) -> Iterator[tuple[str, str]]:
-    """The file, its tabs that are not read, and its columns: the known ones, and those kept."""
+    """The file, its tabs that are not read, and its columns: the known ones, and the others."""
     tab = f", tab {sheet.tab}" if sheet.tab else ""
     yield "file", visible(f"{sheet.source}{tab}")
     if sheet.tabs:
         more = f" and {len(sheet.tabs) - _TABS} more" if len(sheet.tabs) > _TABS else ""
         yield "not read", visible(f"{_format_tabs(sheet.tabs[:_TABS])}{more}")
     yield from corrections_fact(sheet)
-    # The frame has the column `action` even where the file has not.
-    known = (str(name) for name in sheet.rows.columns if str(name) in sheet.columns)
-    yield "columns", ", ".join(map(visible, known))
+    # The frame has the column `action` even if the file does not.
+    known_columns = (str(name) for name in sheet.rows.columns if str(name) in sheet.columns)
+    yield "columns", ", ".join(map(visible, known_columns))
     if len(sheet.others.columns):
         yield "kept", ", ".join(visible(str(name)) for name in sheet.others.columns)
 
@@ -73,8 +73,9 @@ def sheet_summary(sheet: Sheet) -> str:
         return f"Checked: {count(len(sheet), 'row')}, no findings."
     warnings = len(sheet.problems) - sheet.errors
     return (
-        f"Checked: {count(len(sheet), 'row')} can be used, {need_fixing(len(sheet.blocked))}; "
-        f"{count(sheet.errors, 'error')}, {count(warnings, 'warning')}."
+        f"Checked: {count(len(sheet), 'row')} can be used, "
+        f"{format_need_fixing(len(sheet.blocked))}; {count(sheet.errors, 'error')}, "
+        f"{count(warnings, 'warning')}."
     )
 
 
@@ -90,16 +91,16 @@ def next_step(findings: Sequence[Finding]) -> str:
 
 
 def snapshot_facts(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
-    """The store, the moment, and how many pets it listed in copies that differ."""
+    """The store, the time, and the number of pets that it listed in different versions."""
     yield "store", visible(snapshot.source)
     yield "taken", moment(snapshot.taken_at)
     if snapshot.reread:
         pets = count(len(snapshot.reread), "pet")
-        yield "read again", f"{pets} by id, listed in copies that differ"
+        yield "read again", f"{pets} by id, listed in different versions"
 
 
 def status_counts(snapshot: Snapshot) -> list[tuple[str, int]]:
-    """The pets by visible status, the most frequent first, few enough to look at."""
+    """The number of pets by visible status, the most frequent first; rare ones are summed up."""
     counts = snapshot.frame["status"].value_counts(dropna=False)
     pairs = [(_status_words(status), int(total)) for status, total in counts.items()]
     rest = sum(total for _, total in pairs[_STATUSES:])
@@ -107,15 +108,15 @@ def status_counts(snapshot: Snapshot) -> list[tuple[str, int]]:
 
 
 def coverage(snapshot: Snapshot) -> str:
-    """What the snapshot is the union of, and so what its silence does not prove."""
-    asked = ", ".join(visible(status) for status in snapshot.coverage.statuses) or "none"
-    lacks = (
+    """The statuses that the snapshot covers, and what it does not cover."""
+    statuses = ", ".join(visible(status) for status in snapshot.coverage.statuses) or "none"
+    missing = (
         f" The pets of the status {visible(query.asked)} are missing: {visible(query.problem)}."
         for query in snapshot.coverage.failed
     )
     return (
-        f"{count(len(snapshot), 'pet')}. Covers the statuses {asked}; a pet of another status "
-        f"may exist without being here.{''.join(lacks)}"
+        f"{count(len(snapshot), 'pet')}. Covers the statuses {statuses}; a pet of another status "
+        f"may exist without being here.{''.join(missing)}"
     )
 
 
@@ -128,9 +129,9 @@ def _status_words(status: object) -> str:
 
 _COLUMNS = ("Where", "Value", "Problem", "Suggestion")
 _KINDS = {"Where": "ps-place", "Value": "ps-value"}
-_NAMED = 3
-_OPEN = 3
-"""So many rules stand open; the rest would push what comes after them off the screen."""
+_SHOWN_PLACES = 3
+_OPEN_RULES = 3
+"""The number of rules that are expanded."""
 
 
 def sheet_html(sheet: Sheet, *, limit: int | None = 20) -> str:
@@ -139,7 +140,7 @@ def sheet_html(sheet: Sheet, *, limit: int | None = 20) -> str:
 
 
 def snapshot_html(snapshot: Snapshot) -> str:
-    """The snapshot's moment, its pets by status, and what it covers."""
+    """The snapshot's time, its pets by status, and what it covers."""
     rows = [_status_html(status, total) for status, total in status_counts(snapshot)]
     return html.fragment(
         [
@@ -152,8 +153,8 @@ def snapshot_html(snapshot: Snapshot) -> str:
 
 def findings_html(findings: Findings, *, limit: int | None = 20) -> str:
     """A table of findings by rule, as those of a sheet."""
-    found = list(problems(findings))
-    return html.fragment([html.summary(totals(found)), *_groups(found, limit)])
+    all_findings = list(iter_findings(findings))
+    return html.fragment([html.summary(totals(all_findings)), *_groups(all_findings, limit)])
 
 
 def _parts(sheet: Sheet, limit: int | None) -> Iterator[str]:
@@ -164,19 +165,19 @@ def _parts(sheet: Sheet, limit: int | None) -> Iterator[str]:
         yield element("p", text(next_step(sheet.problems)), class_="ps-facts")
 
 
-def _groups(found: Iterable[Finding], limit: int | None) -> Iterator[str]:
-    fold_over = html.fold_over(limit)
-    for n, group in enumerate(group_findings(found)):
-        is_open = n < _OPEN and len(group.same[:limit]) <= fold_over
-        yield html.folding(
+def _groups(all_findings: Iterable[Finding], limit: int | None) -> Iterator[str]:
+    fold_over = html.fold_limit(limit)
+    for n, group in enumerate(group_findings(all_findings)):
+        is_open = n < _OPEN_RULES and len(group.same[:limit]) <= fold_over
+        yield html.collapsible(
             group.title, _group_html(group, limit), aside=_aside(group), open_=is_open
         )
 
 
 def _aside(group: FindingGroup) -> str:
-    """Where the first ones are, and what is wrong if that can be said in general."""
-    shown = "; ".join(same.where for same in group.same[:_NAMED])
-    more = " ..." if len(group.same) > _NAMED else ""
+    """The places of the first findings, and their problem if all have the same."""
+    shown = "; ".join(same.where for same in group.same[:_SHOWN_PLACES])
+    more = " ..." if len(group.same) > _SHOWN_PLACES else ""
     return f"{shown}{more}: {group.problem}" if group.problem else f"{shown}{more}"
 
 
@@ -201,8 +202,8 @@ def _row(same: EqualFindings, group: FindingGroup, columns: Sequence[str]) -> st
 
 
 def _cells(same: EqualFindings) -> dict[str, str]:
-    said = (same.where, same.shown, same.problem, same.suggestion)
-    return dict(zip(_COLUMNS, said, strict=True))
+    texts = (same.where, same.shown, same.problem, same.suggestion)
+    return dict(zip(_COLUMNS, texts, strict=True))
 
 
 def _status_html(status: str, total: int) -> str:
@@ -215,7 +216,7 @@ def _status_html(status: str, total: int) -> str:
 
 def findings_lines(sheet: Sheet, *, limit: int = 5, width: int = 80) -> Iterator[Text]:
     """The sheet and its findings by rule, the most frequent first, each with the first `limit`
-    (≥ 1) of what is said; cells of which the same is said are one.
+    (≥ 1) findings; cells with equal findings count as one.
     """
     yield Text("petsync sheet", "bold")
     yield from facts(sheet_facts(sheet), width)
@@ -228,15 +229,15 @@ def findings_lines(sheet: Sheet, *, limit: int = 5, width: int = 80) -> Iterator
 
 def table_lines(findings: Findings, *, limit: int = 5, width: int = 80) -> Iterator[Text]:
     """A table of findings by rule, as those of a sheet."""
-    found = list(problems(findings))
-    for group in group_findings(found):
+    all_findings = list(iter_findings(findings))
+    for group in group_findings(all_findings):
         yield from _group_text(group, limit, width)
-    yield from [BLANK] if found else []
-    yield from paragraph(totals(found), width, style="bold")
+    yield from [BLANK] if all_findings else []
+    yield from paragraph(totals(all_findings), width, style="bold")
 
 
 def snapshot_lines(snapshot: Snapshot, *, width: int = 80) -> Iterator[Text]:
-    """The snapshot's moment, its pets by status, and what it covers."""
+    """The snapshot's time, its pets by status, and what it covers."""
     counts = status_counts(snapshot)
     column = max((len(words.number(total)) for _, total in counts), default=1)
     yield Text("petsync snapshot", "bold")
@@ -254,8 +255,8 @@ def _group_text(group: FindingGroup, limit: int, width: int) -> Iterator[Text]:
     common = visible(words.sentences(group.problem, group.suggestion))
     yield from paragraph(common, width, indent=2) if common else ()
     for same in group.same[:limit]:
-        said = visible(words.sentences(same.problem, same.suggestion))
+        text = visible(words.sentences(same.problem, same.suggestion))
         where = f"{same.where} {same.shown}".rstrip()
-        yield from item(mark, f"{where}: {said}" if said else where, width)
+        yield from item(mark, f"{where}: {text}" if text else where, width)
     if more := group.more(limit):
         yield Text(f"  {more}", "dim")

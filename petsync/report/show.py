@@ -1,4 +1,4 @@
-"""How objects show themselves: in a notebook, a terminal, and as plain text."""
+"""Display of objects: in a notebook, in a terminal, and as plain text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from petsync.report.explain import explanation_lines
 from petsync.report.plan import intake_lines, plan_html, plan_lines, plan_page, summary_lines
 from petsync.report.rehearsal import rehearsal_lines
 from petsync.report.round import list_lines, round_lines, rounds_lines
-from petsync.report.run import deeds_lines, pet_lines, report_html, report_lines, runs_lines
+from petsync.report.run import pet_lines, report_html, report_lines, run_details_lines, runs_lines
 from petsync.report.sheet import (
     findings_html,
     findings_lines,
@@ -45,7 +45,6 @@ __all__ = [
     "round_text",
     "rounds_text",
     "sheet_html",
-    "show_deeds",
     "show_explanations",
     "show_findings",
     "show_intake",
@@ -56,6 +55,7 @@ __all__ = [
     "show_report",
     "show_round",
     "show_rounds",
+    "show_run_details",
     "show_runs",
     "show_snapshot",
     "snapshot_html",
@@ -66,19 +66,19 @@ __all__ = [
 ]
 
 
-# Values on a terminal: the lines of the plain text, coloured where the console has colours.
+# Values in a terminal: the lines of the plain text, in colour if the console has colours.
 
 
 _NARROW, _WIDE = 60, 100
 
 
 def show_plan(plan: Plan, console: Console, *, limit: int | None = 20) -> None:
-    """Print the plan with the first `limit` rows of each sort."""
+    """Print the plan with the first `limit` rows of each kind."""
     _show(plan_lines(plan, limit=limit, width=_width(console)), console)
 
 
 def show_explanations(explanations: Iterable[Explanation], console: Console) -> None:
-    """Print what becomes of each pet, and why, field by field."""
+    """Print each pet's fate, and the reason for each field."""
     _show(explanation_lines(explanations, width=_width(console)), console)
 
 
@@ -88,45 +88,45 @@ def show_report(report: Report, console: Console, *, limit: int | None = 20) -> 
 
 
 def show_rounds(rounds: Sequence[RoundReport], console: Console, *, limit: int | None = 5) -> None:
-    """Print the rounds as a table, and of each that needs a person the first `limit` differences
-    of each kind that it left.
+    """Print the rounds as a table, and the first `limit` differences of each kind for each round
+    that needs a person.
     """
     _show(rounds_lines(rounds, _width(console), limit=limit), console)
 
 
-def show_round(told: RoundReport, console: Console, *, limit: int | None = 20) -> None:
+def show_round(round_report: RoundReport, console: Console, *, limit: int | None = 20) -> None:
     """Print the round with the first `limit` of each kind of difference that it left."""
-    _show(round_lines(told, _width(console), limit=limit), console)
+    _show(round_lines(round_report, _width(console), limit=limit), console)
 
 
 def show_past_rounds(rounds: Sequence[Round], console: Console, *, limit: int | None = 20) -> None:
     """Print the first `limit` rounds as a table."""
     shown = rounds if limit is None else rounds[:limit]
-    _show(list_lines(shown, _width(console), begun=True), console)
+    _show(list_lines(shown, _width(console), show_start=True), console)
     _show(text.more(len(rounds) - len(shown)), console)
 
 
 def show_intake(inbound: Inbound, console: Console, *, limit: int | None = 20) -> None:
-    """Print what a sheet is to take from the store, the first `limit` rows of it."""
+    """Print the first `limit` changes of the store for a sheet."""
     _show(intake_lines(inbound, width=_width(console), limit=limit), console)
 
 
 def show_rehearsal(rehearsal: Rehearsal, console: Console, *, limit: int | None = 5) -> None:
-    """Print the rehearsal with the first `limit` rows of each sort."""
+    """Print the rehearsal with the first `limit` rows of each kind."""
     _show(rehearsal_lines(rehearsal, limit=limit, width=_width(console)), console)
 
 
 def show_runs(runs: Sequence[PastRun], console: Console, *, limit: int | None = 20) -> None:
-    """Print the first `limit` runs, and what became of each."""
+    """Print the first `limit` runs, and their outcomes."""
     _show(runs_lines(runs, limit=limit, width=_width(console)), console)
 
 
-def show_pet(pet_id: int, deeds: Sequence[tuple[PastRun, Entry]], console: Console) -> None:
-    """Print all that runs did to a pet, before and after."""
-    _show(pet_lines(pet_id, deeds, width=_width(console)), console)
+def show_pet(pet_id: int, entries: Sequence[tuple[PastRun, Entry]], console: Console) -> None:
+    """Print the changes that runs made to a pet, with the values before and after."""
+    _show(pet_lines(pet_id, entries, width=_width(console)), console)
 
 
-def show_deeds(
+def show_run_details(
     run: PastRun,
     entries: Sequence[Entry],
     console: Console,
@@ -134,9 +134,9 @@ def show_deeds(
     limit: int | None = 20,
     files: Sequence[UploadedFile] = (),
 ) -> None:
-    """Print a run, and what became of the first `limit` of its changes, or of its files."""
+    """Print a run, and the outcomes of the first `limit` of its changes or files."""
     width = _width(console)
-    _show(deeds_lines(run, entries, limit=limit, width=width, files=files), console)
+    _show(run_details_lines(run, entries, limit=limit, width=width, files=files), console)
 
 
 def show_findings(sheet: Sheet, console: Console, *, limit: int = 5) -> None:
@@ -145,12 +145,12 @@ def show_findings(sheet: Sheet, console: Console, *, limit: int = 5) -> None:
 
 
 def show_snapshot(snapshot: Snapshot, console: Console) -> None:
-    """Print the snapshot's moment, its pets by status, and what it covers."""
+    """Print the snapshot's time, its pets by status, and what it covers."""
     _show(snapshot_lines(snapshot, width=_width(console)), console)
 
 
 def terminal_svg(show: Callable[[Console], None], *, title: str, width: int = 80) -> str:
-    """A picture, as SVG without any address in it, of what `show` prints on its console."""
+    """An SVG image, without any URL in it, of what `show` prints on its console."""
     from rich._export_format import CONSOLE_SVG_FORMAT
 
     console = Console(
@@ -165,8 +165,8 @@ def _width(console: Console) -> int:
     return min(max(console.width, _NARROW), _WIDE)
 
 
-def _show(shown: Iterable[Text], console: Console) -> None:
-    for line in shown:
+def _show(lines: Iterable[Text], console: Console) -> None:
+    for line in lines:
         line.rstrip()
         console.print(line, soft_wrap=True)
 
@@ -175,12 +175,12 @@ def _show(shown: Iterable[Text], console: Console) -> None:
 
 
 def plan_text(plan: Plan, *, limit: int | None = 20, width: int = 80) -> str:
-    """The plan with the first `limit` rows of each sort (all where it is None)."""
+    """The plan with the first `limit` rows of each kind, all if it is None."""
     return _join_lines(plan_lines(plan, limit=limit, width=width))
 
 
 def explanations_text(explanations: Iterable[Explanation], *, width: int = 80) -> str:
-    """What becomes of each pet, and why, field by field."""
+    """Each pet's fate, and the reason for each field."""
     return _join_lines(explanation_lines(explanations, width=width))
 
 
@@ -195,17 +195,17 @@ def report_text(report: Report, *, limit: int | None = 20, width: int = 80) -> s
 
 
 def rehearsal_text(rehearsal: Rehearsal, *, limit: int | None = 5, width: int = 80) -> str:
-    """The rehearsal with the first `limit` rows of each sort."""
+    """The rehearsal with the first `limit` rows of each kind."""
     return _join_lines(rehearsal_lines(rehearsal, limit=limit, width=width))
 
 
-def round_text(told: RoundReport, *, limit: int | None = 20, width: int = 80) -> str:
+def round_text(round_report: RoundReport, *, limit: int | None = 20, width: int = 80) -> str:
     """The round with the first `limit` of each kind of difference that it left."""
-    return _join_lines(round_lines(told, width, limit=limit))
+    return _join_lines(round_lines(round_report, width, limit=limit))
 
 
 def rounds_text(rounds: Sequence[RoundReport], *, limit: int | None = 5, width: int = 80) -> str:
-    """The rounds as a table, and of each that needs a person what it left."""
+    """The rounds as a table, and the differences of each round that needs a person."""
     return _join_lines(rounds_lines(rounds, width, limit=limit))
 
 
@@ -220,7 +220,7 @@ def table_text(findings: Findings, *, limit: int = 5, width: int = 80) -> str:
 
 
 def snapshot_text(snapshot: Snapshot, *, width: int = 80) -> str:
-    """The snapshot's moment, its pets by status, and what it covers."""
+    """The snapshot's time, its pets by status, and what it covers."""
     return _join_lines(snapshot_lines(snapshot, width=width))
 
 

@@ -1,7 +1,7 @@
-"""Lines of a terminal: the parts from which every text is put together.
+"""Lines of a terminal: the building blocks of every text view.
 
-A line is a rich Text that fits the width: with its styles it goes to a terminal, without them it
-is the plain text. Nothing in it is interpreted as markup.
+A line is a rich Text that fits the width. A terminal shows it with its styles; without them it is
+plain text. Nothing in it is interpreted as markup.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from petsync.table.cells import visible
 
 __all__ = [
     "BLANK",
-    "COME",
-    "GONE",
+    "NEW_STYLE",
+    "OLD_STYLE",
     "STYLE",
     "facts",
     "flow",
@@ -46,35 +46,35 @@ STYLE: Mapping[Mark, str] = {
     "warning": "yellow",
     "applied": "green",
 }
-GONE, COME = "red", "green"
-"""What was and will be no more, and what will be and was not."""
+OLD_STYLE, NEW_STYLE = "red", "green"
+"""The styles of old and removed values, and of new and added values."""
 _INDENT = "  "
-_PATH = 250
-_LONGEST = 1_200
-"""So many cells of one paragraph are shown: a name can be a whole book."""
+_MAX_PATH_CELLS = 250
+_MAX_CELLS = 1_200
+"""The most cells of one paragraph that are shown."""
 
 
 def heading(text: str, width: int, *, style: str = "bold") -> Iterator[Text]:
-    """A blank line, and the text, bold where nothing else is asked for."""
+    """A blank line, and the text, bold by default."""
     yield BLANK
     yield from paragraph(text, width, style=style)
 
 
 def paragraph(text: str, width: int, *, indent: int = 0, style: str = "") -> Iterator[Text]:
-    """The visible text, wrapped, every line of it indented."""
-    for line in wrap(shorten(text, _LONGEST), width - indent):
+    """The visible text, wrapped, with each line indented."""
+    for line in wrap(shorten(text, _MAX_CELLS), width - indent):
         yield Text(" " * indent + line, style)
 
 
 def wrap_keeping_paths(
     text: str, width: int, *, indent: int = 0, style: str = ""
 ) -> Iterator[Text]:
-    """The same, but a path stays in one piece, however long, so that it can be copied; one that is
-    too long for the indented line stands at the left.
+    """The visible text, wrapped, but a path is never broken, so that it can be copied; a path that
+    is too long for an indented line is not indented.
     """
     line = ""
-    for word in shorten(text, _LONGEST).split(" "):
-        is_path = cell_len(word) <= _PATH and ("/" in word or "\\" in word)
+    for word in shorten(text, _MAX_CELLS).split(" "):
+        is_path = cell_len(word) <= _MAX_PATH_CELLS and ("/" in word or "\\" in word)
         for part in [word] if is_path else wrap(word, width - indent):
             longer = f"{line} {part}" if line else part
             if line and cell_len(longer) > width - indent:
@@ -85,7 +85,7 @@ def wrap_keeping_paths(
 
 
 def log_text(lines: Iterable[str], stream: TextIO | None) -> str:
-    """The lines of a log, in which nothing steers a terminal, folded where the stream is one."""
+    """The lines of a log, without control characters, wrapped if the stream is a terminal."""
     shown = map(visible, lines)
     if stream is None or not stream.isatty():
         return "\n".join(shown)
@@ -98,15 +98,15 @@ def _indent(line: str, width: int, indent: int) -> str:
 
 
 def item(mark: Mark, text: str, width: int) -> Iterator[Text]:
-    """The visible text, wrapped, behind its coloured symbol."""
-    lead = f"{_INDENT}{SYMBOL[mark]} "
-    for n, line in enumerate(wrap(shorten(text, _LONGEST), width - len(lead))):
-        yield Text.assemble((lead if n == 0 else " " * len(lead), STYLE[mark]), line)
+    """The visible text, wrapped, after its coloured symbol."""
+    prefix = f"{_INDENT}{SYMBOL[mark]} "
+    for n, line in enumerate(wrap(shorten(text, _MAX_CELLS), width - len(prefix))):
+        yield Text.assemble((prefix if n == 0 else " " * len(prefix), STYLE[mark]), line)
 
 
 def flow(label: str, items: Iterable[Text], width: int, *, indent: int) -> Iterator[Text]:
-    """The items behind the label, with a space between them, on as many lines as they need; each
-    item is no wider than a line.
+    """The items after the label, separated by spaces, on as many lines as they need; no item may be
+    wider than a line.
     """
     line = Text(" " * indent + label)
     is_first = True
@@ -120,7 +120,7 @@ def flow(label: str, items: Iterable[Text], width: int, *, indent: int) -> Itera
 
 
 def style_pieces(pieces: Iterable[Piece], style: str) -> Text:
-    """The pieces of a text, those that are marked in the style."""
+    """The pieces of a text, with the marked ones in the style."""
     return Text.assemble(*((text, style if is_marked else "") for text, is_marked in pieces))
 
 
@@ -138,12 +138,12 @@ def spread_item(mark: Mark, identity: str, name: str, source: str, width: int) -
     left = f"{_INDENT}{SYMBOL[mark]} {identity}{_INDENT}"
     right = shorten(visible(source), min(34, width // 3))
     room = width - len(left) - cell_len(right) - 2
-    fitted = shorten(name, max(room, 8))
-    gap = " " * max(room - cell_len(fitted) + 2, 2)
-    return Text.assemble((left, STYLE[mark]), (fitted, "bold"), gap, (right, "dim"))
+    short_name = shorten(name, max(room, 8))
+    gap = " " * max(room - cell_len(short_name) + 2, 2)
+    return Text.assemble((left, STYLE[mark]), (short_name, "bold"), gap, (right, "dim"))
 
 
 def more(left_out: int) -> Iterator[Text]:
-    """How many were left out, if any were."""
+    """A line with the number of items left out; none for 0."""
     if left_out:
         yield Text(f"{_INDENT}... and {number(left_out)} more", "dim")

@@ -21,25 +21,25 @@ from petsync.table.cells import visible
 from petsync.table.sheet import FIELDS, Finding, Findings, Sheet
 
 __all__ = [
+    "BRIEF_CAUSES",
     "CAUSES",
     "EMPTY",
     "HEADING",
-    "KEPT",
     "KINDS",
-    "KNOWN",
-    "NOTHING",
+    "LIMITS_KEPT",
+    "NO_CURE",
+    "OUTCOMES_TO_SHOW",
     "OUTCOME_MARK",
-    "QUIET",
+    "PLAN_REFUSED",
     "RANK",
-    "REFUSED",
-    "STOPPED",
+    "SHOWN_CAUSES",
+    "STOPPED_TITLE",
     "SYMBOL",
-    "TO_LOOK_AT",
-    "UNANSWERED",
+    "UNANSWERED_TITLE",
     "WHERE_TO_SEE_ALL",
     "WINNERS",
     "CauseText",
-    "Clashing",
+    "ClashesByRow",
     "EqualFindings",
     "FindingGroup",
     "Kind",
@@ -48,76 +48,76 @@ __all__ = [
     "Place",
     "ResultGroup",
     "Winner",
-    "alike",
-    "beyond",
     "changes_by_kind",
-    "clashing",
+    "clashes_by_row",
     "conflicts_by_winner",
     "conflicts_title",
     "corrections_fact",
     "count",
+    "count_beyond",
+    "count_left",
     "describe_cause",
+    "describe_clashes",
+    "describe_winner",
     "duration",
-    "fields_changed",
     "findings_by_rule",
     "first",
+    "format_changed_fields",
+    "format_need_fixing",
+    "format_outcomes",
     "format_places",
+    "group_by_text",
     "group_findings",
-    "held_back",
-    "in_terms",
     "inflect_outcome",
+    "iter_findings",
     "iter_unanswered",
-    "left_to_do",
     "moment",
     "name_of",
-    "named_in",
-    "need_fixing",
     "number",
     "origin",
-    "outcomes",
     "pet_of",
     "place_of",
     "plan_facts",
     "plan_summary",
-    "problems",
     "quote_text",
+    "refusal_cure",
+    "replace_terms",
     "report_facts",
     "report_summary",
+    "result_names",
     "results_by_cause",
     "scope_facts",
     "sentences",
     "shorten",
     "source_of",
     "totals",
+    "undo_hint",
     "visible",
-    "way_back",
-    "way_out",
     "where_to_see_all",
-    "who_wins",
     "wrap",
 ]
 
 
-# Files of which the same is said, together: what is said of all of them once.
+# Things with the same description, grouped.
 
 
 T = TypeVar("T")
 
 
-def alike(things: Iterable[T], said: Callable[[T], str]) -> list[tuple[str, list[T]]]:
-    """What is said, with the things of which it is: the most first, otherwise in their order."""
+def group_by_text(things: Iterable[T], describe: Callable[[T], str]) -> list[tuple[str, list[T]]]:
+    """The descriptions, each with its things: the largest group first, otherwise in order."""
     groups: dict[str, list[T]] = {}
     for thing in things:
-        groups.setdefault(said(thing), []).append(thing)
+        groups.setdefault(describe(thing), []).append(thing)
     return sorted(groups.items(), key=lambda group: -len(group[1]))
 
 
-def beyond(groups: Sequence[tuple[str, list[T]]], limit: int | None) -> int:
-    """How many things are in the groups behind the first `limit`."""
+def count_beyond(groups: Sequence[tuple[str, list[T]]], limit: int | None) -> int:
+    """The number of things in the groups after the first `limit`."""
     return 0 if limit is None else sum(len(things) for _, things in groups[limit:])
 
 
-# Visible text fitted into cells of a terminal: width is counted in cells, not characters.
+# Visible text fitted into cells of a terminal: widths are in cells, not characters.
 
 
 EMPTY = "(empty)"
@@ -135,18 +135,18 @@ def quote_text(text: str) -> str:
 
 
 def shorten(text: str, width: int) -> str:
-    """The visible text in at most `width` cells, `...` in the middle where it is longer."""
+    """The visible text in at most `width` cells, with `...` in the middle if it is longer."""
     if len(text) <= _MARKS_PER_CELL * width and cell_len(text) <= width:
         return text
-    room = max(width - len(_CUT), 0)
-    reach = _MARKS_PER_CELL * width
-    head = _take(_graphemes(text[:reach]), (room + 1) // 2)
-    tail = _take(reversed(list(_graphemes(text[-reach:]))), room // 2)
+    width_left = max(width - len(_CUT), 0)
+    length = _MARKS_PER_CELL * width
+    head = _take(_graphemes(text[:length]), (width_left + 1) // 2)
+    tail = _take(reversed(list(_graphemes(text[-length:]))), width_left // 2)
     return "".join(head) + _CUT[:width] + "".join(reversed(tail))
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """The visible text as lines of at most `width` cells, broken between words if it can be."""
+    """The visible text as lines of at most `width` cells, broken between words if possible."""
     lines: list[str] = []
     line = ""
     for word in text.split(" "):
@@ -165,21 +165,21 @@ def _graphemes(text: str) -> Iterator[str]:
 
 
 def _take(graphemes: Iterable[str], width: int) -> list[str]:
-    """So many of the graphemes, from the first one on, as fit."""
-    taken: list[str] = []
+    """The first graphemes that fit into `width` cells."""
+    result: list[str] = []
     for grapheme in graphemes:
         width -= cell_len(grapheme)
         if width < 0:
             break
-        taken.append(grapheme)
-    return taken
+        result.append(grapheme)
+    return result
 
 
-# Why a result is what it is, in words: for each cause a title, what it means, and the cure.
+# The causes of results in words: for each a title, the meaning, and the cure.
 
 
 class CauseText(NamedTuple):
-    """A cause in words. `title` goes on from an outcome ("3 failed: ..."); in `cure` stands RUN for
+    """A cause in words. `title` continues an outcome ("3 failed: ..."); RUN in `cure` stands for
     the run's id.
     """
 
@@ -189,21 +189,21 @@ class CauseText(NamedTuple):
 
 
 _RESUME = "`petsync resume RUN`"
-NOTHING = "There is nothing to do."
-"""The cure where none is needed."""
-_EACH = "Each row says why."
+NO_CURE = "There is nothing to do."
+"""The cure if none is needed."""
+_SEE_ROWS = "Each row says why."
 
 CAUSES: Mapping[Cause, CauseText] = {
     "": CauseText(
         "as planned",
         "The service accepted the change as it was sent.",
-        NOTHING,
+        NO_CURE,
     ),
     "confirmed": CauseText(
         "confirmed afterwards",
         "No answer came, or the run was interrupted. The store then showed that the change was "
         "made.",
-        NOTHING,
+        NO_CURE,
     ),
     "another-id": CauseText(
         "under another id",
@@ -221,12 +221,12 @@ CAUSES: Mapping[Cause, CauseText] = {
         "the store was so already",
         "Somebody, or an earlier run, had already made the same change, or the store already has "
         "a pet with exactly the values of the new one.",
-        NOTHING,
+        NO_CURE,
     ),
     "already-gone": CauseText(
         "the pet was gone already",
         "Somebody, or an earlier run, had already deleted it.",
-        NOTHING,
+        NO_CURE,
     ),
     "not-begun": CauseText(
         "not begun",
@@ -360,36 +360,38 @@ CAUSES: Mapping[Cause, CauseText] = {
         f"{_RESUME} tries again. Please report it with the output of the same command with -v.",
     ),
 }
-KNOWN = frozenset[Cause]({"blocked", "from-plan", "not-looked-up"})
+SHOWN_CAUSES = frozenset[Cause]({"blocked", "from-plan", "not-looked-up"})
 """Causes that the plan showed before anything was sent."""
-QUIET = frozenset[Cause]({"already-so", "already-gone", "not-begun", "held-back"})
-"""Causes of which nobody wants to read row by row."""
-_EITHER = frozenset[Cause]({"service-error", "no-answer", "bad-answer"})
-"""Causes that leave it open whether the change was made: the outcome tells."""
-_END: Mapping[Outcome, str] = {
+BRIEF_CAUSES = frozenset[Cause]({"already-so", "already-gone", "not-begun", "held-back"})
+"""Causes of which only a few rows are shown."""
+_UNDECIDED_CAUSES = frozenset[Cause]({"service-error", "no-answer", "bad-answer"})
+"""Causes that do not say whether the change was made; the outcome does."""
+_OUTCOME_MEANING: Mapping[Outcome, str] = {
     "applied": "",
     "unchanged": "",
     "not sent": "",
     "conflict": "",
     "needs fixing": "",
-    "failed": "The store shows that nothing came of it.",
+    "failed": "The store shows that the change was not made.",
     "unknown": "Whether the change was made is not known.",
 }
 _UNKNOWN_CAUSE: Mapping[Outcome, CauseText] = {
-    "failed": CauseText("no cause on record", _EACH, "Plan again to see what is still to be done."),
+    "failed": CauseText(
+        "no cause on record", _SEE_ROWS, "Plan again to see what is still to be done."
+    ),
     "unknown": CauseText(
         "whether it happened is not known",
-        "No answer came, and the store did not settle whether it happened.",
-        f"{_RESUME} asks the store what became of them.",
+        "No answer came, and the store does not show whether it happened.",
+        f"{_RESUME} asks the store for their results.",
     ),
-    "conflict": CauseText("a person has to decide", _EACH, "Plan again to see both sides."),
-    "not sent": CauseText("no cause on record", _EACH, "Plan again to see what is left."),
-    "unchanged": CauseText("no cause on record", _EACH, NOTHING),
-    "needs fixing": CauseText("no cause on record", _EACH, "Fix the cells, and plan again."),
+    "conflict": CauseText("a person has to decide", _SEE_ROWS, "Plan again to see both sides."),
+    "not sent": CauseText("no cause on record", _SEE_ROWS, "Plan again to see what is left."),
+    "unchanged": CauseText("no cause on record", _SEE_ROWS, NO_CURE),
+    "needs fixing": CauseText("no cause on record", _SEE_ROWS, "Fix the cells, and plan again."),
 }
 
 
-_OF_SHEETS = frozenset[Cause](
+_SHEET_CAUSES = frozenset[Cause](
     (
         "changed-since",
         "gone",
@@ -410,46 +412,52 @@ _OF_SHEETS = frozenset[Cause](
 )
 """Causes whose cure is in the sheet, or in another plan made from it."""
 _UNDO_AGAIN = "`petsync undo UNDONE` again shows what is left."
-_KEPT = "The pet was changed since that run, or cannot be given back what it was. Nothing was sent."
+_UNDO_KEPT_MEANING = (
+    "The pet was changed since that run, or its values cannot be restored. Nothing was sent."
+)
 
 
 def describe_cause(outcome: Outcome, cause: Cause, run_id: str, undoes: str = "") -> CauseText:
-    """What is said of results with this outcome and cause in a run's report; without a run's id no
-    cure, as nothing can be done any more. `undoes` is the run that an undo took back.
+    """The words for results with this outcome and cause in a run's report. Without a run's id there
+    is no cure, because nothing can be done any more. `undoes` is the run that an undo reverses.
     """
     words = _UNKNOWN_CAUSE[outcome] if not cause and outcome != "applied" else CAUSES[cause]
-    meaning = f"{words.meaning} {_END[outcome]}" if cause in _EITHER else words.meaning
+    meaning = (
+        f"{words.meaning} {_OUTCOME_MEANING[outcome]}"
+        if cause in _UNDECIDED_CAUSES
+        else words.meaning
+    )
     cure = words.cure
     if undoes and cause == "from-plan":
-        meaning, cure = _KEPT, f"Do what each row says; {_UNDO_AGAIN}"
-    elif undoes and (cause in _OF_SHEETS or (not cause and outcome in _BY_PLAN)):
+        meaning, cure = _UNDO_KEPT_MEANING, f"Do what each row says; {_UNDO_AGAIN}"
+    elif undoes and (cause in _SHEET_CAUSES or (not cause and outcome in _PLAN_OUTCOMES)):
         cure = _UNDO_AGAIN
     cure = cure.replace("RUN", visible(run_id)).replace("UNDONE", visible(undoes))
     return CauseText(words.title, meaning.strip(), cure if run_id else "")
 
 
-_BY_PLAN: frozenset[Outcome] = frozenset(("failed", "needs fixing", "conflict", "not sent"))
+_PLAN_OUTCOMES: frozenset[Outcome] = frozenset(("failed", "needs fixing", "conflict", "not sent"))
 
 
-# That cells were corrected as their sheet was read, wherever sheet, plan or report is shown.
+# Corrected cells, as a fact of a sheet, plan or report.
 
 
-_CELLS = 2
+_SHOWN_CELLS = 2
 
 
-def corrections_fact(read: Plan | Sheet) -> Iterator[tuple[str, str]]:
-    """Which cells say something else than in the file, if any do."""
-    cells = [visible(each.address) for each in read.corrections]
+def corrections_fact(source: Plan | Sheet) -> Iterator[tuple[str, str]]:
+    """The corrected cells, whose text differs from the file; nothing if there are none."""
+    cells = [visible(each.address) for each in source.corrections]
     if cells:
-        more = f" and {len(cells) - _CELLS:,} more" if len(cells) > _CELLS else ""
+        more = f" and {len(cells) - _SHOWN_CELLS:,} more" if len(cells) > _SHOWN_CELLS else ""
         total = "1 cell" if len(cells) == 1 else f"{len(cells):,} cells"
-        yield "corrected", f"{total}, not in the file: {', '.join(cells[:_CELLS])}{more}"
+        yield "corrected", f"{total}, not in the file: {', '.join(cells[:_SHOWN_CELLS])}{more}"
 
 
-# The few of the many: how many there are of each sort, and the first ones, in a single pass.
+# Groups of things: the number of each kind, and the first ones, in a single pass.
 
 
-_FEW = 3
+_MAX_BRIEF = 3
 RANK: Sequence[Outcome] = (
     "failed",
     "unknown",
@@ -459,9 +467,9 @@ RANK: Sequence[Outcome] = (
     "applied",
     "unchanged",
 )
-"""The outcomes, what needs a person first; of those applied, some do."""
+"""The outcomes, those that need a person first; some applied results need one, too."""
 
-Clashing = Mapping[int | None, Conflict]
+ClashesByRow = Mapping[int | None, Conflict]
 """The conflicts about single fields, by their rows."""
 
 
@@ -474,17 +482,17 @@ class Listing(Generic[T]):
 
     @property
     def more(self) -> int:
-        """How many are not shown."""
+        """The number of things that are not shown."""
         return self.total - len(self.shown)
 
 
 @dataclass(frozen=True, slots=True)
 class ResultGroup:
-    """The results of one outcome and cause, and what is said of them."""
+    """The results of one outcome and cause, and the words for them."""
 
     outcome: Outcome
     cause: Cause
-    told: CauseText
+    text: CauseText
     listing: Listing[Result]
 
     @property
@@ -494,73 +502,77 @@ class ResultGroup:
         outcome = (
             "in conflict" if self.outcome == "conflict" else inflect_outcome(self.outcome, total)
         )
-        return f"{total:,} {outcome}: {self.told.title}"
+        return f"{total:,} {outcome}: {self.text.title}"
 
     @property
     def is_plain(self) -> bool:
-        """Whether nobody wants to know more of it than how many there are."""
+        """Whether the number of results is enough, without their rows."""
         return self.outcome == "applied" and self.cause not in ("another-id", "named-id")
 
 
 def first(things: Sequence[T], limit: int | None) -> Listing[T]:
-    """The first `limit` things; all where it is None."""
+    """The first `limit` things; all if it is None."""
     return Listing(list(things[:limit]), len(things))
 
 
 def changes_by_kind(plan: Plan, limit: int | None) -> Mapping[str, Listing[Change]]:
-    """The changes of each kind: `add`, `update`, `delete`, all three always there."""
+    """The changes of each kind: `add`, `update`, `delete`; always all three."""
     start = {kind: Listing[Change]() for kind in ("add", "update", "delete")}
     return _group_by(plan.changes, lambda change: change.kind, limit, start)
 
 
 def conflicts_by_winner(plan: Plan, limit: int | None) -> Mapping[str, Listing[Conflict]]:
-    """The conflicts of each winner: nobody (""), `store`, `sheet`, all three always there."""
+    """The conflicts of each winner: none (""), `store`, `sheet`; always all three."""
     start = {winner: Listing[Conflict]() for winner in ("", "store", "sheet")}
     return _group_by(plan.conflicts, lambda conflict: conflict.winner, limit, start)
 
 
-def clashing(plan: Plan) -> Clashing:
-    """The conflicts of the plan that leave a row's other fields alone."""
+def clashes_by_row(plan: Plan) -> ClashesByRow:
+    """The conflicts of single fields, by row: the row's other fields are sent."""
     return {conflict.row: conflict for conflict in plan.conflicts if conflict.winner}
 
 
 def results_by_cause(
     report: Report, limit: int | None, *, is_over: bool = False
 ) -> list[ResultGroup]:
-    """The results in groups of one outcome and cause: what needs a person comes first, and of an
-    outcome the largest group, but last what the plan showed already. One result stands for each
-    row: of several the worst. Of causes that nobody reads row by row only a few are shown.
+    """The results in groups of one outcome and cause. Outcomes that need a person come first;
+    within an outcome the largest group is first, and causes that the plan already showed are last.
+    Each row has one result: the worst. Of the causes in BRIEF_CAUSES only a few are shown.
 
-    With `is_over` nothing can be done about them any more, as in a rehearsal.
+    With `is_over` there are no cures, as in a rehearsal.
     """
     run_id = "" if is_over else report.run_id
     undoes = report.plan.undoes
-    groups = _group_by(_one_a_row(report), lambda result: (result.outcome, result.cause), limit, {})
+    groups = _group_by(
+        _worst_by_row(report), lambda result: (result.outcome, result.cause), limit, {}
+    )
     ordered = sorted(
-        groups, key=lambda key: (RANK.index(key[0]), key[1] in KNOWN, -groups[key].total)
+        groups, key=lambda key: (RANK.index(key[0]), key[1] in SHOWN_CAUSES, -groups[key].total)
     )
     return [
-        ResultGroup(*key, describe_cause(*key, run_id, undoes), _few(groups[key], key[1], limit))
+        ResultGroup(
+            *key, describe_cause(*key, run_id, undoes), _limit_brief(groups[key], key[1], limit)
+        )
         for key in ordered
     ]
 
 
-def _few(listing: Listing[Result], cause: Cause, limit: int | None) -> Listing[Result]:
-    if limit is not None and cause in QUIET:
-        listing.shown = listing.shown[:_FEW]
+def _limit_brief(listing: Listing[Result], cause: Cause, limit: int | None) -> Listing[Result]:
+    if limit is not None and cause in BRIEF_CAUSES:
+        listing.shown = listing.shown[:_MAX_BRIEF]
     return listing
 
 
-def _one_a_row(report: Report) -> Iterator[Result]:
+def _worst_by_row(report: Report) -> Iterator[Result]:
     rows = report.by_row()
     for result in report.results:
-        told = result if result.row is None else rows.pop(result.row, None)
-        if told is not None:
-            yield told
+        worst = result if result.row is None else rows.pop(result.row, None)
+        if worst is not None:
+            yield worst
 
 
 def findings_by_rule(sheet: Sheet, limit: int | None) -> list[Listing[Finding]]:
-    """The findings of each rule, the most frequent rule first, and of as many the errors."""
+    """The findings of each rule, the most frequent rule first; errors before warnings."""
     groups = _group_by(sheet.problems, lambda f: (f.severity, f.rule), limit, {})
     return [groups[key] for key in sorted(groups, key=lambda k: (-groups[k].total, *k))]
 
@@ -579,14 +591,14 @@ def _group_by(
     return groups
 
 
-# How things are said: numbers, moments, and the sentence that sums a plan or a report up.
+# Numbers, moments, and the summary sentences of plans and reports.
 
 
 Mark = Literal["add", "update", "delete", "conflict", "blocked", "note", "warning", "applied"]
 
 Winner = Literal["", "store", "sheet"]
 WINNERS: tuple[Winner, ...] = ("", "store", "sheet")
-"""The sorts of conflicts, what needs a person first: nobody has won, the store, the sheet."""
+"""The winners of conflicts, those that need a person first: none, the store, the sheet."""
 Kind = Literal["add", "update", "delete"]
 KINDS: tuple[Kind, ...] = ("add", "update", "delete")
 SYMBOL: Mapping[Mark, str] = {
@@ -609,25 +621,25 @@ OUTCOME_MARK: Mapping[Outcome, Mark] = {
     "failed": "blocked",
     "unknown": "conflict",
 }
-TO_LOOK_AT: tuple[Outcome, ...] = tuple(each for each in RANK if each != "applied")
-"""The outcomes of which a person wants to see the rows, the worst first."""
-STOPPED = "Why it stopped"
-REFUSED = "The guard refuses this plan: nothing will be sent"
-KEPT = "Guard: the plan keeps every limit."
-UNANSWERED = "The store did not answer all that was asked: this plan is of what it answered"
+OUTCOMES_TO_SHOW: tuple[Outcome, ...] = tuple(each for each in RANK if each != "applied")
+"""The outcomes whose rows are shown, the worst first."""
+STOPPED_TITLE = "Why it stopped"
+PLAN_REFUSED = "The guard refuses this plan: nothing will be sent"
+LIMITS_KEPT = "Guard: the plan keeps every limit."
+UNANSWERED_TITLE = "The store did not answer every query: this plan is of what it answered"
 WHERE_TO_SEE_ALL = (
     "All of them: `petsync plan` with `--limit 0`, or with `-o plan.html` or .xlsx; in Python "
     "plan.to_frame()."
 )
-_ALL_THAT_WAITED = (
+_WHERE_TO_SEE_WAITING = (
     "All of them: `petsync apply` of the same file with `--limit 0`; the report of the round has "
     "them, too."
 )
-_UNSEEN = (
+_NOT_LISTED = (
     "A pet of this status is in the plan only if a row names it, and none is deleted for being "
     "in no row."
 )
-_UNCOUNTED = "Pets of this status are not counted among the store's."
+_NOT_COUNTED = "Pets of this status are not counted among the store's."
 _CONFLICTS: Mapping[Winner, str] = {
     "": "nothing is sent until a person decides",
     "store": "the store's value stays",
@@ -646,12 +658,12 @@ def count(value: int, noun: str) -> str:
 
 
 def moment(when: str | datetime) -> str:
-    """`2026-11-20 09:30:12 UTC`; a text that is no ISO 8601 as it is."""
+    """`2026-11-20 09:30:12 UTC`; a text that is not ISO 8601 stays as it is."""
     try:
-        given = when if isinstance(when, datetime) else datetime.fromisoformat(when)
+        value = when if isinstance(when, datetime) else datetime.fromisoformat(when)
     except ValueError:
         return visible(str(when))
-    utc = given.astimezone(UTC) if given.tzinfo else given
+    utc = value.astimezone(UTC) if value.tzinfo else value
     return f"{utc:%Y-%m-%d %H:%M:%S} UTC"
 
 
@@ -664,7 +676,7 @@ def duration(seconds: float) -> str:
 
 
 def pet_of(change: Change) -> Pet:
-    """The pet as people know it: as it is now, or, if it is not there yet, as it will be."""
+    """The pet as it is now; for an add, as it will be."""
     return change.after if isinstance(change, Add) else change.before
 
 
@@ -673,9 +685,9 @@ def name_of(pet: Pet) -> str:
     return visible(pet.name) if pet.name else "(no name)"
 
 
-def named_in(plan: Plan) -> tuple[str, ...]:
-    """The names of the pets that a run's results are about, by the results' numbers: of the
-    changes, the conflicts that are open, and the blocked rows; "" if there is none.
+def result_names(plan: Plan) -> tuple[str, ...]:
+    """The names of the pets of a run's results, by the results' numbers: of the changes, the open
+    conflicts and the blocked rows; "" for a pet without a name.
     """
     return (
         *(pet_of(change).name or "" for change in plan.changes),
@@ -685,9 +697,9 @@ def named_in(plan: Plan) -> tuple[str, ...]:
 
 
 def sentences(*parts: str) -> str:
-    """The parts that say anything, each with a full stop, behind each other."""
-    said = (part.strip() for part in parts)
-    return " ".join(part if part[-1] in ".!?" else f"{part}." for part in said if part)
+    """The parts that are not empty, each with a full stop, joined by spaces."""
+    filled = (part.strip() for part in parts)
+    return " ".join(part if part[-1] in ".!?" else f"{part}." for part in filled if part)
 
 
 def source_of(change: Change) -> str:
@@ -701,14 +713,14 @@ def conflicts_title(total: int, winner: Winner = "") -> str:
     return f"{count(total, 'conflict')}: {_CONFLICTS[winner]}"
 
 
-def held_back(conflict: Conflict) -> str:
-    """What a change says of the fields of its row in which sheet and store clash."""
+def describe_clashes(conflict: Conflict) -> str:
+    """The clause on the clashing fields of a change's row: `in conflict, and not sent: name`."""
     fields = ", ".join(clash.column for clash in conflict.clashes)
     return f"in conflict, and {'' if conflict.winner == 'sheet' else 'not '}sent: {fields}"
 
 
-def way_out(refusal: Refusal) -> str:
-    """What a person can do about a limit that a plan breaks."""
+def refusal_cure(refusal: Refusal) -> str:
+    """What to do about a limit that a plan breaks."""
     if refusal.override:
         return f"{refusal.override} would let it pass."
     if refusal.limit == "capacity":
@@ -716,31 +728,31 @@ def way_out(refusal: Refusal) -> str:
     return "No option lets it pass."
 
 
-def fields_changed(summary: Summary) -> str:
-    """Of how many updates each field is a part: `name 3, status 1`."""
-    return _list(f"{visible(name)} {number(total)}" for name, total in summary.fields.items())
+def format_changed_fields(summary: Summary) -> str:
+    """The number of updates of each field: `name 3, status 1`."""
+    return _join(f"{visible(name)} {number(total)}" for name, total in summary.fields.items())
 
 
 def iter_unanswered(plan: Plan) -> Iterator[tuple[str, str]]:
-    """What the store was asked in vain, with what went wrong, and what follows from that."""
+    """The queries that failed, each with its problem, and the consequence."""
     for failed in plan.coverage.failed:
-        asked = visible(failed.asked)
+        question = visible(failed.asked)
         if plan.undoes:
-            yield f"status {asked}: {visible(failed.problem)}", _UNCOUNTED
+            yield f"status {question}: {visible(failed.problem)}", _NOT_COUNTED
             continue
-        if asked.lstrip("-").isdigit():
+        if question.lstrip("-").isdigit():
             yield (
-                f"pet {asked}: {visible(failed.problem)}",
+                f"pet {question}: {visible(failed.problem)}",
                 "Nothing is sent for a row that names it.",
             )
             continue
         yield (
-            f"status {asked}: {visible(failed.problem)}",
-            _UNSEEN,
+            f"status {question}: {visible(failed.problem)}",
+            _NOT_LISTED,
         )
 
 
-def need_fixing(total: int) -> str:
+def format_need_fixing(total: int) -> str:
     """`1 row needs fixing`, `3 rows need fixing`."""
     return f"{count(total, 'row')} {inflect_outcome('needs fixing', total)}"
 
@@ -751,12 +763,12 @@ def inflect_outcome(outcome: str, total: int) -> str:
 
 
 def plan_facts(plan: Plan) -> Iterator[tuple[str, str]]:
-    """What was compared, and when."""
+    """The facts of a plan: store, sheet, comparison and time."""
     yield "store", f"{visible(plan.store)} ({count(plan.pets, 'pet')})"
     yield origin(plan)
     yield from corrections_fact(plan)
     if plan.undoes:
-        yield "compared", "with what that run left: what was changed since stays"
+        yield "compared", "with the result of that run: later changes stay"
     elif plan.base:
         yield "exported", f"{moment(plan.base)}; only what was edited since then counts"
     else:
@@ -765,23 +777,23 @@ def plan_facts(plan: Plan) -> Iterator[tuple[str, str]]:
 
 
 def origin(plan: Plan) -> tuple[str, str]:
-    """What the plan was made from, with the name of that: a sheet and its rows, or a run."""
+    """The source of the plan, with its name: a sheet and its rows, or an undone run."""
     if plan.undoes:
         return "undo of", f"run {visible(plan.undoes)} ({count(plan.rows, 'pet')})"
     return "sheet", f"{visible(plan.source)} ({count(plan.rows, 'row')})"
 
 
 def where_to_see_all(plan: Plan) -> str:
-    """How to see what was left out where a plan was shown."""
+    """How to see the rows that are left out when a plan is shown."""
     if release_of(plan.notes):
-        return _ALL_THAT_WAITED
+        return _WHERE_TO_SEE_WAITING
     return WHERE_TO_SEE_ALL.replace(
         "petsync plan", "petsync undo" if plan.undoes else "petsync plan"
     )
 
 
 def scope_facts(plan: Plan) -> Iterator[tuple[str, str]]:
-    """Of which pets the plan knows, and whether it is a part of one."""
+    """The pets that the plan covers, and whether it is a part of a plan."""
     if plan.coverage.statuses or plan.coverage.failed:
         yield "covers", _describe_coverage(plan)
     if plan.left_out:
@@ -789,8 +801,8 @@ def scope_facts(plan: Plan) -> Iterator[tuple[str, str]]:
         yield "selected", f"a part of a plan: {left_out} left out"
 
 
-def who_wins(plan: Plan) -> str:
-    """Whose value a field takes that sheet and store both changed since the export."""
+def describe_winner(plan: Plan) -> str:
+    """Which side's value is used for a field that both changed since the export."""
     if plan.undoes:
         return "The store: a pet that was changed since the run is kept as it is."
     if not plan.base:
@@ -805,21 +817,21 @@ def who_wins(plan: Plan) -> str:
 
 def _describe_coverage(plan: Plan) -> str:
     failed = {question.asked for question in plan.coverage.failed}
-    asked = [visible(status) for status in plan.coverage.statuses if status not in failed]
-    said = f"pets that are {_either(asked)}" if asked else "nothing"
-    return f"{said}; {count(len(failed), 'question')} without an answer" if failed else said
+    statuses = [visible(status) for status in plan.coverage.statuses if status not in failed]
+    answered = f"pets that are {_join_with_or(statuses)}" if statuses else "nothing"
+    return f"{answered}; {count(len(failed), 'question')} without an answer" if failed else answered
 
 
-def _either(items: Sequence[str]) -> str:
+def _join_with_or(items: Sequence[str]) -> str:
     """`available`, `available, pending or sold`."""
     return " or ".join([", ".join(items[:-1]), items[-1]] if len(items) > 1 else items)
 
 
 def report_facts(report: Report) -> Iterator[tuple[str, str]]:
-    """What was brought into agreement, and when."""
+    """The facts of a report: store, source and time."""
     yield "store", visible(report.plan.store)
-    name, said = origin(report.plan)
-    yield name, said if report.plan.undoes else visible(report.plan.source)
+    name, value = origin(report.plan)
+    yield name, value if report.plan.undoes else visible(report.plan.source)
     yield from corrections_fact(report.plan)
     yield "begun", f"{moment(report.started)}, took {duration(report.seconds)}"
 
@@ -827,42 +839,42 @@ def report_facts(report: Report) -> Iterator[tuple[str, str]]:
 def plan_summary(plan: Plan, counts: Mapping[str, int]) -> str:
     """One sentence; `counts` says how many changes of each kind there are."""
     if plan.in_sync:
-        return _in_sync(plan)
+        return _describe_in_sync(plan)
     still_open = len(plan.open_conflicts)
-    decided = len(plan.conflicts) - still_open
-    rest = ", ".join(
+    decided_count = len(plan.conflicts) - still_open
+    others = ", ".join(
         [
             *([count(still_open, "conflict")] if still_open else []),
-            *([f"{count(decided, 'conflict')} that the sheet wins"] if decided else []),
-            *([need_fixing(len(plan.blocked))] if plan.blocked else []),
+            *([f"{count(decided_count, 'conflict')} that the sheet wins"] if decided_count else []),
+            *([format_need_fixing(len(plan.blocked))] if plan.blocked else []),
             *([f"{number(plan.left_out)} left out"] if plan.left_out else []),
             *_describe_unchanged(plan),
         ]
     )
     return (
         f"{'Undo' if plan.undoes else 'Plan'}: {number(counts['add'])} to add, "
-        f"{number(counts['update'])} to change, {number(counts['delete'])} to delete; {rest}."
+        f"{number(counts['update'])} to change, {number(counts['delete'])} to delete; {others}."
     )
 
 
 def report_summary(report: Report) -> str:
     """One sentence: how the run ended, and how many rows had each outcome."""
-    said = outcomes(report)
+    counts = format_outcomes(report)
     if report.stopped:
-        return f"Stopped early: {said}. {_rest(report)}"
-    return f"{'Done with problems' if report.exit_code else 'Done'}: {said}."
+        return f"Stopped early: {counts}. {_resume_hint(report)}"
+    return f"{'Done with problems' if report.exit_code else 'Done'}: {counts}."
 
 
-def _rest(report: Report) -> str:
+def _resume_hint(report: Report) -> str:
     resume = f"`petsync resume {visible(report.run_id)}`"
-    left = left_to_do(report)
+    left = count_left(report)
     if not left:
         return f"{resume} checks that nothing is left."
     return f"{number(left)} {'change is' if left == 1 else 'changes are'} left: {resume} does them."
 
 
-def left_to_do(report: Report) -> int:
-    """How many changes a resume would do, or do again."""
+def count_left(report: Report) -> int:
+    """The number of changes that a resume would make or repeat."""
     return sum(
         result.outcome in ("failed", "unknown") or result.cause in ("not-begun", "held-back")
         for result in report.results
@@ -870,40 +882,40 @@ def left_to_do(report: Report) -> int:
     )
 
 
-def way_back(report: Report) -> str:
-    """How to take a run back that did all it could, "" if there is nothing to take back."""
+def undo_hint(report: Report) -> str:
+    """How to undo a complete run, "" if there is nothing to undo."""
     if report.stopped or not any(result.outcome == "applied" for result in report.results):
         return ""
     return f"To take it back: `petsync undo {visible(report.run_id)}`"
 
 
-def outcomes(report: Report) -> str:
-    """How many rows had each outcome, and how many of those that need a person were sent in part:
-    `4 applied, 2 conflict (of these, 1 row's other edits were applied)`.
+def format_outcomes(report: Report) -> str:
+    """The number of rows with each outcome, and how many of those that need a person were sent in
+    part: `4 applied, 2 conflict (of these, 1 row's other edits were applied)`.
     """
     counts = report.counts
-    parts = Counter(_in_part(report))
-    return _list(
-        f"{number(counts[o])} {inflect_outcome(o, counts[o])}{_besides(parts[o])}"
+    parts = Counter(_outcomes_sent_in_part(report))
+    return _join(
+        f"{number(counts[o])} {inflect_outcome(o, counts[o])}{_applied_besides(parts[o])}"
         for o in OUTCOMES
         if counts[o] or o == "applied"
     )
 
 
-def _in_part(report: Report) -> Iterator[Outcome]:
-    """The outcome of each row that has another one besides `applied`."""
-    sent = {result.row for result in report.results if result.outcome == "applied"}
+def _outcomes_sent_in_part(report: Report) -> Iterator[Outcome]:
+    """The outcome of each row that also has an applied result."""
+    sent_rows = {result.row for result in report.results if result.outcome == "applied"}
     for row, result in report.by_row().items():
-        if row in sent and result.outcome != "applied":
+        if row in sent_rows and result.outcome != "applied":
             yield result.outcome
 
 
-def _besides(rows: int) -> str:
+def _applied_besides(rows: int) -> str:
     whose = "1 row's" if rows == 1 else f"{number(rows)} rows'"
     return f" (of these, {whose} other edits were applied)" if rows else ""
 
 
-def _in_sync(plan: Plan) -> str:
+def _describe_in_sync(plan: Plan) -> str:
     if plan.undoes and not plan.rows:
         return "Nothing to undo: the run changed no pet."
     if plan.undoes:
@@ -927,37 +939,37 @@ def _describe_unchanged(plan: Plan) -> list[str]:
     counts: Counter[str] = Counter()
     for each in lagging(plan):
         counts[each.words] += len(each.rows)
-    told = [f"{number(count)} {what}" for what, count in counts.items()]
+    lagging_counts = [f"{number(count)} {what}" for what, count in counts.items()]
     agreeing = plan.unchanged - len(plan.older) - len(plan.gone)
-    return [f"{number(agreeing)} in agreement", *told, *ignored]
+    return [f"{number(agreeing)} in agreement", *lagging_counts, *ignored]
 
 
-def in_terms(said: str, terms: Iterable[tuple[str, str]]) -> str:
+def replace_terms(text: str, terms: Iterable[tuple[str, str]]) -> str:
     """The sentence with the terms of another front end in place of commands and options. `terms`
-    are regular expressions, each with what stands in the place of what it matches.
+    are regular expressions with their replacements.
     """
     for option, term in terms:
-        said = re.sub(option, term, said)
-    return said
+        text = re.sub(option, term, text)
+    return text
 
 
-def _list(items: Iterable[str]) -> str:
+def _join(items: Iterable[str]) -> str:
     return ", ".join(items)
 
 
-# Where findings are, said shortly: `Pets!C2:C241 (240 cells)`.
+# The places of findings in short form: `Pets!C2:C241 (240 cells)`.
 
 
 _CELL = re.compile(r"(.*!)([A-Z]{1,3})([0-9]+)", re.DOTALL)
 _LINE = re.compile(r"(line|row) ([0-9]+)(?:, (.*))?", re.DOTALL)
-_MOST = 6
-"""So many ranges are listed."""
+_MAX_RANGES = 6
+"""The most ranges that are listed."""
 
 
 class Place(NamedTuple):
-    """A cell: what stands before its column (`Pets!`, `line` or `row`), column, and row.
+    """A cell: the text before its column (`Pets!`, `line` or `row`), its column, and its row.
 
-    An address of another kind is in `before` as it is, and its row is -1.
+    For an address of another kind, `before` is the address, and `row` is -1.
     """
 
     before: str
@@ -984,10 +996,10 @@ def place_of(finding: Finding) -> Place:
 
 
 def format_places(places: Iterable[Place]) -> str:
-    """The places, consecutive rows as a range, and how many cells where that is not plain."""
+    """The places, with consecutive rows as ranges, and the number of cells if it is not obvious."""
     ranges = list(_ranges(places))
-    shown = ranges[:_MOST]
-    rest = _cells(ranges[_MOST:])
+    shown = ranges[:_MAX_RANGES]
+    rest = _cells(ranges[_MAX_RANGES:])
     text = _join_ranges(shown) + (f" and {number(rest)} more" if rest else "")
     is_plain = all(each.first == each.last for each in shown) and not rest
     return text if is_plain else f"{text} ({number(_cells(ranges))} cells)"
@@ -998,12 +1010,12 @@ def _cells(ranges: Sequence[_Range]) -> int:
 
 
 def _ranges(places: Iterable[Place]) -> Iterator[_Range]:
-    """The places by column, each run of consecutive rows once."""
+    """The places by column, with consecutive rows as one range."""
     columns: dict[tuple[str, str], list[int]] = {}
     for before, column, row in sorted(set(places)):
         columns.setdefault((before, column), []).append(row)
     for (before, column), rows in columns.items():
-        # Of consecutive rows the difference from their position is the same.
+        # Consecutive rows have the same difference from their position.
         for _, run in itertools.groupby(enumerate(rows), lambda pair: pair[1] - pair[0]):
             span = [row for _, row in run]
             yield _Range(before, column, span[0], span[-1])
@@ -1044,7 +1056,7 @@ def _numbers(cells: _Range) -> str:
     return str(cells.first) if cells.first == cells.last else f"{cells.first}-{cells.last}"
 
 
-# Findings gathered by rule, and within a rule those that are said in the same words.
+# Findings grouped by rule, and within a rule by equal texts.
 
 
 _VALUE = 60
@@ -1052,10 +1064,10 @@ _VALUE = 60
 
 @dataclass(slots=True)
 class EqualFindings:
-    """Findings with the same value, problem and suggestion: where they are, and these texts.
+    """Findings with the same value, problem and suggestion: their places, and these texts.
 
-    What is said elsewhere is "": the value if the problem quotes it, and a problem or suggestion
-    that the whole group has.
+    A text that is shown elsewhere is "": the value if the problem quotes it, and a problem or
+    suggestion that the whole group has.
     """
 
     value: str
@@ -1070,7 +1082,7 @@ class EqualFindings:
 
     @property
     def shown(self) -> str:
-        """The value as text that can be seen, in quotes; "" if there is none to show."""
+        """The value as visible text in quotes; "" if there is none to show."""
         return f'"{shorten(visible(self.value), _VALUE)}"' if self.value else ""
 
 
@@ -1091,32 +1103,32 @@ class FindingGroup:
         return f"{count(self.total, self.severity)}: {visible(self.rule)}"
 
     def more(self, shown: int) -> str:
-        """What is not among the first `shown`; "" if that is all."""
+        """The number of cells that are not among the first `shown` findings, in words; "" for 0."""
         rest = self.same[shown:]
         cells = sum(len(each.places) for each in rest)
         return f"... and {number(cells)} more" if rest else ""
 
 
-def problems(findings: Findings) -> Iterable[Finding]:
-    """A table's rows as findings."""
+def iter_findings(findings: Findings) -> Iterable[Finding]:
+    """The rows of a table as findings."""
     columns = (findings[name].tolist() for name in FIELDS)
     for values in zip(*columns, strict=True):
         yield Finding(**dict(zip(FIELDS, values, strict=True)))
 
 
 def group_findings(findings: Iterable[Finding]) -> list[FindingGroup]:
-    """The groups, the most frequent first, and of as many the errors first."""
+    """The groups, the most frequent first; errors before warnings."""
     groups: dict[tuple[str, str], dict[tuple[str, str, str], EqualFindings]] = {}
     for finding in findings:
-        said = (finding.value, finding.problem, finding.suggestion)
+        texts = (finding.value, finding.problem, finding.suggestion)
         group = groups.setdefault((finding.severity, finding.rule), {})
-        group.setdefault(said, EqualFindings(*said)).places.append(place_of(finding))
+        group.setdefault(texts, EqualFindings(*texts)).places.append(place_of(finding))
     done = [_group(*key, list(group.values())) for key, group in groups.items()]
     return sorted(done, key=lambda each: (-each.total, each.severity, each.rule))
 
 
 def totals(findings: Sequence[Finding]) -> str:
-    """How many errors and warnings there are, and in how many rows."""
+    """The numbers of errors, warnings and affected rows."""
     errors = sum(each.severity == "error" for each in findings)
     rows = len({each.row for each in findings})
     return (
@@ -1126,7 +1138,7 @@ def totals(findings: Sequence[Finding]) -> str:
 
 
 def _group(severity: str, rule: str, same: list[EqualFindings]) -> FindingGroup:
-    """The group, with what all of it has in common said once."""
+    """The group, with the texts that all its findings share only once."""
     problem, *other_problems = {each.problem for each in same}
     suggestion, *other_suggestions = {each.suggestion for each in same}
     group = FindingGroup(severity, rule, sum(len(each.places) for each in same))

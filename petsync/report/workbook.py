@@ -32,8 +32,15 @@ from petsync.plan.plan import Plan
 from petsync.plan.report import OUTCOMES, Report, Result
 from petsync.report import words
 from petsync.report.plan import summary_rows
-from petsync.report.textdiff import Piece, compare_texts, contrast, traits
-from petsync.report.words import EMPTY, KNOWN, NOTHING, RANK, describe_cause, results_by_cause
+from petsync.report.textdiff import Piece, compare_cells, compare_texts, traits
+from petsync.report.words import (
+    EMPTY,
+    NO_CURE,
+    RANK,
+    SHOWN_CAUSES,
+    describe_cause,
+    results_by_cause,
+)
 from petsync.table.cells import visible
 
 __all__ = [
@@ -55,36 +62,36 @@ __all__ = [
 ]
 
 
-# Rows of a worksheet as the XML that a workbook holds: a hundred thousand of them in seconds.
+# Rows of a worksheet as XML: a hundred thousand of them take seconds.
 
 
 FONT, SIZE, LINE_HEIGHT = "Arial", 10, 13.5
-"""Every system has it, or one that is as wide."""
-_LENGTH = 16_000
-"""A cell holds 32,767 UTF-16 units, and a character may be two."""
-_MOST_LINES = 25
+"""A font that every system has, or replaces by one of the same width."""
+_MAX_LENGTH = 16_000
+"""The most characters: a cell holds 32,767 UTF-16 units, and a character may take two."""
+_MAX_LINES = 25
 _WIDE, _SLACK = 1.15, 0.1
 """Letters are narrower than the digits in which widths are counted; words do not fill a line."""
 _NOT_TEXT = ("=", "+", "-", "@", "#")
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-_UNUSUAL = re.compile(r"[&<>_\n\ufffe\uffff]|^\s|\s$")
+_NEEDS_ESCAPE = re.compile(r"[&<>_\n\ufffe\uffff]|^\s|\s$")
 _NO_XML = re.compile(r"[\ufffe\uffff]")
 _LIKE_ESCAPE = re.compile(r"_(?=x[0-9A-Fa-f]{1,4}_)")
 _PARTS = re.compile(r"(?<=[\s/?-])(?=[^\W\d_])")
 _RUN = f'<sz val="{SIZE}"/><rFont val="{FONT}"/></rPr>'
 _RUNS: Mapping[str, str] = {
-    "gone": f'<rPr><strike/><color rgb="FFB3261E"/>{_RUN}',
-    "come": f'<rPr><b/><color rgb="FF1B6E2E"/>{_RUN}',
-    "none": f'<rPr><i/><color rgb="FF6B7280"/>{_RUN}',
+    "removed": f'<rPr><strike/><color rgb="FFB3261E"/>{_RUN}',
+    "added": f'<rPr><b/><color rgb="FF1B6E2E"/>{_RUN}',
+    "empty": f'<rPr><i/><color rgb="FF6B7280"/>{_RUN}',
 }
 
 
 @dataclass(frozen=True, slots=True)
 class MarkedText:
-    """A text in pieces; what is marked is `gone`, has `come`, or stands for `none`."""
+    """A text in pieces; the marked ones are `removed`, `added`, or stand for an `empty` value."""
 
     pieces: Sequence[Piece]
-    how: Literal["gone", "come", "none"]
+    mark: Literal["removed", "added", "empty"]
 
     def __str__(self) -> str:
         return "".join(part for part, _ in self.pieces)
@@ -95,20 +102,20 @@ Value = str | int | MarkedText
 
 @dataclass(frozen=True, slots=True)
 class Styles:
-    """The numbers of the cells' formats: of all, and of text that could be taken for a formula."""
+    """The numbers of the cells' formats: plain, and for text that looks like a formula."""
 
     plain: int
     quoted: int
 
 
 def row_xml(number: int, values: Sequence[Value], widths: Sequence[int], styles: Styles) -> str:
-    """The row, as high as its longest text needs, as not every program finds that out itself.
+    """The row, with the height that its longest text needs: not every program computes it.
 
-    Text is text: none becomes a formula, a number or an error, in the file or when it is edited.
+    Text stays text: it never becomes a formula, a number or an error, even when it is edited.
     """
     lines = max(map(_lines, values, widths), default=1)
     height = f' ht="{lines * LINE_HEIGHT:g}"' if lines > 1 else ""
-    height += ' customHeight="1"' if lines == _MOST_LINES else ""
+    height += ' customHeight="1"' if lines == _MAX_LINES else ""
     return f'<row r="{number}"{height}>{"".join(_cells(number, values, styles))}</row>'
 
 
@@ -125,48 +132,46 @@ def _cells(number: int, values: Sequence[Value], styles: Styles) -> Iterator[str
 
 
 def _encode_pieces(value: MarkedText, text: str) -> str:
-    """The text in runs of their own looks, if it is not too long for them."""
-    if not any(is_marked for _, is_marked in value.pieces) or len(text) > _LENGTH // 8:
+    """The text as formatted runs, if it is not too long."""
+    if not any(is_marked for _, is_marked in value.pieces) or len(text) > _MAX_LENGTH // 8:
         return _encode_text(text)
     return "".join(
-        f"<r>{_RUNS[value.how] if is_marked else ''}{_encode_text(part)}</r>"
+        f"<r>{_RUNS[value.mark] if is_marked else ''}{_encode_text(part)}</r>"
         for part, is_marked in value.pieces
     )
 
 
 def _encode_text(text: str) -> str:
     shown = visible(text, keep="\n")
-    if len(shown) > _LENGTH:
-        shown = f"{shown[:_LENGTH]}..."
-    if not _UNUSUAL.search(shown):
+    if len(shown) > _MAX_LENGTH:
+        shown = f"{shown[:_MAX_LENGTH]}..."
+    if not _NEEDS_ESCAPE.search(shown):
         return f"<t>{shown}</t>"
-    shown = _NO_XML.sub(lambda found: f"[U+{ord(found[0]):04X}]", shown)
+    shown = _NO_XML.sub(lambda match: f"[U+{ord(match[0]):04X}]", shown)
     shown = _LIKE_ESCAPE.sub("_x005F_", shown)
     shown = shown.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return f'<t xml:space="preserve">{shown}</t>'
 
 
 def _lines(value: Value, width: int) -> int:
-    """How many lines the text takes in a column of so many characters."""
+    """The number of lines of the text in a column of `width` characters."""
     if isinstance(value, int):
         return 1
     text = str(value)
     if len(text) < width // 2 and "\n" not in text:
         return 1
-    return min(
-        sum(_count_lines(line, width) for line in text.split("\n")[:_MOST_LINES]), _MOST_LINES
-    )
+    return min(sum(_count_lines(line, width) for line in text.split("\n")[:_MAX_LINES]), _MAX_LINES)
 
 
 def _count_lines(line: str, width: int) -> int:
-    cells = cell_len(line[: width * _MOST_LINES]) / (_WIDE * width)
+    cells = cell_len(line[: width * _MAX_LINES]) / (_WIDE * width)
     if cells <= 1 or "://" not in line:
         return 1 if cells <= 1 else math.ceil(cells + _SLACK)
-    return _address(line[: 2 * width * _MOST_LINES], _WIDE * width)
+    return _count_url_lines(line[: 2 * width * _MAX_LINES], _WIDE * width)
 
 
-def _address(line: str, room: float) -> int:
-    """An address has no spaces: it breaks in front of the words between its marks."""
+def _count_url_lines(line: str, room: float) -> int:
+    """The number of lines of a URL, which breaks before words after punctuation."""
     lines, used = 1, 0.0
     for part in _PARTS.split(line):
         size = cell_len(part)
@@ -177,7 +182,7 @@ def _address(line: str, room: float) -> int:
     return lines
 
 
-# How a worksheet looks: its header, widths, colours, and how it is printed.
+# The format of a worksheet: header, widths, colours and print settings.
 
 
 _HEADER = PatternFill("solid", fgColor="1F5B66")
@@ -190,7 +195,7 @@ _A4 = 9
 
 
 def styles_of(sheet: Worksheet) -> Styles:
-    """The formats of a workbook's cells: text wraps, and every row begins at its top."""
+    """The formats of a workbook's cells: wrapped text, aligned to the top."""
     cell = Cell(sheet, row=2, column=1)
     cell.font, cell.alignment = _PLAIN, _READABLE
     plain = cell.style_id
@@ -199,7 +204,7 @@ def styles_of(sheet: Worksheet) -> Styles:
 
 
 def lay_out(sheet: Worksheet, columns: Mapping[str, int]) -> None:
-    """Give an empty worksheet its header, and the widths (in characters) of its columns."""
+    """Add the header to an empty worksheet, and set the widths (in characters) of its columns."""
     for letter, (name, width) in zip(letters(columns), columns.items(), strict=True):
         cell = sheet[f"{letter}1"]
         cell.value, cell.font, cell.fill = name, _TITLE, _HEADER
@@ -212,7 +217,7 @@ def lay_out(sheet: Worksheet, columns: Mapping[str, int]) -> None:
 
 
 def _print(sheet: Worksheet) -> None:
-    """In landscape, as wide as a page, the header on each."""
+    """Set the print layout: landscape, fitted to the page width, with the header on each page."""
     sheet.print_title_rows = "1:1"
     sheet.page_setup.orientation, sheet.page_setup.paperSize = "landscape", _A4
     sheet.page_setup.fitToWidth, sheet.page_setup.fitToHeight = 1, 0
@@ -227,23 +232,23 @@ def colour(
     sheet: Worksheet,
     columns: Mapping[str, int],
     colours: Mapping[str, str],
-    repeats: str,
+    repeated_columns: str,
     rows: int,
 ) -> None:
-    """Filter and colours for so many rows. The first of the columns `repeats` are pale where all
-    of them say what the row above says.
+    """Add a filter and colours for `rows` rows. The first of the `repeated_columns` are pale in
+    rows where all of them repeat the row above.
     """
     last, end = letters(columns)[-1], rows + 1
     sheet.auto_filter.ref = f"A1:{last}{end}"
     if not rows:
         return
-    same = ",".join(f"${letter}2=${letter}1" for letter in repeats)
-    tests = {f'$A2="{value}"': colour for value, colour in colours.items()}
-    for test, fill in {**tests, "TRUE": ""}.items():
-        # A program that looks at the first rule alone must find the whole look there.
-        if repeats:
-            area = f"A2:{_last_in_a_row(repeats)}{end}"
-            sheet.conditional_formatting.add(area, _rule(f"AND({test},{same})", fill, _PALE))
+    is_repeated = ",".join(f"${letter}2=${letter}1" for letter in repeated_columns)
+    fills = {f'$A2="{value}"': colour for value, colour in colours.items()}
+    for test, fill in {**fills, "TRUE": ""}.items():
+        # Some programs apply only the first rule, so each rule has the complete format.
+        if repeated_columns:
+            area = f"A2:{_last_in_a_row(repeated_columns)}{end}"
+            sheet.conditional_formatting.add(area, _rule(f"AND({test},{is_repeated})", fill, _PALE))
         sheet.conditional_formatting.add(f"A2:{last}{end}", _rule(test, fill))
 
 
@@ -264,18 +269,18 @@ def letters(columns: Mapping[str, int]) -> str:
     return "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[: len(columns)]
 
 
-# Worksheets of a workbook, streamed into a file that is there whole or not at all.
+# Worksheets of a workbook, streamed into a file that is written completely or not at all.
 #
-# Rows are coloured by rules of the worksheet rather than cell by cell, so that a million stay
-# cheap. Text is text: a name that looks like a formula or an error is none.
+# Rows are coloured by rules of the worksheet rather than cell by cell, which is cheap even for a
+# million rows.
 
 
-_ROWS = 1_048_575
-"""So many rows fit below a worksheet's header; more go on in another worksheet."""
+_MAX_ROWS = 1_048_575
+"""The most rows below a worksheet's header; further rows go into another worksheet."""
 _IN_MEMORY, _CHUNK = 4_000_000, 1_000_000
 _SHEET = re.compile(r"xl/worksheets/sheet([0-9]+)\.xml")
 _DIMENSION = re.compile(rb'<dimension ref="[^"]*"')
-_END, _FOOTER = b"</sheetData>", b"</headerFooter>"
+_SHEET_DATA_END, _FOOTER_END = b"</sheetData>", b"</headerFooter>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,33 +294,33 @@ class Tab:
     columns: Mapping[str, int]
     rows: Iterable[Sequence[Value]]
     colours: Mapping[str, str] = field(default_factory=dict)
-    repeats: str = ""
+    repeated_columns: str = ""
 
 
-class _End(NamedTuple):
+class _RowsEnd(NamedTuple):
     place: int
     area: str
     """The cells that the worksheet has, as one range."""
 
 
 def write(path: Path, tabs: Iterable[Tab], *, like: str | None = None) -> None:
-    """Write the tabs into an .xlsx file, in place of one that is there; nobody may read it who may
-    not read the sheet `like`, which they tell of.
+    """Write the tabs into an .xlsx file, which replaces an existing one. With `like`, it gets the
+    permissions of that sheet.
 
-    Raises SheetError if it cannot be written; what was there is then as it was.
+    Raises SheetError if it cannot be written; an existing file then stays as it was.
     """
     with (
-        _in_place_of(path, like) as file,
+        _replace_file(path, like) as file,
         tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY) as rows,
     ):
         book = Workbook()
         book.remove(book.worksheets[0])
-        ends = [end for tab in tabs for end in _pages(book, tab, rows)]
-        _fill(book, rows, ends, file)
+        ends = [end for tab in tabs for end in _write_rows(book, tab, rows)]
+        _write_workbook(book, rows, ends, file)
 
 
-def _pages(book: Workbook, tab: Tab, body: IO[bytes]) -> Iterator[_End]:
-    """Add the tab's worksheets without their rows, and these to the body; where each one's end."""
+def _write_rows(book: Workbook, tab: Tab, body: IO[bytes]) -> Iterator[_RowsEnd]:
+    """Add the tab's worksheets without rows, write the rows to `body`, and return their ends."""
     rows = iter(tab.rows)
     row = next(rows, None)
     page = 0
@@ -325,16 +330,18 @@ def _pages(book: Workbook, tab: Tab, body: IO[bytes]) -> Iterator[_End]:
         lay_out(sheet, tab.columns)
         styles, widths = styles_of(sheet), list(tab.columns.values())
         written = 0
-        while row is not None and written < _ROWS:
+        while row is not None and written < _MAX_ROWS:
             written += 1
             body.write(row_xml(written + 1, row, widths, styles).encode())
             row = next(rows, None)
-        colour(sheet, tab.columns, tab.colours, tab.repeats, written)
-        yield _End(body.tell(), f"A1:{letters(tab.columns)[-1]}{written + 1}")
+        colour(sheet, tab.columns, tab.colours, tab.repeated_columns, written)
+        yield _RowsEnd(body.tell(), f"A1:{letters(tab.columns)[-1]}{written + 1}")
 
 
-def _fill(book: Workbook, rows: IO[bytes], ends: Sequence[_End], file: IO[bytes]) -> None:
-    """Write the workbook with the rows in its worksheets."""
+def _write_workbook(
+    book: Workbook, rows: IO[bytes], ends: Sequence[_RowsEnd], file: IO[bytes]
+) -> None:
+    """Write the workbook with the rows into the file."""
     empty = BytesIO()
     book.save(empty)
     with (
@@ -349,12 +356,14 @@ def _fill(book: Workbook, rows: IO[bytes], ends: Sequence[_End], file: IO[bytes]
                     continue
                 number = int(sheet[1]) - 1
                 start, end = ends[number - 1].place if number else 0, ends[number]
-                head, _, tail = data.partition(_END)
+                head, _, tail = data.partition(_SHEET_DATA_END)
                 part.write(_DIMENSION.sub(f'<dimension ref="{end.area}"'.encode(), head))
                 rows.seek(start)
                 for size in _chunks(end.place - start):
                     part.write(rows.read(size))
-                part.write(_END + tail.replace(_FOOTER, _FOOTER + _IDS_ARE_TEXT, 1))
+                part.write(
+                    _SHEET_DATA_END + tail.replace(_FOOTER_END, _FOOTER_END + _IDS_ARE_TEXT, 1)
+                )
 
 
 def _chunks(size: int) -> Iterator[int]:
@@ -363,26 +372,26 @@ def _chunks(size: int) -> Iterator[int]:
         size -= _CHUNK
 
 
-# Excel would put a green triangle at each of them.
+# Otherwise Excel shows a green triangle at each id.
 _IDS_ARE_TEXT = (
     b'<ignoredErrors><ignoredError sqref="A2:Z1048576" numberStoredAsText="1"/></ignoredErrors>'
 )
 
 
 @contextmanager
-def _in_place_of(path: Path, like: str | None) -> Iterator[IO[bytes]]:
-    """A new file, moved to `path` once it is written and on the disk."""
+def _replace_file(path: Path, like: str | None) -> Iterator[IO[bytes]]:
+    """A new file, which is moved to `path` after it is completely on disk."""
     try:
         with replacing(path, like=None if like is None else Path(like)) as file:
             yield file
     except OSError as error:
         raise SheetError(
             f"{path} cannot be written: {error.strerror or error}",
-            hint="Is the folder there, and is the file open in another program?",
+            hint="Check that the folder exists and that no other program has the file open.",
         ) from error
 
 
-# Plans and reports as Excel workbooks: to filter, to sort, to print, to hand on.
+# Plans and reports as Excel workbooks.
 
 
 _RED, _GREEN, _AMBER = "FBE3E1", "E6F4E8", "FFF4D9"
@@ -398,27 +407,27 @@ _COLOURS = {
 }
 _REFUSED, _KEPT, _UNANSWERED = "guard refuses", "guard", "no answer"
 _FACT_COLOURS = {_REFUSED: _RED, _KEPT: _GREEN, _UNANSWERED: _RED}
-_NONE = MarkedText([(EMPTY, True)], "none")
+_NONE = MarkedText([(EMPTY, True)], "empty")
 _FACTS = {"What": 16, "Number": 10, "Said": 100}
 
 
 def plan_workbook(plan: Plan, path: Path) -> None:
-    """Write the plan: a summary, the changes (a row a changed field), conflicts (a row a field that
-    both changed), blocked rows, notes.
+    """Write the plan: a summary, the changes (a row for each changed field), the conflicts (a row
+    for each field that both sides changed), blocked rows, notes.
 
-    The file is there whole or not at all. Raises SheetError if it cannot be written.
+    The file is written completely or not at all. Raises SheetError if it cannot be written.
     """
     changes = {"Change": 9, "Id": 21, "Pet": 26, "Field": 12, "Before": 42, "After": 42}
     sides = {"Exported": 24, "Sheet": 24, "Store": 24, "Who wins": 11}
-    said = {"Problem": 40, "What to do": 32}
-    conflicts = {"Where": 13, "Id": 21, "Pet": 20, "Field": 11, **sides, **said}
+    problem_columns = {"Problem": 40, "What to do": 32}
+    conflicts = {"Where": 13, "Id": 21, "Pet": 20, "Field": 11, **sides, **problem_columns}
     blocked = {"Row": 10, "Where": 18, "Id": 21, "Pet": 26}
     write(
         path,
         [
             Tab("Summary", _FACTS, _plan_facts(plan), _FACT_COLOURS),
             Tab("Changes", {**changes, "Where": 16}, _change_rows(plan), _COLOURS, "ABCG"),
-            Tab("Conflicts", conflicts, _conflict_rows(plan), repeats="ABC"),
+            Tab("Conflicts", conflicts, _conflict_rows(plan), repeated_columns="ABC"),
             Tab("Needs fixing", {**blocked, "Problem": 90}, _blocked_rows(plan)),
             Tab("Notes", {"Note": 120}, ([note] for note in plan.notes)),
         ],
@@ -428,21 +437,21 @@ def plan_workbook(plan: Plan, path: Path) -> None:
 
 def report_workbook(report: Report, path: Path) -> None:
     """Write the report: a summary with the causes, and a row for each change, conflict and blocked
-    row, those first that need a person.
+    row; those that need a person come first.
 
-    The file is there whole or not at all. Raises SheetError if it cannot be written.
+    The file is written completely or not at all. Raises SheetError if it cannot be written.
     """
     id_ = _width(result.pet_id for result in report.results)
     new = _width(result.assigned_id for result in report.results)
     pet = {"Change": 9, "Id": id_, "New id": new, "Pet": 22, "Fields": 18, "Where": 15}
-    said = {"What happened": 52, "What to do": 48}
+    result_columns = {"What happened": 52, "What to do": 48}
     write(
         path,
         [
             Tab("Summary", _FACTS, _report_facts(report), _COLOURS),
             Tab(
                 "Results",
-                {"Outcome": 13, "Cause": 16, **pet, **said},
+                {"Outcome": 13, "Cause": 16, **pet, **result_columns},
                 _result_rows(report),
                 _COLOURS,
             ),
@@ -456,20 +465,20 @@ def _plan_facts(plan: Plan) -> Iterator[Sequence[Value]]:
     counts = {"add": summary.adds, "update": summary.updates, "delete": summary.deletes}
     yield "summary", "", words.plan_summary(plan, counts)
     yield from _verdict(plan)
-    for problem, then in words.iter_unanswered(plan):
-        yield _UNANSWERED, "", words.sentences(problem, then)
-    yield from ((name, "", said) for name, said in words.plan_facts(plan))
-    yield from ((name, "", said) for name, said in words.scope_facts(plan))
-    yield "who wins", "", words.who_wins(plan)
+    for problem, consequence in words.iter_unanswered(plan):
+        yield _UNANSWERED, "", words.sentences(problem, consequence)
+    yield from ((name, "", value) for name, value in words.plan_facts(plan))
+    yield from ((name, "", value) for name, value in words.scope_facts(plan))
+    yield "who wins", "", words.describe_winner(plan)
     yield from summary_rows(summary)
     yield "fingerprint", "", plan.fingerprint
 
 
 def _verdict(plan: Plan) -> Iterator[Sequence[Value]]:
     if plan.verdict.ok:
-        yield _KEPT, "", words.KEPT
+        yield _KEPT, "", words.LIMITS_KEPT
     for refusal in plan.verdict.refusals:
-        yield _REFUSED, "", words.sentences(refusal.problem, words.way_out(refusal))
+        yield _REFUSED, "", words.sentences(refusal.problem, words.refusal_cure(refusal))
 
 
 def _change_rows(plan: Plan) -> Iterator[Sequence[Value]]:
@@ -485,22 +494,22 @@ def _fields(change: Change) -> Iterator[tuple[str, Value, Value]]:
         yield "(the pet)", traits(change.before), ""
         return
     for column in change.fields:
-        before, after = contrast(change.before, change.after, column)
+        before, after = compare_cells(change.before, change.after, column)
         if change.before is None:
-            yield column, "", MarkedText(after, "come")
+            yield column, "", MarkedText(after, "added")
         else:
-            yield column, _mark_value(before, "gone"), _mark_value(after, "come")
+            yield column, _mark_value(before, "removed"), _mark_value(after, "added")
 
 
 def _conflict_rows(plan: Plan) -> Iterator[Sequence[Value]]:
     for conflict in plan.conflicts:
         head = (conflict.source, _id(conflict.pet_id), conflict.name)
         problem = words.sentences(f"{conflict.subject} {conflict.problem}")
-        said = (problem[:1].upper() + problem[1:], conflict.suggestion)
+        columns = (problem[:1].upper() + problem[1:], conflict.suggestion)
         for clash in conflict.clashes:
-            yield *head, clash.column, *_sides(clash), conflict.winner, *said
+            yield *head, clash.column, *_sides(clash), conflict.winner, *columns
         if not conflict.clashes:
-            yield *head, "", "", "", "", _winner(conflict), *said
+            yield *head, "", "", "", "", _winner(conflict), *columns
 
 
 def _winner(conflict: Conflict) -> str:
@@ -508,14 +517,14 @@ def _winner(conflict: Conflict) -> str:
 
 
 def _sides(clash: Clash) -> tuple[Value, Value, Value]:
-    """What was exported, and sheet and store with what they have that it had not."""
+    """The exported value, and the values of sheet and store with their differences marked."""
     sheet, store = (compare_texts(clash.base, text)[1] for text in (clash.sheet, clash.store))
-    return clash.base or _NONE, _mark_value(sheet, "come"), _mark_value(store, "come")
+    return clash.base or _NONE, _mark_value(sheet, "added"), _mark_value(store, "added")
 
 
-def _mark_value(pieces: Sequence[Piece], how: Literal["gone", "come"]) -> MarkedText:
-    """The value, or that there is none."""
-    return MarkedText(pieces, how) if any(text for text, _ in pieces) else _NONE
+def _mark_value(pieces: Sequence[Piece], mark: Literal["removed", "added"]) -> MarkedText:
+    """The marked value, `(empty)` if there is none."""
+    return MarkedText(pieces, mark) if any(text for text, _ in pieces) else _NONE
 
 
 def _blocked_rows(plan: Plan) -> Iterator[Sequence[Value]]:
@@ -526,24 +535,24 @@ def _report_facts(report: Report) -> Iterator[Sequence[Value]]:
     counts = report.counts
     yield "summary", "", words.report_summary(report)
     yield "run", "", report.run_id
-    yield from ((name, "", said) for name, said in words.report_facts(report))
+    yield from ((name, "", value) for name, value in words.report_facts(report))
     yield from (("stopped", "", line) for line in report.stopped.splitlines())
-    if back := words.way_back(report):
-        yield "undo", "", back
+    if undo := words.undo_hint(report):
+        yield "undo", "", undo
     yield from (("rows", counts[outcome], outcome) for outcome in OUTCOMES)
     yield "rows", sum(counts.values()), "in all"
     for group in results_by_cause(report, 0):
         if not group.is_plain:
-            why = f"{group.told.title[:1].upper()}{group.told.title[1:]}"
-            said = words.sentences(why, group.told.meaning, group.told.cure)
-            yield group.outcome, group.listing.total, said
+            title = f"{group.text.title[:1].upper()}{group.text.title[1:]}"
+            value = words.sentences(title, group.text.meaning, group.text.cure)
+            yield group.outcome, group.listing.total, value
 
 
 def _result_rows(report: Report) -> Iterator[Sequence[Value]]:
-    names = words.named_in(report.plan)
-    told = cache(partial(describe_cause, run_id=report.run_id, undoes=report.plan.undoes))
+    names = words.result_names(report.plan)
+    describe = cache(partial(describe_cause, run_id=report.run_id, undoes=report.plan.undoes))
     for result in sorted(report.results, key=_rank):
-        cure = told(result.outcome, result.cause).cure
+        cure = describe(result.outcome, result.cause).cure
         yield (
             result.outcome,
             result.cause,
@@ -554,22 +563,22 @@ def _result_rows(report: Report) -> Iterator[Sequence[Value]]:
             "" if result.kind == "add" else ", ".join(result.fields),
             result.source,
             result.message,
-            "" if cure == NOTHING else cure,
+            "" if cure == NO_CURE else cure,
         )
 
 
 def _rank(result: Result) -> tuple[int, bool, str]:
-    """What needs a person comes first, and what the plan showed already last of its outcome."""
-    return RANK.index(result.outcome), result.cause in KNOWN, result.cause
+    """The sort key: outcomes that need a person first; causes that the plan showed last."""
+    return RANK.index(result.outcome), result.cause in SHOWN_CAUSES, result.cause
 
 
 def _width(ids: Iterable[int | None]) -> int:
-    """So many characters a column of these ids takes."""
+    """The width of a column with these ids, in characters."""
     return max(map(len, map(_id, ids)), default=0) + 8
 
 
 def _id(number: int | None) -> str:
-    """An id as text: a spreadsheet's numbers are exact to 15 digits only, and an export's ids are
-    text as well, so that looking one up finds it.
+    """An id as text: numbers of a spreadsheet are exact only to 15 digits, and the ids of an export
+    are text, too, so that a search finds them.
     """
     return "" if number is None else str(number)

@@ -1039,7 +1039,7 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
         from petsync.report.progress import run_bar
 
         traffic = self._session.traffic
-        return run_bar(total, text=text, show=progress, traffic=traffic, then=on_progress)
+        return run_bar(total, text=text, show=progress, traffic=traffic, on_step=on_progress)
 
     def _statuses(self, given: Sequence[str]) -> tuple[str, ...]:
         return tuple(given) or self._session.profile.statuses

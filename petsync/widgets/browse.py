@@ -22,7 +22,7 @@ from petsync.plan.change import FailedLookup, Snapshot
 from petsync.plan.plan import Plan
 from petsync.report import html as markup
 from petsync.report.html import capital
-from petsync.report.images import of_pet
+from petsync.report.images import format_pet
 from petsync.report.words import count, number, shorten, wrap
 from petsync.store import Store
 from petsync.table.cells import format_photo_urls, format_tags, visible
@@ -302,7 +302,7 @@ class Photos:
         """Show the pet's photos, or none."""
         self._urls = () if pet is None else pet.photo_urls
         self._known = {url: said for url, said in self._known.items() if said.startswith("data:")}
-        name = "" if pet is None else shorten(of_pet(pet.id, pet.name or ""), 100)
+        name = "" if pet is None else shorten(format_pet(pet.id, pet.name or ""), 100)
         with self.table.hold_sync():
             self.table.caption = f"Pictures of {name}" if name else ""
             self.table.total = len(self._urls)
@@ -443,7 +443,7 @@ class Panel:
     def open(self, pet: Pet, statuses: Sequence[str], categories: Sequence[str]) -> None:
         """Show one pet."""
         self.pet.layout.display = None
-        self.whom.text = capital(shorten(of_pet(pet.id, pet.name or ""), 100))
+        self.whom.text = capital(shorten(format_pet(pet.id, pet.name or ""), 100))
         self.photos.show(pet)
         self.editor.show(pet, statuses, categories)
 

@@ -28,7 +28,7 @@ from petsync.plan.report import PastRun, Report, Result, left_in
 from petsync.report import html, words
 from petsync.report.html import capital, element, prose, text
 from petsync.report.plan import facts
-from petsync.report.textdiff import around
+from petsync.report.textdiff import shorten_common
 from petsync.report.words import ResultGroup, results_by_cause
 from petsync.sheets import must_take_results, write_results
 from petsync.sheets.read import sheet_of
@@ -396,7 +396,7 @@ def _sides(before: Pet | None, after: Pet | None, unit: Unit) -> Row:
     """Both sides of a change; None for a pet that is not there."""
     old, new = (None if p is None else unit_text(p, unit, cell) for p in (before, after))
     if old is not None and new is not None:
-        old, new = around(old, new, _LONGEST)
+        old, new = shorten_common(old, new, _LONGEST)
     return {
         "before": None if old is None else _short(old),
         "after": None if new is None else _short(new),
@@ -431,7 +431,7 @@ class ReportView:
     def __init__(self, report: Report) -> None:
         self.report = report
         self.groups: list[ResultGroup] = results_by_cause(report, None)
-        self._names = words.named_in(report.plan)
+        self._names = words.result_names(report.plan)
 
     @property
     def views(self) -> list[tuple[str, int]]:
@@ -458,7 +458,7 @@ class ReportView:
     @property
     def can_resume(self) -> bool:
         """Whether going on may do anything."""
-        return bool(self.report.stopped or words.left_to_do(self.report))
+        return bool(self.report.stopped or words.count_left(self.report))
 
     @property
     def can_undo(self) -> bool:
@@ -733,13 +733,13 @@ def overview(plan: Plan, unfinished: PastRun | None = None) -> str:
     parts = [html.summary(words.plan_summary(plan, counts)), html.facts(facts(plan))]
     if plan.coverage.failed:
         lines = (prose(words.sentences(*said)) for said in words.iter_unanswered(plan))
-        parts.append(html.alert(words.UNANSWERED, lines))
+        parts.append(html.alert(words.UNANSWERED_TITLE, lines))
     if plan.notes:
         notes = (_in_plan(note, run) for note in plan.notes)
         items = "".join(element("li", prose(note)) for note in notes)
         title = f"To look at: {words.count(len(plan.notes), 'note')}"
         few = len(plan.notes) <= _NAMED
-        parts.append(html.folding(title, element("ul", items), open_=few))
+        parts.append(html.collapsible(title, element("ul", items), open_=few))
     return html.fragment(parts)
 
 
@@ -766,14 +766,14 @@ def guard(draft: Draft) -> str:
     """What the guard says of the draft."""
     refusals = draft.refusals()
     if not refusals:
-        said = words.KEPT if draft.tally().sent else ""
+        said = words.LIMITS_KEPT if draft.tally().sent else ""
         return piece(element("p", text(said), class_="ps-kept")) if said else ""
     if draft.is_ok:
         lines = (prose(f"{_problem(each)}.") for each in refusals)
         title = "Over the guard's limits, and let through by you, for this plan alone"
         return piece(html.alert(title, lines))
     lines = (prose(_describe_refusal(each, let_through=draft.allows(each))) for each in refusals)
-    return piece(html.alert(words.REFUSED, lines, kind="ps-refused"))
+    return piece(html.alert(words.PLAN_REFUSED, lines, kind="ps-refused"))
 
 
 def _problem(refusal: Refusal) -> str:
@@ -858,7 +858,7 @@ def result(report: Report) -> str:
     if report.stopped:
         why = _BY_HAND if report.stopped == "interrupted" else in_buttons(report.stopped)
         lines = map(text, why.splitlines())
-        parts.append(html.alert(words.STOPPED, lines))
+        parts.append(html.alert(words.STOPPED_TITLE, lines))
     return piece(*parts)
 
 
@@ -866,7 +866,7 @@ def causes(groups: Iterable[ResultGroup]) -> str:
     """Why results are as they are, what needs a person first, each with its cure."""
     items = [
         element("strong", text(group.title))
-        + element("p", prose(in_buttons(words.sentences(group.told.meaning, group.told.cure))))
+        + element("p", prose(in_buttons(words.sentences(group.text.meaning, group.text.cure))))
         for group in groups
         if not group.is_plain
     ]
@@ -878,7 +878,7 @@ def causes(groups: Iterable[ResultGroup]) -> str:
 
 def left_to_do(report: Report) -> str:
     """What the button says that goes on."""
-    left = words.left_to_do(report)
+    left = words.count_left(report)
     return f"Go on with the rest ({words.number(left)})" if left else "Go on"
 
 
@@ -889,12 +889,12 @@ def _in_plan(note: str, run: str) -> str:
     for found in set(re.findall(r"`petsync resume [^`]+`", note)):
         if run and found == f"`petsync resume {run}`":
             note = note.replace(found, "“Finish run”")
-    return words.in_terms(note, _BUTTONS[2:])
+    return words.replace_terms(note, _BUTTONS[2:])
 
 
 def in_buttons(said: str) -> str:
     """The sentence with this form's buttons in place of commands."""
-    return words.in_terms(said, _BUTTONS)
+    return words.replace_terms(said, _BUTTONS)
 
 
 # Panel: the review form's widgets, of which those are shown that can be used now.

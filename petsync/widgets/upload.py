@@ -34,7 +34,7 @@ from petsync.plan.uploads import (
 )
 from petsync.report import html as markup
 from petsync.report.html import capital
-from petsync.report.images import of_pet, size
+from petsync.report.images import format_pet, size
 from petsync.report.words import count, sentences, shorten, wrap
 from petsync.store import Store
 from petsync.table.cells import CellError, parse_id
@@ -552,7 +552,7 @@ class Panel:
 def _to_do(looked: Pictures | None, pet: Pet | None) -> str:
     if looked is None or pet is None or not looked.items:
         return "Upload"
-    whom = shorten(of_pet(pet.id, pet.name or ""), 60)
+    whom = shorten(format_pet(pet.id, pet.name or ""), 60)
     what = count(len(looked.items), "picture")
     return f"Upload {what} ({size(looked.total_bytes)}) to {whom}"
 
@@ -622,7 +622,7 @@ def _about(pet: Pet | PetsyncError | None, pet_id: int | None) -> Iterator[str]:
         total = len(pet.photo_urls)
         more = f"; the first {_MOST}" if total > _MOST else ""
         has = f"{count(total, 'picture')}{more}" if total else "no picture yet"
-        whom = markup.capital(of_pet(pet.id, shorten(pet.name or "", 60)))
+        whom = markup.capital(format_pet(pet.id, shorten(pet.name or "", 60)))
         yield f"{whom} has {has}."
 
 
@@ -688,7 +688,7 @@ class UploadForm(Form):
         if self._panel is not None:
             self._panel.choose(pet)
             if pet.id != self._pet_id:
-                self.tell(f"{capital(of_pet(pet.id, shorten(pet.name or '', 60)))} is chosen.")
+                self.tell(f"{capital(format_pet(pet.id, shorten(pet.name or '', 60)))} is chosen.")
         self._look(anew=True)
 
     def add_file(self, path: Path, name: str = "", received: ReceivedFile | None = None) -> None:

@@ -86,7 +86,7 @@ def test_in_pull_it_is_told_what_gives_way(shell: Shell, config: Path) -> None:
     assert "name: 'Rexi' gives way to 'Rex'; " in dry
     assert "(the store leads)" in dry
     done = shell("reconcile")
-    assert "1 row changed (1 cell that said something else). Before it was:" in " ".join(
+    assert "1 row changed (1 cell that had another value). Before it was:" in " ".join(
         done.out.split()
     )
     (backup,) = config.parent.glob("catalogue.backup-*.csv")

@@ -124,7 +124,7 @@ def test_a_refused_plan(shell: Shell, box: Sandbox) -> None:
     done = shell("rehearse", _sheet("id,name\n1,Rex\n"), *to(box), "--delete-missing")
     assert done.code == 4
     place = done.out.index("The guard refuses this plan")
-    assert place < done.out.index("What would become of the rows")
+    assert place < done.out.index("What would happen to the rows")
     assert "--max-delete 5" in done.out
     assert "5 applied" in done.out
     assert len(box.pets()) == 6

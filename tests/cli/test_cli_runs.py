@@ -117,7 +117,7 @@ def test_a_new_pet_is_found_by_the_id_that_it_was_given(shell: Shell, box: Sandb
 def test_a_pet_that_no_run_touched(shell: Shell, box: Sandbox) -> None:
     """Is told to be none, not an error."""
     _apply(shell, box, "id,name\n1,Max\n")
-    assert "No run that is known did anything to pet 4." in shell("runs", "--pet", "4").out
+    assert "No known run changed pet 4." in shell("runs", "--pet", "4").out
 
 
 def test_an_unknown_run(shell: Shell, box: Sandbox) -> None:
