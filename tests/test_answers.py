@@ -129,7 +129,7 @@ def test_any_shape_that_is_read_is_sent(shape: Shape) -> None:
     for pet in SHOP:
         body = xml.encode_pet(pet, shape)
         assert xml.decode_pet(body) == pet
-        assert replace(xml.shape_in(body), list_root=shape.list_root) == shape
+        assert replace(xml.detect_shape(body), list_root=shape.list_root) == shape
 
 
 async def _examined(session: Session) -> Diagnosis:

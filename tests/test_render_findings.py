@@ -21,7 +21,7 @@ from petsync.report.sheet import findings_html, sheet_html
 from petsync.report.show import findings_text, table_text
 from petsync.report.words import Place, format_places, group_findings
 from petsync.sheets import read_sheet, write_sheet
-from petsync.table.sheet import FIELDS, Finding, Findings, cell_address
+from petsync.table.sheet import FINDING_FIELDS, Finding, Findings, cell_address
 
 SPELLING = {"severity": "warning", "suggestion": "Write sold.", "value": "Sold"}
 
@@ -107,7 +107,7 @@ def test_findings_are_a_dataframe() -> None:
     """Columns and dtypes are stable, with rows and without."""
     for findings in (Findings.of([]), Findings.of([spelt(2)])):
         assert isinstance(findings, pd.DataFrame)
-        assert tuple(findings.columns) == FIELDS == Finding.__slots__[: len(FIELDS)]
+        assert tuple(findings.columns) == FINDING_FIELDS == Finding.__slots__[: len(FINDING_FIELDS)]
         kinds = {name: str(dtype) for name, dtype in findings.dtypes.items()}
         assert kinds.pop("row") == "int64"
         assert set(kinds.values()) == {"str"}
@@ -142,7 +142,7 @@ def test_tables_made_from_findings_show_themselves_too() -> None:
         findings.isna(),
         findings.reindex([0, 99]),
         findings.assign(row="x"),
-        findings[["row", "row", *FIELDS]],
+        findings[["row", "row", *FINDING_FIELDS]],
         findings.groupby("rule").first(),
         findings.T,
     ):

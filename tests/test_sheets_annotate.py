@@ -157,7 +157,7 @@ def test_people_keep_their_comments(tmp_path):
     assert texts["A2"] == "is that right?"
     assert texts["C3"].startswith("Mia told me so\n\npetsync: The store has no such status.")
     assert openpyxl.load_workbook(out)["Notes"]["A1"].comment.text == "for us"
-    assert "1 cell has a comment already; petsync's words stand below it." in done.lost
+    assert "1 cell has a comment already; petsync's text is below it." in done.lost
     assert sheet["C3"].comment.author == "Anna"
 
 

@@ -151,16 +151,16 @@ def of_no_text(lines):
 
 
 REASONS = {
-    without_last: r"only \d of their \d parts are there",
+    without_last: r"only \d of their \d parts are present",
     with_a_letter_changed: "they were changed",
     with_one_more: "they were changed",
     swapped: "they were changed",
     of_no_text: "they were changed",
     of_the_next_version: "format 2",
     without_label: "their label is missing",
-    of_no_pets: "something else than pets",
-    of_no_header: "something else than pets",
-    miscounted: "they hold 1 pets and should hold 2",
+    of_no_pets: "they are no pets",
+    of_no_header: "they are no pets",
+    miscounted: "they have 1 pets instead of 2",
 }
 
 

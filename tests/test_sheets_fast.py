@@ -150,7 +150,10 @@ def column_of(texts):
 
 @pytest.mark.parametrize(
     ("judge", "careful", "texts"),
-    [(columns.tags, columns.judge_tags, TAGS), (columns.photos, columns.judge_photos, PHOTOS)],
+    [
+        (columns.tags, columns.validate_tags, TAGS),
+        (columns.photos, columns.validate_photos, PHOTOS),
+    ],
     ids=["tags", "photos"],
 )
 @settings(max_examples=300, deadline=None)

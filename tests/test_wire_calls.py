@@ -61,7 +61,7 @@ def test_the_live_profile_repeats_the_parameter() -> None:
 @pytest.mark.parametrize("profile", [STANDARD, LIVE], ids=lambda profile: profile.name)
 def test_a_comma_in_a_value_is_refused(profile: ServiceProfile) -> None:
     """Services take an escaped comma for a separator: the answer would be about other tags."""
-    with pytest.raises(errors.InvalidInputError, match="holds a comma"):
+    with pytest.raises(errors.InvalidInputError, match="has a comma"):
         operations.find_pets_by_tags(["a,b"], profile=profile)
 
 

@@ -86,7 +86,7 @@ def test_a_document_type_is_refused_before_it_is_read(body: bytes) -> None:
 )
 def test_what_is_no_xml_is_refused(body: bytes) -> None:
     """A torn or foreign answer is a typed error."""
-    with pytest.raises(ResponseError, match="not whole XML"):
+    with pytest.raises(ResponseError, match="not complete XML"):
         xml.decode_pet(body)
 
 

@@ -28,7 +28,7 @@ from petsync.errors import (
 from petsync.models import Pet
 from petsync.plan.change import Coverage, FailedLookup, Snapshot
 from petsync.protocol import operations
-from petsync.protocol.operations import Call, Response, kind_of
+from petsync.protocol.operations import Call, Response, detect_media
 from petsync.table.frame import frame_from_json, frame_from_pets, without_duplicates
 
 __all__ = [
@@ -269,7 +269,7 @@ def as_frame(call: Call[list[Pet]], *, copies: bool = False) -> Call[pd.DataFram
     """The same call, with its answer as a table: one row for each pet, or for each copy of it."""
 
     def read_frame(response: Response) -> pd.DataFrame:
-        if kind_of(response) == "json":
+        if detect_media(response) == "json":
             return frame_from_json(response.body, copies=copies)
         frame = frame_from_pets(call.read(response))
         return frame if copies else without_duplicates(frame)

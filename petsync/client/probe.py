@@ -535,7 +535,7 @@ async def _as_xml(site: Site) -> Check:
     except ResponseError as error:
         return Check("XML", "noted", error.message)
     said = "spoken" if pet.id == site.sample.id else "spoken, though it sent another pet"
-    shape = xml.shape_in(response.body, xml.Shape(photo_item="", tag_item=""))
+    shape = xml.detect_shape(response.body, xml.Shape(photo_item="", tag_item=""))
     if shape.photo_item:
         said += f"; {shape.photo_array or 'without'}/{shape.photo_item}"
     if shape.tag_item:
@@ -546,7 +546,7 @@ async def _as_xml(site: Site) -> Check:
         fits = site.fits("xml_photo_item", "xml_tag_item")
         return Check("XML", "fits" if fits else "differs", said)
     profiled = operations.shape_of(site.profile)
-    if xml.shape_in(response.body, profiled) == profiled:
+    if xml.detect_shape(response.body, profiled) == profiled:
         return Check("XML", "fits", said)
     lost = "the profile writes pets in another shape, from which a service reads no tags or photos"
     return Check("XML", "fails", f"{said}; {lost}")

@@ -45,7 +45,7 @@ from petsync.errors import (
 )
 from petsync.profile import STANDARD, ServiceProfile
 from petsync.protocol.operations import Call, Request, Response, Traffic, error_for, shape_of
-from petsync.protocol.xml import shape_in
+from petsync.protocol.xml import detect_shape
 
 __all__ = ["PHOTO", "Again", "Exchange", "Hold", "Line", "OnSent", "ServiceCall", "Session"]
 
@@ -448,7 +448,7 @@ class Session:
 
         def read_and_learn(response: Response) -> T:
             result = call.read(response)
-            self.shape = shape_in(response.body, self.shape)
+            self.shape = detect_shape(response.body, self.shape)
             return result
 
         return Call(call.request, read_and_learn)

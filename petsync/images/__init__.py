@@ -1,1 +1,1 @@
-"""Images in bulk: found, looked at, and uploaded, each once."""
+"""Find, inspect and upload images in bulk, each once."""

@@ -1,7 +1,7 @@
 """Pets as JSON, with ids exact to 2^63-1 and unknown fields kept.
 
-A strict, fast decoder takes the shapes that are fully known. Where it meets anything else, the
-answer is decoded again into plain values and read field by field, so that nothing is dropped.
+A strict, fast decoder reads pets with known fields only. If it fails, the answer is decoded again
+into plain values and read field by field, so that nothing is dropped.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class PetRow(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """A pet as the strict decoder sees it: lists stay lists, so a DataFrame can hold them."""
+    """A pet for the strict decoder: lists stay lists, so that a DataFrame can have them."""
 
     id: Id | None = None
     name: str | None = None
@@ -40,7 +40,7 @@ class PetRow(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     status: str | None = None
 
     def to_pet(self) -> Pet:
-        """The same, as the public value."""
+        """The row as a Pet."""
         return Pet(
             id=self.id,
             name=self.name,
@@ -51,25 +51,25 @@ class PetRow(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
         )
 
 
-_row = msgspec.json.Decoder(PetRow)
-_rows = msgspec.json.Decoder(list[PetRow])
+_row_decoder = msgspec.json.Decoder(PetRow)
+_rows_decoder = msgspec.json.Decoder(list[PetRow])
 _encoder = msgspec.json.Encoder()
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-_KNOWN = ("id", "name", "photoUrls", "category", "tags", "status")
+_KNOWN_FIELDS = ("id", "name", "photoUrls", "category", "tags", "status")
 
 
 def decode_pet(body: bytes) -> Pet:
     """One pet. Raises ResponseError if the bytes are no pet."""
     try:
-        return _row.decode(body).to_pet()
+        return _row_decoder.decode(body).to_pet()
     except _UNREADABLE:
-        return _pet(_plain(body), "the pet")
+        return _pet(_decode_plain(body), "the pet")
 
 
 def decode_rows(body: bytes) -> list[PetRow] | None:
     """A list of pets, at full speed; None if a pet has anything that a PetRow cannot hold."""
     try:
-        return _rows.decode(body)
+        return _rows_decoder.decode(body)
     except _UNREADABLE:
         return None
 
@@ -79,24 +79,24 @@ def decode_pets(body: bytes) -> list[Pet]:
     rows = decode_rows(body)
     if rows is not None:
         return [row.to_pet() for row in rows]
-    plain = _plain(body)
+    plain = _decode_plain(body)
     if not isinstance(plain, list):
-        raise ResponseError(f"a list of pets was expected, not {_kind(plain)}")
+        raise ResponseError(f"a list of pets was expected, not {_type_name(plain)}")
     return [_pet(item, f"pet {n} of {len(plain)}") for n, item in enumerate(plain, 1)]
 
 
 def encode_pet(pet: Pet) -> bytes:
-    """One pet; fields that are None are left out, lists are always there."""
-    return _encoder.encode(_outgoing(pet))
+    """One pet; fields that are None are left out, lists are always included."""
+    return _encoder.encode(_pet_fields(pet))
 
 
 def encode_pets(pets: Sequence[Pet]) -> bytes:
     """A list of pets."""
-    return _encoder.encode([_outgoing(pet) for pet in pets])
+    return _encoder.encode([_pet_fields(pet) for pet in pets])
 
 
 def decode_api_response(body: bytes) -> ApiResponse:
-    """The answer to an upload; unknown fields are passed over."""
+    """The answer to an upload; unknown fields are ignored."""
     try:
         return msgspec.json.decode(body, type=ApiResponse, strict=False)
     except _UNREADABLE as error:
@@ -104,11 +104,11 @@ def decode_api_response(body: bytes) -> ApiResponse:
 
 
 def encode_api_response(answer: ApiResponse) -> bytes:
-    """The same, as JSON."""
+    """The answer to an upload as JSON."""
     return _encoder.encode(answer)
 
 
-def _outgoing(pet: Pet) -> dict[str, Any]:
+def _pet_fields(pet: Pet) -> dict[str, Any]:
     known: dict[str, Any] = {
         "id": pet.id,
         "category": None if pet.category is None else _encode_label(pet.category),
@@ -127,11 +127,11 @@ def _drop_none(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in fields.items() if value is not None}
 
 
-def _plain(body: bytes) -> Any:
+def _decode_plain(body: bytes) -> Any:
     try:
         return msgspec.json.decode(body)
     except _UNREADABLE as error:
-        raise ResponseError(f"the answer is not whole JSON: {error}") from None
+        raise ResponseError(f"the answer is not complete JSON: {error}") from None
 
 
 def _pet(value: Any, where: str) -> Pet:
@@ -145,7 +145,7 @@ def _pet(value: Any, where: str) -> Pet:
         category=_category(fields.get("category"), f"{where}: category"),
         tags=_items(fields.get("tags"), f"{where}: tags", _tag),
         status=_text(fields.get("status"), f"{where}: status"),
-        extra=_rest(fields, _KNOWN),
+        extra=_unknown_fields(fields, _KNOWN_FIELDS),
     )
 
 
@@ -166,11 +166,11 @@ def _label(
     return (
         _number(fields.get("id"), f"{where}: id"),
         _text(fields.get("name"), f"{where}: name"),
-        _rest(fields, ("id", "name")),
+        _unknown_fields(fields, ("id", "name")),
     )
 
 
-def _rest(fields: Mapping[str, Any], known: tuple[str, ...]) -> dict[str, Any] | None:
+def _unknown_fields(fields: Mapping[str, Any], known: tuple[str, ...]) -> dict[str, Any] | None:
     return {key: value for key, value in fields.items() if key not in known} or None
 
 
@@ -178,30 +178,30 @@ def _items(value: Any, where: str, read: Callable[[Any, str], T | None]) -> tupl
     if value is None:
         return ()
     if not isinstance(value, list):
-        raise ResponseError(f"{where} is {_kind(value)}, not a list")
+        raise ResponseError(f"{where} is {_type_name(value)}, not a list")
     items = (read(item, f"{where}[{n}]") for n, item in enumerate(value) if item is not None)
     return tuple(item for item in items if item is not None)
 
 
 def _object(value: Any, where: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise ResponseError(f"{where} is {_kind(value)}, not an object")
+        raise ResponseError(f"{where} is {_type_name(value)}, not an object")
     return value
 
 
 def _text(value: Any, where: str) -> str | None:
     if value is None or isinstance(value, str):
         return value
-    raise ResponseError(f"{where} is {_kind(value)}, not text")
+    raise ResponseError(f"{where} is {_type_name(value)}, not text")
 
 
 def _number(value: Any, where: str) -> int | None:
-    """An int64; text that is a number is taken, as the live service takes it."""
+    """An int64; a text with a number is accepted, as by the live service."""
     if value is None:
         return None
     number = int(value) if isinstance(value, str) and _is_digits(value) else value
     if isinstance(number, bool) or not isinstance(number, int):
-        raise ResponseError(f"{where} is {_kind(value)}, not an integer")
+        raise ResponseError(f"{where} is {_type_name(value)}, not an integer")
     if not MIN_ID <= number <= MAX_ID:
         raise ResponseError(f"{where} is {number}, outside int64")
     return number
@@ -211,6 +211,6 @@ def _is_digits(text: str) -> bool:
     return len(text) <= 20 and text.removeprefix("-").isascii() and text.removeprefix("-").isdigit()
 
 
-def _kind(value: Any) -> str:
+def _type_name(value: Any) -> str:
     names = {dict: "an object", list: "a list", str: "text", bool: "true or false"}
     return "null" if value is None else names.get(type(value), "a number")

@@ -26,27 +26,27 @@ __all__ = [
     "Response",
     "Traffic",
     "add_pet",
-    "added_answer",
     "delete_pet",
-    "done_answer",
+    "detect_media",
     "error_for",
     "find_pets_by_status",
     "find_pets_by_tags",
     "get_pet_by_id",
-    "kind_of",
-    "pet_answer",
+    "media_reader",
+    "pet_reader",
+    "read_added_pet",
     "read_api_response",
     "read_pet",
-    "reader",
     "retry_after",
     "shape_of",
+    "success_reader",
     "update_pet",
     "update_pet_with_form",
     "upload_file",
 ]
 
 
-# An operation's request, the service's response, and the Call that ties the two together.
+# An operation's request, the service's response, and the Call that combines both.
 
 
 T = TypeVar("T")
@@ -54,9 +54,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What to send: `target` is the path and query below the base URL, already percent-encoded.
+    """A request: `target` is the path and query below the base URL, already percent-encoded.
 
-    `repeatable` says that sending it twice leaves the store as sending it once does.
+    `repeatable` says whether sending it twice has the same effect as sending it once.
     """
 
     operation: str
@@ -70,8 +70,8 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What came back, whole: header names are in lower case. Services repeat what they were sent,
-    so a verbose traceback shows neither headers nor body.
+    """A complete response; header names are in lower case. Services repeat what they were sent, so
+    a verbose traceback shows neither headers nor body.
     """
 
     status: int
@@ -86,70 +86,70 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[T]):
-    """A request, and how its successful response is read."""
+    """A request, and the function that reads its successful response."""
 
     request: Request
     read: Callable[[Response], T]
 
 
-# How a successful answer is read: as JSON or XML by its media type, and as the pet it is about.
+# Reading a successful answer: as JSON or XML by its media type, and as the expected pet.
 
 
 _JSON = frozenset({"application/json", "text/json"})
 _XML = frozenset({"application/xml", "text/xml"})
 _PAGE = frozenset({"text/html", "application/xhtml+xml"})
-_UNSAID = frozenset({"", "application/octet-stream", "text/plain"})
+_UNSPECIFIC = frozenset({"", "application/octet-stream", "text/plain"})
 _PAGE_STARTS = (b"<!doctype html", b"<html")
 
 
-def kind_of(response: Response) -> Literal["json", "xml"]:
-    """What the body is: by its media type, or by its first byte where that says nothing.
+def detect_media(response: Response) -> Literal["json", "xml"]:
+    """The format of the body, by its media type, or by its first byte if that is not specific.
 
     Raises ResponseError for a web page, and for every other media type.
     """
     media = response.media
-    if media in _PAGE or (media in _UNSAID and _starts_as_page(response.body)):
+    if media in _PAGE or (media in _UNSPECIFIC and _starts_as_page(response.body)):
         raise ResponseError(
-            "the answer is a web page, not pets; is the address right, or is a sign-in needed?",
-            hint="The base URL is what stands before /pet; open it in a browser to see the page.",
+            "the answer is a web page, not pets; is the URL right, or is a sign-in needed?",
+            hint="The base URL is the part before /pet; open it in a browser to see the page.",
         )
     if media in _JSON or media.endswith("+json"):
         return "json"
     if media in _XML or media.endswith("+xml"):
         return "xml"
-    if media in _UNSAID:
+    if media in _UNSPECIFIC:
         return "xml" if response.body.lstrip()[:1] == b"<" else "json"
     raise ResponseError(f"the answer is {media[:60]!r}, neither JSON nor XML")
 
 
-def reader(
+def media_reader(
     from_json: Callable[[bytes], T], from_xml: Callable[[bytes], T]
 ) -> Callable[[Response], T]:
-    """What reads an answer of either kind."""
+    """A function that reads an answer in either format."""
 
     def decode(response: Response) -> T:
-        return (from_json if kind_of(response) == "json" else from_xml)(response.body)
+        return (from_json if detect_media(response) == "json" else from_xml)(response.body)
 
     return decode
 
 
-_any_pet = reader(json.decode_pet, xml.decode_pet)
-_decode_api_response = reader(json.decode_api_response, xml.decode_api_response)
-_NOTHING = ApiResponse()
+_any_pet = media_reader(json.decode_pet, xml.decode_pet)
+_decode_api_response = media_reader(json.decode_api_response, xml.decode_api_response)
+_EMPTY_RESPONSE = ApiResponse()
 
 
 def read_pet(response: Response) -> Pet:
-    """One pet, whichever it is. Raises ResponseError for what has none of a pet's fields."""
+    """One pet. Raises ResponseError for an answer with none of a pet's fields."""
     pet = _any_pet(response)
-    if msgspec.structs.replace(pet, extra=None) == _NOBODY:
+    if msgspec.structs.replace(pet, extra=None) == _EMPTY_PET:
         raise ResponseError("the answer is not a pet: it has none of a pet's fields")
     return pet
 
 
-_NOBODY = Pet()
+_EMPTY_PET = Pet()
 
 
-def added_answer(response: Response) -> Pet:
+def read_added_pet(response: Response) -> Pet:
     """The pet that was added. Raises ResponseError if the answer does not say its id."""
     pet = read_pet(response)
     if pet.id is None:
@@ -157,20 +157,20 @@ def added_answer(response: Response) -> Pet:
     return pet
 
 
-def pet_answer(pet_id: int, *, asked: str, needs_id: bool) -> Callable[[Response], Pet]:
-    """What reads the pet of that id, and raises ResponseError for another one.
+def pet_reader(pet_id: int, *, action: str, needs_id: bool) -> Callable[[Response], Pet]:
+    """A function that reads the pet of that id, and raises ResponseError for another one.
 
-    `asked` begins the message ("asked for"); without `needs_id` a pet without an id is taken.
+    `action` starts the message ("asked for"); without `needs_id` a pet without an id is accepted.
     """
 
     def read_answer(response: Response) -> Pet:
         pet = read_pet(response)
         if pet.id == pet_id or (pet.id is None and not needs_id):
             return pet
-        came = "a pet without an id" if pet.id is None else f"pet {pet.id}"
+        answered = "a pet without an id" if pet.id is None else f"pet {pet.id}"
         raise ResponseError(
-            f"{asked} pet {pet_id}, was answered with {came}",
-            hint="Does something between here and the service, a cache or a proxy, answer for it?",
+            f"{action} pet {pet_id}, was answered with {answered}",
+            hint="Check whether a cache or a proxy answers in place of the service.",
         )
 
     return read_answer
@@ -179,35 +179,37 @@ def pet_answer(pet_id: int, *, asked: str, needs_id: bool) -> Callable[[Response
 def read_api_response(response: Response) -> ApiResponse:
     """The ApiResponse of an upload. Raises ResponseError if it says nothing, or an error."""
     answer = _decode_api_response(response)
-    if answer == _NOTHING:
+    if answer == _EMPTY_RESPONSE:
         raise ResponseError("the answer is not an ApiResponse: it has no code, type or message")
-    return _successful(answer)
+    return _checked_success(answer)
 
 
-def done_answer(pet_id: int) -> Callable[[Response], None]:
-    """What reads the answer of an operation without a result on the pet of that id.
+def success_reader(pet_id: int) -> Callable[[Response], None]:
+    """A function that checks the answer of an operation without a result on the pet of that id.
 
     Success is an empty body, an ApiResponse that reports no error, or the pet. Everything else,
-    such as `{}` or the web page of a portal, raises ResponseError: it may come from elsewhere.
+    such as `{}` or the web page of a portal, raises ResponseError: it may not be the service's.
     """
 
     def read_answer(response: Response) -> None:
         if not response.body.strip():
             return
         answer = _decode_api_response(response)
-        if answer != _NOTHING:
-            _successful(answer)
+        if answer != _EMPTY_RESPONSE:
+            _checked_success(answer)
         elif read_pet(response).id != pet_id:
             raise ResponseError(f"the answer says nothing of pet {pet_id}")
 
     return read_answer
 
 
-def _successful(answer: ApiResponse) -> ApiResponse:
+def _checked_success(answer: ApiResponse) -> ApiResponse:
     is_error = answer.code is not None and 400 <= answer.code < 600
     if is_error or (answer.type or "").lower() == "error":
-        said = " ".join((answer.message or "").split())[:300]
-        raise ResponseError(f"the answer has the status of a success and reports an error: {said}")
+        message = " ".join((answer.message or "").split())[:300]
+        raise ResponseError(
+            f"the answer has the status of a success and reports an error: {message}"
+        )
     return answer
 
 
@@ -217,8 +219,8 @@ def _starts_as_page(body: bytes) -> bool:
 
 # The eight operations of the interface, each as a Call.
 #
-# Where a parameter travels and which statuses succeed is the profile's matter (docs/profiles.md);
-# nothing here opens a connection.
+# The profile says where a parameter is sent and which statuses succeed (docs/profiles.md). Nothing
+# here opens a connection.
 
 
 _MEDIA = {"json": "application/json", "xml": "application/xml"}
@@ -227,54 +229,56 @@ _MEDIA = {"json": "application/json", "xml": "application/xml"}
 def add_pet(
     pet: Pet, *, profile: ServiceProfile = STANDARD, shape: xml.Shape | None = None
 ) -> Call[Pet]:
-    """addPet. Never repeatable: an add without an id would make two pets.
+    """addPet. Never repeatable: a second add without an id would create a second pet.
 
     In XML the pet has the given shape, the profile's if that is None.
     """
-    return _send_pet("addPet", "POST", pet, profile, shape, read=added_answer, repeatable=False)
+    return _send_pet("addPet", "POST", pet, profile, shape, read=read_added_pet, repeatable=False)
 
 
 def update_pet(
     pet: Pet, *, profile: ServiceProfile = STANDARD, shape: xml.Shape | None = None
 ) -> Call[Pet]:
-    """updatePet: the whole pet is replaced by what is sent. In XML it has the given shape, the
+    """updatePet: the pet that is sent replaces the whole pet. In XML it has the given shape, the
     profile's if that is None.
     """
-    pet_id = _is_pet(pet, "updatePet").id
+    pet_id = _check_pet(pet, "updatePet").id
     if pet_id is None:
         raise InvalidInputError("updatePet needs a pet with an id", operation="updatePet")
-    read = pet_answer(pet_id, asked="sent", needs_id=False)
+    read = pet_reader(pet_id, action="sent", needs_id=False)
     return _send_pet("updatePet", "PUT", pet, profile, shape, read=read, repeatable=True)
 
 
 def delete_pet(
     pet_id: int, *, api_key: str | None = None, profile: ServiceProfile = STANDARD
 ) -> Call[None]:
-    """deletePet, with the `api_key` parameter as a header where one is given."""
+    """deletePet, with the `api_key` parameter, if given, as a header."""
     headers = {} if api_key is None else {profile.api_key_header: api_key}
     request = _request("deletePet", "DELETE", pet_id, profile, headers=headers)
-    return Call(request, done_answer(pet_id))
+    return Call(request, success_reader(pet_id))
 
 
 def find_pets_by_status(
     statuses: Sequence[str], *, profile: ServiceProfile = STANDARD
 ) -> Call[list[Pet]]:
     """findPetsByStatus, one request for all values."""
-    target = "/pet/findByStatus?" + _array("status", statuses, profile, "findPetsByStatus")
+    target = "/pet/findByStatus?" + _array_parameter(
+        "status", statuses, profile, "findPetsByStatus"
+    )
     return _find("findPetsByStatus", target, profile)
 
 
 def find_pets_by_tags(
     tags: Sequence[str], *, profile: ServiceProfile = STANDARD
 ) -> Call[list[Pet]]:
-    """findPetsByTags, one request for all values: the pets that carry at least one of them."""
-    target = "/pet/findByTags?" + _array("tags", tags, profile, "findPetsByTags")
+    """findPetsByTags, one request for all values: the pets with at least one of them."""
+    target = "/pet/findByTags?" + _array_parameter("tags", tags, profile, "findPetsByTags")
     return _find("findPetsByTags", target, profile)
 
 
 def get_pet_by_id(pet_id: int, *, profile: ServiceProfile = STANDARD) -> Call[Pet]:
     """getPetById. An answer that is another pet is a ResponseError."""
-    read = pet_answer(pet_id, asked="asked for", needs_id=True)
+    read = pet_reader(pet_id, action="asked for", needs_id=True)
     return Call(_request("getPetById", "GET", pet_id, profile), read)
 
 
@@ -295,7 +299,7 @@ def update_pet_with_form(
         headers={"content-type": "application/x-www-form-urlencoded"},
         body=urlencode(fields).encode(),
     )
-    return Call(request, done_answer(pet_id))
+    return Call(request, success_reader(pet_id))
 
 
 def upload_file(
@@ -306,9 +310,9 @@ def upload_file(
     additional_metadata: str | None = None,
     profile: ServiceProfile = STANDARD,
 ) -> Call[ApiResponse]:
-    """uploadFile as multipart/form-data. Never repeatable: a second one adds a second image.
+    """uploadFile as multipart/form-data. Never repeatable: a second request adds a second image.
 
-    It asks for JSON in every profile: the original server has no XML for it, and answers 406.
+    It requests JSON in every profile: the original server has no XML for it, and answers 406.
     """
     boundary, body = _multipart(file, filename, additional_metadata)
     request = _request(
@@ -342,7 +346,7 @@ def _send_pet(
     read: Callable[[Response], Pet],
     repeatable: bool,
 ) -> Call[Pet]:
-    _is_pet(pet, operation)
+    _check_pet(pet, operation)
     try:
         as_xml = profile.media == "xml"
         shape = shape or shape_of(profile)
@@ -371,12 +375,12 @@ def _send_pet(
     return Call(request, read)
 
 
-def _is_pet(pet: object, operation: str) -> Pet:
+def _check_pet(pet: object, operation: str) -> Pet:
     if isinstance(pet, Pet):
         return pet
-    given = type(pet).__name__
+    type_name = type(pet).__name__
     raise InvalidInputError(
-        f"{operation} takes a Pet, not {given}",
+        f"{operation} takes a Pet, not {type_name}",
         operation=operation,
         hint='For example petsync.Pet(name="Rex", status="available").',
     )
@@ -385,7 +389,7 @@ def _is_pet(pet: object, operation: str) -> Pet:
 def _find(operation: str, target: str, profile: ServiceProfile) -> Call[list[Pet]]:
     headers = {"accept": _MEDIA[profile.media]}
     request = Request(operation=operation, method="GET", target=target, headers=headers)
-    return Call(request, reader(json.decode_pets, xml.decode_pets))
+    return Call(request, media_reader(json.decode_pets, xml.decode_pets))
 
 
 def _request(
@@ -411,20 +415,22 @@ def _request(
 
 
 def _check_id(pet_id: int, operation: str) -> int:
-    """The id itself: an id of another type or size must not become another path."""
+    """The id. Raises InvalidInputError for another type or size: it could become another path."""
     if isinstance(pet_id, bool) or not isinstance(pet_id, int) or not MIN_ID <= pet_id <= MAX_ID:
         raise InvalidInputError(f"{operation}: {pet_id!r} is no int64 pet id", operation=operation)
     return pet_id
 
 
-def _array(name: str, values: Iterable[str], profile: ServiceProfile, operation: str) -> str:
-    items = list(dict.fromkeys(_texts(values, operation)))
+def _array_parameter(
+    name: str, values: Iterable[str], profile: ServiceProfile, operation: str
+) -> str:
+    items = list(dict.fromkeys(_check_texts(values, operation)))
     if not items:
         raise InvalidInputError(f"{operation} needs at least one value", operation=operation)
     for item in items:
         if "," in item:
             raise InvalidInputError(
-                f"{operation}: {item!r} holds a comma, which separates values here",
+                f"{operation}: {item!r} has a comma, which separates values here",
                 operation=operation,
                 hint="Services split the value at an escaped comma too. Take a snapshot, and look "
                 "for the value in its table.",
@@ -434,7 +440,7 @@ def _array(name: str, values: Iterable[str], profile: ServiceProfile, operation:
     return f"{name}={','.join(quote(item, safe='') for item in items)}"
 
 
-def _texts(values: Iterable[object], operation: str) -> list[str]:
+def _check_texts(values: Iterable[object], operation: str) -> list[str]:
     texts: list[str] = []
     for value in values:
         if not isinstance(value, str):
@@ -464,15 +470,15 @@ def _multipart(
 
 
 def _escape_filename(filename: str) -> str:
-    """As WHATWG's form encoding does it, so that a name cannot end its header."""
+    """The name, escaped as in WHATWG's form encoding, so that it cannot end its header."""
     return filename.replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")
 
 
-# An unsuccessful response becomes the error of petsync.errors that it means.
+# The errors of petsync.errors for unsuccessful responses.
 
 
 _INVALID = frozenset({400, 405, 406, 413, 414, 415, 422})
-_LONGEST = 1e9
+_MAX_WAIT_S = 1e9
 _HINTS = {
     401: "Sign in: `petsync login`, or `ps.widgets.login(store)` in a notebook. Or give a token: "
     "PETSYNC_TOKEN, --token-file.",
@@ -486,33 +492,33 @@ def error_for(
     now: datetime,
     masked: Callable[[str], str] = str,
 ) -> errors.ApiError:
-    """The error for a status outside 2xx; `now` resolves a Retry-After date where the service does
-    not say what time it is there, `masked` takes secrets out of the service's words.
+    """The error for a status outside 2xx. `now` resolves a Retry-After date if the service does not
+    send its own date; `masked` removes secrets from the service's message.
     """
-    # Masked first: base64 that is broken into lines can be known by its line breaks alone.
-    said = " ".join(masked(_message(response)).split())[:300]
-    about = "" if request.pet_id is None else f" of pet {request.pet_id}"
-    message = f"{request.operation}{about}: {response.status} {said}".rstrip()
-    kind = _kind(response.status)
+    # Mask first: base64 that is broken into lines can be recognised only with its line breaks.
+    message_text = " ".join(masked(_message(response)).split())[:300]
+    subject = "" if request.pet_id is None else f" of pet {request.pet_id}"
+    message = f"{request.operation}{subject}: {response.status} {message_text}".rstrip()
+    kind = _error_type(response.status)
     # Neither a success nor a refusal: a change may have been made.
-    is_odd = response.status < 400 and request.method != "GET"
+    is_ambiguous = response.status < 400 and request.method != "GET"
     error = kind(
         message,
         operation=request.operation,
         pet_id=request.pet_id,
         status=response.status,
-        service_message=said,
-        may_have_happened=response.status >= 500 or is_odd,
+        service_message=message_text,
+        may_have_happened=response.status >= 500 or is_ambiguous,
         hint=_hint(response.status, request),
     )
     if isinstance(error, errors.RateLimitedError | errors.ServiceError):
-        there = _moment(response.headers.get("date", "")) or now
-        error.retry_after = retry_after(response.headers.get("retry-after", ""), there)
-        error.hint = _patience(error.retry_after) or error.hint
+        service_now = _parse_date(response.headers.get("date", "")) or now
+        error.retry_after = retry_after(response.headers.get("retry-after", ""), service_now)
+        error.hint = _wait_hint(error.retry_after) or error.hint
     return error
 
 
-def _patience(seconds: float | None) -> str:
+def _wait_hint(seconds: float | None) -> str:
     if not seconds:
         return ""
     whole = math.ceil(seconds)
@@ -521,7 +527,7 @@ def _patience(seconds: float | None) -> str:
 
 def _hint(status: int, request: Request) -> str:
     if status == 404 and request.pet_id is None:
-        return "Is the base URL right? It is what stands before /pet, and often ends in /v2."
+        return "Check the base URL: it is the part before /pet, and often ends in /v2."
     return _HINTS.get(status, "")
 
 
@@ -532,15 +538,15 @@ def retry_after(value: str, now: datetime) -> float | None:
     """
     text = value.strip()
     if re.fullmatch(r"\d+(\.\d+)?", text, re.ASCII):
-        return min(float(text), _LONGEST)
-    moment = _moment(text)
+        return min(float(text), _MAX_WAIT_S)
+    moment = _parse_date(text)
     try:
         return None if moment is None else max(0.0, (moment - now).total_seconds())
     except OverflowError:
         return None
 
 
-def _moment(text: str) -> datetime | None:
+def _parse_date(text: str) -> datetime | None:
     try:
         moment = parsedate_to_datetime(text)
     except (ValueError, TypeError, ArithmeticError, LookupError):
@@ -548,7 +554,7 @@ def _moment(text: str) -> datetime | None:
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
-def _kind(status: int) -> type[errors.ApiError]:
+def _error_type(status: int) -> type[errors.ApiError]:
     if status in (401, 403):
         return errors.AuthError
     if status in _INVALID:
@@ -563,7 +569,7 @@ def _kind(status: int) -> type[errors.ApiError]:
 
 
 def _message(response: Response) -> str:
-    """The service's own words: an ApiResponse's message, else plain text."""
+    """The service's message: that of an ApiResponse, else the body if it is plain text."""
     try:
         if response.media.endswith("json"):
             return json.decode_api_response(response.body).message or ""
@@ -576,17 +582,17 @@ def _message(response: Response) -> str:
     return response.body.decode("utf-8", "replace")
 
 
-# Traffic: how the requests to a service go just now.
+# Traffic: the current state of the requests to a service.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traffic:
-    """Counts since the beginning (of a run, or of the session), and the state at this moment.
+    """Counts since the start of a run or session, and the state at this moment.
 
-    `requests` counts every attempt that was sent, `retries` those of them that were not a first
-    one, `refused` the answers 429 and 503. `limit` is how many requests may be under way at a
-    time, `under_way` how many are. `waiting` is in seconds: how long everything waits, because
-    the service asked for it; 0.0 if nothing does.
+    `requests` is the number of attempts sent, `retries` the number of repeated ones, `refused` the
+    number of answers 429 and 503. `limit` is the number of requests that may be under way at a
+    time, `under_way` the number that are. `waiting` is the number of seconds for which all requests
+    wait, because the service asked for it; 0.0 if none do.
     """
 
     requests: int = 0

@@ -1,8 +1,8 @@
-"""Pets as XML, read in every shape that is known of the service, written in the profile's.
+"""Pets as XML: read in every known shape of the service, written in the shape of the profile.
 
-Written as interface.md shows it: a root `Pet`, `photoUrls` with repeated `photoUrls`, and `tags`
-with repeated `tags`; `Shape` names other item elements. A document type declaration is refused
-before anything in it is read, so entities cannot grow.
+The default is the shape in interface.md: a root `Pet`, `photoUrls` with repeated `photoUrls`, and
+`tags` with repeated `tags`; `Shape` can name other item elements. A document type declaration is
+refused before anything in it is read, so entities cannot be expanded.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ __all__ = [
     "decode_api_response",
     "decode_pet",
     "decode_pets",
+    "detect_shape",
     "encode_api_response",
     "encode_pet",
     "encode_pets",
     "parse",
-    "shape_in",
 ]
 
 
@@ -35,13 +35,13 @@ _PHOTO_ITEMS = frozenset({"photoUrls", "photoUrl", "item"})
 _TAG_ITEMS = frozenset({"tags", "tag", "Tag", "item"})
 _PET_ITEMS = frozenset({"pet", "item"})
 _LIST_ROOT = re.compile("pet|list|array|items|collection|set")
-_DEEPEST = 100
+_MAX_DEPTH = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The element names that services differ in: each array and its items, the category, and a
-    list's root. Where an array's name is empty, its items have no element around them.
+    """The element names in which services differ: each array and its items, the category, and a
+    list's root. If an array's name is empty, its items have no element around them.
     """
 
     photo_item: str = "photoUrls"
@@ -64,8 +64,9 @@ _TAG = re.compile(_OPEN % b"[Tt]ags?" + _ITEM % b"id|name")
 _CATEGORY = re.compile(_OPEN % b"[Cc]ategory")
 
 
-def shape_in(body: bytes, known: Shape = STANDARD_SHAPE) -> Shape:
-    """The shape in which a document has its pets; what the document does not show is as known.
+def detect_shape(body: bytes, known: Shape = STANDARD_SHAPE) -> Shape:
+    """The shape of the pets in a document; names that the document does not show are those of
+    `known`.
 
     An array shows its shape if it has an item.
     """
@@ -86,7 +87,7 @@ def shape_in(body: bytes, known: Shape = STANDARD_SHAPE) -> Shape:
 
 
 def encode_pet(pet: Pet, shape: Shape = STANDARD_SHAPE) -> bytes:
-    """One pet as a document. Raises InvalidInputError for a character that XML cannot carry."""
+    """One pet as a document. Raises InvalidInputError for a character that XML cannot represent."""
     return _document(_pet_element(pet, shape))
 
 
@@ -109,7 +110,7 @@ def encode_api_response(answer: ApiResponse, root_name: str = "ApiResponse") -> 
 def decode_pet(body: bytes) -> Pet:
     """One pet, in any known shape. Raises ResponseError if the bytes are no pet."""
     root = parse(body)
-    if _local(root).lower() != "pet":
+    if _local_name(root).lower() != "pet":
         raise ResponseError(f"the XML is {_format_tag(root)}, not a Pet")
     return _read_pet(root, "the pet")
 
@@ -121,10 +122,10 @@ def decode_pets(body: bytes) -> list[Pet]:
     """
     root = parse(body)
     items = list(root)
-    if not items and not _LIST_ROOT.search(_local(root).lower()):
+    if not items and not _LIST_ROOT.search(_local_name(root).lower()):
         raise ResponseError(f"a list of pets was expected, not {_format_tag(root)}")
     for item in items:
-        if _local(item).lower() not in _PET_ITEMS:
+        if _local_name(item).lower() not in _PET_ITEMS:
             raise ResponseError(f"the list holds {_format_tag(item)}, where a Pet was expected")
     return [_read_pet(item, f"pet {n} of {len(items)}") for n, item in enumerate(items, 1)]
 
@@ -177,9 +178,9 @@ def _leaf(parent: ET.Element, name: str, value: object) -> None:
     if value is None:
         return
     text = str(value).lower() if isinstance(value, bool) else str(value)
-    if bad := _ILLEGAL.search(text):
+    if illegal := _ILLEGAL.search(text):
         raise InvalidInputError(
-            f"{name} holds the character U+{ord(bad.group()):04X}, which XML cannot carry",
+            f"{name} holds the character U+{ord(illegal.group()):04X}, which XML cannot carry",
             hint="Send it as JSON, or take the character out.",
         )
     _child(parent, name).text = text
@@ -194,7 +195,7 @@ def _child(parent: ET.Element, name: str) -> ET.Element:
 
 
 def _document(root: ET.Element) -> bytes:
-    # A bare carriage return would be read back as a line feed; it only ever stands in text here.
+    # A carriage return would be read back as a line feed; here it occurs only in text.
     text = ET.tostring(root, encoding="unicode").replace("\r", "&#13;")
     return b'<?xml version="1.0" encoding="UTF-8"?>\n' + text.encode()
 
@@ -213,9 +214,9 @@ def parse(body: bytes) -> ET.Element:
     except (ET.ParseError, ValueError, LookupError) as error:
         if isinstance(error, ResponseError):
             raise
-        raise ResponseError(f"the answer is not whole XML: {error}") from None
+        raise ResponseError(f"the answer is not complete XML: {error}") from None
     assert isinstance(root, ET.Element)
-    if _local(root).lower() == "html":
+    if _local_name(root).lower() == "html":
         raise ResponseError("the XML is a web page, not pets")
     return root
 
@@ -223,7 +224,7 @@ def parse(body: bytes) -> ET.Element:
 def _read_pet(element: ET.Element, where: str) -> Pet:
     fields: dict[str, list[ET.Element]] = {}
     for child in element:
-        fields.setdefault(_local(child), []).append(child)
+        fields.setdefault(_local_name(child), []).append(child)
     identity = _number(_text(fields.pop("id", [])), f"{where}: id")
     if identity is not None:
         where = f"{where} (id {identity})"
@@ -242,10 +243,10 @@ def _read_pet(element: ET.Element, where: str) -> Pet:
 
 
 def _unwrap(elements: Iterable[ET.Element], names: frozenset[str]) -> Iterable[ET.Element]:
-    """The items of an array, whether they stand in a container or by themselves."""
+    """The items of an array, with or without an element around them."""
     for element in elements:
         children = list(element)
-        if children and all(_local(child) in names for child in children):
+        if children and all(_local_name(child) in names for child in children):
             yield from children
         elif children or (element.text or "").strip():
             yield element
@@ -256,14 +257,14 @@ def _read_label(
 ) -> tuple[int | None, str | None, dict[str, Any] | None]:
     fields: dict[str, list[ET.Element]] = {}
     for child in element:
-        fields.setdefault(_local(child), []).append(child)
-    number = _number(_text(fields.pop("id", [])), f"{where}: {_local(element)} id")
+        fields.setdefault(_local_name(child), []).append(child)
+    number = _number(_text(fields.pop("id", [])), f"{where}: {_local_name(element)} id")
     return number, _text(fields.pop("name", [])), _read_extra(fields)
 
 
 def _read_extra(fields: Mapping[str, list[ET.Element]], depth: int = 0) -> dict[str, Any] | None:
-    if depth > _DEEPEST:
-        raise ResponseError(f"the XML has elements nested more than {_DEEPEST} deep")
+    if depth > _MAX_DEPTH:
+        raise ResponseError(f"the XML has elements nested more than {_MAX_DEPTH} deep")
     values = {name: [_value(item, depth) for item in items] for name, items in fields.items()}
     return {name: items[0] if len(items) == 1 else items for name, items in values.items()} or None
 
@@ -273,15 +274,15 @@ def _value(element: ET.Element, depth: int) -> Any:
         return element.text or ""
     fields: dict[str, list[ET.Element]] = {}
     for child in element:
-        fields.setdefault(_local(child), []).append(child)
+        fields.setdefault(_local_name(child), []).append(child)
     return _read_extra(fields, depth + 1)
 
 
 def _format_tag(element: ET.Element) -> str:
-    return f"<{_local(element)[:40]}>"
+    return f"<{_local_name(element)[:40]}>"
 
 
-def _local(element: ET.Element) -> str:
+def _local_name(element: ET.Element) -> str:
     return element.tag.rpartition("}")[2]
 
 

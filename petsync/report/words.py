@@ -18,7 +18,7 @@ from petsync.plan.guard import CAPACITY_CURE, Refusal
 from petsync.plan.plan import Plan, Summary, lagging
 from petsync.plan.report import OUTCOMES, Cause, Outcome, Report, Result
 from petsync.table.cells import visible
-from petsync.table.sheet import FIELDS, Finding, Findings, Sheet
+from petsync.table.sheet import FINDING_FIELDS, Finding, Findings, Sheet
 
 __all__ = [
     "BRIEF_CAUSES",
@@ -1111,9 +1111,9 @@ class FindingGroup:
 
 def iter_findings(findings: Findings) -> Iterable[Finding]:
     """The rows of a table as findings."""
-    columns = (findings[name].tolist() for name in FIELDS)
+    columns = (findings[name].tolist() for name in FINDING_FIELDS)
     for values in zip(*columns, strict=True):
-        yield Finding(**dict(zip(FIELDS, values, strict=True)))
+        yield Finding(**dict(zip(FINDING_FIELDS, values, strict=True)))
 
 
 def group_findings(findings: Iterable[Finding]) -> list[FindingGroup]:

@@ -75,7 +75,7 @@ def corrected_source(source: Source, sheet: Sheet, suffix: str = "") -> Source:
             correction_texts(sheet),
             (),
             suffix=suffix,
-            over=formula_cells,
+            replaceable=formula_cells,
             strict=True,
         )
     copy = replace(source, data=data)

@@ -115,12 +115,14 @@ def restore_texts(grid: Grid, package: Package, mapper: Mapper) -> Grid:
     exact_texts = _load_texts(package)
     if not exact_texts or not grid.columns:
         return grid
-    ours = mapper.match(grid.header, grid.places).ours
-    ids = _ids(grid, ours)
+    column_positions = mapper.match(grid.header, grid.places).columns
+    ids = _ids(grid, column_positions)
     columns = list(grid.columns)
     for name, texts in exact_texts.items():
-        if name in ours:
-            columns[ours[name]] = _restore_column(columns[ours[name]], ids, texts)
+        if name in column_positions:
+            columns[column_positions[name]] = _restore_column(
+                columns[column_positions[name]], ids, texts
+            )
     return replace(grid, columns=columns)
 
 
@@ -161,10 +163,10 @@ def _load_texts(package: Package) -> _Texts:
         return {}
 
 
-def _ids(grid: Grid, ours: Mapping[str, int]) -> list[str]:
-    if "id" not in ours:
+def _ids(grid: Grid, column_positions: Mapping[str, int]) -> list[str]:
+    if "id" not in column_positions:
         return [""] * len(grid.rows)
-    ids: list[str] = grid.columns[ours["id"]].trim().to_pylist()
+    ids: list[str] = grid.columns[column_positions["id"]].trim().to_pylist()
     return ids
 
 

@@ -87,7 +87,7 @@ class Headers:
     name, also if the file has that column, too.
     """
 
-    ours: Mapping[str, int]
+    columns: Mapping[str, int]
     others: Mapping[str, int]
     near: Mapping[int, str]
 
@@ -134,20 +134,22 @@ class Mapper:
 
     def match(self, header: Sequence[str], places: Sequence[str]) -> Headers:
         """The column of each header. Raises SheetError if two name the same column."""
-        ours: dict[str, list[int]] = {}
+        found_positions: dict[str, list[int]] = {}
         others: dict[str, list[int]] = {}
         for position, text in enumerate(header):
             name = self.mapping.get(fold_header(text))
             if name is not None:
-                ours.setdefault(name, []).append(position)
+                found_positions.setdefault(name, []).append(position)
             elif trim(text):
                 others.setdefault(trim(text), []).append(position)
-        if any(len(positions) > 1 for positions in ours.values()):
-            raise self._duplicates_error(ours, header, places)
-        columns = {name: position for name, (position,) in ours.items()}
+        if any(len(positions) > 1 for positions in found_positions.values()):
+            raise self._duplicates_error(found_positions, header, places)
+        column_positions = {name: position for name, (position,) in found_positions.items()}
         numbered_others = dict(_number_repeated(others))
         return Headers(
-            ours=columns, others=numbered_others, near=self._find_near(columns, numbered_others)
+            columns=column_positions,
+            others=numbered_others,
+            near=self._find_near(column_positions, numbered_others),
         )
 
     def unusable_error(self, rows: Sequence[Sequence[str]], where: str = "") -> SheetError:
@@ -187,7 +189,7 @@ class Mapper:
             hint=". ".join(hints) + ".",
         )
 
-    def _find_near(self, ours: Mapping[str, int], others: Mapping[str, int]) -> dict[int, str]:
+    def _find_near(self, columns: Mapping[str, int], others: Mapping[str, int]) -> dict[int, str]:
         headers = itertools.islice(others.items(), _MAX_COMPARED)
         near = {
             position: self.nearest_column(text)
@@ -198,7 +200,7 @@ class Mapper:
         return {
             position: name
             for position, name in near.items()
-            if name and (name != "id" or "id" not in ours)
+            if name and (name != "id" or "id" not in columns)
         }
 
     def nearest_column(self, text: str) -> str:
@@ -222,13 +224,16 @@ class Mapper:
         return "" if near in present and f"_{near}_" in f"_{'_'.join(words)}_" else near
 
     def _duplicates_error(
-        self, ours: Mapping[str, Sequence[int]], header: Sequence[str], places: Sequence[str]
+        self,
+        found_positions: Mapping[str, Sequence[int]],
+        header: Sequence[str],
+        places: Sequence[str],
     ) -> SheetError:
         """The error for columns that several headers name, with the places of the headers."""
         problems = [
             f"{_NUMBER_WORDS.get(len(positions), len(positions))} columns mean {name}: "
             f"{_list_columns(positions, header, places)}"
-            for name, positions in ours.items()
+            for name, positions in found_positions.items()
             if len(positions) > 1
         ]
         return SheetError(

@@ -47,9 +47,9 @@ from petsync.sheets.validate.columns import (
 )
 from petsync.sheets.validate.findings import Note, Notes, escaped_list
 from petsync.sheets.validate.rows import (
-    collapse,
+    find_copies,
+    note_non_data,
     note_repeated,
-    note_strays,
     note_suspects,
     note_worksheet,
 )
@@ -148,7 +148,7 @@ class _GridEditor:
     @classmethod
     def of(cls, grid: Grid, mapper: Mapper) -> _GridEditor:
         headers = mapper.match(grid.header, grid.places)
-        columns = {**headers.others, **headers.ours}
+        columns = {**headers.others, **headers.columns}
         return cls(
             grid,
             {
@@ -375,7 +375,7 @@ def validate_grid(
     """
     headers = Mapper.of(origin.name, mapping).match(grid.header, grid.places)
     reading = _SheetReader(
-        grid, headers, Notes(grid, {**headers.others, **headers.ours}), clear, base
+        grid, headers, Notes(grid, {**headers.others, **headers.columns}), clear, base
     )
     reading.validate(*statuses)
     sheet = reading.sheet(origin)
@@ -446,7 +446,7 @@ class _SheetReader:
         }
         # The lists take the most memory, so what needs memory for a while is done before them.
         cell_notes = self._cell_notes()
-        for name in self.headers.ours:
+        for name in self.headers.columns:
             self._validate_column(name, validators[name])
         self.values.setdefault(ACTION, texts(["merge"] * len(self.grid.rows)))
         self.notes.take(cell_notes)
@@ -485,7 +485,7 @@ class _SheetReader:
             unidentified=tuple(self.grid.rows[blocked & ~has_id].tolist()),
             columns={
                 name: self.grid.places[position]
-                for name, position in {**self.headers.others, **self.headers.ours}.items()
+                for name, position in {**self.headers.others, **self.headers.columns}.items()
             },
             header_row=self.grid.header_row,
             tabs=tuple(self.grid.tabs),
@@ -494,7 +494,7 @@ class _SheetReader:
         )
 
     def _validate_column(self, name: str, validate: Any) -> None:
-        cells = self.grid.columns[self.headers.ours[name]]
+        cells = self.grid.columns[self.headers.columns[name]]
         is_number = name in ("id", "category_id")
         self.blank[name] = blank = cells.blank()
         column = open_column(name, cells, blank, self.clear, self.notes, special=not is_number)
@@ -504,10 +504,10 @@ class _SheetReader:
             self.values[name][[*self.grid.emptied]] = ""
 
     def _cell_notes(self) -> Notes:
-        ours = self.headers.ours
-        notes = Notes(self.grid, ours)
+        columns = self.headers.columns
+        notes = Notes(self.grid, columns)
         tags, photos = (
-            self.grid.columns[ours[name]] if name in ours else None
+            self.grid.columns[columns[name]] if name in columns else None
             for name in ("tags", "photo_urls")
         )
         note_suspects(self.grid, self.headers, notes)
@@ -522,15 +522,15 @@ class _SheetReader:
             self.notes.add_all(positions(self.cleared["id"]), "id", note)
         self._note_categories()
         self._note_incomplete_adds()
-        note_strays(self.grid, self.headers, self.notes)
+        note_non_data(self.grid, self.headers, self.notes)
         if ignored.any():
             self.notes.forget(set(positions(ignored)))
-        ours = self.headers.ours
-        self.repeats = collapse(self.grid, ours, self._ids(), ~ignored, self.notes)
+        columns = self.headers.columns
+        self.repeats = find_copies(self.grid, columns, self._ids(), ~ignored, self.notes)
         without_id = (
             self._mask(self.blank, "id", missing=True) & ~ignored & ~self.notes.find_blocked()
         )
-        note_repeated(self.grid, ours, without_id, ~ignored, self.notes)
+        note_repeated(self.grid, columns, without_id, ~ignored, self.notes)
 
     def _note_categories(self) -> None:
         clear_id = self._mask(self.cleared, "category_id")
@@ -555,7 +555,7 @@ class _SheetReader:
             self.cleared, "status"
         )
         without_status &= is_added & is_complete & ~self.notes.find_blocked()
-        if {"id", "status"} & self.headers.ours.keys():
+        if {"id", "status"} & self.headers.columns.keys():
             note = Note("status-missing", "")
             self.notes.add_all(positions(without_status), "status", note)
         elif without_status.any():

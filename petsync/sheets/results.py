@@ -208,7 +208,7 @@ def apply_results(
 
     formula_cells = {(each.row, each.column) for each in sheet.corrections}
     return patch_workbook(
-        source, sheet, edits, new_columns, lines=lines, suffix=suffix, over=formula_cells
+        source, sheet, edits, new_columns, lines=lines, suffix=suffix, replaceable=formula_cells
     ), None
 
 

@@ -1,1 +1,1 @@
-"""The canonical table: its columns, the grammar of its cells, and pets as rows and back."""
+"""The canonical table: its columns, the grammar of its cells, and conversion from and to pets."""

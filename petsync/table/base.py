@@ -1,4 +1,4 @@
-"""Base: the records of the store at the moment of an export, and how a sheet carries them."""
+"""Base: the records of the store at the moment of an export, and their encoding in a sheet."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from petsync.table.frame import (
 __all__ = ["LINE", "Base", "ParcelError", "pack", "unpack", "verify"]
 
 
-# Parcel: data as lines of plain ASCII, which a spreadsheet's cells can carry unharmed.
+# Parcel: data as lines of plain ASCII, which the cells of a spreadsheet keep unchanged.
 #
-# The first line is `petsync-base`, the version, the number of the lines that follow and the
-# SHA-256 of all that is carried; the others are that in base64, compressed with zlib. Lines that
-# begin with `#` speak to people and are passed over.
+# The first line has `petsync-base`, the version, the number of further lines, and a SHA-256 of the
+# content; the further lines are the content, compressed with zlib, in base64. Lines that begin with
+# `#` are for people, and ignored.
 
 
 LINE = 30_000
@@ -39,34 +39,36 @@ LINE = 30_000
 
 _VERSION = 1
 _LABEL = re.compile(r"petsync-base ([0-9]{1,9}) ([0-9]{1,9}) ([0-9a-f]{64})")
-_OURS = re.compile(r"petsync-base ")
-# What may be unpacked without regard to the packed size, and how many times that size beyond it.
-_FREE, _RATIO = 1 << 24, 64
-_LEVEL = 4
+_ANY_LABEL = re.compile(r"petsync-base ")
+# The size that may always be unpacked, and the largest ratio to the packed size above it.
+_MIN_LIMIT, _MAX_RATIO = 1 << 24, 64
+_COMPRESSION = 4
 
 
 class ParcelError(ValueError):
-    """The lines are no whole, unchanged parcel; the message ends "it ..." or "they ..."."""
+    """The lines are no complete, unchanged parcel; the message continues "the records cannot be
+    used: …".
+    """
 
 
 def pack(data: bytes) -> list[str]:
-    """The lines that carry `data`; `unpack` gives it back."""
-    packed = zlib.compress(data, _LEVEL)
+    """The lines that contain `data`; `unpack` reverses this."""
+    packed = zlib.compress(data, _COMPRESSION)
     if len(data) > _compute_size_limit(packed):
         packed = zlib.compress(data, 0)
     text = base64.b64encode(packed).decode()
-    chunks = [text[at : at + LINE] for at in range(0, len(text), LINE)]
+    chunks = [text[start : start + LINE] for start in range(0, len(text), LINE)]
     return [f"petsync-base {_VERSION} {len(chunks)} {_digest(len(chunks), packed)}", *chunks]
 
 
 def unpack(lines: Iterable[str]) -> bytes:
-    """What the lines carry. Raises ParcelError that says what is wrong with them."""
+    """The data in the lines. Raises ParcelError that says what is wrong with them."""
     return _inflate(_decode_lines(lines))
 
 
 def verify(lines: Iterable[str]) -> None:
-    """Raise ParcelError if the lines are no whole, unchanged parcel; far quicker than `unpack`
-    where there is much in them.
+    """Raise ParcelError if the lines are no complete, unchanged parcel. For much data this is far
+    faster than `unpack`.
     """
     _decode_lines(lines)
 
@@ -78,7 +80,7 @@ def _decode_lines(lines: Iterable[str]) -> bytes:
     if version != _VERSION:
         raise ParcelError(f"they are in format {version}, which this petsync does not know")
     if len(chunks) < count:
-        raise ParcelError(f"only {len(chunks)} of their {count} parts are there")
+        raise ParcelError(f"only {len(chunks)} of their {count} parts are present")
     try:
         packed = base64.b64decode("".join(chunks), validate=True)
     except ValueError:
@@ -91,7 +93,9 @@ def _decode_lines(lines: Iterable[str]) -> bytes:
 def _read_label(label: str) -> tuple[int, int, str]:
     match = _LABEL.fullmatch(label)
     if match is None:
-        raise ParcelError("they were changed" if _OURS.match(label) else "their label is missing")
+        raise ParcelError(
+            "they were changed" if _ANY_LABEL.match(label) else "their label is missing"
+        )
     return int(match[1]), int(match[2]), match[3]
 
 
@@ -113,30 +117,29 @@ def _inflate(packed: bytes) -> bytes:
 
 
 def _compute_size_limit(packed: bytes) -> int:
-    return max(_FREE, len(packed) * _RATIO)
+    return max(_MIN_LIMIT, len(packed) * _MAX_RATIO)
 
 
-# Base: the store's records at the moment at which a sheet was exported.
+# Base: the store's records at the moment of a sheet's export.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Base:
-    """What the store said when a sheet was exported: to it, sheet and store are both compared.
+    """The store's records when a sheet was exported. Sheet and store are both compared with it.
 
-    `frame` has the canonical columns (and `extra`), one row for each pet that the sheet was
-    given, sorted by id; `store` is the service's base URL, `taken_at` the moment, ISO 8601 in UTC.
-    `statuses` and `tags` are what was asked for, () where everything was or it is not known.
-    `tab` is the worksheet with the pets, "" for CSV or where it is not known.
+    `frame` has the canonical columns (and `extra`), one row for each exported pet, sorted by id;
+    `store` is the service's base URL, `taken_at` the moment, ISO 8601 in UTC. `statuses` and `tags`
+    are those that were queried, () for everything or if it is not known. `tab` is the worksheet
+    with the pets, "" for CSV or if it is not known.
 
-    A base that a reconciliation keeps also has the sheet's side. `said`: by id, the pets as the
-    sheet last said them, where that differs from `frame`: a row says a category's new name beside
-    the number of the old one, or the column was missing when the store changed. `columns`: the
-    columns in which the sheet has said anything so far, None if that is not known; `missing`:
-    those of them that said nothing at the last round; `headers`: the sheet's headers that petsync
-    does not use; `unnumbered`: the pets whose rows lack their id; `gone`: by id, when a pet was
-    seen to be in no row and not in the store any more, ISO 8601 in UTC; `unsure`: by id, the units
-    in which the row may be from a backup, so that no value of it is newer than the store's for
-    certain.
+    The base of a reconciliation also has the sheet's side. `said`: by id, the pets as the sheet
+    last had them, if they differ from `frame`: a row has a category's new name with the number of
+    the old one, or the column was missing when the store changed. `columns`: the columns in which
+    the sheet has had values so far, None if that is not known; `missing`: those of them without
+    values in the last round; `headers`: the sheet's headers that petsync does not use;
+    `unnumbered`: the pets whose rows lack their id; `gone`: by id, the moment at which a pet was
+    found to be in no row and no longer in the store, ISO 8601 in UTC; `unsure`: by id, the units in
+    which the row may be from a backup, so that its values may be older than the store's.
     """
 
     frame: pd.DataFrame
@@ -158,12 +161,12 @@ class Base:
 
     @property
     def ids(self) -> frozenset[int]:
-        """Its pets."""
+        """The ids of the base's pets."""
         return frozenset(self.frame["id"].tolist())
 
     @property
     def said_frame(self) -> pd.DataFrame:
-        """`frame` with the pets as the sheet last said them."""
+        """`frame` with the pets as the sheet last had them."""
         if not self.said:
             return self.frame
         ids = self.ids
@@ -180,13 +183,13 @@ class Base:
         return replace(self, frame=_sort_by_id(self.frame[keep]), said=said, unsure=unsure)
 
     def with_pets(self, pets: Sequence[Pet]) -> Base:
-        """The base with these pets, each in place of the one with its id."""
-        stays = self.frame[~self.frame["id"].isin([pet.id for pet in pets])]
-        parts = [part for part in (stays, frame_from_pets(pets)) if len(part)] or [stays]
+        """The base with these pets; each replaces the pet with its id."""
+        others = self.frame[~self.frame["id"].isin([pet.id for pet in pets])]
+        parts = [part for part in (others, frame_from_pets(pets)) if len(part)] or [others]
         return replace(self, frame=_sort_by_id(pd.concat(parts, ignore_index=True)))
 
     def to_lines(self) -> list[str]:
-        """The base as lines of plain ASCII, none longer than a cell can hold."""
+        """The base as lines of plain ASCII that fit into cells."""
         header = _Header(
             store=self.store,
             taken_at=self.taken_at,
@@ -211,7 +214,7 @@ class Base:
 
     @classmethod
     def from_lines(cls, lines: Iterable[str]) -> Base:
-        """The base that the lines carry. Raises ParcelError if it is not whole and unchanged."""
+        """The base in the lines. Raises ParcelError if it is not complete and unchanged."""
         head, _, rest = unpack(lines).partition(b"\n")
         body, _, said = rest.partition(b"\n")
         try:
@@ -219,9 +222,9 @@ class Base:
             frame = frame_from_json(body)
             pets = pets_from_frame(frame_from_json(said)) if said else []
         except (msgspec.DecodeError, UnicodeDecodeError, ResponseError):
-            raise ParcelError("they hold something else than pets") from None
+            raise ParcelError("they are no pets") from None
         if len(frame) != header.pets:
-            raise ParcelError(f"they hold {len(frame):,} pets and should hold {header.pets:,}")
+            raise ParcelError(f"they have {len(frame):,} pets instead of {header.pets:,}")
         return cls(
             frame=frame,
             store=header.store,
@@ -244,7 +247,7 @@ def _sort_by_id(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 class _Header(msgspec.Struct, frozen=True, kw_only=True):
-    """An unset field is left out, so that an export's digest stays what it was."""
+    """The first line of a base. Unset fields are omitted, so an export keeps its digest."""
 
     store: str
     taken_at: str
@@ -275,18 +278,18 @@ class _Row(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 def _encode_frame(frame: pd.DataFrame) -> bytes:
-    """The pets as JSON; several times as fast as `encode_pets` where they have nothing unknown."""
+    """The pets as JSON; several times as fast as `encode_pets` if they have no unknown fields."""
     if EXTRA in frame or not set(COLUMNS) <= set(frame):
         return encode_pets(pets_from_frame(frame))
     columns = {name: plain_values(frame[name].array) for name in COLUMNS}
     if any(tag.extra for tags in columns["tags"] if tags for tag in tags):
         return encode_pets(pets_from_frame(frame))
-    # One by one: a list of all of them would be walked by the garbage collector again and again.
-    rows = map(_row, *(columns[name] for name in COLUMNS))
+    # One by one: the garbage collector would traverse a list of all of them repeatedly.
+    rows = map(_json_row, *(columns[name] for name in COLUMNS))
     return b"[" + b",".join(map(msgspec.json.encode, rows)) + b"]"
 
 
-def _row(
+def _json_row(
     number: int | None,
     name: str | None,
     status: str | None,

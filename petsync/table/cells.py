@@ -12,7 +12,7 @@ from petsync.models import MAX_ID, MIN_ID, Tag
 __all__ = [
     "BLANKS",
     "BRACKETS",
-    "LISTED",
+    "LIST_LITERAL",
     "TAG_SEPARATOR",
     "URL_SEPARATOR",
     "CellError",
@@ -37,18 +37,18 @@ __all__ = [
 
 # The grammar of cells: a text in a spreadsheet, and the value it stands for.
 #
-# Tags are separated by `;`, photo addresses by a line break or a `|` with space around it. An
-# item that contains its separator, a double quote or outer whitespace is double-quoted as in CSV.
-# What is formatted parses back to the same value, whatever characters it is made of.
+# Tags are separated by `;`, photo URLs by a line break or a `|` with space around it. An item that
+# contains its separator, a double quote or outer whitespace is double-quoted as in CSV. A formatted
+# value parses back to the same value, whatever characters it has.
 #
-# An item that holds what people and programs use as a separator or as a list is quoted too, so
-# that such a text without quotes can be told from one that is meant.
+# An item that contains another common separator, or looks like a list, is quoted, too. So such a
+# text without quotes can be recognised as a mistake.
 
 
 _INVISIBLE = "\u200b\u2060\ufeff"
 BLANKS = _INVISIBLE + "".join(c for c in map(chr, range(0x3001)) if c.isspace())
-"""What is trimmed around ids, statuses, tags and addresses: whitespace of every kind, NBSP too,
-and the invisible marks that programs leave at the edges of text."""
+"""The characters that are trimmed around ids, statuses, tags and URLs: all whitespace, including
+NBSP, and the invisible characters that programs leave at the edges of text."""
 
 _BREAK = r"(?:<br\s*/?>|&#(?:1[03]|x0*[ad])(?:;|$)|_x000[ad]_|\\[rn])"
 """A line break as HTML, XML and programming languages write it."""
@@ -57,38 +57,38 @@ TAG_SEPARATOR = re.compile(
     rf"|(?<![0-9]),|,(?![0-9])|{_BREAK}",
     re.IGNORECASE,
 )
-"""What people write between tags in place of a semicolon; a comma between digits is a decimal."""
+"""What people write between tags instead of a semicolon; a comma between digits is a decimal."""
 _BETWEEN_URLS = r",;\s\uff1b\uff0c\u3001"
 _BARS = r"|\uff5c\u00a6"
-# A run of them is looked at from its beginning only, or a long one would take for ever.
+# A run of separators matches only from its start: otherwise a long run would take very long.
 URL_SEPARATOR = re.compile(
     rf"(?<!\s)\s*[{_BARS}]\s*|(?:<br\s*/?>)+|{_BREAK}+(?=https?://|$)|[,;]\s+"
     rf"|(?<![{_BETWEEN_URLS}])[{_BETWEEN_URLS}]+(?=https?://|$)"
     r"|&(?:amp;)?(?=https?://)|(?<=\w)(?=https?://)",
     re.IGNORECASE,
 )
-_WIDE_MARKS = frozenset("\uff5c\u00a6\uff1b\uff0c\u3001")
-"""What people write between addresses, or nothing at all; an address may hold another one behind
-a character that is no letter and no digit."""
-_GAP = f"[{re.escape(BLANKS)}]*"
-# Arrow's expressions are others: nothing may refer back or look around here.
-LISTED = re.compile(
-    rf"\[{_GAP}(?:(?:Tag|Category)\(|['\"{{\[\]]|None\b|nan\b|\({_GAP}['\"0-9-])"
-    rf"|\({_GAP}(?:(?:Tag|Category)\(|['\")]|(?:None|nan){_GAP},)"
-    rf"|[\[(]{_GAP}-?[0-9]+{_GAP},{_GAP}['\"]"
-    rf"|\{{{_GAP}(?:(?:Tag|Category)\(|['\"}}])"
-    rf"|Tag\(|[A-Za-z_][A-Za-z0-9_.]*\({_GAP}[\[{{]"
-    rf"|(?:set|frozenset|tuple|list|dict|deque|array)\({_GAP}\)"
+_WIDE_SEPARATORS = frozenset("\uff5c\u00a6\uff1b\uff0c\u3001")
+"""What people write between URLs, if anything; a URL may contain another one after a character that
+is no letter and no digit."""
+_OPTIONAL_BLANKS = f"[{re.escape(BLANKS)}]*"
+# Arrow's regular expressions have no backreferences and no lookaround.
+LIST_LITERAL = re.compile(
+    rf"\[{_OPTIONAL_BLANKS}(?:(?:Tag|Category)\(|['\"{{\[\]]|None\b|nan\b|\({_OPTIONAL_BLANKS}['\"0-9-])"
+    rf"|\({_OPTIONAL_BLANKS}(?:(?:Tag|Category)\(|['\")]|(?:None|nan){_OPTIONAL_BLANKS},)"
+    rf"|[\[(]{_OPTIONAL_BLANKS}-?[0-9]+{_OPTIONAL_BLANKS},{_OPTIONAL_BLANKS}['\"]"
+    rf"|\{{{_OPTIONAL_BLANKS}(?:(?:Tag|Category)\(|['\"}}])"
+    rf"|Tag\(|[A-Za-z_][A-Za-z0-9_.]*\({_OPTIONAL_BLANKS}[\[{{]"
+    rf"|(?:set|frozenset|tuple|list|dict|deque|array)\({_OPTIONAL_BLANKS}\)"
     r"|<[A-Za-z_]*Array>|<[A-Za-z_. ]* at 0x"
 )
-"""How the text begins that a program writes for a list: `[Tag(7, 'shy')]`, `('shy',)`, `set()`."""
+"""The start of a text that a program writes for a list: `[Tag(7, 'shy')]`, `('shy',)`, `set()`."""
 
 _TAG_END = re.compile(";")
 _URL_END = re.compile(r"\r\n|\r|\n|(?<!\S)\|(?!\S)")
 _QUOTED = re.compile(r'"((?:[^"]++|"")*+)"')
 _BLANK = re.compile(f"[{re.escape(BLANKS)}]*")
-_OPENED = re.compile(r"[\[{]|\([^)]*$")
-"""How an item begins with which a cell might look like a list in brackets."""
+_LIST_START = re.compile(r"[\[{]|\([^)]*$")
+"""The start of an item that would make a cell look like a list in brackets."""
 _PREFIX = re.compile(r"(-?[0-9]+)?:")
 _WHOLE = re.compile(r"([+-]?[0-9]+)(?:\.0*)?")
 _FRACTION = re.compile(r"[+-]?[0-9]*\.[0-9]+")
@@ -96,8 +96,8 @@ _SCIENTIFIC = re.compile(r"[+-]?[0-9]+(?:[.,][0-9]*)?E[+-]?[0-9]+", re.IGNORECAS
 
 
 class CellError(ValueError):
-    """A text that is not of its column's grammar: `problem`, the `position` of the character
-    (from 0) and the stable code of the `rule` that it breaks.
+    """A text that does not follow its column's grammar: the `problem`, the `position` of the
+    character (from 0), and the stable code of the `rule` that it breaks.
     """
 
     def __init__(self, problem: str, *, position: int = 0, rule: str = "cell-unreadable") -> None:
@@ -113,12 +113,12 @@ def trim(text: str) -> str:
 
 
 def normal_status(text: str) -> str:
-    """A status as it is compared: trimmed and case-folded."""
+    """The status for comparisons: trimmed and case-folded."""
     return trim(text).casefold()
 
 
 def parse_id(text: str) -> int:
-    """The int64 that a trimmed text names: digits, or digits and `.0`.
+    """The int64 of a trimmed text: digits, or digits and `.0`.
 
     Raises CellError with the rule `id-scientific`, `id-fraction`, `id-not-a-number` or
     `id-out-of-range`.
@@ -126,7 +126,7 @@ def parse_id(text: str) -> int:
     text = trim(text)
     whole = _WHOLE.fullmatch(text)
     if whole is None:
-        raise _no_id(text)
+        raise _id_error(text)
     digits = whole[1].lstrip("+-0") or "0"
     number = int(digits) if len(digits) <= 19 else MAX_ID + 1
     number = -number if whole[1].startswith("-") else number
@@ -137,7 +137,7 @@ def parse_id(text: str) -> int:
     return number
 
 
-def _no_id(text: str) -> CellError:
+def _id_error(text: str) -> CellError:
     if _SCIENTIFIC.fullmatch(text):
         return CellError("the id is in scientific notation", rule="id-scientific")
     if _FRACTION.fullmatch(text):
@@ -146,7 +146,7 @@ def _no_id(text: str) -> CellError:
 
 
 def format_tags(tags: Iterable[Tag]) -> str:
-    """The tags as one cell: each `name`, `id:name`, or `5:` where a tag has an id alone.
+    """The tags as one cell: each is `name`, `id:name`, or `5:` for a tag with an id only.
 
     A name that starts with a colon, or with digits and a colon, gets a colon before it; an empty
     name is `""`. A tag's `extra` fields are not part of a cell.
@@ -155,23 +155,23 @@ def format_tags(tags: Iterable[Tag]) -> str:
 
 
 def parse_tags(text: str) -> tuple[Tag, ...]:
-    """The tags that a cell names, in their order, duplicates too; empty items are passed over.
+    """The tags in a cell, in their order, including duplicates; empty items are ignored.
 
     Raises CellError if a quote is not closed, text follows a closing quote, or a tag's id is
     outside int64.
     """
     if '"' not in text and ":" not in text:
         return tuple(Tag(None, item) for part in text.split(";") if (item := trim(part)))
-    return tuple(_itemised_tags(text))
+    return tuple(_parse_items(text))
 
 
 def format_photo_urls(urls: Iterable[str], *, separator: Literal["\n", " | "] = "\n") -> str:
-    """The addresses as one cell, with `separator` between them; an empty one is `""`."""
+    """The URLs as one cell, with `separator` between them; an empty one is `""`."""
     return separator.join(_quote(url) if _is_quoted_url(url) else url for url in urls)
 
 
 def parse_photo_urls(text: str) -> tuple[str, ...]:
-    """The addresses that a cell names, in their order; empty items are passed over.
+    """The URLs in a cell, in their order; empty items are ignored.
 
     Raises CellError if a quote is not closed or text follows a closing quote.
     """
@@ -181,16 +181,16 @@ def parse_photo_urls(text: str) -> tuple[str, ...]:
 
 
 def has_separator(url: str) -> bool:
-    """Whether a photo's address without quotes looks like several."""
-    # Most addresses have none of it, and the expression is slow.
-    is_doubtful = "|" in url or "," in url or ";" in url or "<" in url or url[-1:] == "_"
-    is_doubtful = is_doubtful or url.find("://", 6) >= 0
-    is_doubtful = is_doubtful or not (url.isascii() or _WIDE_MARKS.isdisjoint(url))
-    return is_doubtful and URL_SEPARATOR.search(url) is not None
+    """Whether a photo URL without quotes looks like several."""
+    # Most URLs have none of these characters, and the expression is slow.
+    may_match = "|" in url or "," in url or ";" in url or "<" in url or url[-1:] == "_"
+    may_match = may_match or url.find("://", 6) >= 0
+    may_match = may_match or not (url.isascii() or _WIDE_SEPARATORS.isdisjoint(url))
+    return may_match and URL_SEPARATOR.search(url) is not None
 
 
 def strip_brackets(text: str) -> str | None:
-    """What stands in the brackets that enclose a text, None if none do: `[calm; shy]`."""
+    """The text between enclosing brackets, as in `[calm; shy]`; None if there are none."""
     inner = text[1:-1]
     if text[:1] + text[-1:] not in ("[]", "{}", "()") or any(char in inner for char in "[]{}()"):
         return None
@@ -198,21 +198,21 @@ def strip_brackets(text: str) -> str | None:
 
 
 def tag_items(text: str) -> Iterator[tuple[Tag, str]]:
-    """Each tag that a cell names, with its text where it is not quoted, else "".
+    """Each tag in a cell, with its text if it is not quoted, else "".
 
     Raises CellError as `parse_tags` does.
     """
-    items = _items(text, _TAG_END, lead=_PREFIX)
-    for tag, item in zip(_itemised_tags(text), items, strict=True):
-        yield tag, "" if item.quoted else item.content
+    items = _items(text, _TAG_END, prefix=_PREFIX)
+    for tag, item in zip(_parse_items(text), items, strict=True):
+        yield tag, "" if item.is_quoted else item.content
 
 
 def photo_items(text: str) -> Iterator[tuple[str, bool]]:
-    """Each address that a cell names, and whether it is quoted.
+    """Each URL in a cell, and whether it is quoted.
 
     Raises CellError as `parse_photo_urls` does.
     """
-    return ((item.content, item.quoted) for item in _items(text, _URL_END))
+    return ((item.content, item.is_quoted) for item in _items(text, _URL_END))
 
 
 def _format_tag(tag: Tag) -> str:
@@ -231,7 +231,13 @@ def _is_quoted_url(url: str) -> bool:
 
 
 def _needs_quotes(item: str, *patterns: re.Pattern[str]) -> bool:
-    if not item or '"' in item or item != trim(item) or LISTED.match(item) or _OPENED.match(item):
+    if (
+        not item
+        or '"' in item
+        or item != trim(item)
+        or LIST_LITERAL.match(item)
+        or _LIST_START.match(item)
+    ):
         return True
     return any(pattern.search(item) for pattern in patterns)
 
@@ -240,20 +246,20 @@ def _quote(item: str) -> str:
     return '"' + item.replace('"', '""') + '"'
 
 
-def _itemised_tags(text: str) -> Iterator[Tag]:
-    for item in _items(text, _TAG_END, lead=_PREFIX):
-        if item.lead is None:
-            yield _tag(item.content, item.position, quoted=item.quoted)
+def _parse_items(text: str) -> Iterator[Tag]:
+    for item in _items(text, _TAG_END, prefix=_PREFIX):
+        if item.prefix is None:
+            yield _tag(item.content, item.position, is_quoted=item.is_quoted)
         else:
-            yield Tag(_tag_id(item.lead[1], item.position), item.content)
+            yield Tag(_tag_id(item.prefix[1], item.position), item.content)
 
 
-def _tag(content: str, position: int, *, quoted: bool = False) -> Tag:
+def _tag(content: str, position: int, *, is_quoted: bool = False) -> Tag:
     prefix = _PREFIX.match(content)
     if prefix is None:
         return Tag(None, content)
     name = content[prefix.end() :]
-    return Tag(_tag_id(prefix[1], position), (name if quoted else trim(name)) or None)
+    return Tag(_tag_id(prefix[1], position), (name if is_quoted else trim(name)) or None)
 
 
 def _tag_id(digits: str | None, position: int) -> int | None:
@@ -268,30 +274,30 @@ def _tag_id(digits: str | None, position: int) -> int | None:
 class _Item(NamedTuple):
     content: str
     position: int
-    quoted: bool = False
-    lead: re.Match[str] | None = None
+    is_quoted: bool = False
+    prefix: re.Match[str] | None = None
 
 
 def _items(
-    text: str, end: re.Pattern[str], *, lead: re.Pattern[str] | None = None
+    text: str, end: re.Pattern[str], *, prefix: re.Pattern[str] | None = None
 ) -> Iterator[_Item]:
-    """The items of a text; `lead` may stand before an item's quote."""
+    """The items of a text; `prefix` matches what may precede an item's quote."""
     position = 0
     while (start := _skip(text, position)) < len(text):
-        before = lead and lead.match(text, start)
-        opening = _skip(text, before.end()) if before else start
+        prefix_match = prefix and prefix.match(text, start)
+        opening = _skip(text, prefix_match.end()) if prefix_match else start
         if not text.startswith('"', opening):
-            before, opening = None, start
-        quoted = _quoted_at(text, opening)
+            prefix_match, opening = None, start
+        quoted = _match_quoted(text, opening)
         after = quoted.end() if quoted else start
         stop = end.search(text, after)
-        rest = trim(text[after : stop.start() if stop else len(text)])
-        if quoted and rest:
+        content = trim(text[after : stop.start() if stop else len(text)])
+        if quoted and content:
             raise CellError("text follows a closing quote", position=after)
         if quoted:
-            yield _Item(quoted[1].replace('""', '"'), start, quoted=True, lead=before)
-        elif rest:
-            yield _Item(rest, start)
+            yield _Item(quoted[1].replace('""', '"'), start, is_quoted=True, prefix=prefix_match)
+        elif content:
+            yield _Item(content, start)
         position = stop.end() if stop else len(text)
 
 
@@ -300,7 +306,7 @@ def _skip(text: str, position: int) -> int:
     return blank.end() if blank else position
 
 
-def _quoted_at(text: str, start: int) -> re.Match[str] | None:
+def _match_quoted(text: str, start: int) -> re.Match[str] | None:
     if not text.startswith('"', start):
         return None
     match = _QUOTED.match(text, start)
@@ -311,53 +317,52 @@ def _quoted_at(text: str, start: int) -> re.Match[str] | None:
 
 # The marker that empties a field, `[clear]`, and texts that only look like it.
 #
-# A text that is the marker or is like it, in whatever case and with spaces or apostrophes before
-# it, is written with an apostrophe before it; reading takes it away again. So a pet may be called
-# "[clear]".
+# A text that equals or resembles the marker, in any case, after spaces or apostrophes, is written
+# with an apostrophe before it, which is removed when it is read. So a pet may be called "[clear]".
 
 
 BRACKETS = "[](){}<>［］（）｛｝＜＞【】〔〕〖〗〈〉《》「」『』⟦⟧⟨⟩‹›«»"
 
 
 def escape_marker(text: str, marker: str) -> str:
-    """The text as a cell has it, so that it is not taken for the marker."""
+    """The text for a cell, escaped if it could be read as the marker."""
     return f"'{text}" if marker and is_like_marker(text, marker) else text
 
 
 def is_like_marker(text: str, marker: str) -> bool:
-    """Whether the text is the marker, or its word in other brackets or behind or before one:
+    """Whether the text is the marker, or its word in other brackets or with only one bracket:
     `[ clear ]`, `(clear)`, `clear]`.
     """
-    found, core = marker_core(text), marker_core(marker)
-    if found == core:
+    text_core, core = marker_core(text), marker_core(marker)
+    if text_core == core:
         return True
-    inner = marker_word(core)
-    has_bracket = found[:1] in BRACKETS or found[-1:] in BRACKETS
-    return bool(inner) and has_bracket and found.strip(BRACKETS + BLANKS) == inner
+    word = marker_word(core)
+    has_bracket = text_core[:1] in BRACKETS or text_core[-1:] in BRACKETS
+    return bool(word) and has_bracket and text_core.strip(BRACKETS + BLANKS) == word
 
 
 def marker_word(core: str) -> str:
-    """The word of a marker that stands in brackets, "" of another one."""
-    inner = core.strip(BRACKETS + BLANKS)
-    return inner if core[:1] in BRACKETS and core[-1:] in BRACKETS else ""
+    """The word of a marker in brackets, "" for another marker."""
+    word = core.strip(BRACKETS + BLANKS)
+    return word if core[:1] in BRACKETS and core[-1:] in BRACKETS else ""
 
 
 def marker_core(text: str) -> str:
-    """The text as it is compared with the marker: without case, spaces and apostrophes."""
+    """The text for a comparison with the marker: without case, spaces and apostrophes."""
     return text.lstrip(BLANKS + "'").rstrip(BLANKS).casefold()
 
 
-# Text from outside made safe to show: what steers, turns or hides is named in brackets.
-#
-# A pet may be called anything: `A[NUL]b`, `[NBSP]2038`, `avail[U+200B]able` are said in a form
-# that a person finds in any list of characters, and that moves no cursor.
+# Safe display of text from outside: control, direction and invisible characters are named in
+# brackets, as in `A[NUL]b`, `[NBSP]2038` and `avail[U+200B]able`. So they can be seen and looked
+# up, and cannot control a terminal.
 
 
-# Joiners belong to the spelling of emoji and of several scripts; among Latin letters they hide.
+# Joiners are part of emoji and of several scripts; between Latin letters they are invisible.
 _JOINER = re.compile(r"(?<=[\u0600-\U0010ffff])[\u200c\u200d](?=[\u0600-\U0010ffff])")
-_HARMLESS = frozenset(("Cn", "Co"))
-"""Unassigned in this Python's Unicode (a new emoji, say), and private use."""
-_NAMES = {
+_SHOWN_CATEGORIES = frozenset(("Cn", "Co"))
+"""Categories that are shown: unassigned in this Python's Unicode (such as a new emoji), and private
+use."""
+_CHARACTER_NAMES = {
     "\0": "NUL",
     "\t": "tab",
     "\n": "line break",
@@ -368,7 +373,9 @@ _NAMES = {
 
 
 def visible(text: str, *, keep: str = "") -> str:
-    """The text with every character named that does not show as itself, but those of `keep`."""
+    """The text with each character that is not visible replaced by its name, except those in
+    `keep`.
+    """
     if text.isprintable():
         return text
     joiners = {match.start() for match in _JOINER.finditer(text)}
@@ -378,6 +385,6 @@ def visible(text: str, *, keep: str = "") -> str:
 
 
 def _show_char(char: str) -> str:
-    if char.isprintable() or char == "\u3000" or unicodedata.category(char) in _HARMLESS:
+    if char.isprintable() or char == "\u3000" or unicodedata.category(char) in _SHOWN_CATEGORIES:
         return char
-    return f"[{_NAMES.get(char) or f'U+{ord(char):04X}'}]"
+    return f"[{_CHARACTER_NAMES.get(char) or f'U+{ord(char):04X}'}]"

@@ -15,17 +15,16 @@ CLEAR = "[clear]"
 """The text of a cell that empties its field."""
 
 CLEARED = "\x1c\x1d\x1e\x1f"
-"""What a sheet's `rows` have in `category` where the cell takes the category away, with its id. An
-empty text there is the name of a category that has an id alone, if the pet has that name. No
-file and no service means this text: it is white space, and compared as an empty text. A user
-never sees it: a sheet's `frame` has CLEAR in its place.
+"""The text in `category` of a sheet's `rows` if the cell removes the category with its id. (An
+empty text there is the empty name of a category with an id.) No file and no service uses this text:
+it is white space, and compared as an empty text. Users never see it: a sheet's `frame` has CLEAR
+instead.
 """
 
 Action = Literal["merge", "add", "add-another", "update", "delete", "ignore"]
 ACTIONS: tuple[Action, ...] = get_args(Action)
-"""What a sheet may ask for a row; a blank cell is `merge`: add or update."""
+"""The actions that a sheet may give for a row; a blank cell is `merge`: add or update."""
 
 ADDING: frozenset[str] = frozenset({"add", "add-another"})
-"""The actions that add a pet and change none; `add-another` adds one that says just what another
-says.
+"""The actions that add a pet and change none; `add-another` may add a pet that equals another one.
 """

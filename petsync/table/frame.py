@@ -32,33 +32,33 @@ __all__ = [
 ]
 
 
-# Equal tags as one object: a catalogue has few tags and many pets that carry them.
+# Equal tags as one object: a catalogue has few different tags on many pets.
 #
-# That saves most of their memory, and two lists of the same tags are compared several times as
-# fast. A Tag cannot be changed, so nobody can tell.
+# That saves most of their memory, and makes comparisons of lists several times as fast. A Tag is
+# immutable, so sharing it is safe.
 
 
-_MOST = 50_000
-_known: dict[tuple[int | None, str | None], Tag] = {}
+_MAX_SHARED = 50_000
+_shared_tags: dict[tuple[int | None, str | None], Tag] = {}
 
 
 def share_tags(lists: Iterable[list[Tag]]) -> None:
-    """Put, in place, the one that is known in the place of each tag that equals it. Tags with
-    unknown fields stay as they are, and so do those of a store that has ever so many.
+    """Replace, in place, each tag by an equal one that is already shared. Tags with unknown fields
+    stay as they are, and so do further tags of a store with very many different ones.
     """
-    get, room = _known.get, _MOST - len(_known)
+    find, free_slots = _shared_tags.get, _MAX_SHARED - len(_shared_tags)
     for tags in lists:
         for n, tag in enumerate(tags):
-            known = get((tag.id, tag.name))
-            if known is not None and tag.extra is None:
-                tags[n] = known
-            elif known is None and room > 0 and tag.extra is None:
-                _known[tag.id, tag.name] = tag
-                room -= 1
+            shared = find((tag.id, tag.name))
+            if shared is not None and tag.extra is None:
+                tags[n] = shared
+            elif shared is None and free_slots > 0 and tag.extra is None:
+                _shared_tags[tag.id, tag.name] = tag
+                free_slots -= 1
 
 
 def shared_tag(tag: Tag) -> Tag:
-    """The tag that is known, in the place of one that equals it."""
+    """The shared tag that equals this one."""
     tags = [tag]
     share_tags([tags])
     return tags[0]
@@ -68,9 +68,8 @@ def shared_tag(tag: Tag) -> Tag:
 #
 # Columns and dtypes: `id` and `category_id` Int64; `name`, `status` and `category` `str`, missing
 # where the pet has none; `tags` a list of `Tag` and `photo_urls` a list of text, in object
-# columns. Where a pet carries unknown fields an eighth column, `extra`, holds them (None
-# elsewhere); a category's own unknown fields are under the key `category` of `extra`'s reserved
-# entry.
+# columns. If a pet has unknown fields, an eighth column, `extra`, has them (None elsewhere); a
+# category's own unknown fields are in its entry `(category)`.
 
 
 EXTRA = "extra"
@@ -79,8 +78,8 @@ _TEXT = pd.StringDtype(na_value=np.nan)
 
 
 def frame_from_json(body: bytes, *, copies: bool = False) -> pd.DataFrame:
-    """The table of a JSON list of pets; a pet that is there twice is one row, the last one, or
-    with `copies` as many as there are.
+    """The table of a JSON list of pets. A pet that occurs several times is one row, the last one;
+    with `copies` it is one row for each.
 
     Raises ResponseError that names the first pet that cannot be read.
     """
@@ -98,16 +97,18 @@ def frame_from_pets(pets: Iterable[Pet]) -> pd.DataFrame:
 
 
 def pets_from_frame(frame: pd.DataFrame) -> list[Pet]:
-    """The pets of a table, one for each row. Columns that are not there are empty."""
+    """The pets of a table, one for each row. Missing columns count as empty."""
     names = (*COLUMNS, EXTRA)
     return _pets([frame[name].array if name in frame else None for name in names], len(frame))
 
 
 def pets_at(frame: pd.DataFrame, places: Sequence[int] | npt.NDArray[np.intp]) -> list[Pet]:
     """The pets in these rows of a table, counted from 0."""
-    # Several times as fast as to take the rows out of the DataFrame.
-    at, names = np.asarray(places, dtype=np.intp), (*COLUMNS, EXTRA)
-    return _pets([frame[name].array[at] if name in frame else None for name in names], len(at))
+    # Several times as fast as selecting the rows of the DataFrame.
+    positions, names = np.asarray(places, dtype=np.intp), (*COLUMNS, EXTRA)
+    return _pets(
+        [frame[name].array[positions] if name in frame else None for name in names], len(positions)
+    )
 
 
 def without_duplicates(frame: pd.DataFrame) -> pd.DataFrame:
@@ -172,13 +173,16 @@ def _pets(columns: Sequence[pd.api.extensions.ExtensionArray | None], size: int)
 
 
 def plain_values(column: pd.api.extensions.ExtensionArray) -> list[Any]:
-    """The values of a column as Python's own, None if one is missing."""
+    """The values of a column as types of Python, None for a missing one."""
     is_plain = isinstance(column, pd.arrays.NumpyExtensionArray)
     values: list[Any] = (column.to_numpy() if is_plain else column).tolist()
     missing = column.isna()
     if not missing.any():
         return values
-    return [None if gone else value for value, gone in zip(values, missing.tolist(), strict=True)]
+    return [
+        None if is_missing else value
+        for value, is_missing in zip(values, missing.tolist(), strict=True)
+    ]
 
 
 def _pet(
@@ -191,8 +195,8 @@ def _pet(
     photo_urls: Sequence[str] | None,
     extra: Mapping[str, Any] | None,
 ) -> Pet:
-    kept = dict(extra) if extra else {}
-    of_category = kept.pop(_CATEGORY_EXTRA, None) if kept else None
+    fields = dict(extra) if extra else {}
+    of_category = fields.pop(_CATEGORY_EXTRA, None) if fields else None
     has_category = category is not None or category_id is not None or of_category is not None
     return Pet(
         id=identity,
@@ -201,19 +205,19 @@ def _pet(
         category=Category(category_id, category, of_category) if has_category else None,
         tags=tuple(tags) if tags else (),
         photo_urls=tuple(photo_urls) if photo_urls else (),
-        extra=kept or None,
+        extra=fields or None,
     )
 
 
 @contextmanager
 def no_collection() -> Iterator[None]:
-    """Hold the garbage collector back: it would walk millions of new objects, none of them in a
-    cycle, over and over.
+    """Pause the garbage collector: it would traverse millions of new objects, none of them in a
+    cycle, repeatedly.
     """
-    enabled = gc.isenabled()
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        if enabled:
+        if was_enabled:
             gc.enable()

@@ -1,4 +1,4 @@
-"""Sheet: what a spreadsheet says; Finding: a problem in it; Correction: a cell read otherwise."""
+"""Sheet: a validated spreadsheet; Finding: a problem in it; Correction: a corrected cell."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from petsync.table.cells import escape_marker, is_like_marker, marker_core, mark
 from petsync.table.columns import CLEAR, CLEARED
 
 __all__ = [
-    "FIELDS",
+    "FINDING_FIELDS",
     "Correction",
     "Finding",
     "Findings",
@@ -32,13 +32,13 @@ __all__ = [
 ]
 
 
-# Correction: a cell read as another text than the file has; Suggestion: one that can be made.
+# Correction: a cell that is read as another text than in the file; Suggestion: a possible one.
 
 
 class Correction(msgspec.Struct, frozen=True):
-    """A cell that was read as `after`, while the file says `before`. `address`, `row` and `column`
-    are as a finding has them. What a spreadsheet program shows for a number, a date or an error is
-    its text here; "" is a blank cell.
+    """A cell that was read as `after`, while the file has `before`. `address`, `row` and `column`
+    are as in a finding. A number, a date or an error has the text that a spreadsheet program shows;
+    "" is a blank cell.
     """
 
     address: str
@@ -49,11 +49,11 @@ class Correction(msgspec.Struct, frozen=True):
 
 
 class Suggestion(msgspec.Struct, frozen=True):
-    """What a cell with findings may be meant to hold: `after`, in place of `before` (of which the
-    first 200 characters are given).
+    """A suggested correction of a cell with findings: `after` instead of `before` (its first 200
+    characters).
 
-    It `is_sure` where the cell is read as that already, and only its spelling changes; else it is a
-    guess, which a person has to confirm. `rule` is the finding's.
+    It `is_sure` if the cell is already read as `after`, and only its spelling changes; otherwise it
+    is a guess that a person must confirm. `rule` is the finding's.
     """
 
     address: str
@@ -65,20 +65,19 @@ class Suggestion(msgspec.Struct, frozen=True):
     is_sure: bool
 
 
-# Findings: a sheet's problems as a DataFrame that shows itself by rule.
+# Findings: a sheet's problems as a DataFrame that is displayed by rule.
 
 
-FIELDS = ("address", "row", "column", "severity", "rule", "value", "problem", "suggestion")
-_DTYPES = {name: "int64" if name == "row" else "str" for name in FIELDS}
+FINDING_FIELDS = ("address", "row", "column", "severity", "rule", "value", "problem", "suggestion")
+_DTYPES = {name: "int64" if name == "row" else "str" for name in FINDING_FIELDS}
 
 
 class Findings(pd.DataFrame):
-    """One problem a row: `row` is int64, the other columns `address, column, severity, rule,
-    value, problem, suggestion` are str, even where there is no row at all.
+    """A table with one problem in each row: `row` is int64, the other columns `address, column,
+    severity, rule, value, problem, suggestion` are str, even without any row.
 
-    It shows itself by rule, the most frequent first, in a notebook and in a terminal, and so do
-    its selections of rows. With other columns it shows itself as any DataFrame does;
-    `pd.DataFrame(findings)` does so too.
+    A notebook and a terminal show it by rule, the most frequent first; this includes selections of
+    its rows. With other columns, and as `pd.DataFrame(findings)`, it is shown as any DataFrame.
     """
 
     @classmethod
@@ -89,7 +88,7 @@ class Findings(pd.DataFrame):
             name: np.fromiter((each.row for each in rows), np.int64, len(rows))
             if name == "row"
             else pd.array([getattr(each, name) for each in rows], dtype="str")
-            for name in FIELDS
+            for name in FINDING_FIELDS
         }
         return cls(columns)
 
@@ -99,13 +98,13 @@ class Findings(pd.DataFrame):
 
     @property
     def is_whole(self) -> bool:
-        """Whether all is there that it takes to show the findings by rule: a table that was made
-        from this one, such as its `describe()`, may have the same columns and other things in them.
+        """Whether the table has everything to show the findings by rule. A table derived from it,
+        such as its `describe()`, may have the same columns with other content.
         """
-        if not (self.columns.is_unique and set(FIELDS) <= set(self.columns)):
+        if not (self.columns.is_unique and set(FINDING_FIELDS) <= set(self.columns)):
             return False
-        said = pd.DataFrame(self)[list(FIELDS)]
-        return said.dtypes.map(str).to_dict() == _DTYPES and not said.isna().any(axis=None)
+        fields = pd.DataFrame(self)[list(FINDING_FIELDS)]
+        return fields.dtypes.map(str).to_dict() == _DTYPES and not fields.isna().any(axis=None)
 
     def __repr__(self) -> str:
         return as_text(self) if self.is_whole else super().__repr__()
@@ -117,17 +116,17 @@ class Findings(pd.DataFrame):
         return plain.to_html(max_rows=60, max_cols=20, show_dimensions=True, notebook=True)
 
 
-# Sheet: a spreadsheet read, as what it says; Finding: one problem in it.
+# Sheet: a spreadsheet that was read and validated; Finding: one problem in it.
 
 
 _ROW = "row"
-_WORD = marker_word(marker_core(CLEAR))
+_CLEAR_WORD = marker_word(marker_core(CLEAR))
 _PLAIN_TAB = re.compile(r"\w+")
 
 
 def cell_address(tab: str, place: str, row: int) -> str:
-    """A cell's address as its program writes it: `Pets!C12`, `'My pets'!C12`, or for CSV (where
-    `tab` is "") `line 12, column 3`; in a DataFrame, whose columns have names, `row 12, status`.
+    """A cell's address as its program writes it: `Pets!C12`, `'My pets'!C12`; for CSV (`tab` is "")
+    `line 12, column 3`; for a DataFrame, whose columns have names, `row 12, status`.
     """
     if not tab and place and not place.isdigit():
         return f"row {row}, {place}"
@@ -143,11 +142,11 @@ def _quote_tab(tab: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One problem: where (`Pets!C12`, or `line 12, column 3`), what, and the suggestion.
+    """One problem: its address (`Pets!C12`, or `line 12, column 3`), the problem, and a suggestion.
 
-    An `error` blocks its row from the plan; a `warning` does not. `rule` is a stable code.
-    `meant` is the text that the cell may be meant to hold, None if that cannot be told; it
-    `is_sure` where the cell is read as that already.
+    An `error` blocks its row from the plan; a `warning` does not. `rule` is a stable code. `meant`
+    is the text that the cell probably should have, None if it is not known; it `is_sure` if the
+    cell is already read as that text.
     """
 
     address: str
@@ -164,32 +163,32 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Sheet:
-    """What a spreadsheet says.
+    """A spreadsheet that was read and validated.
 
     `frame`: the rows that can be used, indexed by their row number in the file (int64, named
-    `row`; for CSV the line at which the record starts). It has the canonical columns that the
-    file has, with the table's dtypes, plus `action` (str, always there). A missing value says
-    nothing; an empty text or an empty list says "make it empty". In `category` the text "[clear]"
-    does so, and a name that looks like it has an apostrophe before it, as in a cell; an empty text
-    there leaves a category alone that has that name.
-    `others`: the file's further columns as text, indexed alike.
-    `blocked`: the row numbers that an error keeps out of `frame`; `blocked_ids`: the ids that
-    such rows name, which a plan neither changes nor deletes. A row whose id is given but cannot
-    be trusted has an error finding in the column `id`: any pet may be meant.
-    `blocked_pets` gives the id by the row.
-    `unidentified`: the blocked rows that name no id at all, or none that can be trusted.
+    `row`; for CSV the line at which the record starts). It has the canonical columns that the file
+    has, with the table's dtypes, plus `action` (str, always present). A missing value means no
+    change; an empty text or list empties the field. In `category` the text "[clear]" empties it,
+    and a name that looks like this marker has an apostrophe before it, as in a cell; an empty text
+    there does not change a category with an empty name.
+    `others`: the file's other columns as text, with the same index.
+    `blocked`: the numbers of rows that are not in `frame` because of an error; `blocked_ids`: the
+    ids in such rows, which a plan neither changes nor deletes. A row whose id cannot be trusted has
+    an error finding in the column `id`: it may belong to any pet.
+    `blocked_pets`: the ids of blocked rows by row.
+    `unidentified`: the blocked rows without an id that can be trusted.
     `columns`: for each column of `frame` and of `others` the letter (XLSX) or number (CSV) of the
-    column in the file; `header_row`: the row of the headers, 0 in a DataFrame; `mapping`: our
-    column for headers that were named to the reader and are there; `encoding` is that of a CSV
-    file where one was named, else "". `tab` is the worksheet's name, "" for CSV; `tabs` are the
-    other worksheets that a person sees, and that are not read; `ids_elsewhere` are the ids in
-    those of them that have a column for ids, by the worksheet's name, None if it could not be
-    read, and `heads` the first rows of those that have no known header, if none was chosen;
+    column in the file; `header_row`: the row of the headers, 0 in a DataFrame; `mapping`: the
+    columns of headers that the caller mapped and the file has; `encoding`: the encoding that the
+    caller gave for a CSV file, else "". `tab` is the worksheet's name, "" for CSV; `tabs` are the
+    other visible worksheets, which are not read; `ids_elsewhere` has the ids in those of them with
+    a column of ids, by the worksheet's name, None if it could not be read; `heads` has the first
+    rows of those without a known header, if the caller named no worksheet;
     `digest` is the SHA-256 of the file's bytes, in hexadecimal.
-    `base`: the store's records as they were when the sheet was exported, if it carries them;
-    `base_refused`: why those that it carries cannot be trusted, "" if they can or are not there.
-    `corrections`: the cells that were read as somebody said, and not as the file says.
-    `rejudge`: judges the same cells again with further known statuses; None if no status is
+    `base`: the store's records when the sheet was exported, if the sheet has them;
+    `base_refused`: why the sheet's base cannot be used, "" if it can or there is none.
+    `corrections`: the cells that were read as a correction instead of the file's text.
+    `rejudge`: validates the same cells again with further known statuses; None if no status is
     unknown.
     """
 
@@ -217,21 +216,21 @@ class Sheet:
 
     @property
     def rows(self) -> pd.DataFrame:
-        """The frame as petsync compares it: with CLEARED, and names without an apostrophe."""
+        """The frame for comparisons: with CLEARED, and names without the escaping apostrophe."""
         return rows_of(self.frame)
 
     @property
     def is_table(self) -> bool:
-        """Whether it is a DataFrame's, and not a file's."""
+        """Whether the sheet comes from a DataFrame instead of a file."""
         return self.header_row == 0
 
     def knowing(self, statuses: Collection[str]) -> Sheet:
-        """The sheet as it reads where these statuses are known too: those that a store has."""
+        """The sheet, validated with these statuses as known ones, too, such as those of a store."""
         if self.rejudge is None:
             return self
-        again = self.rejudge(statuses)
+        sheet = self.rejudge(statuses)
         return replace(
-            again,
+            sheet,
             source=self.source,
             mapping=self.mapping,
             base=self.base,
@@ -243,36 +242,36 @@ class Sheet:
 
     @property
     def suggestions(self) -> tuple[Suggestion, ...]:
-        """What can be corrected, a cell each, in the file's order; a cell that has a guess is no
-        sure one, and an error's suggestion comes before a warning's.
+        """The suggested corrections, one for each cell, in the file's order. A guess for a cell
+        takes precedence over a sure suggestion, and an error's suggestion over a warning's.
         """
         chosen: dict[str, Finding] = {}
         for problem in self.problems:
             if problem.meant is not None and problem.row != self.header_row:
-                there = chosen.setdefault(problem.address, problem)
-                is_worse = there.severity == "warning" and problem.severity == "error"
-                if is_worse or (there.is_sure and not problem.is_sure):
+                current = chosen.setdefault(problem.address, problem)
+                is_worse = current.severity == "warning" and problem.severity == "error"
+                if is_worse or (current.is_sure and not problem.is_sure):
                     chosen[problem.address] = problem
         return tuple(map(_suggestion, chosen.values()))
 
     def suggested(self, *, guesses: bool = False) -> dict[str, str]:
-        """The suggested corrections by address, as `read_sheet` takes them: those that are sure,
-        and with `guesses` those that a person has to confirm.
+        """The suggested corrections by address, for `read_sheet`: the sure ones, and with `guesses`
+        also those that a person must confirm.
         """
         return {each.address: each.after for each in self.suggestions if each.is_sure or guesses}
 
     @property
     def findings(self) -> Findings:
-        """The problems, one a row, with the fields of `Finding` as columns: a DataFrame."""
+        """The problems as a DataFrame, one in each row, with the fields of `Finding` as columns."""
         return Findings.of(self.problems)
 
     @property
     def errors(self) -> int:
-        """How many findings block their row."""
+        """The number of findings that block their row."""
         return sum(problem.severity == "error" for problem in self.problems)
 
     def address(self, row: int, column: str = "id") -> str:
-        """Where a cell stands in the file: `Pets!C12`, or `line 12, column 3`."""
+        """The address of a cell in the file: `Pets!C12`, or `line 12, column 3`."""
         return cell_address(self.tab, self.columns.get(column, ""), row)
 
     def __len__(self) -> int:
@@ -286,25 +285,29 @@ class Sheet:
 
 
 def rows_of(frame: pd.DataFrame) -> pd.DataFrame:
-    """A DataFrame's rows as petsync compares them. The `frame` of a sheet is known by its row
-    numbers, an index or a column named `row`; every other DataFrame has names and no cells.
+    """The rows of a DataFrame for comparisons. The `frame` of a sheet is recognised by its row
+    numbers, an index or a column named `row`; other DataFrames have values instead of cells.
     """
-    is_of_sheet = _ROW in frame.index.names or _ROW in frame.columns
-    return _change_categories(frame, _meaning) if is_of_sheet else frame
+    is_sheet_frame = _ROW in frame.index.names or _ROW in frame.columns
+    return _change_categories(frame, _row_text) if is_sheet_frame else frame
 
 
 def frame_of(rows: pd.DataFrame) -> pd.DataFrame:
-    """The frame of a sheet with these rows: readable, and read the same from a file."""
-    return _change_categories(rows, _cell)
+    """The frame of a sheet with these rows, with `category` as the text of its cells."""
+    return _change_categories(rows, _cell_text)
 
 
-def _change_categories(frame: pd.DataFrame, form: Callable[[str], str]) -> pd.DataFrame:
-    """The frame with this form of the categories that empty the field or look as if they did."""
+def _change_categories(frame: pd.DataFrame, convert: Callable[[str], str]) -> pd.DataFrame:
+    """The frame with the categories converted that are the marker or look like it."""
     column = frame.get("category")
     if not isinstance(column, pd.Series):
         return frame
-    texts = ((at, column.iat[at]) for at in _suspects(column))
-    changed = {at: new for at, old in texts if isinstance(old, str) and (new := form(old)) != old}
+    texts = ((position, column.iat[position]) for position in _find_marker_like(column))
+    changed = {
+        position: new
+        for position, old in texts
+        if isinstance(old, str) and (new := convert(old)) != old
+    }
     if not changed:
         return frame
     column = column.copy()
@@ -312,24 +315,24 @@ def _change_categories(frame: pd.DataFrame, form: Callable[[str], str]) -> pd.Da
     return frame.assign(category=column)
 
 
-def _suspects(column: pd.Series[Any]) -> Iterable[int]:
-    """The positions of the texts that may be the marker or be like it."""
+def _find_marker_like(column: pd.Series[Any]) -> Iterable[int]:
+    """The positions of the texts that may be the marker or look like it."""
     if not isinstance(column.dtype, pd.StringDtype):
         return range(len(column))
     texts = pa.array(column, from_pandas=True)
-    # Several times as fast as to ignore the case. The word is ASCII, and no letter of it is the
-    # other case of one that is not.
-    has_word = pc.match_substring(pc.ascii_lower(texts), _WORD)
-    found = pc.or_(has_word, pc.equal(texts, CLEARED))
-    at: list[int] = pc.indices_nonzero(found).tolist()
-    return at
+    # Several times as fast as matching without case. The word is ASCII, and no other letter has one
+    # of its letters as its other case.
+    has_word = pc.match_substring(pc.ascii_lower(texts), _CLEAR_WORD)
+    is_suspect = pc.or_(has_word, pc.equal(texts, CLEARED))
+    positions: list[int] = pc.indices_nonzero(is_suspect).tolist()
+    return positions
 
 
-def _cell(name: str) -> str:
+def _cell_text(name: str) -> str:
     return CLEAR if name == CLEARED else escape_marker(name, CLEAR)
 
 
-def _meaning(text: str) -> str:
+def _row_text(text: str) -> str:
     if not is_like_marker(text, CLEAR):
         return text
     if text.startswith("'"):

@@ -25,7 +25,13 @@ from petsync.sheets.grid import Bools, CellKind, Cells, Grid, Rows, rows_startin
 from petsync.sheets.headers import ACTION, Headers, own_results
 from petsync.sheets.validate import findings
 from petsync.sheets.validate import text as dates
-from petsync.sheets.validate.findings import Note, Notes, bare, beside_others, has
+from petsync.sheets.validate.findings import (
+    Note,
+    Notes,
+    bare_words,
+    has_marker,
+    markers_among_items,
+)
 from petsync.sheets.validate.rules import RULES
 from petsync.sheets.validate.text import (
     are_missing_values,
@@ -38,7 +44,7 @@ from petsync.sheets.validate.text import (
 from petsync.table.base import Base
 from petsync.table.cells import (
     BLANKS,
-    LISTED,
+    LIST_LITERAL,
     TAG_SEPARATOR,
     URL_SEPARATOR,
     CellError,
@@ -63,16 +69,12 @@ __all__ = [
     "Numbers",
     "Reading",
     "SuspectText",
-    "Verdict",
+    "TextResult",
     "actions",
     "categories",
     "describe_kind",
+    "free_text",
     "is_rounded",
-    "judge_each",
-    "judge_photos",
-    "judge_tags",
-    "judge_texts",
-    "meant_address",
     "names",
     "note_damage",
     "note_list",
@@ -87,47 +89,51 @@ __all__ = [
     "program_tags",
     "read_id",
     "statuses",
-    "strange",
+    "strange_urls",
+    "suggest_url",
     "tags",
-    "words",
+    "validate_each",
+    "validate_photos",
+    "validate_tags",
+    "validate_texts",
 ]
 
 
-# What does not look like a photo's address, and what may be meant by it.
+# Texts that do not look like photo URLs, and the URLs that may be meant.
 
 
-_LIKE = ("http://", "https://", "data:", "/")
+_URL_STARTS = ("http://", "https://", "data:", "/")
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):/{1,3}(.*)", re.IGNORECASE | re.DOTALL)
-_WEB = ("http", "https")
+_WEB_SCHEMES = ("http", "https")
 _SITE = re.compile(r"(?:www\.|(?:[a-z0-9-]+\.)+[a-z]{2,}/)\S+", re.IGNORECASE)
 _WRAPPED = re.compile(r"!?(?:\[[^\]]*\])?[<(](https?://[^\s<>()]+)[>)]", re.IGNORECASE)
 _LOCAL = re.compile(r"[a-z]:[\\/]|\\\\|file:", re.IGNORECASE)
 
-_OF_COMPUTER = (
+_LOCAL_FILE_HINT = (
     "This is a file on somebody's computer: upload the photo and write its address, which begins "
     "with https://."
 )
 
 
-def strange(urls: Iterable[str]) -> list[str]:
-    """Those of the addresses that a store can hardly show: files of a computer, words, typing
-    errors; other schemes, and paths of the store's own, are left alone.
+def strange_urls(urls: Iterable[str]) -> list[str]:
+    """The URLs that a store probably cannot show: local files, words, typing errors. Other schemes
+    and paths of the store are accepted.
     """
-    return [url for url in urls if not url.casefold().startswith(_LIKE) and _is_strange(url)]
+    return [url for url in urls if not url.casefold().startswith(_URL_STARTS) and _is_strange(url)]
 
 
-def meant_address(url: str) -> tuple[str, str]:
-    """A suggestion for a strange address, "" if there is none beyond the rule's own; and the
-    address that may be meant, "" if there is none.
+def suggest_url(url: str) -> tuple[str, str]:
+    """A suggestion for a strange URL, "" if the rule's own is enough; and the URL that may be
+    meant, "" if there is none.
     """
     if _LOCAL.match(url):
-        return _OF_COMPUTER, ""
-    wrapped = _WRAPPED.fullmatch(url)
-    if wrapped:
-        return _offer_address(wrapped[1])
+        return _LOCAL_FILE_HINT, ""
+    markup = _WRAPPED.fullmatch(url)
+    if markup:
+        return _offer_address(markup[1])
     scheme = _SCHEME.fullmatch(url)
     if scheme:
-        return _offer_address(f"{_near(scheme[1]) or 'https'}://{scheme[2]}")
+        return _offer_address(f"{_nearest_web_scheme(scheme[1]) or 'https'}://{scheme[2]}")
     return _offer_address(f"https://{url}") if _SITE.fullmatch(url) else ("", "")
 
 
@@ -137,28 +143,32 @@ def _offer_address(address: str) -> tuple[str, str]:
 
 def _is_strange(url: str) -> bool:
     scheme = _SCHEME.fullmatch(url)
-    return scheme is None or "://" not in url or bool(_LOCAL.match(url) or _near(scheme[1]))
+    return (
+        scheme is None
+        or "://" not in url
+        or bool(_LOCAL.match(url) or _nearest_web_scheme(scheme[1]))
+    )
 
 
-def _near(scheme: str) -> str:
-    """The web's scheme that this one is, or that it is a typing error for; "" if neither."""
-    plain = scheme.casefold()
-    return next(iter(difflib.get_close_matches(plain, _WEB, n=1, cutoff=0.7)), "")
+def _nearest_web_scheme(scheme: str) -> str:
+    """The web scheme that this one is or resembles; "" if there is none."""
+    folded = scheme.casefold()
+    return next(iter(difflib.get_close_matches(folded, _WEB_SCHEMES, n=1, cutoff=0.7)), "")
 
 
-# Cells of a column of text that hold something else: numbers, dates, errors, formulas.
+# Cells in a column of text with another content: numbers, dates, errors, formulas.
 
 
 _IMPRECISE_NUMBER = 10**15
-_TYPED = ("name", "category", "tags")
-"""Where a date is what became of a text; elsewhere it was never meant to be there."""
+_TEXT_COLUMNS = ("name", "category", "tags")
+"""Columns in which a date is probably a converted text."""
 _QUOTED = re.compile(r'="([^"]*)"')
 _INEXACT = "{} may be rounded: its float type does not hold all whole numbers of this size."
 _INT64 = "Make the column from the source again, as Int64 or as text."
 
 
 class SuspectText(NamedTuple):
-    """What is said of such a cell, and whether its text is the value all the same."""
+    """The finding of such a cell, and whether its text is used as the value all the same."""
 
     rule: str
     problem: str = ""
@@ -168,12 +178,12 @@ class SuspectText(NamedTuple):
 
 
 def describe_kind(kind: CellKind, text: str, column: str) -> SuspectText:
-    """What is wrong with a cell that holds no text; `text` is what it shows."""
+    """The finding of a cell that is no text; `text` is what the cell shows."""
     if kind is CellKind.ERROR:
         return SuspectText("error-cell", *explain_error(text))
     if kind is CellKind.DATE:
-        meant = dates.suggest_typed(text) if column in _TYPED else ""
-        return SuspectText("date-instead-of-text", f"The cell holds the date {text}.", meant)
+        suggestion = dates.suggest_typed(text) if column in _TEXT_COLUMNS else ""
+        return SuspectText("date-instead-of-text", f"The cell holds the date {text}.", suggestion)
     if kind is CellKind.BOOLEAN:
         return SuspectText(
             "boolean-instead-of-text", f"The cell holds the value {text} and no text."
@@ -200,19 +210,19 @@ def _special_number(text: str) -> SuspectText:
         f"The cell holds the number {text}, not text; zeros before it may be lost, even where the "
         "cell shows some."
     )
-    meant = f"If it is not {text} that is meant, format the cell as text and type it again."
-    return SuspectText("number-instead-of-text", problem, meant, is_value=True, meant=text)
+    suggestion = f"If it is not {text} that is meant, format the cell as text and type it again."
+    return SuspectText("number-instead-of-text", problem, suggestion, is_value=True, meant=text)
 
 
 def _formula(text: str) -> SuspectText:
-    inner = _QUOTED.fullmatch(text)
-    if inner is None:
+    quoted = _QUOTED.fullmatch(text)
+    if quoted is None:
         return SuspectText("formula-text", is_value=True)
-    hint = f"Write {inner[1]} without the equals sign and the quotes."
-    return SuspectText("formula-text", "", hint, is_value=True, meant=inner[1])
+    hint = f"Write {quoted[1]} without the equals sign and the quotes."
+    return SuspectText("formula-text", "", hint, is_value=True, meant=quoted[1])
 
 
-# One column under judgement: what its cells say, and the checks that every text has.
+# Column: a column during validation, and the checks of every text.
 
 
 NBSP = "\u00a0"
@@ -220,19 +230,19 @@ NBSP = "\u00a0"
 _FOLLOWERS = "".join(
     {bytes([b]).decode("cp1252", "ignore") or chr(b) for b in range(0x80, 0xC0)} - {"-", "^"}
 )
-_MARKED = "Write {} to empty the field; put an apostrophe before the text if it is meant."
+_MARKER_CURE = "Write {} to empty the field; put an apostrophe before the text if it is meant."
 _SUSPECT = f"[\\x{{FFFD}}\\x{{300}}-\\x{{36F}}]|[\u00c2-\u00f4][{re.escape(_FOLLOWERS)}]"
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """The cells of one of our columns; `says` is where there is a value that can be judged,
-    `clear` where the cell is the clear marker.
+    """The cells of one of petsync's columns. `has_value` marks the cells with a value to validate,
+    `clear` those with the clear marker.
     """
 
     name: str
     cells: Cells
-    says: Bools
+    has_value: Bools
     clear: Bools
     notes: Notes
 
@@ -251,8 +261,8 @@ class Column:
         self.notes.add(at, self.name, Note(rule, value, problem, suggestion, meant, is_sure))
 
 
-class Verdict(NamedTuple):
-    """What a text stands for (None: nothing that can be used), and what is wrong with it."""
+class TextResult(NamedTuple):
+    """The value of a text (None: no usable value), and the notes on it."""
 
     value: Any
     notes: Sequence[Note] = ()
@@ -260,50 +270,50 @@ class Verdict(NamedTuple):
 
 def positions(mask: Any) -> list[int]:
     """The positions at which a mask, NumPy's or Arrow's, is true."""
-    found: list[int] = np.flatnonzero(np.asarray(mask)).tolist()
-    return found
+    result: list[int] = np.flatnonzero(np.asarray(mask)).tolist()
+    return result
 
 
 def open_column(
     name: str, cells: Cells, blank: Bools, marker: str, notes: Notes, *, special: bool = True
 ) -> Column:
-    """The column, some of whose cells are `blank`, with cells that hold no text noted; `special`
-    is off for numbers, whose columns have rules of their own for these.
+    """The column, with notes on cells that are no text. `blank` marks the blank cells; `special` is
+    off for columns of numbers, which have their own rules for such cells.
     """
-    cleared, alike, cells = findings.find(cells, marker)
-    column = Column(name, cells, ~blank & ~cleared & ~alike, cleared, notes)
-    for at in positions(alike):
-        column.note(at, "clear-spelling", suggestion=_MARKED.format(marker))
+    cleared, like_marker, cells = findings.find_markers(cells, marker)
+    column = Column(name, cells, ~blank & ~cleared & ~like_marker, cleared, notes)
+    for at in positions(like_marker):
+        column.note(at, "clear-spelling", suggestion=_MARKER_CURE.format(marker))
     if special and cells.kinds is not None:
         for at in positions(cells.kinds != CellKind.TEXT):
             _note_special(column, at, CellKind(cells.kinds[at]))
     return column
 
 
-def judge_each(column: Column, judge: Callable[[str], Verdict]) -> list[Any]:
-    """The value of each row's cell, None if it says nothing; each text is judged once."""
-    values, codes = _judge_texts(column, judge)
-    found: list[Any] = np.fromiter(values, dtype=object, count=len(values))[codes].tolist()
-    return found
+def validate_each(column: Column, validate: Callable[[str], TextResult]) -> list[Any]:
+    """The value of each row's cell, None if it has none; each different text is validated once."""
+    values, codes = _validate_distinct(column, validate)
+    result: list[Any] = np.fromiter(values, dtype=object, count=len(values))[codes].tolist()
+    return result
 
 
-def judge_texts(
-    column: Column, judge: Callable[[str], Verdict], *, otherwise: str | None = None
+def validate_texts(
+    column: Column, validate: Callable[[str], TextResult], *, otherwise: str | None = None
 ) -> Any:
-    """The same as a `str` array, `otherwise` where the cell says nothing."""
-    values, codes = _judge_texts(column, judge)
-    chosen = pa.array([*values[:-1], otherwise], pa.large_string()).take(pa.array(codes))
-    return pd.array(chosen, dtype=pd.StringDtype(na_value=np.nan))
+    """The same as a `str` array, with `otherwise` for cells without a value."""
+    values, codes = _validate_distinct(column, validate)
+    texts = pa.array([*values[:-1], otherwise], pa.large_string()).take(pa.array(codes))
+    return pd.array(texts, dtype=pd.StringDtype(na_value=np.nan))
 
 
-def _judge_texts(
-    column: Column, judge: Callable[[str], Verdict]
+def _validate_distinct(
+    column: Column, validate: Callable[[str], TextResult]
 ) -> tuple[list[Any], np.ndarray[Any, np.dtype[np.intp]]]:
-    """The values of the different texts, None behind them, and which is each row's."""
-    rows = np.flatnonzero(column.says)
+    """The values of the different texts, followed by None, and the index of each row's value."""
+    rows = np.flatnonzero(column.has_value)
     coded = pc.dictionary_encode(_take_rows(column.cells.text, rows))
-    verdicts = [judge(text) for text in coded.dictionary.to_pylist()]
-    codes = np.full(len(column.says), len(verdicts), dtype=np.intp)
+    verdicts = [validate(text) for text in coded.dictionary.to_pylist()]
+    codes = np.full(len(column.has_value), len(verdicts), dtype=np.intp)
     codes[rows] = coded.indices.to_numpy(zero_copy_only=False)
     faulty = np.array([*(bool(verdict.notes) for verdict in verdicts), False])
     for at in positions(faulty[codes]):
@@ -312,7 +322,7 @@ def _judge_texts(
 
 
 def note_damage(column: Column) -> None:
-    """Note texts that were decoded wrongly, and accents that stand alone."""
+    """Note texts that were decoded wrongly, and decomposed accents."""
     text = column.cells.text
     # Most cells are plain ASCII, and the pattern is slow.
     rows = np.flatnonzero(~np.asarray(pc.string_is_ascii(text)))
@@ -327,18 +337,18 @@ def _take_rows(text: Any, rows: np.ndarray[Any, Any]) -> Any:
 
 
 def _damage(text: str) -> Iterable[tuple[str, str, str | None]]:
-    before = repair_misread(text)
-    if before or "\ufffd" in text:
-        meant = f"It may be '{before}'; type it again." if before else ""
-        yield "damaged-characters", meant, before or None
+    repaired = repair_misread(text)
+    if repaired or "\ufffd" in text:
+        suggestion = f"It may be '{repaired}'; type it again." if repaired else ""
+        yield "damaged-characters", suggestion, repaired or None
     if not unicodedata.is_normalized("NFC", text):
         yield "decomposed-characters", "", None
 
 
 def _note_special(column: Column, at: int, kind: CellKind) -> None:
-    told = describe_kind(kind, column.cells.text[at].as_py(), column.name)
-    column.note(at, told.rule, told.problem, told.suggestion, meant=told.meant)
-    column.says[at] = told.is_value
+    suspect = describe_kind(kind, column.cells.text[at].as_py(), column.name)
+    column.note(at, suspect.rule, suspect.problem, suspect.suggestion, meant=suspect.meant)
+    column.has_value[at] = suspect.is_value
 
 
 def null_unless(text: Any, keep: Bools) -> Any:
@@ -346,7 +356,7 @@ def null_unless(text: Any, keep: Bools) -> Any:
     return pc.if_else(pa.array(keep), text, pa.scalar(None, pa.large_string()))
 
 
-# What a text in a column of numbers means, or may mean.
+# The meaning, or the possible meaning, of a text in a column of numbers.
 
 
 _AMBIGUOUS = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:\.0{3})+")
@@ -358,14 +368,14 @@ _LABELLED = re.compile(
     r"([0-9]+)\W*(?:eur|usd|gbp|chf)?",
     re.IGNORECASE,
 )
-_ALIKE = str.maketrans("OoOlI|", "000111")
+_DIGIT_LOOKALIKES = str.maketrans("OoOlI|", "000111")
 _IMPRECISE, _ROUNDED = 10**15, 10**17
-_LONGEST = 60
+_MAX_GUESS_LENGTH = 60
 
 
 class Reading(NamedTuple):
-    """The number that is meant (None: none that is certain), the rule that the text breaks ("":
-    none), what to say beyond that rule, and the number that may be meant, as a text.
+    """The number of a text (None if it is not certain), the rule that the text breaks ("" if none),
+    a more specific problem and suggestion, and the number that may be meant, as a text.
     """
 
     number: int | None
@@ -398,16 +408,16 @@ def read_id(text: str, *, is_number: bool = False) -> Reading:
 
 
 def is_rounded(number: int) -> bool:
-    """Whether all digits behind the fifteenth are zeros, and there are three of them or more."""
+    """Whether all digits after the fifteenth are zeros, and there are at least three of them."""
     return abs(number) >= _ROUNDED and not number % 10 ** (len(str(abs(number))) - 15)
 
 
 def _respelled_id(number: int, rule: str) -> Reading:
-    why = {
+    cause = {
         "id-decimal": "The id went through a program that made it a decimal",
         "id-respelled": "The id has leading zeros or a plus sign, which do not count",
     }[rule]
-    problem = f"{why}; it is read as {number}."
+    problem = f"{cause}; it is read as {number}."
     return Reading(number, rule, problem, f"Write {number}.", str(number))
 
 
@@ -415,19 +425,19 @@ def _reject_id(text: str, rule: str, *, is_number: bool) -> Reading:
     if is_number and text.lstrip("-").isdigit():
         return Reading(None, "id-imprecise")
     if rule == "id-scientific":
-        return Reading(None, rule, "", _about(text))
+        return Reading(None, rule, "", _scientific_hint(text))
     if rule == "id-out-of-range":
         return Reading(None, rule)
     if rule == "id-fraction" and not _GROUPS.fullmatch(text):
         return Reading(None, rule)
     if rule == "id-not-a-number" and _COMMA.fullmatch(text) and not _GROUPS.fullmatch(text):
         return Reading(None, "id-fraction")
-    if is_number or len(text) > _LONGEST:
+    if is_number or len(text) > _MAX_GUESS_LENGTH:
         return Reading(None, rule)
     return Reading(None, rule, "", *_guess_id(text))
 
 
-def _about(text: str) -> str:
+def _scientific_hint(text: str) -> str:
     try:
         exact = Decimal(text.replace(",", "."))
     except ArithmeticError:
@@ -441,7 +451,7 @@ def _about(text: str) -> str:
 
 
 def _guess_id(text: str) -> tuple[str, str | None]:
-    """What a text may be that is no number: a suggestion or "", and that number or None."""
+    """A suggestion for a text that is no number, or "", and the suggested number, or None."""
     if _GROUPS.fullmatch(text):
         digits = re.sub("[^0-9]", "", text)
         return f"It may be {digits}; write the number without separators.", digits
@@ -449,19 +459,19 @@ def _guess_id(text: str) -> tuple[str, str | None]:
         return "Several numbers stand here; give each pet a row of its own.", None
     if text.isdecimal():
         return f"Write {int(text)}, with the digits 0 to 9.", str(int(text))
-    plain = "".join(char for char in text if char.isprintable())
-    labelled = _LABELLED.fullmatch(trim(plain))
-    if labelled:
-        digits = str(int(labelled[1]))
+    printable = "".join(char for char in text if char.isprintable())
+    label_match = _LABELLED.fullmatch(trim(printable))
+    if label_match:
+        digits = str(int(label_match[1]))
         return f"It may be {digits}; write the number alone.", digits
-    alike = text.translate(_ALIKE)
-    if alike.isdecimal() and any(char.isdecimal() for char in text):
-        hint = f"It may be {alike}: there is a letter in it that looks like a digit."
-        return hint, str(int(alike))
+    lookalike = text.translate(_DIGIT_LOOKALIKES)
+    if lookalike.isdecimal() and any(char.isdecimal() for char in text):
+        hint = f"It may be {lookalike}: there is a letter in it that looks like a digit."
+        return hint, str(int(lookalike))
     return "", None
 
 
-# The columns of numbers, `id` and `category_id`: exact, or a finding; nothing is rounded.
+# The columns of numbers, `id` and `category_id`: a value is exact or a finding, never rounded.
 
 
 Numbers = pd.arrays.IntegerArray
@@ -477,54 +487,54 @@ _RULES = {
     CellKind.DAMAGED: "nul-character",
     CellKind.ROUNDED: "id-imprecise",
 }
-_OTHERWISE = {"id-not-a-number": "Write the category's number, or leave the cell blank."}
+_CATEGORY_ID_CURES = {"id-not-a-number": "Write the category's number, or leave the cell blank."}
 
 
 def numbers(column: Column) -> Numbers:
-    """The column as Int64, missing where it says nothing that can be used."""
+    """The column as Int64, with missing values for cells without a usable number."""
     trimmed = column.cells.trim()
-    plain = np.asarray(pc.match_substring_regex(trimmed, _PLAIN)) & column.says
-    values = pc.cast(pc.if_else(pa.array(plain), trimmed, "0"), pa.int64())
+    is_plain = np.asarray(pc.match_substring_regex(trimmed, _PLAIN)) & column.has_value
+    values = pc.cast(pc.if_else(pa.array(is_plain), trimmed, "0"), pa.int64())
     exact = np.array(values.to_numpy(zero_copy_only=False))
-    known = plain & ~_imprecise(column, exact)
-    for at in positions(known & (np.abs(exact) >= _IMPRECISE_ID)):
+    is_known = is_plain & ~_note_imprecise(column, exact)
+    for at in positions(is_known & (np.abs(exact) >= _IMPRECISE_ID)):
         if is_rounded(int(exact[at])):
             _note(column, at, Reading(None, "id-rounded"))
-    for at in positions(~plain & (column.says | _unusual(column))):
-        number = _judge(column, at)
+    for at in positions(~is_plain & (column.has_value | _has_special_kind(column))):
+        number = _validate_number(column, at)
         if number is not None:
-            exact[at], known[at] = number, True
+            exact[at], is_known[at] = number, True
     _note_spaces(column, trimmed)
-    return Numbers(exact, ~known)
+    return Numbers(exact, ~is_known)
 
 
 def pet_ids(column: Column, exported: Collection[int]) -> Numbers:
-    """The column of the pets' ids, likewise. One below 1 is noted, unless it was exported."""
-    found = numbers(column)
-    values = found.to_numpy(dtype=np.int64, na_value=1)
+    """The column of the pets' ids as Int64. Ids below 1 are noted, unless they were exported."""
+    ids = numbers(column)
+    values = ids.to_numpy(dtype=np.int64, na_value=1)
     for at in positions(values < 1):
         if int(values[at]) not in exported:
             column.note(at, "id-below-one", is_sure=True)
-    return found
+    return ids
 
 
-def _unusual(column: Column) -> Bools:
+def _has_special_kind(column: Column) -> Bools:
     kinds = column.cells.kinds
-    return np.zeros(len(column.says), dtype=bool) if kinds is None else kinds > CellKind.NUMBER
+    return np.zeros(len(column.has_value), dtype=bool) if kinds is None else kinds > CellKind.NUMBER
 
 
-def _imprecise(column: Column, exact: Any) -> Bools:
-    """Where a number cell is too large to be sure of its last digits; these are noted."""
-    nothing = np.zeros(len(exact), dtype=bool)
+def _note_imprecise(column: Column, exact: Any) -> Bools:
+    """Note the number cells whose last digits may be wrong, and return a mask of them."""
+    none_imprecise = np.zeros(len(exact), dtype=bool)
     if column.cells.kinds is None:
-        return nothing
-    large: Bools = (column.cells.kinds == CellKind.NUMBER) & (np.abs(exact) >= _IMPRECISE_ID)
-    for at in positions(large & column.says):
+        return none_imprecise
+    is_large: Bools = (column.cells.kinds == CellKind.NUMBER) & (np.abs(exact) >= _IMPRECISE_ID)
+    for at in positions(is_large & column.has_value):
         _note(column, at, Reading(None, "id-imprecise"))
-    return large
+    return is_large
 
 
-def _judge(column: Column, at: int) -> int | None:
+def _validate_number(column: Column, at: int) -> int | None:
     text = trim(column.cells.text[at].as_py())
     kind = CellKind.TEXT if column.cells.kinds is None else CellKind(column.cells.kinds[at])
     if kind in _RULES:
@@ -540,7 +550,7 @@ def _read_kind(kind: CellKind, text: str) -> Reading:
     if kind is CellKind.ROUNDED:
         return Reading(None, _RULES[kind], _INEXACT.format("The id"), _INT64)
     problem, suggestion = explain_error(text) if kind is CellKind.ERROR else ("", "")
-    number = dates.serial(text) if kind is CellKind.DATE else None
+    number = dates.date_serial(text) if kind is CellKind.DATE else None
     if number is None:
         return Reading(None, _RULES[kind], problem, suggestion)
     problem = f"The cell holds the date {text}, which is the number {number} in the workbook."
@@ -549,19 +559,19 @@ def _read_kind(kind: CellKind, text: str) -> Reading:
 
 
 def _note(column: Column, at: int, reading: Reading) -> None:
-    """Note it in the words of the column: a category's id is not a pet's."""
+    """Note a reading, with the terms for the column: a category's id is not a pet's."""
     number, rule, problem, suggestion, meant = reading
     if column.name == "category_id":
         problem = (problem or RULES[rule].meaning).replace("The id", "The category's id", 1)
-        suggestion = suggestion or _OTHERWISE.get(rule, "")
-    # A cell of a workbook that is a number is read as one, whatever it shows.
+        suggestion = suggestion or _CATEGORY_ID_CURES.get(rule, "")
+    # A number cell of a workbook is read as its number, whatever it shows.
     column.note(at, rule, problem, suggestion, meant=meant, is_sure=number is not None)
 
 
 def _note_spaces(column: Column, trimmed: Any) -> None:
     spaced = pc.not_equal(column.cells.text, trimmed)
     if pc.any(spaced).as_py():
-        for at in positions(np.asarray(spaced) & column.says):
+        for at in positions(np.asarray(spaced) & column.has_value):
             if NBSP in column.cells.text[at].as_py():
                 column.note(at, "no-break-space", meant=trimmed[at].as_py(), is_sure=True)
 
@@ -571,10 +581,10 @@ def _note_spaces(column: Column, trimmed: Any) -> None:
 
 T = TypeVar("T")
 _Lists = np.ndarray[Any, np.dtype[np.object_]]
-_TOGETHER = 1 << 16
-_MANY = 20
+_CHUNK_ROWS = 1 << 16
+_MAX_ITEMS = 20
 _LIST_BEGINS = bytes({char.encode()[0] for char in BLANKS + "[({<"})
-_LISTED = f"^[{re.escape(BLANKS)}]*(?:{LISTED.pattern})"
+_LISTED = f"^[{re.escape(BLANKS)}]*(?:{LIST_LITERAL.pattern})"
 _TEXT = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
 _NUMBER = r"None|-?[0-9]{1,19}"
 _PYTHON = re.compile(
@@ -592,62 +602,62 @@ _NO_ITEMS = "Leave the cell blank to say nothing, or write [clear] to empty the 
 
 
 def tags(column: Column) -> _Lists:
-    """An object array with a list of `Tag` for each row, each tag once; None if the cell says
-    nothing.
+    """An object array with a list of different `Tag` values for each row; None for cells without a
+    value.
     """
     note_damage(column)
-    return _lists(column, _plain_tags, judge_tags)
+    return _lists(column, _plain_tags, validate_tags)
 
 
 def photos(column: Column) -> _Lists:
-    """An object array with a list of text for each row, each address once; None if the cell
-    says nothing.
-    """
-    return _lists(column, _plain_photos, judge_photos)
+    """An object array with a list of different URLs for each row; None if a cell has no value."""
+    return _lists(column, _plain_photos, validate_photos)
 
 
 def _lists(
     column: Column,
     plain: Callable[[Cells, Bools], tuple[_Lists, Bools]],
-    judge: Callable[[str], Verdict],
+    validate: Callable[[str], TextResult],
 ) -> _Lists:
-    """The lists of all rows: of many at once where they are `plain`, and then without a note; of
-    the other ones as the texts are judged.
+    """The lists of all rows. Cells that `plain` accepts are read together and need no note; the
+    others are validated one by one.
     """
-    found: _Lists = np.full(len(column.says), None, dtype=object)
-    for start, cells in column.cells.slices(_TOGETHER):
-        says = column.says[start : start + len(cells)]
-        found[start : start + len(cells)], done = plain(cells, says & ~_are_listed(cells.text))
-        says[done] = False
+    lists: _Lists = np.full(len(column.has_value), None, dtype=object)
+    for start, cells in column.cells.slices(_CHUNK_ROWS):
+        has_value = column.has_value[start : start + len(cells)]
+        lists[start : start + len(cells)], is_read = plain(
+            cells, has_value & ~_are_program_lists(cells.text)
+        )
+        has_value[is_read] = False
     pa.default_memory_pool().release_unused()
-    rows = positions(column.says)
-    values = judge_each(column, judge) if rows else []
+    rows = positions(column.has_value)
+    values = validate_each(column, validate) if rows else []
     for at in rows:
-        found[at] = None if values[at] is None else list(values[at])
+        lists[at] = None if values[at] is None else list(values[at])
     for at in positions(column.clear):
-        found[at] = []
-    return found
+        lists[at] = []
+    return lists
 
 
-def _plain_tags(cells: Cells, says: Bools) -> tuple[_Lists, Bools]:
-    """The tags of cells without quotes, blank items and repeated tags, and which cells these are.
+def _plain_tags(cells: Cells, has_value: Bools) -> tuple[_Lists, Bools]:
+    """The tags of cells without quotes, blank items and repeated tags, and a mask of these cells.
 
-    The items of a cell without quotes are judged alone; each that there is, once.
+    Each different item of these cells is parsed once.
     """
     split = pc.split_pattern(cells.text, ";")
     coded = pc.dictionary_encode(split.flatten())
-    known = [_plain_tag(item) for item in coded.dictionary.to_pylist()]
+    item_tags = [_plain_tag(item) for item in coded.dictionary.to_pylist()]
     numbers: dict[Tag | None, int] = {}
-    number = np.array([numbers.setdefault(tag, len(numbers)) for tag in known], dtype=np.int64)
+    number = np.array([numbers.setdefault(tag, len(numbers)) for tag in item_tags], dtype=np.int64)
     codes = number[coded.indices.to_numpy()]
-    plain = says & ~_any_of(codes == numbers.get(None, -1), split)
-    plain &= ~_repeating(pa.array(codes), split)
+    is_plain = has_value & ~_rows_with_any(codes == numbers.get(None, -1), split)
+    is_plain &= ~_rows_with_repeats(pa.array(codes), split)
     objects = np.fromiter(numbers, dtype=object, count=len(numbers))
-    return _slice_items(objects[codes].tolist(), split, plain), plain
+    return _slice_items(objects[codes].tolist(), split, is_plain), is_plain
 
 
 def _plain_tag(item: str) -> Tag | None:
-    """The tag of an item that nothing is to be said of."""
+    """The tag of an item; None if the item may need a note."""
     if '"' in item or NBSP in item:
         return None
     try:
@@ -657,115 +667,119 @@ def _plain_tag(item: str) -> Tag | None:
     return None if not tags_ or _placeholders(tags_) else shared_tag(tags_[0])
 
 
-def _plain_photos(cells: Cells, says: Bools) -> tuple[_Lists, Bools]:
-    """The addresses of cells in which nothing is but web addresses, each once, and which these
-    cells are.
-    """
+def _plain_photos(cells: Cells, has_value: Bools) -> tuple[_Lists, Bools]:
+    """The URLs of cells with only different web URLs, and a mask of these cells."""
     text = cells.trim()
     for mark, separator in (("\r", "\r\n"), ("|", " | ")):
         if (text_bytes(text).data == ord(mark)).any():
             text = pc.replace_substring(text, separator, "\n")
     split = pc.split_pattern(text, "\n")
     items = split.flatten()
-    plain = says & ~_any_of(~_plain_addresses(items), split)
-    plain &= ~_repeating(items, split)
-    return _slice_items(items.to_numpy(zero_copy_only=False).tolist(), split, plain), plain
+    is_plain = has_value & ~_rows_with_any(~_plain_addresses(items), split)
+    is_plain &= ~_rows_with_repeats(items, split)
+    return _slice_items(items.to_numpy(zero_copy_only=False).tolist(), split, is_plain), is_plain
 
 
 def _plain_addresses(items: Any) -> Bools:
-    """Which begin like a web address, and have no quote, no bar and no whitespace in them."""
-    plain = np.asarray(pc.or_(pc.starts_with(items, "https://"), pc.starts_with(items, "http://")))
-    seen = text_bytes(items)
-    strange = (seen.data <= ord(" ")) | (seen.data == ord('"')) | (seen.data == ord("|"))
+    """A mask of the items that begin like a web URL, without a quote, a bar or whitespace."""
+    is_plain = np.asarray(
+        pc.or_(pc.starts_with(items, "https://"), pc.starts_with(items, "http://"))
+    )
+    data = text_bytes(items)
+    is_strange = (data.data <= ord(" ")) | (data.data == ord('"')) | (data.data == ord("|"))
     # The last character may be whitespace that is not ASCII.
-    strange[seen.offsets[1:][plain] - 1] |= seen.data[seen.offsets[1:][plain] - 1] > ord("~")
-    plain[seen.rows(np.flatnonzero(strange))] = False
-    return plain
+    is_strange[data.offsets[1:][is_plain] - 1] |= data.data[data.offsets[1:][is_plain] - 1] > ord(
+        "~"
+    )
+    is_plain[data.rows(np.flatnonzero(is_strange))] = False
+    return is_plain
 
 
-def _ends(split: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Where each row's items begin, and where the last one's end."""
+def _item_bounds(split: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """The start of each row's items, and the end of the last one's."""
     ends: np.ndarray[Any, np.dtype[np.int64]] = np.array(split.offsets, dtype=np.int64)
     ends -= ends[0]
     return ends
 
 
-def _any_of(items: Bools, split: Any) -> Bools:
-    """The rows of which one item or more is true."""
-    found = np.zeros(len(split), dtype=bool)
-    found[np.searchsorted(_ends(split), np.flatnonzero(items), side="right") - 1] = True
-    return found
+def _rows_with_any(items: Bools, split: Any) -> Bools:
+    """A mask of the rows with at least one true item."""
+    result = np.zeros(len(split), dtype=bool)
+    result[np.searchsorted(_item_bounds(split), np.flatnonzero(items), side="right") - 1] = True
+    return result
 
 
-def _repeating(items: Any, split: Any) -> Bools:
-    """The rows in which an item stands twice, and those with very many."""
-    counts = np.diff(_ends(split))
+def _rows_with_repeats(items: Any, split: Any) -> Bools:
+    """A mask of the rows with a repeated item, or with very many items."""
+    counts = np.diff(_item_bounds(split))
     rows = np.repeat(np.arange(len(counts)), counts)
-    repeating: Bools = counts > _MANY
-    for apart in range(1, min(_MANY, int(counts.max(initial=0)))):
-        first, second = items.slice(0, len(items) - apart), items.slice(apart)
-        same = np.asarray(pc.equal(first, second)) & (rows[apart:] == rows[:-apart])
-        repeating[rows[:-apart][same]] = True
+    repeating: Bools = counts > _MAX_ITEMS
+    for distance in range(1, min(_MAX_ITEMS, int(counts.max(initial=0)))):
+        first, second = items.slice(0, len(items) - distance), items.slice(distance)
+        is_same = np.asarray(pc.equal(first, second)) & (rows[distance:] == rows[:-distance])
+        repeating[rows[:-distance][is_same]] = True
     return repeating
 
 
 def _slice_items(items: list[Any], split: Any, rows: Bools) -> _Lists:
-    ends = _ends(split).tolist()
-    found = [items[start:end] for start, end in itertools.pairwise(ends)]
-    lists: _Lists = np.fromiter(found, dtype=object, count=len(found))
+    ends = _item_bounds(split).tolist()
+    slices = [items[start:end] for start, end in itertools.pairwise(ends)]
+    lists: _Lists = np.fromiter(slices, dtype=object, count=len(slices))
     lists[~rows] = None
     return lists
 
 
-def judge_tags(text: str) -> Verdict:
-    """What one cell's text means as tags."""
-    if LISTED.match(trim(text)):
-        return Verdict(None, [note_list(text, program_tags(trim(text)), format_tags)])
-    found, notes = _parse(text, parse_tags, format_tags, "tags-unreadable", "tag-repeated")
-    # No items empty the field, and a blank cell would say nothing.
-    meant = format_tags(found) if found else None
-    if NBSP in text and text.count(NBSP) > sum((tag.name or "").count(NBSP) for tag in found or ()):
+def validate_tags(text: str) -> TextResult:
+    """The tags in one cell's text, with notes."""
+    if LIST_LITERAL.match(trim(text)):
+        return TextResult(None, [note_list(text, program_tags(trim(text)), format_tags)])
+    parsed, notes = _parse(text, parse_tags, format_tags, "tags-unreadable", "tag-repeated")
+    # An empty list empties the field, which no text without the marker can express.
+    meant = format_tags(parsed) if parsed else None
+    if NBSP in text and text.count(NBSP) > sum(
+        (tag.name or "").count(NBSP) for tag in parsed or ()
+    ):
         notes.append(Note("no-break-space", text, "", "", meant, True))
     if '"' not in text and any(not trim(part) for part in text.split(";")):
         notes.append(Note("tags-separators", text, "", "", meant, True))
-    if unknown := _placeholders(found or ()):
-        others = format_tags(tag for tag in found or () if tag.name not in unknown)
+    if unknown := _placeholders(parsed or ()):
+        others = format_tags(tag for tag in parsed or () if tag.name not in unknown)
         problem = f'"{unknown[0]}" is taken as a tag.'
         notes.append(Note("placeholder-text", text, problem, "", others))
-    return Verdict(found, notes)
+    return TextResult(parsed, notes)
 
 
 def _placeholders(tags_: Iterable[Tag]) -> list[str]:
-    """The names that are none; one that comes with an id is the store's own."""
+    """The names that are placeholders; a tag with an id is the store's own."""
     return [tag.name for tag in tags_ if tag.id is None and tag.name and is_placeholder(tag.name)]
 
 
-def judge_photos(text: str) -> Verdict:
-    """What one cell's text means as addresses of photos."""
-    if LISTED.match(trim(text)):
+def validate_photos(text: str) -> TextResult:
+    """The photo URLs in one cell's text, with notes."""
+    if LIST_LITERAL.match(trim(text)):
         tags_ = program_tags(trim(text))
         is_text = tags_ is not None and all(tag.id is None for tag in tags_)
         urls = [tag.name or "" for tag in tags_ or ()] if is_text else None
-        return Verdict(None, [note_list(text, urls, format_photo_urls)])
-    inner = strip_brackets(trim(text))
-    if inner is not None and "://" in inner:
-        parts = [URL_SEPARATOR.split(url) for url in parse_photo_urls(inner.replace('"', ""))]
-        urls = [url for some in parts for part in some if (url := trim(part).strip("'"))]
-        return Verdict(None, [note_list(text, urls, format_photo_urls)])
-    found, notes = _parse(
+        return TextResult(None, [note_list(text, urls, format_photo_urls)])
+    inner_text = strip_brackets(trim(text))
+    if inner_text is not None and "://" in inner_text:
+        parts = [URL_SEPARATOR.split(url) for url in parse_photo_urls(inner_text.replace('"', ""))]
+        urls = [url for part_list in parts for part in part_list if (url := trim(part).strip("'"))]
+        return TextResult(None, [note_list(text, urls, format_photo_urls)])
+    parsed, notes = _parse(
         text, parse_photo_urls, format_photo_urls, "photos-unreadable", "photo-repeated"
     )
-    nothing = next((url for url in found or () if is_placeholder(url)), "")
-    if nothing:
-        others = format_photo_urls(url for url in found or () if not is_placeholder(url))
-        problem = f'"{nothing}" is taken as an address.'
+    placeholder = next((url for url in parsed or () if is_placeholder(url)), "")
+    if placeholder:
+        others = format_photo_urls(url for url in parsed or () if not is_placeholder(url))
+        problem = f'"{placeholder}" is taken as an address.'
         notes.append(Note("placeholder-text", text, problem, "", others))
-    for url in strange(found or ())[: 0 if nothing else 1]:
-        hint, other = meant_address(url)
-        put = [other if each == url else each for each in found or ()] if other else []
-        meant = format_photo_urls(put) if put else None
+    for url in strange_urls(parsed or ())[: 0 if placeholder else 1]:
+        hint, other = suggest_url(url)
+        corrected = [other if each == url else each for each in parsed or ()] if other else []
+        meant = format_photo_urls(corrected) if corrected else None
         notes.append(Note("photo-not-an-address", text, "", hint, meant))
-    return Verdict(found, notes)
+    return TextResult(parsed, notes)
 
 
 def _parse(
@@ -779,59 +793,61 @@ def _parse(
         items = parse(text)
     except CellError as error:
         return None, [Note(unreadable, text, f"In this cell {error}.")]
-    once = list(dict.fromkeys(items))
-    if len(once) == len(items):
-        return once, []
-    twice = sorted({str(item) for item in items if list(items).count(item) > 1})
-    problem = f"Twice in this cell: {', '.join(twice)}."
-    return once, [Note(repeated, text, problem, "", form(once), True)]
+    distinct = list(dict.fromkeys(items))
+    if len(distinct) == len(items):
+        return distinct, []
+    repeated_items = sorted({str(item) for item in items if list(items).count(item) > 1})
+    problem = f"Twice in this cell: {', '.join(repeated_items)}."
+    return distinct, [Note(repeated, text, problem, "", form(distinct), True)]
 
 
-def _are_listed(text: Any) -> Bools:
-    """Which cells begin like the list of a program."""
-    listed = np.zeros(len(text), dtype=bool)
+def _are_program_lists(text: Any) -> Bools:
+    """A mask of the cells that begin like a list written by a program."""
+    is_list = np.zeros(len(text), dtype=bool)
     rows = _with_brackets(text)
     if len(rows):
-        found = pc.match_substring_regex(text.take(pa.array(rows)), _LISTED)
-        listed[rows[np.asarray(found)]] = True
-    return listed
+        matches = pc.match_substring_regex(text.take(pa.array(rows)), _LISTED)
+        is_list[rows[np.asarray(matches)]] = True
+    return is_list
 
 
 def _with_brackets(text: Any) -> Rows:
-    """The rows of cells that begin with a bracket or have a round one anywhere: `set()`."""
-    seen = text_bytes(text)
-    calls = seen.rows(seen.places(lambda data: data == ord("(")))
+    """The rows of cells that begin with a bracket, or contain a round one, as in `set()`."""
+    cell_bytes = text_bytes(text)
+    calls = cell_bytes.rows(cell_bytes.places(lambda data: data == ord("(")))
     return np.union1d(rows_starting_with(text, _LIST_BEGINS), calls)
 
 
 def note_list(text: str, items: list[T] | None, form: Callable[[Iterable[T]], str]) -> Note:
-    """The error of a cell that holds the list of a program, with what is meant."""
+    """The note on a cell with a list written by a program, with the suggested text."""
     if items is None:
         return Note("list-text", text)
     if not items:
         return Note("list-text", text, "", _NO_ITEMS)
     meant = form(items)
-    shown = meant.replace("\n", " | ")
-    shown = shown if len(shown) <= _SHOWN else f"{shown[: _SHOWN - 3]}..."
-    return Note("list-text", text, "", f"Write {shown}", meant)
+    shown_text = meant.replace("\n", " | ")
+    shown_text = shown_text if len(shown_text) <= _SHOWN else f"{shown_text[: _SHOWN - 3]}..."
+    return Note("list-text", text, "", f"Write {shown_text}", meant)
 
 
 def program_tags(text: str) -> list[Tag] | None:
-    """The tags, or texts as tags without an id, of a list or of one item as Python, pandas or JSON
-    writes it; None if it is none.
+    """The tags in a list or an item as Python, pandas or JSON writes it; a text is a tag without an
+    id. None for any other text.
     """
     call = _CALL.fullmatch(text)
     text = call[1] if call else text
-    found = _json_tags(text)
-    return found if found is not None else _json_tags(f"[{text}]")
+    parsed = _json_tags(text)
+    return parsed if parsed is not None else _json_tags(f"[{text}]")
 
 
 def _json_tags(text: str) -> list[Tag] | None:
     try:
-        found = msgspec.json.decode(text, type=list[str | _Label])
+        parsed = msgspec.json.decode(text, type=list[str | _Label])
     except (msgspec.DecodeError, RecursionError):
         return _python_tags(text)
-    return [Tag(None, each) if isinstance(each, str) else Tag(each.id, each.name) for each in found]
+    return [
+        Tag(None, each) if isinstance(each, str) else Tag(each.id, each.name) for each in parsed
+    ]
 
 
 class _Label(msgspec.Struct, forbid_unknown_fields=True):
@@ -842,51 +858,51 @@ class _Label(msgspec.Struct, forbid_unknown_fields=True):
 def _python_tags(text: str) -> list[Tag] | None:
     if text[:1] + text[-1:] not in _BRACKETS:
         return None
-    found: list[Tag] = []
-    at, end = _skip(text, 1), len(text) - 1
-    while at < end:
-        match = _PYTHON.match(text, at, end)
+    result: list[Tag] = []
+    position, end = _skip(text, 1), len(text) - 1
+    while position < end:
+        match = _PYTHON.match(text, position, end)
         if match is None:
             return None
         number, name = match[1] or match[3], match[2] or match[4] or match[5]
         tag_id = None if number in (None, "None") else int(number)
         try:
-            found.append(Tag(tag_id, None if name == "None" else str(ast.literal_eval(name))))
+            result.append(Tag(tag_id, None if name == "None" else str(ast.literal_eval(name))))
         except (ValueError, SyntaxError):
             return None
-        at = _skip(text, match.end())
-    return found
+        position = _skip(text, match.end())
+    return result
 
 
-def _skip(text: str, at: int) -> int:
-    between = _BETWEEN.match(text, at)
-    return between.end() if between else at
+def _skip(text: str, position: int) -> int:
+    match = _BETWEEN.match(text, position)
+    return match.end() if match else position
 
 
-# Columns of an export that have another header now: what they say would not be read.
+# Columns of an export that have another header now: their values would not be read.
 
 
-_LEAST = 0.5
-"""So large a part of what a renamed column says was in the export."""
+_MIN_SHARE = 0.5
+"""The minimum share of a renamed column's values that were in the export."""
 
 
 def note_renamed(grid: Grid, headers: Headers, base: Base, notes: Notes) -> frozenset[int]:
-    """Note the unused columns that hold what the export had in a column that is missing now, and
-    an id column that is missing at all; the positions of these columns.
+    """Note unused columns with the exported values of a column that is missing now, and a missing
+    id column; return the positions of the renamed columns.
     """
-    found: dict[int, str] = {}
+    renamed: dict[int, str] = {}
     for name, split in _ITEMS.items():
-        if name in headers.ours:
+        if name in headers.columns:
             continue
-        said = ACTIONS if name == ACTION else base.frame[name]
-        before = {item.casefold() for each in said for item in _items(each)} - {""}
+        values = ACTIONS if name == ACTION else base.frame[name]
+        exported = {item.casefold() for each in values for item in _items(each)} - {""}
         position = None
-        if before and name == "category_id":
-            position = _category_position(grid, headers, found, base)
-        elif before:
-            position = _position(grid, headers, found, name, split, before)
+        if exported and name == "category_id":
+            position = _category_position(grid, headers, renamed, base)
+        elif exported:
+            position = _position(grid, headers, renamed, name, split, exported)
         if position is not None:
-            found[position] = name
+            renamed[position] = name
             text = grid.header[position]
             problem = f"The column '{text}' is not used: the export had it as {name}."
             hint = (
@@ -895,73 +911,79 @@ def note_renamed(grid: Grid, headers: Headers, base: Base, notes: Notes) -> froz
                 f"{name}."
             )
             notes.add(-1, text, Note("header-renamed", text, problem, hint, name))
-        elif before and name == "id":
+        elif exported and name == "id":
             problem = "The column id, which the export had, is missing."
             hint = (
-                "Put it back, with the ids beside their rows. If all rows are new pets, insert an "
+                "Restore it, with the ids in their rows. If all rows are new pets, insert an "
                 "empty column id."
             )
             notes.add(-1, "", Note("header-renamed", "", problem, hint))
-    return frozenset(found)
+    return frozenset(renamed)
 
 
 def _position(
     grid: Grid,
     headers: Headers,
-    taken: Mapping[int, str],
+    renamed: Mapping[int, str],
     name: str,
     split: Callable[[str], Iterable[str]],
-    before: set[str],
+    exported: set[str],
 ) -> int | None:
-    """Where the unused column is that has most of what was in the column `name`; one whose header
-    is nearly that name counts, whatever it says.
+    """The position of the unused column with most of the exported values of the column `name`; a
+    column with a similar header wins.
     """
     shares = {}
-    written = own_results(headers.others)
+    result_headers = own_results(headers.others)
     for header, position in headers.others.items():
-        if position in taken or header in written:
+        if position in renamed or header in result_headers:
             continue
         texts = {*grid.columns[position].text.to_pylist()}
-        said = [item.casefold() for text in texts for item in split(text) if item]
-        if said:
-            share = sum(item in before for item in said) / len(said)
+        items = [item.casefold() for text in texts for item in split(text) if item]
+        if items:
+            share = sum(item in exported for item in items) / len(items)
             shares[position] = 1 + share if headers.near.get(position) == name else share
-    best = max(shares, key=lambda position: shares[position], default=None)
-    return best if best is not None and shares[best] >= _LEAST else None
+    best_position = max(shares, key=lambda position: shares[position], default=None)
+    return (
+        best_position if best_position is not None and shares[best_position] >= _MIN_SHARE else None
+    )
 
 
 def _category_position(
-    grid: Grid, headers: Headers, taken: Container[int], base: Base
+    grid: Grid, headers: Headers, renamed: Container[int], base: Base
 ) -> int | None:
-    """Where the unused column is that has the numbers of the rows' own categories, in more rows
-    than other numbers meet them by chance, or beside the category; one whose header is nearly that
-    of the column counts, whatever it says.
+    """The position of the unused column with the exported category ids of its rows, in more rows
+    than by chance or next to the category column; a column with a similar header wins.
     """
-    written = own_results(headers.others)
+    result_headers = own_results(headers.others)
     numbers = zip(base.frame["id"].tolist(), base.frame["category_id"].tolist(), strict=True)
-    had = {str(pet_id): "" if pd.isna(number) else str(number) for pet_id, number in numbers}
-    ids = grid.columns[headers.ours["id"]].text.to_pylist() if "id" in headers.ours else []
-    own = [had.get(trim(text).removesuffix(".0"), "") for text in ids]
-    met = {}
+    exported_numbers = {
+        str(pet_id): "" if pd.isna(number) else str(number) for pet_id, number in numbers
+    }
+    ids = grid.columns[headers.columns["id"]].text.to_pylist() if "id" in headers.columns else []
+    row_numbers = [exported_numbers.get(trim(text).removesuffix(".0"), "") for text in ids]
+    shares = {}
     for header, position in headers.others.items():
-        if position in taken or header in written:
+        if position in renamed or header in result_headers:
             continue
         texts = [trim(text).removesuffix(".0") for text in grid.columns[position].text.to_pylist()]
         if headers.near.get(position) == "category_id" and any(texts):
             return position
-        pairs = [pair for pair in zip(own, texts, strict=False) if all(pair)]
+        pairs = [pair for pair in zip(row_numbers, texts, strict=False) if all(pair)]
         share = sum(a == b for a, b in pairs) / max(1, sum(map(bool, texts)))
-        if pairs and share >= _LEAST:
-            before, now = (Counter(side) for side in zip(*pairs, strict=True))
-            chance = sum(before[text] * now[text] for text in now) / len(pairs) ** 2
-            is_beside = position - 1 == headers.ours.get("category")
-            if is_beside or share - chance >= _LEAST * (1 - chance) > 0:
-                met[position] = share
-    return max(met, key=lambda position: met[position], default=None)
+        if pairs and share >= _MIN_SHARE:
+            exported_counts, current_counts = (Counter(side) for side in zip(*pairs, strict=True))
+            chance = (
+                sum(exported_counts[text] * current_counts[text] for text in current_counts)
+                / len(pairs) ** 2
+            )
+            is_beside = position - 1 == headers.columns.get("category")
+            if is_beside or share - chance >= _MIN_SHARE * (1 - chance) > 0:
+                shares[position] = share
+    return max(shares, key=lambda position: shares[position], default=None)
 
 
 def _items(value: Any) -> Iterable[str]:
-    """What a value of the base says, each text by itself."""
+    """The texts in a value of the base."""
     if isinstance(value, list):
         return [trim(str(getattr(item, "name", item) or "")) for item in value]
     return [] if pd.isna(value) else [trim(str(value))]
@@ -999,10 +1021,10 @@ _ITEMS: Mapping[str, Callable[[str], Iterable[str]]] = {
     "photo_urls": _photo_items,
     ACTION: _text,
 }
-"""How a cell of each column is split into what was in the export."""
+"""For each column, the function that splits a cell into exported values."""
 
 
-# Lists whose items are not separated as the grammar has it, and would be read as one item.
+# Lists with other separators than those of the grammar, which would be read as one item.
 
 
 _ASCII = b",\n\r\t\v\f|"
@@ -1010,17 +1032,17 @@ _MARKUP_SIGNS = b"<#\\_"
 _WIDE = "[\uff5c\u00a6\uff1b\uff0c\u3001\u060c\u061b\x85\u2028\u2029]"
 _WIDE_LEADS = b"\xef\xe3\xd8\xc2\xe2"
 _WIDE_PAIRS = np.zeros((256, 256), dtype=bool)
-"""The two bytes with which a separator of other scripts begins."""
+"""The first two bytes of the separators of other scripts."""
 _WIDE_PAIRS[tuple(zip(*{char.encode()[:2] for char in _WIDE[1:-1]}, strict=True))] = True
 _MARKUP = r"(?i)<br|&#|_x000|\\[rn]"
 _OPENING = bytes({char.encode()[0] for char in BLANKS + "[({"})
 _LETTERS = np.zeros(256, dtype=bool)
-"""The bytes before an address that leave no doubt that it does not begin there by itself."""
+"""The bytes that, before a URL, show that it is not at the start of an item."""
 _LETTERS[[*b" \t\x0b\x0c,;|_&", *range(48, 58), *range(65, 91), *range(97, 123)]] = True
 _LETTERS[128:] = True
 
-_AT_END = "A separator seems to stand beside the address."
-_CUT = "Write {}; if all of it is the address, put it in double quotes."
+_AT_END_PROBLEM = "There seems to be a separator beside the address."
+_AT_END_CURE = "Write {}; if all of it is the address, put it in double quotes."
 
 Known = Callable[[], Collection[str]]
 
@@ -1028,44 +1050,46 @@ Known = Callable[[], Collection[str]]
 def note_separators(
     tags: Cells | None, photos: Cells | None, marker: str, base: Base | None, notes: Notes
 ) -> None:
-    """Note tags between which there is a comma, a line break or a bar, addresses between which
-    there is a comma, a semicolon, a space, a bar or nothing, and the marker beside either.
+    """Note tags separated by a comma, a line break or a bar, URLs separated by a comma, a
+    semicolon, a space, a bar or nothing, and the marker beside other items.
 
-    A tag or an address that the `base` has is one, as it was exported.
+    A tag or URL in the `base` is a single one, because it was exported so.
     """
     for name, cells in (("tags", tags), ("photo_urls", photos)):
-        for at, text in beside_others(cells, marker) if cells is not None else ():
+        for at, text in markers_among_items(cells, marker) if cells is not None else ():
             notes.add(at, name, Note("clear-beside-others", text))
-        for at, text in bare(cells, marker) if cells is not None else ():
+        for at, text in bare_words(cells, marker) if cells is not None else ():
             if trim(text) not in _known_tags(base)():
                 hint = f"Write {marker} to empty the field."
                 notes.add(at, name, Note("placeholder-text", text, "", hint))
     for at, text, names in _in_brackets(tags.text, base) if tags is not None else ():
-        if not has(text, marker):
+        if not has_marker(text, marker):
             notes.add(at, "tags", note_list(text, names, format_tags))
     for at, text, count, meant in _tag_separators(tags.text, base) if tags is not None else ():
-        these = f"these are {count} tags" if count > 1 else "that is meant"
+        condition = f"these are {count} tags" if count > 1 else "that is meant"
         # With quotes around it, the suggestion would be one tag.
-        plain = "" if '"' in meant else " (without quotes)"
+        quote_note = "" if '"' in meant else " (without quotes)"
         hint = (
-            f"Write {_short(meant)}{plain} if {these}. Put double quotes only around what is one "
-            "tag."
+            f"Write {_short(meant)}{quote_note} if {condition}. Put double quotes only around "
+            "what is one tag."
         )
         notes.add(at, "tags", Note("tags-commas", text, "", hint, meant))
     for at, text, meant in _photo_separators(photos.text, base) if photos is not None else ():
-        told = ("", "") if "\n" in meant else (_AT_END, _CUT.format(_short(meant)))
-        notes.add(at, "photo_urls", Note("photos-separators", text, *told, meant))
+        problem_and_hint = (
+            ("", "") if "\n" in meant else (_AT_END_PROBLEM, _AT_END_CURE.format(_short(meant)))
+        )
+        notes.add(at, "photo_urls", Note("photos-separators", text, *problem_and_hint, meant))
 
 
 def _tag_separators(text: Any, base: Base | None) -> Iterator[tuple[int, str, int, str]]:
-    """The rows of such cells, their texts, and the tags that may be meant: how many, as a cell."""
-    known = _known_tags(base)
+    """The rows of such cells, their texts, the number of tags that may be meant, and their text."""
+    known_tags = _known_tags(base)
     for at in _doubtful_tags(text).tolist():
         cell = text[at].as_py()
-        if LISTED.match(trim(cell)) or _bracketed_tags(cell) is not None:
+        if LIST_LITERAL.match(trim(cell)) or _bracketed_tags(cell) is not None:
             continue
         try:
-            parts = [part for tag in tag_items(cell) for part in _parts(*tag, known)]
+            parts = [part for tag in tag_items(cell) for part in _parts(*tag, known_tags)]
         except CellError:
             continue
         if any(is_split for _, is_split in parts):
@@ -1074,39 +1098,43 @@ def _tag_separators(text: Any, base: Base | None) -> Iterator[tuple[int, str, in
 
 
 def _in_brackets(text: Any, base: Base | None) -> Iterator[tuple[int, str, list[Tag]]]:
-    """The rows of cells that brackets enclose, their texts, and the tags that may be meant."""
-    known = _known_tags(base)
+    """The rows of cells in brackets, their texts, and the tags that may be meant."""
+    known_tags = _known_tags(base)
     for at in rows_starting_with(text, _OPENING).tolist():
         cell = text[at].as_py()
-        inner = _bracketed_tags(cell)
-        if inner is None or LISTED.match(trim(cell)):
+        inner_text = _bracketed_tags(cell)
+        if inner_text is None or LIST_LITERAL.match(trim(cell)):
             continue
         try:
-            if not all(tag.name in known() for tag in parse_tags(cell)):
-                yield at, cell, list(parse_tags(TAG_SEPARATOR.sub(";", inner)))
+            if not all(tag.name in known_tags() for tag in parse_tags(cell)):
+                yield at, cell, list(parse_tags(TAG_SEPARATOR.sub(";", inner_text)))
         except CellError:
             continue
 
 
 def _bracketed_tags(cell: str) -> str | None:
-    """What stands in the brackets around a cell. One tag in round brackets may be meant so."""
+    """The text in the brackets around a cell. None also for a single tag in round brackets, which
+    may be its name.
+    """
     text = trim(cell)
-    inner = strip_brackets(text)
-    if inner is None or (text[0] == "(" and ";" not in inner and not TAG_SEPARATOR.search(inner)):
+    inner_text = strip_brackets(text)
+    if inner_text is None or (
+        text[0] == "(" and ";" not in inner_text and not TAG_SEPARATOR.search(inner_text)
+    ):
         return None
-    return inner
+    return inner_text
 
 
-def _parts(tag: Any, item: str, known: Known) -> list[tuple[str, bool]]:
-    """The tags that may be meant by one, as texts, and whether it is these that are noted."""
-    found = [part for text in TAG_SEPARATOR.split(item) if (part := trim(text))]
-    is_one = not TAG_SEPARATOR.search(item) or (tag.name or "") in known()
+def _parts(tag: Any, item: str, known_tags: Known) -> list[tuple[str, bool]]:
+    """The tags that may be meant by one tag, as texts, each with whether it was split."""
+    parts = [part for text in TAG_SEPARATOR.split(item) if (part := trim(text))]
+    is_one = not TAG_SEPARATOR.search(item) or (tag.name or "") in known_tags()
     if is_one:
         return [(format_tags([tag]), False)]
     try:
-        return [(format_tags(parse_tags(part)), True) for part in found or [item]]
+        return [(format_tags(parse_tags(part)), True) for part in parts or [item]]
     except CellError:
-        return [(part, True) for part in found]
+        return [(part, True) for part in parts]
 
 
 def _known_tags(base: Base | None) -> Known:
@@ -1120,34 +1148,36 @@ def _known_tags(base: Base | None) -> Known:
 
 
 def _doubtful_tags(text: Any) -> Rows:
-    seen = text_bytes(text)
-    rows = seen.rows(seen.places(lambda data: np.isin(data, tuple(_ASCII))))
+    cell_bytes = text_bytes(text)
+    rows = cell_bytes.rows(cell_bytes.places(lambda data: np.isin(data, tuple(_ASCII))))
     for signs, pattern in ((_WIDE_LEADS, _WIDE), (_MARKUP_SIGNS, _MARKUP)):
-        some = seen.rows(seen.places(partial(np.isin, test_elements=tuple(signs))))
-        if len(some):
-            some = some[np.asarray(pc.match_substring_regex(text.take(pa.array(some)), pattern))]
-        rows = np.union1d(rows, some)
+        matching = cell_bytes.rows(cell_bytes.places(partial(np.isin, test_elements=tuple(signs))))
+        if len(matching):
+            matching = matching[
+                np.asarray(pc.match_substring_regex(text.take(pa.array(matching)), pattern))
+            ]
+        rows = np.union1d(rows, matching)
     return rows
 
 
 def _photo_separators(text: Any, base: Base | None) -> Iterator[tuple[int, str, str]]:
-    """The rows of such cells, their texts, and the addresses that may be meant, as a cell."""
-    known: Collection[str] | None = None
+    """The rows of such cells, their texts, and the URLs that may be meant, as a cell's text."""
+    known_urls: Collection[str] | None = None
     for at in _doubtful_photos(text).tolist():
         cell = text[at].as_py()
-        if LISTED.match(trim(cell)) or strip_brackets(trim(cell)) is not None:
+        if LIST_LITERAL.match(trim(cell)) or strip_brackets(trim(cell)) is not None:
             continue
         try:
             items = list(photo_items(cell))
         except CellError:
             continue
-        several = {url for url, is_quoted in items if not is_quoted and has_separator(url)}
-        if several and known is None:
-            known = _known_photos(base)
-        several.difference_update(known or ())
-        if several:
-            parts = [URL_SEPARATOR.split(url) if url in several else [url] for url, _ in items]
-            urls = [part for some in parts for url in some if (part := trim(url))]
+        joined_urls = {url for url, is_quoted in items if not is_quoted and has_separator(url)}
+        if joined_urls and known_urls is None:
+            known_urls = _known_photos(base)
+        joined_urls.difference_update(known_urls or ())
+        if joined_urls:
+            parts = [URL_SEPARATOR.split(url) if url in joined_urls else [url] for url, _ in items]
+            urls = [part for split in parts for url in split if (part := trim(url))]
             yield at, cell, format_photo_urls(urls)
 
 
@@ -1156,36 +1186,38 @@ def _known_photos(base: Base | None) -> Collection[str]:
 
 
 def _doubtful_photos(text: Any) -> Rows:
-    """The rows with a bar that is no separator, a comma or semicolon before a space or at the end,
-    and those in which an address begins where none should.
+    """The rows with a bar that is no separator, with a comma or semicolon before a space or at the
+    end, or with a URL inside an item.
     """
-    seen = text_bytes(text)
-    if not len(seen.data):
+    cell_bytes = text_bytes(text)
+    if not len(cell_bytes.data):
         return np.zeros(0, dtype=np.intp)
-    bars = seen.places(lambda data: data == ord("|"))
+    bars = cell_bytes.places(lambda data: data == ord("|"))
     if len(bars):
-        bars = bars[~(_is_space(seen.data[bars - 1]) & _is_space(seen.following(bars)))]
-    marks = seen.places(lambda data: np.isin(data, tuple(b",;_")))
-    behind = seen.following(marks)
-    is_last = seen.offsets[np.searchsorted(seen.offsets, marks + 1)] == marks + 1
-    marks = marks[(behind <= ord(" ")) | (behind > ord("~")) | is_last]
-    wide = seen.places(lambda data: data >= min(_WIDE_LEADS))
-    marks = np.union1d(marks, wide[_WIDE_PAIRS[seen.data[wide], seen.following(wide)]])
-    marks = np.union1d(marks, seen.places(lambda data: data == ord("<")))
-    return seen.rows(np.union1d(np.union1d(bars, marks), _find_starts(seen)))
+        bars = bars[~(_is_space(cell_bytes.data[bars - 1]) & _is_space(cell_bytes.following(bars)))]
+    marks = cell_bytes.places(lambda data: np.isin(data, tuple(b",;_")))
+    following = cell_bytes.following(marks)
+    is_last = cell_bytes.offsets[np.searchsorted(cell_bytes.offsets, marks + 1)] == marks + 1
+    marks = marks[(following <= ord(" ")) | (following > ord("~")) | is_last]
+    wide = cell_bytes.places(lambda data: data >= min(_WIDE_LEADS))
+    marks = np.union1d(marks, wide[_WIDE_PAIRS[cell_bytes.data[wide], cell_bytes.following(wide)]])
+    marks = np.union1d(marks, cell_bytes.places(lambda data: data == ord("<")))
+    return cell_bytes.rows(np.union1d(np.union1d(bars, marks), _find_starts(cell_bytes)))
 
 
-def _find_starts(seen: Any) -> Rows:
-    """Where an address begins behind something that is no separator."""
-    colons = seen.places(lambda data: data == ord(":"))
-    colons = colons[(seen.following(colons) == 0x2F) & (seen.following(colons, by=2) == 0x2F)]
-    starts = colons - 4 - (seen.data[colons - 1] | 0x20 == ord("s"))
+def _find_starts(cell_bytes: Any) -> Rows:
+    """The positions of URLs that start after something that is no separator."""
+    colons = cell_bytes.places(lambda data: data == ord(":"))
+    colons = colons[
+        (cell_bytes.following(colons) == 0x2F) & (cell_bytes.following(colons, by=2) == 0x2F)
+    ]
+    starts = colons - 4 - (cell_bytes.data[colons - 1] | 0x20 == ord("s"))
     starts = starts[starts > 0]
-    cells = seen.offsets[np.searchsorted(seen.offsets, starts, side="right") - 1]
-    starts = starts[(starts != cells) & _LETTERS[seen.data[starts - 1]]]
-    is_bar = (seen.data[starts - 1] == ord(" ")) & (seen.data[starts - 2] == ord("|"))
-    begun: Rows = starts[~is_bar]
-    return begun
+    cells = cell_bytes.offsets[np.searchsorted(cell_bytes.offsets, starts, side="right") - 1]
+    starts = starts[(starts != cells) & _LETTERS[cell_bytes.data[starts - 1]]]
+    is_bar = (cell_bytes.data[starts - 1] == ord(" ")) & (cell_bytes.data[starts - 2] == ord("|"))
+    result: Rows = starts[~is_bar]
+    return result
 
 
 def _is_space(data: Any) -> Any:
@@ -1199,12 +1231,12 @@ def _short(text: str) -> str:
 # The columns of text: `name`, `status`, `category` and `action`.
 
 
-_LONG = 255
+_MAX_NAME_LENGTH = 255
 _RECORD = f"{_LISTED}|^[{re.escape(BLANKS)}]*Category\\("
 _NUMBERED = r"^\s*-?[0-9]+:\s*\S"
 _NUMBER_BEGINS = b"-0123456789 \t\r\n"
-_IF_IT_IS_ONE = "If the store has this one too, name it in petsync.toml ([service], statuses)."
-_MEANT = {
+_ADD_STATUS_HINT = "If the store has this one too, name it in petsync.toml ([service], statuses)."
+_ACTION_SYNONYMS = {
     "remove": "delete",
     "del": "delete",
     "new": "add",
@@ -1219,114 +1251,114 @@ _MEANT = {
 }
 
 
-def words(column: Column) -> Any:
-    """A column of free text as typed, as a `str` array; CLEARED where the cell empties it."""
+def free_text(column: Column) -> Any:
+    """A column of free text as typed, as a `str` array, with CLEARED for cleared cells."""
     note_damage(column)
-    kept = column.cells.text
-    if not column.says.all():
-        kept = null_unless(kept, column.says)
+    texts = column.cells.text
+    if not column.has_value.all():
+        texts = null_unless(texts, column.has_value)
     if column.clear.any():
-        kept = pc.if_else(pa.array(column.clear), pa.scalar(CLEARED, pa.large_string()), kept)
-    return pd.array(kept, dtype=pd.StringDtype(na_value=np.nan))
+        texts = pc.if_else(pa.array(column.clear), pa.scalar(CLEARED, pa.large_string()), texts)
+    return pd.array(texts, dtype=pd.StringDtype(na_value=np.nan))
 
 
 def categories(column: Column, exported: Collection[str], marker: str) -> Any:
-    """The categories' names as typed; those that were `exported` are meant so."""
+    """The categories' names as typed; `exported` names get no note."""
     _note_placeholders(column, are_placeholders(column.cells.trim()), exported)
     _note_records(column, "category-text", exported, _NO_ITEMS)
     _note_numbered(column, exported)
-    for at, text in findings.bare(column.cells, marker):
+    for at, text in findings.bare_words(column.cells, marker):
         if text not in exported:
             column.note(at, "placeholder-text", suggestion=f"Write {marker} to empty the field.")
-    return words(column)
+    return free_text(column)
 
 
 def names(column: Column, exported: Collection[str]) -> Any:
-    """The names as typed; those that were `exported` are meant so. The clear marker is refused."""
+    """The names as typed; `exported` names get no note. The clear marker is refused."""
     hint = "Leave the cell blank to say nothing, or write the name."
     _note_placeholders(column, are_missing_values(column.cells.trim()), exported, hint)
     _note_records(column, "name-text", exported, hint)
     for at in positions(column.clear):
         column.note(at, "clear-refused", "A name cannot be emptied.")
-    for at in positions(pc.greater(pc.utf8_length(column.cells.text), _LONG)):
+    for at in positions(pc.greater(pc.utf8_length(column.cells.text), _MAX_NAME_LENGTH)):
         column.note(at, "name-long")
     column.clear[:] = False
-    return words(column)
+    return free_text(column)
 
 
 def statuses(column: Column, usual: Sequence[str], known: Collection[str]) -> Any:
-    """The statuses, trimmed and in small letters; one that the store has is kept as typed."""
+    """The statuses in their known spelling; a status of the store stays as typed."""
     offered = [*usual, *sorted(set(known) - set(usual))]
 
-    def judge(text: str) -> Verdict:
+    def validate(text: str) -> TextResult:
         if text in known:
-            return Verdict(text)
+            return TextResult(text)
         typed, normal = trim(text), normal_status(text)
-        same = (each for each in offered if normal_status(each) == normal)
-        meant = typed if typed in known or typed in usual else next(same, None)
+        matches = (each for each in offered if normal_status(each) == normal)
+        status = typed if typed in known or typed in usual else next(matches, None)
         has_spaces = NBSP in text.replace(typed, "")
-        spaces = [Note("no-break-space", text, "", "", meant, True)] if has_spaces else []
-        if meant is None:
-            return Verdict(None, [*spaces, _note_unknown_status(text, normal, offered)])
-        return Verdict(meant, [*spaces, *_respelled_status(typed if spaces else text, meant)])
+        spaces = [Note("no-break-space", text, "", "", status, True)] if has_spaces else []
+        if status is None:
+            return TextResult(None, [*spaces, _note_unknown_status(text, normal, offered)])
+        return TextResult(status, [*spaces, *_respelled_status(typed if spaces else text, status)])
 
-    said = judge_texts(column, judge)
-    said[column.clear] = ""
-    return said
+    result = validate_texts(column, validate)
+    result[column.clear] = ""
+    return result
 
 
 def actions(column: Column) -> Any:
-    """What each row asks for: one of ACTIONS, `merge` where the cell is blank."""
+    """The action of each row: one of ACTIONS, `merge` for a blank cell."""
     for at in positions(column.clear):
         column.note(at, "unknown-action")
 
-    def judge(text: str) -> Verdict:
+    def validate(text: str) -> TextResult:
         action = normal_status(text)
         if action in ACTIONS:
-            return Verdict(action)
-        near = difflib.get_close_matches(action, ACTIONS, n=1)
-        meant = _MEANT.get(action) or "".join(near)
-        hint = f"Write {meant} if that is meant." if meant else ""
-        return Verdict("merge", [Note("unknown-action", text, "", hint, meant or None)])
+            return TextResult(action)
+        similar = difflib.get_close_matches(action, ACTIONS, n=1)
+        action_name = _ACTION_SYNONYMS.get(action) or "".join(similar)
+        hint = f"Write {action_name} if that is meant." if action_name else ""
+        return TextResult("merge", [Note("unknown-action", text, "", hint, action_name or None)])
 
-    return judge_texts(column, judge, otherwise="merge")
+    return validate_texts(column, validate, otherwise="merge")
 
 
 def _note_placeholders(
-    column: Column, found: Bools, exported: Collection[str], hint: str = ""
+    column: Column, is_placeholder_text: Bools, exported: Collection[str], hint: str = ""
 ) -> None:
-    for at in positions(found & column.says):
+    for at in positions(is_placeholder_text & column.has_value):
         if column.cells.text[at].as_py() not in exported:
             column.note(at, "placeholder-text", suggestion=hint, meant="")
 
 
 def _note_records(column: Column, rule: str, exported: Collection[str], empty: str) -> None:
-    """Note texts as a program writes them for a category or a list; `empty` is what to do with a
-    list that has no items.
+    """Note texts that a program writes for a category or a list; `empty` is the suggestion for an
+    empty list.
     """
     rows = _with_brackets(column.cells.text)
-    for at, text in _matching(column, rows, _RECORD, exported):
-        found = program_tags(text)
-        meant = (found[0].name or None) if found and len(found) == 1 else None
-        hint = empty if found == [] else f"Write {meant}." if meant else ""
-        column.note(at, rule, suggestion=hint, meant=meant)
+    for at, text in _matching_cells(column, rows, _RECORD, exported):
+        parsed = program_tags(text)
+        name = (parsed[0].name or None) if parsed and len(parsed) == 1 else None
+        hint = empty if parsed == [] else f"Write {name}." if name else ""
+        column.note(at, rule, suggestion=hint, meant=name)
 
 
 def _note_numbered(column: Column, exported: Collection[str]) -> None:
     """Note numbers before the names of categories."""
     rows = rows_starting_with(column.cells.text, _NUMBER_BEGINS)
-    for at, text in _matching(column, rows, _NUMBERED, exported):
-        found = parse_tags(text)
-        meant = (found[0].name or None) if len(found) == 1 else None
-        hint = f"Write {meant}." if meant else ""
-        column.note(at, "category-numbered", suggestion=hint, meant=meant)
+    for at, text in _matching_cells(column, rows, _NUMBERED, exported):
+        parsed = parse_tags(text)
+        name = (parsed[0].name or None) if len(parsed) == 1 else None
+        hint = f"Write {name}." if name else ""
+        column.note(at, "category-numbered", suggestion=hint, meant=name)
 
 
-def _matching(
+def _matching_cells(
     column: Column, rows: Rows, pattern: str, exported: Collection[str]
 ) -> Iterator[tuple[int, str]]:
-    """Those of the rows that have the pattern, and their trimmed texts."""
-    rows = rows[column.says[rows]]
+    """The rows that match the pattern, and their trimmed texts."""
+    rows = rows[column.has_value[rows]]
     texts = column.cells.text.take(pa.array(rows))
     for at in rows[positions(pc.match_substring_regex(texts, pattern))].tolist():
         text = trim(column.cells.text[at].as_py())
@@ -1343,9 +1375,9 @@ def _respelled_status(text: str, status: str) -> list[Note]:
 
 def _note_unknown_status(text: str, normal: str, offered: Sequence[str]) -> Note:
     folded = {normal_status(each): each for each in offered}
-    near, why = nearest_column(normal, folded)
-    listed = f"The statuses are {', '.join(offered)}."
-    if not near:
-        return Note("unknown-status", text, suggestion=f"{listed} {_IF_IT_IS_ONE}")
-    meant = f"Write {folded[near]} if that is meant{f': {why}' if why else ''}."
-    return Note("unknown-status", text, "", f"{meant} {listed}", folded[near])
+    similar, cause = nearest_column(normal, folded)
+    choices_text = f"The statuses are {', '.join(offered)}."
+    if not similar:
+        return Note("unknown-status", text, suggestion=f"{choices_text} {_ADD_STATUS_HINT}")
+    suggestion = f"Write {folded[similar]} if that is meant{f': {cause}' if cause else ''}."
+    return Note("unknown-status", text, "", f"{suggestion} {choices_text}", folded[similar])

@@ -23,17 +23,25 @@ from petsync.table.cells import (
 )
 from petsync.table.sheet import Finding, cell_address
 
-__all__ = ["Note", "Notes", "bare", "beside_others", "escaped_list", "find", "has"]
+__all__ = [
+    "Note",
+    "Notes",
+    "bare_words",
+    "escaped_list",
+    "find_markers",
+    "has_marker",
+    "markers_among_items",
+]
 
 
 # The marker that empties a field, `[clear]`, in whole columns of cells.
 #
-# In a list of several items an item that is the marker or is like it is written in quotes.
+# In a list of several items, an item that is or resembles the marker is written in quotes.
 
 
 T = TypeVar("T")
 
-_BEFORE = bytes({char.encode()[0] for char in BLANKS + "'"})
+_SKIPPED_BYTES = bytes({char.encode()[0] for char in BLANKS + "'"})
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
 _BETWEEN = re.compile(r"[;\r\n]|(?<!\S)\|(?!\S)")
 
@@ -41,108 +49,110 @@ _BETWEEN = re.compile(r"[;\r\n]|(?<!\S)\|(?!\S)")
 def escaped_list(
     form: Callable[[Iterable[T]], str], items: Sequence[T], separator: str, marker: str
 ) -> str:
-    """The items as one cell, by `form`, of which nothing is taken for the marker."""
+    """The items as one cell, formatted by `form` and escaped so that none is read as the marker."""
     text = form(items)
-    if not _is_beside(text, marker):
+    if not _has_marker_item(text, marker):
         return escape_marker(text, marker)
     each = (form([item]) for item in items)
-    return separator.join(f'"{one}"' if _has(one, marker) else one for one in each)
+    return separator.join(f'"{text}"' if _contains_marker(text, marker) else text for text in each)
 
 
-def bare(cells: Cells, marker: str) -> Iterator[tuple[int, str]]:
-    """The cells, and their positions, that are the marker's word without its brackets."""
-    inner = marker_word(marker_core(marker))
-    if not inner:
+def bare_words(cells: Cells, marker: str) -> Iterator[tuple[int, str]]:
+    """The positions and texts of cells that are the marker's word without its brackets."""
+    word = marker_word(marker_core(marker))
+    if not word:
         return
-    for at in np.flatnonzero(pc.equal(pc.utf8_lower(cells.trim()), inner)).tolist():
+    for at in np.flatnonzero(pc.equal(pc.utf8_lower(cells.trim()), word)).tolist():
         yield at, cells.text[at].as_py()
 
 
-def beside_others(cells: Cells, marker: str) -> Iterator[tuple[int, str]]:
-    """The cells of lists, and their positions, in which the marker stands as an item."""
+def markers_among_items(cells: Cells, marker: str) -> Iterator[tuple[int, str]]:
+    """The positions and texts of lists that contain the marker as an item."""
     core = marker_core(marker)
     if not core:
         return
     rows = np.arange(len(cells))
     if core[0].isascii() and not core[0].isalpha():
-        seen, marks = text_bytes(cells.text), tuple(_leads(core[0], *_brackets(core)))
-        rows = seen.rows(seen.places(lambda data: np.isin(data, marks)))
+        cell_bytes, marks = text_bytes(cells.text), tuple(_first_bytes(core[0], *_brackets(core)))
+        rows = cell_bytes.rows(cell_bytes.places(lambda data: np.isin(data, marks)))
         rows = _with_word(cells.text, rows, core)
     for at in rows.tolist():
         text = cells.text[at].as_py()
-        if _is_beside(text, marker):
+        if _has_marker_item(text, marker):
             yield at, text
 
 
-def find(cells: Cells, marker: str) -> tuple[Bools, Bools, Cells]:
-    """Where the cells are the marker, where they are only like it, and the cells without the
-    apostrophes of `escape_marker`.
+def find_markers(cells: Cells, marker: str) -> tuple[Bools, Bools, Cells]:
+    """A mask of the cells that are the marker, a mask of those that only resemble it, and the cells
+    without the apostrophes of `escape_marker`.
     """
-    found, alike = np.zeros(len(cells), dtype=bool), np.zeros(len(cells), dtype=bool)
-    bare: dict[int, str] = {}
-    for at, text in _alike(cells.text, marker):
+    is_marker, is_like = np.zeros(len(cells), dtype=bool), np.zeros(len(cells), dtype=bool)
+    unescaped: dict[int, str] = {}
+    for at, text in _cells_like_marker(cells.text, marker):
         if text.startswith("'"):
-            bare[at] = text[1:]
+            unescaped[at] = text[1:]
         else:
-            found[at] = marker_core(text) == marker_core(marker)
-            alike[at] = not found[at]
-    if not bare:
-        return found, alike, cells
+            is_marker[at] = marker_core(text) == marker_core(marker)
+            is_like[at] = not is_marker[at]
+    if not unescaped:
+        return is_marker, is_like, cells
     changed = np.zeros(len(cells), dtype=bool)
-    changed[list(bare)] = True
-    texts = pa.array(list(bare.values()), pa.large_string())
+    changed[list(unescaped)] = True
+    texts = pa.array(list(unescaped.values()), pa.large_string())
     plain = pc.replace_with_mask(cells.text, pa.array(changed), texts)
-    return found, alike, Cells(plain, cells.kinds)
+    return is_marker, is_like, Cells(plain, cells.kinds)
 
 
-def has(text: str, marker: str) -> bool:
-    """Whether a cell with this text empties its field, or would were it not for other items."""
+def has_marker(text: str, marker: str) -> bool:
+    """Whether a cell with this text is the marker or contains it as an item."""
     return bool(marker_core(marker)) and (
-        marker_core(text) == marker_core(marker) or _has(text, marker)
+        marker_core(text) == marker_core(marker) or _contains_marker(text, marker)
     )
 
 
-def _alike(text: Any, marker: str) -> Iterator[tuple[int, str]]:
-    """The cells that are the marker or like it, but for case, spaces and apostrophes around it."""
+def _cells_like_marker(text: Any, marker: str) -> Iterator[tuple[int, str]]:
+    """The positions and texts of cells that are or resemble the marker, ignoring case, spaces and
+    apostrophes.
+    """
     core = marker_core(marker)
     if not core:
         return
     rows = np.arange(len(text))
     if core[0].isascii() and not core[0].isalpha():
-        # No other character is this one in another case.
+        # No other character is this character in another case.
         word = marker_word(core)[:1]
-        marks = _leads(core[0], word, word.upper(), *_brackets(core))
-        rows = rows_starting_with(text, _BEFORE + marks)
+        marks = _first_bytes(core[0], word, word.upper(), *_brackets(core))
+        rows = rows_starting_with(text, _SKIPPED_BYTES + marks)
     for at in _with_word(text, rows, core).tolist():
-        found = text[at].as_py()
-        if is_like_marker(found, marker):
-            yield at, found
+        cell_text = text[at].as_py()
+        if is_like_marker(cell_text, marker):
+            yield at, cell_text
 
 
 def _with_word(text: Any, rows: Rows, core: str) -> Rows:
-    """Those of the rows in which the marker's word is, in whatever case."""
+    """The rows that contain the marker's word, in any case."""
     word = marker_word(core) or core
-    like = pc.match_substring(text.take(pa.array(rows)), word, ignore_case=True)
-    found: Rows = rows[np.asarray(like)]
-    return found
+    has_word = pc.match_substring(text.take(pa.array(rows)), word, ignore_case=True)
+    matching: Rows = rows[np.asarray(has_word)]
+    return matching
 
 
 def _brackets(core: str) -> str:
-    """The brackets in which a text is like the marker."""
+    """The brackets with which a text resembles the marker."""
     return BRACKETS if marker_word(core) else ""
 
 
-def _leads(*characters: str) -> bytes:
+def _first_bytes(*characters: str) -> bytes:
     """The first bytes of the characters."""
     return bytes({char.encode()[0] for char in characters if char})
 
 
-def _is_beside(text: str, marker: str) -> bool:
-    return _has(text, marker) and not is_like_marker(text, marker)
+def _has_marker_item(text: str, marker: str) -> bool:
+    return _contains_marker(text, marker) and not is_like_marker(text, marker)
 
 
-def _has(text: str, marker: str) -> bool:
-    """Whether the marker is an item of the text, and not in quotes."""
+def _contains_marker(text: str, marker: str) -> bool:
+    """Whether the marker is an unquoted item of the text."""
     core = trim(marker).casefold()
     if not core or (marker_word(core) or core) not in text.casefold():
         return False
@@ -150,17 +160,17 @@ def _has(text: str, marker: str) -> bool:
     return any(item[:1] != "'" and is_like_marker(item, marker) for item in items)
 
 
-# The problems of one sheet while it is read, gathered by row, none hidden by another.
+# The problems of one sheet, collected while it is validated.
 
 
-_SHOWN = 200
+_MAX_VALUE_LENGTH = 200
 
 
 class Note(NamedTuple):
     """One problem of one cell; without a suggestion, the rule's cure is suggested.
 
-    `meant` is the text that the cell may be meant to hold, None if that cannot be told; it
-    `is_sure` where the cell is read as that already.
+    `meant` is the text that the cell probably should have, None if it is not known; it `is_sure` if
+    the cell is already read as that text.
     """
 
     rule: str
@@ -172,7 +182,7 @@ class Note(NamedTuple):
 
 
 class Notes:
-    """Gathers notes. A row is a position in the grid; -1 is the header."""
+    """Collects notes. A row is a position in the grid; -1 is the header."""
 
     def __init__(self, grid: Grid, columns: Mapping[str, int]) -> None:
         self._grid = grid
@@ -191,22 +201,22 @@ class Notes:
             self.add(at, column, *notes)
 
     def take(self, others: Notes) -> None:
-        """Add what others have gathered of the same grid."""
+        """Add the notes of another collection for the same grid."""
         self._notes.extend(others._notes)
 
     def find_blocked(self) -> Bools:
-        """Which rows have an error, so far."""
+        """A mask of the rows with an error so far."""
         blocked = np.zeros(len(self._grid.rows), dtype=bool)
         blocked[[at for at, _, note in self._notes if at >= 0 and _is_error(note)]] = True
         return blocked
 
     def forget(self, rows: Container[int], *, but: str = "") -> None:
-        """Drop what was noted of the rows at these positions, except of the cells of `but`."""
+        """Drop the notes on the rows at these positions, except those on the column `but`."""
         self._notes = [each for each in self._notes if each[0] not in rows or each[1] == but]
 
     def findings(self, marker: str = "") -> tuple[Finding, ...]:
-        """All of them, in the order of the file. Nothing that the `marker` is in is suggested: it
-        would empty the field.
+        """All notes as findings, in the order of the file. A text that contains the `marker` is not
+        suggested, because it would empty the field.
         """
         ordered = sorted(self._notes, key=lambda each: (each[0], self._columns.get(each[1], -1)))
         return tuple(self._finding(*each, marker) for each in ordered)
@@ -222,15 +232,15 @@ class Notes:
             column=column,
             severity=rule.severity,
             rule=rule.code,
-            value=note.value[:_SHOWN],
+            value=note.value[:_MAX_VALUE_LENGTH],
             problem=note.problem or rule.meaning,
             suggestion=note.suggestion or rule.cure,
-            meant=None if note.meant is None or has(note.meant, marker) else note.meant,
+            meant=None if note.meant is None or has_marker(note.meant, marker) else note.meant,
             is_sure=note.is_sure,
         )
 
     def _place(self, column: str) -> str:
-        """The place of a column that the sheet does not have, or that has no header."""
+        """The place of a column that is missing or has no header."""
         return column if column in self._grid.places or not self._grid.header_row else ""
 
 

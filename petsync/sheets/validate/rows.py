@@ -21,78 +21,86 @@ from petsync.sheets.xlsx.xml import column_number
 from petsync.table.cells import trim
 from petsync.table.sheet import cell_address
 
-__all__ = ["collapse", "note_repeated", "note_strays", "note_suspects", "note_worksheet"]
+__all__ = ["find_copies", "note_non_data", "note_repeated", "note_suspects", "note_worksheet"]
 
 
-# Rows that say the same: with one id they are one row, without an id as many pets.
+# Equal rows: with an id they count as one row, without an id each is a pet.
 
 
 _Rows = np.ndarray[Any, np.dtype[np.intp]]
 _Numbers = np.ndarray[Any, np.dtype[np.int64]]
-_LISTED_PLACES = 10
+_MAX_PLACES = 10
 
 
-def collapse(
-    grid: Grid, ours: Mapping[str, int], ids: Numbers, active: Bools, notes: Notes
+def find_copies(
+    grid: Grid, known_columns: Mapping[str, int], ids: Numbers, active: Bools, notes: Notes
 ) -> Bools:
     """Which rows only repeat another, word for word in our columns.
 
     `ours` are their positions, `ids` the rows' ids. Rows that are not `active` do not count.
     """
     repeats = np.zeros(len(ids), dtype=bool)
-    given = np.flatnonzero(active & ~np.asarray(ids.isna()))
-    numbers = ids[given].to_numpy(dtype=np.int64)
-    several = pd.Series(numbers).duplicated(keep=False).to_numpy()
-    rows, numbers = given[several], numbers[several]
+    rows_with_id = np.flatnonzero(active & ~np.asarray(ids.isna()))
+    numbers = ids[rows_with_id].to_numpy(dtype=np.int64)
+    is_repeated = pd.Series(numbers).duplicated(keep=False).to_numpy()
+    rows, numbers = rows_with_id[is_repeated], numbers[is_repeated]
     if not len(rows):
         return repeats
-    place = grid.places[ours["id"]]
-    codes = {name: _codes(grid.columns[at].take(rows).text) for name, at in ours.items()}
-    same = _combine(list(codes.values()))
+    place = grid.places[known_columns["id"]]
+    codes = {
+        name: _text_codes(grid.columns[at].take(rows).text) for name, at in known_columns.items()
+    }
+    contents = _combine(list(codes.values()))
     for group in _groups(numbers):
-        where = {
+        addresses = {
             at: cell_address(grid.tab, place, int(grid.rows[at])) for at in rows[group].tolist()
         }
         number = str(numbers[group[0]])
-        if (same[group] == same[group[0]]).all():
-            _note_copies(number, where, notes, repeats)
+        if (contents[group] == contents[group[0]]).all():
+            _note_copies(number, addresses, notes, repeats)
         else:
-            _note_differing(number, where, _differing(codes, group), notes)
+            _note_differing(number, addresses, _differing(codes, group), notes)
     return repeats
 
 
 def note_repeated(
-    grid: Grid, ours: Mapping[str, int], free: Bools, active: Bools, notes: Notes
+    grid: Grid, known_columns: Mapping[str, int], without_id: Bools, active: Bools, notes: Notes
 ) -> None:
-    """Note rows without an id (`free`) that say what another `active` row says too: both count."""
-    if "name" not in ours or not free.any():
+    """Note rows without an id (`without_id`) that say what another `active` row says too: both
+    count.
+    """
+    if "name" not in known_columns or not without_id.any():
         return
-    rows = _alike(grid.columns[ours["name"]], free, active)
+    rows = _rows_with_same_name(grid.columns[known_columns["name"]], without_id, active)
     if not len(rows):
         return
-    said = [grid.columns[ours[name]] for name in ours if name not in ("id", ACTION)]
-    for group in _groups(_combine([_codes(cells.take(rows).trim()) for cells in said])):
-        _note_group(grid, ours, rows[group].tolist(), free, notes)
+    compared = [
+        grid.columns[known_columns[name]] for name in known_columns if name not in ("id", ACTION)
+    ]
+    for group in _groups(_combine([_text_codes(cells.take(rows).trim()) for cells in compared])):
+        _note_group(grid, known_columns, rows[group].tolist(), without_id, notes)
 
 
-def _alike(names: Cells, free: Bools, active: Bools) -> _Rows:
-    """The rows with a name that is there more than once, and once at least in a row of `free`."""
+def _rows_with_same_name(names: Cells, without_id: Bools, active: Bools) -> _Rows:
+    """The rows with a name that is there more than once, and once at least in a row of
+    `without_id`.
+    """
     codes = pc.dictionary_encode(names.trim()).indices.to_numpy(zero_copy_only=False)
     counts = np.bincount(codes[active], minlength=codes.max(initial=0) + 1)
-    wanted = np.zeros(len(counts), dtype=bool)
-    wanted[codes[free]] = True
-    wanted &= counts > 1
-    return np.flatnonzero(wanted[codes] & active & ~names.blank())
+    is_wanted = np.zeros(len(counts), dtype=bool)
+    is_wanted[codes[without_id]] = True
+    is_wanted &= counts > 1
+    return np.flatnonzero(is_wanted[codes] & active & ~names.blank())
 
 
-def _codes(text: Any) -> _Numbers:
+def _text_codes(text: Any) -> _Numbers:
     """A number for each cell of an Arrow array, the same for the same text."""
     codes: _Numbers = pc.dictionary_encode(text).indices.to_numpy().astype(np.int64)
     return codes
 
 
 def _combine(columns: Sequence[_Numbers]) -> _Numbers:
-    """A number for each row, the same for rows that have the same in every column."""
+    """A number for each row, the same for rows that are equal in every column."""
     number = np.zeros(len(columns[0]), dtype=np.int64)
     for codes in columns:
         pair = number * (codes.max(initial=0) + 1) + codes
@@ -101,7 +109,7 @@ def _combine(columns: Sequence[_Numbers]) -> _Numbers:
 
 
 def _groups(numbers: _Numbers) -> Iterator[_Rows]:
-    """The positions of each number that is there several times, in the order of the numbers."""
+    """The positions of each repeated number, in the order of the numbers."""
     order = np.argsort(numbers, kind="stable")
     ordered = numbers[order]
     starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
@@ -111,58 +119,64 @@ def _groups(numbers: _Numbers) -> Iterator[_Rows]:
 
 
 def _note_group(
-    grid: Grid, ours: Mapping[str, int], group: Sequence[int], free: Bools, notes: Notes
+    grid: Grid,
+    known_columns: Mapping[str, int],
+    group: Sequence[int],
+    without_id: Bools,
+    notes: Notes,
 ) -> None:
-    known = next((at for at in group if not free[at]), group[0])
-    row = cell_address(grid.tab, grid.places[ours["name"]], int(grid.rows[known]))
-    also = "has no id either" if free[known] else "has an id"
-    problem = f"The row says the same as {row}, which {also}; it stands for one more pet."
-    again = (at for at in group if free[at] and at != known)
-    notes.add_all(again, "name", Note("row-repeated", _name(grid, ours, known), problem))
+    reference = next((at for at in group if not without_id[at]), group[0])
+    row = cell_address(grid.tab, grid.places[known_columns["name"]], int(grid.rows[reference]))
+    reference_note = "has no id either" if without_id[reference] else "has an id"
+    problem = f"The row says the same as {row}, which {reference_note}; it stands for one more pet."
+    repeats = (at for at in group if without_id[at] and at != reference)
+    notes.add_all(
+        repeats, "name", Note("row-repeated", _name(grid, known_columns, reference), problem)
+    )
 
 
-def _name(grid: Grid, ours: Mapping[str, int], at: int) -> str:
-    text: str = grid.columns[ours["name"]].text[at].as_py()
+def _name(grid: Grid, known_columns: Mapping[str, int], at: int) -> str:
+    text: str = grid.columns[known_columns["name"]].text[at].as_py()
     return text
 
 
 def _note_differing(
-    number: str, where: Mapping[int, str], differing: Sequence[str], notes: Notes
+    number: str, addresses: Mapping[int, str], differing: Sequence[str], notes: Notes
 ) -> None:
     problem = (
-        f"The id {number} stands in {len(where)} rows that say different things "
-        f"({', '.join(differing)}): {_list_places(where.values())}."
+        f"The id {number} stands in {len(addresses)} rows that say different things "
+        f"({', '.join(differing)}): {_list_places(addresses.values())}."
     )
-    notes.add_all(where, "id", Note("duplicate-id", number, problem))
+    notes.add_all(addresses, "id", Note("duplicate-id", number, problem))
 
 
-def _note_copies(number: str, where: Mapping[int, str], notes: Notes, repeats: Bools) -> None:
-    first, *again = where
-    problem = f"The row is the same as {where[first]}, word for word; it is used once."
-    repeats[again] = True
-    notes.add_all(again, "id", Note("duplicate-row", number, problem))
+def _note_copies(number: str, addresses: Mapping[int, str], notes: Notes, repeats: Bools) -> None:
+    first, *copies = addresses
+    problem = f"The row is the same as {addresses[first]}, word for word; it is used once."
+    repeats[copies] = True
+    notes.add_all(copies, "id", Note("duplicate-row", number, problem))
 
 
 def _differing(codes: Mapping[str, _Numbers], group: _Rows) -> list[str]:
-    """The columns in which these rows are not the same."""
+    """The columns in which these rows differ."""
     names = [name for name, each in codes.items() if (each[group] != each[group[0]]).any()]
     return [name for name in names if name != "id"] or names
 
 
 def _list_places(places: Iterable[str]) -> str:
     shown = list(places)
-    more = f", and {len(shown) - _LISTED_PLACES:,} more" if len(shown) > _LISTED_PLACES else ""
-    return ", ".join(shown[:_LISTED_PLACES]) + more
+    more = f", and {len(shown) - _MAX_PLACES:,} more" if len(shown) > _MAX_PLACES else ""
+    return ", ".join(shown[:_MAX_PLACES]) + more
 
 
-# What a worksheet shows as a whole: headers that are nearly ours, merged and hidden cells.
+# Findings of a whole worksheet: headers similar to petsync's, merged and hidden cells.
 
 
 _RANGE = re.compile(r"\$?([A-Z]{1,3})\$?([0-9]{1,7}):\$?([A-Z]{1,3})\$?([0-9]{1,7})")
-_LISTED_RANGES, _SEARCHED = 8, 200
+_MAX_RANGES, _MAX_COLUMNS = 8, 200
 _WHOLE = r"^#?[0-9]{1,19}(?:\.0)?$"
-_ALIKE = 0.9
-"""So large a part of the numbers in a column of ids are different, duplicates by mistake apart."""
+_MIN_DISTINCT = 0.9
+"""The minimum share of different numbers in a column of ids, which may have some duplicates."""
 
 
 def note_worksheet(
@@ -177,42 +191,42 @@ def note_worksheet(
         text = grid.header[position]
         problem = f"The column '{text}' is not used: no such column is known."
         hint = f"Rename it to {name} if that is meant, or map it."
-        if is_there := name in headers.ours:
+        if is_there := name in headers.columns:
             problem = f"The column '{text}' is not used: the column {name} is."
             hint = f"If its values are meant, put them into {name}."
         notes.add(
             -1, text, Note("header-near-miss", text, problem, hint, None if is_there else name)
         )
-    if "id" not in headers.ours:
+    if "id" not in headers.columns:
         _note_numbers(grid, headers, notes, renamed)
     for tab in grid.elsewhere:
         problem = f"The worksheet '{tab}' has headers that petsync knows, too, and is not read."
         hint = f"Read it by its name if it is meant: --sheet '{tab}', in Python tab='{tab}'."
         notes.add(-1, "", Note("header-elsewhere", tab, problem, hint))
     _note_headless(grid, notes)
-    # Merged ranges do not overlap: together they cover no more than there is.
-    room = len(grid.rows) * max(1, len(headers.ours))
+    # Merged ranges do not overlap, so they cover at most all cells together.
+    remaining_cells = len(grid.rows) * max(1, len(headers.columns))
     for text in grid.merged:
-        room -= _note_merged(grid, headers, text, notes)
-        if room < 0:
+        remaining_cells -= _note_merged(grid, headers, text, notes)
+        if remaining_cells < 0:
             break
     _note_hidden(grid, notes)
-    _note_unseen_columns(grid, headers, notes)
+    _note_hidden_columns(grid, headers, notes)
 
 
 def _note_numbers(grid: Grid, headers: Headers, notes: Notes, renamed: Container[int]) -> None:
-    """Note the unused columns that may hold the ids that the sheet lacks."""
-    # Beside results, `row` has the lines of the file; what the service assigned is an id.
+    """Note the unused columns that may have the ids that the sheet lacks."""
+    # Among result columns, `row` has row numbers of the file; `assigned_id` has ids.
     written = {name for name in own_results(headers.others) if not name.endswith("assigned_id")}
     others = ((n, name) for name, n in headers.others.items())
     columns = [
         (name, place)
-        for n, name in itertools.islice(others, _SEARCHED)
+        for n, name in itertools.islice(others, _MAX_COLUMNS)
         if n not in headers.near and n not in renamed
         if name not in written and _may_be_ids(grid.columns[n])
         for place in [grid.places[n]]
     ]
-    for name, place in columns[:_LISTED_RANGES]:
+    for name, place in columns[:_MAX_RANGES]:
         where = f"column {place} ('{name}')" if grid.header_row else f"column '{name}'"
         problem = f"No column is known to hold ids, and the unused {where} holds whole numbers."
         hint = f"Rename '{name}' to id if these are the pets' ids, or map it."
@@ -223,37 +237,39 @@ def _may_be_ids(cells: Cells) -> bool:
     texts = cells.trim().filter(pc.invert(pa.array(cells.blank())))
     if not len(texts) or not pc.all(pc.match_substring_regex(texts, _WHOLE)).as_py():
         return False
-    return bool(pc.count_distinct(texts).as_py() >= _ALIKE * len(texts))
+    return bool(pc.count_distinct(texts).as_py() >= _MIN_DISTINCT * len(texts))
 
 
 def _note_headless(grid: Grid, notes: Notes) -> None:
     for position, header in enumerate(grid.header):
         if header.strip():
             continue
-        said = np.flatnonzero(~grid.columns[position].blank())
-        if len(said):
-            place, row = grid.places[position], int(grid.rows[said[0]])
+        filled = np.flatnonzero(~grid.columns[position].blank())
+        if len(filled):
+            place, row = grid.places[position], int(grid.rows[filled[0]])
             problem = f"Column {place} has values, the first in row {row}, and no header."
             notes.add(-1, place, Note("header-missing", "", problem))
 
 
 def _note_merged(grid: Grid, headers: Headers, text: str, notes: Notes) -> int:
-    """How many cells of the table the range covers, each of which is noted."""
-    found = _RANGE.fullmatch(text)
-    if found is None:
+    """Note each cell of the table that the range covers, and return their number."""
+    match = _RANGE.fullmatch(text)
+    if match is None:
         return 0
-    noted = 0
-    top, bottom = int(found[2]), int(found[4])
+    count = 0
+    top, bottom = int(match[2]), int(match[4])
     start, stop = np.searchsorted(grid.rows, [top, bottom + 1]).tolist()
-    covered = range(column_number(found[1]), column_number(found[3]) + 1)
-    problem = f"The cell is merged with others ({text}), of which only {found[1]}{top} has a value."
-    for name, position in headers.ours.items():
+    columns = range(column_number(match[1]), column_number(match[3]) + 1)
+    problem = f"The cell is merged with others ({text}), of which only {match[1]}{top} has a value."
+    for name, position in headers.columns.items():
         place = grid.places[position]
-        if start < stop and column_number(place) in covered:
-            bare = (at for at in range(start, stop) if (grid.rows[at], place) != (top, found[1]))
-            notes.add_all(bare, name, Note("merged-cells", text, problem))
-            noted += stop - start
-    return noted
+        if start < stop and column_number(place) in columns:
+            other_rows = (
+                at for at in range(start, stop) if (grid.rows[at], place) != (top, match[1])
+            )
+            notes.add_all(other_rows, name, Note("merged-cells", text, problem))
+            count += stop - start
+    return count
 
 
 def _note_hidden(grid: Grid, notes: Notes) -> None:
@@ -264,21 +280,22 @@ def _note_hidden(grid: Grid, notes: Notes) -> None:
             if len(hidden) == 1
             else f"{len(hidden):,} rows are hidden and count"
         )
-        like = "the others"
+        others = "the others"
         notes.add(
-            -1, "", Note("hidden-rows", "", f"{count} like {like}: {_format_ranges(hidden)}.")
+            -1, "", Note("hidden-rows", "", f"{count} like {others}: {_format_ranges(hidden)}.")
         )
 
 
-def _note_unseen_columns(grid: Grid, headers: Headers, notes: Notes) -> None:
-    ours = {grid.places[position]: name for name, position in headers.ours.items()}
+def _note_hidden_columns(grid: Grid, headers: Headers, notes: Notes) -> None:
+    known_columns = {grid.places[position]: name for name, position in headers.columns.items()}
     for place in grid.hidden_columns:
-        if place in ours:
+        if place in known_columns:
             problem = (
-                f"The column {place} ({ours[place]}) is hidden; its cells count like the others."
+                f"The column {place} ({known_columns[place]}) is hidden; its cells count like the "
+                "others."
             )
-            notes.add(-1, ours[place], Note("hidden-columns", "", problem))
-    names = {position: name for name, position in {**headers.others, **headers.ours}.items()}
+            notes.add(-1, known_columns[place], Note("hidden-columns", "", problem))
+    names = {position: name for name, position in {**headers.others, **headers.columns}.items()}
     for place in grid.filtered:
         if place in grid.places:
             name = names.get(grid.places.index(place), place)
@@ -287,12 +304,12 @@ def _note_unseen_columns(grid: Grid, headers: Headers, notes: Notes) -> None:
 
 
 def _format_ranges(numbers: Sequence[int]) -> str:
-    """The numbers, with runs of them as `12-40`."""
+    """The numbers, with consecutive ones as `12-40`."""
     spans = list(_spans(numbers))
     shown = [
-        str(first) if first == last else f"{first}-{last}" for first, last in spans[:_LISTED_RANGES]
+        str(first) if first == last else f"{first}-{last}" for first, last in spans[:_MAX_RANGES]
     ]
-    return ", ".join(shown) + (", ..." if len(spans) > _LISTED_RANGES else "")
+    return ", ".join(shown) + (", ..." if len(spans) > _MAX_RANGES else "")
 
 
 def _spans(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
@@ -302,7 +319,7 @@ def _spans(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
     yield from ((int(numbers[a]), int(numbers[b])) for a, b in zip(starts, ends, strict=True))
 
 
-# Rows of a sheet that are no pets: its header once more, and lines of totals.
+# Rows that are no pets: a repeated header, and rows of totals.
 
 
 _TOTALS = (
@@ -315,41 +332,43 @@ _NO_NAME = re.compile(r"(?:grand )?totals?\b.*|subtotal|summe|gesamt|gesamtsumme
 _INITIALS = bytes({ord(char) for word in _TOTALS.split("|") for char in word[0] + word[0].upper()})
 
 
-def note_strays(grid: Grid, headers: Headers, notes: Notes) -> None:
-    """Note these rows, and nothing else of them: what their cells say is not of a pet."""
-    column = "id" if "id" in headers.ours else next(iter(headers.ours), "")
-    found = {at: Note("totals-row", text) for at, text in _totals(grid, headers)}
-    found |= {at: Note("header-repeated", text) for at, text in _headers(grid, headers)}
-    notes.forget(found)
-    for at, note in found.items():
+def note_non_data(grid: Grid, headers: Headers, notes: Notes) -> None:
+    """Note these rows, and drop their other notes, because their cells are not of a pet."""
+    column = "id" if "id" in headers.columns else next(iter(headers.columns), "")
+    notes_by_row = {at: Note("totals-row", text) for at, text in _totals(grid, headers)}
+    notes_by_row |= {at: Note("header-repeated", text) for at, text in _headers(grid, headers)}
+    notes.forget(notes_by_row)
+    for at, note in notes_by_row.items():
         notes.add(at, column, note)
 
 
 def _headers(grid: Grid, headers: Headers) -> Iterator[tuple[int, str]]:
-    """The rows whose cells say what stands above them, in all of our columns that they fill."""
-    if len(headers.ours) < 2:
+    """The rows whose filled cells in petsync's columns all repeat their headers."""
+    if len(headers.columns) < 2:
         return
-    position = headers.ours.get("id", min(headers.ours.values()))
-    first = trim(grid.header[position])[:1].encode()
-    if not first:
+    position = headers.columns.get("id", min(headers.columns.values()))
+    first_letter = trim(grid.header[position])[:1].encode()
+    if not first_letter:
         return
-    initials = first[:1].lower() + first[:1].upper()
+    initials = first_letter[:1].lower() + first_letter[:1].upper()
     for at in rows_starting_with(grid.columns[position].text, initials).tolist():
-        said = {n: text for n in headers.ours.values() if (text := trim(_text(grid, n, at)))}
-        if len(said) > 1 and all(fold_header(grid.header[n]) == fold_header(said[n]) for n in said):
-            yield at, said[position]
+        texts = {n: text for n in headers.columns.values() if (text := trim(_text(grid, n, at)))}
+        if len(texts) > 1 and all(
+            fold_header(grid.header[n]) == fold_header(texts[n]) for n in texts
+        ):
+            yield at, texts[position]
 
 
 def _totals(grid: Grid, headers: Headers) -> Iterator[tuple[int, str]]:
     """The rows with a word for totals in place of an id, and the last one if its name is one and
     it says nothing else.
     """
-    ids, name = headers.ours.get("id"), headers.ours.get("name")
+    ids, name = headers.columns.get("id"), headers.columns.get("name")
     if ids is not None:
         for at in rows_starting_with(grid.columns[ids].text, _INITIALS).tolist():
             if _is_total(_text(grid, ids, at)):
                 yield at, _text(grid, ids, at)
-    others = [position for position in headers.ours.values() if position != name]
+    others = [position for position in headers.columns.values() if position != name]
     last = len(grid.rows) - 1
     if name is None or not others or last < 1:
         return
@@ -377,7 +396,7 @@ _UNSEEN = ("id", "name", "status", "category", "category_id", "tags", "action")
 def note_suspects(grid: Grid, headers: Headers, notes: Notes) -> None:
     """Note the texts of errors, what programs make of dates and numbers, unseen characters."""
     is_csv = not grid.tab and grid.header_row > 0
-    for name, position in headers.ours.items():
+    for name, position in headers.columns.items():
         cells = grid.columns[position]
         for at in text.errors(cells.text):
             if _is_text(cells, at):

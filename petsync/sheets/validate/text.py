@@ -20,6 +20,7 @@ __all__ = [
     "are_missing_values",
     "are_placeholders",
     "cells",
+    "date_serial",
     "errors",
     "explain_error",
     "find_converted",
@@ -29,34 +30,33 @@ __all__ = [
     "name_characters",
     "nearest_column",
     "repair_misread",
-    "serial",
     "suggest_typed",
 ]
 
 
-# The errors that spreadsheet programs show in place of a value, and what each of them means.
+# The errors that spreadsheet programs show instead of a value, with their meaning.
 
 
-_LOST = "its formula points to cells that are gone"
-_NOTHING = "a look-up found nothing"
+_MISSING_CELLS = "its formula points to cells that are gone"
+_NOT_FOUND = "a look-up found nothing"
 _UNKNOWN = "its formula has a name that the program does not know"
 _WRONG = "its formula was given a value of the wrong kind"
 _ZERO = "its formula divides by zero"
 _NUMBER = "its formula has a result that is no possible number"
-_APART = "its formula asks for the overlap of ranges that do not overlap"
+_NO_OVERLAP = "its formula asks for the overlap of ranges that do not overlap"
 _NARROW = "the column was too narrow to show the value when the file was saved"
-_SHOWN: Mapping[str, str] = {
-    _NOTHING: "#N/A #NV #N/D",
-    _LOST: "#REF! #BEZUG! #RIF! #¡REF!",
+_ERROR_TEXTS: Mapping[str, str] = {
+    _NOT_FOUND: "#N/A #NV #N/D",
+    _MISSING_CELLS: "#REF! #BEZUG! #RIF! #¡REF!",
     _UNKNOWN: "#NAME? #NOM? #NOME? #¿NOMBRE?",
     _WRONG: "#VALUE! #WERT! #VALEUR! #VALORE! #¡VALOR!",
     _ZERO: "#DIV/0! #¡DIV/0!",
     _NUMBER: "#NUM! #ZAHL! #NOMBRE! #¡NUM!",
-    _APART: "#NULL! #NUL! #NULLO! #¡NULO!",
+    _NO_OVERLAP: "#NULL! #NUL! #NULLO! #¡NULO!",
     "": "#GETTING_DATA #SPILL! #CALC! #FIELD! #BLOCKED! #CONNECT! #UNKNOWN! #BUSY! #EXTERNAL! "
     "#PYTHON! #ERROR!",
 }
-_ERRORS = {value: why for why, values in _SHOWN.items() for value in values.split()}
+_ERRORS = {value: why for why, values in _ERROR_TEXTS.items() for value in values.split()}
 _LIBRE = re.compile(r"Err:5[0-9]{2}")
 _HASHES = re.compile(r"#{3,}")
 # A cell without quotes has no line break in it.
@@ -66,56 +66,56 @@ _BEFORE_QUOTE = f'^[{re.escape(_BLANKS)}]+"'
 
 
 def errors(text: Any) -> Iterator[int]:
-    """The positions in an Arrow array of text of which the whole is such an error."""
+    """The positions of texts in an Arrow array that are such an error."""
     rows = rows_starting_with(text, b"#E")
-    for at, value in _texts(text, rows, r"^(?:#|Err:5)"):
-        if _why(value) is not None:
+    for at, value in _matching_texts(text, rows, r"^(?:#|Err:5)"):
+        if _error_cause(value) is not None:
             yield at
 
 
 def kinds(raw: Any) -> Iterator[tuple[int, CellKind]]:
-    """Which cells of a column of a CSV file are errors, begin like a formula or with a quote behind
-    spaces, or hold a NUL.
+    """The positions and kinds of cells of a CSV file's column that are errors, begin like a formula
+    or with spaces and a quote, or contain a NUL.
 
-    An apostrophe before a text says that it is meant so; `raw` must still have it.
+    An apostrophe before a text means that it is intended; `raw` must still have it.
     """
-    # One look for all of them: most columns have none.
+    # One search for all of them, because most columns have none.
     if len(rows_starting_with(raw, b"#E=" + _SPACES)):
         yield from ((at, CellKind.ERROR) for at in errors(raw))
-        for at, _ in _texts(raw, rows_starting_with(raw, b"="), "^=[^=]"):
+        for at, _ in _matching_texts(raw, rows_starting_with(raw, b"="), "^=[^=]"):
             yield at, CellKind.FORMULA
-        for at, _ in _texts(raw, rows_starting_with(raw, _SPACES), _BEFORE_QUOTE):
+        for at, _ in _matching_texts(raw, rows_starting_with(raw, _SPACES), _BEFORE_QUOTE):
             yield at, CellKind.QUOTED
-    seen = text_bytes(raw)
-    for at in seen.rows(seen.places(lambda data: data == 0)).tolist():
+    cell_bytes = text_bytes(raw)
+    for at in cell_bytes.rows(cell_bytes.places(lambda data: data == 0)).tolist():
         if not raw[at].as_py().startswith("'"):
             yield at, CellKind.DAMAGED
 
 
-def cells(text: Any, found: Mapping[int, CellKind]) -> Cells:
-    """The cells of a column of a CSV file, with what `kinds` found in it."""
-    if not found:
+def cells(text: Any, special_kinds: Mapping[int, CellKind]) -> Cells:
+    """The cells of a CSV file's column, with the kinds that `kinds` found."""
+    if not special_kinds:
         return Cells(text)
     marks = np.full(len(text), CellKind.TEXT, dtype=np.int8)
-    marks[list(found)] = list(found.values())
+    marks[list(special_kinds)] = list(special_kinds.values())
     return Cells(text, marks)
 
 
 def explain_error(value: str) -> tuple[str, str]:
-    """The problem of a cell with this error, and a suggestion; "" if the rule's own will do."""
-    why = _why(value)
-    if not why:
+    """The problem of a cell with this error, and a suggestion; "" if the rule's own is enough."""
+    cause = _error_cause(value)
+    if not cause:
         return "", ""
-    problem = f"The cell shows {value[:8]}: {why}."
-    if why == _NARROW:
+    problem = f"The cell shows {value[:8]}: {cause}."
+    if cause == _NARROW:
         return problem, "Make the column wider in the workbook and save the CSV file again."
-    if why == _NOTHING:
+    if cause == _NOT_FOUND:
         return problem, "Type the value in, or leave the cell blank to say nothing."
     return problem, ""
 
 
-def _texts(text: Any, rows: Rows, pattern: str) -> Iterator[tuple[int, str]]:
-    """Those of the rows whose text has the pattern, and these texts."""
+def _matching_texts(text: Any, rows: Rows, pattern: str) -> Iterator[tuple[int, str]]:
+    """The rows whose text matches the pattern, and their texts."""
     if not len(rows):
         return
     taken = text.take(pa.array(rows))
@@ -123,22 +123,22 @@ def _texts(text: Any, rows: Rows, pattern: str) -> Iterator[tuple[int, str]]:
         yield int(rows[at]), taken[at].as_py()
 
 
-def _why(text: str) -> str | None:
-    """What the error means, "" if that is not known; None if the text is no error."""
+def _error_cause(text: str) -> str | None:
+    """The cause of the error, "" if it is not known; None if the text is no error."""
     if _HASHES.fullmatch(text):
         return _NARROW
     return "" if _LIBRE.fullmatch(text) else _ERRORS.get(text)
 
 
-# What may have been typed before a spreadsheet program made a date of it.
+# Texts that a spreadsheet program converted to dates.
 
 
-_FIRST = dt.date(1899, 12, 30)
+_DAY_ZERO = dt.date(1899, 12, 30)
 """Day 0 of the calendar that Excel counts days in, from March 1900 on."""
 _ENGLISH = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _OTHER_MONTHS = "Mrz|Mär|Mai|Okt|Dez|janv|févr|mars|avr|mai|juin|juil|août"
 _MONTHS = f"{'|'.join(_ENGLISH)}|{_OTHER_MONTHS}"
-# For Arrow's expressions, in which nothing refers back.
+# For Arrow's regular expressions, which have no backreferences.
 _CONVERTED = (
     rf"^\s*(?:[0-9](?:[.,][0-9]+)?E\+[0-9]{{2,3}}"
     rf"|[0-9]{{1,2}}(?:-|\. )(?:{_MONTHS})\.?(?:[- ][0-9]{{2,4}})?"
@@ -149,30 +149,30 @@ _CONVERTED = (
 
 
 def find_converted(text: Any) -> Iterator[int]:
-    """The positions in an Arrow array of text of what a program makes of dates and numbers."""
-    seen = text_bytes(text)
-    hyphens = seen.places(lambda data: data == ord("-"))
-    hyphens = hyphens[seen.following(hyphens) - ord("0") < 10]
-    rows = np.union1d(rows_starting_with(text, b"0123456789"), seen.rows(hyphens))
-    found = pc.match_substring_regex(text.take(pa.array(rows)), _CONVERTED)
-    yield from rows[np.flatnonzero(found)].tolist()
+    """The positions of texts in an Arrow array that a program made of dates and numbers."""
+    cell_bytes = text_bytes(text)
+    hyphens = cell_bytes.places(lambda data: data == ord("-"))
+    hyphens = hyphens[cell_bytes.following(hyphens) - ord("0") < 10]
+    rows = np.union1d(rows_starting_with(text, b"0123456789"), cell_bytes.rows(hyphens))
+    matches = pc.match_substring_regex(text.take(pa.array(rows)), _CONVERTED)
+    yield from rows[np.flatnonzero(matches)].tolist()
 
 
 def suggest_typed(shown: str) -> str:
-    """What may have been typed, for a date as a cell shows it: a suggestion, or ""."""
+    """A suggestion of the texts that may have been typed for a date in a cell, or ""."""
     day = _day(shown)
     if day is None:
         return ""
     month, number = _ENGLISH[day.month - 1], day.day
     forms = (f"{month} {number}", f"{day.month}/{number}", f"{number}/{day.month}")
-    *firsts, last = (f'"{form}"' for form in dict.fromkeys(forms))
-    return f"If {', '.join(firsts)} or {last} was typed, format the cell as text and type it again."
+    *others, last = (f'"{form}"' for form in dict.fromkeys(forms))
+    return f"If {', '.join(others)} or {last} was typed, format the cell as text and type it again."
 
 
-def serial(shown: str) -> int | None:
-    """The number that a workbook has for a date; None if the text is no date after 1900."""
+def date_serial(shown: str) -> int | None:
+    """The serial number of a date in a workbook; None if the text is no date after 1900."""
     day = _day(shown)
-    number = (day - _FIRST).days if day else 0
+    number = (day - _DAY_ZERO).days if day else 0
     return number if number > 60 else None
 
 
@@ -183,7 +183,7 @@ def _day(shown: str) -> dt.date | None:
         return None
 
 
-# Characters that cannot be seen and that make texts different which look the same.
+# Invisible characters, by which texts that look the same differ.
 
 
 # Control characters, soft hyphen, direction marks, zero-width ones, fillers and tag characters.
@@ -213,7 +213,7 @@ _LEADS = {
     for n in range(*span)
 }
 _PAIRS = np.zeros((256, 256), dtype=bool)
-"""The bytes with which such characters begin in UTF-8; of one byte, whatever follows it."""
+"""The first two bytes of such characters in UTF-8; for single bytes, with any second byte."""
 _PAIRS[[*range(9), 11, 12, *range(14, 32), 127]] = True
 _PAIRS[tuple(zip(*_LEADS, strict=True))] = True
 _GENERAL = np.zeros(256, dtype=bool)
@@ -224,17 +224,17 @@ _FLAG = "\U0001f3f4"
 
 
 def find_invisible(text: Any) -> Iterator[tuple[int, str]]:
-    """Which cells of an Arrow array have such characters, and which: `(position, characters)`."""
-    seen = text_bytes(text)
-    places = seen.places(lambda data: (data < ord(" ")) | (data > ord("~")))
-    places = places[_PAIRS[seen.data[places], seen.following(places)]]
+    """The cells of an Arrow array with such characters: `(position, characters)`."""
+    cell_bytes = text_bytes(text)
+    places = cell_bytes.places(lambda data: (data < ord(" ")) | (data > ord("~")))
+    places = places[_PAIRS[cell_bytes.data[places], cell_bytes.following(places)]]
     # Quotation marks and dashes, which are frequent, share their first two bytes with these.
-    is_general = (seen.data[places] == 0xE2) & (seen.following(places) == 0x80)
-    places = places[~is_general | _GENERAL[seen.following(places, by=2)]]
-    for at in seen.rows(places).tolist():
-        found = "".join(dict.fromkeys(_unspelt(text[at].as_py())))
-        if found:
-            yield at, found
+    is_general = (cell_bytes.data[places] == 0xE2) & (cell_bytes.following(places) == 0x80)
+    places = places[~is_general | _GENERAL[cell_bytes.following(places, by=2)]]
+    for at in cell_bytes.rows(places).tolist():
+        characters = "".join(dict.fromkeys(_hidden_characters(text[at].as_py())))
+        if characters:
+            yield at, characters
 
 
 def name_characters(characters: str) -> str:
@@ -247,41 +247,42 @@ def _name(character: str) -> str:
     return f"U+{ord(character):04X} ({name})"
 
 
-def _unspelt(text: str) -> Iterator[str]:
-    """The unseen characters that are no part of the spelling."""
-    from_right = any(unicodedata.bidirectional(char) in ("R", "AL") for char in text)
-    for found in _UNSEEN.finditer(text):
-        char, at = found[0], found.start()
-        if char in _JOINERS and _is_joined(text, at):
+def _hidden_characters(text: str) -> Iterator[str]:
+    """The invisible characters that are not part of the spelling."""
+    is_right_to_left = any(unicodedata.bidirectional(char) in ("R", "AL") for char in text)
+    for match in _UNSEEN.finditer(text):
+        char, position = match[0], match.start()
+        if char in _JOINERS and _is_joined(text, position):
             continue
-        if char in _MARKS and from_right:
+        if char in _MARKS and is_right_to_left:
             continue
-        if char >= "\U000e0020" and _FLAG in text[:at]:
+        if char >= "\U000e0020" and _FLAG in text[:position]:
             continue
         yield char
 
 
 def _is_joined(text: str, at: int) -> bool:
-    """Whether a joiner stands between characters of emoji, or of a script that has joiners."""
+    """Whether a joiner is between characters of emoji, or of a script that uses joiners."""
     before, after = text[at - 1 : at], text[at + 1 : at + 2]
     return before >= "\u0600" and after >= "\u0600"
 
 
-# Texts whose UTF-8 was taken for Windows-1252, which is how `Zoë` becomes `ZoÃ«`.
+# Texts whose UTF-8 was decoded as Windows-1252, by which `Zoë` becomes `ZoÃ«`.
 
 
 _BYTES = {bytes([n]).decode("cp1252", "ignore") or chr(n): n for n in range(0x80, 0x100)}
-"""What the bytes from 80 on are taken for; the five that mean nothing, for control characters."""
+"""The characters as which the bytes from 80 on are decoded; five undefined ones are control
+characters."""
 _MISREAD_RUN = re.compile(f"([^\\x00-\\x7f{re.escape(''.join(_BYTES))}]+)")
 
 
 def repair_misread(text: str) -> str:
-    """What the text was before; "" if it was not misread.
+    """The original text; "" if it was not decoded wrongly.
 
-    Each part between characters that Windows-1252 does not have is judged alone.
+    Each part between characters that Windows-1252 does not have is repaired separately.
     """
-    before = "".join(_decode_part(part) for part in _MISREAD_RUN.split(text))
-    return before if before != text else ""
+    repaired = "".join(_decode_part(part) for part in _MISREAD_RUN.split(text))
+    return repaired if repaired != text else ""
 
 
 def _decode_part(part: str) -> str:
@@ -291,7 +292,7 @@ def _decode_part(part: str) -> str:
         return part
 
 
-# Texts that people write where they have nothing to say.
+# Placeholders: texts that people write instead of leaving a cell blank.
 
 
 _SIGNS = ("-", "--", "---", "–", "—", ".", "..", "...", "…", "_", "?", "??", "???")
@@ -300,35 +301,35 @@ _WORDS = ("n/a", "n.a.", "k.a.", "tbd", "tba", "todo", "empty", "blank", "leer",
 _PLACEHOLDERS = frozenset(
     (*_SIGNS, *_PROGRAMS, *_WORDS, *(f"({word})" for word in (*_PROGRAMS, *_WORDS)))
 )
-_WRITTEN = pa.array(
+_MISSING_VALUES = pa.array(
     ["nan", "NaN", "None", "NULL", "<NA>", "NaT", "(null)", "undefined", "\\N"], pa.large_string()
 )
-"""What programs write for a missing value, to the letter: a pet may well be called Null or N/A."""
-_SET = pa.array(sorted(_PLACEHOLDERS), pa.large_string())
+"""What programs write for a missing value, in exact spelling: a pet may be called Null or N/A."""
+_PLACEHOLDER_SET = pa.array(sorted(_PLACEHOLDERS), pa.large_string())
 
 
 def is_placeholder(text: str) -> bool:
-    """Whether the text stands for "nothing" or "not known", as far as people go."""
+    """Whether the text is one that people write for "nothing" or "not known"."""
     return trim(text).casefold() in _PLACEHOLDERS
 
 
 def are_placeholders(trimmed: Any) -> Bools:
-    """Which texts of an Arrow array do."""
-    found: Bools = np.asarray(pc.is_in(pc.utf8_lower(trimmed), value_set=_SET))
-    return found
+    """A mask of the placeholders in an Arrow array of text."""
+    result: Bools = np.asarray(pc.is_in(pc.utf8_lower(trimmed), value_set=_PLACEHOLDER_SET))
+    return result
 
 
 def are_missing_values(trimmed: Any) -> Bools:
-    """Which texts of an Arrow array are what a program writes for a missing value."""
-    found: Bools = np.asarray(pc.is_in(trimmed, value_set=_WRITTEN))
-    return found
+    """A mask of the texts in an Arrow array that programs write for a missing value."""
+    result: Bools = np.asarray(pc.is_in(trimmed, value_set=_MISSING_VALUES))
+    return result
 
 
-# The word that is meant by one that is nearly it.
+# The word that a similar word may mean.
 
 
-# Letters of the Cyrillic and Greek alphabets, in small, that look like Latin ones.
-_ALIKE = dict(
+# Small letters of the Cyrillic and Greek alphabets that look like Latin ones.
+_LATIN_LOOKALIKES = dict(
     zip(
         "аеорсухіјѕԁһԛԝьӏгкмнтвαβεικνορτυχγωѵ",
         "aeopcyxijsdhqwblrkmhtbabeiknoptuxywv",
@@ -338,8 +339,8 @@ _ALIKE = dict(
 
 
 def nearest_column(word: str, choices: Collection[str]) -> tuple[str, str]:
-    """Which of the choices a case-folded word may mean, and the reason where it looks the same;
-    "" twice where it is near none of them.
+    """The choice that a case-folded word may mean, and the reason if it looks the same; "" and ""
+    if it is similar to none of them.
     """
     plain = _plain(word)
     if plain in choices:
@@ -351,11 +352,11 @@ def nearest_column(word: str, choices: Collection[str]) -> tuple[str, str]:
 def _plain(word: str) -> str:
     """The word with Latin letters in place of those that look like them, nothing unseen in it."""
     folded = unicodedata.normalize("NFKC", word)
-    return "".join(_ALIKE.get(char, char) for char in folded if char.isprintable())
+    return "".join(_LATIN_LOOKALIKES.get(char, char) for char in folded if char.isprintable())
 
 
 def _reason(word: str) -> str:
-    strange = next((char for char in word if char in _ALIKE), "")
+    strange = next((char for char in word if char in _LATIN_LOOKALIKES), "")
     if strange:
         name = unicodedata.name(strange).lower()
         return f"the '{strange}' in it is U+{ord(strange):04X}, {name}"

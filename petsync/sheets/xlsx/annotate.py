@@ -49,17 +49,17 @@ __all__ = [
     "Mark",
     "Painter",
     "annotate_workbook",
+    "cell_losses",
     "convert_to_workbook",
-    "draw",
+    "count_lines",
+    "file_losses",
     "highest_block",
-    "lines_of",
     "marks_of",
     "new_comments",
     "new_shapes",
-    "of_cells",
-    "of_file",
-    "of_sheet",
     "resize_boxes",
+    "sheet_losses",
+    "update_boxes",
     "with_boxes",
     "without_boxes",
 ]
@@ -76,16 +76,18 @@ _Rows = Sequence[tuple[int, list[str]]]
 
 
 def convert_to_workbook(source: Source, sheet: Sheet) -> Source:
-    """The workbook: on TAB every cell as text, and where the file has a sidecar, that.
+    """The workbook, with every cell as text on TAB, and with the lines of the file's sidecar.
 
-    Raises SheetError if a worksheet cannot hold it.
+    Raises SheetError if a worksheet cannot hold the file.
     """
-    records = [each for each in record_lines(source, dialect_of(source, sheet)) if _says(each)]
+    records = [
+        each for each in record_lines(source, dialect_of(source, sheet)) if _has_content(each)
+    ]
     if records[-1].number > MAX_ROWS:
         raise SheetError(
             f"{source.path}: line {records[-1].number:,} is beyond the last row of a worksheet "
             f"({MAX_ROWS:,})",
-            hint="Take the file apart; petsync check lists the findings of all of it.",
+            hint="Split the file; petsync check lists the findings of all of it.",
         )
     rows = [(each.number, _texts(each, source)) for each in records]
     book = Workbook()
@@ -95,14 +97,14 @@ def convert_to_workbook(source: Source, sheet: Sheet) -> Source:
     return Source(source.path, "workbook", fill_workbook(book, lambda part: _with_rows(part, body)))
 
 
-def _says(line: Line) -> bool:
+def _has_content(line: Line) -> bool:
     return line.cells is None or any(line.cells)
 
 
 def _texts(line: Line, source: Source) -> list[str]:
-    """The cells as they are meant; of a record that cannot be taken apart, all of it."""
-    whole = [line.body.decode("utf-8", "replace")]
-    texts = whole if line.cells is None else list(map(unescape_formula, line.cells))
+    """The unescaped cells; the whole record as one cell if it cannot be parsed."""
+    record_text = [line.body.decode("utf-8", "replace")]
+    texts = record_text if line.cells is None else list(map(unescape_formula, line.cells))
     if any(len(text) > MAX_CELL for text in texts):
         raise SheetError(
             f"{source.path}: line {line.number} has a cell of more than the {MAX_CELL:,} "
@@ -113,7 +115,7 @@ def _texts(line: Line, source: Source) -> list[str]:
 
 
 def _lay_out(sheet: Worksheet, rows: _Rows, header_row: int) -> tuple[int, int]:
-    """Lay out the columns; the styles of a cell and of a header are returned."""
+    """Format the columns, and return the styles of a cell and of a header."""
     sheet.title = TAB
     sheet.freeze_panes = f"A{header_row + 1}"
     body, head = sheet.cell(1, 1), sheet.cell(1, 2)
@@ -131,15 +133,15 @@ def _lay_out(sheet: Worksheet, rows: _Rows, header_row: int) -> tuple[int, int]:
     return styles
 
 
-def _hide(book: Workbook, carried: Sequence[str] | None) -> None:
-    """Let the copy carry the base of its CSV file, whatever it is worth."""
-    if carried is None:
+def _hide(book: Workbook, base_lines: Sequence[str] | None) -> None:
+    """Add the lines of the CSV file's base to the copy, in a hidden worksheet."""
+    if base_lines is None:
         return
     hidden = book.create_sheet(base.BASE_TAB)
     hidden.sheet_state = "veryHidden"
     name_base(book)
-    for number, line in enumerate(carried, 1):
-        # A damaged one is refused in the copy too, whatever stands in place of what was lost.
+    for number, line in enumerate(base_lines, 1):
+        # A damaged base is refused in the copy, too, so replaced characters do no harm.
         text = _UNWRITABLE.sub("?", line[:MAX_CELL])
         hidden.cell(number, 1, text).data_type = "s"
 
@@ -151,16 +153,16 @@ def _row(row: tuple[int, list[str]], style: int) -> str:
         for n, text in enumerate(texts)
         if text
     )
-    # A fixed height, or photo addresses below each other would make the rows tall.
+    # Without a fixed height, photo URLs on several lines would make the rows high.
     return f'<row r="{number}" ht="15" customHeight="1">{cells}</row>'
 
 
 def _with_rows(part: bytes, body: bytes) -> bytes:
-    before, behind = _DATA.split(part)
-    return before + b"<sheetData>" + body + b"</sheetData>" + behind
+    head, tail = _DATA.split(part)
+    return head + b"<sheetData>" + body + b"</sheetData>" + tail
 
 
-# A worksheet's comments: petsync's own added or taken away, everybody else's kept.
+# A worksheet's comments: petsync's are added or removed, all others stay.
 
 
 AUTHOR = "petsync"
@@ -169,22 +171,23 @@ _FONT = (
     '<{0}rPr><{0}sz val="9"/><{0}color indexed="81"/><{0}rFont val="Tahoma"/>'
     '<{0}family val="2"/></{0}rPr>'
 )
-# One finding as it stands in a comment: the problem in one line, the cure and the code in the next.
-_OURS = re.compile(r"(?:\A|(?<=\n))petsync: [^\n]+(?:\n[^\n]+)?? \([a-z0-9-]+\)(?:\n+|\Z)")
-_UNFIT = re.compile("[\x00-\x08\x0b-\x1f\ud800-\udfff\ufffe\uffff]")
+# One finding in a comment: the problem in one line, the cure and the code in the next.
+_OWN_TEXT = re.compile(r"(?:\A|(?<=\n))petsync: [^\n]+(?:\n[^\n]+)?? \([a-z0-9-]+\)(?:\n+|\Z)")
+_ILLEGAL = re.compile("[\x00-\x08\x0b-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
 def new_comments(namespace: str) -> bytes:
-    """The part of a worksheet that has no comments yet."""
+    """The comments part for a worksheet without comments."""
     return f'<comments xmlns="{namespace}"><authors/><commentList/></comments>'.encode()
 
 
 class Comments:
-    """The comments of one worksheet; all that petsync wrote earlier is taken out of them.
+    """The comments of one worksheet, without the earlier ones of petsync.
 
-    `gone` are the addresses of the comments that were petsync's alone, `others` those of the
-    comments that stay, `removed` what was taken out of these, `threaded` the addresses of
-    conversations, to which nothing can be added. Raises MarkupError if the part is none.
+    `removed_addresses` has the addresses of comments that were only petsync's, `others` those of
+    the comments that stay, `removed` the text of petsync that was removed from these, `threaded`
+    the addresses of conversations, to which nothing can be added. Raises MarkupError if the part
+    has no comments.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -195,12 +198,12 @@ class Comments:
         self._list = self._section("commentList")
         self._texts: dict[str, Element] = {}
         self._added = ""
-        self.gone: set[str] = set()
+        self.removed_addresses: set[str] = set()
         self.removed: dict[str, str] = {}
         self.threaded: set[str] = set()
         self._names = [each.text for each in self._authors.all("author")]
         for comment in self._list.all("comment"):
-            self._take(comment)
+            self._read_comment(comment)
 
     @property
     def others(self) -> frozenset[str]:
@@ -208,32 +211,32 @@ class Comments:
         return frozenset(self._texts)
 
     @property
-    def had_ours(self) -> bool:
-        """Whether petsync wrote in them earlier."""
-        return bool(self.gone or self.removed)
+    def had_own(self) -> bool:
+        """Whether the part had comments of petsync."""
+        return bool(self.removed_addresses or self.removed)
 
     def add(self, address: str, text: str) -> None:
-        """Say something about a cell; behind what a person says there already."""
+        """Add a text to a cell, after an existing comment."""
         prefix = self._root.prefix
         font = _FONT.format(prefix)
-        there = self._texts.get(address)
-        if there is None:
+        existing = self._texts.get(address)
+        if existing is None:
             run = f"<{prefix}r>{font}{self._t(text)}</{prefix}r>"
             tag = start_tag(f"{prefix}comment", {"ref": address, "authorId": str(self._author())})
             self._added += f"{tag}<{prefix}text>{run}</{prefix}text></{prefix}comment>"
             return
         run = f"<{prefix}r>{font}{self._t(chr(10) * 2 + text)}</{prefix}r>"
-        for plain in there.all("t"):
+        for plain in existing.all("t"):
             self._splices.insert(plain.start, f"<{prefix}r>")
             self._splices.insert(plain.end, f"</{prefix}r>")
-        behind = next((each for each in there.children if _is_phonetic(each)), None)
-        if behind is None:
-            self._splices.append(there, run)
+        phonetic = next((each for each in existing.children if _is_phonetic(each)), None)
+        if phonetic is None:
+            self._splices.append(existing, run)
         else:
-            self._splices.insert(behind.start, run)
+            self._splices.insert(phonetic.start, run)
 
     def bytes(self) -> bytes:
-        """The part as it is now."""
+        """The part with all changes."""
         prefix = self._root.prefix
         new = self._names[len(list(self._authors.all("author"))) :]
         if new:
@@ -244,40 +247,42 @@ class Comments:
         return self._splices.apply(self._data)
 
     def _section(self, name: str) -> Element:
-        found = self._root.one(name)
-        if found is None:
+        section = self._root.one(name)
+        if section is None:
             raise MarkupError(f"it has no {name}")
-        return found
+        return section
 
-    def _take(self, comment: Element) -> None:
+    def _read_comment(self, comment: Element) -> None:
         address, text = comment.get("ref").upper().replace("$", ""), comment.one("text")
         number = whole(comment.get("authorId"))
         author = dict(enumerate(self._names)).get(-1 if number is None else number, "")
         if author.startswith(_THREADED):
             self.threaded.add(address)
-        elif text is not None and any(_OURS.search(each.text) for _, each in _runs(text)):
+        elif text is not None and any(_OWN_TEXT.search(each.text) for _, each in _runs(text)):
             self._clean(comment, text, address)
         elif text is not None:
             self._texts[address] = text
 
     def _clean(self, comment: Element, text: Element, address: str) -> None:
-        rest = [(run, piece, _OURS.sub("", piece.text)) for run, piece in _runs(text)]
-        if not any(left.strip() for _, _, left in rest):
+        remaining_runs = [(run, piece, _OWN_TEXT.sub("", piece.text)) for run, piece in _runs(text)]
+        if not any(remaining_text.strip() for _, _, remaining_text in remaining_runs):
             self._splices.replace(comment.start, comment.end, "")
-            self.gone.add(address)
+            self.removed_addresses.add(address)
             return
         self._texts[address] = text
-        said = (match[0] for _, piece, _ in rest for match in _OURS.finditer(piece.text))
-        self.removed[address] = "".join(said)
+        removed_texts = (
+            match[0] for _, piece, _ in remaining_runs for match in _OWN_TEXT.finditer(piece.text)
+        )
+        self.removed[address] = "".join(removed_texts)
         is_last = True
-        for run, piece, left in reversed(rest):
-            # The blank lines above petsync's words go with them.
-            kept = left.rstrip("\n") if is_last else left
-            is_last &= not kept
-            if run is not piece and piece.text and not kept:
+        for run, piece, remaining_text in reversed(remaining_runs):
+            # The blank lines above petsync's text are removed with it.
+            new_text = remaining_text.rstrip("\n") if is_last else remaining_text
+            is_last &= not new_text
+            if run is not piece and piece.text and not new_text:
                 self._splices.replace(run.start, run.end, "")
-            elif kept != piece.text:
-                self._splices.replace(piece.inside, piece.close, _content(kept))
+            elif new_text != piece.text:
+                self._splices.replace(piece.inside, piece.close, _content(new_text))
 
     def _author(self) -> int:
         if AUTHOR not in self._names:
@@ -290,7 +295,7 @@ class Comments:
 
 
 def _runs(text: Element) -> Iterator[tuple[Element, Element]]:
-    """Each run with its text; a text without a run is its own."""
+    """Each run with its text; a text without a run counts as a run."""
     for child in text.children:
         if child.local == "t":
             yield child, child
@@ -299,14 +304,14 @@ def _runs(text: Element) -> Iterator[tuple[Element, Element]]:
 
 
 def _content(text: str) -> str:
-    return xml_text(_UNFIT.sub("\ufffd", text))
+    return xml_text(_ILLEGAL.sub("\ufffd", text))
 
 
 def _is_phonetic(element: Element) -> bool:
     return element.local in ("rPh", "phoneticPr")
 
 
-# Where a comment's box stands and how large it is, in columns, rows and pixels.
+# The position and the size of a comment's box, in columns, rows and pixels.
 
 
 Box = tuple[int, int, int, int, int, int, int, int]
@@ -348,20 +353,22 @@ class Layout:
         return cls(tuple(columns), rows, width, round(_float(high, 15) * _PIXELS_A_POINT))
 
     def box(self, row: int, column: int, lines: int) -> Box:
-        """A box for so many lines beside a cell, a little above it as spreadsheets place it."""
+        """A box for `lines` lines beside a cell, a little above it as spreadsheets place it."""
         left = column + 1 if column < _LAST_COLUMN - 8 else max(column - 8, 0)
         top, into = (row - 1, min(_MARGIN, self._height(row - 1))) if row else (0, 2)
         right, across = self._along(left, _GAP + _WIDTH, self._width, _LAST_COLUMN)
-        bottom, down = self._along(top, into + _tall(lines), self._height, _LAST_ROW)
+        bottom, down = self._along(top, into + _box_height(lines), self._height, _LAST_ROW)
         return left, _GAP, top, into, right, across, bottom, down
 
-    def taller(self, box: Box, lines: int) -> Box:
-        """The box with room for more lines."""
+    def enlarge(self, box: Box, lines: int) -> Box:
+        """The box, enlarged by `lines` lines."""
         bottom, down = self._along(box[6], box[7] + lines * _LINE_HEIGHT, self._height, _LAST_ROW)
         return (*box[:6], bottom, down)
 
     def _along(self, at: int, pixels: int, size: _Size, last: int) -> tuple[int, int]:
-        """The column or row, and the pixels into it, that are so far from the start of `at`."""
+        """The column or row, and the pixels into it, at a distance of `pixels` from the start of
+        `at`.
+        """
         while pixels < 0 < at:
             at -= 1
             pixels += size(at)
@@ -378,12 +385,12 @@ class Layout:
         return self.rows.get(row, self.height)
 
 
-def lines_of(text: str) -> int:
-    """How many lines a text takes in a box."""
+def count_lines(text: str) -> int:
+    """The number of lines of a text in a box."""
     return sum(max(1, ceil(len(line) / _LETTERS)) for line in text.split("\n"))
 
 
-def _tall(lines: int) -> int:
+def _box_height(lines: int) -> int:
     return min(lines * _LINE_HEIGHT + _MARGIN, _TALLEST)
 
 
@@ -404,13 +411,13 @@ def _float(text: str, default: float) -> float:
         return default
 
 
-# What an annotated copy says of each cell: one text for all its findings, and how bad it is.
+# The mark of a cell in an annotated copy: one text for all its findings, and its severity.
 
 
 _PLACE = re.compile(r"(?:.*!)?([A-Z]{1,3})([0-9]{1,7})", re.DOTALL)
 _LINE_PLACE = re.compile(r"line ([0-9]+)(?:, column ([0-9]+))?")
 _BREAKS = re.compile(r"\s+")
-_MOST, _LONGEST = 8, 320
+_MAX_FINDINGS, _MAX_LINE_LENGTH = 8, 320
 
 
 @dataclass(slots=True)
@@ -429,8 +436,8 @@ class Mark:
 
     @property
     def text(self) -> str:
-        """All findings, a paragraph each."""
-        shown = list(self.paragraphs)[:_MOST]
+        """The findings, each as a paragraph."""
+        shown = list(self.paragraphs)[:_MAX_FINDINGS]
         more = len(self.paragraphs) - len(shown)
         if more:
             are = "finding is" if more == 1 else "findings are"
@@ -441,8 +448,8 @@ class Mark:
 def marks_of(
     findings: Iterable[Finding], merged: Mapping[tuple[int, int], tuple[int, int]]
 ) -> dict[tuple[int, int], Mark]:
-    """A mark for each cell with findings, by row and column. Of merged cells only the first is
-    seen: `merged` gives it for the others.
+    """A mark for each cell with findings, by row and column. Of merged cells only the first one is
+    visible: `merged` has it for the others.
     """
     marks: dict[tuple[int, int], Mark] = {}
     for finding in findings:
@@ -455,7 +462,7 @@ def marks_of(
 
 
 def _finding_cell(finding: Finding) -> tuple[int, int]:
-    """The cell that an address names; the first of the row where it names none."""
+    """The cell of a finding's address; the first cell of the row if it names only the row."""
     place, line = _PLACE.fullmatch(finding.address), _LINE_PLACE.fullmatch(finding.address)
     if place is not None:
         return int(place[2]), column_number(place[1])
@@ -471,12 +478,12 @@ def _paragraph(finding: Finding) -> str:
 
 def _line(text: str) -> str:
     line = _BREAKS.sub(" ", visible(text, keep="\t\n\r")).strip()
-    return line if len(line) <= _LONGEST else line[: _LONGEST - 1].rstrip() + "…"
+    return line if len(line) <= _MAX_LINE_LENGTH else line[: _MAX_LINE_LENGTH - 1].rstrip() + "…"
 
 
-# The boxes in which comments are shown: shapes in a VML part, searched as text.
+# The boxes of comments: shapes in a VML part, edited as text.
 #
-# Excel itself writes VML that is not well-formed XML, so no parser can be used.
+# Excel itself writes VML that is not well-formed XML, so an XML parser cannot be used.
 
 
 Cell = tuple[int, int]
@@ -488,9 +495,9 @@ _NAMESPACES = {
     "x": "urn:schemas-microsoft-com:office:excel",
 }
 _BLOCK = 1024
-# Whatever prefix a program gives to the namespaces.
+# Any prefix that a program uses for the namespaces.
 _P = rb"(?:[\w.-]+:)?"
-# A shape that has no end ends where the next one begins: each byte is looked at once.
+# A shape without an end tag ends at the next shape, so that each byte is searched only once.
 _SHAPE = re.compile(rb"<%bshape\s[^<]*(?:<(?!/?%bshape[\s>])[^<]*)*</%bshape\s*>" % (_P, _P, _P))
 _NOTE = re.compile(rb"ObjectType\s*=\s*[\"']Note[\"']")
 _ROW = re.compile(rb"<%bRow\s*>\s*([0-9]{1,9})\s*<" % _P)
@@ -518,13 +525,13 @@ _NOTE_SHAPE = (
 
 
 def new_shapes() -> bytes:
-    """The part of a worksheet that has no shapes yet."""
+    """The VML part for a worksheet without shapes."""
     names = "".join(f' xmlns:{prefix}="{name}"' for prefix, name in _NAMESPACES.items())
     return f"<xml{names}></xml>".encode()
 
 
 def highest_block(data: bytes) -> int:
-    """The highest number of the blocks of 1,024 ids that a part has for its shapes."""
+    """The highest number of the blocks of 1,024 shape ids that a part uses."""
     numbers = re.findall(rb"\b[0-9]{1,9}\b", b",".join(_BLOCKS.findall(data)))
     return max(map(int, numbers), default=0)
 
@@ -535,9 +542,9 @@ def without_boxes(data: bytes, cells: Collection[Cell]) -> bytes:
 
 
 def resize_boxes(
-    data: bytes, lines: Mapping[Cell, int], taller: Callable[[Box, int], Box]
+    data: bytes, lines: Mapping[Cell, int], enlarge: Callable[[Box, int], Box]
 ) -> bytes:
-    """The part with the boxes on these cells made larger by so many lines, or smaller."""
+    """The part with the boxes on these cells enlarged by the given lines, or reduced."""
 
     def size(shape: bytes, cell: Cell) -> bytes:
         more = lines.get(cell, 0)
@@ -545,7 +552,7 @@ def resize_boxes(
             return shape
         if _ANCHOR.search(shape):
             return _ANCHOR.sub(
-                lambda match: match[1] + _resize_anchor(match[2], more, taller), shape
+                lambda match: match[1] + _resize_anchor(match[2], more, enlarge), shape
             )
         return _HEIGHT.sub(lambda match: _resize_height(match, more), shape, count=1)
 
@@ -579,16 +586,16 @@ def _each_note(data: bytes, change: Callable[[bytes, Cell], bytes]) -> bytes:
     return _SHAPE.sub(change_shape, data)
 
 
-def _resize_anchor(text: bytes, more: int, taller: Callable[[Box, int], Box]) -> bytes:
+def _resize_anchor(text: bytes, more: int, enlarge: Callable[[Box, int], Box]) -> bytes:
     try:
         a, b, c, d, e, f, g, h = map(int, text.split(b","))
     except ValueError:
         return text
-    return ", ".join(map(str, taller((a, b, c, d, e, f, g, h), more))).encode()
+    return ", ".join(map(str, enlarge((a, b, c, d, e, f, g, h), more))).encode()
 
 
 def _resize_height(match: re.Match[bytes], more: int) -> bytes:
-    """A box without an anchor, as openpyxl writes it, is as high as its style says."""
+    """The new height of a box without an anchor, as openpyxl writes it, in its style."""
     height = max(float(match[2]) + more * _LINE_UNITS[match[3]], 0)
     return match[1] + f"{height:g}".encode() + match[3]
 
@@ -607,47 +614,48 @@ def _complete_root(data: bytes) -> bytes:
 
 
 def _with_blocks(data: bytes, blocks: str) -> bytes:
-    found = _BLOCKS.search(data)
-    if found is not None:
-        listed = b",".join(filter(None, (found[1].strip(b", "), blocks.encode())))
-        return data[: found.start(1)] + listed + data[found.end(1) :]
+    match = _BLOCKS.search(data)
+    if match is not None:
+        all_blocks = b",".join(filter(None, (match[1].strip(b", "), blocks.encode())))
+        return data[: match.start(1)] + all_blocks + data[match.end(1) :]
     root = _ROOT.search(data)
-    at = root.end() if root else 0
+    position = root.end() if root else 0
     layout = f'<o:shapelayout v:ext="edit"><o:idmap v:ext="edit" data="{blocks}"/></o:shapelayout>'
-    return data[:at] + layout.encode() + data[at:]
+    return data[:position] + layout.encode() + data[position:]
 
 
-# The part with the boxes of a worksheet's comments: found or made, and brought up to date.
+# Update of the part with the boxes of a worksheet's comments.
 
 
 _KIND = "application/vnd.openxmlformats-officedocument.vmlDrawing"
 
 
-def draw(
+def update_boxes(
     parts: WorkbookParts,
     part: str,
     sheet: WorksheetPart,
     comments: Comments,
-    speaking: Sequence[Mark],
+    marks: Sequence[Mark],
 ) -> None:
-    """Have a box for each comment of `speaking`, and none for those that are gone."""
+    """Give each comment of `marks` a box, and remove the boxes of removed comments."""
     layout = Layout.of(sheet.root, sheet.heights)
     name = _name(parts, part, sheet)
     data = without_boxes(
-        parts.read(name) if name else new_shapes(), set(map(_shape_cell, comments.gone))
+        parts.read(name) if name else new_shapes(),
+        set(map(_shape_cell, comments.removed_addresses)),
     )
     lines = {
         _shape_cell(address): -_count_added_lines(text)
         for address, text in comments.removed.items()
     }
-    for mark in speaking:
+    for mark in marks:
         cell = mark.row - 1, mark.column
         if mark.address in comments.others:
             lines[cell] = lines.get(cell, 0) + _count_added_lines(mark.text)
-    data = resize_boxes(data, lines, layout.taller)
+    data = resize_boxes(data, lines, layout.enlarge)
     boxes = (
-        ((mark.row - 1, mark.column), layout.box(mark.row - 1, mark.column, lines_of(mark.text)))
-        for mark in speaking
+        ((mark.row - 1, mark.column), layout.box(mark.row - 1, mark.column, count_lines(mark.text)))
+        for mark in marks
         if mark.address not in comments.others
     )
     data = with_boxes(data, boxes, _free_block(parts))
@@ -666,13 +674,13 @@ def _name(parts: WorkbookParts, part: str, sheet: WorksheetPart) -> str:
 
 
 def _count_added_lines(text: str) -> int:
-    """The lines that petsync's words take below a person's, with the blank one between."""
-    return lines_of(text) + 1
+    """The lines of petsync's text below an existing comment, with the blank line between."""
+    return count_lines(text) + 1
 
 
 def _free_block(parts: WorkbookParts) -> int:
-    taken = (highest_block(parts.read(name)) for name in parts.names(".vml"))
-    return max(taken, default=0) + 1
+    used_blocks = (highest_block(parts.read(name)) for name in parts.names(".vml"))
+    return max(used_blocks, default=0) + 1
 
 
 def _shape_cell(address: str) -> Cell:
@@ -680,46 +688,53 @@ def _shape_cell(address: str) -> Cell:
     return top - 1, left
 
 
-# What an annotated copy cannot keep or show, in sentences.
+# Sentences on what an annotated copy cannot keep or show.
 
 
 _Area = tuple[int, int, int, int]
 
 
-def of_file(*, signed: bool, macros: bool) -> Iterator[str]:
-    """What the file as a whole loses."""
+def file_losses(*, signed: bool, macros: bool) -> Iterator[str]:
+    """What the copy of the file loses."""
     if signed:
-        yield "The digital signature is left out: it does not hold for a changed copy."
+        yield "The digital signature is left out: it is not valid for a changed copy."
     if macros:
-        yield "The macros are left out, since the copy is an .xlsx; name it .xlsm to keep them."
+        yield "The macros are left out, because the copy is an .xlsx; name it .xlsm to keep them."
 
 
-def of_sheet(root: Element, cells: Collection[tuple[int, int]]) -> Iterator[str]:
-    """What the worksheet's own settings hide of the marked cells (row from 1, column from 0)."""
+def sheet_losses(root: Element, cells: Collection[tuple[int, int]]) -> Iterator[str]:
+    """The marks that the worksheet's settings hide (row from 1, column from 0)."""
     areas = list(_conditional(root))
-    if covered := sum(any(_is_in(cell, area) for area in areas) for cell in cells):
+    if covered_cells := sum(any(_is_in(cell, area) for area in areas) for cell in cells):
         where = "in the range of a conditional format, which may show its own colour instead."
-        yield f"{_cells(covered, 'is', 'are')} {where}"
+        yield f"{_cells(covered_cells, 'is', 'are')} {where}"
     if cells and root.one("sheetProtection") is not None:
         yield "The sheet is protected: to fix it, unprotect it first (Review, Unprotect Sheet)."
 
 
-def of_cells(
-    *, patterned: int = 0, hidden: int = 0, talked: int = 0, threaded: int = 0, silent: int = 0
+def cell_losses(
+    *,
+    patterned: int = 0,
+    hidden: int = 0,
+    commented: int = 0,
+    threaded: int = 0,
+    only_coloured: int = 0,
 ) -> Iterator[str]:
-    """What becomes of single cells, by how many they are."""
+    """The limitations of marked cells, each with the number of cells."""
     if patterned:
         yield f"{_cells(patterned, 'has', 'have')} a pattern or gradient under the colour."
     if hidden:
         yield f"{_cells(hidden, 'is', 'are')} in hidden rows; show all rows to see them."
-    if talked:
-        yield f"{_cells(talked, 'has', 'have')} a comment already; petsync's words stand below it."
+    if commented:
+        cells = _cells(commented, "has", "have")
+        yield f"{cells} a comment already; petsync's text is below it."
     if threaded:
         which = _cells(threaded, "has", "have")
         yield f"{which} a conversation, to which nothing is added; there is only the colour."
-    if silent:
+    if only_coloured:
         why = "more comments would make the workbook slow to open."
-        yield f"{_cells(silent, 'is', 'are')} only coloured: {why} petsync check lists everything."
+        cells = _cells(only_coloured, "is", "are")
+        yield f"{cells} only coloured: {why} petsync check lists everything."
 
 
 def _conditional(root: Element) -> Iterator[_Area]:
@@ -831,25 +846,27 @@ def _annotate_parts(
     part = parts.worksheet(tab)
     data, styles = parts.read(part), parts.styles()
     marks = marks_of(findings, _find_merged(data))
-    told = parts.find_related(part, "comments")
-    comments = Comments(parts.read(told) if told else new_comments(parts.main_namespace))
-    painter = Painter(Styles(parts.read(styles)), _by_row(marks.values()), comments.had_ours)
+    comments_part = parts.find_related(part, "comments")
+    comments = Comments(
+        parts.read(comments_part) if comments_part else new_comments(parts.main_namespace)
+    )
+    painter = Painter(Styles(parts.read(styles)), _by_row(marks.values()), comments.had_own)
     sheet = WorksheetPart(data, painter.change, painter.marks.keys(), painter.again)
-    speaking = _speaking(marks.values(), comments)
-    if speaking or comments.had_ours:
-        draw(parts, part, sheet, comments, speaking)
-        for mark in speaking:
+    commented_marks = _speaking(marks.values(), comments)
+    if commented_marks or comments.had_own:
+        update_boxes(parts, part, sheet, comments, commented_marks)
+        for mark in commented_marks:
             comments.add(mark.address, mark.text)
-        name = told or parts.add("xl/comments{}.xml", _COMMENTS, b"")
+        name = comments_part or parts.add("xl/comments{}.xml", _COMMENTS, b"")
         parts.put(name, comments.bytes())
-        if not told:
+        if not comments_part:
             parts.relate(part, "comments", name)
     parts.put(part, sheet.bytes())
     parts.put(styles, painter.styles.bytes())
     lost = [
-        *of_file(signed=parts.drop_signatures(), macros=parts.suit(suffix)),
-        *of_sheet(sheet.root, marks),
-        *of_cells(**_counts(marks.values(), comments, painter, speaking)),
+        *file_losses(signed=parts.drop_signatures(), macros=parts.suit(suffix)),
+        *sheet_losses(sheet.root, marks),
+        *cell_losses(**_counts(marks.values(), comments, painter, commented_marks)),
     ]
     return AnnotatedBytes(parts.bytes(), len(marks), tuple(lost))
 
@@ -862,16 +879,16 @@ def _speaking(marks: Iterable[Mark], comments: Comments) -> list[Mark]:
 
 
 def _counts(
-    marks: Iterable[Mark], comments: Comments, painter: Painter, speaking: Sequence[Mark]
+    marks: Iterable[Mark], comments: Comments, painter: Painter, commented_marks: Sequence[Mark]
 ) -> dict[str, int]:
     addresses = [mark.address for mark in marks]
     threaded = sum(address in comments.threaded for address in addresses)
     return {
         "patterned": painter.patterned,
         "hidden": painter.hidden,
-        "talked": sum(mark.address in comments.others for mark in speaking),
+        "commented": sum(mark.address in comments.others for mark in commented_marks),
         "threaded": threaded,
-        "silent": len(addresses) - threaded - len(speaking),
+        "only_coloured": len(addresses) - threaded - len(commented_marks),
     }
 
 

@@ -51,8 +51,8 @@ def cell_texts(
     def column(name: str) -> Iterable[str]:
         form = forms.get(name, lambda value: escape_marker(str(value), marker))
         values, missing = _values(frame, name)
-        for value, gone in zip(values, missing, strict=True):
-            if gone:
+        for value, is_missing in zip(values, missing, strict=True):
+            if is_missing:
                 yield ""
             else:
                 yield form(value) if value == 0 or value else empty

@@ -38,11 +38,11 @@ __all__ = [
     "WorksheetPart",
     "amend_workbook",
     "corners",
+    "damage_named",
     "find_totals_table",
     "hide",
     "is_free",
     "name_ranges",
-    "naming_damage",
     "patch_workbook",
     "stretch_ranges",
     "stretch_tables",
@@ -50,7 +50,7 @@ __all__ = [
 ]
 
 
-# A worksheet's `cols` with other widths for some columns; what it says of the others stays.
+# A worksheet's `cols` with new widths for some columns; the other columns stay.
 
 
 _Columns = dict[str, str]
@@ -59,25 +59,27 @@ _Columns = dict[str, str]
 def widen_columns(root: Element, widths: Mapping[int, float]) -> list[_Columns]:
     """The attributes of each `col`, in order, with these widths by column from 0.
 
-    A range that covers some of the columns is taken apart; these are shown if they were hidden.
+    A range with some of the columns is split; hidden ones of these columns are shown.
     """
     columns = [dict(each.attributes) for each in root.all("cols", "col")]
     for column, width in sorted(widths.items()):
         number = column + 1
-        before = next((each for each in columns if _covers(each, number)), {})
-        columns = [part for each in columns for part in _around(each, number)]
-        kept = {key: value for key, value in before.items() if key not in ("hidden", "collapsed")}
+        previous = next((each for each in columns if _covers(each, number)), {})
+        columns = [part for each in columns for part in _split_range(each, number)]
+        attributes = {
+            key: value for key, value in previous.items() if key not in ("hidden", "collapsed")
+        }
         new = {"min": str(number), "max": str(number), "width": f"{width:g}", "customWidth": "1"}
-        columns.append({**kept, **new})
-    return sorted(columns, key=lambda each: _ends(each)[0])
+        columns.append({**attributes, **new})
+    return sorted(columns, key=lambda each: _bounds(each)[0])
 
 
-def _around(columns: _Columns, number: int) -> Iterator[_Columns]:
-    """What is left of a range without one of its columns."""
+def _split_range(columns: _Columns, number: int) -> Iterator[_Columns]:
+    """The parts of a range without one of its columns."""
     if not _covers(columns, number):
         yield columns
         return
-    first, last = _ends(columns)
+    first, last = _bounds(columns)
     if first < number:
         yield {**columns, "max": str(number - 1)}
     if number < last:
@@ -85,28 +87,28 @@ def _around(columns: _Columns, number: int) -> Iterator[_Columns]:
 
 
 def _covers(columns: Mapping[str, str], number: int) -> bool:
-    first, last = _ends(columns)
+    first, last = _bounds(columns)
     return first <= number <= last
 
 
-def _ends(columns: Mapping[str, str]) -> tuple[int, int]:
+def _bounds(columns: Mapping[str, str]) -> tuple[int, int]:
     """The first column and the last one, from 1."""
     return whole(columns.get("min", "")) or 0, whole(columns.get("max", "")) or 0
 
 
-# A worksheet's part with some of its cells set anew; every other byte of it stays.
+# A worksheet's part with some of its cells replaced; every other byte stays.
 
 
 _REFERENCE = re.compile(r"\$?([A-Za-z]{1,3})\$?([0-9]{1,7})")
-# What stands before `legacyDrawing`, and what may stand behind it (ECMA-376, CT_Worksheet).
-_BEHIND_DRAWING = frozenset(
+# The elements that may follow `legacyDrawing` (ECMA-376, CT_Worksheet).
+_AFTER_DRAWING = frozenset(
     ("legacyDrawingHF", "drawingHF", "picture", "oleObjects", "controls", "webPublishItems")
 ) | {"tableParts", "extLst"}
 
 
 class NewCell(NamedTuple):
-    """What a cell becomes: its style, and its text (None: the content stays), which may be that of
-    a number.
+    """The new state of a cell: its style, and its text (None: the content stays), which may be a
+    number.
     """
 
     style: int
@@ -116,7 +118,7 @@ class NewCell(NamedTuple):
 
 @dataclass(slots=True)
 class Row:
-    """One row: its number (from 1), its element where it has one, its cells by column (from 0)."""
+    """One row: its number (from 1), its element if it has one, its cells by column (from 0)."""
 
     number: int
     element: Element | None
@@ -124,7 +126,7 @@ class Row:
     styles: Callable[[int], int]
 
     def style(self, column: int) -> int:
-        """The style that a cell has, or that its row or its column gives it."""
+        """The style of a cell, else of its row, else of its column."""
         cell = self.cells.get(column)
         if cell is not None:
             return _number(cell.get("s"))
@@ -134,7 +136,7 @@ class Row:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether a person chose the row's height."""
+        """Whether the row's height was set by a user."""
         return self.element is not None and self.element.get("customHeight") in ("1", "true")
 
     def has_formula(self, column: int) -> bool:
@@ -143,25 +145,25 @@ class Row:
         return cell is not None and cell.one("f") is not None
 
     def has_dependents(self, column: int) -> bool:
-        """Whether the cell has a formula that is that of other cells too."""
+        """Whether the cell has a formula that other cells share."""
         cell = self.cells.get(column)
         formula = None if cell is None else cell.one("f")
-        # Only the first cell of those that share one says of which cells it is.
+        # Only the first of the cells that share a formula has their range.
         return formula is not None and bool(formula.get("ref"))
 
 
 @dataclass(slots=True)
 class WorksheetPart:
-    """The part and the changes to it. `root` has all of it but the rows. A row whose height no
-    person chose becomes as high as `tall` says, by its number, where it is lower, or is new and the
-    row `like` has a height.
+    """The part and the changes to it. `root` has everything except the rows. A row without a fixed
+    height gets at least its height in `min_heights`, by number, if it has a height, or is new and
+    the row `like` has one.
     """
 
     data: bytes
     change: Callable[[Row], Mapping[int, NewCell]]
     numbers: Collection[int]
     every: bool = False
-    tall: Mapping[int, float] = field(default_factory=dict)
+    min_heights: Mapping[int, float] = field(default_factory=dict)
     like: int = 0
     root: Element = field(init=False)
     splices: Splices = field(default_factory=Splices)
@@ -172,7 +174,7 @@ class WorksheetPart:
     _prefix: str = ""
 
     def __post_init__(self) -> None:
-        """Ask `change` what becomes of the rows `numbers`, or of every row too.
+        """Apply `change` to the rows `numbers`, with `every` also to every other row.
 
         Raises MarkupError if the part is not well-formed.
         """
@@ -182,18 +184,18 @@ class WorksheetPart:
         self._extend_dimension()
 
     def bytes(self) -> bytes:
-        """The part as it is now."""
+        """The part with all changes."""
         return self.splices.apply(self.data)
 
     def wants(self, row: Element) -> bool:
-        """Whether the cells of a row that begins are needed."""
-        given, before = whole(row.get("r")), self._rows[-1][0] if self._rows else 0
-        number = before + 1 if given is None else given
+        """Whether the cells of a row are needed; called when the row starts."""
+        written_number, previous = whole(row.get("r")), self._rows[-1][0] if self._rows else 0
+        number = previous + 1 if written_number is None else written_number
         self._rows.append((number, row.start))
         return self.every or number in self.numbers
 
     def take(self, root: Element, row: Element) -> None:
-        """A row has ended."""
+        """Change a row; called when the row has ended."""
         number = self._rows[-1][0]
         if row.get("ht"):
             self.heights[number] = _measure(row.get("ht"))
@@ -209,38 +211,38 @@ class WorksheetPart:
         self._set(Row(number, row, cells, lambda at: _column_style(root, at)))
 
     def add_drawing(self, relation: str, namespace: str) -> None:
-        """Name the part with the comments' boxes, at the place that the schema gives it."""
+        """Add the reference to the part with the comments' boxes, at its place in the schema."""
         prefix = self.root.prefix
         name = f"{prefix}legacyDrawing"
         tag = start_tag(name, {"xmlns:r": namespace, "r:id": relation}, empty=True)
         old = self.root.one("legacyDrawing")
-        behind = next((each for each in self.root.children if _is_behind(each)), None)
+        following = next((each for each in self.root.children if _follows_drawing(each)), None)
         if old is not None:
             self.splices.replace(old.start, old.end, tag)
         else:
-            self.splices.insert(behind.start if behind else self.root.close, tag)
+            self.splices.insert(following.start if following else self.root.close, tag)
 
     def set_widths(self, widths: Mapping[int, float]) -> None:
-        """Give columns (from 0) that had no cells a width, and show them."""
-        there, data = self.root.one("cols"), self.root.one("sheetData")
+        """Set the width of columns (from 0) that had no cells, and show them."""
+        existing, data = self.root.one("cols"), self.root.one("sheetData")
         name = f"{self._prefix}col"
         tags = [start_tag(name, each, empty=True) for each in widen_columns(self.root, widths)]
         text = f"<{name}s>{''.join(tags)}</{name}s>"
-        if there is not None:
-            self.splices.replace(there.start, there.end, text)
+        if existing is not None:
+            self.splices.replace(existing.start, existing.end, text)
         elif data is not None:
             self.splices.insert(data.start, text)
 
     def extend_filter(self, columns: Collection[int]) -> str:
-        """Have the filter reach over new columns where it ends just before them; its new range,
+        """Extend the filter to new columns if it ends just before them, and return its new range,
         "" if it stays.
         """
-        there = self.root.one("autoFilter")
-        area = corners(there.get("ref")) if there is not None else None
-        if there is None or area is None or area[3] + 1 != min(columns):
+        existing = self.root.one("autoFilter")
+        area = corners(existing.get("ref")) if existing is not None else None
+        if existing is None or area is None or area[3] + 1 != min(columns):
             return ""
         reference = f"{letter(area[1])}{area[0]}:{letter(max(columns))}{area[2]}"
-        self.splices.retag(there, ref=reference)
+        self.splices.retag(existing, ref=reference)
         return reference
 
     def _set(self, row: Row) -> None:
@@ -262,18 +264,21 @@ class WorksheetPart:
             if at in new:
                 self._replace(cell, new[at], texts[at])
         for at, text in added.items():
-            behind = (cell.start for column, cell in row.cells.items() if column > at)
-            self.splices.insert(min(behind, default=element.close), text)
+            following_starts = (cell.start for column, cell in row.cells.items() if column > at)
+            self.splices.insert(min(following_starts, default=element.close), text)
         attributes = self._attributes(row, added)
         if attributes != element.attributes:
             self.splices.retag(element, **attributes)
 
     def _attributes(self, row: Row, added: Collection[int]) -> dict[str, str]:
-        attributes, wanted = _row_attributes(row, added), self.tall.get(row.number, 0.0)
-        given = _measure(attributes.get("ht", ""))
+        attributes, wanted_height = (
+            _row_attributes(row, added),
+            self.min_heights.get(row.number, 0.0),
+        )
+        height = _measure(attributes.get("ht", ""))
         is_new = not row.cells and self.like in self.heights
-        if not row.is_fixed and wanted > given and (given or is_new):
-            attributes["ht"] = f"{wanted:g}"
+        if not row.is_fixed and wanted_height > height and (height or is_new):
+            attributes["ht"] = f"{wanted_height:g}"
         return attributes
 
     def _replace(self, cell: Element, new: NewCell, text: str) -> None:
@@ -296,17 +301,17 @@ class WorksheetPart:
         return f"{tag}{inline(new.text, self._prefix)}</{name}>"
 
     def _add_rows(self) -> None:
-        there = {number for number, _ in self._rows}
-        for number in sorted(set(self.numbers) - there):
+        existing = {number for number, _ in self._rows}
+        for number in sorted(set(self.numbers) - existing):
             self._set(Row(number, None, {}, lambda at: _column_style(self.root, at)))
         data = self.root.one("sheetData")
         if self._last and data is not None:
             self.splices.append(data, self._last)
 
     def _insert_row(self, number: int, text: str) -> None:
-        behind = bisect(self._rows, (number, 0))
-        if behind < len(self._rows):
-            self.splices.insert(self._rows[behind][1], text)
+        index = bisect(self._rows, (number, 0))
+        if index < len(self._rows):
+            self.splices.insert(self._rows[index][1], text)
         else:
             self._last += text
 
@@ -339,7 +344,7 @@ def _column_style(root: Element, column: int) -> int:
 
 
 def _row_attributes(row: Row, added: Collection[int]) -> dict[str, str]:
-    """The row's attributes; `spans`, where it is there, covers the new cells."""
+    """The row's attributes; `spans`, if present, includes the new cells."""
     attributes = dict(row.element.attributes) if row.element else {"r": str(row.number)}
     first, last = map(whole, (attributes.get("spans", "").split(":") * 2)[:2])
     if first is not None and last is not None and added:
@@ -347,11 +352,11 @@ def _row_attributes(row: Row, added: Collection[int]) -> dict[str, str]:
     return attributes
 
 
-def _is_behind(element: Element) -> bool:
-    """Whether `legacyDrawing` stands before it, also where an alternative wraps it."""
+def _follows_drawing(element: Element) -> bool:
+    """Whether the element, or one inside an AlternateContent, follows `legacyDrawing`."""
     if element.local == "AlternateContent":
-        return any(each.local in _BEHIND_DRAWING for each in element.walk())
-    return element.local in _BEHIND_DRAWING
+        return any(each.local in _AFTER_DRAWING for each in element.walk())
+    return element.local in _AFTER_DRAWING
 
 
 def _number(text: str) -> int:
@@ -365,7 +370,7 @@ def _measure(text: str) -> float:
         return 0.0
 
 
-# How far a worksheet's ranges reach down: they follow rows that are added behind the last one.
+# The ranges of a worksheet, extended to rows that are added after the last one.
 
 
 _RULES = ("dataValidation", "conditionalFormatting", "ignoredError", "protectedRange")
@@ -374,10 +379,9 @@ _FILTER, _PRINTED = "_xlnm._FilterDatabase", "_xlnm.Print_Area"
 
 
 class RangeExtension(NamedTuple):
-    """Ranges that end in one of the rows from `last` to before `end` are to end in `end`; a filter
-    whose last column stands before the columns `free` (from 0) is to have these too. A filter that
-    begins in the row `header` has the rows of the table, also where it ended before a person's
-    own last ones.
+    """Extends ranges that end in a row from `last` to before `end` to the row `end`. A filter whose
+    last column is just before the columns `free` (from 0) gets these, too. A filter that starts in
+    the row `header` gets all rows of the table, even if it ended before the last ones.
     """
 
     last: int
@@ -386,15 +390,15 @@ class RangeExtension(NamedTuple):
     header: int = 0
 
     def row(self, bottom: int) -> int:
-        """The row in which a range ends that ended in the row `bottom`."""
+        """The new last row of a range that ended in the row `bottom`."""
         return self.end if self.last <= bottom < self.end else bottom
 
     def stretch(self, reference: str) -> str:
-        """One range, or several with spaces between them, as they are to be."""
-        return " ".join(map(self._one, reference.split()))
+        """The extended range, or several ranges separated by spaces."""
+        return " ".join(map(self._stretch_one, reference.split()))
 
     def stretch_filter(self, reference: str) -> str:
-        """The range of a filter."""
+        """The extended range of a filter."""
         area = corners(reference)
         if area is None:
             return reference
@@ -405,7 +409,7 @@ class RangeExtension(NamedTuple):
         end = self.end if is_short else self.row(bottom)
         return f"{letter(left)}{top}:{letter(right)}{end}"
 
-    def _one(self, reference: str) -> str:
+    def _stretch_one(self, reference: str) -> str:
         area = corners(reference)
         if area is None or self.row(area[2]) == area[2]:
             return reference
@@ -413,77 +417,79 @@ class RangeExtension(NamedTuple):
         return f"{letter(left)}{top}:{letter(right)}{self.end}"
 
 
-def stretch_ranges(worksheet: WorksheetPart, reach: RangeExtension) -> str:
-    """Have filter, drop-downs and formats of the worksheet reach so far; the filter's new range,
-    "" if it has none or it stays.
+def stretch_ranges(worksheet: WorksheetPart, extension: RangeExtension) -> str:
+    """Extend the filter, drop-downs and formats of the worksheet, and return the filter's new
+    range, "" if there is none or it stays.
     """
     splices = worksheet.splices
     for each in worksheet.root.walk():
         if each.local in _RULES and each.get("sqref"):
-            _retag(splices, each, "sqref", reach.stretch)
+            _retag(splices, each, "sqref", extension.stretch)
         elif each.local == "sqref" and each.text:
-            # What newer programs keep in an extension.
-            splices.replace(each.inside, each.close, xml_text(reach.stretch(each.text)))
-    own = worksheet.root.one("autoFilter")
-    return "" if own is None else _retag(splices, own, "ref", reach.stretch_filter)
+            # Newer programs write this in an extension.
+            splices.replace(each.inside, each.close, xml_text(extension.stretch(each.text)))
+    filter_element = worksheet.root.one("autoFilter")
+    return (
+        ""
+        if filter_element is None
+        else _retag(splices, filter_element, "ref", extension.stretch_filter)
+    )
 
 
-def stretch_tables(parts: WorkbookParts, part: str, reach: RangeExtension) -> None:
-    """Have the worksheet's tables reach so far."""
+def stretch_tables(parts: WorkbookParts, part: str, extension: RangeExtension) -> None:
+    """Extend the worksheet's tables."""
     for name in _tables(parts, part):
         root, splices = parts.outline(name), Splices()
-        # The filter first: it stands in the table's own tag's content.
-        own = root.one("autoFilter")
-        if own is not None:
-            _retag(splices, own, "ref", reach.stretch)
-        _retag(splices, root, "ref", reach.stretch)
+        # The filter first: it is inside the table's element.
+        filter_element = root.one("autoFilter")
+        if filter_element is not None:
+            _retag(splices, filter_element, "ref", extension.stretch)
+        _retag(splices, root, "ref", extension.stretch)
         parts.put(name, splices.apply(parts.read(name)))
 
 
-def find_totals_table(parts: WorkbookParts, part: str, reach: RangeExtension) -> str:
-    """The name of a table whose row of totals stands where rows are to be added, "" for none."""
+def find_totals_table(parts: WorkbookParts, part: str, extension: RangeExtension) -> str:
+    """The name of a table with a row of totals where rows are to be added, "" for none."""
     for name in _tables(parts, part):
         root = parts.outline(name)
         area = corners(root.get("ref"))
-        if area and whole(root.get("totalsRowCount")) and reach.row(area[2]) != area[2]:
+        if area and whole(root.get("totalsRowCount")) and extension.row(area[2]) != area[2]:
             return root.get("displayName") or root.get("name")
     return ""
 
 
-def name_ranges(parts: WorkbookParts, part: str, reach: RangeExtension, filtered: str) -> None:
-    """Have the hidden name of the filter's range say the same as the filter, and what is printed
-    reach as far.
-    """
+def name_ranges(parts: WorkbookParts, part: str, extension: RangeExtension, filtered: str) -> None:
+    """Set the hidden name of the filter's range to that range, and extend the print area."""
     book = parts.package.workbook
     root, splices = parts.outline(book), Splices()
     targets = {each.id: each.target.casefold() for each in parts.relations(book)}
-    listed = [targets.get(each.get("id"), "") for each in root.all("sheets", "sheet")]
+    sheet_targets = [targets.get(each.get("id"), "") for each in root.all("sheets", "sheet")]
     for each in root.all("definedNames", "definedName"):
         at = whole(each.get("localSheetId"))
-        if at is None or listed[at : at + 1] != [part.casefold()]:
+        if at is None or sheet_targets[at : at + 1] != [part.casefold()]:
             continue
-        named = each.text
+        text = each.text
         if each.get("name") == _FILTER and filtered:
             _, _, bottom, right = corners(filtered) or (0, 0, 0, 0)
-            named = _END.sub(f"${letter(right)}${bottom}", named)
+            text = _END.sub(f"${letter(right)}${bottom}", text)
         elif each.get("name") == _PRINTED:
-            named = _move_ends(named, reach)
-        if named != each.text:
-            splices.replace(each.inside, each.close, xml_text(named))
+            text = _move_ends(text, extension)
+        if text != each.text:
+            splices.replace(each.inside, each.close, xml_text(text))
     if len(splices):
         parts.put(book, splices.apply(parts.read(book)))
 
 
-def _move_ends(text: str, reach: RangeExtension) -> str:
+def _move_ends(text: str, extension: RangeExtension) -> str:
     def end(match: re.Match[str]) -> str:
         mark, row = ("$" if "$" in match["row"] else ""), int(match["row"].lstrip("$"))
-        return f"{match['column']}{mark}{reach.row(row)}"
+        return f"{match['column']}{mark}{extension.row(row)}"
 
     return _END.sub(end, text)
 
 
 def _retag(splices: Splices, element: Element, name: str, form: Callable[[str], str]) -> str:
-    """Set a range anew; the new one, "" if it stays."""
+    """Change a range, and return the new one, "" if it stays."""
     before = element.get(name)
     after = form(before) if before else before
     if after == before:
@@ -498,10 +504,10 @@ def _tables(parts: WorkbookParts, part: str) -> Iterator[str]:
             yield each.target
 
 
-# A workbook with the results beside its rows; everything else in it stays.
+# A workbook with the results beside its rows; everything else stays.
 #
-# Formats, widths, formulas with their values, charts and other sheets are copied as they are,
-# which a library that loads and saves the workbook would not do.
+# Formats, widths, formulas with their values, charts and other sheets are copied unchanged, which a
+# library that loads and saves the workbook would not do.
 
 
 Edits = Mapping[int, Mapping[str, str]]
@@ -524,20 +530,19 @@ def patch_workbook(
     *,
     lines: Sequence[str] | None = None,
     suffix: str = "",
-    over: Collection[tuple[int, str]] = (),
+    replaceable: Collection[tuple[int, str]] = (),
     strict: bool = False,
 ) -> bytes:
     """The workbook with `edits` (texts by row and column name) in the sheet's tab.
 
-    The columns `new` are added behind the last one that has a value, with a header. A formula
-    stays but in the cells `over` which an edit may go, by row and column; one on which other cells
-    hang stays there too, and with `strict` SheetError is raised. `lines` are those of a new base.
-    `suffix` is that of the file it becomes, if that is another one: without `.xlsm` no macros are
-    kept.
+    The columns `new` are added after the last one with a value, with a header. Formulas stay,
+    except in the cells `replaceable`, by row and column; a formula that other cells share stays
+    there, too, or with `strict` raises SheetError. `lines` are those of a new base. `suffix` is
+    that of the new file, if it is another one: macros are kept only with `.xlsm`.
     """
     parts = WorkbookParts(source)
-    with naming_damage(source):
-        _patch(parts, sheet, edits, new, over, strict=strict)
+    with damage_named(source):
+        _patch(parts, sheet, edits, new, replaceable, strict=strict)
         if lines is not None:
             hide(parts, lines)
     parts.drop_signatures()
@@ -547,7 +552,7 @@ def patch_workbook(
 
 
 @contextmanager
-def naming_damage(source: Source) -> Iterator[None]:
+def damage_named(source: Source) -> Iterator[None]:
     """Raise SheetError that names the file where a part of it is not well-formed."""
     try:
         yield
@@ -563,7 +568,7 @@ def _patch(
     sheet: Sheet,
     edits: Edits,
     new: Sequence[str],
-    over: Collection[tuple[int, str]],
+    replaceable: Collection[tuple[int, str]],
     *,
     strict: bool,
 ) -> None:
@@ -573,11 +578,13 @@ def _patch(
     Walk(survey.take).run(data)
     places = {name: column_number(place) for name, place in sheet.columns.items()}
     free = {name: survey.last_column + n for n, name in enumerate(new, 1)}
-    desk = _CellPatch(sheet, edits, places, free, Styles(parts.read(styles)), frozenset(over))
-    worksheet = WorksheetPart(data, desk.change, {*edits, sheet.header_row})
-    if strict and desk.shared:
+    patch = _CellPatch(
+        sheet, edits, places, free, Styles(parts.read(styles)), frozenset(replaceable)
+    )
+    worksheet = WorksheetPart(data, patch.change, {*edits, sheet.header_row})
+    if strict and patch.shared:
         raise SheetError(
-            f"{sheet.source}: the formula in {desk.shared[0]} is shared with other cells, and "
+            f"{sheet.source}: the formula in {patch.shared[0]} is shared with other cells, and "
             "cannot be replaced here",
             hint="Type the value over it in Excel or LibreOffice.",
         )
@@ -589,14 +596,14 @@ def _patch(
         if reference:
             name_ranges(parts, part, RangeExtension(0, 0), reference)
     parts.put(part, worksheet.bytes())
-    parts.put(styles, desk.styles.bytes())
-    if over:
-        # It lists the cells with formulas; programs make it anew.
+    parts.put(styles, patch.styles.bytes())
+    if replaceable:
+        # The calculation chain lists the cells with formulas; programs rebuild it.
         parts.drop_calculation_order()
 
 
 def hide(parts: WorkbookParts, lines: Sequence[str], tab: str = BASE_TAB) -> None:
-    """Put the lines into a worksheet that no person sees, by default the one with the base."""
+    """Write the lines into a hidden worksheet, by default the one with the base."""
     part = parts.worksheet(tab)
     texts = dict(enumerate(lines, 1))
     worksheet = WorksheetPart(
@@ -607,14 +614,14 @@ def hide(parts: WorkbookParts, lines: Sequence[str], tab: str = BASE_TAB) -> Non
 
 @dataclass(frozen=True, slots=True)
 class _CellPatch:
-    """Says, row by row, what the cells become."""
+    """The new cells of each row."""
 
     sheet: Sheet
     edits: Edits
     places: Mapping[str, int]
     free: Mapping[str, int]
     styles: Styles
-    over: frozenset[tuple[int, str]]
+    replaceable: frozenset[tuple[int, str]]
     shared: list[str] = field(default_factory=list)
 
     def change(self, row: Row) -> dict[int, NewCell]:
@@ -622,22 +629,22 @@ class _CellPatch:
         if row.element is None:
             return {}
         if row.number == self.sheet.header_row:
-            beside = row.style(max(row.cells, default=0))
-            return {at: NewCell(beside, name) for name, at in self.free.items()}
+            header_style = row.style(max(row.cells, default=0))
+            return {at: NewCell(header_style, name) for name, at in self.free.items()}
         edit = self.edits.get(row.number, {})
         places = {**self.places, **self.free}
         return {
             places[name]: NewCell(self._style(row, name, text), text)
             for name, text in edit.items()
-            if name in places and self._is_open(row, name, places[name], text)
+            if name in places and self._may_edit(row, name, places[name], text)
         }
 
-    def _is_open(self, row: Row, name: str, column: int, text: str) -> bool:
+    def _may_edit(self, row: Row, name: str, column: int, text: str) -> bool:
         if column not in row.cells:
             return bool(text)
         if not row.has_formula(column):
             return True
-        if (row.number, name) not in self.over:
+        if (row.number, name) not in self.replaceable:
             return False
         if row.has_dependents(column):
             self.shared.append(f"{letter(column)}{row.number}")
@@ -648,20 +655,20 @@ class _CellPatch:
         role = name.removeprefix(RESULT_PREFIX)
         colour = _COLOURS.get(text, "") if role == "outcome" else ""
         if name in self.free:
-            beside = self.places.get("status", self.places.get("name", 0))
-            # In a row of fixed height a second line would only hide the first.
+            neighbour = self.places.get("status", self.places.get("name", 0))
+            # In a row of fixed height a second line would hide the first one.
             wrapped = role == "message" and not row.is_fixed
-            return self.styles.text(row.style(beside), colour, wrapped=wrapped)
-        own = row.style(self.places[name])
+            return self.styles.text(row.style(neighbour), colour, wrapped=wrapped)
+        style = row.style(self.places[name])
         if role != "outcome":
-            return own
-        plain = self.styles.strip_paint(own, *_COLOURS.values())
+            return style
+        plain = self.styles.strip_paint(style, *_COLOURS.values())
         return self.styles.paint(plain, colour) if colour else plain
 
 
-# A person's own workbook with new values, rows and no more of others; everything else stays.
+# A user's own workbook with new values, and with rows added and removed; everything else stays.
 #
-# Formats, formulas, charts, other sheets and people's own columns are copied byte by byte, which
+# Formats, formulas, charts, other sheets and the user's own columns are copied byte by byte, which
 # a library that loads and saves the workbook would not do.
 
 
@@ -669,8 +676,8 @@ _IDS = ("id", "category_id")
 _NUMBER = re.compile(r"-?[0-9]{1,15}")
 _WIDTH = 22
 _FORMULA = re.compile(rb"<(?:[^\s<>/]+:)?f[\s>/]")
-# What stands behind `calcPr` (ECMA-376, CT_Workbook).
-_BEHIND_CALCULATION = frozenset(
+# The elements that may follow `calcPr` (ECMA-376, CT_Workbook).
+_AFTER_CALCULATION = frozenset(
     ("oleSize", "customWorkbookViews", "pivotCaches", "smartTagPr", "smartTagTypes")
 ) | {"webPublishing", "fileRecoveryPr", "webPublishObjects", "extLst"}
 
@@ -678,27 +685,27 @@ _BEHIND_CALCULATION = frozenset(
 def amend_workbook(
     source: Source, sheet: Sheet, edits: SheetEdits, *, lines: Sequence[str] | None = None
 ) -> tuple[bytes, tuple[Obstacle, ...]]:
-    """The workbook with the edits in the sheet's tab, and those of them that cannot be made.
+    """The workbook with the edits in the sheet's tab, and the edits that cannot be made.
 
-    Added rows look like the last one, and what reaches as far as that one follows them: table
-    objects, the filter, drop-downs, conditional formats and what is printed. Of a row that is taken
-    out the cells stay, blank, so that nothing is shifted. A formula stays but in a row that is
-    taken out. `lines` are those of a new base. Raises SheetError if the workbook is damaged.
+    Added rows are formatted like the last one; table objects, the filter, drop-downs, conditional
+    formats and the print area that end there are extended. The cells of a removed row stay, blank,
+    so that nothing moves. Formulas stay, except in removed rows. `lines` are those of a new base.
+    Raises SheetError if the workbook is damaged.
     """
     parts = WorkbookParts(source)
-    with naming_damage(source):
+    with damage_named(source):
         obstacles = _amend(parts, sheet, edits)
         if lines is not None:
             hide(parts, lines)
-        kept = exact.remaining_lines(parts.package, _list_edited_cells(sheet, edits))
-        if kept is not None:
-            hide(parts, kept, exact.TEXTS_TAB)
+        text_lines = exact.remaining_lines(parts.package, _list_edited_cells(sheet, edits))
+        if text_lines is not None:
+            hide(parts, text_lines, exact.TEXTS_TAB)
     parts.drop_signatures()
     return parts.bytes(), obstacles
 
 
 def is_free(source: Source, sheet: Sheet) -> bool:
-    """Whether nothing in the sheet's tab can stand in an edit's way: no formula, and no table."""
+    """Whether nothing in the sheet's tab can prevent an edit: no formula, and no table."""
     parts = WorkbookParts(source)
     part = parts.worksheet(sheet.tab)
     has_table = any(each.kind == "table" for each in parts.relations(part))
@@ -709,36 +716,38 @@ def _amend(parts: WorkbookParts, sheet: Sheet, edits: SheetEdits) -> tuple[Obsta
     part, styles = parts.worksheet(sheet.tab), parts.styles()
     data = parts.read(part)
     places = {name: column_number(place) for name, place in sheet.columns.items()}
-    seen = _RowScan(frozenset(places.values()), _model(sheet, edits), frozenset(edits.removed))
-    Walk(seen.take).run(data)
-    free = {} if "id" in places or not _gives_ids(edits) else {"id": seen.column + 1}
-    start = max(seen.row, seen.formula, sheet.header_row) + 1
+    scan = _RowScan(frozenset(places.values()), _model_row(sheet, edits), frozenset(edits.removed))
+    Walk(scan.take).run(data)
+    free = {} if "id" in places or not _gives_ids(edits) else {"id": scan.column + 1}
+    start = max(scan.row, scan.formula, sheet.header_row) + 1
     added = dict(enumerate(edits.added, start))
-    desk = _CellAmendment(sheet, edits, added, places, free, seen, Styles(parts.read(styles)))
-    reach = RangeExtension(
+    patch = _CellAmendment(sheet, edits, added, places, free, scan, Styles(parts.read(styles)))
+    extension = RangeExtension(
         start - 1, start + len(added) - 1, tuple(free.values()), sheet.header_row
     )
-    table = find_totals_table(parts, part, reach) if added else ""
+    table = find_totals_table(parts, part, extension) if added else ""
     if table:
-        desk.obstacles.append(_below_totals(sheet, start, table))
+        patch.obstacles.append(_below_totals(sheet, start, table))
     rows = {*edits.cells, *edits.removed, *added, sheet.header_row}
-    worksheet = WorksheetPart(data, desk.change, rows, tall=_heights(edits, added), like=seen.model)
+    worksheet = WorksheetPart(
+        data, patch.change, rows, min_heights=_heights(edits, added), like=scan.model
+    )
     worksheet.set_widths(dict.fromkeys(free.values(), _WIDTH)) if free else None
-    name_ranges(parts, part, reach, stretch_ranges(worksheet, reach))
-    stretch_tables(parts, part, reach)
+    name_ranges(parts, part, extension, stretch_ranges(worksheet, extension))
+    stretch_tables(parts, part, extension)
     parts.put(part, worksheet.bytes())
-    parts.put(styles, desk.styles.bytes())
+    parts.put(styles, patch.styles.bytes())
     if edits.removed:
-        # It lists the cells with formulas; programs make it anew.
+        # The calculation chain lists the cells with formulas; programs rebuild it.
         parts.drop_calculation_order()
-    _calculate(parts)
-    return tuple(desk.obstacles)
+    _request_calculation(parts)
+    return tuple(patch.obstacles)
 
 
-def _model(sheet: Sheet, edits: SheetEdits) -> int:
-    """The last row that is of a pet and stays: new ones are to look like it."""
-    gone = set(edits.removed)
-    return max((row for row in sheet.rows.index.tolist() if row not in gone), default=0)
+def _model_row(sheet: Sheet, edits: SheetEdits) -> int:
+    """The last row of a pet that stays: new rows get its format."""
+    removed = set(edits.removed)
+    return max((row for row in sheet.rows.index.tolist() if row not in removed), default=0)
 
 
 def _list_edited_cells(sheet: Sheet, edits: SheetEdits) -> set[tuple[str, str]]:
@@ -775,12 +784,11 @@ def _below_totals(sheet: Sheet, row: int, table: str) -> Obstacle:
 
 @dataclass(slots=True)
 class _RowScan:
-    """What a walk through the rows that are not `removed` tells: the last row and column with a
-    value, the last row with a formula in one of the columns `ours`, and the cells of the row
-    `model` by column.
+    """Scans the rows that are not `removed` for the last row and column with a value, the last row
+    with a formula in one of the `columns`, and the cells of the row `model` by column.
     """
 
-    ours: frozenset[int]
+    columns: frozenset[int]
     model: int
     removed: frozenset[int]
     row: int = 0
@@ -789,7 +797,7 @@ class _RowScan:
     cells: Mapping[int, CellMark] = field(default_factory=dict)
 
     def take(self, row: RowMark) -> None:
-        """Note what a row has."""
+        """Scan a row."""
         for cell in row.cells:
             if cell.value:
                 self.column = max(self.column, cell.column)
@@ -797,7 +805,7 @@ class _RowScan:
                 continue
             if cell.value:
                 self.row = row.number
-            if cell.formula and cell.column in self.ours:
+            if cell.formula and cell.column in self.columns:
                 self.formula = row.number
         if row.number == self.model:
             self.cells = {cell.column: cell for cell in row.cells}
@@ -805,85 +813,90 @@ class _RowScan:
 
 @dataclass(slots=True)
 class _CellAmendment:
-    """Says, row by row, what the cells become, and what cannot be."""
+    """The new cells of each row, and the edits that cannot be made."""
 
     sheet: Sheet
     edits: SheetEdits
     added: Mapping[int, Mapping[str, str]]
     places: Mapping[str, int]
     free: Mapping[str, int]
-    seen: _RowScan
+    scan: _RowScan
     styles: Styles
     obstacles: list[Obstacle] = field(default_factory=list)
 
     def change(self, row: Row) -> dict[int, NewCell]:
         """The new cells of a row."""
         if row.number == self.sheet.header_row:
-            beside = row.style(max(row.cells, default=0))
-            return {at: NewCell(beside, name) for name, at in self.free.items()}
-        gone = self._empty_cells(row) if row.number in self.edits.removed else {}
+            header_style = row.style(max(row.cells, default=0))
+            return {at: NewCell(header_style, name) for name, at in self.free.items()}
+        emptied = self._empty_cells(row) if row.number in self.edits.removed else {}
         if row.number in self.added:
-            return gone | dict(self._add_cells(row, self.added[row.number]))
-        return gone or dict(self._edit_cells(row, self.edits.cells.get(row.number, {})))
+            return emptied | dict(self._add_cells(row, self.added[row.number]))
+        return emptied or dict(self._edit_cells(row, self.edits.cells.get(row.number, {})))
 
     def _add_cells(self, row: Row, texts: Mapping[str, str]) -> list[tuple[int, NewCell]]:
-        """The cells of a new row: blank ones too where the model has a format."""
-        is_gone = row.number in self.edits.removed
-        blank = {at: "" for at in self.seen.cells if is_gone or not row.has_formula(at)}
-        said = {at: texts.get(name, "") for name, at in {**self.places, **self.free}.items()}
+        """The cells of a new row, including blank ones with the format of the model row."""
+        is_removed = row.number in self.edits.removed
+        blank = {at: "" for at in self.scan.cells if is_removed or not row.has_formula(at)}
+        new_texts = {at: texts.get(name, "") for name, at in {**self.places, **self.free}.items()}
         return [
-            (at, NewCell(self._like(row, at), text, self._is_number(at, text)))
-            for at, text in {**blank, **{at: text for at, text in said.items() if text}}.items()
+            (at, NewCell(self._model_style(row, at), text, self._is_number(at, text)))
+            for at, text in {
+                **blank,
+                **{at: text for at, text in new_texts.items() if text},
+            }.items()
         ]
 
-    def _like(self, row: Row, at: int) -> int:
+    def _model_style(self, row: Row, at: int) -> int:
         if at in self.free.values():
-            return self._beside(row)
-        cell = self.seen.cells.get(at)
+            return self._neighbour_style(row)
+        cell = self.scan.cells.get(at)
         return row.style(at) if cell is None or not cell.style.isdigit() else int(cell.style)
 
     def _is_number(self, at: int, text: str) -> bool:
-        """Whether an id is written as a number, as the row has it whose looks are taken."""
-        cell = self.seen.cells.get(at)
-        is_like = cell is not None and cell.kind in ("", "n") and bool(cell.value)
-        return is_like and at in self._ids and _NUMBER.fullmatch(text) is not None
+        """Whether an id is written as a number, as in the model row."""
+        cell = self.scan.cells.get(at)
+        is_number_cell = cell is not None and cell.kind in ("", "n") and bool(cell.value)
+        return is_number_cell and at in self._ids and _NUMBER.fullmatch(text) is not None
 
     @property
     def _ids(self) -> frozenset[int]:
         return frozenset(self.places[name] for name in _IDS if name in self.places)
 
     def _empty_cells(self, row: Row) -> dict[int, NewCell]:
-        held = [at for at in row.cells if row.has_dependents(at)]
-        if held:
-            problem = "the row cannot be taken out: a formula in it is shared with other cells"
-            self._hinder(row, "", held[0], problem)
+        shared_formulas = [at for at in row.cells if row.has_dependents(at)]
+        if shared_formulas:
+            problem = "the row cannot be removed: a formula in it is shared with other cells"
+            self._add_obstacle(row, "", shared_formulas[0], problem)
             return {}
         return {at: NewCell(row.style(at), "") for at in row.cells}
 
     def _edit_cells(self, row: Row, texts: Mapping[str, str]) -> list[tuple[int, NewCell]]:
-        news = []
+        new_cells = []
         for name, text in texts.items():
             at = self.places.get(name, self.free.get(name, -1))
             if at < 0 or (at not in row.cells and not text):
                 continue
             if row.has_formula(at):
-                self._hinder(row, name, at, "the cell has a formula, which is not overwritten")
+                self._add_obstacle(
+                    row, name, at, "the cell has a formula, which is not overwritten"
+                )
                 continue
-            style = self._beside(row) if name in self.free else row.style(at)
-            news.append((at, NewCell(style, text, self._stays_number(row, at, text))))
-        return news
+            style = self._neighbour_style(row) if name in self.free else row.style(at)
+            new_cells.append((at, NewCell(style, text, self._keeps_number(row, at, text))))
+        return new_cells
 
-    def _stays_number(self, row: Row, at: int, text: str) -> bool:
+    def _keeps_number(self, row: Row, at: int, text: str) -> bool:
         cell = row.cells.get(at)
         if cell is None or cell.empty:
             return self._is_number(at, text)
-        is_like = at in self._ids and cell.get("t") in ("", "n")
-        return is_like and _NUMBER.fullmatch(text) is not None
+        is_number_id = at in self._ids and cell.get("t") in ("", "n")
+        return is_number_id and _NUMBER.fullmatch(text) is not None
 
-    def _beside(self, row: Row) -> int:
+    def _neighbour_style(self, row: Row) -> int:
         return self.styles.text(row.style(self.places.get("status", self.places.get("name", 0))))
 
-    def _hinder(self, row: Row, name: str, at: int, problem: str) -> None:
+    def _add_obstacle(self, row: Row, name: str, at: int, problem: str) -> None:
         self.obstacles.append(
             Obstacle(
                 row=row.number,
@@ -895,30 +908,30 @@ class _CellAmendment:
         )
 
 
-def _calculate(parts: WorkbookParts) -> None:
-    """Have programs calculate the formulas afresh when they open the workbook, if it has any: Excel
-    is told so, and LibreOffice does it where no program that it trusts has written the workbook.
+def _request_calculation(parts: WorkbookParts) -> None:
+    """Make programs recalculate the formulas when they open the workbook, if it has any: Excel by a
+    setting, LibreOffice because the workbook names another application.
     """
     if not any(_FORMULA.search(parts.read(tab.part)) for tab in parts.package.tabs):
         return
     book = parts.package.workbook
     root, splices = parts.outline(book), Splices()
-    there = root.one("calcPr")
-    behind = next((each for each in root.children if each.local in _BEHIND_CALCULATION), None)
-    if there is not None:
-        splices.retag(there, fullCalcOnLoad="1")
+    existing = root.one("calcPr")
+    following = next((each for each in root.children if each.local in _AFTER_CALCULATION), None)
+    if existing is not None:
+        splices.retag(existing, fullCalcOnLoad="1")
     else:
         tag = start_tag(f"{root.prefix}calcPr", {"fullCalcOnLoad": "1"}, empty=True)
-        splices.insert(behind.start if behind else root.close, tag)
+        splices.insert(following.start if following else root.close, tag)
     parts.put(book, splices.apply(parts.read(book)))
-    _sign(parts)
+    _set_application(parts)
 
 
-def _sign(parts: WorkbookParts) -> None:
-    """Say that petsync wrote the workbook."""
+def _set_application(parts: WorkbookParts) -> None:
+    """Set petsync as the application that wrote the workbook."""
     name = parts.find_related("", "extended-properties")
-    own = parts.outline(name).one("Application") if name else None
-    if own is not None and not own.empty:
+    application = parts.outline(name).one("Application") if name else None
+    if application is not None and not application.empty:
         splices = Splices()
-        splices.replace(own.inside, own.close, "petsync")
+        splices.replace(application.inside, application.close, "petsync")
         parts.put(name, splices.apply(parts.read(name)))

@@ -367,8 +367,8 @@ class WorkbookParts:
         if not name:
             data = f'<styleSheet xmlns="{self.main_namespace}">{_NORMAL}</styleSheet>'
             is_taken = self._has("xl/styles.xml")
-            wanted = "xl/styles{}.xml" if is_taken else "xl/styles.xml"
-            name = self.add(wanted, _STYLES, data.encode())
+            pattern = "xl/styles{}.xml" if is_taken else "xl/styles.xml"
+            name = self.add(pattern, _STYLES, data.encode())
             self.relate(book, "styles", name)
         return name
 
@@ -406,11 +406,11 @@ class WorkbookParts:
         if not self._has(name):
             self.put(name, f'<Relationships xmlns="{_PACKAGE}/relationships"/>'.encode())
         root = self.outline(name)
-        taken = {each.get("Id").casefold() for each in root.all("Relationship")}
-        free = next(text for n in count(1) if (text := f"rId{n}").casefold() not in taken)
-        attributes = {"Id": free, "Type": f"{self.namespace}/{kind}", "Target": f"/{target}"}
+        used_ids = {each.get("Id").casefold() for each in root.all("Relationship")}
+        new_id = next(text for n in count(1) if (text := f"rId{n}").casefold() not in used_ids)
+        attributes = {"Id": new_id, "Type": f"{self.namespace}/{kind}", "Target": f"/{target}"}
         self._append(name, root, "Relationship", attributes)
-        return free
+        return new_id
 
     def add(self, part: str, content_type: str, data: bytes) -> str:
         """A new part, named like `part` with a free number in place of `{}`; its name."""
@@ -422,8 +422,8 @@ class WorkbookParts:
             tag, attributes = "Override", {"PartName": f"/{name}"}
         else:
             tag, attributes = "Default", {"Extension": suffix}
-        known = {each.get("Extension").casefold() for each in root.all("Default")}
-        if tag == "Override" or suffix not in known:
+        suffixes = {each.get("Extension").casefold() for each in root.all("Default")}
+        if tag == "Override" or suffix not in suffixes:
             attributes["ContentType"] = content_type
             self._append(_CONTENT_TYPES, root, tag, attributes)
         return name
@@ -439,9 +439,9 @@ class WorkbookParts:
 
     def drop_calculation_order(self) -> None:
         """Leave out the list of the cells that have formulas."""
-        listed = self.find_related(self.package.workbook, "calcChain")
-        if listed:
-            self._drop([listed], _relations(self.package.workbook))
+        part = self.find_related(self.package.workbook, "calcChain")
+        if part:
+            self._drop([part], _relations(self.package.workbook))
 
     def bytes(self) -> bytes:
         """The copy."""
@@ -457,13 +457,13 @@ class WorkbookParts:
         return copy.getvalue()
 
     def _drop(self, names: Sequence[str], relations: str) -> None:
-        gone = {part_key(name) for name in names}
-        self._dropped |= gone
+        dropped = {part_key(name) for name in names}
+        self._dropped |= dropped
         folder = posixpath.dirname(posixpath.dirname(relations))
         for name, attribute in ((relations, "Target"), (_CONTENT_TYPES, "PartName")):
             root, splices = self.outline(name), Splices()
             for each in root.children:
-                if part_key(resolve_target(folder, each.get(attribute))) in gone:
+                if part_key(resolve_target(folder, each.get(attribute))) in dropped:
                     splices.replace(each.start, each.end, "")
             self.put(name, splices.apply(self.read(name)))
 
@@ -677,18 +677,18 @@ class Styles:
 def _complete_sections(data: bytes) -> bytes:
     """The part with the sections that a style refers to."""
     root, splices = outline(data), Splices()
-    there = {each.local: each for each in root.children}
+    existing = {each.local: each for each in root.children}
     names, missing = list(_SECTIONS), ""
     for at, name in enumerate(names):
-        section = there.get(name)
+        section = existing.get(name)
         if name == "numFmts" or (section is not None and section.children):
             continue
         if section is not None:
             splices.replace(section.start, section.end, "")
-        behind = [each for each in root.children if each.local not in names[: at + 1]]
+        following = [each for each in root.children if each.local not in names[: at + 1]]
         text = _SECTIONS[name].format(root.prefix)
-        if behind and not root.empty:
-            splices.insert(behind[0].start, text)
+        if following and not root.empty:
+            splices.insert(following[0].start, text)
         else:
             missing += text
     if missing:

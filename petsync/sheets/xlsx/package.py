@@ -98,19 +98,19 @@ def strip_count(strings: bytes) -> bytes:
     return _STRING_TABLE.sub(lambda tag: tag[0].replace(_COUNT, b"was"), strings)
 
 
-def shared_size(sheet: bytes, strings: bytes, most: int) -> int:
+def shared_size(sheet: bytes, strings: bytes, limit: int) -> int:
     """An upper bound of the bytes of text that a worksheet's cells take from the shared ones.
 
-    It is exact enough where it is over `most`; below that it is a coarse one, which costs little.
+    It is exact enough where it is over `limit`; below that it is a coarse one, which costs little.
     """
     fits = len(sheet) // _LEAST + 1
-    size = most // fits
+    size = limit // fits
     if size >= _WORTH and _is_cut(strings, size):
         return fits * size
     # Whatever stands around it, a reference has the type `s` in quotes.
     references = sheet.count(b'"s"') + (sheet.count(b"'s'") if b"'" in sheet else 0)
     sizes = [len(text) for text in strings.split(_END_OF_STRING)]
-    if references * max(sizes) <= most:
+    if references * max(sizes) <= limit:
         return references * max(sizes)
     indexes = np.array(_INDEX.findall(sheet), dtype=np.int64)
     known = indexes[indexes < len(sizes)]
@@ -306,11 +306,13 @@ class Package:
     def tab(self, name: str) -> Tab:
         """The tab of that name; case does not count if no tab has exactly that name."""
         exact = [tab for tab in self.tabs if tab.name == name]
-        alike = [tab for tab in self.tabs if tab.name.casefold() == name.casefold()]
-        if not exact + alike:
-            listed = ", ".join(repr(tab.name) for tab in self.tabs)
-            raise SheetError(f"{self.path}: there is no sheet {name!r}", hint=f"It has {listed}.")
-        return (exact + alike)[0]
+        similar = [tab for tab in self.tabs if tab.name.casefold() == name.casefold()]
+        if not exact + similar:
+            tab_names = ", ".join(repr(tab.name) for tab in self.tabs)
+            raise SheetError(
+                f"{self.path}: there is no sheet {name!r}", hint=f"It has {tab_names}."
+            )
+        return (exact + similar)[0]
 
     def texts(self) -> Mapping[str, bytes]:
         """The parts that every worksheet refers to, the styles and the texts, by their names; they
@@ -339,9 +341,9 @@ class Package:
             parts[_STRINGS] = strip_count(parts[_STRINGS])
         return parts
 
-    def _check(self, name: str, data: bytes, most: int) -> None:
+    def _check(self, name: str, data: bytes, limit: int) -> None:
         try:
-            check_count(data, most)
+            check_count(data, limit)
         except MarkupError as error:
             raise self._damage_error(f"{name}: {error}") from None
 
@@ -352,14 +354,14 @@ class Package:
 
     def shared_texts(self, indexes: Collection[int]) -> dict[int, str]:
         """Those of the texts that cells refer to by their index; of very many only the first."""
-        found: dict[int, str] = {}
+        texts: dict[int, str] = {}
         for part in self._of_kind("sharedStrings"):
             items = _ITEM.finditer(self.text_part(part))
             for at, item in enumerate(itertools.islice(items, min(max(indexes) + 1, _MOST_TEXTS))):
                 if at in indexes:
                     pieces = (unescape(piece.decode()) for piece in _PIECE.findall(item[0]))
-                    found[at] = "".join(pieces)
-        return found
+                    texts[at] = "".join(pieces)
+        return texts
 
     def alone(self, sheet: bytes, texts: Mapping[str, bytes] | None = None) -> io.BytesIO:
         """A workbook of one worksheet with these bytes, and this one's styles and texts, which
@@ -389,9 +391,9 @@ class Package:
             )
 
     def _check_texts(self, sheet: bytes, strings: bytes) -> None:
-        most = min(MAX_TEXT, max(FREE, MAX_TEXT_RATIO * (len(sheet) + len(strings))))
-        size = shared_size(sheet, strings, most)
-        if size > most:
+        limit = min(MAX_TEXT, max(FREE, MAX_TEXT_RATIO * (len(sheet) + len(strings))))
+        size = shared_size(sheet, strings, limit)
+        if size > limit:
             raise SheetError(
                 f"{self.path}: the sheet's cells hold {size / 1e6:,.0f} MB of text, "
                 f"{size // (len(sheet) + len(strings))} times what is in the file; it is not read",
@@ -434,8 +436,8 @@ class Package:
         return [part for part in parts if part_key(part) in self._parts][:1]
 
     def _since_1904(self) -> bool:
-        found = [attributes for name, attributes in self._book if name == "workbookPr"]
-        return any(each.get("date1904") in ("1", "true") for each in found)
+        properties = [attributes for name, attributes in self._book if name == "workbookPr"]
+        return any(each.get("date1904") in ("1", "true") for each in properties)
 
     def _damage_error(self, why: str) -> SheetError:
         return SheetError(f"{self.path}: the workbook is damaged: {why}", hint=_DAMAGED)

@@ -84,19 +84,23 @@ def read_grid(
     package = Package(source)
     if tab is not None:
         return _read_tab(package, package.tab(tab), mapper, large)
-    own = _own(package, mapper, base)
-    seen = [own] if own else [each for each in package.tabs if each.visible] or package.tabs[:1]
+    own_tab = _own(package, mapper, base)
+    candidates = (
+        [own_tab]
+        if own_tab
+        else [each for each in package.tabs if each.visible] or package.tabs[:1]
+    )
     failure: SheetError | None = None
-    known: set[str] = set()
+    read_parts: set[str] = set()
     searched = 0
-    for each in seen:
-        if each.part.casefold() in known:
+    for each in candidates:
+        if each.part.casefold() in read_parts:
             continue  # Another name for what has no header.
-        known.add(each.part.casefold())
+        read_parts.add(each.part.casefold())
         searched += package.size(each)
         if failure is not None and searched > MAX_SEARCHED:
             raise SheetError(
-                f"{package.path}: none of the first {len(known) - 1} sheets has a header that "
+                f"{package.path}: none of the first {len(read_parts) - 1} sheets has a header that "
                 "petsync knows, and together they are too large to look through the others",
                 hint='Name the worksheet with the pets: --sheet NAME, in Python tab="NAME".',
             )
@@ -124,14 +128,16 @@ def ids_elsewhere(source: Source, mapper: Mapper, tab: str) -> Mapping[str, froz
     """
     package = Package(source)
     chosen = package.tab(tab).part
-    found: dict[str, frozenset[int] | None] = {}
+    ids_by_tab: dict[str, frozenset[int] | None] = {}
     searched = 0
     for each in _with_ids(package, mapper):
         if each.part == chosen:
             continue
         searched += package.size(each)
-        found[each.name] = None if searched > MAX_SEARCHED else _ids_or_none(package, each, mapper)
-    return found
+        ids_by_tab[each.name] = (
+            None if searched > MAX_SEARCHED else _ids_or_none(package, each, mapper)
+        )
+    return ids_by_tab
 
 
 def top(
@@ -143,16 +149,16 @@ def top(
     if it cannot be read.
     """
     package = Package(source)
-    seen = [each for each in package.tabs if _is_theirs(each)] or package.tabs[:1]
-    own = [each for each in seen if base is not None and each.name == base.tab]
-    chosen = (own or seen)[0] if tab is None else package.tab(tab)
+    visible_tabs = [each for each in package.tabs if _is_theirs(each)] or package.tabs[:1]
+    base_tabs = [each for each in visible_tabs if base is not None and each.name == base.tab]
+    chosen = (base_tabs or visible_tabs)[0] if tab is None else package.tab(tab)
     where = f"{package.path}, sheet {chosen.name!r}"
     sheets = _open_tab(package, chosen, where, LARGE).sheets
     rows = [
         [format_value(value) for value in row]
         for row in itertools.islice(_rows_of_sheets(sheets), _TOP)
     ]
-    return chosen.name, [each.name for each in seen], rows
+    return chosen.name, [each.name for each in visible_tabs], rows
 
 
 class _NoHeaderError(SheetError):
@@ -239,20 +245,20 @@ def _with_ids(package: Package, mapper: Mapper) -> list[Tab]:
     """The tabs that people see and that have a header for ids in their first rows, each part once;
     of very many the last ones count as such unseen.
     """
-    theirs = list({each.part: each for each in package.tabs if _is_theirs(each)}.values())
-    heads = [first_rows(package.head(each, _TAB_HEAD), _TOP) for each in theirs[:_MOST_TABS]]
-    wanted = {at for rows in heads for row in rows for at in row if isinstance(at, int)}
-    texts = package.shared_texts(wanted) if wanted else {}
-    found = [
+    other_tabs = list({each.part: each for each in package.tabs if _is_theirs(each)}.values())
+    heads = [first_rows(package.head(each, _TAB_HEAD), _TOP) for each in other_tabs[:_MOST_TABS]]
+    text_numbers = {at for rows in heads for row in rows for at in row if isinstance(at, int)}
+    texts = package.shared_texts(text_numbers) if text_numbers else {}
+    matching = [
         tab
-        for tab, rows in zip(theirs, heads, strict=False)
+        for tab, rows in zip(other_tabs, heads, strict=False)
         if any(
             mapper.is_id(texts.get(at, "") if isinstance(at, int) else at)
             for row in rows
             for at in row
         )
     ]
-    return found + theirs[_MOST_TABS:]
+    return matching + other_tabs[_MOST_TABS:]
 
 
 def _ids_or_none(package: Package, tab: Tab, mapper: Mapper) -> frozenset[int] | None:
@@ -276,17 +282,17 @@ def _elsewhere(
     others = {tab.part: tab for tab in package.tabs if _is_theirs(tab) and tab.part != chosen.part}
     tabs = [*itertools.islice(others.values(), _TABS)]
     cut = [first_rows(package.head(tab, _TAB_HEAD), _TOP) for tab in tabs]
-    wanted = {at for rows in cut for row in rows for at in row if isinstance(at, int)}
-    texts = package.shared_texts(wanted) if wanted else {}
-    found: list[str] = []
+    text_numbers = {at for rows in cut for row in rows for at in row if isinstance(at, int)}
+    texts = package.shared_texts(text_numbers) if text_numbers else {}
+    tab_names: list[str] = []
     heads: dict[str, list[list[str]]] = {}
     for tab, rows in zip(tabs, cut, strict=True):
         if _has_headers(rows[:-1], texts, mapper):
-            found.append(tab.name)
+            tab_names.append(tab.name)
         elif not _has_headers(rows, texts, mapper):
-            whole = rows if package.size(tab) < _TAB_HEAD else rows[:-1]
-            heads[tab.name] = [_texts_of(row, texts) for row in whole]
-    return found, heads
+            complete = rows if package.size(tab) < _TAB_HEAD else rows[:-1]
+            heads[tab.name] = [_texts_of(row, texts) for row in complete]
+    return tab_names, heads
 
 
 def _texts_of(row: Sequence[str | int], texts: Mapping[int, str]) -> list[str]:
@@ -309,24 +315,24 @@ def _open_tab(package: Package, tab: Tab, where: str, large: int) -> _WorksheetD
     """A worksheet. Unpacking and calamine do not hold the interpreter, so they go on beside what
     does; but calamine is not asked for the cells before it is known that none is too far away.
     """
-    with ThreadPoolExecutor(2) as beside:
-        texts = beside.submit(package.texts)
+    with ThreadPoolExecutor(2) as pool:
+        texts = pool.submit(package.texts)
         data = package.worksheet(tab)
-        seen = extent(data)
-        irregular = is_irregular(seen)
+        cells_extent = extent(data)
+        irregular = is_irregular(cells_extent)
         surveyed = survey(data, where, irregular=True) if irregular else None
-        known = texts.result()
+        shared = texts.result()
 
         parts = (data,) if irregular else halves(data, large)
-        asked = [beside.submit(_sheet, package, part, known, where) for part in parts]
+        futures = [pool.submit(_sheet, package, part, shared, where) for part in parts]
         surveyed = surveyed or survey(data, where, irregular=False)
         if surveyed.unread:
-            sheets = [_sheet(package, surveyed.readable(data), known, where)]
+            sheets = [_sheet(package, surveyed.readable(data), shared, where)]
         else:
-            sheets = [each.result() for each in asked]
+            sheets = [each.result() for each in futures]
         if not _fit(sheets):
-            sheets = [_sheet(package, data, known, where)]
-        return _WorksheetData(data, surveyed, seen.cells if seen else 0, sheets)
+            sheets = [_sheet(package, data, shared, where)]
+        return _WorksheetData(data, surveyed, cells_extent.cells if cells_extent else 0, sheets)
 
 
 def _sheet(package: Package, data: bytes, texts: Mapping[str, bytes], where: str) -> CalamineSheet:
@@ -410,7 +416,7 @@ def _complete_columns(
     for (row, column), cell in sorted(surveyed.special.items()):
         if row >= first_row and column >= first_column:
             special[column - first_column][row - first_row] = cell
-    height = max([len(columns[0]), *(at + 1 for cells in special for at in cells)])
+    height = max([len(columns[0]), *(position + 1 for cells in special for position in cells)])
     blank = Cells(pa.array([""] * height, pa.large_string()))
     added = [blank.part(0, 0)] * (width - len(columns))
     return [

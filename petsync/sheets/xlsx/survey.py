@@ -198,12 +198,12 @@ def survey(data: bytes, where: str, *, irregular: bool | None = None) -> Survey:
 
     Raises SheetError if it is malformed or too wide.
     """
-    found = Survey()
+    found_survey = Survey()
     if not (is_irregular(extent(data)) if irregular is None else irregular) and not _is_marked(
         data
     ):
-        return found
-    walk = Walk(found.take)
+        return found_survey
+    walk = Walk(found_survey.take)
     try:
         walk.run(data)
     except MarkupError as error:
@@ -211,10 +211,10 @@ def survey(data: bytes, where: str, *, irregular: bool | None = None) -> Survey:
             f"{where}: the worksheet is damaged: {error}",
             hint="Save the workbook again, or take it from a backup.",
         ) from None
-    found.merged = walk.merged
-    found.settle()
-    _check_extent(found, where)
-    return found
+    found_survey.merged = walk.merged
+    found_survey.settle()
+    _check_extent(found_survey, where)
+    return found_survey
 
 
 def is_irregular(seen: Extent | None) -> bool:
@@ -247,16 +247,16 @@ def _special(cell: CellMark) -> tuple[CellKind, str] | None:
     return None
 
 
-def _check_extent(found: Survey, where: str) -> None:
-    if found.last_row > MAX_ROW or found.last_column >= MAX_COLUMN:
+def _check_extent(survey: Survey, where: str) -> None:
+    if survey.last_row > MAX_ROW or survey.last_column >= MAX_COLUMN:
         raise SheetError(
             f"{where}: the worksheet is damaged: it has a cell outside of what a sheet can hold",
             hint="Save the workbook again, or take it from a backup.",
         )
-    if _is_too_large(found.last_row + 1, found.last_column + 1, found.cells):
+    if _is_too_large(survey.last_row + 1, survey.last_column + 1, survey.cells):
         raise SheetError(
-            f"{where}: the sheet has values as far as column {letter(found.last_column)} and as "
-            f"far as row {found.last_row:,}, too far for a table of pets",
+            f"{where}: the sheet has values as far as column {letter(survey.last_column)} and as "
+            f"far as row {survey.last_row:,}, too far for a table of pets",
             hint="Delete the stray cells (Ctrl+End leads to the last one), or copy the table into "
             "a sheet of its own.",
         )
@@ -307,17 +307,17 @@ def find_misplaced(data: bytes) -> str:
 
     Of two cells with one reference calamine keeps the later one, and a value would be lost.
     """
-    found = _CELL.findall(data)
-    if len(found) < 2:
+    references = _CELL.findall(data)
+    if len(references) < 2:
         return ""
-    letters, digits = zip(*found, strict=True)
+    letters, digits = zip(*references, strict=True)
     # Letters as digits to the base of 27, in upper case by the fifth bit; shorter ones end in NUL.
-    codes = np.array(letters).view(np.uint8).reshape(len(found), -1).astype(np.int64) & 31
+    codes = np.array(letters).view(np.uint8).reshape(len(references), -1).astype(np.int64) & 31
     width = codes.shape[1]
     columns = codes @ 27 ** np.arange(width)[::-1] // 27 ** (codes == 0).sum(axis=1)
     places = np.array(digits).astype(np.int64) * _COLUMNS + columns
     behind = np.flatnonzero(np.diff(places) <= 0)
-    return b"".join(found[behind[0] + 1]).decode() if len(behind) else ""
+    return b"".join(references[behind[0] + 1]).decode() if len(behind) else ""
 
 
 # What a worksheet's view leaves out: hidden columns, and filters that are set.
@@ -363,11 +363,11 @@ def _hidden(head: bytes) -> Iterator[range]:
 def _iter_filtered_columns(tail: bytes) -> Iterator[str]:
     """The columns of the sheet's own filter; one without criteria only has its button."""
     before = _END_OF_VIEW.split(tail, maxsplit=1)[0]
-    found = _FILTER.search(before)
-    ref = found and _REF.search(found[1])
-    if not found or not ref or found[1].endswith(b"/"):
+    match = _FILTER.search(before)
+    ref = match and _REF.search(match[1])
+    if not match or not ref or match[1].endswith(b"/"):
         return
-    for criterion in _CRITERION.finditer(before, found.end()):
+    for criterion in _CRITERION.finditer(before, match.end()):
         place = _PLACE.search(criterion[1])
         if place and not criterion[1].endswith(b"/"):
             yield letter(column_number(ref[1].decode()) + int(place[1]))

@@ -81,11 +81,11 @@ def offer(book: Workbook, sheet: Worksheet, contents: Contents) -> None:
     """Give the columns status, category and action their drop-downs."""
     texts = contents.by_name
     clear = [contents.clear] if contents.clear else []
-    known = [*contents.statuses, *_others(texts["status"], contents.statuses, clear)]
+    offered = [*contents.statuses, *_others(texts["status"], contents.statuses, clear)]
     categories = _others(texts["category"], (), clear)
     lists = book.create_sheet(LISTS)
     lists.sheet_state = "hidden"
-    for n, (name, values) in enumerate((("status", known), ("category", categories))):
+    for n, (name, values) in enumerate((("status", offered), ("category", categories))):
         _fill(lists, n, [*values, *clear])
         place = letter(n)
         book.defined_names[f"petsync_{name}"] = DefinedName(
@@ -97,9 +97,9 @@ def offer(book: Workbook, sheet: Worksheet, contents: Contents) -> None:
     _validate(sheet, ACTION, contents.rows, _action())
 
 
-def _others(texts: Sequence[str], known: Sequence[str], clear: Sequence[str]) -> list[str]:
+def _others(texts: Sequence[str], offered: Sequence[str], clear: Sequence[str]) -> list[str]:
     """The texts that occur and are not known yet, as far as a list can offer them."""
-    found = set(texts) - {"", *known, *clear}
+    found = set(texts) - {"", *offered, *clear}
     return sorted(filter(_can_be_offered, found), key=lambda text: (text.casefold(), text))[:_MOST]
 
 
@@ -234,8 +234,10 @@ def _colour(sheet: Worksheet, last_row: int) -> None:
             everything, Rule(type="expression", formula=formula, dxf=style)
         )
     line = DifferentialStyle(border=Border(bottom=Side("thin", color=LINE)))
-    used = [f"COUNTA($A2:${_last()}2)>0"]
-    sheet.conditional_formatting.add(everything, Rule(type="expression", formula=used, dxf=line))
+    has_content = [f"COUNTA($A2:${_last()}2)>0"]
+    sheet.conditional_formatting.add(
+        everything, Rule(type="expression", formula=has_content, dxf=line)
+    )
 
 
 def fit_to_page(sheet: Worksheet, *, pages: int = 0) -> None:
