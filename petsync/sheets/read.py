@@ -943,7 +943,7 @@ def peek(path: str | Path, *, tab: str | None = None, encoding: str | None = Non
     # calamine is loaded when a workbook is read.
     from petsync.sheets.xlsx import read
 
-    name, tabs, rows = read.top(source, tab, find_base(source)[0])
+    name, tabs, rows = read.first_rows_of(source, tab, find_base(source)[0])
     return _make_peek(mapper, name, tabs, rows)
 
 

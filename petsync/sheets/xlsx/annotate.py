@@ -776,7 +776,7 @@ class Painter:
 
     styles: Styles
     marks: Mapping[int, Mapping[int, Mark]]
-    again: bool
+    had_marks: bool
     patterned: int = 0
     hidden: int = 0
     _stripped: dict[int, int] = field(default_factory=dict)
@@ -784,16 +784,20 @@ class Painter:
     def change(self, row: Row) -> dict[int, NewCell]:
         """The styles of the cells that change in a row."""
         marks = self.marks.get(row.number, {})
-        new = {at: NewCell(self._bare(row.style(at))) for at in row.cells} if self.again else {}
+        new = (
+            {at: NewCell(self._unmarked_style(row.style(at))) for at in row.cells}
+            if self.had_marks
+            else {}
+        )
         self.hidden += len(marks) if _is_hidden(row.element) else 0
         for at, mark in marks.items():
-            style = self._bare(row.style(at))
+            style = self._unmarked_style(row.style(at))
             self.patterned += self.styles.has_pattern(style)
             new[at] = NewCell(self.styles.paint(style, ERROR if mark.is_error else WARNING))
         return new
 
-    def _bare(self, style: int) -> int:
-        if not self.again:
+    def _unmarked_style(self, style: int) -> int:
+        if not self.had_marks:
             return style
         if style not in self._stripped:
             self._stripped[style] = self.styles.strip_paint(style, ERROR, WARNING)
@@ -851,8 +855,8 @@ def _annotate_parts(
         parts.read(comments_part) if comments_part else new_comments(parts.main_namespace)
     )
     painter = Painter(Styles(parts.read(styles)), _by_row(marks.values()), comments.had_own)
-    sheet = WorksheetPart(data, painter.change, painter.marks.keys(), painter.again)
-    commented_marks = _speaking(marks.values(), comments)
+    sheet = WorksheetPart(data, painter.change, painter.marks.keys(), painter.had_marks)
+    commented_marks = _commented_marks(marks.values(), comments)
     if commented_marks or comments.had_own:
         update_boxes(parts, part, sheet, comments, commented_marks)
         for mark in commented_marks:
@@ -864,14 +868,14 @@ def _annotate_parts(
     parts.put(part, sheet.bytes())
     parts.put(styles, painter.styles.bytes())
     lost = [
-        *file_losses(signed=parts.drop_signatures(), macros=parts.suit(suffix)),
+        *file_losses(signed=parts.drop_signatures(), macros=parts.set_kind(suffix)),
         *sheet_losses(sheet.root, marks),
         *cell_losses(**_counts(marks.values(), comments, painter, commented_marks)),
     ]
     return AnnotatedBytes(parts.bytes(), len(marks), tuple(lost))
 
 
-def _speaking(marks: Iterable[Mark], comments: Comments) -> list[Mark]:
+def _commented_marks(marks: Iterable[Mark], comments: Comments) -> list[Mark]:
     """The marks that get a comment: where there are too many, those of errors first."""
     able = [mark for mark in marks if mark.address not in comments.threaded]
     chosen = sorted(able, key=lambda mark: not mark.is_error)[:MOST_COMMENTS]

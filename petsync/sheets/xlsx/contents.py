@@ -34,7 +34,7 @@ def cell_texts(
     empty: str = "",
     separator: Literal["\n", " | "] = "\n",
 ) -> list[list[str]]:
-    """The columns of OUT, each a list of one text for each row, blank where nothing is said.
+    """The columns of OUT, each a list with a text for each row, "" for a missing value.
 
     An empty text or list is written as `empty`. Raises SheetError if an id is no integer.
     """
@@ -90,7 +90,7 @@ def _tag(tag: Tag | str) -> Tag:
     return Tag(None, tag) if isinstance(tag, str) else tag
 
 
-# What a workbook is made of, before it is laid out.
+# Contents: the values of a workbook, before it is formatted.
 
 
 GUIDE = "How to use this sheet"
@@ -99,10 +99,10 @@ GUIDE = "How to use this sheet"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
-    """`columns` are the texts of the columns of OUT, all of one length; `tab` is the worksheet's
-    name, `file` the workbook's. `statuses` are the usual ones, `clear` empties a field, and
-    `base` are the records that the workbook carries. `exact` is whether it also carries the exact
-    texts of cells that LibreOffice would change.
+    """`columns` are the texts of the columns of OUT, all of the same length; `tab` is the
+    worksheet's name, `file` the workbook's. `statuses` are the usual ones, `clear` is the marker
+    that empties a field, and `base` has the records for the workbook. With `exact` the workbook
+    also has the exact texts of cells that LibreOffice would change.
     """
 
     columns: Sequence[Sequence[str]]
@@ -115,7 +115,7 @@ class Contents:
 
     @property
     def rows(self) -> int:
-        """How many rows there are below the header."""
+        """The number of rows below the header."""
         return len(self.columns[0])
 
     @property

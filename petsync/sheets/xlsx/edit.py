@@ -547,7 +547,7 @@ def patch_workbook(
             hide(parts, lines)
     parts.drop_signatures()
     if suffix:
-        parts.suit(suffix)
+        parts.set_kind(suffix)
     return parts.bytes()
 
 

@@ -31,9 +31,9 @@ __all__ = [
 ]
 
 
-# A part's XML as elements that know the bytes they stand in, so that these can be changed alone.
+# A part's XML as elements with their byte positions, so that single elements can be changed.
 #
-# What is put in is ASCII, other characters as references: right in whatever encoding the part is.
+# Inserted text is ASCII, with other characters as references, which is valid in any encoding.
 
 
 _TAG = re.compile(rb"<[^\"'>]*(?:\"[^\"]*\"[^\"'>]*|'[^']*'[^\"'>]*)*>")
@@ -47,8 +47,7 @@ _SPECIAL = re.compile('[&<>"\x00-\x1f\x7f-\U0010ffff]')
 class Element:
     """One element: the bytes from `start` to `end`, its content from `inside` to `close`.
 
-    An `empty` one (`<a/>`) has no end tag:
-    `inside`, `close` and `end` are all behind it.
+    An `empty` element (`<a/>`) has no end tag: `inside`, `close` and `end` are all after it.
     """
 
     name: str
@@ -63,7 +62,7 @@ class Element:
 
     @property
     def text(self) -> str:
-        """The character data directly in it, all pieces together."""
+        """The character data directly in the element, joined."""
         return "".join(self.pieces)
 
     @property
@@ -77,14 +76,14 @@ class Element:
         return self.name[: -len(self.local)]
 
     def get(self, name: str) -> str:
-        """An attribute by its local name, "" if it is not there."""
+        """An attribute by its local name, "" if it is missing."""
         if name in self.attributes:
             return self.attributes[name]
         ends = (value for key, value in self.attributes.items() if key.endswith(f":{name}"))
         return next(ends, "")
 
     def all(self, *path: str) -> Iterator[Element]:
-        """The elements that a path of local names leads to."""
+        """The elements at a path of local names."""
         for child in self.children:
             if child.local == path[0]:
                 if len(path) == 1:
@@ -93,11 +92,11 @@ class Element:
                     yield from child.all(*path[1:])
 
     def one(self, *path: str) -> Element | None:
-        """The first of them."""
+        """The first element at a path of local names, None if there is none."""
         return next(self.all(*path), None)
 
     def walk(self) -> Iterator[Element]:
-        """The element and all below it, in order, however deep they are."""
+        """The element and all its descendants, in order."""
         ahead = [self]
         while ahead:
             element = ahead.pop()
@@ -106,7 +105,7 @@ class Element:
 
 
 class Splices:
-    """Bytes of a part that are replaced by other ones; all else stays."""
+    """Replacements of bytes in a part; all other bytes stay."""
 
     def __init__(self) -> None:
         self._splices: list[tuple[int, int, int, str]] = []
@@ -115,15 +114,15 @@ class Splices:
         return len(self._splices)
 
     def replace(self, start: int, end: int, text: str) -> None:
-        """Put `text` for the bytes from `start` to `end`."""
+        """Replace the bytes from `start` to `end` by `text`."""
         self._splices.append((start, end, len(self._splices), text))
 
     def insert(self, at: int, text: str) -> None:
-        """Put `text` in; several at one place stand in the order in which they came."""
+        """Insert `text`; several texts at one position keep their order."""
         self.replace(at, at, text)
 
     def append(self, element: Element, text: str, **attributes: str) -> None:
-        """Put `text` behind the element's content, opening it where it is empty; set attributes."""
+        """Append `text` to the element's content, also if it has no end tag, and set attributes."""
         if element.empty:
             opened = start_tag(element.name, {**element.attributes, **attributes})
             self.replace(element.start, element.end, f"{opened}{text}</{element.name}>")
@@ -140,7 +139,7 @@ class Splices:
         )
 
     def apply(self, data: bytes) -> bytes:
-        """The part with all of it."""
+        """The part with all replacements."""
         return b"".join(self._pieces(data))
 
     def _pieces(self, data: bytes) -> Iterator[bytes]:
@@ -153,18 +152,18 @@ class Splices:
 
 
 class RowIterator(Protocol):
-    """Takes the rows of a worksheet one by one, so that they need not all be kept."""
+    """Receives the rows of a worksheet one by one, so that not all are kept in memory."""
 
     def wants(self, row: Element) -> bool:
-        """Whether the cells of a row that begins are needed."""
+        """Whether the cells of a row are needed; called when the row starts."""
 
     def take(self, root: Element, row: Element) -> None:
-        """A row has ended; `root` has what stands before the rows."""
+        """Receive a row that has ended; `root` has the elements before the rows."""
 
 
 def outline(data: bytes, rows: RowIterator | None = None) -> Element:
-    """The part's root element with all below it, but not the rows of a worksheet that are handed
-    to `rows`; of the content of these rows' cells only formulas are told.
+    """The part's root element with all its descendants, except rows that are passed to `rows`;
+    their cells contain only formulas.
 
     Raises MarkupError if the part is not well-formed or has a DTD.
     """
@@ -174,19 +173,19 @@ def outline(data: bytes, rows: RowIterator | None = None) -> Element:
 
 
 def start_tag(name: str, attributes: Mapping[str, str], *, empty: bool = False) -> str:
-    """A start tag; `empty`: one that is its own end."""
+    """A start tag; with `empty`, one without an end tag (`<a/>`)."""
     pairs = "".join(f' {key}="{xml_text(value)}"' for key, value in attributes.items())
     return f"<{name}{pairs}{'/' * empty}>"
 
 
 def whole(text: str) -> int | None:
-    """The whole number that an attribute holds, None if it holds something else."""
+    """The whole number in an attribute, None if it is none."""
     match = _WHOLE.fullmatch(text)
     return int(match[1]) if match else None
 
 
 def xml_text(text: str) -> str:
-    """The text as ASCII that is the same in an attribute and in content."""
+    """The text as escaped ASCII for attributes and content."""
     return _SPECIAL.sub(lambda match: f"&#{ord(match[0])};", text)
 
 
@@ -273,7 +272,7 @@ def _refuse(*_: object) -> None:
     raise MarkupError("it has a document type declaration")
 
 
-# A copy of a workbook in the making: parts changed, added and dropped, all others as they are.
+# WorkbookParts: a copy of a workbook with changed, added and dropped parts; the others stay.
 
 
 _CONTENT_TYPES = "[Content_Types].xml"
@@ -299,9 +298,7 @@ class Relation(NamedTuple):
 
 
 class WorkbookParts:
-    """The parts of the workbook as the copy will have them. Raises SheetError if a part that
-    is asked for is damaged.
-    """
+    """The parts of the workbook's copy. Raises SheetError if a requested part is damaged."""
 
     def __init__(self, source: Source) -> None:
         self.package = Package(source)
@@ -314,10 +311,10 @@ class WorkbookParts:
 
     @property
     def namespace(self) -> str:
-        """The namespace of relations, which a strict workbook has another of."""
+        """The namespace of relations, which is another one in a strict workbook."""
         return _STRICT if _STRICT.encode() in self.read(_ROOT) else _OFFICE
 
-    def suit(self, suffix: str) -> bool:
+    def set_kind(self, suffix: str) -> bool:
         """Make the copy of the kind that the suffix of its name tells, or no Excel would open it;
         whether the macros had to go for that.
         """
@@ -342,12 +339,12 @@ class WorkbookParts:
         return _STRICT_MAIN if self.namespace == _STRICT else _MAIN
 
     def names(self, ending: str) -> list[str]:
-        """The parts whose name ends so."""
+        """The names of the parts with this ending."""
         keys = [*self._there, *(self._new.keys() - self._there.keys())]
         return [key for key in keys if key.endswith(ending) and key not in self._dropped]
 
     def find_related(self, part: str, kind: str) -> str:
-        """The part of that kind that a part is related to, "" if there is none."""
+        """The related part of that kind, "" if there is none."""
         targets = (each.target for each in self.relations(part) if each.kind == kind)
         return next((target for target in targets if self._has(target)), "")
 
@@ -361,7 +358,7 @@ class WorkbookParts:
         return self.package.tab(tab).part
 
     def styles(self) -> str:
-        """The part with the styles; a new one where the workbook has none."""
+        """The part with the styles; a new one if the workbook has none."""
         book = self.package.workbook
         name = self.find_related(book, "styles")
         if not name:
@@ -387,7 +384,7 @@ class WorkbookParts:
             ) from None
 
     def put(self, name: str, data: bytes) -> None:
-        """Have these bytes in the part."""
+        """Replace the bytes of the part."""
         self._new[part_key(name)] = data
         self._names[part_key(name)] = name
         self._dropped.discard(part_key(name))
@@ -401,7 +398,7 @@ class WorkbookParts:
                 yield Relation(each.get("Id"), each.get("Type").rpartition("/")[2], target)
 
     def relate(self, part: str, kind: str, target: str) -> str:
-        """Relate a part to another one; the relation's id is returned."""
+        """Add a relation of a part to another one, and return the relation's id."""
         name = _relations(part)
         if not self._has(name):
             self.put(name, f'<Relationships xmlns="{_PACKAGE}/relationships"/>'.encode())
@@ -413,7 +410,7 @@ class WorkbookParts:
         return new_id
 
     def add(self, part: str, content_type: str, data: bytes) -> str:
-        """A new part, named like `part` with a free number in place of `{}`; its name."""
+        """Add a part, named like `part` with a free number for `{}`, and return its name."""
         name = next(each for n in count(1) if not self._has(each := part.format(n)))
         self.put(name, data)
         root = self.outline(_CONTENT_TYPES)
@@ -429,7 +426,7 @@ class WorkbookParts:
         return name
 
     def drop_signatures(self) -> bool:
-        """Leave out the digital signature, with all that refers to it; whether there is one."""
+        """Remove the digital signature and all references to it; return whether there was one."""
         signed = [
             info.filename for key, info in self._there.items() if key.startswith("_xmlsignatures/")
         ]
@@ -438,13 +435,13 @@ class WorkbookParts:
         return bool(signed)
 
     def drop_calculation_order(self) -> None:
-        """Leave out the list of the cells that have formulas."""
+        """Remove the list of the cells with formulas."""
         part = self.find_related(self.package.workbook, "calcChain")
         if part:
             self._drop([part], _relations(self.package.workbook))
 
     def bytes(self) -> bytes:
-        """The copy."""
+        """The bytes of the copy."""
         copy = io.BytesIO()
         with zipfile.ZipFile(copy, "w", zipfile.ZIP_DEFLATED) as archive:
             for key, info in self._there.items():
@@ -483,14 +480,14 @@ def _relations(part: str) -> str:
 
 
 def _fresh(info: zipfile.ZipInfo) -> zipfile.ZipInfo:
-    """The entry without what its archive added to it."""
+    """The entry without data that its archive added."""
     fresh = zipfile.ZipInfo(info.filename, info.date_time)
     fresh.external_attr = info.external_attr
     fresh.compress_type = info.compress_type if info.compress_type in _KEPT else _KEPT[-1]
     return fresh
 
 
-# A workbook's styles: a cell's own style with another fill, all else of it the same.
+# A workbook's styles: a cell's own style with another fill, and otherwise unchanged.
 
 
 # The sections that a style needs, in the order of the schema, with the least that they hold.
@@ -529,11 +526,11 @@ class _Format(NamedTuple):
 
 
 class Styles:
-    """The cell formats of one `styles.xml`, and those that are added to them.
+    """The cell formats of one `styles.xml`, and the added ones.
 
-    A colour (RGB, six hexadecimal digits) that is put over a plain fill keeps that one as the
-    fill's second colour, which nobody sees: so it can be taken away again. Raises MarkupError
-    if the part is not well-formed.
+    A colour (RGB, six hexadecimal digits) that replaces a plain fill keeps the old colour as the
+    fill's second one, which is not visible, so that it can be restored. Raises MarkupError if the
+    part is not well-formed.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -558,7 +555,7 @@ class Styles:
         return self._paint[style, colour]
 
     def strip_paint(self, style: int, *colours: str) -> int:
-        """The style as it was before it got a fill of one of these colours."""
+        """The style before it got a fill with one of these colours."""
         fill = self._fill_of(style)
         if not self.is_painted(style, *colours):
             return style
@@ -573,7 +570,7 @@ class Styles:
         return fill.pattern == "solid" and fill.front.get("rgb", "")[2:] in colours
 
     def has_pattern(self, style: int) -> bool:
-        """Whether the style has a fill that a colour would replace for good."""
+        """Whether the style has a fill that could not be restored after a colour replaced it."""
         return self._fill_of(style).pattern not in ("", "none", "solid")
 
     def text(self, style: int, colour: str = "", *, wrapped: bool = False) -> int:
@@ -588,7 +585,7 @@ class Styles:
         return self.paint(plain, colour) if colour else plain
 
     def bytes(self) -> bytes:
-        """The part with the styles that were asked for."""
+        """The part with all added styles."""
         splices = Splices()
         formats, fills = self._formats[self._old[0] :], self._fills[self._old[1] :]
         if fills:
@@ -615,7 +612,7 @@ class Styles:
         return self._format_at(_Format(attributes, old.content))
 
     def _plain(self, colour: Mapping[str, str]) -> int:
-        """The fill of one colour; alpha, which spreadsheets pass over, does not count."""
+        """The fill with one colour; alpha is ignored, as spreadsheets do."""
         at = self._plain_places.get(_key(_opaque(colour)))
         return self._fill_at(_Fill("solid", colour, {"indexed": "64"})) if at is None else at
 
@@ -640,7 +637,7 @@ class Styles:
             self._plain_places.setdefault(_key(_opaque(fill.front)), at)
 
     def _format_at(self, wanted: _Format) -> int:
-        """Where the format is, or one that differs in nothing but whether a fill is applied."""
+        """The index of the format, or of one that differs only in whether a fill is applied."""
         for attributes in (dict(wanted.attributes), _comparable_attributes(wanted)):
             at = self._places.get((_key(attributes), wanted.content))
             if at is not None:
@@ -675,7 +672,7 @@ class Styles:
 
 
 def _complete_sections(data: bytes) -> bytes:
-    """The part with the sections that a style refers to."""
+    """The part with all sections to which a style refers."""
     root, splices = outline(data), Splices()
     existing = {each.local: each for each in root.children}
     names, missing = list(_SECTIONS), ""
@@ -709,7 +706,7 @@ def _fill(element: Element) -> _Fill:
 
 
 def _wrap_text(content: str, alignment: str) -> str:
-    """The content of a format whose text is broken into lines."""
+    """The content of a format with wrapped text."""
     if alignment not in content:
         return f'{alignment} wrapText="1"/>{content}'
     return _WRAP.sub("", content).replace(alignment, f'{alignment} wrapText="1"', 1)
@@ -728,5 +725,5 @@ def _fill_key(fill: _Fill) -> object:
 
 
 def _comparable_attributes(each: _Format) -> dict[str, str]:
-    """The attributes; whether a fill is applied does not matter, since a fill always is."""
+    """The attributes without the flag for an applied fill, because a fill always is applied."""
     return {key: value for key, value in each.attributes.items() if key != "applyFill"}

@@ -1,4 +1,4 @@
-"""The package of a workbook: ZIP parts with limits, shared strings, and what is misread."""
+"""The package of a workbook: ZIP parts with limits, shared texts, and markup that is misread."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 
-# A ZIP file in memory, of parts that are stored as they are.
+# A ZIP file in memory, with uncompressed parts.
 
 
 def pack_parts(parts: Mapping[str, bytes]) -> io.BytesIO:
@@ -46,7 +46,7 @@ def pack_parts(parts: Mapping[str, bytes]) -> io.BytesIO:
     return file
 
 
-# What a worksheet's XML may be made of that calamine reads otherwise than everybody else.
+# Markup of a worksheet that calamine reads in another way than other programs.
 
 
 _SHEET_DATA = re.compile(rb"<(?:[^\s<>/]+:)?sheetData[\s/>]")
@@ -57,10 +57,10 @@ _PIECES = re.compile(rb"v>[0-9.eE+\-]*(?:<!|&#(?:4[3-9]|5[0-7]|x2[bBdDeE]|x3[0-9
 
 
 def misreading(data: bytes) -> str:
-    """What calamine would take something else for than is meant, "" if there is nothing.
+    """The markup that calamine would misread, in words, "" if there is none.
 
-    It reads the first of two tables of cells, and the first piece of a number that a comment, a
-    CDATA section or a character reference divides; the rest would be lost.
+    It reads only the first of two tables of cells, and only the first piece of a number that is
+    divided by a comment, a CDATA section or a character reference.
     """
     if _tables(data) > 1:
         return "it has two tables of cells"
@@ -77,7 +77,7 @@ def _tables(data: bytes) -> int:
     return data.count(b"<sheetData")
 
 
-# A workbook's shared texts, measured before they are handed out to the cells that refer to them.
+# A workbook's shared texts, measured before they are copied to the cells that refer to them.
 #
 # A cell takes 30 bytes in the file, whatever the size of the text that it refers to: 100,000
 # cells with one text of 30 MB would need three terabytes.
@@ -94,14 +94,14 @@ _LEAST = 16
 
 
 def strip_count(strings: bytes) -> bytes:
-    """The part without its claim of how many texts it has, for which calamine makes room."""
+    """The part without its stated number of texts, for which calamine allocates memory."""
     return _STRING_TABLE.sub(lambda tag: tag[0].replace(_COUNT, b"was"), strings)
 
 
 def shared_size(sheet: bytes, strings: bytes, limit: int) -> int:
-    """An upper bound of the bytes of text that a worksheet's cells take from the shared ones.
+    """An upper bound of the bytes of shared text in a worksheet's cells.
 
-    It is exact enough where it is over `limit`; below that it is a coarse one, which costs little.
+    If it is over `limit` it is nearly exact; below that it is a rough one, which is fast.
     """
     fits = len(sheet) // _LEAST + 1
     size = limit // fits
@@ -120,7 +120,7 @@ def shared_size(sheet: bytes, strings: bytes, limit: int) -> int:
 
 
 def _is_cut(strings: bytes, size: int) -> bool:
-    """Whether the part has an end of a text in every `size` bytes, so that none is longer."""
+    """Whether each `size` bytes of the part contain the end of a text, so that none is longer."""
     at = 0
     while len(strings) - at > size:
         end = strings.rfind(_END_OF_STRING, at, at + size)
@@ -130,17 +130,18 @@ def _is_cut(strings: bytes, size: int) -> bool:
     return True
 
 
-# The rows at a worksheet's end that are only formatted: programs leave hundreds of thousands.
+# Rows at a worksheet's end that are only formatted: there may be hundreds of thousands.
 
 
 _FEW = 4096
 
 
 def without_trailing(data: bytes) -> bytes:
-    """A worksheet's part without the rows behind the last cell that has content.
+    """A worksheet's part without the rows after the last cell with content, so that no reader has
+    to skip them.
 
-    Nobody who reads the sheet has to walk past them then. A part in which anything else than
-    formatted cells stands there, or that is written in an unusual way, is returned as it is.
+    A part that has more than formatted cells there, or is written in an unusual way, is returned
+    unchanged.
     """
     # A cell without content is its own end (`<c/>`), so that this is where the last other one ends.
     last = data.rfind(b"</c>")
@@ -152,10 +153,10 @@ def without_trailing(data: bytes) -> bytes:
     return data[:cut] + data[end:] if data.count(b"<", cut, end) == blank else data
 
 
-# A workbook's parts: the ZIP container with its limits, the tabs, and one tab packed anew.
+# A workbook's parts: the ZIP container with its limits, the tabs, and one tab as a new workbook.
 #
-# The parts are unpacked here, measured and looked at, and only what is needed to read one tab is
-# handed on. So no reader ever unpacks more than was measured, whatever a file's headers claim.
+# The parts are unpacked, measured and checked here, and only those needed to read one tab are
+# passed on. So no reader unpacks more than was measured, whatever the file's headers claim.
 
 
 MAX_UNPACKED = 1 << 30
@@ -175,7 +176,7 @@ MAX_CELLS = 60_000_000
 million of the latter.
 """
 MAX_SEARCHED = 1 << 26
-"""The most bytes of worksheets that are looked through for one with a header."""
+"""The most bytes of worksheets that are searched for one with a header."""
 MAX_TABS = 1_000
 MAX_PARTS = 10_000
 """The most parts of a workbook. One with a picture in each row has some thousand."""
@@ -217,7 +218,7 @@ _STYLES, _STRINGS = "xl/styles.xml", "xl/sharedStrings.xml"
 
 @dataclass(frozen=True, slots=True)
 class Tab:
-    """One worksheet: its name, whether a person sees it, and the part it is in."""
+    """One worksheet: its name, whether it is visible, and its part."""
 
     name: str
     visible: bool
@@ -225,13 +226,13 @@ class Tab:
 
 
 class Package:
-    """The parts of one workbook. Raises SheetError wherever the file is not one."""
+    """The parts of one workbook. Raises SheetError if the file is no workbook."""
 
     def __init__(self, source: Source) -> None:
         self.path = source.path
         if _END_OF_ARCHIVE not in source.data[-_TAIL:]:
             raise SheetError(f"{self.path}: the end of the workbook is missing", hint=_CUT_OFF)
-        # Counted beforehand, because each costs some hundred bytes once it is looked at.
+        # Counted first, because reading the entries takes some hundred bytes for each.
         if source.data.count(_ENTRY) > MAX_PARTS:
             raise SheetError(f"{self.path}: the workbook has too many parts", hint=_AS_CSV)
         try:
@@ -274,7 +275,7 @@ class Package:
             raise self._damage_error(f"{name}: {error or 'it ends too early'}") from None
 
     def text_part(self, name: str) -> bytes:
-        """The bytes of an XML part. Refused where it is not UTF-8 or has a DTD."""
+        """The bytes of an XML part. Raises SheetError if it is not UTF-8 or has a DTD."""
         data = self.part(name)
         if not _is_usual(data):
             raise self._damage_error(f"{name} is XML of a kind that no spreadsheet program writes")
@@ -283,7 +284,7 @@ class Package:
         return data
 
     def worksheet(self, tab: Tab) -> bytes:
-        """The bytes of a tab's part up to the last cell that holds anything."""
+        """The bytes of a tab's part up to the last cell with content."""
         data = without_trailing(self.text_part(tab.part))
         self._check(tab.part, data, MAX_CELLS)
         why = misreading(data)
@@ -304,7 +305,7 @@ class Package:
         return data if _is_usual(data) else b""
 
     def tab(self, name: str) -> Tab:
-        """The tab of that name; case does not count if no tab has exactly that name."""
+        """The tab of that name; if no tab has exactly that name, case is ignored."""
         exact = [tab for tab in self.tabs if tab.name == name]
         similar = [tab for tab in self.tabs if tab.name.casefold() == name.casefold()]
         if not exact + similar:
@@ -348,12 +349,12 @@ class Package:
             raise self._damage_error(f"{name}: {error}") from None
 
     def size(self, tab: Tab) -> int:
-        """How many bytes the tab's part has unpacked; 0 where it is missing."""
+        """The unpacked size of the tab's part in bytes; 0 if it is missing."""
         info = self._parts.get(part_key(tab.part))
         return 0 if info is None else info.file_size
 
     def shared_texts(self, indexes: Collection[int]) -> dict[int, str]:
-        """Those of the texts that cells refer to by their index; of very many only the first."""
+        """The shared texts with these indexes; of very many only the first."""
         texts: dict[int, str] = {}
         for part in self._of_kind("sharedStrings"):
             items = _ITEM.finditer(self.text_part(part))
@@ -364,8 +365,8 @@ class Package:
         return texts
 
     def alone(self, sheet: bytes, texts: Mapping[str, bytes] | None = None) -> io.BytesIO:
-        """A workbook of one worksheet with these bytes, and this one's styles and texts, which
-        may be there already.
+        """A workbook with one worksheet with these bytes, and with the styles and `texts` of this
+        one.
         """
         parts = self.texts() if texts is None else texts
         if _STRINGS in parts:
@@ -457,12 +458,12 @@ def _character(match: re.Match[bytes]) -> bytes:
 
 
 def part_key(name: str) -> str:
-    """A part's name as it is compared: some programs write backslashes."""
+    """The normalized name of a part: some programs write backslashes."""
     return name.replace("\\", "/").lstrip("/").casefold()
 
 
 def resolve_target(folder: str, target: str) -> str:
-    """The name of the part that a relation of a part in the folder leads to, "" for none."""
+    """The name of the part to which a relation of a part in the folder refers, "" for none."""
     target = target.replace("\\", "/")
     if target.startswith("/"):
         return target.lstrip("/")

@@ -26,21 +26,29 @@ from petsync.sheets.xlsx.survey import Survey, extent, find_misplaced, is_irregu
 from petsync.sheets.xlsx.xml import first_rows
 from petsync.table.base import Base
 
-__all__ = ["cells_of", "format_value", "halves", "ids_elsewhere", "own_tab", "read_grid", "top"]
+__all__ = [
+    "cells_of",
+    "first_rows_of",
+    "format_value",
+    "halves",
+    "ids_elsewhere",
+    "own_tab",
+    "read_grid",
+]
 
 
-# A large worksheet as two smaller ones, which two cores take apart at the same time.
+# A large worksheet as two smaller ones, which are parsed on two cores at the same time.
 
 
 _TABLE, _ROW, _END_OF_DATA = b"<sheetData", b"<row ", b"</sheetData>"
 
 
 def halves(data: bytes, least: int) -> tuple[bytes, ...]:
-    """The worksheet's part, or two with the first and the other half of its rows where it has
-    `least` bytes and there is no doubt where a row begins.
+    """The worksheet's part, or two parts with the first and the second half of its rows, if it has
+    at least `least` bytes and the start of a row can be found for certain.
 
-    Each cell has to name its place, as `extent` makes sure, for the second half does not begin in
-    the first row.
+    Each cell must have its reference, which `extent` checks, because the second half does not start
+    in the first row.
     """
     # What looks like a tag in a comment or in CDATA is none.
     if len(data) < least or (b"!" in data and b"<!" in data):
@@ -52,7 +60,7 @@ def halves(data: bytes, least: int) -> tuple[bytes, ...]:
     return data[:middle] + data[end:], data[:first] + data[middle:]
 
 
-# XLSX in: the values through calamine, what calamine cannot tell through a survey of the XML.
+# Reading XLSX: values by calamine, and what calamine does not report by a survey of the XML.
 
 
 _KINDS = {str: CellKind.TEXT, float: CellKind.NUMBER, int: CellKind.NUMBER, bool: CellKind.BOOLEAN}
@@ -60,7 +68,8 @@ LARGE = 1 << 23
 _TOGETHER = 1000
 _TOP = 20
 _TAB_HEAD, _TABS, _SEVERAL = 1 << 16, 20, 2
-"""So much of so many other worksheets is looked at for at least so many headers of ours."""
+"""The bytes and the number of other worksheets that are searched, and the headers of petsync that
+must be found in them."""
 _EXACT = 2.0**53
 _MOST_TABS, _LISTED = 200, 5
 _ID = re.compile(r"0*([0-9]{1,19})(?:\.0+)?")
@@ -74,17 +83,17 @@ def read_grid(
     base: Base | None = None,
     large: int = LARGE,
 ) -> Grid:
-    """The grid of the named tab, else of the one that the file's `base` is of, else of the first
-    visible one with a header that we know.
+    """The grid of the named tab, else of the tab of the file's `base`, else of the first visible
+    one with a known header.
 
-    A worksheet of `large` bytes is taken apart in two halves at the same time.
-    Raises SheetError if the workbook cannot be read or no such tab is there, and where it is
-    not certain which one the base is of.
+    A worksheet of at least `large` bytes is parsed in two halves at the same time. Raises
+    SheetError if the workbook cannot be read, there is no such tab, or it is not certain which tab
+    belongs to the base.
     """
     package = Package(source)
     if tab is not None:
         return _read_tab(package, package.tab(tab), mapper, large)
-    own_tab = _own(package, mapper, base)
+    own_tab = _find_base_tab(package, mapper, base)
     candidates = (
         [own_tab]
         if own_tab
@@ -106,7 +115,7 @@ def read_grid(
             )
         try:
             grid = _read_tab(package, each, mapper, large)
-            known_to_us, heads = _elsewhere(package, each, mapper)
+            known_to_us, heads = _other_tabs(package, each, mapper)
             return replace(grid, elsewhere=known_to_us, heads=heads)
         except _NoHeaderError as error:
             failure = failure or error
@@ -114,17 +123,17 @@ def read_grid(
 
 
 def own_tab(source: Source, mapper: Mapper, base: Base | None) -> str | None:
-    """The name of the worksheet that the base is of, None if the base does not know it.
+    """The name of the base's worksheet, None if the base does not name it.
 
-    Raises SheetError if that worksheet is hidden or not there, and no other one has all its ids.
+    Raises SheetError if that worksheet is hidden or missing, and no other one has all its ids.
     """
-    own = _own(Package(source), mapper, base)
+    own = _find_base_tab(Package(source), mapper, base)
     return None if own is None else own.name
 
 
 def ids_elsewhere(source: Source, mapper: Mapper, tab: str) -> Mapping[str, frozenset[int] | None]:
-    """The ids in each other worksheet that a person sees and that has a column for them, by its
-    name; None if it is too large, or cannot be read.
+    """The ids in each other visible worksheet with a column for them, by its name; None if it is
+    too large or cannot be read.
     """
     package = Package(source)
     chosen = package.tab(tab).part
@@ -140,16 +149,16 @@ def ids_elsewhere(source: Source, mapper: Mapper, tab: str) -> Mapping[str, froz
     return ids_by_tab
 
 
-def top(
+def first_rows_of(
     source: Source, tab: str | None, base: Base | None = None
 ) -> tuple[str, list[str], list[list[str]]]:
-    """A worksheet's name, those of all that a person sees, and the texts of its first rows.
+    """A worksheet's name, the names of all visible ones, and the texts of its first rows.
 
-    Without `tab` it is the one that the file's `base` names, else the first one. Raises SheetError
-    if it cannot be read.
+    Without `tab` it is the worksheet of the file's `base`, else the first one. Raises SheetError if
+    it cannot be read.
     """
     package = Package(source)
-    visible_tabs = [each for each in package.tabs if _is_theirs(each)] or package.tabs[:1]
+    visible_tabs = [each for each in package.tabs if _is_user_tab(each)] or package.tabs[:1]
     base_tabs = [each for each in visible_tabs if base is not None and each.name == base.tab]
     chosen = (base_tabs or visible_tabs)[0] if tab is None else package.tab(tab)
     where = f"{package.path}, sheet {chosen.name!r}"
@@ -166,8 +175,8 @@ class _NoHeaderError(SheetError):
 
 
 class _WorksheetData(NamedTuple):
-    """A worksheet's bytes, their survey, how many cells have content in them, and the values, in
-    one part or in two that follow each other.
+    """A worksheet's bytes, their survey, the number of cells with content, and the values, in one
+    part or in two consecutive ones.
     """
 
     data: bytes
@@ -210,13 +219,13 @@ def _read_tab(package: Package, tab: Tab, mapper: Mapper, large: int) -> Grid:
             if any(n in span for span in seen.hidden)
         ],
         filtered=seen.filtered,
-        tabs=[each.name for each in package.tabs if each is not tab and _is_theirs(each)],
+        tabs=[each.name for each in package.tabs if each is not tab and _is_user_tab(each)],
     ).without_blank_rows()
 
 
-def _own(package: Package, mapper: Mapper, base: Base | None) -> Tab | None:
-    """The tab that the base is of: the one of that name, or the only one with ids, if it has all
-    of the base's: it was renamed. None if the base names no tab.
+def _find_base_tab(package: Package, mapper: Mapper, base: Base | None) -> Tab | None:
+    """The tab of the base: the one with its name; else, because it may have been renamed, the only
+    one with ids, if it has all ids of the base. None if the base names no tab.
     """
     if base is None or not base.tab:
         return None
@@ -231,7 +240,7 @@ def _own(package: Package, mapper: Mapper, base: Base | None) -> Tab | None:
     why, cure = "is not there any more", "If you renamed it, give it its old name again"
     if is_there:
         why, cure = "is hidden", "Show it again"
-    names = [repr(each.name) for each in package.tabs if _is_theirs(each)]
+    names = [repr(each.name) for each in package.tabs if _is_user_tab(each)]
     more = ", …" if len(names) > _LISTED else ""
     others = f"You can see {', '.join(names[:_LISTED])}{more}. " if names else ""
     raise SheetError(
@@ -242,10 +251,10 @@ def _own(package: Package, mapper: Mapper, base: Base | None) -> Tab | None:
 
 
 def _with_ids(package: Package, mapper: Mapper) -> list[Tab]:
-    """The tabs that people see and that have a header for ids in their first rows, each part once;
-    of very many the last ones count as such unseen.
+    """The visible tabs with a header for ids in their first rows, each part once. If there are very
+    many, the last ones are included without a check.
     """
-    other_tabs = list({each.part: each for each in package.tabs if _is_theirs(each)}.values())
+    other_tabs = list({each.part: each for each in package.tabs if _is_user_tab(each)}.values())
     heads = [first_rows(package.head(each, _TAB_HEAD), _TOP) for each in other_tabs[:_MOST_TABS]]
     text_numbers = {at for rows in heads for row in rows for at in row if isinstance(at, int)}
     texts = package.shared_texts(text_numbers) if text_numbers else {}
@@ -273,13 +282,15 @@ def _ids_or_none(package: Package, tab: Tab, mapper: Mapper) -> frozenset[int] |
         return None
 
 
-def _elsewhere(
+def _other_tabs(
     package: Package, chosen: Tab, mapper: Mapper
 ) -> tuple[list[str], dict[str, list[list[str]]]]:
-    """The other tabs that people see and that have several headers of ours in their first rows, and
-    the first rows of those that have none, by name.
+    """The other visible tabs with several headers of petsync in their first rows, and the first
+    rows of those with none, by name.
     """
-    others = {tab.part: tab for tab in package.tabs if _is_theirs(tab) and tab.part != chosen.part}
+    others = {
+        tab.part: tab for tab in package.tabs if _is_user_tab(tab) and tab.part != chosen.part
+    }
     tabs = [*itertools.islice(others.values(), _TABS)]
     cut = [first_rows(package.head(tab, _TAB_HEAD), _TOP) for tab in tabs]
     text_numbers = {at for rows in cut for row in rows for at in row if isinstance(at, int)}
@@ -302,18 +313,18 @@ def _texts_of(row: Sequence[str | int], texts: Mapping[int, str]) -> list[str]:
 def _has_headers(
     rows: Sequence[Sequence[str | int]], texts: Mapping[int, str], mapper: Mapper
 ) -> bool:
-    """Whether one of the rows has several headers of ours."""
+    """Whether one of the rows has several headers of petsync."""
     return any(mapper.score(_texts_of(row, texts)) >= _SEVERAL for row in rows)
 
 
-def _is_theirs(tab: Tab) -> bool:
-    """Whether people see the tab and put it there themselves."""
+def _is_user_tab(tab: Tab) -> bool:
+    """Whether the tab is visible and was not added by petsync."""
     return tab.visible and tab.name != GUIDE and not tab.name.startswith("petsync ")
 
 
 def _open_tab(package: Package, tab: Tab, where: str, large: int) -> _WorksheetData:
-    """A worksheet. Unpacking and calamine do not hold the interpreter, so they go on beside what
-    does; but calamine is not asked for the cells before it is known that none is too far away.
+    """A worksheet. Unpacking and calamine release the interpreter lock, so they run in other
+    threads; calamine reads the cells only after it is known that none is too far away.
     """
     with ThreadPoolExecutor(2) as pool:
         texts = pool.submit(package.texts)
@@ -330,7 +341,7 @@ def _open_tab(package: Package, tab: Tab, where: str, large: int) -> _WorksheetD
             sheets = [_sheet(package, surveyed.readable(data), shared, where)]
         else:
             sheets = [each.result() for each in futures]
-        if not _fit(sheets):
+        if not _are_consecutive(sheets):
             sheets = [_sheet(package, data, shared, where)]
         return _WorksheetData(data, surveyed, cells_extent.cells if cells_extent else 0, sheets)
 
@@ -340,8 +351,8 @@ def _sheet(package: Package, data: bytes, texts: Mapping[str, bytes], where: str
         return load_workbook(package.alone(data, texts)).get_sheet_by_index(0)
 
 
-def _fit(sheets: Sequence[CalamineSheet]) -> bool:
-    """Whether the parts have the same columns and follow each other."""
+def _are_consecutive(sheets: Sequence[CalamineSheet]) -> bool:
+    """Whether the parts have the same columns and are consecutive."""
     if len(sheets) == 1:
         return True
     ends = [(sheet.start, sheet.end) for sheet in sheets]
@@ -353,7 +364,7 @@ def _fit(sheets: Sequence[CalamineSheet]) -> bool:
 
 
 def _rows_of_sheets(sheets: Sequence[CalamineSheet]) -> Iterator[list[Any]]:
-    """The rows from the first one that has a value, with those that are blank between the parts."""
+    """The rows from the first one with a value, including the blank rows between the parts."""
     done = (sheets[0].start or (0, 0))[0]
     for sheet in sheets:
         # A part begins with the rows above it, as blank ones.
@@ -378,29 +389,29 @@ def _naming_damage(where: str) -> Iterator[None]:
 
 
 def _count_filled(rows: Sequence[Sequence[Any]], columns: Sequence[Cells]) -> int:
-    """How many cells say something."""
+    """The number of cells with a value."""
     cells = sum(len(row) - row.count("") for row in rows)
     return cells + sum(int(np.count_nonzero(pc.binary_length(each.text))) for each in columns)
 
 
 def _check_places(data: bytes, where: str) -> None:
-    """Refuse a sheet in which a cell took another one's place."""
+    """Raise SheetError if a cell took the place of another one."""
     place = find_misplaced(data)
     if place:
         raise SheetError(
-            f"{where}: the worksheet is damaged: the cell {place} stands where another one should",
-            hint="Open it in Excel or LibreOffice, see whether all is there, and save it again.",
+            f"{where}: the worksheet is damaged: the cell {place} is in the place of another one",
+            hint="Open it in Excel or LibreOffice, check the values, and save it again.",
         )
 
 
 def _widen_row(row: list[str], surveyed: Survey, first_column: int) -> list[str]:
-    """The row with room for the cells behind the table that calamine took for blank."""
+    """The row, extended by cells after the table that calamine read as blank."""
     last = max((column for _, column in surveyed.special), default=0)
     return row + [""] * (last - first_column + 1 - len(row))
 
 
 def _columns(rows: Iterator[list[Any]], width: int) -> list[Cells]:
-    """The columns of rows, taken a few at a time: so they are still in the processor's cache."""
+    """The columns of rows, transposed in small groups that fit into the processor's cache."""
     parts: list[list[Cells]] = [[] for _ in range(width)]
     while some := list(itertools.islice(rows, _TOGETHER)):
         for part, values in zip(parts, zip(*some, strict=True), strict=True):
@@ -411,7 +422,7 @@ def _columns(rows: Iterator[list[Any]], width: int) -> list[Cells]:
 def _complete_columns(
     columns: Sequence[Cells], width: int, first_row: int, first_column: int, surveyed: Survey
 ) -> list[Cells]:
-    """The columns with the cells that calamine does not give."""
+    """The columns, completed by the cells that calamine does not report."""
     special: list[dict[int, tuple[CellKind, str]]] = [{} for _ in range(width)]
     for (row, column), cell in sorted(surveyed.special.items()):
         if row >= first_row and column >= first_column:
@@ -437,7 +448,7 @@ def _with(cells: Cells, special: dict[int, tuple[CellKind, str]]) -> Cells:
 
 
 def cells_of(values: Sequence[Any]) -> Cells:
-    """The cells of one column, of the values that calamine gives."""
+    """The cells of one column from calamine's values."""
     whole = _whole_numbers(values) if type(values[0]) is float else None
     if whole is not None:
         texts = pa.array(whole).cast(pa.large_string())
@@ -452,7 +463,7 @@ def cells_of(values: Sequence[Any]) -> Cells:
 
 
 def _whole_numbers(values: Sequence[Any]) -> np.ndarray[Any, np.dtype[np.int64]] | None:
-    """The numbers, where all are without a fraction and exact; else None."""
+    """The numbers if all are exact and without a fraction; else None."""
     if set(map(type, values)) != {float}:
         return None
     numbers = np.array(values)
@@ -463,7 +474,7 @@ def _whole_numbers(values: Sequence[Any]) -> np.ndarray[Any, np.dtype[np.int64]]
 
 
 def format_value(value: Any) -> str:
-    """A value as a person sees it in the cell; whole numbers without a decimal point."""
+    """A value as the cell shows it; whole numbers without a decimal point."""
     if isinstance(value, bool):
         return str(value).upper()
     if isinstance(value, float):

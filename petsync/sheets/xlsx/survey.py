@@ -1,4 +1,4 @@
-"""What a worksheet has that calamine does not tell: errors, formulas, what is hidden."""
+"""Parts of a worksheet that calamine does not report: errors, formulas, hidden rows and columns."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ __all__ = [
 ]
 
 
-# How far a worksheet's cells reach, seen in its bytes: calamine holds the whole rectangle around
-# them, so this is known before it is let near.
+# The extent of a worksheet's cells, found in its bytes: calamine allocates the whole rectangle
+# around them, so this must be known first.
 
 
 _PREFIXED = re.compile(rb":c[\s>/]")
@@ -43,8 +43,8 @@ _Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
 
 class Extent(NamedTuple):
-    """No cell is behind row `rows` or behind column `columns`, both counted from 1; `cells` have
-    content.
+    """The last row and column, counted from 1, up to which there may be cells, and the number of
+    `cells` with content.
     """
 
     rows: int
@@ -53,9 +53,9 @@ class Extent(NamedTuple):
 
 
 def extent(data: bytes) -> Extent | None:
-    """The extent of a worksheet part, formatted cells too; None if it takes a walk to know.
+    """The extent of a worksheet part, including formatted cells; None if only parsing shows it.
 
-    It is known where each cell begins with `<c r="`, a column of one letter and a row.
+    It is known if each cell begins with `<c r="`, a column of one letter and a row.
     """
     if b"<sheetData" not in data or _PREFIXED.search(data) or b"<c" in data[-_BEHIND:]:
         return None
@@ -72,7 +72,7 @@ def extent(data: bytes) -> Extent | None:
 
 
 def _cells(raw: _Bytes) -> _Positions | None:
-    """Where the references of the cells begin; None if a cell is written in another way."""
+    """The offsets of the cells' references; None if a cell is written in another way."""
     cells = np.concatenate([_tags(raw, at) for at in range(0, len(raw) - _BEHIND, _PART)])
     behind = raw[cells + 2]
     if np.isin(behind, tuple(b"\t\r\n/>")).any():
@@ -86,13 +86,13 @@ def _cells(raw: _Bytes) -> _Positions | None:
 
 
 def _tags(raw: _Bytes, at: int) -> _Positions:
-    """Where tags begin in a part that start with a `c`."""
+    """The offsets of tags that start with a `c`."""
     part = raw[at : min(at + _PART, len(raw) - _BEHIND) + 1]
     return np.flatnonzero((part[:-1] == ord("<")) & (part[1:] == ord("c"))) + at
 
 
 def _last_row(raw: _Bytes, digits: _Positions) -> int:
-    """The last of the rows whose digits begin there, and no less than 99,999."""
+    """The last row among those with digits at these offsets, at least 99,999."""
     last = 99_999
     rows = np.zeros(len(digits), dtype=np.int64)
     for place in range(_DIGITS + 1):
@@ -107,19 +107,19 @@ def _between(values: np.ndarray[Any, Any], ends: bytes) -> np.ndarray[Any, np.dt
     return between
 
 
-# What a worksheet has that calamine does not tell: error cells (it reads them as blank), formulas
-# without a value, hidden rows, merged cells, and cells that are absurdly far away.
+# Parts of a worksheet that calamine does not report: error cells (it reads them as blank), formulas
+# without a value, hidden rows, merged cells, and cells that are extremely far away.
 #
-# A sheet that has none of it is only searched for their marks; the others are walked.
+# A sheet is first searched for the markup of these, and parsed only if it has any.
 
 
 MAX_ROW, MAX_COLUMN = 1 << 20, 1 << 14
 FREE_AREA = 4_000_000
-"""The cells that the rectangle around all that have a value may always have: calamine holds it
-whole, at some 64 bytes for each.
+"""The size in cells that the rectangle around all values may always have: calamine keeps all of it
+in memory, with some 64 bytes for each cell.
 """
 MAX_SPARSENESS = 10
-"""How many times the cells with a value a larger rectangle may have."""
+"""The largest ratio of a larger rectangle to its cells with a value."""
 
 # `re` finds short texts in many bytes faster than `in` does, and a single byte `in` the fastest.
 _FORMULAS = (re.compile(rb"<f[\s>/]"), re.compile(rb":f[\s>/]"))
@@ -149,14 +149,14 @@ class Survey:
     unread: list[tuple[str, slice]] = field(default_factory=list)
 
     def take(self, row: RowMark) -> None:
-        """Note what a row has."""
+        """Survey a row."""
         if row.hidden:
             self.hidden.append(row.number)
         for cell in row.cells:
             special = _special(cell)
             self.calculated |= cell.formula and bool(cell.value)
             if special is not None and special[0] is CellKind.UNCALCULATED and cell.has_value:
-                # A formula that is that of another cell has no text of its own.
+                # A cell that shares the formula of another one has no formula text of its own.
                 may_be = '""' in cell.formula_text or not cell.formula_text
                 self.empty[row.number, cell.column] = may_be
             if special is not None:
@@ -170,7 +170,7 @@ class Survey:
                 self.last_column = max(self.last_column, cell.column)
 
     def readable(self, data: bytes) -> bytes:
-        """The part with an error that calamine reads, as a blank cell, in place of the others."""
+        """The part with each unreadable error replaced by one that calamine reads as blank."""
         pieces, done = [], 0
         for place, at in self.unread:
             tag = _CELL_TAG.match(data, at.start)
@@ -194,9 +194,9 @@ class Survey:
 
 
 def survey(data: bytes, where: str, *, irregular: bool | None = None) -> Survey:
-    """The survey of one worksheet part, of which it may be known whether it is `irregular`.
+    """The survey of one worksheet part; `irregular` says whether it must be parsed, if known.
 
-    Raises SheetError if it is malformed or too wide.
+    Raises SheetError if the part is malformed or too wide.
     """
     found_survey = Survey()
     if not (is_irregular(extent(data)) if irregular is None else irregular) and not _is_marked(
@@ -218,7 +218,7 @@ def survey(data: bytes, where: str, *, irregular: bool | None = None) -> Survey:
 
 
 def is_irregular(seen: Extent | None) -> bool:
-    """Whether there may be cells too far away to be read, or a walk must tell where they are."""
+    """Whether there may be cells too far away to be read, or only parsing shows where cells are."""
     return seen is None or _is_too_large(seen.rows, seen.columns, seen.cells)
 
 
@@ -262,13 +262,12 @@ def _check_extent(survey: Survey, where: str) -> None:
         )
 
 
-# Worksheets that no person sees, in which a workbook carries lines of plain ASCII.
+# Hidden worksheets with lines of plain ASCII.
 
 
 def lines_of(package: Package, name: str) -> list[str] | None:
-    """The first column of the worksheet of that name; None if there is none.
-
-    It is the same where somebody had it shown.
+    """The first column of the worksheet of that name; None if there is none. The worksheet may also
+    be visible.
 
     Raises SheetError if it is damaged.
     """
@@ -277,7 +276,7 @@ def lines_of(package: Package, name: str) -> list[str] | None:
         return None
     where = f"{package.path}, sheet {name!r}"
     data = package.text_part(tab.part)
-    # A cell far away would make calamine hold a huge rectangle.
+    # A cell far away would make calamine allocate a huge rectangle.
     survey(data, where)
     return [str(row[0]) for row in _rows_of_workbook(package.alone(data), where) if row]
 
@@ -295,7 +294,7 @@ def _rows_of_workbook(workbook: io.BytesIO, where: str) -> list[list[Any]]:
         raise
 
 
-# Whether a worksheet's cells stand in their order, so that no two of them claim one place.
+# The order of a worksheet's cells, which shows that no two of them have the same reference.
 
 
 _CELL = re.compile(rb'<c r="([A-Za-z]{1,3})([0-9]{1,7})"')
@@ -303,7 +302,7 @@ _COLUMNS = 27**3
 
 
 def find_misplaced(data: bytes) -> str:
-    """The first cell that does not stand behind the one before it, "" if there is none.
+    """The first cell that is out of order, "" if there is none.
 
     Of two cells with one reference calamine keeps the later one, and a value would be lost.
     """
@@ -320,7 +319,7 @@ def find_misplaced(data: bytes) -> str:
     return b"".join(references[behind[0] + 1]).decode() if len(behind) else ""
 
 
-# What a worksheet's view leaves out: hidden columns, and filters that are set.
+# The view of a worksheet: hidden columns, and active filters.
 
 
 _VIEW_HEAD = 1 << 20
@@ -338,14 +337,14 @@ _END_OF_VIEW = re.compile(rb"</(?:\w+:)?autoFilter>|<(?:\w+:)?customSheetViews\b
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The columns that are hidden (numbers, from 0) and the letters of those with a filter."""
+    """The hidden columns (numbers, from 0), and the letters of the columns with a filter."""
 
     hidden: tuple[range, ...] = ()
     filtered: tuple[str, ...] = ()
 
 
 def view(data: bytes) -> View:
-    """The view of one worksheet part: what is said of it before its cells and behind them."""
+    """The view of one worksheet part, from the elements before and after its cells."""
     start = data.find(b"sheetData")
     if start < 0:
         return View()

@@ -55,14 +55,14 @@ __all__ = [
 ]
 
 
-# Drop-downs that help to fill a cell, and forbid nothing that petsync would take.
+# Drop-downs that suggest values, and forbid none that petsync accepts.
 
 
 LISTS = "petsync lists"
-"""The hidden worksheet that holds what the drop-downs offer."""
+"""The hidden worksheet with the values of the drop-downs."""
 
 SPARE = 500
-"""So many rows below the pets are made ready for new ones."""
+"""The number of rows below the pets that are formatted for new ones."""
 
 _MOST = 5_000
 _LONGEST = 255
@@ -78,7 +78,7 @@ _ACTION_HELP = (
 
 
 def offer(book: Workbook, sheet: Worksheet, contents: Contents) -> None:
-    """Give the columns status, category and action their drop-downs."""
+    """Add the drop-downs of the columns status, category and action."""
     texts = contents.by_name
     clear = [contents.clear] if contents.clear else []
     offered = [*contents.statuses, *_others(texts["status"], contents.statuses, clear)]
@@ -98,7 +98,7 @@ def offer(book: Workbook, sheet: Worksheet, contents: Contents) -> None:
 
 
 def _others(texts: Sequence[str], offered: Sequence[str], clear: Sequence[str]) -> list[str]:
-    """The texts that occur and are not known yet, as far as a list can offer them."""
+    """The texts that occur and are not offered yet, if a list can offer them."""
     found = set(texts) - {"", *offered, *clear}
     return sorted(filter(_can_be_offered, found), key=lambda text: (text.casefold(), text))[:_MOST]
 
@@ -153,13 +153,13 @@ def _action() -> DataValidation:
     )
 
 
-# How the worksheet of pets looks: header, widths, colours, print.
+# The format of the worksheet of pets: header, widths, colours, print.
 
 
 ACCENT, _FAINT, LINE = "1F5B66", "6B7A80", "D5DDE0"
 HEADER = PatternFill("solid", fgColor=ACCENT)
 FACE = "Arial"
-"""Every system has it, or one that is as wide."""
+"""A font that every system has, or replaces by one of the same width."""
 
 _NARROWEST, _WIDEST, _SAMPLE = 11, 42, 2_000
 _WIDE = {"photo_urls": 60}
@@ -187,7 +187,7 @@ OWN_RULE = re.compile(
 
 
 def lay_out(sheet: Worksheet, contents: Contents) -> list[int]:
-    """Lay out the header and the columns; the style index of each column's cells is returned."""
+    """Format the header and the columns, and return the style index of each column's cells."""
     styles = []
     for n, (name, texts) in enumerate(contents.by_name.items()):
         head = sheet.cell(1, n + 1, name)
@@ -219,7 +219,7 @@ def _style_column(sheet: Worksheet, n: int, name: str, texts: Sequence[str]) -> 
 
 
 def width(name: str, texts: Sequence[str]) -> int:
-    """How wide a column with these texts is, in characters."""
+    """The width of a column with these texts, in characters."""
     longest = max((len(line) for text in texts[:_SAMPLE] for line in text.split("\n")), default=0)
     needed = max(longest + 3, len(name) + _ROOM_FOR_THE_ARROW, _NARROWEST)
     return min(needed, _WIDE.get(name, _WIDEST))
@@ -241,7 +241,7 @@ def _colour(sheet: Worksheet, last_row: int) -> None:
 
 
 def fit_to_page(sheet: Worksheet, *, pages: int = 0) -> None:
-    """Print the worksheet on A4 pages that are as wide as it is, so many at most (0: any)."""
+    """Fit the print to the width of A4 pages, at most so many of them (0: any number)."""
     sheet.page_setup.orientation = "landscape"
     sheet.page_setup.paperSize = sheet.PAPERSIZE_A4
     sheet.page_setup.fitToWidth, sheet.page_setup.fitToHeight = 1, pages
@@ -258,14 +258,14 @@ def _last() -> str:
     return letter(len(OUT) - 1)
 
 
-# The second worksheet of an export, for people: how the first one is used.
+# The second worksheet of an export: a guide to the first one for people.
 
 
 _LEFT, _RIGHT, _FITTING = 18, 84, 95
 
 
 class _Line(NamedTuple):
-    """A heading (`right` is blank), or a word and what is said of it."""
+    """A heading (`right` is blank), or a term and its explanation."""
 
     left: str
     right: str = ""
@@ -320,7 +320,7 @@ def _write(sheet: Worksheet, row: int, column: int, text: str, font: Font) -> No
 
 
 def plain(text: str) -> str:
-    """The text without what XML cannot carry or nobody can see."""
+    """The text without characters that are illegal in XML or invisible."""
     return "".join(c if c.isprintable() else "\ufffd" for c in text)
 
 
@@ -382,9 +382,9 @@ _ACTIONS = {
 }
 
 
-# A workbook that a person likes to open; every cell of it is text.
+# The workbook of an export; every cell is text.
 #
-# openpyxl lays the book out with its header; the rows below go into the worksheet's part as text,
+# openpyxl formats the workbook with its header; the rows are added to the worksheet's part as text,
 # because openpyxl takes some 50 µs for each cell.
 
 
@@ -395,8 +395,8 @@ _SEAL = "petsync:sha256:"
 _SHEET = "xl/worksheets/sheet1.xml"
 _DIMENSION = re.compile(rb'<dimension ref="[^"]*"')
 _UNUSUAL = re.compile(r"[&<>_\x00-\x1f\ufffe\uffff]|^\s|\s$")
-# An underscore that begins what reads like an escape, or would once the next character is one.
-# LibreOffice takes one digit for an escape already.
+# An underscore at the start of text that looks like an escape, also if the next character becomes
+# one. LibreOffice reads even one digit as an escape.
 _LIKE_ESCAPE = re.compile(r"_(?=x[0-9A-Fa-f]{1,4}[_\x00-\x08\x0b-\x1f\ufffe\uffff])")
 _ESCAPED = re.compile(r"[\x00-\x08\x0b-\x1f\ufffe\uffff]")
 _TAB = re.compile(r"(?i)(?!'|history$)[^\\/*?:\[\]\x00-\x1f]{1,31}(?<!')")
@@ -407,9 +407,9 @@ _TALLEST, _LINE_HEIGHT, _AROUND = 7, 12.75, 3
 
 
 def workbook_bytes(contents: Contents) -> bytes:
-    """The workbook: the pets, the guide, and what no person sees: the lists and the base.
+    """The workbook: the pets, the guide, and hidden worksheets with the lists and the base.
 
-    Raises SheetError if Excel could not hold it.
+    Raises SheetError if it exceeds a limit of Excel.
     """
     if contents.rows >= MAX_ROWS:
         raise SheetError(
@@ -435,10 +435,10 @@ def workbook_bytes(contents: Contents) -> bytes:
 
 
 def inline(text: str, prefix: str = "") -> str:
-    """The text as an inline string's content, exact when it is read again.
+    """The text as the content of an inline string, which reads back exactly.
 
-    `prefix` stands before the elements' names. What XML cannot carry is escaped the OOXML way
-    (`_x0000_`).
+    `prefix` is the prefix of the elements' names. Characters that are illegal in XML are escaped as
+    in OOXML (`_x0000_`).
     """
     space = ""
     if _UNUSUAL.search(text):
@@ -449,12 +449,14 @@ def inline(text: str, prefix: str = "") -> str:
 
 
 def height_of(lines: int) -> float:
-    """How high a row is that shows so many lines, in points; of very many it shows the first."""
+    """The height of a row with `lines` lines, in points; of very many lines only the first are
+    shown.
+    """
     return min(lines, _TALLEST) * _LINE_HEIGHT + _AROUND
 
 
 def name_base(book: Workbook) -> None:
-    """Give the worksheet of the base its name, which tells later that it was there."""
+    """Add the defined name of the base's worksheet, which later shows that it existed."""
     book.defined_names[BASE_NAME] = DefinedName(
         BASE_NAME, attr_text=f"'{BASE_TAB}'!$A$1", hidden=True
     )
@@ -501,7 +503,7 @@ def _rows(columns: Sequence[Sequence[str]], styles: Sequence[int]) -> Iterator[s
 
 
 def _heights(columns: Sequence[Sequence[str]]) -> Iterator[str]:
-    """The rows' heights, each for whole lines: the photos are seen, and no pet fills the screen."""
+    """The heights of the rows, for whole lines: photos are visible, and no pet fills the screen."""
     marks = ["", *(f' ht="{height_of(lines):g}"' for lines in range(1, _TALLEST + 1))]
     marks.append(f'{marks[-1]} customHeight="1"')
     wrapped = {name: columns[OUT.index(name)] for name in WRAPPED}
@@ -512,7 +514,7 @@ def _heights(columns: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def _line_count(text: str, across: int) -> int:
-    """How many lines a cell has that is so many characters wide."""
+    """The number of lines of a cell with a width in characters."""
     if len(text) <= across:
         return text.count("\n") + 1
     return sum(max(1, -(-len(line) // across)) for line in text.split("\n"))
@@ -533,7 +535,7 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def is_sealed(archive: zipfile.ZipFile) -> bool:
-    """Whether the workbook's file is as petsync wrote it: no other program has saved it since."""
+    """Whether the workbook is as petsync wrote it, and no other program has saved it since."""
     if _CORE not in archive.namelist():
         return False
     return seal(archive) in archive.read(_CORE)
@@ -545,7 +547,7 @@ def _insert_seal(core: bytes, seal: bytes) -> bytes:
 
 
 def seal(archive: zipfile.ZipFile) -> bytes:
-    """The element of the properties that names what all other parts hold, by their checksums."""
+    """The element of the properties with the checksum of all other parts."""
     parts = sorted(
         f"{each.filename}:{each.CRC:08x}:{each.file_size}"
         for each in archive.infolist()
@@ -556,7 +558,7 @@ def seal(archive: zipfile.ZipFile) -> bytes:
 
 
 def fill_workbook(book: Workbook, change: Callable[[bytes], bytes]) -> bytes:
-    """The workbook's file, its first worksheet's part as `change` makes it, and with a seal."""
+    """The workbook's file, with the first worksheet's part changed by `change`, and with a seal."""
     empty, full = io.BytesIO(), io.BytesIO()
     book.save(empty)
     with (
@@ -579,7 +581,7 @@ def _with_rows(part: bytes, body: bytes, rows: int) -> bytes:
     last = letter(len(OUT) - 1)
     part = _DIMENSION.sub(f'<dimension ref="A1:{last}{rows + 1}"'.encode(), part)
     head, end, tail = part.partition(b"</sheetData>")
-    # That digits are text is meant: no green triangle at each of them.
+    # Digits as text are intended: no green triangle for them.
     ignored = (
         f'<ignoredErrors><ignoredError sqref="A2:{last}{rows + 1 + SPARE}" '
         'numberStoredAsText="1"/></ignoredErrors>'

@@ -1,6 +1,6 @@
-"""The XML of a workbook's parts, walked by expat with the place of each cell in the bytes.
+"""The XML of a workbook's parts, parsed by expat with the byte position of each cell.
 
-A DTD is refused: no spreadsheet program writes one, and entities are how XML bombs are made.
+A DTD is refused: no spreadsheet program writes one, and its entities could be an XML bomb.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _ROW = re.compile(r"[0-9]{1,10}", re.ASCII)
 
 
 MAX_ELEMENTS = 400_000
-"""The most elements of a part that is kept as a whole: a workbook's list of sheets and names, what
-a part refers to, the styles, comments and drawings. Excel allows 65,490 cell formats.
+"""The most elements of a part that is kept in memory: a workbook's list of sheets and names, the
+relations of a part, the styles, comments and drawings. Excel allows 65,490 cell formats.
 """
 MAX_DEPTH = 256
-"""How deep the elements of a worksheet may be; a parser keeps those that are open."""
+"""The largest depth of a worksheet's elements; a parser keeps all open ones."""
 _SPAN = 1_000_000
 _MANY = 100_000
 _LONG = re.compile(rb"<[^<]{%d,}" % _SPAN)
@@ -78,9 +78,9 @@ class RowMark:
 
 
 class Walk:
-    """Walks a worksheet part and hands each row to `on_row` when it ends.
+    """Parses a worksheet part and passes each row to `on_row` when it ends.
 
-    Afterwards `merged` holds the merged ranges, `prefix` the namespace prefix of the elements.
+    Afterwards `merged` has the merged ranges, `prefix` the namespace prefix of the elements.
     """
 
     def __init__(self, on_row: Callable[[RowMark], None]) -> None:
@@ -99,7 +99,7 @@ class Walk:
         self._parser.CharacterDataHandler = self._characters
 
     def run(self, data: bytes, *, whole: bool = True) -> None:
-        """Walk the part, or its beginning. Raises MarkupError if it is not well-formed."""
+        """Parse the part, or its start. Raises MarkupError if it is not well-formed."""
         self._data = data
         _parse(self._parser, data, whole=whole)
 
@@ -177,7 +177,7 @@ class Walk:
         elif local == "c" and row.cells:
             at = self._parser.CurrentByteIndex
             row.cells[-1].end = self._data.index(b">", at) + 1 if self._at_end_tag(name) else at
-            # Joined once: a cell may have its value in millions of pieces.
+            # Joined only here, because a value may consist of millions of pieces.
             row.cells[-1].value = "".join(self._values)
             self._values, self._in_cell = [], False
         elif local in ("v", "t") and self._text is not None and row.cells:
@@ -198,7 +198,7 @@ class Walk:
 
 def check_count(data: bytes, most: int) -> None:
     """Raise MarkupError for a part with more elements than `most`, or with an element of more than
-    100,000 attributes: each takes some hundred bytes once it is looked at.
+    100,000 attributes: parsing takes some hundred bytes for each.
     """
     count = data.count(b"<")
     if count > 2 * most:
@@ -210,13 +210,13 @@ def check_count(data: bytes, most: int) -> None:
 
 
 def check_form(data: bytes) -> None:
-    """Raise MarkupError if the part is not well-formed; nothing of it is kept."""
+    """Raise MarkupError if the part is not well-formed."""
     _parse(_parser(lambda *_: None), data)
 
 
 def first_rows(data: bytes, most: int) -> list[list[str | int]]:
-    """The texts of the first rows of a worksheet part that may be cut off; of a cell that refers to
-    a shared text its index.
+    """The texts of the first rows of a worksheet part, which may be cut off; for a cell with a
+    shared text, the index of that text.
     """
     rows: list[list[str | int]] = []
 
@@ -273,7 +273,7 @@ def _parse(parser: expat.XMLParserType, data: bytes, *, whole: bool = True) -> N
 
 
 def column_number(letters: str) -> int:
-    """The column (from 0) that letters in A1 notation name."""
+    """The column (from 0) of letters in A1 notation."""
     number = 0
     for character in letters.upper():
         number = number * 26 + ord(character) - ord("A") + 1
