@@ -19,7 +19,7 @@ from petsync.models import MAX_ID, Category, Pet, Tag
 from petsync.sheets import read_sheet, sheet_from_frame, write_sheet
 from petsync.table.columns import CLEARED
 from petsync.table.frame import frame_from_pets, pets_from_frame
-from petsync.table.sheet import Sheet
+from petsync.table.sheet import Sheet, rows_of
 
 pytestmark = pytest.mark.slow
 
@@ -110,6 +110,15 @@ def test_a_frame_shows_and_keeps_what_a_cell_clears(kind: str, tmp_path: Path) -
     saved = _saved(sheet, kind, tmp_path)
     assert saved.rows["category"].tolist()[:-1] == MEANT
     assert pd.isna(saved.rows["category"].iloc[-1])
+
+
+@pytest.mark.parametrize("times", [1, 33, 34, 1_000])
+def test_a_category_means_the_same_in_few_rows_and_in_many(times: int) -> None:
+    """The marker, a cell that is like it, a name and a missing value."""
+    cells = [*CELLS, "[cLeaR]", "'CLEAR]", "Nuclear", "\N{KELVIN SIGN}lear", None]
+    meant = [*MEANT, "", CLEARED, "CLEAR]", "Nuclear", "\N{KELVIN SIGN}lear", ""]
+    frame = pd.DataFrame({"row": range(times * len(cells)), "category": cells * times})
+    assert rows_of(frame)["category"].fillna("").tolist() == meant * times
 
 
 def test_a_table_of_values_with_a_category_called_like_the_marker_is_in_sync(

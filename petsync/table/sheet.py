@@ -121,6 +121,7 @@ class Findings(pd.DataFrame):
 
 _ROW = "row"
 _CLEAR_WORD = marker_word(marker_core(CLEAR))
+_FEW_ROWS = 200
 _PLAIN_TAB = re.compile(r"\w+")
 
 
@@ -319,6 +320,11 @@ def _find_marker_like(column: pd.Series[Any]) -> Iterable[int]:
     """The positions of the texts that may be the marker or look like it."""
     if not isinstance(column.dtype, pd.StringDtype):
         return range(len(column))
+    if len(column) <= _FEW_ROWS:  # Arrow's calls cost several times as much as a loop.
+        cells = [each if isinstance(each, str) else "" for each in column.array.tolist()]
+        return [
+            at for at, cell in enumerate(cells) if _CLEAR_WORD in cell.lower() or cell == CLEARED
+        ]
     texts = pa.array(column, from_pandas=True)
     # Several times as fast as matching without case. The word is ASCII, and no other letter has one
     # of its letters as its other case.
