@@ -31,22 +31,36 @@ from petsync.plan.plan import Plan
 from petsync.report.plan import plan_page
 
 
-class Opener:
-    """Opens documents in contexts of its own and keeps what they say, ask and load."""
+class Contexts:
+    """The contexts of a browser, one for each set of options: a new one costs as much as a page."""
 
-    def __init__(self, browser: Browser, folder: Path) -> None:
+    def __init__(self, browser: Browser) -> None:
+        self._browser = browser
+        self._made: dict[str, BrowserContext] = {}
+
+    def __call__(self, **options: object) -> BrowserContext:
+        """The context with these options."""
+        key = repr(sorted(options.items()))
+        if key not in self._made:
+            self._made[key] = self._browser.new_context(**options)
+        return self._made[key]
+
+
+class Opener:
+    """Opens documents in tabs of its own and keeps what they say, ask and load."""
+
+    def __init__(self, contexts: Contexts, folder: Path) -> None:
         self.folder = folder
         self.unrest: list[str] = []
-        self.contexts: list[BrowserContext] = []
-        self._browser = browser
+        self.pages: list[Page] = []
+        self._contexts = contexts
 
     def __call__(self, what: Plan | str, **options: object) -> Page:
         """A plan's page, or any document, opened from a file."""
-        file = self.folder / f"{len(self.contexts)}.html"
+        file = self.folder / f"{len(self.pages)}.html"
         file.write_text(what if isinstance(what, str) else plan_page(what), encoding="utf-8")
-        context = self._browser.new_context(**options)
-        self.contexts.append(context)
-        page = context.new_page()
+        page = self._contexts(**options).new_page()
+        self.pages.append(page)
         page.on("console", lambda message: self.unrest.append(message.text))
         page.on("pageerror", lambda error: self.unrest.append(str(error)))
         page.on("dialog", lambda dialog: self.unrest.append(f"dialog {dialog.message}"))

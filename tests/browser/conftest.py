@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from browsing import Opener
+from browsing import Contexts, Opener
 from playwright.sync_api import Browser, Page, sync_playwright
 
 CHROMIUM = "/usr/bin/chromium"
@@ -22,13 +22,19 @@ def browser() -> Iterator[Browser]:
         chromium.close()
 
 
+@pytest.fixture(scope="session")
+def contexts(browser: Browser) -> Contexts:
+    """What the tabs of all tests are opened in."""
+    return Contexts(browser)
+
+
 @pytest.fixture
-def noisy(browser: Browser, tmp_path: Path) -> Iterator[Opener]:
+def noisy(contexts: Contexts, tmp_path: Path) -> Iterator[Opener]:
     """Opens documents that may say something."""
-    opener = Opener(browser, tmp_path)
+    opener = Opener(contexts, tmp_path)
     yield opener
-    for context in opener.contexts:
-        context.close()
+    for page in opener.pages:
+        page.close()
 
 
 @pytest.fixture
