@@ -155,6 +155,7 @@ class Base:
     unnumbered: frozenset[int] = frozenset()
     gone: Mapping[int, str] = field(default_factory=dict)
     unsure: Mapping[int, Collection[str]] = field(default_factory=dict)
+    _said_frames: list[pd.DataFrame] = field(default_factory=list, init=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -169,9 +170,11 @@ class Base:
         """`frame` with the pets as the sheet last had them."""
         if not self.said:
             return self.frame
-        ids = self.ids
-        pets = [pet for pet_id, pet in self.said.items() if pet_id in ids]
-        return self.with_pets(pets).frame if pets else self.frame
+        if not self._said_frames:  # A round asks for it many times.
+            ids = self.ids
+            pets = [pet for pet_id, pet in self.said.items() if pet_id in ids]
+            self._said_frames.append(self.with_pets(pets).frame if pets else self.frame)
+        return self._said_frames[0]
 
     def without(self, ids: Collection[int]) -> Base:
         """The base without these pets."""
@@ -184,6 +187,8 @@ class Base:
 
     def with_pets(self, pets: Sequence[Pet]) -> Base:
         """The base with these pets; each replaces the pet with its id."""
+        if not pets:
+            return self
         others = self.frame[~self.frame["id"].isin([pet.id for pet in pets])]
         parts = [part for part in (others, frame_from_pets(pets)) if len(part)] or [others]
         return replace(self, frame=_sort_by_id(pd.concat(parts, ignore_index=True)))
