@@ -70,7 +70,7 @@ async def carried_out(
     session.gate.most = connections
     recorder = Nowhere() if state is None else _sitting(state, plan, started)
     if isinstance(recorder, RunSession):
-        target.hold = recorder.hold
+        target.before_send = recorder.confirm_lock
     report = await engine.run(plan, target, recorder, run_id=RUN, started=started, options=options)
     if isinstance(recorder, RunSession):
         await recorder.finish()
@@ -94,7 +94,7 @@ class Nowhere:
     def done(self, result: Result, *, after: Pet | None = None) -> None:
         """Pass over it."""
 
-    async def keep_known(self, ids: Iterable[int]) -> None:
+    async def record_known_ids(self, ids: Iterable[int]) -> None:
         """Return at once."""
 
     def get_known_ids(self) -> Collection[int] | None:

@@ -19,7 +19,7 @@ from test_engine import carry_out, full_after, outcomes, ran, resumed
 
 import petsync as ps
 from petsync.apply.journal import Journal
-from petsync.apply.undo import undo_plan
+from petsync.apply.undo import build_undo_plan
 from petsync.errors import InvalidInputError
 from petsync.models import MAX_ID, Pet
 from petsync.plan.change import Add, Delete, Update
@@ -44,7 +44,7 @@ class RacingTarget(MemoryTarget):
         self.random = random.Random(seed)
         self.assigns_unique_ids = more.get("admits", True) is False
 
-    async def add(self, pet: Pet, *, again: Any = None) -> Pet:
+    async def add(self, pet: Pet, *, before_retry: Any = None) -> Pet:
         """As the original server does, without a lock."""
         self.calls.append("add")
         number = pet.id or min(MAX_ID, max((i for i in self.pets if i), default=0) + 1)
@@ -111,7 +111,7 @@ def test_a_lost_answer_and_its_rival(tmp_path: Path) -> None:
     """A pet whose answer was lost may have replaced another: each is there in the end."""
 
     class Cut(RacingTarget):
-        async def add(self, pet: Pet, *, again: Any = None) -> Pet:
+        async def add(self, pet: Pet, *, before_retry: Any = None) -> Pet:
             stored = await super().add(pet)
             if len(self.calls) == 3:
                 # The second add of the run replaced the first, and nobody hears of it.
@@ -136,12 +136,12 @@ def test_two_records_with_one_id_are_settled_by_reading_the_pet(tmp_path: Path) 
     sitting = begin(tmp_path, plan)
 
     async def killed() -> None:
-        await sitting.keep_known([7])
+        await sitting.record_known_ids([7])
         for number, change in enumerate(plan.changes):
-            await sitting.intend(number, change, before=None, after=change.after)
+            await sitting.record_intent(number, change, before=None, after=change.after)
         for number, change in enumerate(plan.changes):
             result = report_of(plan, number)
-            sitting.done(result, after=replace(change.after, id=8))
+            sitting.record_result(result, after=replace(change.after, id=8))
         await sitting.close()
 
     def report_of(plan: Plan, number: int) -> Any:
@@ -161,7 +161,7 @@ def test_a_pet_that_somebody_else_put_in_place_of_ours(tmp_path: Path) -> None:
     """Another client was given the same id: its pet stays, and ours is added again, and told."""
 
     class Shared(RacingTarget):
-        async def add(self, pet: Pet, *, again: Any = None) -> Pet:
+        async def add(self, pet: Pet, *, before_retry: Any = None) -> Pet:
             stored = await super().add(pet)
             if self.calls.count("add") == 2:
                 self.pets[stored.id] = Pet(id=stored.id, name="Foreign", status="sold")
@@ -178,7 +178,7 @@ def test_a_pet_that_somebody_else_put_in_place_of_ours(tmp_path: Path) -> None:
 class RestartedTarget(RacingTarget):
     """Counts its ids from that of a pet that is there, and stays at it."""
 
-    async def add(self, pet: Pet, *, again: Any = None) -> Pet:
+    async def add(self, pet: Pet, *, before_retry: Any = None) -> Pet:
         return await super().add(replace(pet, id=pet.id or 9))
 
 
@@ -271,9 +271,9 @@ def test_an_undo_of_an_old_journal_deletes_no_pet_that_was_there(tmp_path: Path)
     new = replace(change.after, id=7)
 
     async def before() -> None:
-        await sitting.keep_known([7])
-        await sitting.intend(0, change, before=None, after=change.after)
-        sitting.done(result_of(0, change, "applied", "", "", 7), after=new)
+        await sitting.record_known_ids([7])
+        await sitting.record_intent(0, change, before=None, after=change.after)
+        sitting.record_result(result_of(0, change, "applied", "", "", 7), after=new)
         await sitting.finish()
         await sitting.close()
 
@@ -289,7 +289,7 @@ def undone(state: Path, target: MemoryTarget) -> Plan:
     journal = Journal.open(state, create=False)
     entries = list(journal.entries("run"))
     ids = {e.assigned_id for e in entries if e.assigned_id is not None}
-    return undo_plan(
+    return build_undo_plan(
         journal.find("run"),
         entries,
         {each: target.pets.get(each) for each in ids},
@@ -298,7 +298,7 @@ def undone(state: Path, target: MemoryTarget) -> Plan:
         pets=len(target.pets),
         created="",
         guard=Guard(),
-        known=journal.find_known_ids("run"),
+        known_ids=journal.find_known_ids("run"),
     )
 
 

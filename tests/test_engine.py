@@ -14,7 +14,12 @@ from shop import MemoryTarget, error_at, lost, plan_of, sheet_of, sheet_saying
 from test_compare import PETS, REX, TOM, shop_pets
 
 from petsync.apply import engine
-from petsync.apply.engine import FRESH, ApplyOptions, EarlierResults, earlier
+from petsync.apply.engine import (
+    NO_EARLIER_RESULTS,
+    ApplyOptions,
+    EarlierResults,
+    build_earlier_results,
+)
 from petsync.apply.journal import Journal, RunSession
 from petsync.errors import (
     AuthError,
@@ -55,7 +60,7 @@ async def ran(
     target: MemoryTarget,
     sitting: RunSession,
     *,
-    before: EarlierResults = FRESH,
+    before: EarlierResults = NO_EARLIER_RESULTS,
     on_progress: Any = None,
     **options: Any,
 ) -> Report:
@@ -87,13 +92,13 @@ def resumed(plan: Plan, target: MemoryTarget, state: Path, **options: Any) -> Re
     """The report of the run after one more sitting."""
     journal = Journal.open(state, create=False)
     sitting = journal.resume("run")
-    before = earlier(plan, journal.entries("run"), 0.0)
+    before = build_earlier_results(plan, journal.entries("run"), 0.0)
     return asyncio.run(ran(plan, target, sitting, before=before, **options))
 
 
 def full_after(intents: int, sitting: RunSession) -> RunSession:
     """The sitting, on a disk that has room for so many intents more."""
-    intend = sitting.intend
+    intend = sitting.record_intent
 
     async def short(number: int, change: Change, **images: Any) -> None:
         nonlocal intents
@@ -102,7 +107,7 @@ def full_after(intents: int, sitting: RunSession) -> RunSession:
             raise PetsyncError("the journal cannot be written: No space left on device")
         await intend(number, change, **images)
 
-    sitting.intend = short  # type: ignore[method-assign]
+    sitting.record_intent = short  # type: ignore[method-assign]
     return sitting
 
 
@@ -444,7 +449,7 @@ def test_verify_reads_every_changed_pet_back(tmp_path: Path) -> None:
     """A service that answers 200 and does nothing is found out."""
 
     class Forgetful(MemoryTarget):
-        async def replace(self, pet: Pet, *, again: Any = None) -> Pet:
+        async def replace(self, pet: Pet, *, before_retry: Any = None) -> Pet:
             return pet
 
     plan = plan_of(PETS, sheet_saying({"id": 1, "tags": []}, {"id": 2, "name": "Max"}))
@@ -537,7 +542,7 @@ def test_an_id_that_the_service_chose_in_place_of_the_sheets_is_told(tmp_path: P
     """The result workbook gets it, so that the next plan does not add the pet again."""
 
     class Wilful(MemoryTarget):
-        async def add(self, pet: Pet, *, again: Any = None) -> Pet:
+        async def add(self, pet: Pet, *, before_retry: Any = None) -> Pet:
             return await super().add(msgspec.structs.replace(pet, id=None))
 
     plan = plan_of(PETS, sheet_saying({"id": 999, "name": "Nina", "status": "sold"}))
@@ -627,11 +632,11 @@ def test_what_was_on_its_way_when_a_run_was_cut_is_found_out(
             if landed:
                 super()._commit(operation, change)
 
-        async def add(self, pet: Pet, *, again: Any = None) -> Pet:
+        async def add(self, pet: Pet, *, before_retry: Any = None) -> Pet:
             await super().add(pet)
             return await self._never()
 
-        async def replace(self, pet: Pet, *, again: Any = None) -> Pet:
+        async def replace(self, pet: Pet, *, before_retry: Any = None) -> Pet:
             await super().replace(pet)
             return await self._never()
 
@@ -713,7 +718,7 @@ def test_what_was_stored_otherwise_is_not_sent_once_more(tmp_path: Path) -> None
     """A new pet that was read back otherwise is there: a resume does not add it a second time."""
 
     class Loud(MemoryTarget):
-        async def add(self, pet: Pet, *, again: Any = None) -> Pet:
+        async def add(self, pet: Pet, *, before_retry: Any = None) -> Pet:
             return await super().add(msgspec.structs.replace(pet, name="LOUD"))
 
     target = Loud(PETS)
@@ -810,7 +815,7 @@ def test_a_pet_of_a_status_that_the_plan_did_not_ask_for_is_taken(tmp_path: Path
     assert [(r.outcome, r.cause, r.assigned_id) for r in report.results] == [
         ("unchanged", "already-so", 9)
     ]
-    assert "pet already that says just this: 9" in report.results[0].message
+    assert "already has a pet with these values: 9" in report.results[0].message
     named = sheet_saying({"id": 9, **row}, {**row, "action": "add-another"})
     plan = plan_of(PETS, named, elsewhere={9: hidden})
     assert outcomes(carry_out(plan, target, tmp_path / "two")) == ["applied"]
@@ -821,11 +826,11 @@ def test_a_repeated_request_has_what_was_read_before_it(tmp_path: Path) -> None:
     """Fields that petsync does not know, and that somebody changed between two attempts, stay."""
 
     class Retrying(MemoryTarget):
-        async def replace(self, pet: Pet, *, again: Any = None) -> Pet:
+        async def replace(self, pet: Pet, *, before_retry: Any = None) -> Pet:
             if not self.calls.count("replace"):
                 self.calls.append("replace")
                 self.pets[1] = msgspec.structs.replace(self.pets[1], extra={"chip": "new"})
-                await again(ServiceError("busy", status=503))
+                await before_retry(ServiceError("busy", status=503))
             return await super().replace(pet)
 
     old = msgspec.structs.replace(REX, extra={"chip": "old"})

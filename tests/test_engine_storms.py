@@ -19,7 +19,7 @@ from doubles import Double
 from shop import MemoryTarget, lost, plan_of, sheet_saying
 
 from petsync.apply import engine
-from petsync.apply.engine import FRESH, ApplyOptions, Recorder, earlier
+from petsync.apply.engine import NO_EARLIER_RESULTS, ApplyOptions, Recorder, build_earlier_results
 from petsync.errors import RateLimitedError, ServiceError, TransportError, UnavailableError
 from petsync.models import Pet
 from petsync.plan.change import Change
@@ -42,7 +42,7 @@ class MemoryJournal(Double, of=Recorder):
         self.ids: frozenset[int] | None = None
         self._waiting: list[Entry] = []
 
-    async def intend(
+    async def record_intent(
         self, number: int, change: Change, *, before: Pet | None, after: Pet | None
     ) -> None:
         """On disk when it returns, with all that was handed over before."""
@@ -59,10 +59,10 @@ class MemoryJournal(Double, of=Recorder):
         )
         await self.flush()
 
-    def repeats(self, number: int, why: str) -> None:
+    def record_retry(self, number: int, why: str) -> None:
         """Nothing that a resume would look at."""
 
-    def done(
+    def record_result(
         self, result: Result, *, after: Pet | None = None, replaced: Pet | None = None
     ) -> None:
         """On disk with the next intent."""
@@ -76,7 +76,7 @@ class MemoryJournal(Double, of=Recorder):
         fresh = Entry(number=result.number, kind=result.kind, pet_id=result.pet_id)  # type: ignore[arg-type]
         self._waiting.append(msgspec.structs.replace(known or fresh, **told))
 
-    async def keep_known(self, ids: Iterable[int]) -> None:
+    async def record_known_ids(self, ids: Iterable[int]) -> None:
         """On disk when it returns."""
         await self.flush()
         self.ids = frozenset(ids)
@@ -85,10 +85,10 @@ class MemoryJournal(Double, of=Recorder):
         """As it was kept."""
         return self.ids
 
-    async def hold(self) -> None:
+    async def confirm_lock(self) -> None:
         """There is nobody else."""
 
-    def hurry(self) -> None:
+    def stop_waiting(self) -> None:
         """It never waits."""
 
     async def flush(self) -> None:
@@ -113,7 +113,7 @@ class StormyTarget(MemoryTarget):
         self.calm = self.races = False
         self.late: list[asyncio.Task[None]] = []
 
-    async def add(self, pet: Pet, *, again: Any = None) -> Pet:
+    async def add(self, pet: Pet, *, before_retry: Any = None) -> Pet:
         """The id is chosen when the pet is stored, however late that is; where ids are not unique,
         a little before, without a lock.
         """
@@ -207,7 +207,11 @@ async def one_sitting(
     plan: Plan, target: StormyTarget, journal: MemoryJournal, kill_after: int | None
 ) -> Report | None:
     """The report of a sitting; None where it was killed after so many turns of the loop."""
-    before = earlier(plan, list(journal.entries.values()), 0.0) if journal.entries else FRESH
+    before = (
+        build_earlier_results(plan, list(journal.entries.values()), 0.0)
+        if journal.entries
+        else NO_EARLIER_RESULTS
+    )
     options = ApplyOptions(concurrency=3, settle=_SETTLE, grace=0.0)
     run = asyncio.create_task(
         engine.run(plan, target, journal, run_id="r", started="", options=options, earlier=before)

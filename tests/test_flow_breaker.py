@@ -278,7 +278,7 @@ def test_the_doctor_s_questions_pass_an_open_breaker() -> None:
         session = service.session()
         await many(session, 4000, 16)
         assert session.breaker.is_open
-        response = await session.answer(GET.request)
+        response = await session.send_request(GET.request)
         assert response.status == 503
 
     run(main())

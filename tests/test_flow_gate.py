@@ -8,7 +8,7 @@ import pytest
 from virtual import Service, clock, lost, many, ok, run, says
 
 from petsync.client.retry import RetryPolicy
-from petsync.client.throttle import MOST, Gate, Pace, Window
+from petsync.client.throttle import MAX_CONCURRENCY, Gate, Pace, Window
 from petsync.models import Pet
 from petsync.protocol import operations
 
@@ -35,7 +35,7 @@ def test_it_starts_small_and_doubles_while_all_is_well() -> None:
     run(main())
 
 
-@pytest.mark.parametrize(("asked", "most"), [(1, 1), (10, 10), (500, MOST), (0, 1)])
+@pytest.mark.parametrize(("asked", "most"), [(1, 1), (10, 10), (500, MAX_CONCURRENCY), (0, 1)])
 def test_its_bound_holds(asked: int, most: int) -> None:
     """However well the service does, no more than `most` are under way, and that many are."""
 

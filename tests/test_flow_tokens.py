@@ -129,8 +129,8 @@ def test_tokens_that_last_a_second_are_renewed_again_and_again() -> None:
 @pytest.mark.parametrize(
     ("renewed", "words"),
     [
-        (NEW, "the token is a new one, just renewed"),
-        (OLD, "its renewal brought it once more"),
+        (NEW, "the token was just renewed"),
+        (OLD, "its renewal returned the same token"),
         (ValueError("the password is hunter2"), "its renewal failed: ValueError"),
         (SettingsError("t.txt cannot be read"), "its renewal failed: t.txt cannot be read"),
         ("", "its renewal failed: the token is empty"),
@@ -203,7 +203,9 @@ def test_without_a_way_to_renew_a_401_is_an_error_at_once(status: int) -> None:
 
 
 def test_whoever_looks_before_a_repetition_looks_here_too() -> None:
-    """A 401 surely did nothing, but time has passed: `again` is told of it, and can end it."""
+    """A 401 surely did nothing, but time has passed: `before_retry` gets the error, and can
+    end it.
+    """
 
     async def main() -> None:
         service = Guarded(NEW)
@@ -213,7 +215,7 @@ def test_whoever_looks_before_a_repetition_looks_here_too() -> None:
         async def again(error: Exception) -> None:
             told.append(error)
 
-        await session.send(ADD, again=again)
+        await session.send(ADD, before_retry=again)
         (error,) = told
         assert isinstance(error, AuthError)
         assert session.traffic().retries == 1
@@ -307,8 +309,8 @@ def test_a_token_in_a_file_that_is_not_renewed_is_said_so(tmp_path: Path) -> Non
         return results + await many(session, 1, 1)
 
     same, missing = run(main())
-    assert "its renewal brought it once more" in str(same)
-    assert f"its renewal failed: the token's file {file} cannot be read" in str(missing)
+    assert "its renewal returned the same token" in str(same)
+    assert f"its renewal failed: the token file {file} cannot be read" in str(missing)
     assert OLD not in str(same) + str(missing)
 
 

@@ -46,8 +46,10 @@ def test_what_a_run_did_is_read_back_as_it_was_written(journal: Journal) -> None
     async def work() -> None:
         sitting = begun(journal, "run", plan, options={"concurrency": 4})
         await asyncio.gather(intended(sitting, 0, first), intended(sitting, 1, second))
-        sitting.done(result(0, first), after=found)
-        sitting.done(result(2, third, "unchanged", cause="already-so", message="so already"))
+        sitting.record_result(result(0, first), after=found)
+        sitting.record_result(
+            result(2, third, "unchanged", cause="already-so", message="so already")
+        )
         await closed(sitting)
 
     asyncio.run(work())
@@ -127,7 +129,7 @@ def test_a_result_without_an_intent_is_kept(journal: Journal) -> None:
 
     async def work() -> None:
         sitting = begun(journal, "run", plan)
-        sitting.done(result(0, plan.changes[0], "conflict", cause="gone", message="gone"))
+        sitting.record_result(result(0, plan.changes[0], "conflict", cause="gone", message="gone"))
         await closed(sitting)
 
     asyncio.run(work())
@@ -147,8 +149,8 @@ def test_a_later_result_takes_the_place_of_an_earlier_one(journal: Journal) -> N
     async def work() -> None:
         sitting = begun(journal, "run", total=1)
         await intended(sitting, 0, change)
-        sitting.done(result(0, change, "unknown", cause="no-answer", message="lost"))
-        sitting.done(result(0, change, "applied", cause="confirmed"))
+        sitting.record_result(result(0, change, "unknown", cause="no-answer", message="lost"))
+        sitting.record_result(result(0, change, "applied", cause="confirmed"))
         await closed(sitting)
 
     asyncio.run(work())
@@ -165,8 +167,10 @@ def test_a_change_that_is_intended_anew_is_open_again(journal: Journal) -> None:
     async def work() -> None:
         sitting = begun(journal, "run", total=1)
         await intended(sitting, 0, change)
-        sitting.done(result(0, change, "failed", cause="refused", message="no"), after=seen)
-        await sitting.intend(0, change, before=seen, after=change.after)
+        sitting.record_result(
+            result(0, change, "failed", cause="refused", message="no"), after=seen
+        )
+        await sitting.record_intent(0, change, before=seen, after=change.after)
         await closed(sitting, stopped="interrupted")
 
     asyncio.run(work())
@@ -182,9 +186,9 @@ def test_repeated_requests_are_counted_and_told(journal: Journal) -> None:
     async def work() -> None:
         sitting = begun(journal, "run", total=1)
         await intended(sitting, 0, change)
-        sitting.repeats(0, "503 Service Unavailable")
-        sitting.repeats(0, "connection reset")
-        sitting.done(result(0, change))
+        sitting.record_retry(0, "503 Service Unavailable")
+        sitting.record_retry(0, "connection reset")
+        sitting.record_result(result(0, change))
         await closed(sitting)
 
     asyncio.run(work())
@@ -227,7 +231,7 @@ def test_the_rows_say_what_was_last_handed_over(
             elif what == "flush":
                 await sitting.flush()
             elif what == "repeat":
-                sitting.repeats(number, "503")
+                sitting.record_retry(number, "503")
                 if number in wanted:
                     wanted[number] = (outcome, attempts + 1)
             elif what == "intend":
@@ -235,7 +239,7 @@ def test_the_rows_say_what_was_last_handed_over(
                 await asyncio.sleep(0)
                 wanted[number] = (None, attempts + 1)
             else:
-                sitting.done(result(number, changes[number], what))
+                sitting.record_result(result(number, changes[number], what))
                 wanted[number] = (what, attempts)
         await asyncio.gather(*waiting)
         await closed(sitting)
@@ -256,8 +260,8 @@ def test_a_plan_is_used_once(journal: Journal) -> None:
         assert "petsync resume 20261121-one" in caught.value.hint
 
     asyncio.run(work())
-    assert journal.used_by(plan.fingerprint) == "20261121-one"
-    assert journal.used_by("0" * 64) is None
+    assert journal.find_run_of_plan(plan.fingerprint) == "20261121-one"
+    assert journal.find_run_of_plan("0" * 64) is None
     assert [past.run_id for past in journal.runs()] == ["20261121-one"]
 
 
@@ -286,7 +290,7 @@ def test_runs_are_told_the_newest_first_and_by_store(journal: Journal) -> None:
             sitting = begun(journal, f"run{number}", **more)
             await intended(sitting, 0, change)
             await intended(sitting, 1, change)
-            sitting.done(result(1, change, "failed"))
+            sitting.record_result(result(1, change, "failed"))
             await closed(sitting, stopped=stopped)
 
     asyncio.run(work())
@@ -341,7 +345,7 @@ def test_a_report_is_made_again_from_the_journal(journal: Journal) -> None:
         sitting = begun(journal, "run", plan)
         await intended(sitting, 0, plan.changes[0])
         await intended(sitting, 1, plan.changes[1])
-        sitting.done(result(0, plan.changes[0], assigned_id=7, message="so"))
+        sitting.record_result(result(0, plan.changes[0], assigned_id=7, message="so"))
         await closed(sitting, stopped="interrupted")
 
     asyncio.run(work())
@@ -379,7 +383,7 @@ def test_what_petsync_0_2_called_skipped_is_unchanged_or_not_sent(journal: Journ
     async def work() -> None:
         sitting = begun(journal, "run", total=len(stored) + 1)
         for number, cause in enumerate(stored):
-            sitting.done(result(number, change, "skipped", cause=cause))
+            sitting.record_result(result(number, change, "skipped", cause=cause))
         await closed(sitting)
 
     asyncio.run(work())
@@ -451,12 +455,12 @@ def test_the_ids_known_before_are_there_in_a_later_sitting(journal: Journal) -> 
     async def work() -> None:
         sitting = begun(journal, "run")
         assert sitting.get_known_ids() is None
-        await sitting.keep_known(iter(ids))
+        await sitting.record_known_ids(iter(ids))
         assert set(sitting.get_known_ids() or ()) == ids
         await sitting.close()
         sitting = journal.resume("run")
         assert set(sitting.get_known_ids() or ()) == ids
-        await sitting.keep_known([])
+        await sitting.record_known_ids([])
         await sitting.close()
         sitting = journal.resume("run")
         assert list(sitting.get_known_ids() or ()) == []
@@ -476,9 +480,9 @@ def test_images_are_kept_with_their_digest(journal: Journal) -> None:
         sitting = begun(
             journal, run, kind="upload", store=store, payload=b"\x00list", total=2, started=run
         )
-        await asyncio.gather(sitting.image(entry), sitting.image(lost))
+        await asyncio.gather(sitting.record_image_intent(entry), sitting.record_image_intent(lost))
         ended = msgspec.structs.replace(entry, outcome="applied", after=after, message=run)
-        sitting.image_done(ended)
+        sitting.record_image_result(ended)
         await closed(sitting)
 
     for run in ("one", "two"):
@@ -511,8 +515,8 @@ def test_any_pet_comes_back_as_it_was(journal: Journal) -> None:
 
     async def work() -> None:
         sitting = begun(journal, "run", total=1)
-        await sitting.intend(0, change, before=odd, after=None)
-        sitting.done(result(0, change, message='\x00"\n'), after=odd)
+        await sitting.record_intent(0, change, before=odd, after=None)
+        sitting.record_result(result(0, change, message='\x00"\n'), after=odd)
         await closed(sitting)
 
     asyncio.run(work())
@@ -543,7 +547,7 @@ def test_without_a_journal_there_is_an_empty_one_and_no_file(tmp_path: Path) -> 
     state = tmp_path / "state"
     journal = Journal.open(state, create=False)
     assert journal.runs() == []
-    assert journal.used_by("0") is None
+    assert journal.find_run_of_plan("0") is None
     assert journal.read_uploads(STORE) == {}
     assert not state.exists()
     asyncio.run(closed_run(journal, "run"))
@@ -580,7 +584,7 @@ def test_the_journal_is_read_in_any_thread_while_a_run_writes(journal: Journal) 
         number = 0
         while any(thread.is_alive() for thread in threads):
             await intended(sitting, number, plan.changes[number % 6])
-            sitting.done(result(number, plan.changes[number % 6]))
+            sitting.record_result(result(number, plan.changes[number % 6]))
             number += 1
         await closed(sitting)
 
@@ -621,7 +625,7 @@ def test_a_thousand_changes_cost_the_loop_little_and_no_memory(journal: Journal)
         async def worker() -> None:
             for number in numbers:
                 await intended(sitting, number, changes[number % 6])
-                sitting.done(result(number, changes[number % 6]))
+                sitting.record_result(result(number, changes[number % 6]))
 
         await asyncio.gather(*(worker() for _ in range(32)))
         await sitting.flush()
@@ -660,11 +664,11 @@ def test_what_cannot_be_written_down_is_told_and_never_waited_for(journal: Journ
     async def work() -> None:
         sitting = begun(journal, "run", total=1)
         with pytest.raises(PetsyncError, match="cannot be written"):
-            await sitting.intend(0, change, before=bad, after=None)
+            await sitting.record_intent(0, change, before=bad, after=None)
         with pytest.raises(PetsyncError, match="cannot be written"):
-            await sitting.intend(2**70, change, before=None, after=None)
+            await sitting.record_intent(2**70, change, before=None, after=None)
         await intended(sitting, 1, change)
-        sitting.done(result(2**70, change))
+        sitting.record_result(result(2**70, change))
         with pytest.raises(PetsyncError, match="cannot be written"):
             await sitting.finish()
         await sitting.close()
@@ -686,7 +690,7 @@ def test_after_its_end_a_sitting_writes_nothing(journal: Journal) -> None:
         await waiting
         with pytest.raises(PetsyncError, match="was closed"):
             await intended(sitting, 1, change)
-        sitting.done(result(0, change))
+        sitting.record_result(result(0, change))
         with pytest.raises(PetsyncError, match="was closed"):
             await sitting.flush()
 

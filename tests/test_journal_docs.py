@@ -15,7 +15,7 @@ from journals import PETS, begun, intended, result, small_plan
 
 import petsync as ps
 from petsync.apply.journal import Journal
-from petsync.apply.journal.schema import APPLICATION, VERSION, empty, seal
+from petsync.apply.journal.schema import APPLICATION, VERSION, open_empty, row_checksum
 from petsync.sandbox import Sandbox
 
 PAGE = (Path(__file__).parents[1] / "docs" / "journal.md").read_text("utf-8")
@@ -34,7 +34,7 @@ def described() -> dict[str, list[str]]:
 
 def test_every_table_and_column_is_described() -> None:
     """And no other, in the order that they have."""
-    with closing(empty()) as connection:
+    with closing(open_empty()) as connection:
         names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
         tables = {
             name: [row[1] for row in connection.execute(f"PRAGMA table_info({name})")]
@@ -55,8 +55,8 @@ def journal(tmp_path: Path) -> Journal:
         sitting = begun(journal, "run", plan)
         for number, change in enumerate(plan.changes):
             await intended(sitting, number, change)
-        sitting.repeats(1, "503")
-        sitting.done(result(1, plan.changes[1], message="as planned"))
+        sitting.record_retry(1, "503")
+        sitting.record_result(result(1, plan.changes[1], message="as planned"))
         await sitting.close()
 
     asyncio.run(work())
@@ -87,13 +87,13 @@ def test_the_checksums_are_those_of_the_page(journal: Journal) -> None:
     told = columns.index("ended")
     with closing(sqlite3.connect(journal.path)) as connection:
         for row in connection.execute("SELECT * FROM change WHERE outcome IS NOT NULL"):
-            assert row[columns.index("seal")] == seal(row[: columns.index("seal")])
-            assert row[-1] == seal((*row[:2], *row[told:-1]))
+            assert row[columns.index("seal")] == row_checksum(row[: columns.index("seal")])
+            assert row[-1] == row_checksum((*row[:2], *row[told:-1]))
         for row in connection.execute("SELECT * FROM run"):
             columns = described()["run"]
             place = columns.index("seal")
-            assert row[place] == seal(row[:place])
-            assert row[-1] == seal((row[0], *row[place + 1 : -1]))
+            assert row[place] == row_checksum(row[:place])
+            assert row[-1] == row_checksum((row[0], *row[place + 1 : -1]))
 
 
 def test_no_secret_is_in_it_at_any_time(tmp_path: Path) -> None:

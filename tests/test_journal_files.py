@@ -49,14 +49,14 @@ def filled(state: Path) -> Journal:
             for number, change in enumerate(plan.changes):
                 await intended(sitting, number, change)
                 if run == "run-1" or number < 3:
-                    sitting.done(result(number, change, message=f"{run} {number}"))
-            await sitting.keep_known(range(100))
+                    sitting.record_result(result(number, change, message=f"{run} {number}"))
+            await sitting.record_known_ids(range(100))
             await sitting.finish(stopped="" if run == "run-1" else "interrupted")
             await sitting.close()
         sitting = begun(journal, "run-3", kind="upload", payload=b"payload" * 100, total=1)
         entry = Entry(number=0, kind="upload", pet_id=3, digest="ab" * 32)
-        await sitting.image(entry)
-        sitting.image_done(msgspec.structs.replace(entry, outcome="applied"))
+        await sitting.record_image_intent(entry)
+        sitting.record_image_result(msgspec.structs.replace(entry, outcome="applied"))
         await sitting.finish()
         await sitting.close()
 
@@ -75,7 +75,10 @@ def told(journal: Journal) -> Iterator[tuple[str, Any]]:
             yield f"report {run}", _or_error(lambda run=run: journal.report(run).run_id)
     yield "uploaded", _or_error(lambda: _sealed(journal.read_uploads(STORE).values()))
     for plan in (PLAN, OTHER):
-        yield plan.fingerprint, _or_error(lambda plan=plan: journal.used_by(plan.fingerprint))
+        yield (
+            plan.fingerprint,
+            _or_error(lambda plan=plan: journal.find_run_of_plan(plan.fingerprint)),
+        )
     facts = ("run_id", "kind", "store", "source", "fingerprint", "started", "total")
     yield "runs", _or_error(lambda: [[getattr(r, f) for f in facts] for r in journal.runs()])
 
@@ -125,7 +128,7 @@ def test_a_journal_of_petsync_0_2_is_read_and_continued(state: Path) -> None:
     database(journal.path, used, "PRAGMA user_version = 2")
     journal = Journal.open(state, create=True)
     assert dict(told(journal)) == before
-    assert journal.used_by(PLAN.fingerprint) == "run-1"
+    assert journal.find_run_of_plan(PLAN.fingerprint) == "run-1"
     asyncio.run(begun(journal, "run-4", small_plan(name="fourth")).close())
     assert journal.runs()[0].run_id == "run-4"
 
@@ -187,7 +190,7 @@ def test_a_damaged_journal_takes_its_log_with_it(state: Path) -> None:
     path.write_bytes(b"garbage" * 2000)
     # As the log holds every page, SQLite mends the file with it; without its head it cannot.
     (state / "journal.db-wal").write_bytes(bytes(32) + log[32:])
-    with pytest.raises(PetsyncError, match="set aside"):
+    with pytest.raises(PetsyncError, match="renamed to"):
         Journal.open(state, create=True)
     assert not [name for name in files(state) if name.startswith("journal.db")]
     assert log[32:] in [body[32:] for body in files(state).values()]
@@ -214,7 +217,7 @@ def test_a_damaged_journal_in_use_is_not_moved(state: Path) -> None:
         with (state / "journal.db").open("r+b") as file:
             file.write(b"garbage" * 3)
         (state / "journal.db-wal").write_bytes(b"")
-        with pytest.raises(PetsyncError, match="a process is still at work with it"):
+        with pytest.raises(PetsyncError, match="another process still uses it"):
             Journal.open(state, create=True)
         assert "journal.db" in files(state)
         with (state / "journal.db").open("r+b") as file:
@@ -406,9 +409,9 @@ def test_a_plan_that_was_damaged_is_no_plan(state: Path) -> None:
         connection.execute("UPDATE change SET before = replace(before, 'pet', 'pat')")
         connection.execute("UPDATE run SET store = 'x' WHERE id = 'run-3'")
     for question in (journal.plan, journal.report, lambda run: list(journal.entries(run))):
-        with pytest.raises(PetsyncError, match="does not add up"):
+        with pytest.raises(PetsyncError, match="does not match its checksum"):
             question("run-1")
-    with pytest.raises(PetsyncError, match="what it says of run run-3 does not add up"):
+    with pytest.raises(PetsyncError, match="run run-3 does not match its checksum"):
         journal.runs()
     with pytest.raises(PetsyncError, match="what it says of change 0 of run run-2"):
         list(journal.entries("run-2"))
@@ -421,7 +424,7 @@ def test_a_change_of_no_run_may_be_anybodys(state: Path) -> None:
     assert len(list(journal.entries("run-1"))) == 6
     with closing(sqlite3.connect(journal.path)) as connection, connection:
         connection.execute("UPDATE change SET run = 'run-9' WHERE run = 'run-1' AND number = 2")
-    with pytest.raises(PetsyncError, match="some change of run run-9 does not add up"):
+    with pytest.raises(PetsyncError, match="it has changes of a missing run run-9"):
         list(journal.entries("run-1"))
 
 

@@ -222,7 +222,7 @@ def test_the_heart_beats_while_the_loop_is_busy(state: Path) -> None:
 
 def test_a_holder_in_the_same_second_is_no_stranger(state: Path) -> None:
     """A clock that was set back makes nobody dead before his time."""
-    lock = Lock.mine(STORE, "run", 1)
+    lock = Lock.for_this_process(STORE, "run", 1)
     assert lock.is_alive
     assert lock.born
     values = {name: getattr(lock, name) for name in Lock.__struct_fields__}
@@ -272,7 +272,7 @@ def test_on_windows_no_process_is_asked_by_a_signal(
     monkeypatch: pytest.MonkeyPatch, state: Path
 ) -> None:
     """There, the signal 0 would end the holder: only its heartbeat is believed."""
-    lock = Lock.mine(STORE, "run", 1)
+    lock = Lock.for_this_process(STORE, "run", 1)
     killed: Callable[..., None] = pytest.fail
     monkeypatch.setattr(os, "kill", killed)
     monkeypatch.setattr(os, "name", "nt")

@@ -20,7 +20,7 @@ from shop import MemoryTarget, base_of, plan_of, sheet_of, snapshot_of
 
 import petsync as ps
 from petsync.apply.engine import Precheck, UnsentError, mismatch, settle
-from petsync.apply.undo import undo_plan
+from petsync.apply.undo import build_undo_plan
 from petsync.models import Category, Pet, Tag
 from petsync.plan.base import sight_of
 from petsync.plan.change import Add, Delete, Update
@@ -157,7 +157,7 @@ def _of_undo(sent: Pet, found: Pet) -> set[Column]:
     """A run added what was sent; its undo deletes the pet unless it was changed since."""
     entry = Entry(number=0, kind="add", row=2, pet_id=7, after=sent, outcome="applied")
     past = PastRun(run_id="r", store="http://s", source="a.xlsx", started="", state="done")
-    plan = undo_plan(
+    plan = build_undo_plan(
         past,
         [entry],
         {7: found},
@@ -366,7 +366,7 @@ def test_undo_of_an_id_alone() -> None:
     )
     past = PastRun(run_id="r", store="http://s", source="a.xlsx", started="", state="done")
     more: dict[str, Any] = {"store": "http://s", "profile": "live", "pets": 9, "created": ""}
-    plan = undo_plan(past, [entry], {7: left}, guard=Guard(), **more)
+    plan = build_undo_plan(past, [entry], {7: left}, guard=Guard(), **more)
     assert [change.after for change in plan.changes] == [was]
 
 

@@ -108,16 +108,16 @@ def test_a_missing_scope_is_told(store: ps.Store, box: Sandbox, scope: str) -> N
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda box: ps.auth.bearer("unknown-token"), "does not take this token"),
-        (lambda box: ps.auth.bearer(box.token(expires_in=-5)), "does not take this token"),
-        (lambda box: ps.auth.api_key("wrong"), "does not take this api key"),
+        (lambda box: ps.auth.bearer("unknown-token"), "does not accept this token"),
+        (lambda box: ps.auth.bearer(box.token(expires_in=-5)), "does not accept this token"),
+        (lambda box: ps.auth.api_key("wrong"), "does not accept this api key"),
         (lambda box: ps.auth.client_credentials(box.client_id, "wrong"), "client id"),
         (lambda box: ps.auth.client_credentials("nobody", box.client_secret), "client id"),
         (
             lambda box: ps.auth.client_credentials(box.client_id, box.client_secret, scopes="all"),
             "permissions",
         ),
-        (lambda box: ps.auth.implicit("unknown-token"), "does not take this token"),
+        (lambda box: ps.auth.implicit("unknown-token"), "does not accept this token"),
     ],
 )
 def test_what_the_service_refuses(store: ps.Store, box: Sandbox, make, said: str) -> None:
@@ -150,7 +150,7 @@ def test_signing_out_ends_the_tokens(store: ps.Store, box: Sandbox) -> None:
     token = credentials(store).token
     assert token is not None
     store.sign_out()
-    with pytest.raises(ps.errors.AuthError, match="does not take this token"):
+    with pytest.raises(ps.errors.AuthError, match="does not accept this token"):
         store.sign_in(ps.auth.bearer(token))
 
 
@@ -218,7 +218,7 @@ def test_by_localhost(box: Sandbox, tmp_path: Path) -> None:
     with ps.connect(url, state=tmp_path, environ={}) as store:
         auth = ps.auth.client_credentials(box.client_id, box.client_secret)
         assert store.sign_in(auth).signed_in
-        places = store._loop.run(store.aio._desk._authority.places())
+        places = store._loop.run(store.aio._sign_in_service._authority.endpoints())
         origin = url.removesuffix("/v2")
         used = (places.authorize, places.token, places.revoke, places.introspect)
         assert [each for each in used if each.startswith(f"{origin}/")] == list(used)
@@ -240,7 +240,7 @@ def test_configured_addresses(
         with pytest.raises(ps.errors.SettingsError, match="authorize_url"):
             store.begin_sign_in()
         left = store.sign_out().problem
-    assert "ends no tokens" in left
+    assert "cannot end tokens" in left
     assert "PETSYNC_" in left
 
 
@@ -324,7 +324,7 @@ def test_a_dead_token_at_an_open_service(tmp_path: Path) -> None:
     """Where anybody may read, introspection tells a token that is no good."""
     with Sandbox(auth=False) as box, store_at(box, tmp_path) as store:
         dead = replace(ps.auth.implicit("dead"), grant=Grant(client_id=PUBLIC_CLIENT))
-        with pytest.raises(ps.errors.AuthError, match="does not take this token"):
+        with pytest.raises(ps.errors.AuthError, match="does not accept this token"):
             store.sign_in(dead)
 
 

@@ -172,7 +172,7 @@ def test_the_address_to_open_is_pasted(remote: PendingSignIn) -> None:
 def test_wrong_state_pasted(store: ps.Store, remote: PendingSignIn, state: str | None) -> None:
     """An answer to another question is not used, and the right one still is."""
     address = sent_back(remote.url)
-    with pytest.raises(ps.errors.PetsyncError, match="belongs to"):
+    with pytest.raises(ps.errors.PetsyncError, match="another sign-in"):
         remote.paste(changed(address, state=state))
     assert not credentials(store)
     assert remote.paste(address).signed_in
@@ -202,7 +202,7 @@ def test_a_stolen_code_of_another(store: ps.Store, pending: PendingSignIn, tmp_p
     back = parameter(pending.url, "redirect_uri")
     answer = {"code": stolen, "state": state, "iss": _origin(pending.url)}
     assert "did not work" in httpx.get(back, params=answer).text
-    with pytest.raises(ps.errors.AuthError, match="does not take this sign-in"):
+    with pytest.raises(ps.errors.AuthError, match="does not accept this sign-in"):
         pending.wait(120)
     assert not credentials(store)
 
@@ -262,7 +262,7 @@ def test_a_silent_connection_makes_no_noise(box: Sandbox, tmp_path: Path, caplog
             assert pending.wait(120).signed_in
             with suppress(ConnectionResetError):
                 assert line.recv(100) == b""
-            until_true(lambda: not loopback._silent)
+            until_true(lambda: not loopback._waiting)
     assert not [each for each in caplog.records if each.name == "asyncio"]
 
 
@@ -287,7 +287,7 @@ def test_a_loop_that_ends_with_a_connection(box: Sandbox, tmp_path: Path, caplog
         lines[0].sendall(sent)
         assert pending._loopback is not None
         loopback = pending._loopback
-        await asyncio.to_thread(until_true, lambda: bool(loopback._silent))
+        await asyncio.to_thread(until_true, lambda: bool(loopback._waiting))
         assert loopback._server is not None
         loopback._server.close()  # The port alone.
 
@@ -335,7 +335,7 @@ def test_a_code_that_comes_twice(remote: PendingSignIn) -> None:
     """An answer is used once; a second time it is refused here, and its code stays unsent."""
     address = sent_back(remote.url)
     assert remote.paste(address).signed_in
-    with pytest.raises(ps.errors.AuthError, match="answered already"):
+    with pytest.raises(ps.errors.AuthError, match="complete already"):
         remote.paste(address)
 
 
@@ -367,7 +367,7 @@ def test_both_at_once(box: Sandbox, store: ps.Store, pending: PendingSignIn) -> 
 
 def test_nobody_comes(pending: PendingSignIn) -> None:
     """After the time that was given the waiting ends, and so does the listening."""
-    with pytest.raises(ps.errors.AuthError, match="nobody came back"):
+    with pytest.raises(ps.errors.AuthError, match="did not return in time"):
         pending.wait(0.05)
     assert not pending.is_listening
     with pytest.raises(httpx.ConnectError):
@@ -501,7 +501,7 @@ def test_implicit_wrong_state(implicit: PendingSignIn) -> None:
     """A token that somebody else put into the address is not used."""
     address = sent_back(implicit.url)
     for state in ("wrong", None):
-        with pytest.raises(ps.errors.PetsyncError, match="belongs to"):
+        with pytest.raises(ps.errors.PetsyncError, match="another sign-in"):
             implicit.paste(changed(address, state=state))
     assert implicit.paste(address).signed_in
 
@@ -536,11 +536,11 @@ def test_auth_implicit(live: Sandbox, tmp_path: Path) -> None:
     with store_at(live, tmp_path) as store:
         pending = store.begin_sign_in(implicit=True, listen=False)
         address, state = sent_back(pending.url), parameter(pending.url, "state")
-        with pytest.raises(ps.errors.SettingsError, match="nothing says that it is yours"):
+        with pytest.raises(ps.errors.SettingsError, match="no state was given to compare"):
             ps.auth.implicit(address)
         with pytest.raises(ps.errors.AuthError, match="another sign-in"):
             ps.auth.implicit(address, state="other")
-        with pytest.raises(ps.errors.AuthError, match="holds no token"):
+        with pytest.raises(ps.errors.AuthError, match="contains no token"):
             ps.auth.implicit(f"https://a.example/#state={state}", state=state)
         account = store.sign_in(ps.auth.implicit(address, state=state))
         assert (account.kind, account.can_write) == ("implicit", True)

@@ -124,19 +124,19 @@ def test_by_post_where_only_that_is_offered(service: Service, store: ps.Store) -
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"issuer": "https://evil.example"}, "speaks for another service"),
-        ({"issuer": None}, "speaks for another service"),
-        ({"issuer": ["x"]}, "speaks for another service"),
-        ({"token_endpoint": "https://evil.example/token"}, "points to another place"),
-        ({"token_endpoint": "http://127.0.0.1:1/token"}, "points to another place"),
-        ({"token_endpoint": "//evil.example/token"}, "points to another place"),
-        ({"token_endpoint": "/token"}, "points to another place"),
-        ({"token_endpoint": "javascript:alert(1)"}, "points to another place"),
-        ({"token_endpoint": 7}, "points to another place"),
-        ({"token_endpoint": "http://[::1/token"}, "points to another place"),
-        ({"revocation_endpoint": "https://evil.example/r"}, "points to another place"),
-        ({"introspection_endpoint": "https://evil.example/i"}, "points to another place"),
-        ({"authorization_endpoint": "https://evil.example/a"}, "points to another place"),
+        ({"issuer": "https://evil.example"}, "is for another service"),
+        ({"issuer": None}, "is for another service"),
+        ({"issuer": ["x"]}, "is for another service"),
+        ({"token_endpoint": "https://evil.example/token"}, "names another origin"),
+        ({"token_endpoint": "http://127.0.0.1:1/token"}, "names another origin"),
+        ({"token_endpoint": "//evil.example/token"}, "names another origin"),
+        ({"token_endpoint": "/token"}, "names another origin"),
+        ({"token_endpoint": "javascript:alert(1)"}, "names another origin"),
+        ({"token_endpoint": 7}, "names another origin"),
+        ({"token_endpoint": "http://[::1/token"}, "names another origin"),
+        ({"revocation_endpoint": "https://evil.example/r"}, "names another origin"),
+        ({"introspection_endpoint": "https://evil.example/i"}, "names another origin"),
+        ({"authorization_endpoint": "https://evil.example/a"}, "names another origin"),
     ],
 )
 def test_metadata_that_point_elsewhere(
@@ -178,9 +178,9 @@ def test_no_metadata(service: Service, store: ps.Store, metadata: bytes) -> None
     petsync.toml; a token by hand signs in all the same.
     """
     service.metadata = metadata
-    with refused(ps.errors.SettingsError, "does not say where one signs in", service):
+    with refused(ps.errors.SettingsError, "does not say where to sign in", service):
         sign_in(store)
-    with refused(ps.errors.SettingsError, "does not say where one signs in", service):
+    with refused(ps.errors.SettingsError, "does not say where to sign in", service):
         store.begin_sign_in()
     assert store.sign_in(ps.auth.bearer(TOKEN)).signed_in
     assert not [each for each in service.requests if "evil" in each]
@@ -209,18 +209,22 @@ def test_no_metadata(service: Service, store: ps.Store, metadata: bytes) -> None
         (
             answer(302, location="https://evil.example/"),
             ps.errors.RedirectError,
-            "points elsewhere",
+            "and no secret is sent to other addresses",
         ),
-        (answer(307, location="http://127.0.0.1:1/"), ps.errors.RedirectError, "points elsewhere"),
+        (
+            answer(307, location="http://127.0.0.1:1/"),
+            ps.errors.RedirectError,
+            "and no secret is sent to other addresses",
+        ),
         (answer(404), ps.errors.ResponseError, "no JSON"),
-        (None, ps.errors.TransportError, "no whole answer"),
-        (answer(200, b"x" * 400_000), ps.errors.ResponseError, "far too long"),
+        (None, ps.errors.TransportError, "no complete response"),
+        (answer(200, b"x" * 400_000), ps.errors.ResponseError, "it is too long"),
         (
             b"HTTP/1.1 200 x\r\ncontent-length: 50\r\n\r\n{",
             ps.errors.TransportError,
-            "no whole answer",
+            "no complete response",
         ),
-        (b"nonsense\r\n\r\n", ps.errors.TransportError, "no whole answer"),
+        (b"nonsense\r\n\r\n", ps.errors.TransportError, "no complete response"),
         (
             answer(200, gzip.compress(b"x" * 10_000_000), content_encoding="gzip"),
             ps.errors.ResponseError,
@@ -235,7 +239,7 @@ def test_no_metadata(service: Service, store: ps.Store, metadata: bytes) -> None
         (
             as_json({"error": "unauthorized_client"}, 400),
             ps.errors.AuthError,
-            "may not sign in this way",
+            "may not use this kind of sign-in",
         ),
         (as_json({"error": "unsupported_grant_type"}, 400), ps.errors.AuthError, "not offer"),
         (as_json({"error": "invalid_grant"}, 400), ps.errors.AuthError, "any more"),
@@ -356,8 +360,8 @@ def test_a_slow_drip(service: Service, tmp_path: Path) -> None:
         dripping = threading.Thread(target=_drip, args=[listening])
         dripping.start()
         auth = Authority(service.url, auth={"token_url": place}, timeout=0.5)
-        with pytest.raises(ps.errors.TransportError, match="no whole answer"):
-            asyncio.run(auth.by_client(ps.auth.client_credentials(CLIENT, SECRET)))
+        with pytest.raises(ps.errors.TransportError, match="no complete response"):
+            asyncio.run(auth.request_by_client(ps.auth.client_credentials(CLIENT, SECRET)))
         dripping.join(120)
         assert not dripping.is_alive()
 

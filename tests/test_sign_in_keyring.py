@@ -341,7 +341,7 @@ def test_a_keyring_that_waits(
     box: Sandbox, state: Path, broken: Broken, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A keyring that waits for a password which nobody types is not waited for without end."""
-    monkeypatch.setattr("petsync.client.auth.keyring._KEYRING_TIMEOUT", 0.05)
+    monkeypatch.setattr("petsync.client.auth.keyring._KEYRING_TIMEOUT_S", 0.05)
     unlocked = threading.Event()
     broken._fail = lambda about="": unlocked.wait(60)  # type: ignore[method-assign]
     with store_at(box, state) as store, pytest.raises(ps.errors.SettingsError, match="not answer"):
@@ -354,7 +354,7 @@ def test_a_keyring_that_forgets(box: Sandbox, state: Path, broken: Broken) -> No
     broken.forgets = True
     with (
         store_at(box, state) as store,
-        pytest.raises(ps.errors.SettingsError, match="keeps nothing"),
+        pytest.raises(ps.errors.SettingsError, match="stores nothing"),
     ):
         store.sign_in(ps.auth.bearer(box.token()), keep="keyring")
 
@@ -364,7 +364,7 @@ def test_a_keyring_for_everybody(box: Sandbox, state: Path, broken: Broken) -> N
     keyring.set_keyring(PlaintextKeyring())
     with (
         store_at(box, state) as store,
-        pytest.raises(ps.errors.SettingsError, match="everybody can read"),
+        pytest.raises(ps.errors.SettingsError, match="plain-text file"),
     ):
         store.sign_in(ps.auth.bearer(box.token()), keep="keyring")
     assert vault.entries() == {}
@@ -407,7 +407,7 @@ def test_full_at_a_renewal(box: Sandbox, store: ps.Store, broken: Broken) -> Non
     broken._fail = refuse  # type: ignore[method-assign]
     assert len(store.find_by_status("available")) == 1
     account = store.who()
-    assert "could not be kept" in account.problem
+    assert "could not be stored" in account.problem
     assert (account.signed_in, account.kept) == (True, "memory")
 
 
@@ -440,7 +440,7 @@ def test_full_once(
         with pytest.raises(ps.errors.AuthError, match="ended elsewhere"):
             other.find_by_status("available")
     with store_at(box, state) as third:
-        assert "lost the sign-in" in third.who().problem
+        assert "lost the stored sign-in" in third.who().problem
         assert third.sign_in(ps.auth.bearer(box.token()), keep="keyring").kept == "keyring"
     assert store.who().signed_in
     assert len([text for each in vault.entries().values() for text in each.values()]) == 2 - removes
@@ -476,7 +476,7 @@ def test_a_lost_answer_is_told_to_others(box: Sandbox, store: ps.Store, state: P
         for _ in range(2):
             with pytest.raises(ps.errors.TransportError):
                 asyncio.run(kept_here.renew(credentials(other), lost))
-        with pytest.raises(ps.errors.AuthError, match="in vain"):
+        with pytest.raises(ps.errors.AuthError, match="failed in another process"):
             asyncio.run(kept_here.renew(credentials(other), lost))
         assert len(sent) == 3
 

@@ -130,7 +130,7 @@ def test_a_token_without_life(tmp_path: Path) -> None:
     """Where tokens have ended when they come, that is the error: not an endless renewing."""
     with Sandbox(token_lifetime=0, pets=PETS) as box, store_at(box, tmp_path) as store:
         auth = ps.auth.client_credentials(box.client_id, box.client_secret)
-        with pytest.raises(ps.errors.AuthError, match="does not take this token"):
+        with pytest.raises(ps.errors.AuthError, match="does not accept this token"):
             store.sign_in(auth)
         with (
             store_at(box, tmp_path, auth=auth) as unasked,
@@ -148,7 +148,9 @@ def test_the_refresh_token_is_spent(box: Sandbox, store: ps.Store) -> None:
     store.find_by_status("available")
     store.aio.api.session.use(other)
     age(store)
-    with pytest.raises(ps.errors.AuthError, match="does not take this sign-in any more") as failed:
+    with pytest.raises(
+        ps.errors.AuthError, match="does not accept this sign-in any more"
+    ) as failed:
         store.find_by_status("available")
     assert "Sign in again" in failed.value.hint
     with pytest.raises(ps.errors.AuthError):
@@ -222,7 +224,7 @@ def test_a_lost_answer(
     """A refresh token whose answer was lost is not sent again while the token works, as it may be
     spent; when the token is refused it is tried once, and after that a person is asked.
     """
-    monkeypatch.setattr("petsync.client.auth.renewal._PAUSE", 0.0)
+    monkeypatch.setattr("petsync.client.auth.renewal._PAUSE_S", 0.0)
     monkeypatch.chdir(tmp_path)
     with Service() as server:
         place = f"{server.url.removesuffix('/v2')}/token"
@@ -241,7 +243,7 @@ def test_a_lost_answer(
             for _ in range(3):
                 store.find_by_status("available")
             assert server.renewals == 1
-            assert "not answered" in store.who().problem
+            assert "got no response" in store.who().problem
             server.good, server.reply = False, second
             for _ in range(3):
                 with pytest.raises(ps.errors.AuthError) as failed:
@@ -249,7 +251,7 @@ def test_a_lost_answer(
             if second == GRANTED:
                 assert credentials(store).token == Secret("new")
             else:
-                assert "in vain" in failed.value.message
+                assert "a second attempt failed" in failed.value.message
                 assert "Sign in again" in failed.value.hint
                 assert server.renewals == 2
 

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from shop import URL
 
-from petsync.apply.undo import Present, deeds_of, undo_plan
+from petsync.apply.undo import CurrentPet, build_undo_plan, find_effects
 from petsync.errors import GuardError
 from petsync.models import Category, Pet, Tag
 from petsync.plan.change import Add, Delete, FailedLookup, Update
@@ -53,7 +53,9 @@ DELETED = entry("delete", before=REX)
 SHOWN = entry("upload", before=REX, after=replace(REX, photo_urls=("/1.png", "/2.png")))
 
 
-def undone(*entries: Entry, now: Present = None, past: PastRun | None = None, **more: Any) -> Plan:
+def undone(
+    *entries: Entry, now: CurrentPet = None, past: PastRun | None = None, **more: Any
+) -> Plan:
     """The undo of a run, where all its pets are `now` so."""
     values: dict[str, Any] = {
         "store": URL,
@@ -65,7 +67,7 @@ def undone(*entries: Entry, now: Present = None, past: PastRun | None = None, **
     ids = {e.pet_id if e.assigned_id is None else e.assigned_id for e in entries} - {None}
     found = {number: now for number in ids if number is not None}
     known = past or PastRun(run_id=RUN, store=URL, source="a.xlsx", started="", state="done")
-    return undo_plan(known, entries, found, **{**values, **more})
+    return build_undo_plan(known, entries, found, **{**values, **more})
 
 
 def rule_of(plan: Plan) -> str:
@@ -156,8 +158,8 @@ def test_a_later_run_is_named(now: Pet | None, did: Entry, is_named: bool) -> No
     """Where another run made the pet what it is now, the way out is to undo that one first; where
     somebody else did, no run is named.
     """
-    later = [("20261121-110000-beef", deed) for deed in deeds_of([did])]
-    (conflict,) = undone(RENAMED, now=now, later={7: later}).conflicts
+    later = [("20261121-110000-beef", deed) for deed in find_effects([did])]
+    (conflict,) = undone(RENAMED, now=now, later_effects={7: later}).conflicts
     first = "Run 20261121-110000-beef changed it later: undo that one first."
     assert (conflict.suggestion == first) is is_named
     assert ("beef" in conflict.suggestion) is is_named
@@ -269,7 +271,7 @@ def test_the_guard_judges_an_undo() -> None:
     """
     entries = [entry("add", number=n, pet_id=n, after=replace(REX, id=n)) for n in range(1, 31)]
     found = {n: replace(REX, id=n) for n in range(1, 31)}
-    plan = undo_plan(
+    plan = build_undo_plan(
         PastRun(run_id=RUN, store=URL, source="a.xlsx", started=""),
         entries,
         found,
@@ -308,7 +310,7 @@ def test_a_sentinel_is_not_undone() -> None:
 def rules() -> set[str]:
     """The rules of an undo's conflicts, from the code that gives them."""
     code = (ROOT / "petsync" / "apply" / "undo.py").read_text("utf-8")
-    return set(re.findall(r'_build_conflict\(\s*deed,\s*"([a-z-]+)"', code))
+    return set(re.findall(r'_build_conflict\(\s*effect,\s*"([a-z-]+)"', code))
 
 
 def test_every_rule_is_described() -> None:

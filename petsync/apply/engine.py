@@ -66,10 +66,10 @@ from petsync.protocol.operations import Traffic
 from petsync.table.columns import COLUMNS, Column
 
 __all__ = [
-    "CUT",
-    "FRESH",
-    "Again",
+    "CUT_OFF",
+    "NO_EARLIER_RESULTS",
     "ApplyOptions",
+    "BeforeRetry",
     "Claims",
     "EarlierResults",
     "Precheck",
@@ -81,19 +81,19 @@ __all__ = [
     "Stopper",
     "Target",
     "UnsentError",
-    "came_since",
+    "build_earlier_results",
     "cause_of",
     "check_sentinels",
-    "earlier",
-    "given_up",
-    "has_more",
+    "find_unexpected_pets",
+    "give_up",
     "has_unknown",
+    "is_resumable",
     "is_unassigned",
     "mark_absent",
     "mark_confirmed",
     "mismatch",
     "refuse_drifted",
-    "result_in",
+    "result_from",
     "run",
     "settle",
     "settle_superseded",
@@ -101,47 +101,47 @@ __all__ = [
 ]
 
 
-# Adds that got no answer, resolved by comparing the store before and after: never sent again
-# before it is proved that their pets are not there.
+# Adds without a response. A comparison of the store before and after the run decides whether they
+# happened. An add is sent again only when its pet is proved absent.
 
 
 def is_unassigned(change: Change) -> bool:
-    """Whether the change adds a pet whose id the service is to choose."""
+    """Whether the change adds a pet whose id the service assigns."""
     return isinstance(change, Add) and change.pet_id is None
 
 
 def statuses_of(changes: Iterable[Change]) -> list[str]:
-    """The statuses that pets without an id are to have: in their lists they must be looked for."""
+    """The statuses of the pets that are added without an id: their lists must be read too."""
     wanted = (c.after.status for c in changes if isinstance(c, Add) and is_unassigned(c))
     return list(dict.fromkeys(status for status in wanted if status))
 
 
-def came_since(changes: Sequence[Change], pets: Iterable[Pet]) -> dict[int, int | None]:
-    """The adds, by their numbers, of which the store has more pets that say just the same than the
-    plan knew: each with the pet that is taken for its own, None where that cannot be told.
+def find_unexpected_pets(changes: Sequence[Change], pets: Iterable[Pet]) -> dict[int, int | None]:
+    """The adds, by number, for which the store has more pets with the same values than the plan
+    knew: each with the id of the pet that is taken for its own, or None if that is ambiguous.
 
-    It may be that add's own pet, from a run that this one knows nothing of, or a pet of a status
-    that the plan did not ask for. No pet is taken for two adds.
+    Such a pet may come from a run that this one does not know, or may have a status that the plan
+    did not query. No pet is taken for two adds.
     """
     adds = _find_unassigned(changes)
     if not adds:
         return {}
-    named = {change.pet_id for change in changes}
-    there: dict[Hashable, list[int]] = defaultdict(list)
+    named_ids = {change.pet_id for change in changes}
+    ids_by_content: dict[Hashable, list[int]] = defaultdict(list)
     for pet in pets:
         if pet.id is not None:
-            there[content(pet)].append(pet.id)
-    met: dict[int, int | None] = {}
+            ids_by_content[content(pet)].append(pet.id)
+    matches: dict[int, int | None] = {}
     for number, add in adds.items():
-        ids = there[content(add.after)]
+        ids = ids_by_content[content(add.after)]
         if len(ids) <= add.alike:
             continue
         if add.alike:
-            met[number] = None
-        elif free := [pet_id for pet_id in ids if pet_id not in named]:
-            met[number] = free[0]
+            matches[number] = None
+        elif free := [pet_id for pet_id in ids if pet_id not in named_ids]:
+            matches[number] = free[0]
             ids.remove(free[0])
-    return met
+    return matches
 
 
 def _find_unassigned(changes: Sequence[Change]) -> dict[int, Add]:
@@ -154,17 +154,17 @@ def settle(
     changes: Sequence[Change],
     results: Mapping[int, Result],
     known: Collection[int],
-    now: Iterable[Pet],
+    pets: Iterable[Pet],
 ) -> dict[int, int]:
-    """The ids of the pets of those unknown adds that happened, by their numbers.
+    """The pet ids of the unknown adds that happened, by number.
 
-    A pet that is new, is what an unknown add wanted, and is no other add's, is that add's pet.
+    A new pet with the values of an unknown add is that add's pet, unless another add has it.
     """
-    arrivals = _arrivals(now, _taken_ids(changes, results).union(known))
+    new_ids = _group_new_pets(pets, _find_claimed_ids(changes, results).union(known))
     found: dict[int, int] = {}
     for number in unknown:
         change = changes[number]
-        ids = arrivals[content(change.after)] if change.after is not None else []
+        ids = new_ids[content(change.after)] if change.after is not None else []
         if ids:
             found[number] = ids.pop(0)
     return found
@@ -175,25 +175,27 @@ def find_edited(
     changes: Sequence[Change],
     results: Mapping[int, Result],
     known: Collection[int],
-    now: Iterable[Pet],
+    pets: Iterable[Pet],
 ) -> dict[int, Pet]:
-    """Of those unknown adds that `settle` does not find, each with a new pet that is no other add's
-    and may be its own, edited since.
+    """The unknown adds that `settle` does not find and that may have happened: each with a new pet
+    that may be its own, edited since, and that no other add has.
     """
-    theirs = _taken_ids(changes, results).union(known)
+    claimed_ids = _find_claimed_ids(changes, results).union(known)
     adds = {number: after for number in unknown if (after := changes[number].after) is not None}
-    return find_alike(adds, (pet for pet in now if pet.id is not None and pet.id not in theirs))
+    return find_alike(
+        adds, (pet for pet in pets if pet.id is not None and pet.id not in claimed_ids)
+    )
 
 
-def _taken_ids(changes: Sequence[Change], results: Mapping[int, Result]) -> set[int | None]:
-    """The ids of the pets that adds have, or name."""
-    theirs = {result.assigned_id for result in results.values()}
-    theirs.update(change.pet_id for change in changes if isinstance(change, Add))
-    return theirs
+def _find_claimed_ids(changes: Sequence[Change], results: Mapping[int, Result]) -> set[int | None]:
+    """The pet ids that were assigned to adds, or that adds name."""
+    ids = {result.assigned_id for result in results.values()}
+    ids.update(change.pet_id for change in changes if isinstance(change, Add))
+    return ids
 
 
 def mark_confirmed(result: Result, pet_id: int) -> Result:
-    """The result of an unknown add whose pet was found."""
+    """The result of an unknown add after its pet was found."""
     return msgspec.structs.replace(
         result,
         outcome="applied",
@@ -204,88 +206,89 @@ def mark_confirmed(result: Result, pet_id: int) -> Result:
 
 
 def mark_absent(result: Result) -> Result:
-    """The result of an unknown add of which the store has no pet."""
-    said = result.message.rstrip(".?!; ")
-    message = f"{said}; the store does not have it, so nothing was added"
+    """The result of an unknown add whose pet is not in the store."""
+    reason = result.message.rstrip(".?!; ")
+    message = f"{reason}; the store does not have it, so nothing was added"
     return msgspec.structs.replace(result, outcome="failed", message=message)
 
 
-def _arrivals(now: Iterable[Pet], known: Collection[int | None]) -> dict[Hashable, list[int]]:
-    arrivals: dict[Hashable, list[int]] = defaultdict(list)
-    for pet in now:
+def _group_new_pets(
+    pets: Iterable[Pet], known: Collection[int | None]
+) -> dict[Hashable, list[int]]:
+    ids_by_content: dict[Hashable, list[int]] = defaultdict(list)
+    for pet in pets:
         if pet.id is not None and pet.id not in known:
-            arrivals[content(pet)].append(pet.id)
-    for ids in arrivals.values():
+            ids_by_content[content(pet)].append(pet.id)
+    for ids in ids_by_content.values():
         ids.sort()
-    return arrivals
+    return ids_by_content
 
 
-# Ids that a service assigned to new pets: whose pet has each of them.
+# Claims: which add each assigned id belongs to.
 #
-# Some services give out an id twice: the highest id plus one, without a lock. The later of two
-# pets then replaces the earlier one, so an answer with an id does not prove that the pet is
-# stored.
+# Some services assign an id twice: the highest id plus one, without a lock. The later of two pets
+# then replaces the earlier one, so a response with an id does not prove that the pet is stored.
 
 
 class Claims:
-    """The adds without an id that were assigned one, by their numbers in the plan.
+    """The ids that the service assigned to adds without an id, by the add's number in the plan.
 
-    `is_shared`: whether the service is known to give out an id more than once. `there`: the pets
-    by id that were in the store when this process began its work, and those that it added under
-    an id of the sheet. `refusal`: why no further add without an id may be sent, "" where it may.
+    `is_shared`: whether the service is known to assign an id more than once. `initial_pets`: by
+    id, the pets that were in the store when this process started, and those that it added under an
+    id of the sheet. `refusal`: why no further add without an id may be sent; "" if it may.
     """
 
     def __init__(self, changes: Sequence[Change], *, is_shared: bool) -> None:
         self.is_shared = is_shared
-        self.there: dict[int, Pet] = {}
+        self.initial_pets: dict[int, Pet] = {}
         self.refusal = ""
         self._changes = changes
         self._ids: dict[int, int] = {}
         self._holders: defaultdict[int, list[int]] = defaultdict(list)
         self._unproved: set[int] = set()
 
-    def remember(self, number: int, pet_id: int, *, is_proved: bool) -> None:
-        """Note an assignment of an earlier process."""
+    def restore(self, number: int, pet_id: int, *, is_proved: bool) -> None:
+        """Record an assignment from an earlier process."""
         self._assign(number, pet_id)
         if not is_proved:
             self._unproved.add(number)
 
     def check_room(self, highest: Pet | None) -> None:
-        """Refuse further adds where a pet has the highest id there is: the service may replace a
-        pet. `highest` is the pet of that id.
+        """Refuse further adds if a pet, `highest`, has the highest possible id: the service may
+        replace a pet.
         """
         if highest is not None:
             self.is_shared = True
-            self.there[MAX_ID] = highest
+            self.initial_pets[MAX_ID] = highest
             self.refusal = (
-                f"not sent: pet {MAX_ID} ({highest.name!r}) has the highest id there is, and a "
+                f"not sent: pet {MAX_ID} ({highest.name!r}) has the highest possible id, and a "
                 "service that gives a new pet the highest id plus one would replace a pet. Give "
                 "the row an id of its own"
             )
 
-    def refuse(self) -> None:
-        """Refuse further adds: one was given the id of a pet that was there, or the highest."""
+    def refuse_adds(self) -> None:
+        """Refuse further adds: one was assigned the id of an existing pet, or the highest id."""
         self.is_shared = True
         self.refusal = (
-            "not sent: the service gave another new pet the id of a pet that was there, or the "
-            "highest id there is. Give the row an id of its own"
+            "not sent: the service gave another new pet the id of an existing pet, or the highest "
+            "possible id. Give the row an id of its own"
         )
 
     @property
     def has_assigned(self) -> bool:
-        """Whether the service has given an add of the run an id of its own."""
+        """Whether the service has assigned an id to an add of this run."""
         return bool(self._ids)
 
-    def take(self, number: int, pet_id: int) -> Literal["own", "shared", "known"]:
-        """Note which id the service assigned to an add: `shared` where it assigned that id in this
-        run before, `known` where a pet had it before.
+    def record_assignment(self, number: int, pet_id: int) -> Literal["own", "shared", "known"]:
+        """Record the id that the service assigned to an add, and return whose id it is: "shared"
+        if another add of this run has it too, "known" if a pet had it before, else "own".
         """
-        if pet_id in self.there:
-            self.refuse()
+        if pet_id in self.initial_pets:
+            self.refuse_adds()
             return "known"
         if pet_id == MAX_ID:
-            self.refuse()
-        is_shared = bool(self.holders(pet_id))
+            self.refuse_adds()
+        is_shared = bool(self.find_holders(pet_id))
         self.is_shared = self.is_shared or is_shared
         self._assign(number, pet_id)
         self._unproved.add(number)
@@ -295,24 +298,24 @@ class Claims:
         """The id that the service assigned to the add."""
         return self._ids[number]
 
-    def holders(self, pet_id: int) -> list[int]:
-        """The adds that were assigned this id, in the order in which that became known."""
+    def find_holders(self, pet_id: int) -> list[int]:
+        """The adds that were assigned this id, in the order of their responses."""
         return [*self._holders.get(pet_id, ())]
 
     def drop(self, number: int) -> int:
-        """Forget the assignment of an add whose pet is not stored; the id that it had."""
+        """Remove the assignment of an add whose pet is not stored, and return the id."""
         self._unproved.discard(number)
         pet_id = self._ids.pop(number)
         self._holders[pet_id].remove(number)
         return pet_id
 
-    def prove(self, number: int) -> None:
-        """The add's pet is stored under its id."""
+    def mark_proved(self, number: int) -> None:
+        """Record that the add's pet is stored under its id."""
         self._unproved.discard(number)
 
-    def to_prove(self, *, everything: bool) -> dict[int, list[int]]:
-        """The adds whose pets have to be read, by their ids: those of ids that were assigned twice,
-        all of this process where ids are shared, and with `everything` those of earlier ones too.
+    def find_unproved(self, *, everything: bool) -> dict[int, list[int]]:
+        """The adds whose pets must be read, by id: those of ids that were assigned twice, all of
+        this process if the service assigns ids twice, and with `everything` all of the run.
         """
         return {
             pet_id: [*numbers]
@@ -332,46 +335,46 @@ class Claims:
         self._holders[pet_id].append(number)
 
     def is_stored(self, numbers: Collection[int], pet: Pet | None) -> bool:
-        """Whether the pet is what one of the adds sent."""
-        return pet is not None and any(True for _ in self._exact(numbers, pet))
+        """Whether the pet has exactly the values that one of the adds sent."""
+        return pet is not None and any(True for _ in self._find_exact(numbers, pet))
 
     def find_lost(self, found: Mapping[int, Pet | None]) -> dict[int, int]:
-        """The adds whose pets are not stored, with the ids that they were assigned; `found` has
-        the present pets of the ids of `to_prove`.
+        """The adds whose pets are not stored, with their assigned ids. `found` has the current
+        pets of the ids from `find_unproved`.
         """
-        wanted = {
+        wanted_contents = {
             content(c.after) for c in self._changes if isinstance(c, Add) and c.pet_id is None
         }
         lost: dict[int, int] = {}
         for pet_id, pet in found.items():
-            numbers = self.holders(pet_id)
-            owner = self._owner(numbers, pet, wanted)
-            is_anothers = pet is not None and content(pet) in wanted
+            numbers = self.find_holders(pet_id)
+            owner = self._find_owner(numbers, pet, wanted_contents)
+            is_of_another = pet is not None and content(pet) in wanted_contents
             for number in numbers:
-                is_open = self.is_shared and number in self._unproved
-                if number != owner and (is_open or is_anothers or len(numbers) > 1):
+                is_unproved = self.is_shared and number in self._unproved
+                if number != owner and (is_unproved or is_of_another or len(numbers) > 1):
                     lost[number] = pet_id
         return lost
 
-    def _owner(
-        self, numbers: Sequence[int], pet: Pet | None, wanted: Collection[object]
+    def _find_owner(
+        self, numbers: Sequence[int], pet: Pet | None, wanted_contents: Collection[object]
     ) -> int | None:
         if pet is None:
             return None
-        exact = list(self._exact(numbers, pet))
+        exact = list(self._find_exact(numbers, pet))
         if exact:
             return exact[-1]
-        if content(pet) in wanted:
+        if content(pet) in wanted_contents:
             return None
-        # A service may store a pet otherwise than it was sent; its name tells whose it is.
-        near = {
+        # A service may store a pet differently than it was sent; the name identifies it.
+        similar = {
             number: len(differing(after, pet))
             for number, after in self._iter_unassigned(numbers)
             if normal(after.name) == normal(pet.name)
         }
-        return min(near, key=near.__getitem__) if near else None
+        return min(similar, key=similar.__getitem__) if similar else None
 
-    def _exact(self, numbers: Collection[int], pet: Pet) -> Iterator[int]:
+    def _find_exact(self, numbers: Collection[int], pet: Pet) -> Iterator[int]:
         return (
             number for number, after in self._iter_unassigned(numbers) if not differing(after, pet)
         )
@@ -383,44 +386,44 @@ class Claims:
                 yield number, change.after
 
 
-# Stopper: how a run ends before its end, at once for what waits and in peace for what was sent.
+# Stopper: stops a run early. Work that waits is cancelled at once; sent requests get time to end.
 
 
 T = TypeVar("T")
 
 
 class StoppedError(Exception):
-    """The run was stopped while something was waited for."""
+    """The run was stopped during a wait."""
 
 
 class Stopper:
-    """`why` the run is to stop, "" while it is not. Requests on the wire have `grace` seconds from
-    then on; whatever else is under way is cancelled at once.
+    """Stops the tasks of a run. `reason` is why the run stops, "" while it does not. Requests that
+    were sent have `grace` seconds to end; all other work is cancelled at once.
     """
 
     def __init__(self, grace: float, on_wire: AbstractSet[int]) -> None:
-        self.why = ""
+        self.reason = ""
         self._grace, self._on_wire = grace, on_wire
         self._workers: dict[asyncio.Task[Any], int | None] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     def stop(self, why: str) -> None:
-        """Stop for this reason, unless there was one before."""
-        if self.why:
+        """Stop for this reason, unless the run is already stopping."""
+        if self.reason:
             return
-        self.why = why
+        self.reason = why
         self._timer = asyncio.get_running_loop().call_later(self._grace, self._end, ())
         self._end(self._on_wire)
 
     def interrupt(self) -> None:
-        """Stop as somebody wants it; a second time, without any grace."""
-        if self.why:
+        """Stop because the user asked for it; a second call cancels sent requests too."""
+        if self.reason:
             self._end(())
         else:
             self.stop("interrupted")
 
     async def run_to_end(self, work: Coroutine[Any, Any, None]) -> None:
-        """Return when the work has ended. Whoever cancels this meanwhile interrupts it."""
+        """Return when the work has ended. A cancellation interrupts the work."""
         task = asyncio.ensure_future(work)
         while not task.done():
             try:
@@ -431,26 +434,26 @@ class Stopper:
         task.result()
 
     def check(self) -> None:
-        """Raise StoppedError where the run is to stop."""
-        if self.why:
+        """Raise StoppedError if the run is stopping."""
+        if self.reason:
             raise StoppedError
 
     def watch(self, task: asyncio.Task[Any]) -> None:
-        """Cancel this task with the run; it says what it is at by `at`."""
+        """Cancel this task when the run stops; it names its change with `set_current`."""
         self._workers[task] = None
         task.add_done_callback(self._forget)
 
-    def at(self, number: int) -> None:
-        """The current task is at the change of this number now."""
+    def set_current(self, number: int) -> None:
+        """Record that the current task works on the change of this number."""
         task = asyncio.current_task()
         if task is not None:
             self._workers[task] = number
 
-    async def soon(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of something that changes nothing in the store, cancelled when the run is
-        stopped. Raises StoppedError then.
+    async def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
+        """Return the result of work that changes nothing in the store. The work is cancelled when
+        the run stops; then StoppedError is raised.
         """
-        if self.why:
+        if self.reason:
             work.close()
             raise StoppedError
         task = asyncio.ensure_future(work)
@@ -458,7 +461,7 @@ class Stopper:
         try:
             return await task
         except asyncio.CancelledError:
-            if self.why:
+            if self.reason:
                 raise StoppedError from None
             raise
 
@@ -474,7 +477,7 @@ class Stopper:
             self._timer.cancel()
 
 
-# ApplyOptions: how a plan is carried out.
+# ApplyOptions: how a plan is applied.
 
 
 Recheck = Literal["each", "bulk", "none"]
@@ -482,20 +485,20 @@ Recheck = Literal["each", "bulk", "none"]
 beginning, or (for measurements only) not at all.
 """
 
-_MOST = 128
-_AHEAD = 16
+_MAX_CONCURRENCY = 128
+_EXTRA_INTENTS = 16
 
 
 class ApplyOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How a plan is applied: `concurrency` changes at a time; with `verify` every changed pet is
-    read back; with more than `failures_before_deletes` failures before them, deletes are held back,
-    and with more than `max_failures` the run stops. `recheck`: how pets are read again; `rate`: the
-    most requests a second.
+    read back; after more than `failures_before_deletes` failures, no deletes are sent, and after
+    more than `max_failures` the run stops. `recheck`: how pets are read again; `rate`: the maximum
+    number of requests per second.
 
-    Times are in seconds. A stopped run waits `grace` for the requests that are on their way. An add
-    without an id that got no answer is taken for not made once the store does not have it and
-    `settle` has passed since the last attempt, or, after a crash, since the run was resumed: a
-    request may come through late. Raises SettingsError for what makes no sense.
+    Times are in seconds. A stopped run waits `grace` for the requests that were sent. An add
+    without an id that got no response counts as not made if the store does not have the pet and
+    `settle` has passed since the last attempt, or, after a crash, since the resume: a request may
+    arrive late. Raises SettingsError for invalid values.
     """
 
     concurrency: int = 16
@@ -508,85 +511,93 @@ class ApplyOptions(msgspec.Struct, frozen=True, kw_only=True):
     settle: float = 30.0
 
     def __post_init__(self) -> None:
-        if type(self.concurrency) is not int or not 1 <= self.concurrency <= _MOST:
-            raise SettingsError(f"concurrency is {self.concurrency!r}; it must be 1 to {_MOST}")
+        if type(self.concurrency) is not int or not 1 <= self.concurrency <= _MAX_CONCURRENCY:
+            text = f"concurrency is {self.concurrency!r}; it must be 1 to {_MAX_CONCURRENCY}"
+            raise SettingsError(text)
         if self.rate is not None and not (_is_number(self.rate) and self.rate > 0):
             text = f"rate is {self.rate!r}; it must be a number of requests a second above 0"
             raise SettingsError(text)
         if self.recheck not in ("each", "bulk", "none"):
             raise SettingsError(f"recheck is {self.recheck!r}; it must be 'each' or 'bulk'")
-        most = self.max_failures
-        if most is not None and (type(most) is not int or most < 0):
-            raise SettingsError(f"max_failures is {most!r}; it must be a whole number from 0")
+        limit = self.max_failures
+        if limit is not None and (type(limit) is not int or limit < 0):
+            raise SettingsError(f"max_failures is {limit!r}; it must be a whole number from 0")
         if not (_is_number(self.settle) and self.settle >= 0):
             raise SettingsError(f"settle is {self.settle!r}; it must be seconds from 0")
 
     @classmethod
     def of(cls, saved: Mapping[str, Any], **given: Any) -> Self:
-        """The options as a journal has them, those that are given (not None) in their place."""
+        """The options that a journal recorded, overridden by the given ones that are not None."""
         known = {name: saved[name] for name in cls.__struct_fields__ if name in saved}
         return cls(**{**known, **{n: value for n, value in given.items() if value is not None}})
 
     @property
-    def at_a_time(self) -> int:
-        """Changes at a time: few under a rate, so that a pet is sent soon after it was read."""
+    def max_concurrent(self) -> int:
+        """Changes at a time: few under a rate, so that each change is sent soon after its pet was
+        read.
+        """
         if self.rate is None:
             return self.concurrency
         return min(self.concurrency, max(1, int(self.rate / 4)))
 
     @property
-    def begun(self) -> int:
-        """Changes that are begun at a time. Where no pet is read just before it is sent, these are
-        some more than are sent, so that their intents reach the disk while others are on the wire.
+    def max_started(self) -> int:
+        """Changes that are started at a time. If pets are not read just before each change, more
+        changes are started than sent, so that their intents reach the disk in the meantime.
         """
         if self.recheck == "each" or self.rate is not None:
-            return self.at_a_time
-        return self.at_a_time + _AHEAD
+            return self.max_concurrent
+        return self.max_concurrent + _EXTRA_INTENTS
 
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
 
 
-# Target: what the engine needs of a store. The client is one; tests have their own.
+# Target: what the engine needs from a store. The client implements it; tests have their own.
 
 
-Again = Callable[[ApiError], Awaitable[None]]
-"""Awaited before a request is sent once more, with the error of the attempt before; what it raises
-ends the attempts.
+BeforeRetry = Callable[[ApiError], Awaitable[None]]
+"""Awaited before a request is sent again, with the error of the last attempt; an exception that it
+raises ends the attempts.
 """
 
 
 class Target(Protocol):
     """A store, one pet at a time. Errors are those of petsync.errors; each call retries what is
-    safe to repeat by itself, and an error's `may_have_happened` is honest. Time passes between
-    two attempts, so a change takes `again`, which looks whether it still is to be sent.
-    UnavailableError says that the service has been failing for too long to go on.
+    safe to repeat, and an error's `may_have_happened` is reliable. Time passes between two
+    attempts, so a change takes `before_retry`, which checks whether it must still be sent.
+    UnavailableError says that the service has failed for too long.
     """
 
     @property
     def traffic(self) -> Traffic:
-        """How the requests go just now."""
+        """The counts and the state of the requests at this moment."""
 
     @property
     def assigns_unique_ids(self) -> bool:
-        """Whether each id that the service assigns to a new pet is that pet's alone."""
+        """Whether the service never assigns an id twice."""
 
     async def get(self, pet_id: int) -> Pet | None:
-        """The pet as it is now, None if there is none."""
+        """The current pet, None if there is none."""
 
-    async def add(self, pet: Pet, *, again: Again | None = None) -> Pet:
-        """Add the pet, once; the answer carries its id."""
+    async def add(self, pet: Pet, *, before_retry: BeforeRetry | None = None) -> Pet:
+        """Add the pet, once; the response has its id."""
 
-    async def replace(self, pet: Pet, *, again: Again | None = None) -> Pet:
-        """Replace the whole pet of that id."""
+    async def replace(self, pet: Pet, *, before_retry: BeforeRetry | None = None) -> Pet:
+        """Replace the pet with the same id."""
 
     async def rename(
-        self, pet_id: int, *, name: str | None, status: str | None, again: Again | None = None
+        self,
+        pet_id: int,
+        *,
+        name: str | None,
+        status: str | None,
+        before_retry: BeforeRetry | None = None,
     ) -> None:
-        """Change name and status only, by the form operation; None is left out."""
+        """Change name and status with the form operation; None is left out."""
 
-    async def delete(self, pet_id: int, *, again: Again | None = None) -> None:
+    async def delete(self, pet_id: int, *, before_retry: BeforeRetry | None = None) -> None:
         """Delete the pet."""
 
     async def upload(
@@ -596,24 +607,24 @@ class Target(Protocol):
         *,
         filename: str,
         metadata: str | None = None,
-        again: Again | None = None,
+        before_retry: BeforeRetry | None = None,
         on_sent: Callable[[int], None] | None = None,
     ) -> ApiResponse:
-        """Upload an image; repeated only where the service surely did nothing with it. `on_sent`
-        is told how many bytes of `content` have gone out, all in all, in this attempt.
+        """Upload an image; repeated only if the service certainly did nothing with it. `on_sent`
+        gets the number of bytes of `content` that this attempt has sent so far.
         """
 
     async def all(self, statuses: Collection[str] = ()) -> list[Pet]:
-        """Every pet that the service's queries list; also those of `statuses`, if there are any
-        that it is not asked for anyway.
+        """Every pet that the status queries list: those of the profile's statuses and of
+        `statuses`.
         """
 
 
-# What a pet is like just before its change, and whether the change may then be sent.
+# Precheck: reads a pet just before its change, and decides whether the change may be sent.
 
 
 class UnsentError(Exception):
-    """The change is not sent; says what becomes of it instead."""
+    """The change is not sent; the attributes are its result."""
 
     def __init__(self, outcome: Outcome, cause: Cause, message: str) -> None:
         super().__init__(message)
@@ -622,126 +633,128 @@ class UnsentError(Exception):
 
 @dataclass(slots=True)
 class Precheck:
-    """Reads pets again. `pets` are those of one reading at the beginning, by id."""
+    """Reads pets again. `pets` are those that were read at the beginning, by id."""
 
     target: Target
     recheck: Recheck = "each"
     pets: Mapping[int | None, Pet] = field(default_factory=dict)
 
     async def read_all(self) -> None:
-        """Read all pets at once, where that is how they are read again."""
+        """Read all pets, if `recheck` is "bulk"."""
         if self.recheck == "bulk":
             self.pets = {pet.id: pet for pet in await self.target.all()}
 
     async def prepare(self, change: Change) -> tuple[Pet | None, Pet | None]:
-        """The pet as it shall be and as it is. Raises UnsentError where nothing is to be sent."""
+        """The wanted and the current pet. Raises UnsentError if nothing must be sent."""
         if change.pet_id is None:
             return change.after, None
-        now = await self._now(change, change.pet_id)
+        now = await self._read_current(change, change.pet_id)
         if isinstance(change, Add):
-            return _addable(change, now), None
+            return _check_addable(change, now), None
         if isinstance(change, Update):
             return _merge_update(change, now), now
         _check_deletable(change, now)
         return None, now
 
-    async def _now(self, change: Change, pet_id: int) -> Pet | None:
+    async def _read_current(self, change: Change, pet_id: int) -> Pet | None:
         if self.recheck == "none":
             return change.before
-        # That a pet is in no list does not prove that it is not there.
+        # A pet that is in no list may still exist.
         known = None if isinstance(change, Add) else self.pets.get(pet_id)
         return known or await self.target.get(pet_id)
 
 
 def mismatch(now: Pet | None, wanted: Pet | None) -> str | None:
-    """How the store's pet is not what was wanted; None where it is."""
+    """How the store's pet differs from the wanted one; None if it does not."""
     if now is None or wanted is None:
         return None if now is wanted else ("is gone" if now is None else "is still there")
     wrong = [column for column in COLUMNS if column != "id" and not same(wanted, now, column)]
     return f"differs in {', '.join(wrong)}" if wrong else None
 
 
-def _addable(change: Add, now: Pet | None) -> Pet:
-    if now is None:
+def _check_addable(change: Add, current: Pet | None) -> Pet:
+    if current is None:
         return change.after
-    if differing(change.after, now):
+    if differing(change.after, current):
         why = "the store has another pet with this id now"
         raise UnsentError("conflict", "came-meanwhile", why)
-    raise UnsentError("unchanged", "already-so", "the pet is there already, just so")
+    raise UnsentError("unchanged", "already-so", "the pet exists already with these values")
 
 
-def _merge_update(change: Update, now: Pet | None) -> Pet:
-    """The present pet with the planned fields; others' changes to other fields stay."""
-    if now is None:
+def _merge_update(change: Update, current: Pet | None) -> Pet:
+    """The current pet with the planned fields; changes by others to other fields stay."""
+    if current is None:
         raise UnsentError("conflict", "gone", "the pet is gone")
-    moved = [field for field in change.fields if not same(change.before, now, field)]
-    if moved and all(same(change.after, now, field) for field in change.fields):
-        raise UnsentError("unchanged", "already-so", "the pet is so already")
-    if moved:
-        raise _build_moved_error(moved)
-    return with_fields(now, change.after, change.fields)
+    changed = [field for field in change.fields if not same(change.before, current, field)]
+    if changed and all(same(change.after, current, field) for field in change.fields):
+        raise UnsentError("unchanged", "already-so", "the pet has these values already")
+    if changed:
+        raise _build_changed_error(changed)
+    return with_fields(current, change.after, change.fields)
 
 
-def _check_deletable(change: Delete, now: Pet | None) -> None:
-    if now is None:
+def _check_deletable(change: Delete, current: Pet | None) -> None:
+    if current is None:
         raise UnsentError("unchanged", "already-gone", "the pet is gone already")
-    if moved := differing(change.before, now):
-        raise _build_moved_error(moved)
+    if changed := differing(change.before, current):
+        raise _build_changed_error(changed)
 
 
-def _build_moved_error(fields: Iterable[str]) -> UnsentError:
+def _build_changed_error(fields: Iterable[str]) -> UnsentError:
     why = f"changed in the store since the plan: {', '.join(fields)}"
     return UnsentError("conflict", "changed-since", why)
 
 
-# Recorder: where the engine writes what it is about to do, and what became of it.
+# Recorder: where the engine records its intents and their results.
 
 
 class Recorder(Protocol):
-    """One run's part of a journal, while it is at work. What is handed over is kept in order.
+    """The journal of one running run. It writes the records in the order of the calls.
 
-    Everything raises PetsyncError where the journal cannot be written, and LockedError where
-    another process has taken over: then nothing more may be sent.
+    Everything raises PetsyncError if the journal cannot be written, and LockedError if another
+    process has taken over: then nothing more may be sent.
     """
 
-    async def intend(
+    async def record_intent(
         self, number: int, change: Change, *, before: Pet | None, after: Pet | None
     ) -> None:
-        """Return when it is on disk that this change is about to be sent, `before` being the pet as
-        it is and `after` as it is to be. Intended anew, it counts as one more attempt.
+        """Return when the intent to send this change is on disk; `before` is the current pet,
+        `after` the wanted one. A second intent for a change counts as one more attempt.
         """
 
-    def repeats(self, number: int, why: str) -> None:
-        """The change's request is about to be sent once more, as the last attempt ended so."""
+    def record_retry(self, number: int, why: str) -> None:
+        """Record that the request of the change is sent again; `why` is how the last attempt
+        ended.
+        """
 
-    def done(
+    def record_result(
         self, result: Result, *, after: Pet | None = None, replaced: Pet | None = None
     ) -> None:
-        """What became of a change; on disk soon, and in any case before a later intent is. `after`
-        is the pet as the service then said it is, where it said so, and `replaced` the pet that a
-        new one took the place of.
+        """Record the result of a change; it is on disk soon, and before any later intent. `after`
+        is the pet in the service's response, if there is one, and `replaced` the pet that a new
+        pet replaced.
         """
 
-    async def keep_known(self, ids: Iterable[int]) -> None:
-        """Return when it is on disk which pets there were before one without an id was added."""
+    async def record_known_ids(self, ids: Iterable[int]) -> None:
+        """Return when the ids of the pets before the first add without an id are on disk."""
 
     def get_known_ids(self) -> Collection[int] | None:
-        """The ids of `keep_known`, None where it was never called in this run."""
+        """The ids of `record_known_ids`; None if this run has not recorded any."""
 
-    async def hold(self) -> None:
-        """Return when it is sure that no other process has taken over this run."""
+    async def confirm_lock(self) -> None:
+        """Return if no other process has taken over this run."""
 
-    def hurry(self) -> None:
-        """From now on, wait no longer than a moment for others that keep the journal locked."""
+    def stop_waiting(self) -> None:
+        """From now on, hardly wait for other processes that keep the journal locked."""
 
     async def flush(self) -> None:
-        """Return when all that was handed over is on disk."""
+        """Return when all records are on disk."""
 
 
-# What earlier sittings of a run left behind: what is done, and what was begun.
+# EarlierResults: the results of a run's earlier processes, and what they started.
 
 
-CUT = "under way when the run was stopped; `petsync resume` finds out what became of it"
+CUT_OFF = "under way when the run was stopped; `petsync resume` finds out what became of it"
 _NEVER_SENT = frozenset({"undone", "replanned"})
 _REPLANNED = "not sent: what is left of the run is planned again from the sheet as it is now"
 _READ_AGAIN = frozenset({"not-as-sent", "unverified"})
@@ -749,152 +762,157 @@ _READ_AGAIN = frozenset({"not-as-sent", "unverified"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlierResults:
-    """`results` are final, `left` those of changes that are to be tried again. `open` are the
-    changes that were begun and have no final result, and `lost` those of them that add a pet
-    without an id, and of which nobody knows whether they did. `shared` are adds whose assigned id
-    another add was assigned too, and `unverified` changes that the service took and that could not
-    be read back as they were sent, each with the pet's id. `held` are changes that are never sent
-    again, each with its result where the store shows that it was not made. With `is_given_up`
-    nothing at all is sent; with `is_replanned` another plan sends what is left, so that only adds
-    without an id are waited for. `seconds` is how long the run took so far.
+    """What earlier processes of a run left, by the change's number.
+
+    `results`: final results. `retryable`: results of changes that are tried again. `unfinished`:
+    changes that were started and have no final result. `uncertain`: those of them that add a pet
+    without an id and may have happened. `shared`: adds whose assigned id another add was assigned
+    too. `unverified`: changes that the service accepted and that could not be read back as sent,
+    with the pet's id. `unsendable`: changes that are never sent again, with the result for the
+    case that the store shows that they were not made. With `is_given_up` nothing is sent; with
+    `is_replanned` another plan sends the rest, so that only adds without an id are waited for.
+    `seconds`: the run's duration so far.
     """
 
     results: Mapping[int, Result] = field(default_factory=dict)
-    left: Mapping[int, Result] = field(default_factory=dict)
-    open: frozenset[int] = frozenset()
-    lost: frozenset[int] = frozenset()
+    retryable: Mapping[int, Result] = field(default_factory=dict)
+    unfinished: frozenset[int] = frozenset()
+    uncertain: frozenset[int] = frozenset()
     shared: Mapping[int, int] = field(default_factory=dict)
     unverified: Mapping[int, int] = field(default_factory=dict)
-    held: Mapping[int, Result] = field(default_factory=dict)
+    unsendable: Mapping[int, Result] = field(default_factory=dict)
     is_given_up: bool = False
     is_replanned: bool = False
     seconds: float = 0.0
 
 
-FRESH = EarlierResults()
-"""A run's first sitting."""
+NO_EARLIER_RESULTS = EarlierResults()
+"""The earlier results of a new run."""
 
 
-def earlier(plan: Plan, entries: Iterable[Entry], seconds: float) -> EarlierResults:
-    """What a resumed run begins with. Final are applied, unchanged, conflict, and what is never
-    sent; all else is left to be done.
+def build_earlier_results(plan: Plan, entries: Iterable[Entry], seconds: float) -> EarlierResults:
+    """The results that a resumed run starts with. `applied`, `unchanged`, `conflict` and changes
+    that are never sent are final; the rest is still to be done.
     """
     entries = list(entries)
-    twice = _assigned_twice(entries)
+    shared_ids = _find_shared_ids(entries)
     shared: dict[int, int] = {}
     unverified: dict[int, int] = {}
     results: dict[int, Result] = {}
-    left: dict[int, Result] = {}
-    began: set[int] = set()
-    lost: set[int] = set()
+    retryable: dict[int, Result] = {}
+    started: set[int] = set()
+    uncertain: set[int] = set()
     for entry in entries:
         change = plan.changes[entry.number]
-        if is_unassigned(change) and entry.assigned_id in twice and entry.cause != "overwrote":
+        if is_unassigned(change) and entry.assigned_id in shared_ids and entry.cause != "overwrote":
             shared[entry.number] = entry.assigned_id or 0
-            told = result_in(entry, change)
-            left[entry.number] = msgspec.structs.replace(told, outcome="unknown", cause="same-id")
+            result = result_from(entry, change)
+            retryable[entry.number] = msgspec.structs.replace(
+                result, outcome="unknown", cause="same-id"
+            )
             continue
         if _is_final(entry):
-            results[entry.number] = result_in(entry, change)
+            results[entry.number] = result_from(entry, change)
             continue
         if entry.cause == "not-begun":
             continue
         if entry.outcome != "not sent":
-            left[entry.number] = result_in(entry, change)
+            retryable[entry.number] = result_from(entry, change)
         if entry.intended:
-            began.add(entry.number)
+            started.add(entry.number)
             pet_id = entry.pet_id if entry.assigned_id is None else entry.assigned_id
             if entry.cause in _READ_AGAIN and pet_id is not None:
                 unverified[entry.number] = pet_id
             elif is_unassigned(change) and entry.outcome in (None, "unknown"):
-                lost.add(entry.number)
+                uncertain.add(entry.number)
                 if entry.cause == "may-be-there":
-                    cut_off = result_of(entry.number, change, "unknown", "cut-off", CUT)
-                    left[entry.number] = cut_off
+                    cut_off = result_of(entry.number, change, "unknown", "cut-off", CUT_OFF)
+                    retryable[entry.number] = cut_off
     return EarlierResults(
         results=results,
-        left=left,
-        open=frozenset(began),
-        lost=frozenset(lost),
+        retryable=retryable,
+        unfinished=frozenset(started),
+        uncertain=frozenset(uncertain),
         shared=shared,
         unverified=unverified,
         seconds=seconds,
     )
 
 
-def has_more(past: PastRun) -> bool:
+def is_resumable(past: PastRun) -> bool:
     """Whether a run can be resumed: it ended early, or some of its changes failed."""
     trouble = past.counts.get("failed", 0) + past.counts.get("unknown", 0)
     return past.state != "done" or bool(past.open or trouble)
 
 
 def has_unknown(past: PastRun) -> bool:
-    """Whether nobody knows yet what became of some changes of a run."""
+    """Whether the outcome of some changes of a run is unknown."""
     return bool(past.open or past.counts.get("unknown"))
 
 
-def given_up(
-    plan: Plan, before: EarlierResults, by: str = ""
+def give_up(
+    plan: Plan, earlier: EarlierResults, undone_by: str = ""
 ) -> tuple[EarlierResults, list[Result]]:
-    """What the resume of a run begins with that run `by` has taken back, or of which another plan
-    makes what is left, and the results that it knows at once: nothing is sent, and what is unknown
-    is found out.
+    """The earlier results of a run that sends nothing more, and the results that are decided at
+    once: run `undone_by` has undone it, or, if that is "", another plan sends the rest. Unknown
+    outcomes are still determined.
     """
-    cause: Cause = "undone" if by else "replanned"
-    why = f"not sent: run {by} took this run back" if by else _REPLANNED
-    results = {**before.results}
-    known: list[Result] = []
-    held = {**before.held}
+    cause: Cause = "undone" if undone_by else "replanned"
+    why = f"not sent: run {undone_by} took this run back" if undone_by else _REPLANNED
+    results = {**earlier.results}
+    decided: list[Result] = []
+    held = {**earlier.unsendable}
     for number, change in enumerate(plan.changes):
-        left = before.left.get(number)
+        left = earlier.retryable.get(number)
         if number in results or number in held:
             continue
-        over = result_of(number, change, "not sent", cause, why)
+        result = result_of(number, change, "not sent", cause, why)
         if left is None:
-            results[number] = over
-            known.append(over)
-        elif left.outcome == "failed" and number not in before.unverified:
+            results[number] = result
+            decided.append(result)
+        elif left.outcome == "failed" and number not in earlier.unverified:
             results[number] = left
         else:
-            held[number] = over
-    before = replace(before, results=results, held=held)
-    return replace(before, is_given_up=True, is_replanned=not by), known
+            held[number] = result
+    earlier = replace(earlier, results=results, unsendable=held)
+    return replace(earlier, is_given_up=True, is_replanned=not undone_by), decided
 
 
 def settle_superseded(
-    plan: Plan, before: EarlierResults, later: str, added: Mapping[int, int]
+    plan: Plan, earlier: EarlierResults, later: str, added: Mapping[int, int]
 ) -> tuple[EarlierResults, list[Result]]:
-    """What the resume of a run begins with once the run `later` of its sheet has begun, and the
-    results that it knows at once: rows without an id that this run has not come to are left to the
-    later one. `added` are the pets that later runs made of such rows, by the numbers of this plan's
-    adds; none of them is added again.
+    """The earlier results of a run after the run `later` of its sheet has started, and the results
+    that are decided at once: rows without an id that this run has not reached are left to the
+    later one. `added` has the pets that later runs added for such rows, by the number of this
+    plan's add; none of them is added again.
     """
     why = f"run {later} of the same sheet has begun since: resume that one, or plan again"
-    known: list[Result] = []
+    decided: list[Result] = []
     held: dict[int, Result] = {}
-    unclear = before.lost.union(before.shared, before.unverified)
+    uncertain = earlier.uncertain.union(earlier.shared, earlier.unverified)
     for number, change in enumerate(plan.changes):
-        if number in before.results or not is_unassigned(change):
+        if number in earlier.results or not is_unassigned(change):
             continue
-        over = result_of(number, change, "conflict", "superseded", why)
+        result = result_of(number, change, "conflict", "superseded", why)
         if number in added:
             pet_id = added[number]
-            there = f"run {later}, or one before it, added this row as {pet_id}"
-            over = result_of(number, change, "unchanged", "already-so", there, pet_id)
-        if number not in unclear:
-            known.append(over)
+            already = f"run {later}, or one before it, added this row as {pet_id}"
+            result = result_of(number, change, "unchanged", "already-so", already, pet_id)
+        if number not in uncertain:
+            decided.append(result)
         elif number in added:
-            held[number] = over
-    results = {**before.results, **{result.number: result for result in known}}
-    return replace(before, results=results, held=held), known
+            held[number] = result
+    results = {**earlier.results, **{result.number: result for result in decided}}
+    return replace(earlier, results=results, unsendable=held), decided
 
 
 def settle_overruled(
-    plan: Plan, before: EarlierResults, later: Iterable[tuple[str, Entry]]
+    plan: Plan, earlier: EarlierResults, later: Iterable[tuple[str, Entry]]
 ) -> tuple[EarlierResults, list[Result]]:
-    """What the resume of a run begins with once `later` runs have changed its pets, and the results
-    that it knows at once: a change that such a run, or its undo, has left otherwise is older, and
-    is not sent. `later` are the changes of these runs, each with its run, the newest first.
+    """The earlier results of a run after `later` runs have changed its pets, and the results that
+    are decided at once: a change whose pet such a run, or its undo, has set to other values is out
+    of date, and is not sent. `later` has the changes of these runs, each with its run id, the
+    newest first.
     """
     newest: dict[tuple[int, Column | None], tuple[str, Pet | None]] = {}
     for run, entry in later:
@@ -904,23 +922,23 @@ def settle_overruled(
         columns = entry.fields if entry.kind == "update" else COLUMNS
         for column in (*columns, None):
             newest.setdefault((pet_id, column), (run, entry.after))
-    known: list[Result] = []
+    decided: list[Result] = []
     for number, change in enumerate(plan.changes):
         pet_id = change.pet_id
-        if pet_id is None or number in before.results or number in before.unverified:
+        if pet_id is None or number in earlier.results or number in earlier.unverified:
             continue
         for column in change.fields if change.kind == "update" else (None,):
             run, pet = newest.get((pet_id, column), ("", None))
-            if run and not _is_left(change, pet, column):
+            if run and not _agrees_with(change, pet, column):
                 why = f"run {run} has changed this pet since: plan again"
-                known.append(result_of(number, change, "conflict", "superseded", why))
+                decided.append(result_of(number, change, "conflict", "superseded", why))
                 break
-    results = {**before.results, **{result.number: result for result in known}}
-    return replace(before, results=results), known
+    results = {**earlier.results, **{result.number: result for result in decided}}
+    return replace(earlier, results=results), decided
 
 
-def _is_left(change: Change, pet: Pet | None, column: Column | None) -> bool:
-    """Whether a later run left the pet as the change would, or has deleted it."""
+def _agrees_with(change: Change, pet: Pet | None, column: Column | None) -> bool:
+    """Whether a later run gave the pet the values of the change, or has deleted it."""
     if pet is None or change.after is None:
         return pet is None and not isinstance(change, Add)
     return all(same(change.after, pet, each) for each in ((column,) if column else COLUMNS))
@@ -929,9 +947,9 @@ def _is_left(change: Change, pet: Pet | None, column: Column | None) -> bool:
 def settle_overtaken(
     plan: Plan, records: Sequence[RowRecord]
 ) -> tuple[EarlierResults, list[Result]]:
-    """What a run begins with whose plan is older than other runs of its sheet, and the results
-    that it knows at once. `records` are the rows that those runs added: from the plan's file, or
-    from a copy of it.
+    """The earlier results of a run whose plan is older than other runs of its sheet, and the
+    results that are decided at once. `records` are the rows that those runs added, from the plan's
+    file or from a copy of it.
 
     A row that one of them added with the same values, from the plan's file, is unchanged. A row
     that may be one of them is a conflict.
@@ -941,37 +959,41 @@ def settle_overtaken(
         for n, each in enumerate(plan.changes)
         if isinstance(each, Add) and each.pet_id is None
     }
-    of_tab = [each for each in records if each.tab == plan.tab]
-    same = {each.row: each for each in of_tab if each.digest and each.digest == plan.source_digest}
-    found = {n: same[each.row] for n, each in adds.items() if each.row in same}
-    unedited = {each.pet_id for each in same.values()}
-    edited = [each for each in of_tab if each.pet_id not in unedited]
+    tab_records = [each for each in records if each.tab == plan.tab]
+    unchanged = {
+        each.row: each for each in tab_records if each.digest and each.digest == plan.source_digest
+    }
+    found = {n: unchanged[each.row] for n, each in adds.items() if each.row in unchanged}
+    unedited = {each.pet_id for each in unchanged.values()}
+    edited = [each for each in tab_records if each.pet_id not in unedited]
     by_pet = {each.pet_id: each for each in edited}
     added = added_for(plan.changes, plan.tab, edited, skip=found)
     found |= {number: by_pet[pet_id] for number, pet_id in added.items()}
     used = {each.pet_id for each in found.values()}
-    unclear = (r for r in edited if r.pet_id not in used and is_of_file(plan, r))
-    other = next(unclear, None)
-    known: dict[int, Result] = {}
+    uncertain = (r for r in edited if r.pet_id not in used and is_of_file(plan, r))
+    other = next(uncertain, None)
+    decided: dict[int, Result] = {}
     for number, change in adds.items():
         record = found.get(number, other)
         if record is None:
             continue
         is_this = number in found and is_of_file(plan, record)
-        which = "this row" if is_this else "a row of this sheet"
-        why = f"run {record.run_id} has added {which} as {record.pet_id} since this plan was made"
+        what = "this row" if is_this else "a row of this sheet"
+        why = f"run {record.run_id} has added {what} as {record.pet_id} since this plan was made"
         is_same = record.pet_id in unedited or content(record.said) == content(change.after)
         if is_this and is_same:
-            known[number] = result_of(number, change, "unchanged", "already-so", why, record.pet_id)
+            decided[number] = result_of(
+                number, change, "unchanged", "already-so", why, record.pet_id
+            )
         else:
-            known[number] = result_of(
+            decided[number] = result_of(
                 number, change, "conflict", "superseded", f"{why}: plan again"
             )
-    return replace(FRESH, results=known), list(known.values())
+    return replace(NO_EARLIER_RESULTS, results=decided), list(decided.values())
 
 
 def is_of_file(plan: Plan, record: RowRecord) -> bool:
-    """Whether the record is of the file that the plan was made from, as it was or edited."""
+    """Whether the record belongs to the file of the plan, unchanged or edited."""
     digest = plan.source_digest
     is_there = os.path.realpath(record.source) == os.path.realpath(plan.source)
     return bool(digest and record.digest) and (record.digest == digest or is_there)
@@ -980,90 +1002,93 @@ def is_of_file(plan: Plan, record: RowRecord) -> bool:
 def _is_final(entry: Entry) -> bool:
     if entry.outcome == "not sent":
         return entry.cause in _NEVER_SENT
-    # A pet that took another's place is in the store: sent again, it would be there twice.
+    # A pet that replaced another is in the store: a second request would add it twice.
     return entry.outcome in ("applied", "unchanged", "conflict") or entry.cause == "overwrote"
 
 
-def _assigned_twice(entries: Iterable[Entry]) -> frozenset[int]:
-    """The ids of which two adds say that the service assigned it to them, or that one says so."""
-    given = [e for e in entries if e.pet_id is None and e.assigned_id is not None]
-    counts = Counter(entry.assigned_id for entry in given)
-    told = {entry.assigned_id for entry in given if entry.cause == "same-id"}
-    return frozenset(i for i, count in counts.items() if i is not None and (count > 1 or i in told))
+def _find_shared_ids(entries: Iterable[Entry]) -> frozenset[int]:
+    """The ids that the service assigned to two adds, by both entries or by the cause of one."""
+    assigned = [e for e in entries if e.pet_id is None and e.assigned_id is not None]
+    counts = Counter(entry.assigned_id for entry in assigned)
+    disputed = {entry.assigned_id for entry in assigned if entry.cause == "same-id"}
+    return frozenset(
+        i for i, count in counts.items() if i is not None and (count > 1 or i in disputed)
+    )
 
 
-def result_in(entry: Entry, change: Change) -> Result:
-    """What a journal's entry says of a change; one without an outcome was cut off."""
+def result_from(entry: Entry, change: Change) -> Result:
+    """The result of a change from its journal entry; without an outcome it was cut off."""
     if entry.outcome is None:
-        return result_of(entry.number, change, "unknown", "cut-off", CUT)
-    told = (entry.outcome, entry.cause, entry.message)
-    return result_of(entry.number, change, *told, entry.assigned_id)
+        return result_of(entry.number, change, "unknown", "cut-off", CUT_OFF)
+    details = (entry.outcome, entry.cause, entry.message)
+    return result_of(entry.number, change, *details, entry.assigned_id)
 
 
-# One change: re-read and compare, journal the intent, send, and find out what became of it.
+# Sender: one change. Read the pet again, compare, record the intent, send, determine the outcome.
 
 
 _FORM_FIELDS = frozenset({"name", "status"})
 _CONFIRMED = "confirmed by reading it back"
-_STILL_OTHER = "sent, but in the store it is still otherwise; plan again to see"
-_TRIES = 3
-"""So often an add whose pet is proved absent is sent: the client repeats no add by itself."""
-_WAIT = 0.2
-_GATEWAY = frozenset({502, 504})
-"""What a gateway answers while the service behind it may still be at work."""
+_STILL_DIFFERENT = "sent, but the store still has other values; plan again to see"
+_MAX_ATTEMPTS = 3
+"""How often an add is sent whose pet is proved absent: the client itself repeats no add."""
+_RETRY_WAIT_S = 0.2
+_GATEWAY_STATUSES = frozenset({502, 504})
+"""Statuses of a gateway while the service behind it may still process the request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """Carries out single changes. AuthError, UnavailableError and what the recorder raises stop the
-    run. `on_wire` are the changes whose request may be on its way just now; `refused` those that
-    the service itself answered with a failure, so that nothing comes of them later; `begun` those
-    that an earlier sitting began: what they find done already, they have done. `unverified` are
-    those of them that the service took and that were not read back as they were sent; `repeated`
-    are changes that were sent more than once.
+    """Sends single changes. AuthError, UnavailableError and errors of the recorder stop the run.
+
+    `on_wire`: changes whose request may be under way. `refused`: changes that the service itself
+    answered with an error, so that they cannot happen later. `started_earlier`: changes that an
+    earlier process of the run started; if the pet already has the wanted values, they count as
+    applied. `unverified`: those of them that the service accepted and that were not read back as
+    sent. `repeated`: changes that were sent more than once.
     """
 
     target: Target
     recorder: Recorder
-    present: Precheck
+    precheck: Precheck
     verify: bool = False
-    begun: Container[int] = ()
+    started_earlier: Container[int] = ()
     unverified: Container[int] = ()
     on_wire: set[int] = field(default_factory=set)
     refused: set[int] = field(default_factory=set)
     repeated: set[int] = field(default_factory=set)
 
     async def send(self, number: int, change: Change) -> Result:
-        """What became of the change; never sends anything that the pet's present state forbids.
-        Cancelled while its request may be on its way, its number stays in `on_wire`.
+        """Send the change unless the pet's current state forbids it, and return the result. After
+        a cancellation while the request may be under way, its number stays in `on_wire`.
         """
         try:
-            wanted, now = await self.present.prepare(change)
+            wanted, now = await self.precheck.prepare(change)
         except UnsentError as reason:
             return self._build_unsent_result(number, change, reason)
         except (AuthError, UnavailableError):
             raise
         except ApiError as error:
             return result_of(number, change, "failed", cause_of(error), error.message)
-        await self.recorder.intend(number, change, before=now, after=wanted)
+        await self.recorder.record_intent(number, change, before=now, after=wanted)
         self.on_wire.add(number)
-        result = await self._result(number, change, wanted, now)
+        result = await self._send_with_retries(number, change, wanted, now)
         self.on_wire.discard(number)
         return result
 
     def _build_unsent_result(self, number: int, change: Change, reason: UnsentError) -> Result:
-        if reason.cause.startswith("already-") and number in self.begun:
+        if reason.cause.startswith("already-") and number in self.started_earlier:
             return result_of(number, change, "applied", "confirmed", _CONFIRMED)
         if reason.outcome == "conflict" and number in self.unverified:
-            return result_of(number, change, "conflict", "not-as-sent", _STILL_OTHER)
+            return result_of(number, change, "conflict", "not-as-sent", _STILL_DIFFERENT)
         return result_of(number, change, reason.outcome, reason.cause, reason.message)
 
     async def find_out(self, number: int, change: Change) -> Result | None:
-        """What became of a change whose request may have been sent, by its pet's id; None where the
-        pet is as it was before. Nothing is sent.
+        """The result of a change whose request may have been sent, by its pet's id; None if the
+        pet is as before. Sends nothing.
         """
         try:
-            await self.present.prepare(change)
+            await self.precheck.prepare(change)
         except UnsentError as reason:
             return self._build_unsent_result(number, change, reason)
         except (AuthError, UnavailableError):
@@ -1073,8 +1098,8 @@ class Sender:
         return None
 
     async def verify_again(self, number: int, change: Change, pet_id: int) -> Result | None:
-        """The result of a change that was not read back as it was sent, after one more look; None
-        where the pet still cannot be read. Nothing is sent.
+        """Read the pet of a change that was not read back as sent, and return the result; None if
+        the pet still cannot be read. Sends nothing.
         """
         try:
             now = await self.target.get(pet_id)
@@ -1089,21 +1114,21 @@ class Sender:
         if mismatch(now, wanted) is None:
             return result_of(number, change, "applied", "confirmed", _CONFIRMED, assigned)
         wrong = f"sent, but read back it {mismatch(now, wanted)}; plan again to see"
-        # What is still otherwise in a later run is for a person to decide.
+        # If it still differs in a later run, the user must decide.
         outcome: Outcome = "conflict" if number in self.unverified else "failed"
         return result_of(number, change, outcome, "not-as-sent", wrong, assigned)
 
-    async def _result(
+    async def _send_with_retries(
         self, number: int, change: Change, wanted: Pet | None, now: Pet | None
     ) -> Result:
-        again = self._again(number, change, wanted, now)
-        renewals = _TRIES
-        left = _TRIES if isinstance(change, Add) and change.pet_id is not None else 1
+        before_retry = self._build_retry_check(number, change, wanted, now)
+        renewals = _MAX_ATTEMPTS
+        left = _MAX_ATTEMPTS if isinstance(change, Add) and change.pet_id is not None else 1
         while True:
             left -= 1
             try:
-                answer = await self._request(change, wanted, again)
-                return await self._after_answer(number, change, wanted, answer)
+                response = await self._request(change, wanted, before_retry)
+                return await self._handle_response(number, change, wanted, response)
             except UnsentError as reason:
                 return result_of(number, change, reason.outcome, reason.cause, reason.message)
             except _NewerError as newer:
@@ -1115,40 +1140,44 @@ class Sender:
                 left += 1
                 self.repeated.add(number)
                 now, wanted = newer.pet, _merge_newer(change, newer.pet)
-                await self.recorder.intend(number, change, before=now, after=wanted)
-                again = self._again(number, change, wanted, now)
+                await self.recorder.record_intent(number, change, before=now, after=wanted)
+                before_retry = self._build_retry_check(number, change, wanted, now)
                 continue
             except (AuthError, UnavailableError):
                 raise
             except ApiError as error:
-                result = await self._after_error(number, change, wanted, now, error)
+                result = await self._handle_error(number, change, wanted, now, error)
                 is_lost = result.outcome == "failed" and error.may_have_happened
                 if not (is_lost and left):
                     return result
-                self.recorder.repeats(number, error.message)
+                self.recorder.record_retry(number, error.message)
             self.repeated.add(number)
-            await asyncio.sleep(_WAIT * (_TRIES - left))
+            await asyncio.sleep(_RETRY_WAIT_S * (_MAX_ATTEMPTS - left))
 
-    async def _request(self, change: Change, wanted: Pet | None, again: Again) -> Pet | None:
+    async def _request(
+        self, change: Change, wanted: Pet | None, before_retry: BeforeRetry
+    ) -> Pet | None:
         if wanted is None:
             assert change.pet_id is not None
-            await self.target.delete(change.pet_id, again=again)
+            await self.target.delete(change.pet_id, before_retry=before_retry)
             return None
         if isinstance(change, Add):
-            return await self.target.add(wanted, again=again)
+            return await self.target.add(wanted, before_retry=before_retry)
         if _fits_form(change, wanted) and wanted.id is not None:
             name, status = wanted.name, wanted.status
-            await self.target.rename(wanted.id, name=name, status=status, again=again)
+            await self.target.rename(wanted.id, name=name, status=status, before_retry=before_retry)
             return None
-        return await self.target.replace(wanted, again=again)
+        return await self.target.replace(wanted, before_retry=before_retry)
 
-    def _again(self, number: int, change: Change, wanted: Pet | None, before: Pet | None) -> Again:
-        """The look at the pet before a request is repeated: meanwhile the first attempt may have
-        come through, and others may have changed the pet.
+    def _build_retry_check(
+        self, number: int, change: Change, wanted: Pet | None, before: Pet | None
+    ) -> BeforeRetry:
+        """The check of the pet before a request is repeated: the first attempt may have arrived,
+        and others may have changed the pet.
         """
         pet_id = change.pet_id
 
-        async def look(error: ApiError) -> None:
+        async def check(error: ApiError) -> None:
             if pet_id is not None:
                 now = await self.target.get(pet_id)
                 if mismatch(now, wanted) is None:
@@ -1158,23 +1187,23 @@ class Sender:
                     raise UnsentError("conflict", "changed-since", why)
                 if isinstance(change, Update) and now is not None and now != before:
                     raise _NewerError(now, error)
-            self.recorder.repeats(number, error.message)
+            self.recorder.record_retry(number, error.message)
 
-        return look
+        return check
 
-    async def _after_answer(
-        self, number: int, change: Change, wanted: Pet | None, answer: Pet | None
+    async def _handle_response(
+        self, number: int, change: Change, wanted: Pet | None, response: Pet | None
     ) -> Result:
-        assigned = answer.id if isinstance(change, Add) and answer is not None else None
+        assigned = response.id if isinstance(change, Add) and response is not None else None
         if assigned == change.pet_id:
             assigned = None
         elif change.pet_id is not None and assigned is not None:
             why = f"the service gave it the id {assigned} in place of {change.pet_id}"
             return result_of(number, change, "applied", "another-id", why, assigned)
-        if self.verify or _is_otherwise(answer, wanted):
+        if self.verify or _differs(response, wanted):
             pet_id = change.pet_id if change.pet_id is not None else assigned
             try:
-                wrong = await self._wrong(pet_id, wanted)
+                wrong = await self._describe_mismatch(pet_id, wanted)
             except ApiError as error:
                 why = f"sent, but reading it back failed: {error.message}"
                 return result_of(number, change, "unknown", "unverified", why, assigned)
@@ -1182,13 +1211,13 @@ class Sender:
                 return result_of(number, change, "failed", "not-as-sent", wrong, assigned)
         return result_of(number, change, "applied", "", "", assigned)
 
-    async def _wrong(self, pet_id: int | None, wanted: Pet | None) -> str | None:
+    async def _describe_mismatch(self, pet_id: int | None, wanted: Pet | None) -> str | None:
         if pet_id is None:
-            return "the service did not say which id it gave"
+            return "the service did not say which id it assigned"
         wrong = mismatch(await self.target.get(pet_id), wanted)
         return None if wrong is None else f"sent, but read back it {wrong}"
 
-    async def _after_error(
+    async def _handle_error(
         self,
         number: int,
         change: Change,
@@ -1198,14 +1227,14 @@ class Sender:
     ) -> Result:
         cause = cause_of(error)
         if error.may_have_happened and change.pet_id is not None:
-            settled = await self._check_outcome(change.pet_id, wanted, before, error)
-            return result_of(number, change, *settled)
+            outcome = await self._check_outcome(change.pet_id, wanted, before, error)
+            return result_of(number, change, *outcome)
         if error.may_have_happened:
-            if (error.status or 0) >= 400 and error.status not in _GATEWAY:
+            if (error.status or 0) >= 400 and error.status not in _GATEWAY_STATUSES:
                 self.refused.add(number)
             return result_of(number, change, "unknown", cause, error.message)
         if isinstance(error, DuplicateError):
-            why = "a pet with this id came in between"
+            why = "a pet with this id was added in between"
             return result_of(number, change, "conflict", "came-meanwhile", why)
         if isinstance(error, NotFoundError):
             if wanted is None:
@@ -1217,7 +1246,7 @@ class Sender:
     async def _check_outcome(
         self, pet_id: int, wanted: Pet | None, before: Pet | None, error: ApiError
     ) -> tuple[Outcome, Cause, str]:
-        """No answer came for a pet whose id is known: the store itself says what happened."""
+        """The outcome of a request without a response, from the pet in the store."""
         cause = cause_of(error)
         try:
             now = await self.target.get(pet_id)
@@ -1230,13 +1259,11 @@ class Sender:
             return "applied", "confirmed", _CONFIRMED
         if mismatch(now, before) is None:
             return "failed", cause, error.message
-        return "unknown", cause, f"{error.message}; the pet is otherwise now"
+        return "unknown", cause, f"{error.message}; the pet has other values now"
 
 
 class _NewerError(Exception):
-    """Before a request is repeated, the pet is as it was in all that is compared, and newer in what
-    is not: fields that petsync does not know.
-    """
+    """Before a retry, the pet has changed only in fields that petsync does not compare."""
 
     def __init__(self, pet: Pet, error: ApiError) -> None:
         super().__init__(error.message)
@@ -1247,22 +1274,22 @@ def _merge_newer(change: Change, now: Pet) -> Pet:
     return now if change.after is None else with_fields(now, change.after, change.fields)
 
 
-def _is_otherwise(answer: Pet | None, wanted: Pet | None) -> bool:
-    """Whether the service's answer to a write shows another pet than was sent. Then only reading
-    the pet back tells what is stored: an answer may also leave something out.
+def _differs(response: Pet | None, wanted: Pet | None) -> bool:
+    """Whether the response to a write shows another pet than was sent. Then the pet must be read
+    back: a response may also be incomplete.
     """
-    return answer is not None and mismatch(answer, wanted) is not None
+    return response is not None and mismatch(response, wanted) is not None
 
 
 def _fits_form(change: Change, wanted: Pet) -> bool:
-    """Whether the form operation can do it: it leaves out what is empty, and can clear nothing."""
+    """Whether the form operation can make the change: it omits empty values, so it clears none."""
     if not (_FORM_FIELDS.issuperset(change.fields) and wanted.name):
         return False
     return bool(wanted.status) or "status" not in change.fields
 
 
 def cause_of(error: ApiError) -> Cause:
-    """The stable code of what went wrong with a request."""
+    """The stable code for a failed request."""
     return next((cause for kind, cause in _CAUSES if isinstance(error, kind)), "unexpected")
 
 
@@ -1278,19 +1305,19 @@ _CAUSES: tuple[tuple[type[ApiError], Cause], ...] = (
 )
 
 
-# The engine: a plan carried out against a Target, each change re-read, journalled, sent, settled.
+# The engine: applies a plan to a Target.
 #
 # The service has no ETag, so between the re-read and the request another client can still change
 # the pet; docs/safety.md states this race.
 
 
-_ROUNDS = 3
-"""So often an add without an id, proved absent, is sent in one run."""
+_MAX_SENDS = 3
+"""How often an add without an id is sent in one run, if its pet is proved absent."""
 _NO_SUCH_IDS = (400, 404, 422)
-"""Answers of a service whose ids do not go up to the highest there is."""
+"""Statuses of a service that does not accept the highest 64-bit id."""
 _NOT_SENT = "not begun, as the service is not available"
-_CAME = "the store has more pets that say just this than the plan knew; plan again to see"
-_THERE = "the store has a pet already that says just this: {}"
+_UNEXPECTED = "the store has more pets with these values than the plan knew; plan again to see"
+_ALREADY_THERE = "the store already has a pet with these values: {}"
 
 
 async def run(
@@ -1301,22 +1328,22 @@ async def run(
     run_id: str,
     started: str,
     options: ApplyOptions,
-    earlier: EarlierResults = FRESH,
+    earlier: EarlierResults = NO_EARLIER_RESULTS,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Report:
-    """Carry out the plan, or what `earlier` sittings left of it, and report on every row.
+    """Apply the plan, or what is left of it after `earlier` processes, and report on every row.
 
-    A change's failure is its result. What stops the whole run (a refused token, a full disk, a
-    cancellation) leaves the rest `not sent`, and `report.stopped` says why: the requests that are
-    on their way may end first, within `grace`. A second cancellation cuts them off at once.
+    A change's failure is its result. An error that stops the whole run (a refused token, a full
+    disk, a cancellation) leaves the rest `not sent`, and `report.stopped` says why. Requests that
+    were sent have `grace` seconds to end; a second cancellation cancels them at once.
     """
-    begun = time.monotonic()
+    start = time.monotonic()
     sender = Sender(
         target,
         recorder,
         Precheck(target, "each" if earlier.is_given_up else options.recheck),
         options.verify,
-        begun=frozenset(earlier.open),
+        started_earlier=frozenset(earlier.unfinished),
         unverified=frozenset(earlier.unverified),
     )
     engine = _Engine(plan, sender, options, earlier, on_progress)
@@ -1325,7 +1352,7 @@ async def run(
         run_id=run_id,
         plan=plan,
         started=started,
-        seconds=round(earlier.seconds + time.monotonic() - begun, 3),
+        seconds=round(earlier.seconds + time.monotonic() - start, 3),
         results=(*engine.results(), *without_request(plan)),
         stopped=stopped,
     )
@@ -1345,93 +1372,93 @@ class _Engine:
         self._sender, self._options, self._on_progress = sender, options, on_progress
         self._target, self._recorder = sender.target, sender.recorder
         self._results: dict[int, Result] = dict(earlier.results)
-        self._left, self._held = earlier.left, earlier.held
+        self._retryable, self._unsendable = earlier.retryable, earlier.unsendable
         self._is_given_up, self._is_replanned = earlier.is_given_up, earlier.is_replanned
         self._failed_here: set[int] = set()
-        self._lost_at = dict.fromkeys(earlier.lost, _now())
+        self._unknown_since = dict.fromkeys(earlier.uncertain, _now())
         self._counts = Counter(result.outcome for result in self._results.values())
         self._claims = Claims(plan.changes, is_shared=not sender.target.assigns_unique_ids)
-        self._alone = asyncio.Lock()
-        self._resent: Counter[int] = Counter()
+        self._add_lock = asyncio.Lock()
+        self._resend_counts: Counter[int] = Counter()
         self._lost_ids: dict[int, int] = {}
         self._edited: dict[int, Pet] = {}
         self._unread: set[int] = set()
-        self._take_up(earlier)
-        self._halt = Stopper(options.grace, sender.on_wire)
+        self._adopt_earlier(earlier)
+        self._stopper = Stopper(options.grace, sender.on_wire)
 
     async def run(self) -> str:
-        """Work to the end or to a stop; why it stopped, "" if it did not."""
-        await self._halt.run_to_end(self._work())
-        return self._halt.why
+        """Run until the end or a stop, and return why it stopped, "" if it did not."""
+        await self._stopper.run_to_end(self._run_guarded())
+        return self._stopper.reason
 
     def results(self) -> Iterator[Result]:
-        """A result for each change; those that were not begun are `not sent`."""
-        why = "not begun, as the run was stopped" if self._halt.why else "not begun"
+        """A result for each change; changes that were not started are `not sent`."""
+        why = "not begun, as the run was stopped" if self._stopper.reason else "not begun"
         for number, change in enumerate(self._changes):
             result = self._results.get(number)
             if result is None and number in self._sender.on_wire:
-                result = result_of(number, change, "unknown", "cut-off", CUT)
-            known = result or self._left.get(number)
+                result = result_of(number, change, "unknown", "cut-off", CUT_OFF)
+            known = result or self._retryable.get(number)
             yield known or result_of(number, change, "not sent", "not-begun", why)
 
-    async def _work(self) -> None:
+    async def _run_guarded(self) -> None:
         try:
-            await self._phases()
+            await self._run_phases()
             await self._recorder.flush()
         except StoppedError:
             await self._flush_rest()
         except PetsyncError as error:
-            self._halt.stop(str(error))
+            self._stopper.stop(str(error))
             await self._flush_rest()
         except Exception as error:  # noqa: BLE001 - a surprise must not lose the report
-            self._halt.stop(f"unexpected: {error!r}")
+            self._stopper.stop(f"unexpected: {error!r}")
             await self._flush_rest()
 
     async def _flush_rest(self) -> None:
-        """What a stopped run knows is written too, as far as that is possible."""
-        self._recorder.hurry()
+        """Write what a stopped run knows, if possible."""
+        self._recorder.stop_waiting()
         try:
             await self._recorder.flush()
         except PetsyncError as error:
-            self._halt.stop(str(error))
+            self._stopper.stop(str(error))
 
-    async def _phases(self) -> None:
+    async def _run_phases(self) -> None:
         if self._is_given_up:
-            await self._find_out()
+            await self._resolve_unknown()
             return
         if any(map(is_unassigned, self._changes)):
-            await self._remember()
+            await self._record_known_pets()
         await self._verify_again()
-        await self._halt.soon(self._sender.present.read_all())
-        await self._phase(lambda change: isinstance(change, Add) and not is_unassigned(change))
-        await self._phase(is_unassigned)
-        await self._phase(lambda change: change.kind == "update")
-        await self._settle()
+        await self._stopper.wait_for(self._sender.precheck.read_all())
+        await self._run_phase(lambda change: isinstance(change, Add) and not is_unassigned(change))
+        await self._run_phase(is_unassigned)
+        await self._run_phase(lambda change: change.kind == "update")
+        await self._resolve_adds()
         await self._verify_again()
         if self._failures() > self._options.failures_before_deletes:
             self._hold_deletes()
         else:
-            await self._phase(lambda change: change.kind == "delete")
+            await self._run_phase(lambda change: change.kind == "delete")
 
-    async def _phase(self, belongs: Callable[[Change], bool]) -> None:
+    async def _run_phase(self, belongs: Callable[[Change], bool]) -> None:
         left = (
             (number, change)
             for number, change in enumerate(self._changes)
             if number not in self._results and belongs(change)
         )
         async with asyncio.TaskGroup() as group:
-            for _ in range(self._options.begun):
-                self._halt.watch(group.create_task(self._worker(left)))
-        self._halt.check()
+            for _ in range(self._options.max_started):
+                self._stopper.watch(group.create_task(self._worker(left)))
+        self._stopper.check()
 
     async def _worker(self, left: Iterable[tuple[int, Change]]) -> None:
         for number, change in left:
-            if self._halt.why:
+            if self._stopper.reason:
                 return
-            self._halt.at(number)
-            await self._one(number, change)
+            self._stopper.set_current(number)
+            await self._carry_out(number, change)
 
-    async def _one(self, number: int, change: Change) -> None:
+    async def _carry_out(self, number: int, change: Change) -> None:
         self._sender.refused.discard(number)
         try:
             if is_unassigned(change):
@@ -1441,37 +1468,40 @@ class _Engine:
         except PetsyncError as error:
             self._stop(number, change, error)
         except Exception as error:  # noqa: BLE001 - one change's surprise must not lose the report
-            self._halt.stop(f"unexpected: {error!r}")
+            self._stopper.stop(f"unexpected: {error!r}")
             result = result_of(number, change, "unknown", "unexpected", f"unexpected: {error!r}")
             self._results.setdefault(number, result)
 
     async def _send_change(self, number: int, change: Change) -> Result:
         result = await self._sender.send(number, change)
         if result.outcome == "unknown":
-            # Its last attempt may have been long after its first one.
-            self._lost_at[number] = _now()
+            # The last attempt may have been long after the first one.
+            self._unknown_since[number] = _now()
         return result
 
     def _stop(self, number: int, change: Change, error: PetsyncError) -> None:
-        """End the run after the changes under way; this one has the result that it can have."""
-        self._halt.stop(str(error))
+        """Stop the run after the changes under way, and record the result of this one if known."""
+        self._stopper.stop(str(error))
         if isinstance(error, LockedError):
             return
         if isinstance(error, ApiError) and error.may_have_happened:
             return
         self._sender.on_wire.discard(number)
-        if isinstance(error, UnavailableError) and self._is_fresh(number):
-            # The journal has its intent: without this nobody would know whether it was sent.
+        if isinstance(error, UnavailableError) and self._is_first_attempt(number):
+            # The journal has the intent: without this, it would not show that nothing was sent.
             with suppress(PetsyncError):
                 self._record(result_of(number, change, "not sent", "not-begun", _NOT_SENT))
         if isinstance(error, AuthError):
             with suppress(PetsyncError):
                 self._record(result_of(number, change, "failed", cause_of(error), error.message))
 
-    def _is_fresh(self, number: int) -> bool:
+    def _is_first_attempt(self, number: int) -> bool:
         """Whether no earlier attempt of the change can have reached the service."""
         sender = self._sender
-        return number not in sender.begun and number not in sender.repeated | self._resent.keys()
+        return (
+            number not in sender.started_earlier
+            and number not in sender.repeated | self._resend_counts.keys()
+        )
 
     def _record(self, result: Result) -> None:
         result = self._with_named_id(result)
@@ -1487,16 +1517,16 @@ class _Engine:
         change = self._changes[result.number]
         replaced = None
         if result.cause == "overwrote" and result.assigned_id is not None:
-            replaced = self._claims.there.get(result.assigned_id)
+            replaced = self._claims.initial_pets.get(result.assigned_id)
         elif isinstance(change, Add) and change.pet_id is not None and result.outcome == "applied":
-            self._claims.there[change.pet_id] = change.after
+            self._claims.initial_pets[change.pet_id] = change.after
         after = self._edited.get(result.number) or _build_landed_pet(change, result)
-        self._recorder.done(result, after=after, replaced=replaced)
-        self._tell(result)
+        self._recorder.record_result(result, after=after, replaced=replaced)
+        self._report_progress(result)
         self._count_failure(result)
 
     def _with_named_id(self, result: Result) -> Result:
-        """The result; one that says so where the service assigned an id that another row names."""
+        """The result, with a note if the service assigned an id that another row names."""
         rows = self._named_ids.get(result.assigned_id or 0)
         if rows is None or result.pet_id is not None or result.cause not in ("", "confirmed"):
             return result
@@ -1507,23 +1537,23 @@ class _Engine:
         return msgspec.structs.replace(result, cause="named-id", message=why)
 
     def _count_failure(self, result: Result) -> None:
-        """Stop where too many have failed in this sitting."""
+        """Stop if too many changes have failed in this process."""
         if result.outcome not in ("failed", "unknown") or _is_disputed(result):
             self._failed_here.discard(result.number)
             return
         self._failed_here.add(result.number)
         most, failures = self._options.max_failures, len(self._failed_here)
         if most is not None and failures > most:
-            self._halt.stop(
-                f"{failures} changes failed or got no answer, and no more than {most} may "
+            self._stopper.stop(
+                f"{failures} changes failed or got no answer, and the limit is {most} "
                 "(--max-failures, in Python max_failures)"
             )
 
-    def _tell(self, result: Result) -> None:
+    def _report_progress(self, result: Result) -> None:
         if self._on_progress is None:
             return
         problems = self._failures() + self._counts["conflict"]
-        # What got no answer may have to be sent again: a bar is not to go back.
+        # Changes without a response may be sent again: the progress bar must not go back.
         done, total = len(self._results) - self._counts["unknown"], len(self._changes)
         self._on_progress(Progress(done, total, result, problems, self._target.traffic))
 
@@ -1538,194 +1568,192 @@ class _Engine:
 
     # Adds without an id ------------------------------------------------------------------------
 
-    async def _remember(self) -> None:
-        """Write down which pets there are before any without an id is added. What an earlier
-        process left of such adds is looked for among them.
+    async def _record_known_pets(self) -> None:
+        """Record the pets before the first add without an id. If an earlier process has done so,
+        look for the pets of its adds.
         """
-        if not self._unassigned_left():
+        if not self._has_open_adds():
             return
-        pets = await self._all()
-        self._claims.there = {pet.id: pet for pet in pets if pet.id is not None}
-        self._claims.check_room(self._claims.there.get(MAX_ID) or await self._highest())
+        pets = await self._read_all_pets()
+        self._claims.initial_pets = {pet.id: pet for pet in pets if pet.id is not None}
+        self._claims.check_room(self._claims.initial_pets.get(MAX_ID) or await self._read_highest())
         if self._recorder.get_known_ids() is None:
-            for number, pet_id in came_since(self._changes, pets).items():
+            for number, pet_id in find_unexpected_pets(self._changes, pets).items():
                 if number not in self._results:
-                    self._meet(number, pet_id)
-            await self._halt.soon(self._recorder.keep_known(self._claims.there))
+                    self._skip_add(number, pet_id)
+            await self._stopper.wait_for(self._recorder.record_known_ids(self._claims.initial_pets))
             return
-        for number in await self._prove(pets):
-            self._repeat(number)
+        for number in await self._prove_ids(pets):
+            self._reset_result(number)
         self._confirm(pets)
         left = [
             n for n, c in enumerate(self._changes) if is_unassigned(c) and n not in self._results
         ]
         for number, pet_id in self._find_arrived(left, pets).items():
-            if number in self._sender.begun:
-                self._confirm_one(self._left[number], pet_id)
+            if number in self._sender.started_earlier:
+                self._confirm_one(self._retryable[number], pet_id)
             else:
-                self._meet(number, pet_id)
+                self._skip_add(number, pet_id)
 
-    async def _highest(self) -> Pet | None:
-        """The pet of the highest id there is, which no list may have."""
+    async def _read_highest(self) -> Pet | None:
+        """The pet of the highest possible id, which may be in no list."""
         try:
-            return await self._halt.soon(self._target.get(MAX_ID))
+            return await self._stopper.wait_for(self._target.get(MAX_ID))
         except ApiError as error:
             if error.status in _NO_SUCH_IDS:
                 return None
             raise
 
-    def _unassigned_left(self) -> bool:
-        """Whether an add without an id is not settled yet."""
+    def _has_open_adds(self) -> bool:
+        """Whether an add without an id has no final result yet."""
         for number, change in enumerate(self._changes):
             result = self._results.get(number)
             if is_unassigned(change) and (result is None or result.outcome == "unknown"):
                 return True
         return False
 
-    def _meet(self, number: int, pet_id: int | None) -> None:
-        """Do not send an add: its pet is there, or nobody can tell."""
+    def _skip_add(self, number: int, pet_id: int | None) -> None:
+        """Record the result of an add that is not sent: its pet exists, or that is uncertain."""
         change = self._changes[number]
         if pet_id is None:
-            self._record(result_of(number, change, "conflict", "came-meanwhile", _CAME))
+            self._record(result_of(number, change, "conflict", "came-meanwhile", _UNEXPECTED))
         else:
-            why = _THERE.format(pet_id)
+            why = _ALREADY_THERE.format(pet_id)
             self._record(result_of(number, change, "unchanged", "already-so", why, pet_id))
 
     async def _add(self, number: int, change: Change) -> None:
-        """Add a pet without an id; alone, where the service is known to give out an id twice, and
-        until it has given one of its own.
+        """Add a pet without an id; one at a time if the service is known to assign an id twice,
+        and until it has assigned the first one.
         """
-        if self._is_alone():
-            async with self._alone:
-                if self._halt.why:
+        if self._must_add_alone():
+            async with self._add_lock:
+                if self._stopper.reason:
                     return
                 if self._claims.refusal:
                     why = self._claims.refusal
                     self._record(result_of(number, change, "failed", "unsafe-id", why))
                     return
-                if self._is_alone():
+                if self._must_add_alone():
                     self._record(self._claim_id(change, await self._send_change(number, change)))
                     return
         self._record(self._claim_id(change, await self._send_change(number, change)))
 
-    def _is_alone(self) -> bool:
+    def _must_add_alone(self) -> bool:
         return self._claims.is_shared or not self._claims.has_assigned
 
     def _claim_id(self, change: Change, result: Result) -> Result:
-        """The result, once it is noted which id the service gave."""
+        """Record the id that the service assigned, and return the result of the add."""
         number, pet_id = result.number, result.assigned_id
         if pet_id is None:
             return result
-        fate = self._claims.take(number, pet_id)
-        if fate == "known":
-            name = self._claims.there[pet_id].name
+        assignment = self._claims.record_assignment(number, pet_id)
+        if assignment == "known":
+            name = self._claims.initial_pets[pet_id].name
             why = (
-                f"the service gave it the id {pet_id} of pet {name!r}, which was there and is gone "
-                "now: `petsync undo` of this run puts that pet back"
+                f"the service gave it the id {pet_id} of pet {name!r}, which existed and is gone "
+                "now: `petsync undo` of this run restores that pet"
             )
             return result_of(number, change, "failed", "overwrote", why, pet_id)
-        if fate == "shared":
-            for other in self._claims.holders(pet_id):
+        if assignment == "shared":
+            for other in self._claims.find_holders(pet_id):
                 if other != number:
                     self._record(self._dispute_id(other, pet_id))
             return self._dispute_id(number, pet_id)
         if number in self._lost_ids and result.outcome == "applied":
-            old = self._lost_ids[number]
-            again = f"added again: the service had given its first id {old} to another pet too"
-            return msgspec.structs.replace(result, message=again)
+            first_id = self._lost_ids[number]
+            message = f"added again: the service gave its first id {first_id} to another pet too"
+            return msgspec.structs.replace(result, message=message)
         return result
 
     def _dispute_id(self, number: int, pet_id: int) -> Result:
         why = f"the service gave it the id {pet_id}, and gave that to another new pet too"
         return result_of(number, self._changes[number], "unknown", "same-id", why, pet_id)
 
-    async def _settle(self) -> None:
-        """Find out what became of the adds without an id that got no answer, and whose pet has an
-        id that may have been given twice. Those that are proved not to be there are sent again.
+    async def _resolve_adds(self) -> None:
+        """Determine the outcome of adds without an id that got no response, or an id that may have
+        been assigned twice. Adds whose pets are proved absent are sent again.
         """
-        while self._find_unsettled() or self._claims.to_prove(everything=False):
-            pets = await self._all()
-            lost = await self._prove(pets)
+        while self._find_unsettled() or self._claims.find_unproved(everything=False):
+            pets = await self._read_all_pets()
+            lost = await self._prove_ids(pets)
             self._confirm(pets)
             unknown = [number for number in self._find_unsettled() if number not in lost]
-            if not lost and (wait := self._wait(unknown)) > 0:
-                await self._halt.soon(asyncio.sleep(wait))
+            if not lost and (wait := self._seconds_to_wait(unknown)) > 0:
+                await self._stopper.wait_for(asyncio.sleep(wait))
                 continue
             edited = {} if lost else self._hold_edited(unknown, pets)
             for number in lost or [number for number in unknown if number not in edited]:
-                self._resent[number] += 1
-                if self._resent[number] < _ROUNDS:
-                    self._repeat(number)
+                self._resend_counts[number] += 1
+                if self._resend_counts[number] < _MAX_SENDS:
+                    self._reset_result(number)
                 elif number in unknown:
                     self._record(mark_absent(self._results[number]))
-            await self._phase(is_unassigned)
+            await self._run_phase(is_unassigned)
 
-    async def _prove(self, listed: Iterable[Pet]) -> set[int]:
-        """Find out which adds have the id that the service gave them; those that have not, and are
-        not stored.
-        """
-        groups = self._claims.to_prove(everything=bool(self._find_unsettled()))
+    async def _prove_ids(self, listed: Iterable[Pet]) -> set[int]:
+        """Determine which adds' pets are stored under their assigned ids, and return the others."""
+        groups = self._claims.find_unproved(everything=bool(self._find_unsettled()))
         pets = {pet.id: pet for pet in listed}
         found: dict[int, Pet | None] = {}
         for pet_id, numbers in groups.items():
             found[pet_id] = pets.get(pet_id)
             if not self._claims.is_stored(numbers, found[pet_id]):
-                # That a list lacks a pet, or has it otherwise, does not prove it.
-                found[pet_id] = await self._halt.soon(self._target.get(pet_id))
+                # A list may lack a pet, or show other values: that proves nothing.
+                found[pet_id] = await self._stopper.wait_for(self._target.get(pet_id))
         lost = self._claims.find_lost(found)
         for number in (number for numbers in groups.values() for number in numbers):
             if number in lost:
-                self._lose(number)
+                self._mark_lost(number)
                 continue
-            self._claims.prove(number)
+            self._claims.mark_proved(number)
             if _is_disputed(self._results[number]):
                 self._record(mark_confirmed(self._results[number], self._claims.id_of(number)))
         return set(lost)
 
-    def _lose(self, number: int) -> None:
-        """Note that an add's pet is not stored: another has its id, or it is gone."""
+    def _mark_lost(self, number: int) -> None:
+        """Record that an add's pet is not stored: another pet has its id, or it is gone."""
         self._lost_ids[number] = pet_id = self._claims.drop(number)
         why = f"the service gave it the id {pet_id}, which another pet has now: it is not stored"
         change = self._changes[number]
         self._record(result_of(number, change, "failed", "same-id", why))
 
-    def _repeat(self, number: int) -> None:
-        """Have the change, which was not made, sent again, if it may be."""
-        if number in self._held:
-            self._record(self._held[number])
+    def _reset_result(self, number: int) -> None:
+        """Remove the result of a change that was not made, so that it is sent again if allowed."""
+        if number in self._unsendable:
+            self._record(self._unsendable[number])
         else:
             self._counts[self._results.pop(number).outcome] -= 1
 
-    async def _find_out(self) -> None:
-        """Find out what became of the changes of a run that is given up. Nothing is sent: what was
-        not made once no request can arrive any more has its result from `held`.
+    async def _resolve_unknown(self) -> None:
+        """Determine the outcomes of a run that sends nothing more. A change that was not made, once
+        no request can arrive any more, gets its result from `held`.
         """
         await self._verify_again()
         unread: set[int] = set()
-        while left := self._unknown_left() - unread:
+        while left := self._find_unknown() - unread:
             unassigned = [n for n in left if is_unassigned(self._changes[n])]
-            pets = await self._all() if unassigned else []
+            pets = await self._read_all_pets() if unassigned else []
             if unassigned:
-                for number in await self._prove(pets):
-                    self._repeat(number)
+                for number in await self._prove_ids(pets):
+                    self._reset_result(number)
                 self._confirm(pets)
             for number in left.difference(unassigned):
                 change = self._changes[number]
-                result = await self._halt.soon(self._sender.find_out(number, change))
+                result = await self._stopper.wait_for(self._sender.find_out(number, change))
                 if result is not None:
                     self._record(result)
                     unread.add(number)
-            left = self._unknown_left() - unread
+            left = self._find_unknown() - unread
             adds = [n for n in left if is_unassigned(self._changes[n])]
-            if (wait := self._wait(adds if self._is_replanned else [*left])) > 0:
-                await self._halt.soon(asyncio.sleep(wait))
+            if (wait := self._seconds_to_wait(adds if self._is_replanned else [*left])) > 0:
+                await self._stopper.wait_for(asyncio.sleep(wait))
                 continue
             for number in left.difference(self._hold_edited(adds, pets)):
-                self._repeat(number)
+                self._reset_result(number)
 
-    def _unknown_left(self) -> set[int]:
-        """The held changes of which it can still be found out whether they were made."""
-        unknown = {n for n in self._held if self._results[n].outcome == "unknown"}
+    def _find_unknown(self) -> set[int]:
+        """The held changes whose outcome can still be determined."""
+        unknown = {n for n in self._unsendable if self._results[n].outcome == "unknown"}
         return unknown - self._unread - self._edited.keys()
 
     def _find_unsettled(self) -> list[int]:
@@ -1739,29 +1767,29 @@ class _Engine:
         ]
 
     def _confirm(self, pets: Iterable[Pet]) -> None:
-        """Record those of the adds without an answer whose pets are there."""
+        """Record the adds without a response whose pets are in the store."""
         for number, pet_id in self._find_arrived(self._find_unsettled(), pets).items():
             self._confirm_one(self._results[number], pet_id)
 
     def _confirm_one(self, result: Result, pet_id: int) -> None:
-        self._claims.remember(result.number, pet_id, is_proved=True)
+        self._claims.restore(result.number, pet_id, is_proved=True)
         self._record(mark_confirmed(result, pet_id))
 
     def _find_arrived(self, numbers: Iterable[int], pets: Iterable[Pet]) -> dict[int, int]:
-        """The pets of these adds that were not there before the run, by the adds' numbers."""
+        """The ids of the pets of these adds that did not exist before the run, by number."""
         known = frozenset(self._recorder.get_known_ids() or ())
         return settle(numbers, self._changes, self._results, known, pets)
 
     def _hold_edited(self, numbers: Iterable[int], pets: Iterable[Pet]) -> Collection[int]:
-        """Those of the adds without an answer that are not sent again, as a new pet may be theirs,
-        edited since: a person has to say whether it is.
+        """Record and return the adds without a response whose pet may be a new one, edited since.
+        They are not sent again: the user must decide.
         """
         known = frozenset(self._recorder.get_known_ids() or ())
         found = find_edited(numbers, self._changes, self._results, known, pets)
         self._edited |= found
         for number, pet in found.items():
             why = (
-                f"no answer came, and pet {pet.id} ({pet.name}) is new and like it: it may be this "
+                f"no answer came, and pet {pet.id} ({pet.name}) is new and similar: it may be this "
                 "row's pet, edited since. Nothing is sent again"
             )
             change = self._changes[number]
@@ -1769,54 +1797,54 @@ class _Engine:
         return found
 
     async def _verify_again(self) -> None:
-        """Read back once more what could not be read back as it was sent."""
-        here = {n: r for n, r in self._results.items() if n in self._unread}
-        ids = {n: r.pet_id if r.assigned_id is None else r.assigned_id for n, r in here.items()}
+        """Read the pets again that could not be read back as sent."""
+        results = {n: r for n, r in self._results.items() if n in self._unread}
+        ids = {n: r.pet_id if r.assigned_id is None else r.assigned_id for n, r in results.items()}
         for number, pet_id in ids.items():
             change = self._changes[number]
             if pet_id is None:
                 continue
-            result = await self._halt.soon(self._sender.verify_again(number, change, pet_id))
+            result = await self._stopper.wait_for(self._sender.verify_again(number, change, pet_id))
             if result is not None:
                 self._unread.discard(number)
                 self._record(result)
 
-    def _wait(self, unknown: list[int]) -> float:
-        """Seconds until a request that got no answer is no longer expected to come through."""
-        settled = [
-            self._lost_at[number] + self._options.settle - _now()
+    def _seconds_to_wait(self, unknown: list[int]) -> float:
+        """Seconds until a request without a response is no longer expected to arrive."""
+        waits = [
+            self._unknown_since[number] + self._options.settle - _now()
             for number in unknown
             if number not in self._sender.refused
         ]
-        return max(settled, default=0.0)
+        return max(waits, default=0.0)
 
-    async def _all(self) -> list[Pet]:
-        return await self._halt.soon(self._target.all(statuses_of(self._changes)))
+    async def _read_all_pets(self) -> list[Pet]:
+        return await self._stopper.wait_for(self._target.all(statuses_of(self._changes)))
 
-    def _take_up(self, earlier: EarlierResults) -> None:
-        """Note what an earlier process left: adds without an id that it began and did not see end,
-        or whose id another add was given too, are unknown until that is settled; what it could not
-        read back as it was sent is read again, and an add of that kind is never sent again.
+    def _adopt_earlier(self, earlier: EarlierResults) -> None:
+        """Take over the state of an earlier process. Adds without an id that have no outcome, or
+        whose id another add was assigned too, are unknown until that is resolved. Changes that
+        could not be read back as sent are read again; such an add is never sent again.
         """
         for number, result in earlier.results.items():
             if result.cause == "overwrote":
-                self._claims.refuse()
+                self._claims.refuse_adds()
             elif is_unassigned(self._changes[number]) and result.assigned_id is not None:
-                self._claims.remember(number, result.assigned_id, is_proved=True)
+                self._claims.restore(number, result.assigned_id, is_proved=True)
         for number, pet_id in earlier.shared.items():
             self._claims.is_shared = True
-            self._claims.remember(number, pet_id, is_proved=False)
+            self._claims.restore(number, pet_id, is_proved=False)
         unread = {
             number
             for number in earlier.unverified
             if earlier.is_given_up or isinstance(self._changes[number], Add)
         }
         self._unread |= unread
-        held = earlier.held if earlier.is_given_up else ()
-        self._lost_at |= dict.fromkeys(held, _now())
-        for number in earlier.lost.union(earlier.shared, unread, held):
-            self._results[number] = earlier.left[number]
-            self._counts[earlier.left[number].outcome] += 1
+        held = earlier.unsendable if earlier.is_given_up else ()
+        self._unknown_since |= dict.fromkeys(held, _now())
+        for number in earlier.uncertain.union(earlier.shared, unread, held):
+            self._results[number] = earlier.retryable[number]
+            self._counts[earlier.retryable[number].outcome] += 1
 
 
 def _now() -> float:
@@ -1824,36 +1852,36 @@ def _now() -> float:
 
 
 def _is_disputed(result: Result) -> bool:
-    """Whether another add was given the same id, and it is not known yet whose pet it is."""
+    """Whether another add was assigned the same id, and it is still unknown whose pet has it."""
     return result.outcome == "unknown" and result.cause == "same-id"
 
 
 def _build_landed_pet(change: Change, result: Result) -> Pet | None:
-    """The pet that the service gave an id of its own, with that id."""
+    """The added pet with the id that the service assigned; None if it assigned none."""
     if result.assigned_id is None or change.after is None:
         return None
     return msgspec.structs.replace(change.after, id=result.assigned_id)
 
 
-# A plan's sentinels, looked at once more before anything is sent.
+# Sentinels of a plan, checked again before anything is sent.
 
 
 async def check_sentinels(plan: Plan, target: Target) -> None:
-    """Raise GuardError unless every sentinel is as it was when the plan was made."""
+    """Raise GuardError if a sentinel has changed since the plan was made."""
     ids = [pet.id for pet in plan.sentinels if pet.id is not None]
     refuse_drifted(plan, {pet_id: await target.get(pet_id) for pet_id in ids})
 
 
 def refuse_drifted(plan: Plan, now: Mapping[int, Pet | None]) -> None:
-    """Raise GuardError unless every sentinel of which it is known how it is `now` is as it was."""
-    said = [
+    """Raise GuardError if a sentinel differs from its current pet in `now`."""
+    drifts = [
         problem
         for pet in plan.sentinels
         if pet.id is not None and pet.id in now and (problem := describe_drift(pet, now[pet.id]))
     ]
-    if said:
+    if drifts:
         raise GuardError(
-            "the guard refuses this plan: " + "; ".join(said),
+            "the guard refuses this plan: " + "; ".join(drifts),
             hint="Nothing was sent, and the plan is unused. Find out who changed these pets, then "
             "plan again.",
         )

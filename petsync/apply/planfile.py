@@ -1,4 +1,4 @@
-"""A plan as a file: JSON, readable by its owner alone, written whole or not at all."""
+"""Plan files: JSON, readable only by the owner, written atomically."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ __all__ = ["load_plan", "save_plan"]
 
 
 def save_plan(plan: Plan, path: str | Path) -> Path:
-    """The path of the plan's file, of mode 0600. Raises PlanError where it cannot be written."""
+    """Write the plan to a file of mode 0600, and return its path. Raises PlanError if the file
+    cannot be written.
+    """
     try:
         write_private(Path(path), plan.to_json())
     except OSError as error:
@@ -21,7 +23,7 @@ def save_plan(plan: Plan, path: str | Path) -> Path:
 
 
 def load_plan(path: str | Path) -> Plan:
-    """The plan in a file. Raises PlanError where there is none, or it was changed by hand."""
+    """Return the plan in a file. Raises PlanError if there is none, or it was edited by hand."""
     source = Path(path)
     try:
         if source.exists():

@@ -1,4 +1,4 @@
-"""Undo: what a run did to each pet, and the plan that restores the earlier values."""
+"""Undo: a run's effect on each pet, and the plan that restores the earlier values."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from petsync.plan.plan import Plan
 from petsync.plan.report import Cause, Entry, Outcome, PastRun
 from petsync.table.columns import Column
 
-__all__ = ["AddedAgain", "Effect", "LaterDeed", "Present", "deeds_of", "undo_plan"]
+__all__ = ["CurrentPet", "Effect", "LaterAdd", "LaterEffect", "build_undo_plan", "find_effects"]
 
 
-# Deeds: what a run did to each pet, put together from its journal.
+# Effects: what a run did to each pet, from its journal.
 
 
 _DONE: frozenset[tuple[Outcome | None, Cause]] = frozenset(
@@ -30,16 +30,18 @@ _DONE: frozenset[tuple[Outcome | None, Cause]] = frozenset(
         ("failed", "overwrote"),
     }
 )
-"""What counts as done, besides `applied`: the service took it, and made something else of it."""
+"""Outcomes that count as done besides `applied`: the service accepted the change, and stored
+something else.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
-    """What a run did to one pet. `before` and `after` are the pet then, None where there was none
-    or nobody knows; `pet_id` is None where the service did not say which id it gave. `urls` are
-    the addresses that an upload added. `is_settled` is False where nobody knows whether it was
-    done. `is_renumbered`: the service gave the pet another id than it was to have; `is_assigned`:
-    it gave one to a pet that was to have none.
+    """What a run did to one pet. `before` and `after` are the pet then, None if there was none or
+    it is unknown; `pet_id` is None if the service did not say which id it assigned. `urls` are the
+    addresses that an upload added. `is_settled` is False if it is unknown whether the change was
+    made. `is_renumbered`: the service assigned another id than the plan named; `is_assigned`: the
+    plan named none.
     """
 
     kind: Literal["add", "update", "delete", "upload"]
@@ -55,49 +57,49 @@ class Effect:
     is_assigned: bool = False
 
     @property
-    def was(self) -> Pet:
+    def old(self) -> Pet:
         """The pet before; empty where there was none."""
-        return self.before or _NOBODY
+        return self.before or _EMPTY_PET
 
     @property
-    def left(self) -> Pet:
+    def new(self) -> Pet:
         """The pet as the run left it; empty where it left none."""
-        return self.after or _NOBODY
+        return self.after or _EMPTY_PET
 
     @property
-    def is_forgotten(self) -> bool:
-        """Whether the journal lacks what is needed to take it back."""
+    def is_incomplete(self) -> bool:
+        """Whether the journal lacks what is needed to revert it."""
         needed = {"add": [self.after], "delete": [self.before]}
         return None in needed.get(self.kind, [self.before, self.after])
 
     @property
     def is_image(self) -> bool:
-        """Whether it is an upload of which all is known."""
-        return self.kind == "upload" and self.is_settled and not self.is_forgotten
+        """Whether it is an upload whose effect is completely known."""
+        return self.kind == "upload" and self.is_settled and not self.is_incomplete
 
     @property
     def name(self) -> str:
-        """The pet's name as it is best known."""
-        return self.left.name or self.was.name or ""
+        """The pet's name after the run, or else before it."""
+        return self.new.name or self.old.name or ""
 
 
-_NOBODY = Pet()
+_EMPTY_PET = Pet()
 
 
-def deeds_of(entries: Iterable[Entry]) -> Iterator[Effect]:
-    """What was done, or may have been, in the order of the entries; several images of one pet are
-    one deed, at the place of the first. What was surely not done is left out.
+def find_effects(entries: Iterable[Entry]) -> Iterator[Effect]:
+    """Yield the effects that happened or may have happened, in the order of the entries. Several
+    images of one pet are one effect, at the position of the first.
     """
-    done = [_build_deed(entry) for entry in entries if _may_be_done(entry)]
-    images = _together(deed for deed in done if deed.is_image)
-    for deed in done:
-        if not deed.is_image:
-            yield deed
-        elif (joined := images.pop(deed.pet_id, None)) is not None:
+    effects = [_build_effect(entry) for entry in entries if _may_have_happened(entry)]
+    images = _join_uploads(effect for effect in effects if effect.is_image)
+    for effect in effects:
+        if not effect.is_image:
+            yield effect
+        elif (joined := images.pop(effect.pet_id, None)) is not None:
             yield joined
 
 
-def _may_be_done(entry: Entry) -> bool:
+def _may_have_happened(entry: Entry) -> bool:
     return entry.outcome in ("applied", "unknown", None) or _is_done(entry)
 
 
@@ -105,11 +107,11 @@ def _is_done(entry: Entry) -> bool:
     return entry.outcome == "applied" or (entry.outcome, entry.cause) in _DONE
 
 
-def _build_deed(entry: Entry) -> Effect:
+def _build_effect(entry: Entry) -> Effect:
     assigned = entry.assigned_id
     fields, kind = entry.fields, entry.kind
     if kind == "add" and entry.before is not None and entry.after is not None:
-        # It took the place of a pet: taken back, that pet is as it was.
+        # The new pet replaced another one: the undo restores that pet.
         fields, kind = differing(entry.after, entry.before), "update"
     return Effect(
         kind=kind,
@@ -127,46 +129,46 @@ def _build_deed(entry: Entry) -> Effect:
 
 
 def _find_added_urls(entry: Entry) -> frozenset[str]:
-    """The addresses that an upload brought."""
+    """The addresses that an upload added."""
     if entry.before is None or entry.after is None:
         return frozenset()
     return frozenset(entry.after.photo_urls) - frozenset(entry.before.photo_urls)
 
 
-def _together(uploads: Iterable[Effect]) -> dict[int | None, Effect]:
-    """One deed for each pet: from before the first of its images to after the last."""
+def _join_uploads(uploads: Iterable[Effect]) -> dict[int | None, Effect]:
+    """One effect for each pet: from before its first image to after its last one."""
     pets: dict[int | None, Effect] = {}
-    for deed in uploads:
-        first = pets.get(deed.pet_id)
-        pets[deed.pet_id] = (
-            deed
+    for effect in uploads:
+        first = pets.get(effect.pet_id)
+        pets[effect.pet_id] = (
+            effect
             if first is None
-            else replace(first, after=deed.after or first.after, urls=first.urls | deed.urls)
+            else replace(first, after=effect.after or first.after, urls=first.urls | effect.urls)
         )
     return pets
 
 
-# Undo: the plan that takes a run back, made from what its journal says the pets were before.
+# Undo: the plan that reverts a run, from the earlier values in its journal.
 
 
-Present = Pet | FailedLookup | None
-"""A pet as it is now; None where there is none, FailedLookup where the service did not say."""
+CurrentPet = Pet | FailedLookup | None
+"""A pet as it is now; None if there is none, FailedLookup if its look-up failed."""
 
-LaterDeed = tuple[str, Effect]
-"""A run that began later, and what it did to the pet."""
+LaterEffect = tuple[str, Effect]
+"""A later run, and its effect on the pet."""
 
-AddedAgain = tuple[str, int]
-"""A run that began later and added a deleted pet again, and the id that the pet has since."""
+LaterAdd = tuple[str, int]
+"""A later run that added a deleted pet again, and the new id of the pet."""
 
 _KINDS = ("add", "update", "delete")
 _NO_COVERAGE = Coverage()
-_SHOWN = 40
+_MAX_QUOTED = 40
 
 
-def undo_plan(
+def build_undo_plan(
     past: PastRun,
     entries: Iterable[Entry],
-    found: Mapping[int, Present],
+    found: Mapping[int, CurrentPet],
     *,
     store: str,
     profile: str,
@@ -176,25 +178,26 @@ def undo_plan(
     guard: Guard,
     coverage: Coverage = _NO_COVERAGE,
     sentinels: Sequence[Pet] = (),
-    later: Mapping[int, Sequence[LaterDeed]] = {},
-    again: Mapping[int, AddedAgain] = {},
-    known: Collection[int] = (),
+    later_effects: Mapping[int, Sequence[LaterEffect]] = {},
+    readded: Mapping[int, LaterAdd] = {},
+    known_ids: Collection[int] = (),
 ) -> Plan:
-    """The plan that gives every pet that the run changed back what it was, where nobody changed
-    it since; what is kept, or cannot be taken back, is a conflict each.
+    """Return the plan that restores every pet that the run changed and that has not changed since;
+    each pet that stays as it is, or cannot be restored, is a conflict.
 
-    `found` are the pets of `deeds_of(entries)` as they are now, `pets` is how many the store has,
-    and `capacity` how many it keeps, None where no limit is known. `later` is what later runs did
-    to each pet, the newest first. `again`: by id, the pets that the run deleted and that a later
-    run added again: they do not come back a second time. `known` are the ids of the pets that there
-    were before the run added some without an id: none of them is deleted. There is one change,
-    conflict or unchanged row for each pet that the run changed, or may have changed.
+    `found` has the current pets of `find_effects(entries)`, `pets` is the number of pets in the
+    store, and `capacity` its limit, None if there is no known limit. `later_effects` are the
+    effects of later runs on each pet, the newest first. `readded`: by id, the pets that the run
+    deleted and a later run added again: they are not added a second time. `known_ids` are the ids
+    of the pets that existed before the run added pets without an id: none of them is deleted. The
+    plan has one change, conflict or unchanged row for each pet that the run changed, or may have
+    changed.
     """
-    deeds = list(deeds_of(entries))
-    judge = _EffectJudge(past.run_id, found, later, again, known)
-    told = [judge.taken_back(deed) for deed in deeds]
-    changes = [each for each in told if isinstance(each, Change)]
-    conflicts = [each for each in told if isinstance(each, Conflict)]
+    effects = list(find_effects(entries))
+    judge = _EffectJudge(past.run_id, found, later_effects, readded, known_ids)
+    decisions = [judge.revert(effect) for effect in effects]
+    changes = [each for each in decisions if isinstance(each, Change)]
+    conflicts = [each for each in decisions if isinstance(each, Conflict)]
     plan = Plan(
         created=created,
         store=store,
@@ -204,11 +207,11 @@ def undo_plan(
         guard=guard,
         changes=tuple(sorted(changes, key=lambda change: _KINDS.index(change.kind))),
         conflicts=tuple(conflicts),
-        unchanged=len(told) - len(changes) - len(conflicts),
-        rows=len(told),
+        unchanged=len(decisions) - len(changes) - len(conflicts),
+        rows=len(decisions),
         pets=pets,
         capacity=capacity,
-        notes=tuple(_notes(past, deeds, changes)),
+        notes=tuple(_iter_notes(past, effects, changes)),
         coverage=coverage,
         sentinels=tuple(sentinels),
     )
@@ -217,181 +220,209 @@ def undo_plan(
 
 @dataclass(frozen=True, slots=True)
 class _EffectJudge:
-    """Decides what becomes of each deed of a run."""
+    """Decides how each effect of a run is reverted."""
 
     run: str
-    found: Mapping[int, Present]
-    later: Mapping[int, Sequence[LaterDeed]]
-    again: Mapping[int, AddedAgain]
-    known: Collection[int]
+    found: Mapping[int, CurrentPet]
+    later_effects: Mapping[int, Sequence[LaterEffect]]
+    readded: Mapping[int, LaterAdd]
+    known_ids: Collection[int]
 
-    def taken_back(self, deed: Effect) -> Change | Conflict | None:
-        """The change that takes a deed back, or why there is none; None where nothing is left."""
-        if (problem := self._impossible(deed)) is not None:
+    def revert(self, effect: Effect) -> Change | Conflict | None:
+        """The change that reverts an effect, or the conflict that prevents it; None if nothing is
+        left to revert.
+        """
+        if (problem := self._find_obstacle(effect)) is not None:
             return problem
-        now = self.found.get(deed.pet_id or 0, _NOT_ASKED)
+        now = self.found.get(effect.pet_id or 0, _NO_LOOKUP)
         if isinstance(now, FailedLookup):
-            what = f"could not be looked up: {now.problem}"
-            return _build_conflict(deed, "not-looked-up", what, "Undo again when the store answers")
-        if deed.kind == "add":
-            return self._of_add(deed, now)
-        if deed.kind == "delete":
-            return self._of_delete(deed, now)
-        return self._of_upload(deed, now) if deed.kind == "upload" else self._of_update(deed, now)
-
-    def _impossible(self, deed: Effect) -> Conflict | None:
-        if not deed.is_settled:
-            what = "may have been changed by the run, which did not see it through"
-            cure = f"`petsync resume {self.run}` finds out what became of it; then undo again"
-            return _build_conflict(deed, "not-settled", what, cure)
-        if deed.pet_id is None:
-            what = "added a pet, and the service did not say which id it gave it"
+            text = f"could not be looked up: {now.problem}"
             return _build_conflict(
-                deed, "no-id-known", what, "Find it in the store, and delete it by a sheet"
+                effect, "not-looked-up", text, "Undo again when the store answers"
             )
-        known = deed.after if deed.kind == "add" else deed.before
-        if known is not None and deed.kind == "upload" and deed.is_forgotten:
-            what = "was given an image by the run, which could not read its address"
-            return _build_conflict(deed, "not-recorded", what, "Take the address out by a sheet")
+        if effect.kind == "add":
+            return self._revert_add(effect, now)
+        if effect.kind == "delete":
+            return self._revert_delete(effect, now)
+        return (
+            self._revert_upload(effect, now)
+            if effect.kind == "upload"
+            else self._revert_update(effect, now)
+        )
+
+    def _find_obstacle(self, effect: Effect) -> Conflict | None:
+        if not effect.is_settled:
+            problem = "may have been changed by the run, which did not finish the change"
+            suggestion = f"`petsync resume {self.run}` determines the outcome; then undo again"
+            return _build_conflict(effect, "not-settled", problem, suggestion)
+        if effect.pet_id is None:
+            problem = "added a pet, and the service did not say which id it assigned"
+            return _build_conflict(
+                effect, "no-id-known", problem, "Find it in the store, and delete it by a sheet"
+            )
+        known = effect.after if effect.kind == "add" else effect.before
+        if known is not None and effect.kind == "upload" and effect.is_incomplete:
+            problem = "was given an image by the run, which could not read its address"
+            return _build_conflict(
+                effect, "not-recorded", problem, "Take the address out by a sheet"
+            )
         if known is None:
-            what = "was changed by the run, and the journal does not say from what"
-            return _build_conflict(deed, "not-recorded", what, "Change it back by a sheet")
+            problem = "was changed by the run, and the journal does not say from what"
+            return _build_conflict(effect, "not-recorded", problem, "Change it back by a sheet")
         return None
 
-    def _of_add(self, deed: Effect, now: Pet | None) -> Change | Conflict | None:
+    def _revert_add(self, effect: Effect, now: Pet | None) -> Change | Conflict | None:
         if now is None:
             return None
-        if deed.is_assigned and deed.pet_id in self.known:
-            what = "was there before the run, which put a new pet in its place"
-            cure = "The journal does not say what it was. Change it back by a sheet"
-            return _build_conflict(deed, "not-recorded", what, cure, now)
-        if since := differing(deed.left, now):
+        if effect.is_assigned and effect.pet_id in self.known_ids:
+            problem = "existed before the run, which put a new pet in its place"
+            suggestion = "The journal does not have its earlier values. Change it back by a sheet"
+            return _build_conflict(effect, "not-recorded", problem, suggestion, now)
+        if columns := differing(effect.new, now):
             return self._build_changed_conflict(
-                deed, now, since, "Delete it by a sheet if it is to go"
+                effect, now, columns, "Delete it by a sheet if it is to go"
             )
-        return Delete(row=deed.row, source=deed.source, before=now)
+        return Delete(row=effect.row, source=effect.source, before=now)
 
-    def _of_update(self, deed: Effect, now: Pet | None) -> Change | Conflict | None:
+    def _revert_update(self, effect: Effect, now: Pet | None) -> Change | Conflict | None:
         if now is None:
-            return self._build_gone_conflict(deed)
-        if all(equal(now, deed.was, field) for field in deed.fields):
+            return self._build_gone_conflict(effect)
+        if all(equal(now, effect.old, field) for field in effect.fields):
             return None
-        if since := differing(deed.left, now):
+        if columns := differing(effect.new, now):
             return self._build_changed_conflict(
-                deed, now, since, "Change it by a sheet if it is to be as before"
+                effect, now, columns, "Change it by a sheet if it is to be as before"
             )
-        after = with_fields(now, deed.was, deed.fields)
-        return Update(row=deed.row, source=deed.source, fields=deed.fields, before=now, after=after)
+        after = with_fields(now, effect.old, effect.fields)
+        return Update(
+            row=effect.row, source=effect.source, fields=effect.fields, before=now, after=after
+        )
 
-    def _of_delete(self, deed: Effect, now: Pet | None) -> Change | Conflict | None:
-        was = deed.was
-        if now is None and (found := self.again.get(deed.pet_id or 0)) is not None:
+    def _revert_delete(self, effect: Effect, now: Pet | None) -> Change | Conflict | None:
+        old = effect.old
+        if now is None and (found := self.readded.get(effect.pet_id or 0)) is not None:
             run, pet_id = found
-            what = f"was deleted by the run, and is in the store again as pet {pet_id} (run {run})"
-            cure = f"To have it under its old id, delete pet {pet_id} by a sheet; then undo again"
-            return _build_conflict(deed, "added-again", what, cure)
+            problem = (
+                f"was deleted by the run, and is in the store again as pet {pet_id} (run {run})"
+            )
+            suggestion = (
+                f"To have it under its old id, delete pet {pet_id} by a sheet; then undo again"
+            )
+            return _build_conflict(effect, "added-again", problem, suggestion)
         if now is None:
-            return Add(row=deed.row, source=deed.source, fields=find_filled_columns(was), after=was)
-        if since := differing(was, now):
-            told = _contrast(was, now, since, whose="before it was")
-            what = f"was deleted by the run, and there is one of this id again: {told}"
-            cure = self._first(deed, now, since, "Change it by a sheet if it is to be as before")
-            return _build_conflict(deed, "came-since-run", what, cure, now)
+            return Add(
+                row=effect.row, source=effect.source, fields=find_filled_columns(old), after=old
+            )
+        if columns := differing(old, now):
+            differences = _describe_differences(old, now, columns, whose="before it was")
+            problem = f"was deleted by the run, and there is one of this id again: {differences}"
+            suggestion = self._suggest(
+                effect, now, columns, "Change it by a sheet if it is to be as before"
+            )
+            return _build_conflict(effect, "came-since-run", problem, suggestion, now)
         return None
 
-    def _of_upload(self, deed: Effect, now: Pet | None) -> Change | Conflict | None:
-        if now is None or deed.urls.isdisjoint(now.photo_urls):
+    def _revert_upload(self, effect: Effect, now: Pet | None) -> Change | Conflict | None:
+        if now is None or effect.urls.isdisjoint(now.photo_urls):
             return None
-        if since := differing(deed.left, now):
-            return self._build_changed_conflict(deed, now, since, "Take the photos out by a sheet")
-        kept = tuple(url for url in now.photo_urls if url not in deed.urls)
+        if columns := differing(effect.new, now):
+            return self._build_changed_conflict(
+                effect, now, columns, "Take the photos out by a sheet"
+            )
+        kept = tuple(url for url in now.photo_urls if url not in effect.urls)
         after = msgspec.structs.replace(now, photo_urls=kept)
         fields: tuple[Column, ...] = ("photo_urls",)
-        return Update(row=deed.row, source=deed.source, fields=fields, before=now, after=after)
+        return Update(row=effect.row, source=effect.source, fields=fields, before=now, after=after)
 
     def _build_changed_conflict(
-        self, deed: Effect, now: Pet, since: Sequence[Column], otherwise: str
+        self, effect: Effect, now: Pet, columns: Sequence[Column], default: str
     ) -> Conflict:
-        told = _contrast(deed.left, now, since, whose="the run left")
-        what = f"was changed since the run, and is kept as it is: {told}"
-        cure = self._first(deed, now, since, otherwise)
-        return _build_conflict(deed, "changed-since-run", what, cure, now)
+        differences = _describe_differences(effect.new, now, columns, whose="the run left")
+        problem = f"was changed since the run, and is kept as it is: {differences}"
+        suggestion = self._suggest(effect, now, columns, default)
+        return _build_conflict(effect, "changed-since-run", problem, suggestion, now)
 
-    def _build_gone_conflict(self, deed: Effect) -> Conflict:
-        shown = f"`petsync runs {self.run} --pet {deed.pet_id}` shows what it was"
-        what = "was changed by the run, and is gone since"
-        return _build_conflict(deed, "gone-since-run", what, self._first(deed, None, (), shown))
+    def _build_gone_conflict(self, effect: Effect) -> Conflict:
+        suggestion = f"`petsync runs {self.run} --pet {effect.pet_id}` shows what it was"
+        problem = "was changed by the run, and is gone since"
+        return _build_conflict(
+            effect, "gone-since-run", problem, self._suggest(effect, None, (), suggestion)
+        )
 
-    def _first(self, deed: Effect, now: Pet | None, since: Sequence[Column], otherwise: str) -> str:
-        """What to do: where later runs made the pet what it is now, the newest of them is to be
-        undone first. What somebody else made of it no undo of a run takes back.
+    def _suggest(
+        self, effect: Effect, now: Pet | None, columns: Sequence[Column], default: str
+    ) -> str:
+        """The suggestion: if later runs set the current values, undo the newest of them first;
+        else `default`.
         """
-        deeds = self.later.get(deed.pet_id or 0, ())
+        effects = self.later_effects.get(effect.pet_id or 0, ())
         if now is None:
-            runs = [run for run, later in deeds[:1] if later.kind == "delete"]
+            runs = [run for run, later in effects[:1] if later.kind == "delete"]
         else:
-            makers = [_maker(deeds, now, field) for field in since]
-            runs = [run for run, _ in deeds if run in makers and None not in makers]
-        return f"Run {runs[0]} changed it later: undo that one first" if runs else otherwise
+            setters = [_find_setter(effects, now, field) for field in columns]
+            runs = [run for run, _ in effects if run in setters and None not in setters]
+        return f"Run {runs[0]} changed it later: undo that one first" if runs else default
 
 
-def _maker(deeds: Iterable[LaterDeed], now: Pet, field: Column) -> str | None:
-    """The newest run that set the field to what it is now; None where none did."""
-    for run, deed in deeds:
-        if not equal(deed.was, deed.left, field):
-            return run if equal(deed.left, now, field) else None
+def _find_setter(effects: Iterable[LaterEffect], now: Pet, field: Column) -> str | None:
+    """The newest run that set the field's current value; None if none did."""
+    for run, effect in effects:
+        if not equal(effect.old, effect.new, field):
+            return run if equal(effect.new, now, field) else None
     return None
 
 
-_NOT_ASKED = FailedLookup("", "nobody asked for it")
+_NO_LOOKUP = FailedLookup("", "it was not looked up")
 
 
-def _contrast(left: Pet, now: Pet, fields: Iterable[Column], *, whose: str) -> str:
-    """`name is 'Maxi' (the run left 'Max')`; `whose` is `the run left` there."""
-    said = (
+def _describe_differences(left: Pet, now: Pet, fields: Iterable[Column], *, whose: str) -> str:
+    """Text such as `name is 'Maxi' (the run left 'Max')`, where `whose` is `the run left`."""
+    parts = (
         f"{field} is {_quote_cell(now, field)} ({whose} {_quote_cell(left, field)})"
         for field in fields
     )
-    return ", ".join(said)
+    return ", ".join(parts)
 
 
 def _quote_cell(pet: Pet, field: Column) -> str:
     text = " | ".join(cell(pet, field).splitlines())
     if not text:
         return "nothing"
-    return f"'{text}'" if len(text) <= _SHOWN else f"'{text[:_SHOWN]}…'"
+    return f"'{text}'" if len(text) <= _MAX_QUOTED else f"'{text[:_MAX_QUOTED]}…'"
 
 
 def _build_conflict(
-    deed: Effect, rule: str, problem: str, suggestion: str, now: Pet | None = None
+    effect: Effect, rule: str, problem: str, suggestion: str, now: Pet | None = None
 ) -> Conflict:
-    """A conflict: about the pet, or, where its id is not known, about the row that added it."""
+    """A conflict about the pet, or, if its id is unknown, about the row that added it."""
     return Conflict(
-        row=deed.row if deed.pet_id is None else None,
-        source=deed.source,
-        pet_id=deed.pet_id,
-        name=(now.name if now is not None else None) or deed.name,
+        row=effect.row if effect.pet_id is None else None,
+        source=effect.source,
+        pet_id=effect.pet_id,
+        name=(now.name if now is not None else None) or effect.name,
         rule=rule,
         problem=problem,
         suggestion=f"{suggestion}.",
     )
 
 
-def _notes(past: PastRun, deeds: Sequence[Effect], changes: Sequence[Change]) -> Iterator[str]:
+def _iter_notes(
+    past: PastRun, effects: Sequence[Effect], changes: Sequence[Change]
+) -> Iterator[str]:
     if past.undoes:
-        yield f"That run took back run {past.undoes}: this does again what that one had done."
+        yield f"That run undid run {past.undoes}: this makes the changes of that run again."
     if past.state == "stopped":
         yield (
-            "That run was stopped before its end. This takes back what it did, and the rest of it "
-            "is not sent any more."
+            "That run was stopped before its end. This reverts what it did, and the rest of it is "
+            "not sent any more."
         )
-    if any(deed.kind == "upload" and deed.is_settled for deed in deeds):
+    if any(effect.kind == "upload" and effect.is_settled for effect in effects):
         yield (
-            "Addresses of images are taken out of the pets. The image files themselves stay with "
+            "Addresses of images are removed from the pets. The image files themselves stay with "
             "the service: it has no operation that deletes one."
         )
-    if any(deed.is_renumbered for deed in deeds) and any(c.kind == "add" for c in changes):
+    if any(effect.is_renumbered for effect in effects) and any(c.kind == "add" for c in changes):
         yield (
-            "In that run the service gave pets other ids than they were to have. Pets that come "
-            "back may get new ids too; the report then names them."
+            "In that run the service gave pets other ids than the plan named. Restored pets may "
+            "get new ids too; the report then names them."
         )

@@ -1,4 +1,4 @@
-"""The command line: one thin command a file; results on stdout, everything said on stderr."""
+"""The command line: results on stdout, messages on stderr."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ _INTERRUPTED = 130
 def main(args: Sequence[str] | None = None) -> NoReturn:
     """Run the command line (the process's, if none is given) and exit with its code.
 
-    A request to end that comes before the command begins ends the process with 130. Nothing is
-    imported before that is so: an exception in the middle of an import shows as a traceback.
+    A signal before the command starts ends the process with 130. This is set up before any import,
+    as an exception during an import would print a traceback.
     """
     unraisable = sys.unraisablehook
-    sys.unraisablehook = _end
+    sys.unraisablehook = _end_process
     try:
         from petsync.cli import signals
 
         if args is None:
             import atexit
 
-            # Registered first, it runs last.
-            atexit.register(signals.leave)
-        with signals.loading():
+            # The first one registered runs last.
+            atexit.register(signals.exit_if_interrupted)
+        with signals.exiting_on_signal():
             sys.unraisablehook = unraisable
             from petsync.cli import entry
 
             entry.main(args)
     except KeyboardInterrupt:
-        _end()
+        _end_process()
 
 
-def _end(_: object = None) -> NoReturn:
-    """End the process, also where the interrupt came out of a callback, which cannot raise it."""
+def _end_process(_: object = None) -> NoReturn:
+    """End the process, also for an interrupt in a callback, which cannot raise it."""
     os._exit(_INTERRUPTED)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from petsync.cli.context import Context, ask, ask_secret, is_interactive, print_account
+from petsync.cli.context import Context, ask_secret, ask_text, is_interactive, print_account
 from petsync.cli.context import command as as_command
 from petsync.errors import PetsyncError, SettingsError
 from petsync.models import NOBODY
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 __all__ = ["login_command", "logout_command", "trust_command", "whoami_command"]
 
 
-# `petsync login`: sign in once, for every command, script and notebook that works with a store.
+# `petsync login`: sign in once for all commands, scripts and notebooks.
 
 
-_BOTH = ("read:pets", "write:pets")
-_TRIES = 5
+_DEFAULT_SCOPES = ("read:pets", "write:pets")
+_MAX_ATTEMPTS = 5
 _LOGIN_EXAMPLES = """
 petsync login --url https://shop.example/v2
 petsync login --no-browser
@@ -111,37 +111,39 @@ def login_command(
     Exit codes: 0 if you are signed in, else 1.
     """
     context: Context = ctx.obj
-    way = _way(ctx, token=token, client=client, implicit=implicit, api_key=api_key)
-    given = context.taken_token()
-    with context.connect(asks_client=way == "client") as store:
-        if way in ("code", "implicit"):
+    kind = _choose_sign_in(ctx, token=token, client=client, implicit=implicit, api_key=api_key)
+    token_given = context.take_token()
+    with context.connect(asks_client=kind == "client") as store:
+        if kind in ("code", "implicit"):
             listen = not no_browser and _has_browser()
             pending = store.begin_sign_in(
-                scopes=scopes or _BOTH,
+                scopes=scopes or _DEFAULT_SCOPES,
                 client_id=client_id,
-                implicit=way == "implicit",
+                implicit=kind == "implicit",
                 listen=listen,
                 keep="keyring",
             )
             with closing(pending):
                 account = _await_consent(context, pending, wait)
         else:
-            asked = _SignInInputs(
-                context.settings, given, client_id, scopes or _BOTH, api_key=api_key
+            inputs = _SignInInputs(
+                context.settings, token_given, client_id, scopes or _DEFAULT_SCOPES, api_key=api_key
             )
-            credentials = asked.credentials(way)
+            credentials = inputs.credentials(kind)
             with context.busy("Asking the service"):
                 account = store.sign_in(credentials, keep="keyring")
     return _conclude(context, account)
 
 
-def _way(ctx: click.Context, *, token: bool, client: bool, implicit: bool, api_key: bool) -> str:
-    """The way that is asked for. Raises UsageError where it is more than one."""
+def _choose_sign_in(
+    ctx: click.Context, *, token: bool, client: bool, implicit: bool, api_key: bool
+) -> str:
+    """The kind of sign-in that the options name. Raises UsageError for more than one."""
     context: Context = ctx.obj
     if ctx.args:
         raise click.UsageError(
-            "a secret is never given as an argument: others could see it. It is asked for. "
-            "If it was typed, take it back: it is in your shell's history.",
+            "a secret must not be an argument: other users could see it. petsync asks for it. "
+            "If you typed one, revoke it: it is in your shell's history.",
             ctx,
         )
     named = {
@@ -149,7 +151,7 @@ def _way(ctx: click.Context, *, token: bool, client: bool, implicit: bool, api_k
         "client": client,
         "implicit": implicit,
     }
-    ways = [way for way, is_wanted in named.items() if is_wanted]
+    ways = [kind for kind, is_wanted in named.items() if is_wanted]
     if len(ways) > 1 or (api_key and ways == ["implicit"]):
         raise click.UsageError("choose one way to sign in", ctx)
     return ways[0] if ways else "key" if api_key else "code"
@@ -157,7 +159,7 @@ def _way(ctx: click.Context, *, token: bool, client: bool, implicit: bool, api_k
 
 @dataclass(frozen=True, slots=True)
 class _SignInInputs:
-    """What a person, a pipe, the environment or an option says."""
+    """The values for a sign-in from options and environment; others are asked for."""
 
     settings: Settings
     token: Secret | None
@@ -165,16 +167,16 @@ class _SignInInputs:
     scopes: tuple[str, ...]
     api_key: bool = field(kw_only=True)
 
-    def credentials(self, way: str) -> Credentials:
-        """What to sign in with; what is not known yet is asked for. Raises SettingsError."""
+    def credentials(self, kind: str) -> Credentials:
+        """The credentials; asks for missing values. Raises SettingsError."""
         import petsync as ps
 
-        if way == "token":
+        if kind == "token":
             return ps.auth.bearer(self.token or ask_secret("access token"), api_key=self._key())
-        if way == "key":
+        if kind == "key":
             return ps.auth.api_key(ask_secret("API key"))
         return ps.auth.client_credentials(
-            self.client_id or self.settings.client_id or ask("client id"),
+            self.client_id or self.settings.client_id or ask_text("client id"),
             self.settings.client_secret or ask_secret("client secret"),
             scopes=self.scopes,
             api_key=self._key(),
@@ -185,9 +187,9 @@ class _SignInInputs:
 
 
 def _await_consent(context: Context, pending: PendingSignIn, wait: float) -> Account:
-    """The account, once the person agreed in a browser here, or brought its last address."""
+    """Wait until the user agrees in the browser or pastes the address, and return the account."""
     if pending.is_listening:
-        # A browser in the terminal ends when it is left, and must not be waited for.
+        # A text browser in the terminal blocks until it is closed, so do not wait for it.
         threading.Thread(target=webbrowser.open, args=[pending.url], daemon=True).start()
         context.say("Your browser opens a page of the service: agree there. If it does not, open:")
         context.say(pending.url, fold=False)
@@ -196,15 +198,15 @@ def _await_consent(context: Context, pending: PendingSignIn, wait: float) -> Acc
     context.say("Open this address in a browser, on this computer or another, and agree there:")
     context.say(pending.url, fold=False)
     context.say(
-        "The browser then ends on a page that cannot be reached, which is as it should be. Copy "
-        "that page's whole address and paste it here."
+        "The browser then ends at a page that cannot be reached, as expected. Copy the whole "
+        "address of that page and paste it here."
     )
     return _paste_address(context, pending)
 
 
 def _paste_address(context: Context, pending: PendingSignIn) -> Account:
-    """The account for the address that somebody pastes, who may take a wrong one first."""
-    for _ in range(_TRIES - 1):
+    """Ask for the address, again after a wrong one, and return the account."""
+    for _ in range(_MAX_ATTEMPTS - 1):
         try:
             return pending.paste(ask_secret("address"))
         except PetsyncError as error:
@@ -216,7 +218,7 @@ def _paste_address(context: Context, pending: PendingSignIn) -> Account:
 
 
 def _has_browser() -> bool:
-    """Whether a browser can be opened here that a person sees."""
+    """Whether a browser can be opened on this machine."""
     if sys.platform.startswith("linux"):
         screens = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
         if not any(os.environ.get(name) for name in screens):
@@ -229,7 +231,7 @@ def _has_browser() -> bool:
 
 
 def _conclude(context: Context, account: Account) -> int:
-    """Show the account; the exit code."""
+    """Show the account, and return the exit code."""
     print_account(context, account)
     for name in ("PETSYNC_TOKEN", "PETSYNC_API_KEY"):
         if os.environ.get(name):
@@ -239,16 +241,16 @@ def _conclude(context: Context, account: Account) -> int:
             )
     context.say(
         f"Commands, scripts and notebooks with the state folder {context.settings.state} use it "
-        "from here on; `petsync logout` ends it."
+        "from now on; `petsync logout` ends it."
     )
     return 0 if account.signed_in else 1
 
 
-# What is typed beside an option is caught, not echoed: it may be a secret.
+# Accept extra arguments, so that the usage error does not print them: they may be secrets.
 login_command.allow_extra_args = True
 
 
-# `petsync logout`: the end of what `petsync login` began.
+# `petsync logout`: end the sign-in of `petsync login`.
 
 
 _LOGOUT_EXAMPLES = """
@@ -269,18 +271,18 @@ def logout_command(context: Context) -> int:
     """
     with context.connect() as store, context.busy("Signing out"):
         account = store.sign_out()
-    nobody = account.problem == NOBODY
+    was_signed_out = account.problem == NOBODY
     if context.as_json:
         print_account(context, account)
     else:
-        said = "Nobody was signed in at" if nobody else "Signed out of"
-        context.out.print(f"{said} {account.url}.", soft_wrap=True)
-    if account.problem and not nobody:
+        text = "Nobody was signed in at" if was_signed_out else "Signed out of"
+        context.out.print(f"{text} {account.url}.", soft_wrap=True)
+    if account.problem and not was_signed_out:
         context.say(f"warning: {account.problem}", "yellow")
     return 0
 
 
-# `petsync trust`: confirm once what a folder's petsync.toml does with secrets.
+# `petsync trust`: confirm where a folder's petsync.toml sends secrets.
 
 
 _NAME = "petsync.toml"
@@ -296,7 +298,7 @@ petsync trust --withdraw
 @click.option("--yes", "-y", "is_sure", is_flag=True, help="Confirm without a question.")
 @click.option("--withdraw", "is_over", is_flag=True, help="Remove the confirmation.")
 @click.pass_obj
-def trust_command(context: Context, file: Path, is_sure: bool, is_over: bool) -> int:
+def trust_command(context: Context, file: Path, is_sure: bool, is_withdrawn: bool) -> int:
     """Confirm that FILE (petsync.toml) may decide where secrets and data go.
 
     Shows which addresses FILE names, which environment variables it uses, and which files outside
@@ -308,17 +310,19 @@ def trust_command(context: Context, file: Path, is_sure: bool, is_over: bool) ->
     Exit codes: 0 if it is confirmed (with --withdraw: not any more), 1 if it is not.
     """
     path = file / _NAME if file.is_dir() else file
-    if is_over:
-        was = withdraw(path)
-        context.say(f"{path} is not confirmed any more." if was else f"{path} was not confirmed.")
+    if is_withdrawn:
+        was_confirmed = withdraw(path)
+        context.say(
+            f"{path} is not confirmed any more." if was_confirmed else f"{path} was not confirmed."
+        )
         return 0
-    content = _content(path)
-    facts = _facts(content)
+    content = _read_content(path)
+    settings = _collect_settings(content)
     if context.as_json:
-        context.show_json({"file": str(path), "settings": [list(fact) for fact in facts]})
+        context.show_json({"file": str(path), "settings": [list(fact) for fact in settings]})
     else:
-        context.say(f"{path} says where secrets and data go:", "bold")
-        for name, value in facts:
+        context.say(f"{path} decides where secrets and data go:", "bold")
+        for name, value in settings:
             context.say(f"  {name} = {value}", fold=False)
     if not (is_sure or is_confirmed(path, content) or _confirm()):
         context.say(f"{path} is not confirmed.", "yellow")
@@ -328,7 +332,7 @@ def trust_command(context: Context, file: Path, is_sure: bool, is_over: bool) ->
     return 0
 
 
-def _content(path: Path) -> Mapping[str, Any]:
+def _read_content(path: Path) -> Mapping[str, Any]:
     try:
         return tomllib.loads(read_file(path))
     except FileNotFoundError:
@@ -339,19 +343,19 @@ def _content(path: Path) -> Mapping[str, Any]:
         ) from None
 
 
-def _facts(content: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The settings that are confirmed, each with its path."""
+def _collect_settings(content: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The settings to confirm, each with its path."""
     names = [f"${{{name}}}" for name in sorted(set(names_in(content)))]
     found = relevant(content)
     found.pop("${}", None)
-    return [*_flat(found), *([("variables", ", ".join(names))] if names else [])]
+    return [*_iter_flat(found), *([("variables", ", ".join(names))] if names else [])]
 
 
-def _flat(content: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
+def _iter_flat(content: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
     for key, value in content.items():
         name = f"{path}.{key}" if path else key
         if isinstance(value, Mapping):
-            yield from _flat(value, name)
+            yield from _iter_flat(value, name)
         else:
             yield name, ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
@@ -359,12 +363,13 @@ def _flat(content: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str
 def _confirm() -> bool:
     if not is_interactive():
         raise SettingsError(
-            "nobody is there to confirm it", hint="`petsync trust --yes` confirms it unasked."
+            "the confirmation needs a terminal",
+            hint="`petsync trust --yes` confirms without a question.",
         )
     return click.confirm("Is that right?", default=False, err=True)
 
 
-# `petsync whoami`: who the service says one is, and what one may do.
+# `petsync whoami`: the account and its permissions.
 
 
 _WHOAMI_EXAMPLES = """

@@ -7,30 +7,30 @@ from typing import Any
 from rich.cells import cell_len
 from rich.console import Console
 
-__all__ = ["Plain", "console", "fold_text"]
+__all__ = ["PlainConsole", "console", "fold_text"]
 
 
-class Plain(Console):
-    """A console that takes text as it is."""
+class PlainConsole(Console):
+    """A console that prints text unchanged."""
 
     def on_broken_pipe(self) -> None:
-        """Unlike rich, which ends the process here: there may be results to save first."""
+        """Raise BrokenPipeError; rich would end the process before results are saved."""
         raise BrokenPipeError
 
 
 def console(stream: Any) -> Console:
     """A console on the stream."""
-    return Plain(file=stream, highlight=False, markup=False, emoji=False)
+    return PlainConsole(file=stream, highlight=False, markup=False, emoji=False)
 
 
 def fold_text(text: str, width: int) -> str:
-    """The text in lines of at most `width` cells, where words are not longer; each keeps its
-    indentation, and no word is broken.
+    """The text in lines of at most `width` cells, except for longer words, which are not broken.
+    Each line keeps its indentation.
     """
-    return "\n".join(part for line in text.split("\n") for part in _lines(line, width))
+    return "\n".join(part for line in text.split("\n") for part in _fold_line(line, width))
 
 
-def _lines(line: str, width: int) -> list[str]:
+def _fold_line(line: str, width: int) -> list[str]:
     if cell_len(line) <= width:
         return [line]
     indent = line[: len(line) - len(line.lstrip(" "))]

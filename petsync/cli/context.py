@@ -1,4 +1,4 @@
-"""What every command shares: common options, console, streams, errors and exit codes, progress."""
+"""Shared parts of all commands: common options, console, streams, errors, exit codes, progress."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from petsync._files import landing
-from petsync.cli.signals import ignore_signals, loading
+from petsync.cli.signals import exiting_on_signal, ignore_signals
 from petsync.errors import InterruptedRunError, PetsyncError, SettingsError
 from petsync.settings import HiddenEnvironment, Secret, Settings, read_confirmed, read_file, resolve
 from petsync.trust import allowed_names
@@ -50,106 +50,106 @@ __all__ = [
     "Command",
     "Context",
     "Group",
-    "ask",
+    "as_output_error",
     "ask_secret",
+    "ask_text",
     "command",
-    "environment",
+    "complete_jobs",
+    "env_file_option",
     "exit_code",
+    "find_allowed_names",
+    "find_free_path",
     "flush_output",
-    "free",
     "interruptible_run",
     "is_interactive",
-    "jobs",
-    "keep_apart",
-    "looked_up",
     "must_be_writable",
-    "names",
-    "of_output",
-    "option",
-    "prepare",
+    "must_differ",
+    "prepare_streams",
     "print_account",
+    "read_environment",
+    "report_error",
     "runs",
+    "show_lookups",
     "show_progress",
-    "tell",
-    "warn",
+    "warn_of_coverage",
 ]
 
 
-# An account as commands show it.
+# Accounts, as text or JSON.
 
 
 def print_account(context: Context, account: Account) -> None:
-    """Put the account on stdout: as text, or as the one JSON document."""
+    """Print the account on stdout, as text or as one JSON document."""
     if context.as_json:
-        context.show_json(_document(account))
+        context.show_json(_account_data(account))
     else:
         context.show(str(account).encode(errors="backslashreplace"))
 
 
-def _document(account: Account) -> dict[str, Any]:
-    said = dataclasses.asdict(account)
+def _account_data(account: Account) -> dict[str, Any]:
+    data = dataclasses.asdict(account)
     scopes = account.scopes
-    return said | {"scopes": None if scopes is None else sorted(scopes)}
+    return data | {"scopes": None if scopes is None else sorted(scopes)}
 
 
-# Secrets that a person types, or a pipe hands over. None is ever an argument: those show in the
-# list of processes, and in the shell's history.
+# Secrets from the terminal or from standard input. They are never arguments: the process list and
+# the shell's history would show them.
 
 
-_MOST = 64 * 1024
-_WAY_OUT = "Type it when asked for it, or hand it over on standard input, as a line of its own."
+_MAX_INPUT = 64 * 1024
+_INPUT_HINT = "Type it when petsync asks for it, or pass it on standard input, as a separate line."
 
 
 def is_interactive() -> bool:
-    """Whether there is a person to ask."""
+    """Whether standard input is a terminal, so that the user can be asked."""
     return sys.stdin.isatty()
 
 
 def ask_secret(what: str) -> Secret:
-    """What is typed without being shown; or standard input's next line, where it is no terminal.
+    """Ask for a secret without showing it, or read the next line if standard input is no terminal.
 
-    Raises SettingsError where there is none.
+    Raises SettingsError for empty input.
     """
-    prompt = f"{_capital(what)} (it does not show): "
+    prompt = f"{_capitalize(what)} (it does not show): "
     try:
-        text = getpass.getpass(prompt, sys.stderr) if is_interactive() else _line()
+        text = getpass.getpass(prompt, sys.stderr) if is_interactive() else _read_line()
     except EOFError:
         text = ""
     if not text.strip():
-        raise SettingsError(f"no {what} was given", hint=_WAY_OUT)
+        raise SettingsError(f"no {what} was given", hint=_INPUT_HINT)
     return Secret(text.strip())
 
 
-def ask(what: str) -> str:
-    """The same for what is no secret, and shows."""
+def ask_text(what: str) -> str:
+    """Ask for a text that is no secret, or read the next line of standard input."""
     if is_interactive():
-        sys.stderr.write(f"{_capital(what)}: ")
+        sys.stderr.write(f"{_capitalize(what)}: ")
         sys.stderr.flush()
-    text = _line().strip()
+    text = _read_line().strip()
     if not text:
-        raise SettingsError(f"no {what} was given", hint=_WAY_OUT)
+        raise SettingsError(f"no {what} was given", hint=_INPUT_HINT)
     return text
 
 
-def _line() -> str:
-    return sys.stdin.readline(_MOST)
+def _read_line() -> str:
+    return sys.stdin.readline(_MAX_INPUT)
 
 
-def _capital(what: str) -> str:
+def _capitalize(what: str) -> str:
     return what[:1].upper() + what[1:]
 
 
-# What every command works with: the options that all of them have, and where it speaks.
+# Context: the common options, and the output streams.
 
 
 _MAX_TOKEN = 64 * 1024
-_HEAVY = ("petsync.store", "petsync.report.show", "petsync.report.show")
-"""What takes long to import, and every command with a store needs."""
+_STORE_MODULES = ("petsync.store", "petsync.report.show", "petsync.report.show")
+"""Modules that take long to import and that every command with a store needs."""
 
 
 @dataclass(slots=True)
 class Context:
-    """The options that every command has, filled in while they are read, and the two streams."""
+    """The common options, set while they are parsed, and the two output streams."""
 
     url: str | None = None
     profile: str | None = None
@@ -161,22 +161,22 @@ class Context:
 
     @property
     def out(self) -> Console:
-        """Where results go."""
+        """The console for results."""
         return _console(sys.stdout)
 
     @property
     def err(self) -> Console:
-        """Where everything that is said to a person goes."""
+        """The console for messages to the user."""
         return _console(sys.stderr)
 
     @property
-    def talk(self) -> Console:
-        """Where a text for people goes that is a result unless JSON is."""
+    def text_console(self) -> Console:
+        """The console for text that is the result unless --json is given."""
         return self.err if self.as_json else self.out
 
     def say(self, text: str, style: str = "", *, fold: bool = True) -> None:
-        """Lines to a person, folded to the terminal's width, or to 80 columns where there is none;
-        what a service or a sheet put into them cannot steer the terminal.
+        """Print a message to the user, folded to the terminal's width, or to 80 columns without a
+        terminal. Control characters are made visible.
         """
         from petsync.cli.console import fold_text
         from petsync.table.cells import visible
@@ -185,27 +185,27 @@ class Context:
         err.print(fold_text(shown, err.width) if fold else shown, style=style, soft_wrap=True)
 
     def busy(self, text: str) -> AbstractContextManager[object]:
-        """Meanwhile a terminal shows what takes so long."""
+        """Show the text on a terminal while the block runs."""
         err = self.err
         return err.status(f"{text} …") if err.is_terminal else nullcontext()
 
     def show(self, document: bytes) -> None:
-        """A whole document on stdout, as it is."""
+        """Write a document to stdout, unchanged."""
         sys.stdout.flush()
         sys.stdout.buffer.write(document.rstrip(b"\n") + b"\n")
         sys.stdout.buffer.flush()
 
     def show_json(self, value: object) -> None:
-        """A value as the one JSON document on stdout."""
+        """Write a value to stdout, as one JSON document."""
         import msgspec
 
         self.show(msgspec.json.format(msgspec.json.encode(value), indent=2))
 
     @contextmanager
     def log_to_stderr(self) -> Iterator[None]:
-        """Meanwhile, petsync's log goes to stderr: with -v what was repeated, with -vv all."""
+        """Send petsync's log to stderr while the block runs: with -v info, with -vv everything."""
         log, handler = logging.getLogger("petsync"), logging.StreamHandler(sys.stderr)
-        handler.setFormatter(_Harmless("%(asctime)s %(name)s: %(message)s"))
+        handler.setFormatter(_SafeFormatter("%(asctime)s %(name)s: %(message)s"))
         before = log.level
         if self.verbose:
             log.setLevel(logging.INFO if self.verbose == 1 else logging.DEBUG)
@@ -218,17 +218,17 @@ class Context:
 
     @property
     def settings(self) -> Settings:
-        """The options, the environment and petsync.toml together. Raises SettingsError."""
+        """The settings from options, environment and petsync.toml. Raises SettingsError."""
         toml, confirmed = read_confirmed(Path.cwd())
         return resolve(self._arguments(), os.environ, toml, confirmed=confirmed)
 
     def connect(self, *, asks_client: bool = False) -> Store:
-        """The store that the options name. Nothing is sent yet. Raises SettingsError.
+        """The store that the options name. Sends nothing. Raises SettingsError.
 
-        `asks_client`: of a client's id and secret a person is asked for what is not set.
+        `asks_client`: ignore the client id and secret of the environment, as the user is asked.
         """
-        with loading():
-            for name in _HEAVY:
+        with exiting_on_signal():
+            for name in _STORE_MODULES:
                 import_module(name)
         import petsync as ps
 
@@ -239,28 +239,28 @@ class Context:
         auth = None
         source = self.token_file
         if source is not None:
-            environ["PETSYNC_TOKEN"] = self._token(source)
+            environ["PETSYNC_TOKEN"] = self._read_token(source)
             key = self.settings.api_key
             if source == "-":
                 auth = ps.auth.bearer(environ["PETSYNC_TOKEN"], api_key=key)
             else:
-                # Another program may keep it fresh: after a refusal it is read again.
+                # Another program may renew it: the file is read again after a 401.
                 auth = ps.auth.from_file(source, api_key=key)
         return ps.connect(environ=environ, auth=auth, **self._arguments())
 
-    def taken_token(self) -> Secret | None:
-        """The token of --token-file, if there is one, to sign in with; the store that is connected
-        to after this does not use it by itself.
+    def take_token(self) -> Secret | None:
+        """Remove and return the token of --token-file, if any, for a sign-in; a store that connects
+        afterwards does not use it.
         """
         source, self.token_file = self.token_file, None
-        return None if source is None else Secret(self._token(source))
+        return None if source is None else Secret(self._read_token(source))
 
     def variables(self) -> dict[str, str]:
-        """The options as the variables that say the same, for what reads a configuration."""
-        given = {"URL": self.url, "PROFILE": self.profile, "STATE": self.state}
+        """The options as environment variables, for the code that reads a configuration."""
+        values = {"URL": self.url, "PROFILE": self.profile, "STATE": self.state}
         if self.token_file is not None:
-            given["TOKEN"] = self._token(self.token_file)
-        return {f"PETSYNC_{name}": text for name, text in given.items() if text}
+            values["TOKEN"] = self._read_token(self.token_file)
+        return {f"PETSYNC_{name}": text for name, text in values.items() if text}
 
     def _arguments(self) -> dict[str, Any]:
         return {
@@ -270,66 +270,70 @@ class Context:
             "allow_http": self.allow_http or None,
         }
 
-    def _token(self, name: str) -> str:
+    def _read_token(self, name: str) -> str:
         if name == "-" and sys.stdin.isatty():
-            return _one_line(getpass.getpass("Access token: ", sys.stderr), "what was typed")
+            return _check_token(getpass.getpass("Access token: ", sys.stderr), "what was typed")
         if name == "-":
-            return _one_line(sys.stdin.read(_MAX_TOKEN), "standard input")
+            return _check_token(sys.stdin.read(_MAX_TOKEN), "standard input")
         path = Path(name)
         try:
             text = read_file(path)[:_MAX_TOKEN]
             mode = path.stat().st_mode
         except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is no text"
+            reason = error.strerror if isinstance(error, OSError) else "it is not text"
             raise SettingsError(f"--token-file {path} cannot be read: {reason}") from None
         if os.name == "posix" and mode & 0o077:
             self.say(
-                f"warning: others can read {path}; `chmod 600 {path}` keeps it yours", "yellow"
+                f"warning: other users can read {path}; `chmod 600 {path}` makes it private",
+                "yellow",
             )
-        return _one_line(text, str(path))
+        return _check_token(text, str(path))
 
 
-class _Harmless(logging.Formatter):
+class _SafeFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        """The lines, with whatever could steer a terminal escaped, and folded for one."""
+        """The lines, with control characters escaped, folded for the terminal."""
         from petsync.report.text import log_text
 
         return log_text(super().format(record).split("\n"), sys.stderr)
 
 
-def _one_line(text: str, where: str) -> str:
+def _check_token(text: str, where: str) -> str:
     token = text.strip()
     if not token or len(token.split()) > 1:
-        what = "empty" if not token else "more than one word"
+        problem = "empty" if not token else "more than one word"
         raise SettingsError(
-            f"--token-file: {where} is {what}", hint="It holds the access token and nothing else."
+            f"--token-file: {where} is {problem}",
+            hint="It must contain the access token and nothing else.",
         )
     return token
 
 
 def _console(stream: Any) -> Console:
-    # rich is loaded when something is said.
+    # Import rich only to print something.
     from petsync.cli.console import console
 
     return console(stream)
 
 
-# Commands whose help tells their own options from those that every command has.
+# Commands whose help lists their own options and the common ones separately.
 
 
 _FLAGS = frozenset({"as_json", "verbose"})
 
 
-class _Everywhere(click.Option):
-    """An option that every command has, before or after the command's name; the later one counts,
-    and one that can be repeated adds up.
+class _CommonOption(click.Option):
+    """An option of every command, before or after the command's name. The later one counts; a
+    repeatable one adds up.
     """
 
     def __init__(self, *declarations: str, **attributes: Any) -> None:
-        super().__init__(list(declarations), expose_value=False, callback=_remember, **attributes)
+        super().__init__(
+            list(declarations), expose_value=False, callback=_store_option, **attributes
+        )
 
 
-def _remember(ctx: click.Context, option: click.Parameter, value: Any) -> None:
+def _store_option(ctx: click.Context, option: click.Parameter, value: Any) -> None:
     if value and option.name is not None:
         context = ctx.ensure_object(Context)
         before = getattr(context, option.name)
@@ -337,35 +341,37 @@ def _remember(ctx: click.Context, option: click.Parameter, value: Any) -> None:
         setattr(context, option.name, before + value if adds_up else value)
 
 
-def _everywhere() -> list[click.Parameter]:
+def _common_options() -> list[click.Parameter]:
     return [
-        _Everywhere("--url", metavar="URL", help="The service's address, such as https://host/v2."),
-        _Everywhere(
+        _CommonOption(
+            "--url", metavar="URL", help="The service's address, such as https://host/v2."
+        ),
+        _CommonOption(
             "--profile",
             metavar="NAME",
             help="How the service behaves: standard or live (docs/profiles.md).",
         ),
-        _Everywhere(
+        _CommonOption(
             "--state", metavar="DIR", help="The state folder, with the journal.  [.petsync]"
         ),
-        _Everywhere(
+        _CommonOption(
             "--token-file",
             metavar="FILE",
             help="A file with the access token; - for standard input.",
         ),
-        _Everywhere(
+        _CommonOption(
             "--allow-http",
             metavar="HOST",
             multiple=True,
             help="A host that may receive the token over plain http; repeatable.",
         ),
-        _Everywhere(
+        _CommonOption(
             "--json",
             "as_json",
             is_flag=True,
             help="Print one JSON document on stdout, for programs.",
         ),
-        _Everywhere(
+        _CommonOption(
             "-v", "--verbose", count=True, help="Print more, with tracebacks.  [-vv: everything]"
         ),
     ]
@@ -373,19 +379,19 @@ def _everywhere() -> list[click.Parameter]:
 
 class _Sections(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The options in two sections, the command's own first."""
+        """Write the options in two sections, the command's own first."""
         for title, records in self.option_sections(ctx):
             with formatter.section(title):
                 formatter.write_dl(records)
 
     def option_sections(self, ctx: click.Context) -> list[tuple[str, list[tuple[str, str]]]]:
-        """The sections of options that are not empty: title, and each option with its help."""
+        """The non-empty sections of options: title, and each option with its help."""
         own: list[tuple[str, str]] = []
         shared: list[tuple[str, str]] = []
         for option in self.get_params(ctx):
             record = option.get_help_record(ctx)
             if isinstance(option, click.Option) and record is not None:
-                (shared if isinstance(option, _Everywhere) else own).append(record)
+                (shared if isinstance(option, _CommonOption) else own).append(record)
         sections = (("Options", own), ("Options of every command", shared))
         return [(title, records) for title, records in sections if records]
 
@@ -395,10 +401,10 @@ class Command(_Sections):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.params += _everywhere()
+        self.params += _common_options()
 
     def invoke(self, ctx: click.Context) -> Any:
-        """What the command's function returns, its log on stderr where -v asks for it."""
+        """Call the command's function, with its log on stderr if -v is given."""
         with ctx.ensure_object(Context).log_to_stderr():
             return super().invoke(ctx)
 
@@ -408,27 +414,27 @@ class Group(_Sections, click.Group):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.params += _everywhere()
+        self.params += _common_options()
 
     def list_commands(self, _: click.Context) -> list[str]:
-        """In the order in which a newcomer meets them."""
+        """The commands in the order in which they were added."""
         return list(self.commands)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The options, then the commands."""
+        """Write the options, then the commands."""
         super().format_options(ctx, formatter)
         self.format_commands(ctx, formatter)
 
 
 def command(name: str, *, examples: str) -> Callable[[Callable[..., int]], Command]:
-    """A decorator: the function as the command of that name. Its docstring is the help, each line
-    of `examples` an invocation, and its result the exit code.
+    """A decorator that makes a function a command. The docstring is the help, each line of
+    `examples` an invocation, and the function's result the exit code.
     """
     epilog = "\b\nExamples:\n" + "\n".join(f"  {line}" for line in examples.strip().splitlines())
     return click.command(name, cls=Command, epilog=epilog)
 
 
-# What went wrong, in words or as JSON, and the exit code that says it.
+# Errors, as text or JSON, and their exit codes.
 
 
 _USAGE = 64
@@ -437,22 +443,24 @@ _ABORTED = (click.Abort, KeyboardInterrupt)
 
 
 def exit_code(error: BaseException) -> int:
-    """The exit code that says this error."""
-    return _words(error)[2]
+    """The exit code for this error."""
+    return _describe_error(error)[2]
 
 
-def tell(error: BaseException, context: Context, arguments: Sequence[str]) -> int:
-    """The exit code, after the error was told; `arguments` are asked where reading them failed."""
+def report_error(error: BaseException, context: Context, arguments: Sequence[str]) -> int:
+    """Print the error, and return its exit code; `arguments` decide about JSON if parsing
+    failed.
+    """
     as_json = context.as_json or "--json" in arguments
     if isinstance(error, click.exceptions.NoArgsIsHelpError) and not as_json:
         error.show()
         return _USAGE
-    message, hint, code = _words(error)
+    message, hint, code = _describe_error(error)
     if context.verbose and not isinstance(error, (click.ClickException, *_ABORTED)):
         context.say("".join(traceback.format_exception(error)).rstrip(), fold=False)
     if as_json:
-        said = {"type": _kind(error), "message": message, "hint": hint, "exit_code": code}
-        context.show_json({"error": said})
+        document = {"type": _error_type(error), "message": message, "hint": hint, "exit_code": code}
+        context.show_json({"error": document})
     else:
         context.say(f"error: {message}", "bold red")
         for line in hint.splitlines():
@@ -460,132 +468,132 @@ def tell(error: BaseException, context: Context, arguments: Sequence[str]) -> in
     return code
 
 
-def _words(error: BaseException) -> tuple[str, str, int]:
+def _describe_error(error: BaseException) -> tuple[str, str, int]:
     if isinstance(error, PetsyncError):
         return error.message, error.hint, error.exit_code
     if isinstance(error, _ABORTED):
         return "interrupted", "", INTERRUPTED
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
-        return "no command was given", _where_to_look(error), _USAGE
+        return "no command was given", _help_hint(error), _USAGE
     if isinstance(error, click.ClickException):
-        return error.format_message(), _where_to_look(error), _USAGE
+        return error.format_message(), _help_hint(error), _USAGE
     if isinstance(error, MemoryError):
-        return "there is not enough memory for this", "", 1
+        return "there is not enough memory", "", 1
     reason = " ".join(str(error).split())[:300]
     return (
         f"unexpected: {type(error).__name__}: {reason}",
-        "This is a fault in petsync. Please report it, with what the same command says with -v.",
+        "This is a fault in petsync. Please report it, with what the same command prints with -v.",
         1,
     )
 
 
-def _kind(error: BaseException) -> str:
+def _error_type(error: BaseException) -> str:
     if isinstance(error, _ABORTED):
         return "Interrupted"
     return "UsageError" if isinstance(error, click.ClickException) else type(error).__name__
 
 
-def _where_to_look(error: click.ClickException) -> str:
+def _help_hint(error: click.ClickException) -> str:
     ctx = error.ctx if isinstance(error, click.UsageError) else None
     return f"See `{ctx.command_path} --help`." if ctx is not None else "See `petsync --help`."
 
 
-# Files that commands write: never over the sheet they read.
+# Files that commands write: never over the sheet that they read.
 
 
-def keep_apart(target: Path, source: Path) -> None:
-    """Raise UsageError where the target is the file that is read, or carries its base."""
-    with loading():
+def must_differ(target: Path, source: Path) -> None:
+    """Raise UsageError if the target is the file that is read, or the file with its base."""
+    with exiting_on_signal():
         from petsync.sheets.sidecar import sidecar_path
     for each in (source, sidecar_path(source)):
         if lexists(target) and each.exists() and target.exists() and target.samefile(each):
-            raise click.UsageError(f"{target} is what is read: it would be overwritten.")
+            raise click.UsageError(f"{target} is the input: it would be overwritten.")
 
 
 def must_be_writable(target: Path) -> None:
-    """Raise UsageError where a file cannot be put there."""
+    """Raise UsageError if the file cannot be written."""
     try:
         folder = landing(target).parent
     except OSError as error:
         raise click.UsageError(f"{target} cannot be written: {error.strerror}.") from None
     if not folder.is_dir():
-        raise click.UsageError(f"{target}: there is no folder {folder}; make it first.")
+        raise click.UsageError(f"{target}: there is no folder {folder}; create it first.")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise click.UsageError(f"{target}: you may not write into the folder {folder}.")
 
 
-def free(path: Path) -> Path:
-    """The path itself, else the first of `name-2.ext`, `name-3.ext`, … that is not there yet. A
-    symbolic link is there, wherever it leads.
+def find_free_path(path: Path) -> Path:
+    """The path itself, else the first of `name-2.ext`, `name-3.ext`, … that does not exist. A
+    symbolic link exists, even if its target does not.
     """
-    names = (path.with_name(f"{path.stem}-{number}{path.suffix}") for number in count(2))
-    return path if not lexists(path) else next(name for name in names if not lexists(name))
+    candidates = (path.with_name(f"{path.stem}-{number}{path.suffix}") for number in count(2))
+    return path if not lexists(path) else next(name for name in candidates if not lexists(name))
 
 
-# What the store did not answer, said before anything that is built on it.
+# Warnings about failed queries of the store.
 
 
-def warn(context: Context, coverage: Coverage) -> None:
-    """Say which statuses the store did not list, and what that means for a plan."""
+def warn_of_coverage(context: Context, coverage: Coverage) -> None:
+    """Warn about statuses that the store did not list, and their effect on a plan."""
     for query in coverage.failed:
-        said = f"warning: no pet of the status {query.asked} was listed: {query.problem}"
-        context.say(said, "yellow")
+        message = f"warning: no pet of the status {query.asked} was listed: {query.problem}"
+        context.say(message, "yellow")
     if coverage.failed:
         context.say("Rows that name such a pet are looked up by id; none is deleted as missing.")
 
 
-# A run that somebody ended at once: which one it was, if it had begun.
+# Interrupted runs.
 
 
 @contextmanager
 def interruptible_run(context: Context) -> Iterator[None]:
-    """What Ctrl-C ends ends as InterruptedRunError, which names the run if one had begun."""
+    """Raise InterruptedRunError, which names the run, if Ctrl-C ends the block after its start."""
     since = datetime.now(UTC).isoformat(timespec="milliseconds")
     try:
         yield
     except (KeyboardInterrupt, click.Abort):
         with ignore_signals():
-            run = _own_run(context, since)
+            run = _find_own_run(context, since)
         if run is None:
             raise click.Abort from None
         raise InterruptedRunError(
             f"run {run} was interrupted",
-            hint=f"`petsync resume {run}` finds out what became of requests that were on their "
-            "way, and does the rest.",
+            hint=f"`petsync resume {run}` determines the outcome of requests that were under way, "
+            "and makes the rest.",
         ) from None
 
 
-def _own_run(context: Context, since: str) -> str | None:
-    """The newest run that this process was at work on since then."""
+def _find_own_run(context: Context, since: str) -> str | None:
+    """The newest run that this process has worked on since that time."""
     from petsync.apply.journal import Journal
 
     try:
         with closing(Journal.open(context.settings.state, create=False)) as journal:
-            return journal.run_of_process(since)
+            return journal.find_run_of_process(since)
     except PetsyncError:
         return None
 
 
-# What a shell can complete besides petsync's own words: the jobs that there are, runs, rounds.
+# Shell completion of jobs, runs and rounds.
 
 
-_NEWEST = 50
+_MAX_COMPLETIONS = 50
 
 
-def jobs(ctx: click.Context, _: click.Parameter, begun: str) -> list[str]:
-    """The names of the jobs in the configuration that is named, else in petsync.toml."""
+def complete_jobs(ctx: click.Context, _: click.Parameter, prefix: str) -> list[str]:
+    """The names of the jobs in the given configuration, else in petsync.toml."""
     from petsync.settings import read_file
 
     found: list[str] = []
     path = Path(ctx.params.get("config") or "petsync.toml")
-    # Whatever is wrong there, a shell that completes is no place to tell it.
+    # Completion cannot report errors.
     with suppress(OSError, ValueError):
-        told = tomllib.loads(read_file(path)).get("jobs", {})
-        found = [name for name in told if name.startswith(begun)]
+        jobs = tomllib.loads(read_file(path)).get("jobs", {})
+        found = [name for name in jobs if name.startswith(prefix)]
     return found
 
 
-def runs(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
+def runs(_: click.Context, __: click.Parameter, prefix: str) -> list[str]:
     """The ids of the newest runs and rounds in the state folder, the newest first."""
     from petsync.errors import PetsyncError
     from petsync.reconcile.state import History
@@ -596,16 +604,18 @@ def runs(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
         toml, confirmed = read_confirmed(Path.cwd())
         state = resolve({}, os.environ, toml, confirmed=confirmed).state
         ids = [run.run_id for run in Journal(state).runs()]
-        ids += [told.id for told in History(state).rounds()]
-        return sorted((each for each in ids if each.startswith(begun)), reverse=True)[:_NEWEST]
+        ids += [round_.id for round_ in History(state).rounds()]
+        return sorted((each for each in ids if each.startswith(prefix)), reverse=True)[
+            :_MAX_COMPLETIONS
+        ]
     return []
 
 
-# How far a run is, or the look-ups before it: a bar on a terminal, else a line now and then.
+# Progress of runs and look-ups: a bar on a terminal, else occasional lines.
 
 
-_MANY = 300
-"""So many look-ups take a moment that a person notices."""
+_MIN_FOR_BAR = 300
+"""The number of look-ups from which a bar is shown."""
 
 
 @contextmanager
@@ -618,13 +628,13 @@ def show_progress(
     traffic: Callable[[], Traffic] | None = None,
     lines: int = 0,
 ) -> Iterator[Callable[[Progress], None]]:
-    """What to call with each step of a run of `total` changes. Called from any thread, it never
-    raises: a terminal that went away must not end a run.
+    """Yield a function to call with each step of a run of `total` changes. It can be called from
+    any thread and never raises: a closed terminal must not end a run.
 
-    `traffic` tells how the requests go just now: only so a pause shows in which no step is made.
-    Where there is no terminal nothing is said, or a line now and then if `lines` are asked for.
+    `traffic` returns the state of the requests, so that the bar can show a pause. Without a
+    terminal nothing is printed, or occasional lines if `lines` is not 0.
     """
-    # tqdm is loaded where there is something to show.
+    # Import tqdm only to show a bar.
     from petsync.report.progress import run_bar
 
     with run_bar(
@@ -639,9 +649,9 @@ def show_progress(
 
 
 @contextmanager
-def looked_up(console: Console, text: str) -> Iterator[Callable[[Lookups], None]]:
-    """Meanwhile a terminal shows `text`, and a bar while many pets are looked up by their ids;
-    what to call with each step of that. It never raises.
+def show_lookups(console: Console, text: str) -> Iterator[Callable[[Lookups], None]]:
+    """Show `text` on a terminal, and a bar while many pets are looked up by id. Yield a function to
+    call with each step; it never raises.
     """
     from petsync.report.progress import run_bar
 
@@ -653,15 +663,17 @@ def looked_up(console: Console, text: str) -> Iterator[Callable[[Lookups], None]
     bar: Callable[[Lookups], None] | None = None
     bars = ExitStack()
 
-    def look(lookups: Lookups) -> None:
+    def update(lookups: Lookups) -> None:
         nonlocal bar
-        if lookups.total < _MANY:
+        if lookups.total < _MIN_FOR_BAR:
             return
         with suppress(OSError, ValueError):
             if bar is None:
                 busy.stop()
-                shows = run_bar(text="Looking up", unit="pets by id", file=console.file, delay=0)
-                bar = bars.enter_context(shows)
+                bar_context = run_bar(
+                    text="Looking up", unit="pets by id", file=console.file, delay=0
+                )
+                bar = bars.enter_context(bar_context)
             bar(lookups)
             if lookups.done == lookups.total:
                 bars.close()
@@ -670,32 +682,32 @@ def looked_up(console: Console, text: str) -> Iterator[Callable[[Lookups], None]
     busy.start()
     try:
         with bars:
-            yield look
+            yield update
     finally:
         with suppress(OSError, ValueError):
             busy.stop()
 
 
-# The standard streams: a reader that goes away, a full disk.
+# The standard streams: closed pipes, a full disk.
 
 
 _OUTPUT = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
 
-def prepare() -> None:
-    """Make the streams fit to use: text that a terminal cannot show must not end a command.
+def prepare_streams() -> None:
+    """Configure the streams, so that text that a terminal cannot show does not end a command.
 
-    Raises PetsyncError where there is no standard output at all (`>&-`).
+    Raises PetsyncError if standard output is closed (`>&-`).
     """
-    # What asyncio and aiohttp have to say of an end in the middle is nothing to a person.
+    # Hide messages of asyncio and aiohttp about an interrupted run.
     logging.getLogger("asyncio").addHandler(logging.NullHandler())
     if sys.stdin is None:
-        sys.stdin = _nowhere("r")
+        sys.stdin = _open_devnull("r")
     is_closed = sys.stdout is None
     if is_closed:
-        sys.stdout = _nowhere("w")
+        sys.stdout = _open_devnull("w")
     if sys.stderr is None:
-        sys.stderr = _nowhere("w")
+        sys.stderr = _open_devnull("w")
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
@@ -707,15 +719,15 @@ def prepare() -> None:
 
 
 def flush_output() -> OSError | None:
-    """Why standard output cannot be written, None if it can. Streams that cannot be are turned
-    off, so that the last flush of the process does not fail once more.
+    """Flush the streams, and return the error of standard output, None if there is none. Broken
+    streams are redirected to nowhere, so that the last flush of the process does not fail again.
     """
     _flush(sys.stderr)
     return _flush(sys.stdout)
 
 
-def of_output(error: BaseException) -> OSError | None:
-    """The error itself where it can only have come from writing to a standard stream."""
+def as_output_error(error: BaseException) -> OSError | None:
+    """The error if it can only come from writing to a standard stream, else None."""
     if not isinstance(error, OSError) or isinstance(error, PetsyncError):
         return None
     if error.filename is None and error.errno in _OUTPUT:
@@ -723,7 +735,7 @@ def of_output(error: BaseException) -> OSError | None:
     return None
 
 
-def _nowhere(mode: str) -> Any:
+def _open_devnull(mode: str) -> Any:
     return Path(os.devnull).open(mode, encoding="utf-8")
 
 
@@ -736,10 +748,10 @@ def _flush(stream: Any) -> OSError | None:
     return None
 
 
-# `--env-file`: variables from a file, for the commands that read all of petsync.toml.
+# `--env-file`: variables from a file, for commands that read the whole petsync.toml.
 
 
-option = click.option(
+env_file_option = click.option(
     "--env-file",
     type=click.Path(path_type=Path),
     metavar="FILE",
@@ -748,30 +760,34 @@ option = click.option(
 """The option of a command."""
 
 
-def names(environ: Mapping[str, str], file: Path | None, *, is_named: bool) -> frozenset[str]:
-    """The variables that a petsync.toml may use which nobody has confirmed: those that the person
-    lists, in the file or in PETSYNC_VARIABLES; if the person has named it, also petsync's own, the
-    secrets among them only as secrets. Raises SettingsError.
+def find_allowed_names(
+    environ: Mapping[str, str], file: Path | None, *, is_named: bool
+) -> frozenset[str]:
+    """The variables that an unconfirmed petsync.toml may use: those that the user lists, in the
+    file or in PETSYNC_VARIABLES; if the user has named the petsync.toml, also petsync's own, whose
+    secrets it may use only as secrets. Raises SettingsError.
     """
     from petsync.reconcile.config.load import read_variables
 
     listed = set(read_variables(file)) if file is not None else set[str]()
     if is_named:
         return allowed_names(environ, listed, is_named=True)
-    # The file may be a stranger's too: it gives values of its own, and lists no others.
+    # The file may be of another author too: it can set its own variables, but list no others.
     own = {name for name in listed - {*os.environ} if not name.startswith("PETSYNC_")}
     return allowed_names(os.environ, own)
 
 
-def environment(context: Context, file: Path | None) -> Mapping[str, str]:
-    """The process's variables, and those of the file that it has not. Raises SettingsError."""
+def read_environment(context: Context, file: Path | None) -> Mapping[str, str]:
+    """The process's variables, completed from the file. Raises SettingsError."""
     if file is None:
         return os.environ
     from petsync.reconcile.config.load import read_variables
 
     variables = read_variables(file)
     if os.name == "posix" and file.stat().st_mode & 0o077:
-        context.say(f"warning: others can read {file}; `chmod 600 {file}` keeps it yours", "yellow")
+        context.say(
+            f"warning: other users can read {file}; `chmod 600 {file}` makes it private", "yellow"
+        )
     return HiddenEnvironment(
         {**variables, **{name: text for name, text in os.environ.items() if text}}
     )

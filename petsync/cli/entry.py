@@ -1,4 +1,4 @@
-"""The console script: what is typed becomes a command, and whatever happens an exit code."""
+"""The console script: parses the command line, runs the command, and returns its exit code."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from petsync.cli.context import (
     INTERRUPTED,
     Context,
     Group,
+    as_output_error,
     exit_code,
     flush_output,
-    of_output,
-    prepare,
-    tell,
+    prepare_streams,
+    report_error,
 )
 from petsync.errors import InterruptedRunError
 
 __all__ = ["cli", "main"]
 
 
-_ENDED = (INTERRUPTED, InterruptedRunError.exit_code)
+_INTERRUPTED_CODES = (INTERRUPTED, InterruptedRunError.exit_code)
 _EPILOG = """
 \b
 Try it, without a service of your own:
@@ -94,24 +94,24 @@ for _command in (
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
     """Run the command line (the process's, if none is given) and exit with its code."""
-    given = sys.argv[1:] if args is None else list(args)
+    arguments = sys.argv[1:] if args is None else list(args)
     context = Context()
     code = None
     try:
         with signals.interruptible():
             try:
-                prepare()
-                code = cli.main(given, "petsync", standalone_mode=False, obj=context)
+                prepare_streams()
+                code = cli.main(arguments, "petsync", standalone_mode=False, obj=context)
                 sys.stdout.flush()
             except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - told in one line
-                # Interrupted on its last steps, a command has come to its end.
+                # A command that is interrupted in its last steps has completed.
                 if code is None or not isinstance(error, KeyboardInterrupt):
                     code = exit_code(error)
-                    code = _report_error(error, context, given)
+                    code = _report_error(error, context, arguments)
             if args is None:
-                signals.settle(code, hurried=code in _ENDED)
+                signals.finish(code, is_interrupted=code in _INTERRUPTED_CODES)
     except KeyboardInterrupt:
-        # While an error is told, or Python looks for what to do next: not a moment longer.
+        # Interrupted again while an error is printed: end at once.
         os._exit(INTERRUPTED if code is None else code)
     sys.exit(code)
 
@@ -119,16 +119,18 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
 def _report_error(
     error: Exception | KeyboardInterrupt, context: Context, given: Sequence[str]
 ) -> int:
-    """The exit code for the error, once it was told as far as the streams allow it."""
-    gone = flush_output() or of_output(error)
-    if gone is None and not isinstance(error, BrokenPipeError):
+    """Print the error if the streams allow it, and return its exit code."""
+    output_error = flush_output() or as_output_error(error)
+    if output_error is None and not isinstance(error, BrokenPipeError):
         try:
-            return tell(error, context, given)
-        except OSError as failed:
-            gone = flush_output() or failed
-    # A reader that went away (`petsync plan … | head`) has seen what it wanted.
-    if gone is not None and not isinstance(gone, BrokenPipeError):
+            return report_error(error, context, given)
+        except OSError as error_:
+            output_error = flush_output() or error_
+    # A closed pipe (`petsync plan … | head`) is no error.
+    if output_error is not None and not isinstance(output_error, BrokenPipeError):
         with suppress(OSError):
-            context.say(f"error: standard output cannot be written: {gone.strerror}", "bold red")
+            context.say(
+                f"error: standard output cannot be written: {output_error.strerror}", "bold red"
+            )
     flush_output()
     return 1

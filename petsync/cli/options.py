@@ -1,4 +1,4 @@
-"""Options that several commands share, and what they read and leave behind."""
+"""Options that several commands share, and functions that read and write for them."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ __all__ = [
     "SOME_FAILED",
     "CompareOptions",
     "Rate",
-    "as_it_is",
     "as_usage_error",
+    "build_guard",
     "check_page",
-    "guard_of",
-    "named_run",
-    "of_plan",
-    "of_sheet",
+    "explain_round_names",
+    "explain_sheet",
+    "find_round",
+    "find_rounds",
+    "plan_from_sheet",
     "plan_options",
     "read_inputs",
-    "round_named",
-    "rounds_in",
+    "read_plan",
     "run_options",
     "save_history",
     "save_report",
@@ -56,89 +56,89 @@ __all__ = [
     "save_uploaded",
     "sheet_options",
     "verdict_code",
-    "why_of_sheet",
+    "without_missing_files",
 ]
 
 
-# The rounds of the reconciliation that `petsync runs` lists and draws besides the runs.
+# Rounds of `petsync reconcile`, which `petsync runs` lists with the runs.
 
 
-_LISTED = 5
+_MAX_LISTED = 5
 _PAGES = (".html", ".htm")
 
 
-def rounds_in(state: Path, job: str = "", store: str | None = None) -> list[Round]:
-    """The rounds in a state folder, of a job and on a store if they are named, the oldest first.
+def find_rounds(state: Path, job: str = "", store: str | None = None) -> list[Round]:
+    """The rounds in a state folder, optionally of a job and on a store, the oldest first.
 
-    Raises PlanError where no round of the job is known.
+    Raises PlanError if there is no round of the job.
     """
     from petsync.reconcile.state import History
 
-    every = History(state).rounds()
-    found = [each for each in every if store in (None, each.store)]
-    mine = [each for each in found if job in ("", each.job)]
-    if job and not mine:
+    rounds = History(state).rounds()
+    found = [each for each in rounds if store in (None, each.store)]
+    job_rounds = [each for each in found if job in ("", each.job)]
+    if job and not job_rounds:
         names = ", ".join(dict.fromkeys(each.job for each in found))
         raise PlanError(
             f"no round of a job {job!r} is known",
             hint=f"There are rounds of: {names}." if names else "No round of any job is known.",
         )
-    return mine
+    return job_rounds
 
 
-def round_named(state: Path, name: str) -> RoundReport | None:
-    """The round of that id, or whose id alone begins so, with what its report says of differences;
-    None where there is none. Raises PlanError where there are several.
+def find_round(state: Path, name: str) -> RoundReport | None:
+    """The round with that id or unique beginning of an id, with its report; None if there is none.
+    Raises PlanError if there are several.
     """
     from petsync.reconcile.state import load_report
 
-    found = _rounds_named(state, name)
+    found = _find_rounds_by_id(state, name)
     if len(found) > 1:
-        ids = ", ".join(each.id for each in found[: -_LISTED - 1 : -1])
+        ids = ", ".join(each.id for each in found[: -_MAX_LISTED - 1 : -1])
         raise PlanError(f"{len(found)} rounds begin with {name}", hint=f"The newest are: {ids}.")
     if not found:
         return None
-    return load_report(as_it_is(found[0]))
+    return load_report(without_missing_files(found[0]))
 
 
-def _rounds_named(state: Path, name: str) -> list[Round]:
+def _find_rounds_by_id(state: Path, name: str) -> list[Round]:
     from petsync.reconcile.state import History
 
-    every = History(state).rounds()
-    return [each for each in every if each.id == name] or [
-        each for each in every if name and each.id.startswith(name)
+    rounds = History(state).rounds()
+    return [each for each in rounds if each.id == name] or [
+        each for each in rounds if name and each.id.startswith(name)
     ]
 
 
 @contextmanager
-def named_run(state: Path, name: str) -> Iterator[None]:
-    """Where no run has that name and a round has, the PlanError says which runs are the round's."""
+def explain_round_names(state: Path, name: str) -> Iterator[None]:
+    """In the block, a PlanError about an unknown run names the runs of the round with that id."""
     try:
         yield
     except PlanError:
-        found = _rounds_named(state, name)
+        found = _find_rounds_by_id(state, name)
         if len(found) != 1:
             raise
-        (told,) = found
-        runs = ", ".join(told.runs)
+        (round_,) = found
+        runs = ", ".join(round_.runs)
         hint = f"What it sent is in {runs}." if runs else "It sent nothing to the store."
-        raise PlanError(f"{told.id} is a round, and no run of the journal", hint=hint) from None
+        raise PlanError(f"{round_.id} is a round, and no run of the journal", hint=hint) from None
 
 
-def as_it_is(round_: Round) -> Round:
-    """The round, without a plan that waits no more and a report that is there no more."""
+def without_missing_files(round_: Round) -> Round:
+    """The round, without a plan that no longer waits and a report that no longer exists."""
     from msgspec.structs import replace
 
     if round_.waiting and not Path(round_.waiting).exists():
-        told = "It waits no more: it was released, or its reason went."
-        round_ = replace(round_, waiting="", hint=told)
+        hint = "It no longer waits: it was released, or its reason is gone."
+        round_ = replace(round_, waiting="", hint=hint)
     if round_.report and not Path(round_.report).exists():
         round_ = replace(round_, report="")
     return round_
 
 
 def check_page(path: Path | None) -> None:
-    """Raise UsageError where a page could not be written there."""
+    """Raise UsageError if the page cannot be written."""
     if path is None:
         return
     must_be_writable(path)
@@ -153,18 +153,18 @@ def save_history(
     from petsync import _files
     from petsync.report.history import history_page
 
-    shown = [as_it_is(each) for each in rounds]
+    shown = [without_missing_files(each) for each in rounds]
     page = history_page(shown, runs, now=datetime.now(UTC), limit=limit)
     _files.replace_sheet_file(path, page.encode())
 
 
-# What a run leaves behind: the result workbook and the report.
+# The files of a run: the results and the report.
 
 
 def save_results(report: Report, sheet: Sheet | None, path: Path, *, is_named: bool = True) -> None:
-    """Write the sheet with what became of each row; without a sheet, the results alone.
+    """Write the sheet with the outcome of each row, or, without a sheet, a workbook of the results.
 
-    A path that is not named by a person may be no link. Raises SheetError.
+    A symbolic link is followed only if the user has named the path. Raises SheetError.
     """
     if sheet is None:
         from petsync.report.workbook import report_workbook
@@ -197,7 +197,7 @@ def save_uploaded(report: UploadReport, path: Path) -> None:
     _files.replace_sheet_file(path, page(uploaded_html(report, limit=None), title).encode())
 
 
-# How a run goes: the options that `apply`, `resume` and `undo` share.
+# Options for runs, which `apply`, `resume` and `undo` share.
 
 
 class Rate(click.ParamType[float]):
@@ -253,7 +253,7 @@ _PACING_OPTIONS = (
 
 
 def run_options(function: Callable[..., int]) -> Callable[..., int]:
-    """Give the command these options, and its function those that were given as `pacing`."""
+    """Add these options to a command; its function gets the given ones as `pacing`."""
 
     @functools.wraps(function)
     def call_with_pacing(*args: Any, **options: Any) -> int:
@@ -266,7 +266,7 @@ def run_options(function: Callable[..., int]) -> Callable[..., int]:
     return call_with_pacing
 
 
-# A sheet becomes a plan: the options that `plan` and `apply` share.
+# Options for plans, which `plan`, `apply` and `rehearse` share.
 
 
 PENDING = 2
@@ -276,7 +276,7 @@ _MATCHABLE = [column for column in COLUMNS if column != "id"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompareOptions:
-    """How a sheet is to be compared with the store."""
+    """How a sheet is compared with the store."""
 
     tab: str | None
     columns: tuple[tuple[str, str], ...]
@@ -298,8 +298,8 @@ class CompareOptions:
 
     @property
     def guard(self) -> Guard:
-        """The limits. Raises SettingsError for one that cannot be read."""
-        return guard_of(
+        """The limits. Raises SettingsError for an invalid one."""
+        return build_guard(
             self.max_delete,
             self.max_update,
             self.max_add,
@@ -310,7 +310,7 @@ class CompareOptions:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The options as `Store.plan` and `Store.why` take them. Raises SettingsError."""
+        """The options as arguments of `Store.plan` and `Store.why`. Raises SettingsError."""
         return {
             "delete_missing": self.delete_missing,
             "match_on": self.match_on,
@@ -321,7 +321,7 @@ class CompareOptions:
         }
 
 
-def guard_of(
+def build_guard(
     max_delete: str | None,
     max_update: str | None,
     max_add: str | None,
@@ -330,9 +330,7 @@ def guard_of(
     allow_shifted: bool = False,
     sentinels: tuple[int, ...] = (),
 ) -> Guard:
-    """The limits, the usual ones where none is given. Raises SettingsError for one that cannot be
-    read.
-    """
+    """The limits, with defaults for missing ones. Raises SettingsError for an invalid one."""
     from petsync.plan.guard import Guard, Limit
 
     texts = {"max_delete": max_delete, "max_update": max_update, "max_add": max_add}
@@ -350,7 +348,7 @@ class _ColumnMapping(click.ParamType[tuple[str, str]]):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, str]:
-        """The header, and petsync's column that it means."""
+        """The header, and petsync's column for it."""
         if isinstance(value, tuple):
             return value
         header, mark, column = str(value).rpartition("=")
@@ -365,14 +363,14 @@ class _ColumnMapping(click.ParamType[tuple[str, str]]):
         return header.strip(), named
 
 
-def _encoding(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+def _check_encoding(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
     return None if value is None else checked_encoding(value)
 
 
 ENCODING = click.option(
     "--encoding",
     metavar="NAME",
-    callback=_encoding,
+    callback=_check_encoding,
     help="The encoding of a CSV file, such as cp1252.  [utf-8]",
 )
 _SHEET_OPTIONS = (
@@ -450,14 +448,14 @@ _PLANNING_OPTIONS = (
 
 
 def plan_options(function: Callable[..., int]) -> Callable[..., int]:
-    """Give the command these options, and its function an `CompareOptions` as `asked`."""
+    """Give the command these options, and its function an `CompareOptions` as `compare_options`."""
 
     @functools.wraps(function)
     def call_with_asked(*args: Any, **options: Any) -> int:
-        asked = CompareOptions(
+        compare_options = CompareOptions(
             **{field.name: options.pop(field.name) for field in fields(CompareOptions)}
         )
-        return function(*args, asked=asked, **options)
+        return function(*args, compare_options=compare_options, **options)
 
     for option in reversed(_PLANNING_OPTIONS):
         call_with_asked = option(call_with_asked)
@@ -465,58 +463,60 @@ def plan_options(function: Callable[..., int]) -> Callable[..., int]:
 
 
 def sheet_options(function: Callable[..., int]) -> Callable[..., int]:
-    """Give the command the options by which a sheet is read, `tab`, `columns` and `encoding`."""
+    """Add the options for reading a sheet to a command: `tab`, `columns` and `encoding`."""
     for option in reversed(_SHEET_OPTIONS):
         function = option(function)
     return function
 
 
-def of_sheet(
+def plan_from_sheet(
     store: Store,
     path: Path,
-    asked: CompareOptions,
+    compare_options: CompareOptions,
     on_progress: Callable[[Lookups], None] | None = None,
 ) -> tuple[Plan, Sheet]:
-    """The plan that brings the store to what the sheet says, and the sheet as it was read."""
-    arguments = asked.arguments
-    snapshot, sheet = read_inputs(store, path, asked)
+    """The plan that brings the store into agreement with the sheet, and the sheet."""
+    arguments = compare_options.arguments
+    snapshot, sheet = read_inputs(store, path, compare_options)
     plan = store.plan(sheet, **arguments, snapshot=snapshot, on_progress=on_progress)
     return plan, sheet
 
 
-def why_of_sheet(
+def explain_sheet(
     store: Store,
     path: Path,
-    asked: CompareOptions,
+    compare_options: CompareOptions,
     ids: Iterable[int],
     on_progress: Callable[[Lookups], None] | None = None,
 ) -> Explanations:
-    """Why the plan that `of_sheet` makes does with these pets what it does."""
-    arguments = asked.arguments
-    snapshot, sheet = read_inputs(store, path, asked)
+    """Why the plan that `plan_from_sheet` makes does with these pets what it does."""
+    arguments = compare_options.arguments
+    snapshot, sheet = read_inputs(store, path, compare_options)
     return store.why(sheet, ids, **arguments, snapshot=snapshot, on_progress=on_progress)
 
 
-def read_inputs(store: Store, path: Path, asked: CompareOptions) -> tuple[Snapshot, Sheet]:
-    """The store as it is now, and the sheet as it is read for it."""
+def read_inputs(
+    store: Store, path: Path, compare_options: CompareOptions
+) -> tuple[Snapshot, Sheet]:
+    """The current snapshot of the store, and the sheet as read for this store."""
     snapshot = store.snapshot()
     known = frozenset(snapshot.frame["status"].dropna().unique())
-    mapping = dict(asked.columns)
+    mapping = dict(compare_options.columns)
     with as_usage_error(mapping):
         sheet = store.aio.read(
             path,
-            tab=asked.tab,
+            tab=compare_options.tab,
             mapping=mapping,
             known_statuses=known,
-            encoding=asked.encoding,
+            encoding=compare_options.encoding,
         )
     return snapshot, sheet
 
 
 @contextmanager
 def as_usage_error(mapping: Mapping[str, str]) -> Iterator[None]:
-    """Raise UsageError for a header that was mapped by an option and is not there."""
-    # What reads sheets is loaded when one is read.
+    """In the block, raise UsageError for a header that --column maps and the sheet lacks."""
+    # Import the sheet reader only when it is needed.
     from petsync.sheets import HeaderNotFoundError
 
     try:
@@ -529,8 +529,8 @@ def as_usage_error(mapping: Mapping[str, str]) -> Iterator[None]:
 
 
 def verdict_code(plan: Plan) -> int:
-    """4 refused, 2 changes pending, else 5 for conflicts, 3 for rows that are blocked or whose pets
-    could not be looked up, 0 in sync.
+    """The exit code: 4 refused, 2 changes pending, else 5 for conflicts, 3 for rows that are
+    blocked or whose pets could not be looked up, 0 in sync.
     """
     if not plan.verdict.ok:
         return GuardError.exit_code
@@ -541,13 +541,13 @@ def verdict_code(plan: Plan) -> int:
     return SOME_FAILED if plan.blocked or plan.open_conflicts else 0
 
 
-# A saved plan, and the sheet it was made from if that is still there as it was.
+# Saved plans.
 
 
-def of_plan(store: Store, path: Path) -> tuple[Plan, Sheet | None]:
-    """The plan in the file, and its sheet; None where results can no longer be written into it.
+def read_plan(store: Store, path: Path) -> tuple[Plan, Sheet | None]:
+    """The plan in the file, and its sheet; None if the sheet is missing or was changed.
 
-    Raises PlanError, for a plan too that is for another store or was applied already.
+    Raises PlanError, also for a plan of another store or one that was applied already.
     """
     from petsync.apply.planfile import load_plan
     from petsync.sheets.read import sheet_of

@@ -13,20 +13,26 @@ import click
 
 import petsync as ps
 from petsync.cli import context as progress
-from petsync.cli.context import Context, free, keep_apart, must_be_writable, warn
+from petsync.cli.context import (
+    Context,
+    find_free_path,
+    must_be_writable,
+    must_differ,
+    warn_of_coverage,
+)
 from petsync.cli.context import command as as_command
 from petsync.cli.options import (
     SOME_FAILED,
     CompareOptions,
     as_usage_error,
-    of_sheet,
+    explain_sheet,
+    plan_from_sheet,
     plan_options,
     read_inputs,
     sheet_options,
     verdict_code,
-    why_of_sheet,
 )
-from petsync.cli.signals import loading
+from petsync.cli.signals import exiting_on_signal
 from petsync.errors import GuardError, InterruptedRunError, PetsyncError, SheetError
 from petsync.profile import profile_from
 
@@ -41,8 +47,8 @@ __all__ = [
     "FORMATS",
     "check_command",
     "check_output",
+    "choose_format",
     "export_command",
-    "form_of",
     "plan_command",
     "print_plan",
     "rehearse_command",
@@ -94,7 +100,7 @@ def check_command(
     cannot be read.
     """
     if marked is not None:
-        keep_apart(marked, sheet)
+        must_differ(marked, sheet)
         must_be_writable(marked)
     settings = context.settings
     profile = profile_from(settings.profile, settings.service)
@@ -117,8 +123,8 @@ def check_command(
 
         show_findings(read, context.out)
     if marked is not None:
-        # An earlier copy may have been fixed by hand.
-        _annotate(context, read, free(marked))
+        # An earlier copy may have been edited by hand.
+        _annotate(context, read, find_free_path(marked))
     return SOME_FAILED if read.errors or (strict and read.problems) else 0
 
 
@@ -180,27 +186,27 @@ def export_command(
         base = _read_base(store, statuses, tags)
     if not len(base) and out.is_file() and out.stat().st_size:
         raise PetsyncError(
-            f"{base.store} has no pet to export, and {out} is not empty: it was left alone",
-            hint="Delete the file first if that is meant.",
+            f"{base.store} has no pet to export, and {out} is not empty: it was not replaced",
+            hint="Delete the file first if that is intended.",
         )
     settings = context.settings
-    usual = profile_from(settings.profile, settings.service).statuses
+    default_statuses = profile_from(settings.profile, settings.service).statuses
     backup = ps.write_sheet(
-        base.frame, out, base=False if no_base else base, statuses=usual, force=force
+        base.frame, out, base=False if no_base else base, statuses=default_statuses, force=force
     )
-    said = "1 pet of {} is" if len(base) == 1 else f"{len(base):,} pets of {{}} are"
-    context.say(f"{said.format(base.store)} in {out}.")
+    text = "1 pet of {} is" if len(base) == 1 else f"{len(base):,} pets of {{}} are"
+    context.say(f"{text.format(base.store)} in {out}.")
     if backup is not None:
-        context.say(f"The file as it was before is in {backup}.")
+        context.say(f"The earlier version of the file is in {backup}.")
     if context.as_json:
-        told = {"file": str(out), "pets": len(base), "store": base.store}
-        context.show_json(told if backup is None else {**told, "backup": str(backup)})
+        document = {"file": str(out), "pets": len(base), "store": base.store}
+        context.show_json(document if backup is None else {**document, "backup": str(backup)})
     return 0
 
 
 def _check_file(out: Path) -> None:
-    """Raise SheetError where the file must not be replaced, before the store is read."""
-    with loading():
+    """Raise SheetError, before the store is read, if the file must not be replaced."""
+    with exiting_on_signal():
         from petsync.sheets.results import check_replaceable
     check_replaceable(out, force="--force")
 
@@ -213,8 +219,8 @@ def _check_ending(out: Path) -> None:
 
 
 def _read_base(store: Store, statuses: tuple[str, ...], tags: tuple[str, ...]) -> Base:
-    """What is asked for, as it is in the store now."""
-    # pandas is loaded when a store is read.
+    """The requested pets of the store."""
+    # Import pandas only to read a store.
     from petsync.sheets.base import base_of
     from petsync.table.base import Base
 
@@ -232,7 +238,7 @@ def _read_base(store: Store, statuses: tuple[str, ...], tags: tuple[str, ...]) -
     )
 
 
-# `petsync plan`: what would change, and nothing sent.
+# `petsync plan`: show what would change, without sending anything.
 
 
 FORMATS = ("text", "json", "html", "xlsx", "md")
@@ -244,8 +250,8 @@ _BY_SUFFIX = {
     ".md": "md",
     ".txt": "text",
 }
-_SHOWN = {"text": 20, "md": 100}
-"""How many rows of each sort are printed where nobody says otherwise."""
+_DEFAULT_ROWS = {"text": 20, "md": 100}
+"""The default number of rows of each kind that are printed."""
 _PLAN_EXAMPLES = """
 petsync plan catalogue.xlsx
 petsync plan catalogue.xlsx -o plan.json -o plan.html
@@ -299,8 +305,8 @@ def plan_command(
     outputs: tuple[Path, ...],
     form: str | None,
     limit: int | None,
-    asked_why: tuple[int, ...],
-    asked: CompareOptions,
+    why_ids: tuple[int, ...],
+    compare_options: CompareOptions,
     exit_code: bool,
 ) -> int:
     """Show what would bring the store into agreement with SHEET.
@@ -312,17 +318,19 @@ def plan_command(
     5 if rows are in conflict with the store; else 3 if errors block rows or pets could not be
     looked up; else 0. With --why always 0.
     """
-    if asked_why:
-        _only_why(form, outputs, exit_code=exit_code)
-        return _explain(context, sheet, asked, asked_why, as_json=context.as_json or form == "json")
-    asked_form = form
-    form = form_of(context, form, outputs)
+    if why_ids:
+        _check_why_options(form, outputs, exit_code=exit_code)
+        return _explain(
+            context, sheet, compare_options, why_ids, as_json=context.as_json or form == "json"
+        )
+    given_form = form
+    form = choose_format(context, form, outputs)
     for path in outputs:
-        check_output(path, sheet, asked_form)
+        check_output(path, sheet, given_form)
     text = "Comparing the sheet with the store"
-    with context.connect() as store, progress.looked_up(context.err, text) as step:
-        plan, _ = of_sheet(store, sheet, asked, step)
-    warn(context, plan.coverage)
+    with context.connect() as store, progress.show_lookups(context.err, text) as step:
+        plan, _ = plan_from_sheet(store, sheet, compare_options, step)
+    warn_of_coverage(context, plan.coverage)
     kinds = [save(plan, path, form, limit) for path in outputs]
     if context.as_json or form not in kinds or form in ("text", "json"):
         print_plan(context, plan, form, limit)
@@ -336,8 +344,8 @@ def plan_command(
 
 
 def save(plan: Plan, path: Path, form: str = "text", limit: int | None = 0) -> str:
-    """Write the plan in the format of the path's suffix, else of `form`; which one it was. Text and
-    Markdown have the first `limit` rows of each sort, 0 for all; where it is None, text has all.
+    """Write the plan in the format of the path's suffix, else of `form`, and return the format.
+    Text and Markdown have the first `limit` rows of each kind, 0 for all; with None, text has all.
     """
     kind = _BY_SUFFIX.get(path.suffix.lower(), form)
     if kind == "html":
@@ -366,19 +374,19 @@ def save(plan: Plan, path: Path, form: str = "text", limit: int | None = 0) -> s
 
 
 def check_output(path: Path, sheet: Path | None, form: str | None) -> None:
-    """Raise UsageError where a plan made from the sheet cannot be saved so."""
-    # A name without an ending is written as --format says.
+    """Raise UsageError if a plan of the sheet cannot be saved to the path."""
+    # A name without a suffix is written in the format of --format.
     if path.suffix.lower() not in _BY_SUFFIX and (path.suffix or form is None):
         raise click.UsageError(f"{path}: the ending must be one of {', '.join(_BY_SUFFIX)}.")
     if sheet is not None:
-        keep_apart(path, sheet)
+        must_differ(path, sheet)
     must_be_writable(path)
     if path.suffix.lower() == ".xlsx" and path.is_file():
-        _must_be_no_export(path)
+        _must_not_be_export(path)
 
 
-def _must_be_no_export(path: Path) -> None:
-    """Raise UsageError where the workbook carries the base of an export: people edit those."""
+def _must_not_be_export(path: Path) -> None:
+    """Raise UsageError if the workbook has the base of an export: the user may have edited it."""
     from petsync.sheets.base import find_base
     from petsync.sheets.files import load
 
@@ -390,8 +398,8 @@ def _must_be_no_export(path: Path) -> None:
         raise click.UsageError(f"{path} is an export of petsync: it would be overwritten.")
 
 
-def form_of(context: Context, form: str | None, outputs: Sequence[Path]) -> str:
-    """What to print. Raises UsageError where that is contradictory, or is no text."""
+def choose_format(context: Context, form: str | None, outputs: Sequence[Path]) -> str:
+    """The format to print. Raises UsageError if the options contradict each other."""
     if context.as_json and form not in (None, "json"):
         raise click.UsageError(f"--json and --format {form} contradict each other.")
     if form == "xlsx" and not outputs:
@@ -399,18 +407,23 @@ def form_of(context: Context, form: str | None, outputs: Sequence[Path]) -> str:
     return "json" if context.as_json else form or "text"
 
 
-def _only_why(form: str | None, outputs: Sequence[Path], *, exit_code: bool) -> None:
+def _check_why_options(form: str | None, outputs: Sequence[Path], *, exit_code: bool) -> None:
     given = "-o" if outputs else "--exit-code" if exit_code else f"--format {form}"
     if outputs or exit_code or form not in (None, "text", "json"):
         raise click.UsageError(f"--why explains a plan and shows none: leave {given} out.")
 
 
 def _explain(
-    context: Context, sheet: Path, asked: CompareOptions, ids: Sequence[int], *, as_json: bool
+    context: Context,
+    sheet: Path,
+    compare_options: CompareOptions,
+    ids: Sequence[int],
+    *,
+    as_json: bool,
 ) -> int:
     text = "Comparing the sheet with the store"
-    with context.connect() as store, progress.looked_up(context.err, text) as step:
-        explanations = why_of_sheet(store, sheet, asked, ids, step)
+    with context.connect() as store, progress.show_lookups(context.err, text) as step:
+        explanations = explain_sheet(store, sheet, compare_options, ids, step)
     if as_json:
         from petsync.report.json import explanations_json
 
@@ -433,18 +446,18 @@ def print_plan(context: Context, plan: Plan, form: str, limit: int | None) -> No
     else:
         from petsync.report.show import show_plan
 
-        show_plan(plan, context.out, limit=_rows("text", limit))
+        show_plan(plan, context.out, limit=_row_limit("text", limit))
 
 
-def _rows(form: str, limit: int | None) -> int | None:
-    """How many rows of each sort to show, None for all."""
-    return _SHOWN[form] if limit is None else limit or None
+def _row_limit(form: str, limit: int | None) -> int | None:
+    """How many rows of each kind to show, None for all."""
+    return _DEFAULT_ROWS[form] if limit is None else limit or None
 
 
 def _markdown(plan: Plan, limit: int | None) -> bytes:
     from petsync.report.markdown import plan_markdown
 
-    return plan_markdown(plan, limit=_rows("md", limit)).encode()
+    return plan_markdown(plan, limit=_row_limit("md", limit)).encode()
 
 
 def _html(plan: Plan) -> bytes:
@@ -453,7 +466,7 @@ def _html(plan: Plan) -> bytes:
     return plan_page(plan).encode()
 
 
-# `petsync rehearse`: a plan applied to a copy of the store.
+# `petsync rehearse`: apply a plan to a copy of the store.
 
 
 _SHEETS = (".xlsx", ".csv", ".tsv", ".json", ".jsonl", ".parquet")
@@ -511,7 +524,7 @@ def rehearse_command(
     output: Path | None,
     keep: Path | None,
     page: Path | None,
-    asked: CompareOptions,
+    compare_options: CompareOptions,
 ) -> int:
     """Apply a plan, or the plan of a sheet, to a copy of the store, and show the result.
 
@@ -527,7 +540,7 @@ def rehearse_command(
     is_plan = source.suffix.lower() == ".json"
     _check_files(source, output, keep, page)
     _check_faults(faults, seed)
-    if is_plan and asked:
+    if is_plan and compare_options:
         raise click.UsageError("A saved plan is rehearsed as it is; these options are for a SHEET.")
     options: dict[str, Any] = {
         "faults": faults,
@@ -535,18 +548,18 @@ def rehearse_command(
         "concurrency": concurrency,
         "keep": keep,
     }
-    with loading():
+    with exiting_on_signal():
         import_module("petsync.rehearsal")
     try:
         with context.connect() as store:
             written = (output, keep, page)
-            given = None if is_plan else asked
-            rehearsal = _rehearse(context, store, source, given, written, options)
+            sheet_options_given = None if is_plan else compare_options
+            rehearsal = _rehearse(context, store, source, sheet_options_given, written, options)
     except (KeyboardInterrupt, click.Abort):
         raise InterruptedRunError(
             "the rehearsal was interrupted", hint="Nothing was sent to the store itself."
         ) from None
-    _leave(context, rehearsal, output, page)
+    _write_results(context, rehearsal, output, page)
     if keep is not None:
         context.say(f"The copy is in {keep}: `petsync serve --no-auth --db {keep}` serves it.")
     return rehearsal.exit_code
@@ -556,36 +569,36 @@ def _rehearse(
     context: Context,
     store: Store,
     source: Path,
-    asked: CompareOptions | None,
+    compare_options: CompareOptions | None,
     written: Iterable[Path | None],
     options: dict[str, Any],
 ) -> Rehearsal:
     from petsync.rehearsal import rehearse
 
     sheet: Sheet | None = None
-    with progress.looked_up(context.err, "Reading the store") as looked_up:
-        if asked is None:
+    with progress.show_lookups(context.err, "Reading the store") as show_lookups:
+        if compare_options is None:
             plan = _load_plan(store, source)
-            _keep_sheet(plan, written)
+            _protect_sheet(plan, written)
             snapshot = store.snapshot()
         else:
-            arguments = asked.arguments
-            snapshot, sheet = read_inputs(store, source, asked)
-            plan = store.plan(sheet, **arguments, snapshot=snapshot, on_progress=looked_up)
-            _keep_sheet(plan, written)
+            arguments = compare_options.arguments
+            snapshot, sheet = read_inputs(store, source, compare_options)
+            plan = store.plan(sheet, **arguments, snapshot=snapshot, on_progress=show_lookups)
+            _protect_sheet(plan, written)
     with progress.show_progress(context.err, len(plan.changes), "Rehearsing") as step:
         return rehearse(store, plan, sheet=sheet, snapshot=snapshot, on_progress=step, **options)
 
 
-def _keep_sheet(plan: Plan, written: Iterable[Path | None]) -> None:
-    """Raise UsageError where a file would be written over the sheet of the plan, and SheetError
-    where over one that a person edited.
+def _protect_sheet(plan: Plan, written: Iterable[Path | None]) -> None:
+    """Raise UsageError if a file would be written over the sheet of the plan, and SheetError if
+    over a sheet that the user edited.
     """
     from petsync.sheets.results import check_replaceable
 
     for path in written:
         if path is not None and plan.source:
-            keep_apart(path, Path(plan.source))
+            must_differ(path, Path(plan.source))
         if path is not None and path.suffix.lower() in _SHEETS:
             check_replaceable(path)
 
@@ -598,12 +611,14 @@ def _load_plan(store: Store, path: Path) -> Plan:
     return plan
 
 
-def _leave(context: Context, rehearsal: Rehearsal, output: Path | None, page: Path | None) -> None:
-    """Print it, once the files are written that are asked for."""
+def _write_results(
+    context: Context, rehearsal: Rehearsal, output: Path | None, page: Path | None
+) -> None:
+    """Write the requested files, then print the rehearsal."""
     if output is not None:
         from petsync.sheets import write_sheet
 
-        # Without a base: it is no export, and its new ids are the copy's.
+        # Without a base: it is no export, and its new ids are from the copy.
         write_sheet(rehearsal.after, output, base=False)
     if page is not None:
         _save_page(rehearsal, page)
@@ -616,7 +631,7 @@ def _leave(context: Context, rehearsal: Rehearsal, output: Path | None, page: Pa
 
         show_rehearsal(rehearsal, context.out)
     if output is not None:
-        context.say(f"How the store would look is in {output}.")
+        context.say(f"The resulting store is in {output}.")
     if page is not None:
         context.say(f"The report is in {page}.")
 
@@ -632,13 +647,13 @@ def _save_page(rehearsal: Rehearsal, path: Path) -> None:
 
 
 def _check_files(source: Path, output: Path | None, keep: Path | None, page: Path | None) -> None:
-    """Raise UsageError, before anything is asked, where a file could not be left behind."""
+    """Raise UsageError, before any request, if a file could not be written."""
     written = [path for path in (output, keep, page) if path is not None]
     for path in written:
-        keep_apart(path, source)
+        must_differ(path, source)
         must_be_writable(path)
     if len({path.resolve() for path in written}) < len(written):
-        raise click.UsageError("-o, --keep and --report need files of their own.")
+        raise click.UsageError("-o, --keep and --report need different files.")
     if output is not None and output.suffix.lower() not in _SHEETS:
         raise click.UsageError(f"-o {output}: the ending must be one of {', '.join(_SHEETS)}.")
     if page is not None and page.suffix.lower() not in (".html", ".htm"):
@@ -648,9 +663,9 @@ def _check_files(source: Path, output: Path | None, keep: Path | None, page: Pat
 
 
 def _check_faults(faults: str, seed: int | None) -> None:
-    """Raise, before anything is asked, for faults that cannot be."""
+    """Raise, before any request, for invalid faults."""
     if seed is not None and not faults:
-        raise click.UsageError("--seed decides which answers --faults breaks: give that too.")
+        raise click.UsageError("--seed chooses the answers that --faults breaks: give both.")
     if faults:
         from petsync.rehearsal.run import specification
 

@@ -17,11 +17,11 @@ import click
 from click.core import ParameterSource
 
 from petsync._files import make_folder, open_new, replace_file
-from petsync.cli.context import Context, Group, environment, jobs, names
+from petsync.cli.context import Context, Group, complete_jobs, find_allowed_names, read_environment
 from petsync.cli.context import command as as_command
-from petsync.cli.context import option as env_file
+from petsync.cli.context import env_file_option as env_file
 from petsync.cli.run import check_outputs
-from petsync.cli.signals import loading
+from petsync.cli.signals import exiting_on_signal
 from petsync.errors import ConfigurationError, SettingsError
 from petsync.settings import HiddenEnvironment
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["config_command", "init_command", "reconcile_command"]
 
 
-# `petsync config`: petsync.toml checked and explained, its schema, and what starts its jobs.
+# `petsync config`: check and explain petsync.toml, its schema, and the schedule of its jobs.
 
 
 _FILE = "petsync.toml"
@@ -72,11 +72,11 @@ def check(context: Context, file: Path, env_file: Path | None) -> int:
 
     Exit codes: 0 if there is no mistake, else 64.
     """
-    with loading():
+    with exiting_on_signal():
         from petsync.reconcile.config.load import load
 
     try:
-        configuration = load(file, environment(context, env_file))
+        configuration = load(file, read_environment(context, env_file))
     except ConfigurationError as error:
         if not context.as_json or not error.problems:
             raise
@@ -93,15 +93,16 @@ def check(context: Context, file: Path, env_file: Path | None) -> int:
 
 
 def _warn(context: Context, configuration: Configuration) -> None:
-    """Say which notices could go nowhere. Only apprise knows its addresses, so the jobs would run;
-    it takes long to load, and is asked here alone.
+    """Warn about addresses that apprise does not support. The jobs would run without them; apprise
+    takes long to import, so only this command checks them.
     """
     from petsync.reconcile.send import lack_of
 
     for number, address in enumerate(configuration.notify.urls, start=1):
-        if lack := lack_of(address):
+        if problem := lack_of(address):
             context.say(
-                f"warning: notify.urls, address {number}: {lack}, and nobody is told", "yellow"
+                f"warning: notify.urls, address {number}: {problem}, and nobody is notified",
+                "yellow",
             )
 
 
@@ -116,7 +117,7 @@ def _print(context: Context, configuration: Configuration) -> None:
 
 
 def _format_labelled(label: str, text: str, width: int) -> str:
-    """The text behind its label, in lines of that width; below it where a word is too long."""
+    """The text after its label, folded to the width; below the label if a word is too long."""
     from rich.cells import cell_len
 
     from petsync.cli.console import fold_text
@@ -143,7 +144,7 @@ def schema(context: Context) -> int:
 
     An editor that knows TOML completes and checks the file with it. --json prints the same.
     """
-    with loading():
+    with exiting_on_signal():
         from petsync.reconcile.config.tools import schema_text
 
     context.show(schema_text().encode())
@@ -182,7 +183,7 @@ def schedule(context: Context, file: Path, kind: str, into: Path | None) -> int:
     """
     if into is not None and kind != "systemd":
         raise click.UsageError("--into goes with --for systemd.")
-    with loading():
+    with exiting_on_signal():
         from petsync.reconcile.config.load import timetable
     from petsync.reconcile.config.tools import crontab, scheduled_jobs, units, unscheduled_note
 
@@ -191,20 +192,20 @@ def schedule(context: Context, file: Path, kind: str, into: Path | None) -> int:
         raise SettingsError(
             f"no job of {file} has a schedule", hint='Write, say, schedule = "0 2 * * *" in it.'
         )
-    files = dict(units(table, _program()))
+    files = dict(units(table, _find_program()))
     if context.as_json:
-        text = crontab(table, _program())
+        text = crontab(table, _find_program())
         context.show_json({"crontab": text} if kind == "cron" else {"units": files})
     elif into is not None:
         _write(context, files, into)
-        for said in unscheduled_note(table):
-            context.say(said)
+        for note in unscheduled_note(table):
+            context.say(note)
     elif kind == "cron":
-        context.show(crontab(table, _program()).encode())
+        context.show(crontab(table, _find_program()).encode())
     else:
         parts = [f"# {name}\n{text}" for name, text in files.items()]
         context.show(
-            "\n".join((*(f"# {said}\n" for said in unscheduled_note(table)), *parts)).encode()
+            "\n".join((*(f"# {note}\n" for note in unscheduled_note(table)), *parts)).encode()
         )
     return 0
 
@@ -223,8 +224,8 @@ def _write(context: Context, files: dict[str, str], folder: Path) -> None:
     context.say(f"systemctl {user}enable --now {timers}", fold=False)
 
 
-def _program() -> list[str]:
-    """How this petsync is called from elsewhere."""
+def _find_program() -> list[str]:
+    """The command that starts this petsync."""
     own = Path(sys.executable).with_name("petsync")
     found = str(own) if own.exists() else shutil.which("petsync")
     return [found] if found else [sys.executable, "-P", "-m", "petsync"]
@@ -234,7 +235,7 @@ for _each in (check, schema, schedule):
     config_command.add_command(_each)
 
 
-# `petsync init`: a petsync.toml to begin with, in which every option is explained.
+# `petsync init`: write a petsync.toml that explains every option.
 
 
 _INIT_EXAMPLES = """
@@ -254,7 +255,7 @@ def init_command(context: Context, folder: Path) -> int:
 
     Exit codes: 0, or 64 if the file exists.
     """
-    with loading():
+    with exiting_on_signal():
         from petsync.reconcile.config.tools import example
 
     path = folder / "petsync.toml"
@@ -264,8 +265,8 @@ def init_command(context: Context, folder: Path) -> int:
             file.write(example())
     except FileExistsError:
         raise SettingsError(
-            f"{path} is there already, and was left as it is",
-            hint="`petsync config check` says what it means.",
+            f"{path} exists already, and was not changed",
+            hint="`petsync config check` shows what it means.",
         ) from None
     except OSError as error:
         raise SettingsError(f"{path} cannot be written: {error.strerror}") from None
@@ -282,7 +283,7 @@ def init_command(context: Context, folder: Path) -> int:
 # `petsync reconcile`: the scheduled job.
 
 
-_SHOWN = 5
+_MAX_SHOWN = 5
 _RECONCILE_EXAMPLES = """
 petsync reconcile
 petsync reconcile /srv/petsync/petsync.toml --job catalogue
@@ -302,7 +303,7 @@ petsync reconcile --job catalogue --moved
     metavar="NAME",
     default="",
     help="Only this job, enabled or not.",
-    shell_complete=jobs,
+    shell_complete=complete_jobs,
 )
 @click.option(
     "--dry-run", is_flag=True, help="Show what the jobs would do; send and write nothing."
@@ -366,34 +367,39 @@ def reconcile_command(
     if context.allow_http:
         raise click.UsageError("--allow-http: write allow_http into the configuration.")
     if every is not None and (job or dry_run or moved or page or limit is not None):
-        raise click.UsageError("--every runs all jobs that are due, and for good: it goes alone.")
+        raise click.UsageError("--every runs all jobs that are due: leave the other options out.")
     if moved and not job:
         raise click.UsageError("--moved: name the job whose store has moved, with --job.")
     check_outputs(None, None, page)
-    environ = HiddenEnvironment({**environment(context, env_file), **context.variables()})
+    environ = HiddenEnvironment({**read_environment(context, env_file), **context.variables()})
     is_named = ctx.get_parameter_source("config") is ParameterSource.COMMANDLINE
-    may_use = names(environ, env_file, is_named=is_named)
-    load = partial(_load, names=may_use, is_named=is_named)
+    names = find_allowed_names(environ, env_file, is_named=is_named)
+    load = partial(_load, names=names, is_named=is_named)
     if every is not None:
-        return _going_on(config, every, environ, log, load)
-    with loading():
+        return _run_forever(config, every, environ, log, load)
+    with exiting_on_signal():
         import_module("petsync.reconcile.jobs")
     from petsync.reconcile import run
 
-    given = load(config, environ)
-    rounds = run(_logging(given, log, context.verbose), job=job, dry_run=dry_run, moved=moved)
+    configuration = load(config, environ)
+    rounds = run(
+        _with_log_options(configuration, log, context.verbose),
+        job=job,
+        dry_run=dry_run,
+        moved=moved,
+    )
     if page is not None:
         _save(rounds, page)
-    _show(context, rounds, _SHOWN if limit is None else limit or None)
+    _show(context, rounds, _MAX_SHOWN if limit is None else limit or None)
     if page is not None:
         context.say(f"Saved {page}.")
     return rounds.exit_code
 
 
-def _logging(
+def _with_log_options(
     config: Configuration, form: Literal["text", "json"] | None, verbose: int
 ) -> Configuration:
-    """The configuration with what the options say of the log."""
+    """The configuration with the log options."""
     log = config.log if form is None else replace(config.log, format=form)
     if log.level is None and verbose:
         log = replace(log, level="info" if verbose == 1 else "debug")
@@ -408,14 +414,14 @@ def _save(rounds: Rounds, page: Path) -> None:
     _files.replace_sheet_file(page, rounds_page(rounds).encode())
 
 
-def _going_on(
+def _run_forever(
     config: Path,
     text: str,
     environ: Mapping[str, str],
     log: Literal["text", "json"] | None,
     load: Callable[[Path, Mapping[str, str]], Configuration],
 ) -> int:
-    with loading():
+    with exiting_on_signal():
         import_module("petsync.reconcile.jobs")
     from petsync.reconcile.daemon import every, interval
 

@@ -23,40 +23,40 @@ _WIDTH = 80
 
 
 def reference() -> str:
-    """The help of petsync and of each command as Markdown, the same on every machine. An option
-    that several commands have is explained once.
+    """The help of petsync and of each command as Markdown, the same on every machine. Options that
+    several commands share are explained once.
     """
     whole = click.Context(cli, info_name="petsync", terminal_width=_WIDTH)
-    parts = [_part(whole, cli.get_help(whole))]
-    return "\n\n".join([*parts, *_of_group(cli, whole, {})])
+    parts = [_format_part(whole, cli.get_help(whole))]
+    return "\n\n".join([*parts, *_iter_parts(cli, whole, {})])
 
 
 def with_reference(text: str) -> str:
-    """The text with the reference between its two markers. Raises ValueError if they are not
-    there, each once and in this order.
+    """The text with the reference between its two markers. Raises ValueError unless it has each
+    marker once and in this order.
     """
-    before, begun, rest = text.partition(BEGIN)
-    _, ended, after = rest.partition(END)
-    if not (begun and ended) or BEGIN in rest or END in before + after:
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end) or BEGIN in rest or END in before + after:
         raise ValueError(f"the text needs one {BEGIN} and, after it, one {END}")
     return f"{before}{BEGIN}\n{reference()}\n{END}{after}"
 
 
-def _of_group(
+def _iter_parts(
     group: click.Group, whole: click.Context, explained: dict[tuple[str, str], str]
 ) -> Iterator[str]:
-    """The parts of a group's commands. `explained` has each option that an earlier part explains,
-    and that part's command.
+    """Yield the parts of a group's commands. `explained` has the options that earlier parts
+    explain, with their commands.
     """
     for name in group.list_commands(whole):
         command = group.commands[name]
         ctx = click.Context(command, parent=whole, info_name=name, terminal_width=_WIDTH)
-        yield _part(ctx, _help(command, ctx, explained))
+        yield _format_part(ctx, _help(command, ctx, explained))
         if isinstance(command, click.Group):
-            yield from _of_group(command, ctx, explained)
+            yield from _iter_parts(command, ctx, explained)
 
 
-def _part(ctx: click.Context, text: str) -> str:
+def _format_part(ctx: click.Context, text: str) -> str:
     lines = (line.rstrip() for line in text.rstrip().splitlines())
     return f"## {ctx.command_path}\n\n```text\n" + "\n".join(lines) + "\n```"
 

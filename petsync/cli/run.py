@@ -14,21 +14,21 @@ from msgspec.structs import replace
 
 from petsync.cli import context as progress
 from petsync.cli import signals
-from petsync.cli.context import Context, interruptible_run, keep_apart, must_be_writable, runs
+from petsync.cli.context import Context, interruptible_run, must_be_writable, must_differ, runs
 from petsync.cli.context import command as as_command
 from petsync.cli.options import (
     PENDING,
     CompareOptions,
-    guard_of,
-    named_run,
-    of_plan,
-    of_sheet,
+    build_guard,
+    explain_round_names,
+    plan_from_sheet,
     plan_options,
+    read_plan,
     run_options,
     save_report,
     save_results,
 )
-from petsync.cli.plan import FORMATS, check_output, form_of, print_plan, save
+from petsync.cli.plan import FORMATS, check_output, choose_format, print_plan, save
 from petsync.errors import GuardError, InterruptedRunError, PetsyncError
 
 if TYPE_CHECKING:
@@ -43,27 +43,27 @@ if TYPE_CHECKING:
 
 __all__ = [
     "apply_command",
-    "carry_out",
+    "apply_plan",
+    "apply_sheet_plan",
+    "build_outputs",
     "check_outputs",
     "conclude",
-    "is_agreed",
+    "confirm_plan",
     "is_sheet_plan",
-    "outputs_of",
     "resume_command",
     "run_with_progress",
     "undo_command",
-    "write_sheet_plan",
 ]
 
 
-# `petsync apply` of what a sheet is to take from the store, and what a job had wait.
+# `petsync apply` of a sheet plan: changes of the store that a job would write into a sheet.
 
 
 _HEAD = 300
 
 
 def is_sheet_plan(path: Path) -> bool:
-    """Whether the file holds what a sheet is to take; reading it as a plan tells any other."""
+    """Whether the file is a sheet plan."""
     if not path.is_file():
         return False
     try:
@@ -73,9 +73,9 @@ def is_sheet_plan(path: Path) -> bool:
         return False
 
 
-def write_sheet_plan(context: Context, path: Path, *, yes: bool, limit: int | None = 20) -> int:
-    """Show it, ask, and write the sheet; the exit code. What the store has changed since is left
-    out, and the next round of the job looks at it again.
+def apply_sheet_plan(context: Context, path: Path, *, yes: bool, limit: int | None = 20) -> int:
+    """Show the sheet plan, ask, write the sheet, and return the exit code. Changes that the store
+    has changed since are left out; the next round of the job compares them again.
     """
     from petsync import sheets
     from petsync.reconcile.round import writable
@@ -83,28 +83,28 @@ def write_sheet_plan(context: Context, path: Path, *, yes: bool, limit: int | No
 
     inbound = sheets.load_edits(path)
     with context.connect() as store:
-        sheet = _sheet_of(inbound, store)
-        standing = inbound.standing(_pets_of(inbound, store).get)
-    _show(context, standing, limit)
-    standing.require_ok()
-    if standing and not (yes or _is_agreed(context, standing)):
+        sheet = _read_sheet(inbound, store)
+        current = inbound.standing(_read_pets(inbound, store).get)
+    _show(context, current, limit)
+    current.require_ok()
+    if current and not (yes or _confirm_sheet_plan(context, current)):
         return PENDING
-    edits = sheets.edits_of(standing, sheet)
-    stuck = sheets.obstacles(sheet, edits)
-    for each in stuck:
+    edits = sheets.edits_of(current, sheet)
+    obstacles = sheets.obstacles(sheet, edits)
+    for each in obstacles:
         context.say(f"{each}. {each.suggestion}", "bold")
-    rest = edits.without(stuck)
+    rest = edits.without(obstacles)
     waiting = SheetWaiting(path)
-    # Before the sheet is written: should this be killed, the next round sees whether it was.
-    waiting.intend(writable(standing, stuck))
+    # Before the sheet is written: if this is killed, the next round checks whether it was written.
+    waiting.intend(writable(current, obstacles))
     backup = sheets.write_synced(sheet, rest) if rest else None
     waiting.take()
-    _show_standing(context, inbound, standing, backup)
-    return 3 if stuck else 0
+    _show_written(context, inbound, current, backup)
+    return 3 if obstacles else 0
 
 
-def _sheet_of(inbound: Inbound, store: Store) -> Sheet:
-    """The sheet as it was then. Raises PlanError."""
+def _read_sheet(inbound: Inbound, store: Store) -> Sheet:
+    """The unchanged sheet of the sheet plan. Raises PlanError."""
     from petsync.errors import PlanError, StalePlanError
 
     if inbound.store != store.url:
@@ -121,13 +121,13 @@ def _sheet_of(inbound: Inbound, store: Store) -> Sheet:
     if sheet.digest != inbound.digest:
         raise StalePlanError(
             f"{inbound.source} has changed since this was made",
-            hint="Nothing was written. The next `petsync reconcile` looks at it again.",
+            hint="Nothing was written. The next `petsync reconcile` compares it again.",
         )
     return sheet
 
 
-def _pets_of(inbound: Inbound, store: Store) -> dict[int, Pet | None]:
-    """The pets that it is about, as the store has them now."""
+def _read_pets(inbound: Inbound, store: Store) -> dict[int, Pet | None]:
+    """The current pets of the sheet plan."""
     from petsync.models import Pet
     from petsync.table.frame import pets_from_frame
 
@@ -135,7 +135,7 @@ def _pets_of(inbound: Inbound, store: Store) -> dict[int, Pet | None]:
     wanted = {pet_id: listed.get(pet_id) for pet_id in inbound.pet_ids}
     answers = store.look_up([pet_id for pet_id, pet in wanted.items() if pet is None])
     for pet_id, found in answers.items():
-        # One that could not be looked up is neither as it was nor gone.
+        # A failed look-up: neither unchanged nor gone.
         wanted[pet_id] = found if found is None or isinstance(found, Pet) else Pet(id=pet_id)
     return wanted
 
@@ -146,38 +146,38 @@ def _show(context: Context, inbound: Inbound, limit: int | None) -> None:
     show_intake(inbound, context.err, limit=limit)
 
 
-def _is_agreed(context: Context, inbound: Inbound) -> bool:
+def _confirm_sheet_plan(context: Context, inbound: Inbound) -> bool:
     if sys.stdin.isatty() and sys.stderr.isatty():
         if click.confirm(f"Write this into {inbound.source}?", err=True):
             return True
         context.say("Nothing was written.", "bold")
     else:
-        context.say("Nothing was written, as nobody can be asked. --yes writes it.", "bold")
+        context.say("Nothing was written: a question needs a terminal. --yes writes it.", "bold")
     if context.as_json:
         rows = inbound.counts.total
-        told = {"dry_run": True, "sheet": inbound.source, "rows": rows, "exit_code": PENDING}
-        context.show_json(told)
+        document = {"dry_run": True, "sheet": inbound.source, "rows": rows, "exit_code": PENDING}
+        context.show_json(document)
     return False
 
 
-def _show_standing(
-    context: Context, inbound: Inbound, standing: Inbound, backup: Path | None
+def _show_written(
+    context: Context, inbound: Inbound, current: Inbound, backup: Path | None
 ) -> None:
-    rows = standing.counts.total
-    left = inbound.counts.total - rows
+    rows = current.counts.total
+    left_out = inbound.counts.total - rows
     if backup is not None:
-        context.say(f"{inbound.source} is written; as it was before it is in {backup}.")
-    if left:
-        context.say(f"{left:,} rows were left out: the store has changed them since.")
+        context.say(f"{inbound.source} is written; the earlier version is in {backup}.")
+    if left_out:
+        context.say(f"{left_out:,} rows were left out: the store has changed them since.")
     if context.as_json:
-        told = {"sheet": inbound.source, "rows": rows, "left_out": left, "exit_code": 0}
-        context.show_json({**told, "backup": str(backup or "")})
+        document = {"sheet": inbound.source, "rows": rows, "left_out": left_out, "exit_code": 0}
+        context.show_json({**document, "backup": str(backup or "")})
 
 
-# `petsync apply`: a plan carried out, after it was seen.
+# `petsync apply`: show a plan, ask, and apply it.
 
 
-_STOPPING = "Stopping: what is on its way may still end. Ctrl-C once more does not wait for it."
+_STOP_MESSAGE = "Stopping: sent requests may still end. Ctrl-C again does not wait for them."
 _APPLY_EXAMPLES = """
 petsync apply plan.json
 petsync apply catalogue.xlsx --delete-missing --yes
@@ -238,7 +238,7 @@ def apply_command(
     into_sheet: IntoSheet | None,
     page: Path | None,
     limit: int,
-    asked: CompareOptions,
+    compare_options: CompareOptions,
     pacing: dict[str, Any],
 ) -> int:
     """Bring the store into agreement with a plan, or with a sheet.
@@ -253,39 +253,43 @@ def apply_command(
     conflicts or a plan that was applied before, 6 if another run uses this store, 7 if stopped.
     """
     is_plan = source.suffix.lower() == ".json"
-    if is_plan and asked:
+    if is_plan and compare_options:
         raise click.UsageError("A saved plan is applied as it is; these options are for a SHEET.")
     check_outputs(source, results, page)
     if is_plan and is_sheet_plan(source):
         if results or page or into_sheet:
             raise click.UsageError("This is for a sheet: it has no results, and no report.")
-        return write_sheet_plan(context, source, yes=yes, limit=limit or None)
+        return apply_sheet_plan(context, source, yes=yes, limit=limit or None)
     with interruptible_run(context):
         with context.connect() as store:
-            if not is_plan and (code := _finished_first(context, store, source, yes, pacing)):
+            if not is_plan and (code := _offer_to_finish(context, store, source, yes, pacing)):
                 return code
             text = "Reading the plan" if is_plan else "Comparing the sheet"
-            with progress.looked_up(context.err, text) as step:
-                read = of_plan(store, source) if is_plan else of_sheet(store, source, asked, step)
+            with progress.show_lookups(context.err, text) as step:
+                read = (
+                    read_plan(store, source)
+                    if is_plan
+                    else plan_from_sheet(store, source, compare_options, step)
+                )
             plan, sheet = read
             _check_fit(plan, sheet, results, page)
             if into_sheet:
                 _check_into_sheet(sheet, f"--write-{'ids' if into_sheet == 'ids' else 'back'}")
-            if not is_agreed(context, plan, yes, limit or None):
+            if not confirm_plan(context, plan, yes, limit or None):
                 return PENDING
             if into_sheet is None:
-                into_sheet = _asked_for_ids(context, plan, sheet, yes=yes)
-            outputs = outputs_of(store)
-            outputs.remember(plan, _build_wanted(into_sheet, results))
-            report, error = carry_out(context, store, plan, **pacing)
+                into_sheet = _ask_for_ids(context, plan, sheet, yes=yes)
+            outputs = build_outputs(store)
+            outputs.remember(plan, _build_request(into_sheet, results))
+            report, error = apply_plan(context, store, plan, **pacing)
         return conclude(context, report, error, sheet, page, outputs=outputs)
 
 
-def _finished_first(
+def _offer_to_finish(
     context: Context, store: Store, source: Path, yes: bool, pacing: dict[str, Any]
 ) -> int:
-    """Name the run of the same sheet that was stopped, and finish it if a person wants that. The
-    exit code of a run that has still not come to its end; 0 where the sheet may be planned.
+    """Offer to finish a stopped run of the same sheet. Return the exit code if that run was stopped
+    again, or 0 if the sheet may be planned.
     """
     from petsync.plan.report import left_in
 
@@ -301,17 +305,17 @@ def _finished_first(
     )
     if yes or not (sys.stdin.isatty() and sys.stderr.isatty()):
         context.say(
-            f"This applies what is left of it, but for rows of which nobody knows whether it added "
-            f"them: `petsync resume {past.run_id}` finds that out, and adds no row a second time."
+            f"This applies the rest of it, except rows that it may have added: `petsync resume "
+            f"{past.run_id}` determines that, and adds no row a second time."
         )
         return 0
     if not click.confirm("Finish it first?", default=True, err=True):
         return 0
     _, plan = store.aio.to_resume(past.run_id)
-    outputs = outputs_of(store)
+    outputs = build_outputs(store)
     sheet = outputs.sheet(plan, store.api.aio.session.profile.statuses)
-    again = partial(store.resume, past.run_id, **pacing)
-    report, error = run_with_progress(context, store, len(plan.changes), again, text="Resuming")
+    resume = partial(store.resume, past.run_id, **pacing)
+    report, error = run_with_progress(context, store, len(plan.changes), resume, text="Resuming")
     code = conclude(context, report, error, sheet, None, outputs=outputs)
     return code if report.stopped else 0
 
@@ -325,21 +329,23 @@ def conclude(
     *,
     outputs: Outputs,
 ) -> int:
-    """Leave the files that were asked for, tell what became of the run, and give its exit code."""
-    # Whoever reads what is printed may have gone away: the files come first.
-    said, left = _leave_results(report, sheet, page, outputs)
+    """Write the files, print the report, and return the exit code."""
+    # The files first: printing fails if standard output is a closed pipe.
+    lines, output_code = _write_outputs(report, sheet, page, outputs)
     _print(context, report)
-    for line, style in said:
+    for line, style in lines:
         context.say(line, style)
     if error is not None:
         context.say(f"error: {error.message}", "bold red")
-    return report.exit_code or left
+    return report.exit_code or output_code
 
 
-def carry_out(
+def apply_plan(
     context: Context, store: Store, plan: Plan, **options: Any
 ) -> tuple[Report, InterruptedRunError | None]:
-    """The report of a run of the plan, with progress on the way, and its interruption."""
+    """Apply the plan with a progress bar; return the report, and the error if it was
+    interrupted.
+    """
     return run_with_progress(
         context, store, len(plan.changes), partial(store.apply, plan, **options)
     )
@@ -353,12 +359,12 @@ def run_with_progress(
     *,
     text: str = "Applying",
 ) -> tuple[Report, InterruptedRunError | None]:
-    """The report of a run that tells its progress to `on_progress`, and its interruption."""
+    """Call `run` with a progress bar; return the report, and the error if it was interrupted."""
     from petsync.plan.report import Report
 
     traffic = store.api.aio.session.traffic
     with (
-        signals.stopping(_STOPPING),
+        signals.announcing_stop(_STOP_MESSAGE),
         progress.show_progress(
             context.err, total, text, traffic=traffic, lines=context.verbose
         ) as step,
@@ -371,8 +377,10 @@ def run_with_progress(
             return error.report, error
 
 
-def is_agreed(context: Context, plan: Plan, yes: bool, limit: int | None = 20) -> bool:
-    """Whether the plan may be sent: nobody needs to agree to nothing. Raises GuardError."""
+def confirm_plan(context: Context, plan: Plan, yes: bool, limit: int | None = 20) -> bool:
+    """Show the plan, and ask whether to send it; an empty plan needs no answer. Raises
+    GuardError.
+    """
     from petsync.report.show import show_plan
 
     show_plan(plan, context.err, limit=limit)
@@ -381,14 +389,14 @@ def is_agreed(context: Context, plan: Plan, yes: bool, limit: int | None = 20) -
         return True
     if sys.stdin.isatty() and sys.stderr.isatty():
         total = len(plan.changes)
-        these = "this change" if total == 1 else f"these {total:,} changes"
-        question = f"Send {these} to {plan.store}?"
+        changes = "this change" if total == 1 else f"these {total:,} changes"
+        question = f"Send {changes} to {plan.store}?"
         if click.confirm(question, err=True):
             return True
-        said = "Nothing was sent."
+        message = "Nothing was sent."
     else:
-        said = "Nothing was sent: this is a dry run, as nobody can be asked. --yes applies."
-    context.say(said, "bold")
+        message = "Nothing was sent: without a terminal this is a dry run. --yes applies the plan."
+    context.say(message, "bold")
     if context.as_json:
         kinds = {"adds": plan.adds, "updates": plan.updates, "deletes": plan.deletes}
         counts = {name: len(changes) for name, changes in kinds.items()}
@@ -407,35 +415,35 @@ def _print(context: Context, report: Report) -> None:
         show_report(report, context.out)
 
 
-Said = list[tuple[str, str]]
+Lines = list[tuple[str, str]]
 """Lines with their style."""
 
 
-def _leave_results(
+def _write_outputs(
     report: Report, sheet: Sheet | None, page: Path | None, outputs: Outputs
-) -> tuple[Said, int]:
-    """Write what is asked for; what to say of it, and 1 if it could not be: the run itself is
-    over, and stands.
+) -> tuple[Lines, int]:
+    """Write the requested files; return messages, and an exit code, not 0 if a file could not be
+    written. The run itself is complete.
     """
-    from petsync.store.runs import default_results
+    from petsync.store.runs import default_results_path
 
-    said: Said = []
+    lines: Lines = []
     code = 0
-    wanted = outputs.read_wanted(report.plan)
-    # The copy first: it is of the sheet as it is before anything is written into that.
-    results = Path(wanted.results) if wanted.results else None
+    request = outputs.read_request(report.plan)
+    # The results file first: it is a copy of the sheet before anything is written into it.
+    results = Path(request.results) if request.results else None
     if results is None and sheet is not None and report.plan.changes:
-        results = None if wanted.into_sheet == "results" else default_results(sheet)
+        results = None if request.into_sheet == "results" else default_results_path(sheet)
     if results is not None:
-        is_named = bool(wanted.results)
-        code |= _write_results(report, sheet, results, outputs, said, is_named=is_named)
+        is_named = bool(request.results)
+        code |= _write_results(report, sheet, results, outputs, lines, is_named=is_named)
     elif sheet is None and not report.plan.undoes:
-        said.append(("No result workbook: the sheet is gone, or was changed since the plan.", ""))
-    if wanted.into_sheet and not report.plan.undoes:
-        code |= not _write_into_sheet(report, sheet, wanted.into_sheet, outputs, said)
+        lines.append(("No result workbook: the sheet is gone, or was changed since the plan.", ""))
+    if request.into_sheet and not report.plan.undoes:
+        code |= not _write_into_sheet(report, sheet, request.into_sheet, outputs, lines)
     if page is not None:
-        code |= _write(said, f"The report is in {page}.", lambda: save_report(report, page))
-    return said, code
+        code |= _write(lines, f"The report is in {page}.", lambda: save_report(report, page))
+    return lines, code
 
 
 def _write_results(
@@ -443,28 +451,28 @@ def _write_results(
     sheet: Sheet | None,
     path: Path,
     outputs: Outputs,
-    said: Said,
+    lines: Lines,
     *,
     is_named: bool,
 ) -> int:
-    """0 if the results file is written, and what to say of it. A link is followed only where a
-    person has named it.
+    """Write the results file, add messages, and return the exit code. A symbolic link is followed
+    only if the user has named it.
     """
-    from petsync.cli.context import free
+    from petsync.cli.context import find_free_path
     from petsync.sheets.files import must_be_closed
 
     backups: list[Path] = []
     try:
         must_be_closed(path)
     except PetsyncError as error:
-        said.append((f"{error.message}, so that the results get another name.", "bold"))
-        path = free(path)
+        lines.append((f"{error.message}, so that the results get another name.", "bold"))
+        path = find_free_path(path)
 
     if path.is_symlink() and not is_named:
-        said.append(
+        lines.append(
             (f"{_shorten_path(path)} is a symbolic link: the results get another name.", "bold")
         )
-        path = free(path)
+        path = find_free_path(path)
 
     def save() -> None:
         if sheet is None:
@@ -472,40 +480,42 @@ def _write_results(
         elif backup := outputs.write_results(sheet, report, path, follow=is_named):
             backups.append(backup)
 
-    code = _write(said, f"What became of each row is in {_shorten_path(path)}.", save)
-    said += [
+    code = _write(lines, f"The outcome of each row is in {_shorten_path(path)}.", save)
+    lines += [
         (f"The file of that name is kept as {_shorten_path(backup)}.", "") for backup in backups
     ]
     return code
 
 
 def _shorten_path(path: Path) -> Path:
-    """The path as it is shorter: from here, where it is below this folder."""
+    """The path, relative to the current folder if it is below it."""
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path
 
 
 def _write_into_sheet(
-    report: Report, sheet: Sheet | None, into_sheet: IntoSheet, outputs: Outputs, said: Said
+    report: Report, sheet: Sheet | None, into_sheet: IntoSheet, outputs: Outputs, lines: Lines
 ) -> bool:
-    """Whether the ids, or the results, are in the sheet itself; and what to say of that."""
+    """Write ids or results into the sheet, add messages, and return whether that succeeded."""
     if sheet is None:
-        told = f"error: {report.plan.source} is gone or was changed, so no id was written into it."
-        said.append((told, "bold red"))
-        said.append(("petsync still knows which row became which pet: go on in that file.", ""))
+        message = (
+            f"error: {report.plan.source} is gone or was changed, so no id was written into it."
+        )
+        lines.append((message, "bold red"))
+        lines.append(("petsync still knows the pet of each row: continue with that file.", ""))
         return False
     try:
         backup = outputs.write_into_sheet(sheet, report, into_sheet)
     except PetsyncError as error:
-        said += [(f"error: {error.message}", "bold red"), (error.hint, "")]
+        lines += [(f"error: {error.message}", "bold red"), (error.hint, "")]
         return False
-    what = "The new ids are" if into_sheet == "ids" else "What became of each row is"
-    said.append((f"{what} in {sheet.source}; as it was before it is in {backup}.", ""))
+    what = "The new ids are" if into_sheet == "ids" else "The outcome of each row is"
+    lines.append((f"{what} in {sheet.source}; the earlier version is in {backup}.", ""))
     return True
 
 
 def _check_into_sheet(sheet: Sheet | None, option: str) -> None:
-    """Raise, before anything is sent, where nothing could be written into the sheet itself."""
+    """Raise, before anything is sent, if the sheet cannot be written."""
     from petsync.sheets import must_take_results
 
     if sheet is None:
@@ -513,14 +523,14 @@ def _check_into_sheet(sheet: Sheet | None, option: str) -> None:
     must_take_results(sheet)
 
 
-def _asked_for_ids(context: Context, plan: Plan, sheet: Sheet | None, *, yes: bool) -> IntoSheet:
-    """Whether a person has the new ids written into the sheet; nobody is asked where `yes` said
-    that, or where there is none to write.
+def _ask_for_ids(context: Context, plan: Plan, sheet: Sheet | None, *, yes: bool) -> IntoSheet:
+    """Ask whether to write the new ids into the sheet; no question with `yes`, or if there are no
+    new ids.
     """
     from petsync.sheets import must_take_results
-    from petsync.store.runs import gives_ids
+    from petsync.store.runs import assigns_ids
 
-    if yes or sheet is None or not plan.changes or not gives_ids(plan):
+    if yes or sheet is None or not plan.changes or not assigns_ids(plan):
         return ""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return ""
@@ -537,7 +547,7 @@ def _asked_for_ids(context: Context, plan: Plan, sheet: Sheet | None, *, yes: bo
     return "ids" if click.confirm(question, default=True, err=True) else ""
 
 
-def _build_wanted(into_sheet: IntoSheet, results: Path | None) -> OutputRequest:
+def _build_request(into_sheet: IntoSheet, results: Path | None) -> OutputRequest:
     from petsync.store.runs import OutputRequest
 
     return OutputRequest(
@@ -545,29 +555,29 @@ def _build_wanted(into_sheet: IntoSheet, results: Path | None) -> OutputRequest:
     )
 
 
-def outputs_of(store: Store) -> Outputs:
-    """What writes the files that runs on the store leave."""
+def build_outputs(store: Store) -> Outputs:
+    """The writer of the files of runs on the store."""
     from petsync.store.runs import Outputs
 
     return Outputs(store.aio.history)
 
 
-def _write(said: Said, told: str, save: Callable[[], None]) -> int:
+def _write(lines: Lines, message: str, save: Callable[[], None]) -> int:
     try:
         save()
     except PetsyncError as error:
-        said += [(f"error: {error.message}", "bold red"), (error.hint, "")]
+        lines += [(f"error: {error.message}", "bold red"), (error.hint, "")]
         return error.exit_code
-    said.append((told, ""))
+    lines.append((message, ""))
     return 0
 
 
 def check_outputs(source: Path | None, results: Path | None, page: Path | None) -> None:
-    """Raise UsageError, before anything is asked, where a file could not be left behind."""
+    """Raise UsageError, before any request, if a file could not be written."""
     for path in (results, page):
         if path is not None:
             if source is not None:
-                keep_apart(path, source)
+                must_differ(path, source)
             must_be_writable(path)
     if results is not None and page is not None and results.resolve() == page.resolve():
         raise click.UsageError(f"--results and --report are the same file, {page}.")
@@ -576,23 +586,23 @@ def check_outputs(source: Path | None, results: Path | None, page: Path | None) 
 
 
 def _check_fit(plan: Plan, sheet: Sheet | None, results: Path | None, page: Path | None) -> None:
-    """Raise UsageError, before anything is sent, where the results could not be of the sheet."""
+    """Raise UsageError, before anything is sent, if the files do not fit the sheet."""
     for path in (results, page):
         if path is not None:
-            keep_apart(path, Path(plan.source))
+            must_differ(path, Path(plan.source))
     is_text = sheet is not None and sheet.tab == ""
-    fitting: tuple[str, ...] = (".csv", ".tsv", ".txt") if is_text else (".xlsx",)
+    suffixes: tuple[str, ...] = (".csv", ".tsv", ".txt") if is_text else (".xlsx",)
     if sheet is not None and sheet.source.lower().endswith(".xlsm"):
-        fitting = (".xlsx", ".xlsm")
-    if results is not None and results.suffix.lower() not in fitting:
+        suffixes = (".xlsx", ".xlsm")
+    if results is not None and results.suffix.lower() not in suffixes:
         kind = "a text sheet" if is_text else "a workbook"
         raise click.UsageError(
             f"--results {results}: the results are {kind}; the ending must be one of "
-            f"{', '.join(fitting)}."
+            f"{', '.join(suffixes)}."
         )
 
 
-# `petsync resume`: what a stopped run left, done.
+# `petsync resume`: finish a stopped run.
 
 
 _RESUME_EXAMPLES = """
@@ -633,22 +643,22 @@ def resume_command(
     Exit codes: 0, 3 if rows failed, 5 for conflicts, 6 if the run is still working, 7 if
     interrupted again.
     """
-    from petsync.apply.engine import has_more, refuse_drifted
+    from petsync.apply.engine import is_resumable, refuse_drifted
     from petsync.plan.change import FailedLookup
 
     check_outputs(None, results, page)
     with interruptible_run(context):
         with context.connect() as store:
-            with named_run(context.settings.state, run_id):
+            with explain_round_names(context.settings.state, run_id):
                 past, plan = store.aio.to_resume(run_id, startable=True)
                 run = past.run_id
                 statuses = store.api.aio.session.profile.statuses
-                outputs = outputs_of(store)
+                outputs = build_outputs(store)
                 sheet = None if plan.undoes else outputs.sheet(plan, statuses)
             if results is not None:
-                wanted = outputs.read_wanted(plan)
-                outputs.remember(plan, replace(wanted, results=str(results.absolute())))
-            if has_more(past):
+                request = outputs.read_request(plan)
+                outputs.remember(plan, replace(request, results=str(results.absolute())))
+            if is_resumable(past):
                 found = store.look_up([pet.id for pet in plan.sentinels if pet.id is not None])
                 now = {i: each for i, each in found.items() if not isinstance(each, FailedLookup)}
                 refuse_drifted(plan, now)
@@ -660,20 +670,26 @@ def resume_command(
         return conclude(context, report, error, sheet, page, outputs=outputs)
 
 
-# `petsync undo`: a run taken back, after it was seen what that means.
+# `petsync undo`: show the undo of a run, ask, and apply it.
 
 
-_LEADS = (
-    "Job {job} made this run, and its sheet leads: the next round sends all of it again. Fix the "
-    "sheet first, or write enabled = false into the job's table."
+_PUSH_NOTE = (
+    "Job {job} made this run, and its sheet has priority: the next round sends all changes again. "
+    "Fix the sheet first, or write enabled = false into the job's table."
 )
-_FOLLOWS = (
-    "Job {job} made this run. Its next round takes what is undone into the sheet too, but for what "
-    "a person edits there until then. The row of a pet that the undo deletes stays, with a note, "
-    "unless delete_missing is on. To keep the sheet as it is: enabled = false in the job's table."
+_SYNC_NOTE = (
+    "Job {job} made this run. Its next round writes the undone values into the sheet too, except "
+    "cells that are edited there until then. The row of a pet that the undo deletes stays, with a "
+    "note, unless delete_missing is on. To keep the sheet as it is: enabled = false in the job's "
+    "table."
 )
-_NEXT = {"push": _LEADS, "two-way": _FOLLOWS, "pull": _FOLLOWS, "check": _FOLLOWS}
-"""What a round of the job that made a run makes of its undo."""
+_NOTES_BY_MODE = {
+    "push": _PUSH_NOTE,
+    "two-way": _SYNC_NOTE,
+    "pull": _SYNC_NOTE,
+    "check": _SYNC_NOTE,
+}
+"""The effect of a job's next round on the undo of its run, by the job's mode."""
 _UNDO_EXAMPLES = """
 petsync undo
 petsync undo 20261121-0930 --max-delete 400
@@ -769,49 +785,49 @@ def undo_command(
     Without --yes and without a terminal, it sends nothing (exit code 2). Other exit codes: 0, 3 if
     rows failed, 4 if it exceeds a limit, 5 for conflicts, 6 if a run uses this store, 7 if stopped.
     """
-    looking = form is not None or bool(outputs)
-    shown = form_of(context, form, outputs) if looking else ""
+    is_preview = form is not None or bool(outputs)
+    output_format = choose_format(context, form, outputs) if is_preview else ""
     for path in outputs:
         check_output(path, None, form)
     check_outputs(None, None, page)
-    guard = guard_of(max_delete, max_update, max_add, allow_empty=allow_empty)
+    guard = build_guard(max_delete, max_update, max_add, allow_empty=allow_empty)
     with interruptible_run(context):
         with context.connect() as store:
             state = context.settings.state
             with (
-                named_run(state, run_id),
-                progress.looked_up(context.err, "Looking at the pets of the run") as step,
+                explain_round_names(state, run_id),
+                progress.show_lookups(context.err, "Looking at the pets of the run") as step,
             ):
                 plan = store.undo(run_id, guard=guard, on_progress=step)
             if ids or kinds or query is not None:
                 plan = plan.select(ids=ids or None, actions=kinds or None, query=query)
             _show_undone_run(context, store, plan)
-            if looking:
-                return _save_undo(context, plan, outputs, shown, limit)
-            if not is_agreed(context, plan, yes):
+            if is_preview:
+                return _save_undo(context, plan, outputs, output_format, limit)
+            if not confirm_plan(context, plan, yes):
                 return PENDING
-            report, error = carry_out(context, store, plan, **pacing)
-            files = outputs_of(store)
-        return conclude(context, report, error, None, page, outputs=files)
+            report, error = apply_plan(context, store, plan, **pacing)
+            run_outputs = build_outputs(store)
+        return conclude(context, report, error, None, page, outputs=run_outputs)
 
 
 def _show_undone_run(context: Context, store: Store, plan: Plan) -> None:
-    """Say which run is taken back, in the words of the list of runs."""
+    """Print which run is undone, as in the list of runs."""
     from petsync.reconcile.state import History
     from petsync.report.run import run_line
 
     past = store.aio.history.find(plan.undoes)
     context.say(f"Undo of run {past.run_id}, {run_line(past)}.")
     rounds = History(store.aio.settings.state).rounds()
-    told = next((each for each in reversed(rounds) if past.run_id in each.runs), None)
-    if told is not None:
-        context.say(_NEXT[told.mode].format(job=told.job), "bold")
+    round_ = next((each for each in reversed(rounds) if past.run_id in each.runs), None)
+    if round_ is not None:
+        context.say(_NOTES_BY_MODE[round_.mode].format(job=round_.job), "bold")
 
 
 def _save_undo(
     context: Context, plan: Plan, outputs: tuple[Path, ...], form: str, limit: int | None
 ) -> int:
-    """Save and print the plan; the exit code."""
+    """Save and print the plan, and return the exit code."""
     kinds = [save(plan, path, form, limit) for path in outputs]
     if context.as_json or form not in kinds or form in ("text", "json"):
         print_plan(context, plan, form, limit)

@@ -1,4 +1,4 @@
-"""`petsync runs`: what runs and rounds there were, what became of each, what they did to a pet."""
+"""`petsync runs`: list runs and rounds, their outcomes, and the changes of a pet."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from petsync.cli.context import Context, jobs, runs
+from petsync.cli.context import Context, complete_jobs, runs
 from petsync.cli.context import command as as_command
 from petsync.cli.options import (
     check_page,
-    round_named,
-    rounds_in,
+    find_round,
+    find_rounds,
     save_history,
     save_report,
     save_results,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 
-_SHOWN, _ON_PAGE = 20, 100
+_MAX_SHOWN, _MAX_ON_PAGE = 20, 100
 _EXAMPLES = """
 petsync runs
 petsync runs 20261121-0930 --report report.html
@@ -58,7 +58,7 @@ petsync runs --html history.html
     default="",
     metavar="NAME",
     help="Only the rounds and runs of this job.",
-    shell_complete=jobs,
+    shell_complete=complete_jobs,
 )
 @click.option(
     "--html",
@@ -105,26 +105,26 @@ def command(
         raise click.UsageError("--job and --html are about all runs: leave out RUN and --pet.")
     check_outputs(None, results, page)
     check_page(history_page)
-    shown = _SHOWN if limit is None else limit
+    rows_shown = _MAX_SHOWN if limit is None else limit
     if results is not None and results.suffix.lower() != ".xlsx":
         raise click.UsageError(f"--results {results}: the ending must be .xlsx.")
     history = _history(context)
     if pet is not None:
-        _show_pet(context, pet, _deeds(context, history, pet, run_id))
+        _show_pet(context, pet, _find_changes(context, history, pet, run_id))
     elif run_id:
-        _show_run(context, history, run_id, shown or None, results, page)
+        _show_run(context, history, run_id, rows_shown or None, results, page)
     else:
         store = _store(context)
-        rounds, found = rounds_in(context.settings.state, job, store), history.runs(store)
+        rounds, found = find_rounds(context.settings.state, job, store), history.runs(store)
         if job:
-            # Not at the top: what lists the commands should not wait for pandas.
+            # Not at the top: `petsync --help` should not wait for pandas.
             from petsync.plan.report import runs_of
 
             found = runs_of(found, rounds)
         if history_page is not None:
-            most = (_ON_PAGE if limit is None else limit) or None
-            save_history(rounds, found, history_page, most)
-        _show_runs(context, found, rounds[::-1], shown or None)
+            page_limit = (_MAX_ON_PAGE if limit is None else limit) or None
+            save_history(rounds, found, history_page, page_limit)
+        _show_runs(context, found, rounds[::-1], rows_shown or None)
         if history_page is not None:
             context.say(f"Saved {history_page}.")
     return 0
@@ -137,7 +137,7 @@ def _history(context: Context) -> History:
 
 
 def _store(context: Context) -> str | None:
-    """The store that the options name, as a run has it; None for all of them."""
+    """The base URL that the options name, as in a run; None for all stores."""
     url = context.settings.url
     if url is None:
         return None
@@ -146,11 +146,11 @@ def _store(context: Context) -> str | None:
     return checked_base(url, with_secret=False)
 
 
-def _deeds(
+def _find_changes(
     context: Context, history: History, pet: int, run_id: str
 ) -> list[tuple[PastRun, Entry]]:
     if not run_id:
-        return history.of_pet(pet, _store(context))
+        return history.find_entries(pet, _store(context))
     past = history.find(run_id)
     return [
         (past, entry)
@@ -162,10 +162,10 @@ def _deeds(
 def _show_runs(
     context: Context, runs: Sequence[PastRun], rounds: Sequence[Round], limit: int | None
 ) -> None:
-    """Both the newest first; where there are no rounds nothing is said of them."""
+    """Print runs and rounds, the newest first; without rounds, only the runs."""
     if context.as_json:
-        told = {"rounds": rounds[:limit]} if rounds else {}
-        context.show_json({"runs": runs[:limit], **told})
+        round_data = {"rounds": rounds[:limit]} if rounds else {}
+        context.show_json({"runs": runs[:limit], **round_data})
         return
     from petsync.report.show import show_past_rounds, show_runs
 
@@ -175,43 +175,45 @@ def _show_runs(
     show_runs(runs, context.out, limit=limit)
     unfinished = next(_iter_unfinished(runs), None)
     if unfinished is not None:
-        context.say(f"`petsync resume {unfinished.run_id}` does what is left of that run.")
-    for run in _undone_unknown(runs):
+        context.say(f"`petsync resume {unfinished.run_id}` makes the rest of that run.")
+    for run in _find_undone_unknown(runs):
         context.say(
-            f"Run {run.run_id} was undone with changes of which nobody knows the outcome: `petsync "
-            f"resume {run.run_id}` finds it out, and sends nothing."
+            f"Run {run.run_id} was undone with changes whose outcome is unknown: `petsync resume "
+            f"{run.run_id}` determines it, and sends nothing."
         )
 
 
 def _iter_unfinished(runs: Sequence[PastRun]) -> Iterator[PastRun]:
-    """Those that have anything left which a resume can do, and that are not undone."""
-    from petsync.apply.engine import has_more
+    """Yield the runs that can be resumed and are not undone."""
+    from petsync.apply.engine import is_resumable
     from petsync.plan.report import undone_by
 
-    over = undone_by(runs)
+    undone = undone_by(runs)
     for run in runs:
-        is_over = run.kind == "upload" or run.state == "running" or run.run_id in over
-        if not is_over and has_more(run):
+        is_excluded = run.kind == "upload" or run.state == "running" or run.run_id in undone
+        if not is_excluded and is_resumable(run):
             yield run
 
 
-def _undone_unknown(runs: Sequence[PastRun]) -> list[PastRun]:
-    """The runs that are undone, and of which changes are still to be found out."""
+def _find_undone_unknown(runs: Sequence[PastRun]) -> list[PastRun]:
+    """The undone runs with unknown outcomes."""
     from petsync.apply.engine import has_unknown
     from petsync.plan.report import undone_by
 
-    over = undone_by(runs)
-    return [run for run in runs if run.run_id in over and run.kind != "upload" and has_unknown(run)]
+    undone = undone_by(runs)
+    return [
+        run for run in runs if run.run_id in undone and run.kind != "upload" and has_unknown(run)
+    ]
 
 
-def _show_pet(context: Context, pet: int, deeds: Sequence[tuple[PastRun, Entry]]) -> None:
+def _show_pet(context: Context, pet: int, changes: Sequence[tuple[PastRun, Entry]]) -> None:
     if context.as_json:
-        told = [{"run": past, "change": entry} for past, entry in deeds]
-        context.show_json({"pet": pet, "changes": told})
+        data = [{"run": past, "change": entry} for past, entry in changes]
+        context.show_json({"pet": pet, "changes": data})
         return
     from petsync.report.show import show_pet
 
-    show_pet(pet, deeds, context.out)
+    show_pet(pet, changes, context.out)
 
 
 def _show_run(
@@ -225,10 +227,10 @@ def _show_run(
     try:
         past = history.find(run_id)
     except PlanError:
-        told = round_named(context.settings.state, run_id)
-        if told is None:
+        round_report = find_round(context.settings.state, run_id)
+        if round_report is None:
             raise
-        _show_round(context, told, limit, results or page)
+        _show_round(context, round_report, limit, results or page)
         return
     if past.kind == "upload":
         _show_upload(context, history, past, limit, results, page)
@@ -252,19 +254,19 @@ def _show_run(
 
 
 def _show_round(
-    context: Context, told: RoundReport, limit: int | None, output: Path | None
+    context: Context, report: RoundReport, limit: int | None, output: Path | None
 ) -> None:
     if output is not None:
-        its = f" Its report is {told.round.report}." if told.round.report else ""
-        raise click.UsageError(f"{told.round.id} is a round, and no run of the journal.{its}")
+        suffix = f" Its report is {report.round.report}." if report.round.report else ""
+        raise click.UsageError(f"{report.round.id} is a round, and no run of the journal.{suffix}")
     if context.as_json:
         from petsync.report.json import round_json
 
-        context.show(round_json(told))
+        context.show(round_json(report))
         return
     from petsync.report.show import show_round
 
-    show_round(told, context.out, limit=limit)
+    show_round(report, context.out, limit=limit)
 
 
 def _show_upload(
@@ -292,8 +294,8 @@ def _show_upload(
     if page is not None:
         if report is None:
             raise PlanError(
-                f"the files of run {past.run_id} are listed in a way that this petsync does not "
-                "read, so no report of them can be made",
+                f"the files of run {past.run_id} are listed in a format that this petsync cannot "
+                "read, so there is no report",
                 hint=f"`petsync runs {past.run_id}` shows what it did to each pet.",
             )
         save_uploaded(report, page)
@@ -301,7 +303,7 @@ def _show_upload(
 
 
 def _load_upload(history: History, past: PastRun) -> UploadReport | None:
-    """The upload's report; None where another petsync wrote down its files."""
+    """The upload's report; None if another petsync version listed its files."""
     try:
         return history.upload(past.run_id)
     except PlanError:

@@ -1,6 +1,6 @@
-"""Requests to end: Ctrl-C, SIGTERM, and a terminal that closes.
+"""Signals that end a command: Ctrl-C, SIGTERM, and SIGHUP of a closed terminal.
 
-It imports little, as nothing else handles a signal until it is loaded.
+This module imports little, as no signal is handled until it is loaded.
 """
 
 from __future__ import annotations
@@ -16,96 +16,109 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from types import FrameType
 
-__all__ = ["ignore_signals", "interruptible", "leave", "loading", "settle", "stopping"]
+__all__ = [
+    "announcing_stop",
+    "exit_if_interrupted",
+    "exiting_on_signal",
+    "finish",
+    "ignore_signals",
+    "interruptible",
+]
 
 _INTERRUPTED = 130
-_LATER = 0.01
-"""The seconds after which an interrupt that could not be raised is tried again."""
+_RETRY_S = 0.01
+"""Seconds until an interrupt that could not be raised is raised again."""
 
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Meanwhile Ctrl-C, SIGTERM and a terminal that closes raise KeyboardInterrupt in the main
-    thread; in an import or a callback, where it would be lost, as soon as that is over.
+    """In the block, Ctrl-C, SIGTERM and SIGHUP raise KeyboardInterrupt in the main thread; during
+    an import or a callback, where it would be lost, right after it.
     """
-    # What is ignored already, as by nohup, stays ignored.
-    fresh = (_end, signal.SIG_DFL, signal.default_int_handler)
-    unraisable, sys.unraisablehook = sys.unraisablehook, _unraisable
+    # Signals that are ignored already, as by nohup, stay ignored.
+    default_handlers = (_end_process, signal.SIG_DFL, signal.default_int_handler)
+    unraisable, sys.unraisablehook = sys.unraisablehook, _handle_unraisable
     try:
-        with _handle_signals([n for n in _names() if signal.getsignal(n) in fresh], _interrupt):
+        with _handle_signals(
+            [n for n in _stop_signals() if signal.getsignal(n) in default_handlers], _interrupt
+        ):
             yield
     finally:
         sys.unraisablehook = unraisable
 
 
 @contextmanager
-def loading() -> Iterator[None]:
-    """Meanwhile a request to end ends the process at once, with 130. In the middle of an import it
-    would come out as anything, or be lost; and nothing has been begun yet.
+def exiting_on_signal() -> Iterator[None]:
+    """In the block, a signal ends the process at once, with 130: during an import, an exception
+    could be changed or lost, and nothing has been started yet.
     """
     ignored = (signal.SIG_IGN, None)
-    with _handle_signals([n for n in _names() if signal.getsignal(n) not in ignored], _end):
+    with _handle_signals(
+        [n for n in _stop_signals() if signal.getsignal(n) not in ignored], _end_process
+    ):
         yield
 
 
 @contextmanager
-def stopping(text: str) -> Iterator[None]:
-    """Meanwhile the first Ctrl-C says this on a terminal, before it does what it always does."""
-    told = False
+def announcing_stop(text: str) -> Iterator[None]:
+    """In the block, the first Ctrl-C prints this text on a terminal before it interrupts."""
+    is_announced = False
 
-    def tell(number: int, frame: FrameType | None) -> None:
-        nonlocal told
-        if not told and sys.stderr.isatty():
+    def announce(number: int, frame: FrameType | None) -> None:
+        nonlocal is_announced
+        if not is_announced and sys.stderr.isatty():
             os.write(2, f"\n{text}\n".encode())
-        told = True
+        is_announced = True
         _interrupt(number, frame)
 
-    is_ours = signal.getsignal(signal.SIGINT) is _interrupt
-    with _handle_signals([signal.SIGINT] if is_ours else [], tell):
+    is_interruptible = signal.getsignal(signal.SIGINT) is _interrupt
+    with _handle_signals([signal.SIGINT] if is_interruptible else [], announce):
         yield
 
 
 @contextmanager
 def ignore_signals() -> Iterator[None]:
-    """Meanwhile a request to end does nothing: it has come already, and the way out is short."""
-    with _handle_signals([n for n in _names() if callable(signal.getsignal(n))], lambda *_: None):
+    """In the block, signals are ignored: the command is already ending."""
+    with _handle_signals(
+        [n for n in _stop_signals() if callable(signal.getsignal(n))], lambda *_: None
+    ):
         yield
 
 
-_hurried: int | None = None
-"""The exit code of a command that somebody has ended, and waits for."""
+_early_exit_code: int | None = None
+"""The exit code of an interrupted command, whose process must end without delay."""
 
 
-def leave() -> None:
-    """End the process at once if somebody has ended its command: to take apart all that is loaded
-    takes Python seconds on a busy machine. To be called last, when all else is closed.
+def exit_if_interrupted() -> None:
+    """End the process at once if its command was interrupted: Python's shutdown takes seconds on a
+    busy machine. Call it last, when everything else is closed.
     """
-    if _hurried is not None:
+    if _early_exit_code is not None:
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError, ValueError, AttributeError):
                 stream.flush()
-        os._exit(_hurried)
+        os._exit(_early_exit_code)
 
 
-def settle(code: int, *, hurried: bool = False) -> None:
-    """From now on a request to end ends the process at once with this code: the command is over,
-    and an exception while Python shuts down would show as a traceback. `hurried`: somebody has
-    ended it, and waits.
+def finish(code: int, *, is_interrupted: bool = False) -> None:
+    """From now on, a signal ends the process at once with this code: the command is over, and an
+    exception during Python's shutdown would print a traceback. `is_interrupted`: the user has ended
+    the command, and waits.
     """
-    global _hurried
-    _hurried = code if hurried else None
+    global _early_exit_code
+    _early_exit_code = code if is_interrupted else None
 
-    def end(_: int, __: FrameType | None) -> None:
+    def end_process(_: int, __: FrameType | None) -> None:
         os._exit(code)
 
     if threading.current_thread() is threading.main_thread():
-        for name in _names():
+        for name in _stop_signals():
             if callable(signal.getsignal(name)):
-                signal.signal(name, end)
+                signal.signal(name, end_process)
 
 
-def _names() -> list[signal.Signals]:
-    """The requests to end that the system has."""
+def _stop_signals() -> list[signal.Signals]:
+    """The signals that end a command, as far as the system has them."""
     return [getattr(signal, n) for n in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, n)]
 
 
@@ -113,8 +126,8 @@ def _names() -> list[signal.Signals]:
 def _handle_signals(
     names: Iterable[signal.Signals], handler: Callable[[int, FrameType | None], None]
 ) -> Iterator[None]:
-    """Meanwhile these signals are handled so; where the thread may say, which is the main one. What
-    somebody else has set meanwhile stays.
+    """Handle these signals in the block, if this is the main thread. A handler that other code sets
+    in the meantime stays.
     """
     is_main = threading.current_thread() is threading.main_thread()
     before = {name: signal.getsignal(name) for name in names} if is_main else {}
@@ -123,21 +136,21 @@ def _handle_signals(
             signal.signal(name, handler)
         yield
     finally:
-        for name, was in before.items():
+        for name, previous in before.items():
             if signal.getsignal(name) is handler:
-                signal.signal(name, was)
+                signal.signal(name, previous)
 
 
-def _end(_: int, __: FrameType | None) -> None:
+def _end_process(_: int, __: FrameType | None) -> None:
     with suppress(OSError):
-        os.write(2, b"\nInterrupted before anything was begun.\n")
+        os.write(2, b"\nInterrupted before anything was started.\n")
     os._exit(_INTERRUPTED)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
     if number == getattr(signal, "SIGHUP", None):
-        # A terminal that closes says so twice, by the kernel and by the shell; the second must
-        # not cut off the changes that are being finished.
+        # A closed terminal sends SIGHUP twice, from the kernel and from the shell; the second one
+        # must not interrupt the changes under way.
         signal.signal(number, signal.SIG_IGN)
     if hasattr(signal, "setitimer") and _is_importing(frame):
         _interrupt_later()
@@ -146,7 +159,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def _is_importing(frame: FrameType | None) -> bool:
-    """Whether a module is being imported: an exception would leave half of it behind."""
+    """Whether a module is being imported: an exception would leave it incomplete."""
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
             return True
@@ -155,20 +168,20 @@ def _is_importing(frame: FrameType | None) -> bool:
 
 
 def _interrupt_later() -> None:
-    """Interrupt again in a moment, in the way that is then in force."""
+    """Interrupt again shortly, with the handler that is then set."""
 
-    def again(_: int, frame: FrameType | None) -> None:
+    def interrupt_again(_: int, frame: FrameType | None) -> None:
         handler = signal.getsignal(signal.SIGINT)
         if callable(handler):
             handler(signal.SIGINT, frame)
 
-    signal.signal(signal.SIGALRM, again)
-    signal.setitimer(signal.ITIMER_REAL, _LATER)
+    signal.signal(signal.SIGALRM, interrupt_again)
+    signal.setitimer(signal.ITIMER_REAL, _RETRY_S)
 
 
-def _unraisable(lost: sys.UnraisableHookArgs) -> None:
-    """An interrupt that came in a callback, which cannot raise it, is delivered again."""
-    if issubclass(lost.exc_type, KeyboardInterrupt) and hasattr(signal, "setitimer"):
+def _handle_unraisable(args: sys.UnraisableHookArgs) -> None:
+    """Deliver an interrupt again that came in a callback, which cannot raise it."""
+    if issubclass(args.exc_type, KeyboardInterrupt) and hasattr(signal, "setitimer"):
         _interrupt_later()
     else:
-        sys.__unraisablehook__(lost)
+        sys.__unraisablehook__(args)

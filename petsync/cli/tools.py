@@ -15,12 +15,12 @@ from click.shell_completion import get_completion_class
 
 import petsync as ps
 from petsync._files import make_folder, make_state_folder
-from petsync.cli.context import Context, free
+from petsync.cli.context import Context, find_free_path
 from petsync.cli.context import command as as_command
 from petsync.cli.options import save_report, save_results
 from petsync.cli.plan import save
-from petsync.cli.run import carry_out
-from petsync.cli.signals import loading
+from petsync.cli.run import apply_plan
+from petsync.cli.signals import exiting_on_signal
 from petsync.errors import PetsyncError, SettingsError
 from petsync.profile import profile_from
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["app_command", "completion_command", "demo_command", "doctor_command", "serve_command"]
 
 
-# `petsync app`: the forms as a page in the browser.
+# `petsync app`: the forms as a web page.
 
 
 _APP_EXAMPLES = """
@@ -75,11 +75,11 @@ def app_command(context: Context, port: int, no_browser: bool, theme: str) -> in
             "the page needs Voilà, which is not installed",
             hint="In petsync's folder: pip install -c .ci/constraints.txt '.[app]'",
         )
-    context.settings  # noqa: B018 - what is wrong with them is said here, not on the page
-    with loading():
+    context.settings  # noqa: B018 - report errors here, not on the page
+    with exiting_on_signal():
         from petsync.widgets.app import AppConfig
         from petsync.widgets.webapp import open_browser, serve
-    token = context.taken_token()
+    token = context.take_token()
     given = AppConfig(str(Path.cwd()), _options(context))
     files: list[Path] = []
 
@@ -110,12 +110,12 @@ def _options(context: Context) -> dict[str, object]:
 def _show_link(context: Context, link: str) -> None:
     context.say("The page is at", "bold green")
     context.say(f"  {link}", fold=False)
-    context.say("The link is yours alone: anyone who has it can act as you. Ctrl-C ends the page.")
+    context.say("Keep the link secret: anyone who has it can act as you. Ctrl-C ends the page.")
     if context.as_json:
         context.show_json({"url": link})
 
 
-# `petsync completion`: the script by which a shell completes petsync's commands.
+# `petsync completion`: the script with which a shell completes petsync's commands.
 
 
 _COMPLETION_EXAMPLES = """
@@ -123,8 +123,8 @@ petsync completion bash > ~/.local/share/bash-completion/completions/petsync
 petsync completion zsh > ~/.zfunc/_petsync
 petsync completion fish > ~/.config/fish/completions/petsync.fish
 """
-_ASKED_BY = "_PETSYNC_COMPLETE"
-"""The variable in which click tells petsync that a shell asks."""
+_COMPLETION_VARIABLE = "_PETSYNC_COMPLETE"
+"""The variable with which click requests completions."""
 
 
 @as_command("completion", examples=_COMPLETION_EXAMPLES)
@@ -139,7 +139,7 @@ def completion_command(context: Context, shell: str) -> int:
     """
     kind = get_completion_class(shell)
     assert kind is not None
-    script = kind(_root(), {}, "petsync", _ASKED_BY).source().strip()
+    script = kind(_root(), {}, "petsync", _COMPLETION_VARIABLE).source().strip()
     if context.as_json:
         context.show_json({"shell": shell, "script": script})
     else:
@@ -148,11 +148,11 @@ def completion_command(context: Context, shell: str) -> int:
 
 
 def _root() -> click.Command:
-    """All of petsync: the command of which this is one."""
+    """The root command."""
     return click.get_current_context().find_root().command
 
 
-# `petsync demo`: the main job, from beginning to end, on a store of its own.
+# `petsync demo`: the whole workflow, on an embedded store.
 
 
 _FOLDER = Path("petsync-demo")
@@ -197,9 +197,9 @@ class _Demo:
     step: int = 0
 
     def run(self) -> dict[str, Any]:
-        """The five steps; what they came to."""
+        """Run the five steps, and return their results."""
         self._say(f"A pet store was started on this machine: {self.store.url}")
-        self._note("It holds a shop's catalogue, and ends with the demo.")
+        self._note("It contains a shop's catalogue, and ends with the demo.")
         sheet = self._check()
         plan = self._plan(sheet)
         report = self._apply(plan, sheet)
@@ -218,21 +218,21 @@ class _Demo:
     def _check(self) -> Sheet:
         from petsync.report.sheet import sheet_summary
 
-        self._say("Checking the workbook that the shop's people have edited")
+        self._say("Checking the workbook that the shop has edited")
         path = self.folder / "catalogue.xlsx"
         shutil.copyfile(ps.sample_data() / "catalogue_edited.xlsx", path)
         sheet = self.store.read(path)
-        for line in _most_frequent(sheet):
-            self.context.talk.print(line, no_wrap=True, overflow="ellipsis")
-        self._note(f"{sheet_summary(sheet)} `petsync check {path}` tells of each.")
+        for line in _describe_findings(sheet):
+            self.context.text_console.print(line, no_wrap=True, overflow="ellipsis")
+        self._note(f"{sheet_summary(sheet)} `petsync check {path}` lists each one.")
         return sheet
 
     def _plan(self, sheet: Sheet) -> Plan:
         from petsync.report.show import show_plan
 
-        self._say("Planning: what would bring the store to what the workbook says")
+        self._say("Planning: what would bring the store into agreement with the workbook")
         plan = self.store.plan(sheet)
-        show_plan(plan, self.context.talk, limit=3)
+        show_plan(plan, self.context.text_console, limit=3)
         for name in ("plan.json", "plan.html"):
             save(plan, self.folder / name)
         return plan
@@ -241,10 +241,10 @@ class _Demo:
         from petsync.report.show import show_report
 
         self._say(f"Applying the plan: {len(plan.changes)} changes")
-        report, stopped = carry_out(self.context, self.store, plan)
+        report, stopped = apply_plan(self.context, self.store, plan)
         if stopped is not None:
             raise stopped
-        show_report(report, self.context.talk, limit=2)
+        show_report(report, self.context.text_console, limit=2)
         save_results(report, sheet, self.folder / "catalogue.results.xlsx", is_named=False)
         save_report(report, self.folder / "report.html")
         return report
@@ -257,10 +257,10 @@ class _Demo:
         if again.changes:
             self.context.say(f"{len(again.changes)} changes are still to be sent.", "bold red")
         else:
-            self.context.say(f"   In sync: {_agreement(again)}", "bold green")
-        for line in _left_to_people(again):
+            self.context.say(f"   In sync: {_describe_agreement(again)}", "bold green")
+        for line in _describe_open_rows(again):
             self._note(line)
-        self.context.say(_farewell(self.folder))
+        self.context.say(_describe_files(self.folder))
 
     def _say(self, text: str) -> None:
         self.step += 1
@@ -271,20 +271,18 @@ class _Demo:
 
 
 def _make_demo_folder(keep: Path | None) -> Path:
-    """The new folder; the demo never writes into one that has something in it."""
-    folder = keep or free(_FOLDER)
+    """Create the folder; the demo never writes into a folder that is not empty."""
+    folder = keep or find_free_path(_FOLDER)
     try:
         make_folder(folder)
         is_used = any(folder.iterdir())
     except OSError as error:
         raise PetsyncError(
-            f"the folder {folder} cannot be made: {error.strerror}",
-            hint="Name another one with --keep, or go where you may write.",
+            f"the folder {folder} cannot be created: {error.strerror}",
+            hint="Name another one with --keep, or change to a folder that you may write.",
         ) from None
     if is_used:
-        raise SettingsError(
-            f"--keep {folder}: there is something in it already", hint="Name a new folder."
-        )
+        raise SettingsError(f"--keep {folder}: the folder is not empty", hint="Name a new folder.")
     return folder
 
 
@@ -299,7 +297,7 @@ def _counts(plan: Plan) -> dict[str, int]:
     return {name: len(rows) for name, rows in named.items()}
 
 
-def _most_frequent(sheet: Sheet) -> Iterator[str]:
+def _describe_findings(sheet: Sheet) -> Iterator[str]:
     from petsync.report.words import findings_by_rule
 
     groups = findings_by_rule(sheet, 1)
@@ -309,27 +307,27 @@ def _most_frequent(sheet: Sheet) -> Iterator[str]:
     yield f"   ... and {len(groups) - _SHOWN_RULES} other kinds"
 
 
-def _agreement(again: Plan) -> str:
+def _describe_agreement(again: Plan) -> str:
     return f"there is nothing left to send, {again.unchanged:,} rows agree with the store."
 
 
-def _left_to_people(again: Plan) -> list[str]:
+def _describe_open_rows(again: Plan) -> list[str]:
     from petsync.report.words import count
 
-    said = []
+    lines = []
     if again.blocked:
-        said.append(f"{count(len(again.blocked), 'row')} with mistakes wait to be fixed.")
+        lines.append(f"{count(len(again.blocked), 'row')} with mistakes wait to be fixed.")
     if again.conflicts:
         rows = count(len(again.conflicts), "row")
-        said.append(f"{rows} in conflict with the store: a person has to decide.")
-    return [*said, "report.html lists them with their cells."] if said else []
+        lines.append(f"{rows} in conflict with the store: decide which value is right.")
+    return [*lines, "report.html lists them with their cells."] if lines else []
 
 
-def _farewell(folder: Path) -> str:
+def _describe_files(folder: Path) -> str:
     return f"""
-All of it is in {folder}:
+The files are in {folder}:
   catalogue.xlsx            the workbook, as it was edited
-  catalogue.results.xlsx    what became of each row, with the new ids
+  catalogue.results.xlsx    the outcome of each row, with the new ids
   report.html, plan.html    to open in a browser
   plan.json                 the plan, as `petsync apply` reads it
 
@@ -341,7 +339,7 @@ edit my.xlsx in Excel, and see what would change.
   petsync --help"""
 
 
-# `petsync doctor`: what a service supports, by reading alone.
+# `petsync doctor`: what a service supports, with GET requests only.
 
 
 _STYLE = {
@@ -418,8 +416,8 @@ def _print(context: Context, diagnosis: Diagnosis) -> None:
         sent = f"{diagnosis.requests} GET requests, {diagnosis.seconds * 1000:.0f} ms each (median)"
         out.print(f"{sent}. Nothing was written.", soft_wrap=True)
     style = "bold" if diagnosis.works else "bold red"
-    out.print(_conclusion(diagnosis), style=style, soft_wrap=True)
-    _advise(context, diagnosis)
+    out.print(_describe_result(diagnosis), style=style, soft_wrap=True)
+    _show_suggestion(context, diagnosis)
 
 
 def _lines(check: Check, width: int) -> Iterator[Text]:
@@ -435,27 +433,27 @@ def _lines(check: Check, width: int) -> Iterator[Text]:
         yield Text(" " * _INDENT + line)
 
 
-def _conclusion(diagnosis: Diagnosis) -> str:
+def _describe_result(diagnosis: Diagnosis) -> str:
     if not diagnosis.works:
-        return "petsync cannot work with this service as it is set up."
+        return "petsync cannot work with this service as it is configured."
     if diagnosis.overrides:
         return "petsync can work with this service; it differs from the profile in details."
-    return "petsync can work with this service, and it is as the profile says."
+    return "petsync can work with this service, which behaves as the profile says."
 
 
-def _advise(context: Context, diagnosis: Diagnosis) -> None:
+def _show_suggestion(context: Context, diagnosis: Diagnosis) -> None:
     if diagnosis.suggested_profile is not None:
-        context.out.print(f"It is like this profile: --profile {diagnosis.suggested_profile}")
+        context.out.print(f"This profile fits: --profile {diagnosis.suggested_profile}")
     elif diagnosis.overrides:
         context.out.print("In petsync.toml:\n\n[service]\n" + _toml(diagnosis.overrides))
 
 
 def _toml(values: Mapping[str, Any]) -> str:
-    # JSON's spelling of text and of true and false is TOML's too.
+    # TOML writes text, true and false as JSON does.
     return "\n".join(f"{name} = {json.dumps(value)}" for name, value in values.items())
 
 
-# `petsync serve`: the embedded pet store, as a program of its own.
+# `petsync serve`: the embedded pet store as a program.
 
 
 _SERVE_EXAMPLES = """
@@ -511,7 +509,7 @@ def serve_command(
     from petsync.sandbox.app import serve
 
     settings = context.settings
-    file = db or _kept_in(settings.state)
+    file = db or _database_path(settings.state)
     serve(
         host=host,
         port=port,
@@ -519,17 +517,15 @@ def serve_command(
         profile=settings.profile,
         auth=auth,
         seed=seed,
-        pets=() if seed or file.exists() else _sample(settings.profile),
+        pets=() if seed or file.exists() else _read_sample(settings.profile),
         faults=faults,
         on_ready=lambda info: _show_service(context, info),
     )
     return 0
 
 
-def _sample(profile: str) -> list[Pet]:
-    """The sample catalogue; half of what a service keeps, where that is limited, so that pets can
-    be added.
-    """
+def _read_sample(profile: str) -> list[Pet]:
+    """The sample catalogue; if the capacity is limited, half of it, so that pets can be added."""
     from petsync.protocol import json
     from petsync.samples import sample_data
 
@@ -538,12 +534,12 @@ def _sample(profile: str) -> list[Pet]:
     return pets if capacity is None else pets[: capacity // 2]
 
 
-def _kept_in(state: Path) -> Path:
+def _database_path(state: Path) -> Path:
     try:
         make_state_folder(state)
     except OSError as error:
         raise SettingsError(
-            f"the folder {state} cannot be made: {error.strerror}",
+            f"the folder {state} cannot be created: {error.strerror}",
             hint="Name another one with --state, or the store's file with --db.",
         ) from None
     return state / "store.db"
@@ -557,25 +553,25 @@ def _show_service(context: Context, info: ServedInfo) -> None:
     context.say(f"  profile {info.profile}, kept in {info.db}")
     context.say(f"  {info.openapi_url} describes it")
     if info.auth:
-        _tell_secrets(context, info)
+        _show_secrets(context, info)
     else:
-        context.say("  it asks for no token")
+        context.say("  it needs no token")
     context.say("Ctrl-C ends it.")
     if context.as_json:
         names = ("url", "openapi_url", "profile", "auth", "pets")
         secrets = ("client_id", "client_secret", "api_key") if info.auth else ()
-        said = {name: getattr(info, name) for name in (*names, *secrets)}
-        context.show_json({**said, "db": str(info.db)})
+        data = {name: getattr(info, name) for name in (*names, *secrets)}
+        context.show_json({**data, "db": str(info.db)})
 
 
-def _tell_secrets(context: Context, info: ServedInfo) -> None:
+def _show_secrets(context: Context, info: ServedInfo) -> None:
     origin = info.url.removesuffix("/v2")
     context.say(f"  client id {info.client_id}, secret {info.client_secret}")
     context.say(f"  api key {info.api_key}")
     context.say("Sign in with your browser:")
-    only = " --profile live --implicit" if info.profile == "live" else ""
-    context.say(f"  petsync login --url {info.url}{only}", fold=False)
-    context.say("Or take a token for an hour, and put its access_token into PETSYNC_TOKEN:")
+    options = " --profile live --implicit" if info.profile == "live" else ""
+    context.say(f"  petsync login --url {info.url}{options}", fold=False)
+    context.say("Or get a token for an hour, and put its access_token into PETSYNC_TOKEN:")
     context.say(
         f"  curl -s -u {info.client_id}:{info.client_secret} "
         f"-d grant_type=client_credentials {origin}/oauth/token",

@@ -1,4 +1,4 @@
-"""`petsync upload`: images in bulk, after they were seen."""
+"""`petsync upload`: show images, ask, and upload them in bulk."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from petsync.cli.context import Context, keep_apart, must_be_writable
+from petsync.cli.context import Context, must_be_writable, must_differ
 from petsync.cli.context import command as as_command
 from petsync.cli.options import ENCODING, PENDING, Rate, save_uploaded
 from petsync.errors import InterruptedRunError, PetsyncError
@@ -156,31 +156,31 @@ def command(
     """
     of_sheet = (tab, encoding, folder, options["metadata_column"])
     _check(source, column, page, patterns, recursive, *of_sheet)
-    given = {name: value for name, value in options.items() if value not in (None, False)}
+    picture_options = {name: value for name, value in options.items() if value not in (None, False)}
     if patterns:
-        given["pattern"] = patterns
+        picture_options["pattern"] = patterns
     try:
         with context.connect() as store:
-            with _looking(context) as look:
+            with _scan_progress(context) as on_scan:
                 pictures = store.pictures(
                     source,
                     column=column,
                     tab=tab,
                     folder=folder,
                     recursive=recursive,
-                    on_progress=look,
-                    **given,
+                    on_progress=on_scan,
+                    **picture_options,
                 )
-            if not _is_agreed(context, pictures, yes):
+            if not _confirm(context, pictures, yes):
                 return PENDING
             pace = {"concurrency": concurrency, "rate": rate, "settle": settle}
-            report, error = _carry_out(context, store, pictures, **pace)
+            report, error = _upload(context, store, pictures, **pace)
     except (KeyboardInterrupt, click.Abort):
         raise InterruptedRunError(
-            "interrupted", hint="The same command again does what is left, and nothing twice."
+            "interrupted", hint="The same command again uploads the rest, and nothing twice."
         ) from None
     _print(context, report)
-    code = _leave(context, report, page)
+    code = _write_page(context, report, page)
     if error is not None:
         context.say(f"error: {error.message}", "bold red")
         context.say(error.hint)
@@ -212,12 +212,12 @@ def _check(
     if page is not None:
         if page.suffix.lower() not in (".html", ".htm"):
             raise click.UsageError(f"--report {page}: the ending must be .html or .htm.")
-        keep_apart(page, source)
+        must_differ(page, source)
         must_be_writable(page)
 
 
-def _is_agreed(context: Context, pictures: Pictures, yes: bool) -> bool:
-    """Whether the pictures may be sent: nobody needs to agree to nothing."""
+def _confirm(context: Context, pictures: Pictures, yes: bool) -> bool:
+    """Show the pictures, and ask whether to upload them; without any, no answer is needed."""
     from petsync.report.images import show_pictures
 
     show_pictures(pictures, context.err)
@@ -225,22 +225,24 @@ def _is_agreed(context: Context, pictures: Pictures, yes: bool) -> bool:
     if yes or not total:
         return True
     if sys.stdin.isatty() and sys.stderr.isatty():
-        these = "this picture" if total == 1 else f"these {total:,} pictures"
-        if click.confirm(f"Upload {these} to {pictures.store}?", err=True):
+        pictures_text = "this picture" if total == 1 else f"these {total:,} pictures"
+        if click.confirm(f"Upload {pictures_text} to {pictures.store}?", err=True):
             return True
-        said = "Nothing was sent."
+        message = "Nothing was sent."
     else:
-        said = "Nothing was sent: this is a dry run, as nobody can be asked. --yes uploads."
-    context.say(said, "bold")
+        message = (
+            "Nothing was sent: without a terminal this is a dry run. --yes uploads the pictures."
+        )
+    context.say(message, "bold")
     if context.as_json:
-        told = {"dry_run": True, "store": pictures.store, "pictures": total}
+        document = {"dry_run": True, "store": pictures.store, "pictures": total}
         blocked = len(pictures.blocked)
-        told |= {"bytes": pictures.total_bytes, "blocked": blocked, "exit_code": PENDING}
-        context.show_json(told)
+        document |= {"bytes": pictures.total_bytes, "blocked": blocked, "exit_code": PENDING}
+        context.show_json(document)
     return False
 
 
-def _carry_out(
+def _upload(
     context: Context, store: Store, pictures: Pictures, **options: Any
 ) -> tuple[UploadReport, InterruptedRunError | None]:
     from petsync.plan.uploads import UploadReport
@@ -255,8 +257,8 @@ def _carry_out(
 
 
 @contextmanager
-def _looking(context: Context) -> Iterator[Callable[[ScanProgress], None] | None]:
-    """A bar of files on a terminal, gone when all are looked at."""
+def _scan_progress(context: Context) -> Iterator[Callable[[ScanProgress], None] | None]:
+    """Show a bar of files on a terminal while they are inspected."""
     if not context.err.is_terminal:
         yield None
         return
@@ -279,20 +281,22 @@ def _looking(context: Context) -> Iterator[Callable[[ScanProgress], None] | None
 
 @contextmanager
 def _bar(context: Context, total: int) -> Iterator[Callable[[UploadProgress], None] | None]:
-    """A bar of bytes on a terminal. Called from any thread, it never raises."""
+    """Show a bar of bytes on a terminal. The yielded function can be called from any thread and
+    never raises.
+    """
     if not context.err.is_terminal or not total:
         yield None
         return
-    # tqdm is loaded where there is a terminal.
+    # Import tqdm only on a terminal.
     from tqdm import tqdm
 
     bar = tqdm(total=total, unit="B", unit_scale=True, unit_divisor=1024, file=sys.stderr)
-    bar.set_description("UploadProgress")
+    bar.set_description("Uploading")
 
     def step(now: UploadProgress) -> None:
         with suppress(OSError, ValueError):
-            trouble = f", {now.problems:,} with problems" if now.problems else ""
-            bar.set_postfix_str(f"{now.done:,} of {now.files:,} files{trouble}", refresh=False)
+            problems = f", {now.problems:,} with problems" if now.problems else ""
+            bar.set_postfix_str(f"{now.done:,} of {now.files:,} files{problems}", refresh=False)
             bar.update(now.sent - bar.n)
 
     try:
@@ -302,8 +306,10 @@ def _bar(context: Context, total: int) -> Iterator[Callable[[UploadProgress], No
             bar.close()
 
 
-def _leave(context: Context, report: UploadReport, page: Path | None) -> int:
-    """Write the page if one is wanted; 1 if it could not be: the run itself is over, and stands."""
+def _write_page(context: Context, report: UploadReport, page: Path | None) -> int:
+    """Write the page if requested; return an exit code, not 0 if it could not be written. The
+    upload itself is complete.
+    """
     if page is None:
         return 0
     try:

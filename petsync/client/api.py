@@ -1,4 +1,4 @@
-"""The interface's eight operations, as they are: one method each."""
+"""The eight operations of the interface, one method each."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ __all__ = ["Api", "AsyncApi", "each_query"]
 
 
 class AsyncApi:
-    """The eight operations, asynchronous; each raises ApiError and nothing else."""
+    """The eight operations, asynchronous; each raises only ApiError."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
 
     async def add_pet(self, pet: Pet) -> Pet:
-        """Add a new pet; the answer is the pet as the service has it, with its id."""
+        """Add a new pet, and return the pet in the service's response, with its id."""
         return await self.session.send(self._sending(operations.add_pet, pet))
 
     async def update_pet(self, pet: Pet) -> Pet:
-        """Replace the pet of that id by this one; fields that are left out are emptied."""
+        """Replace the pet with the same id; missing fields are emptied."""
         return await self.session.send(self._sending(operations.update_pet, pet))
 
     async def delete_pet(self, pet_id: int, *, api_key: str | None = None) -> None:
@@ -37,21 +37,21 @@ class AsyncApi:
         )
 
     async def find_pets_by_status(self, status: str | Sequence[str]) -> list[Pet]:
-        """The pets that have one of the statuses. The interface marks it deprecated."""
+        """Return the pets with one of the statuses. The interface marks this as deprecated."""
         return await self._find(operations.find_pets_by_status, status)
 
     async def find_pets_by_tags(self, tags: str | Sequence[str]) -> list[Pet]:
-        """The pets that carry at least one of the tags, each once."""
+        """Return the pets with at least one of the tags, each once."""
         return await self._find(operations.find_pets_by_tags, tags)
 
     async def get_pet_by_id(self, pet_id: int) -> Pet:
-        """The pet of that id. Raises NotFoundError."""
+        """Return the pet with that id. Raises NotFoundError."""
         return await self.session.send(operations.get_pet_by_id(pet_id, profile=self._profile))
 
     async def update_pet_with_form(
         self, pet_id: int, *, name: str | None = None, status: str | None = None
     ) -> None:
-        """Change name, status or both, and nothing else."""
+        """Change only the name, the status or both."""
         await self.session.send(
             operations.update_pet_with_form(pet_id, name=name, status=status, profile=self._profile)
         )
@@ -64,7 +64,7 @@ class AsyncApi:
         filename: str | None = None,
         additional_metadata: str | None = None,
     ) -> ApiResponse:
-        """Upload an image, given as bytes or as a path. Never repeated by itself."""
+        """Upload an image, given as bytes or as a path. Never retried."""
         content, name = _file(file)
         call = operations.upload_file(
             pet_id,
@@ -96,15 +96,17 @@ class AsyncApi:
 def each_query(
     make: Callable[..., Call[list[Pet]]], values: str | Sequence[str], profile: ServiceProfile
 ) -> list[Call[list[Pet]]]:
-    """The calls that ask for all values: one, or one each where only a first value counts."""
-    asked = _as_list(values)
-    groups = [[value] for value in asked] if profile.one_value_a_query and asked else [asked]
+    """The calls that query all values: one call, or one for each value if the service uses only the
+    first value of a query.
+    """
+    queried = _as_list(values)
+    groups = [[value] for value in queried] if profile.one_value_a_query and queried else [queried]
     queries = [make(group, profile=profile) for group in groups]
     return list({query.request.target: query for query in queries}.values())
 
 
 def _as_list(values: object) -> list[object]:
-    """What is no text is left for the operation to refuse by its own name."""
+    """The values as a list; the operation itself refuses values that are not text."""
     if isinstance(values, Iterable) and not isinstance(values, str):
         return list(values)
     return [values]

@@ -1,4 +1,4 @@
-"""Where requests may go: the base URL, checked, and which redirects stay on its origin."""
+"""Check the base URL, and which redirects stay on its origin."""
 
 from __future__ import annotations
 
@@ -12,7 +12,13 @@ import httpx
 from petsync.errors import RedirectError, SettingsError
 from petsync.protocol.operations import Request, Response
 
-__all__ = ["checked_base", "encode_url", "endless", "is_loopback", "redirect_target"]
+__all__ = [
+    "build_redirect_loop_error",
+    "checked_base",
+    "encode_url",
+    "is_loopback",
+    "redirect_target",
+]
 
 
 _PORTS = {"http": 80, "https": 443}
@@ -21,8 +27,8 @@ _PORTS = {"http": 80, "https": 443}
 def checked_base(url: str, *, with_secret: bool, allow_http: Collection[str] = ()) -> str:
     """The base URL without a trailing slash.
 
-    Raises SettingsError where it is no http(s) address, carries a password, or would send a
-    secret over plain http to a host that is neither loopback nor in `allow_http`.
+    Raises SettingsError if it is no http(s) address, contains a password, or would send a secret
+    over plain http to a host that is neither loopback nor in `allow_http`.
     """
     try:
         parts = urlsplit(url.strip())
@@ -31,11 +37,11 @@ def checked_base(url: str, *, with_secret: bool, allow_http: Collection[str] = (
         raise SettingsError(f"the address {url!r} cannot be read") from None
     if parts.username is not None or parts.password is not None:
         raise SettingsError(
-            f"the address of {host} carries a user or password",
-            hint="Leave it out, and give a token: PETSYNC_TOKEN or auth=petsync.auth.bearer(…).",
+            f"the address of {host} contains a user or password",
+            hint="Remove it, and give a token: PETSYNC_TOKEN or auth=petsync.auth.bearer(…).",
         )
     if parts.scheme not in _PORTS or not host or parts.query or parts.fragment:
-        # What stands behind a question mark may be a secret.
+        # The query may contain a secret.
         shown = re.split("[?#]", url, maxsplit=1)[0] + ("?…" if parts.query else "")
         raise SettingsError(
             f"the address {shown!r} is no base URL of a service",
@@ -59,7 +65,7 @@ def is_loopback(host: str) -> bool:
 
 
 def encode_url(url: str) -> str:
-    """The URL in ASCII, as it is sent; what is encoded stays so. Raises httpx.InvalidURL."""
+    """The URL in ASCII, as it is sent; encoded parts stay as they are. Raises httpx.InvalidURL."""
     return str(httpx.URL(url))
 
 
@@ -68,24 +74,24 @@ def redirect_target(
 ) -> str:
     """The encoded address that a 3xx points to, if the same request may go there.
 
-    Raises RedirectError for another origin, where credentials must not go, for a redirect that
-    would change the request, and for one that points nowhere; `masked` takes secrets out of what
-    it shows of the address.
+    Raises RedirectError for another origin, which must not get credentials, for a redirect that
+    would change the request, and for one without an address; `masked` masks secrets in the address
+    that the error shows.
     """
     if "location" not in response.headers:
         raise _redirect_error(
-            request, response.status, f"answers {response.status} without saying where"
+            request, response.status, f"answers {response.status} without an address"
         )
     try:
         target = encode_url(urljoin(url, response.headers["location"]))
         here, there = urlsplit(url), urlsplit(target)
         same = _origin(here) == _origin(there)
     except (ValueError, httpx.InvalidURL):
-        said = f"answers {response.status} and points to an address that cannot be read"
-        raise _redirect_error(request, response.status, said) from None
+        problem = f"answers {response.status} and points to an address that cannot be read"
+        raise _redirect_error(request, response.status, problem) from None
     if "@" in there.netloc:
-        said = f"answers {response.status} and points to an address with a user in it"
-        raise _redirect_error(request, response.status, said)
+        problem = f"answers {response.status} and points to an address with a user in it"
+        raise _redirect_error(request, response.status, problem)
     if same and (response.status in (307, 308) or request.method == "GET"):
         return target
     where = masked(f"{there.scheme}://{there.netloc.rpartition('@')[2]}")
@@ -97,21 +103,23 @@ def redirect_target(
     )
 
 
-def endless(request: Request, status: int, times: int) -> RedirectError:
+def build_redirect_loop_error(request: Request, status: int, times: int) -> RedirectError:
     """The error for redirects that lead to redirects."""
     return _redirect_error(request, status, f"still redirects after {times} times")
 
 
-def _redirect_error(request: Request, status: int, said: str, *, hint: str = "") -> RedirectError:
-    # 307 and 308 ask for the request once more. The others may follow a change that was made.
+def _redirect_error(
+    request: Request, status: int, problem: str, *, hint: str = ""
+) -> RedirectError:
+    # 307 and 308 ask to repeat the request. The others may follow a change that was made.
     asks_again = status in (307, 308)
     return RedirectError(
-        f"{request.operation}: the service {said}",
+        f"{request.operation}: the service {problem}",
         operation=request.operation,
         pet_id=request.pet_id,
         status=status,
         may_have_happened=request.method != "GET" and not asks_again,
-        hint=hint or "Is the address right? It is what stands before /pet.",
+        hint=hint or "Is the address right? It is the part before /pet.",
     )
 
 

@@ -37,20 +37,21 @@ __all__ = [
 ]
 
 
-# ProbeClient: single, timed GETs whose answers are taken as they are. A GET is sent again where the
-# service asks for patience. It sends nothing but GETs.
+# ProbeClient: sends single, timed GETs and returns their responses unchanged. It repeats a GET if
+# the service is busy. It sends only GETs.
 
 
 MEDIA = {"json": "application/json", "xml": "application/xml"}
 
-_BUSY = frozenset({429, 502, 503, 504})
-_LONGEST = 10.0
+_BUSY_STATUSES = frozenset({429, 502, 503, 504})
+_MAX_WAIT_S = 10.0
 
 
 @dataclass(slots=True)
 class ProbeClient:
-    """Asks one service. `answers` are all that came, `waits` the seconds that a busy answer asked
-    for (None where it did not say), `broken` how often none came; `times` are in seconds.
+    """Sends GETs to one service. `answers` are all responses, `waits` the seconds that busy
+    responses asked for (None if they did not say), `broken` the number of requests without a
+    response; `times` are in seconds.
     """
 
     session: Session
@@ -67,7 +68,7 @@ class ProbeClient:
         accept: str = MEDIA["json"],
         session: Session | None = None,
     ) -> Response:
-        """The answer to `GET target`. Raises AuthError, TransportError, RedirectError."""
+        """The response to `GET target`. Raises AuthError, TransportError, RedirectError."""
         request = Request(
             operation=operation, method="GET", target=target, headers={"accept": accept}
         )
@@ -77,25 +78,25 @@ class ProbeClient:
             except TransportError:
                 await asyncio.sleep(wait)
                 continue
-            if response.status not in _BUSY:
+            if response.status not in _BUSY_STATUSES:
                 return response
-            asked = retry_after(response.headers.get("retry-after", ""), datetime.now(UTC))
-            self.waits.append(asked)
-            await asyncio.sleep(min(max(asked or 0.0, wait), _LONGEST))
+            requested = retry_after(response.headers.get("retry-after", ""), datetime.now(UTC))
+            self.waits.append(requested)
+            await asyncio.sleep(min(max(requested or 0.0, wait), _MAX_WAIT_S))
         return await self._once(request, session or self.session)
 
     @property
     def requests(self) -> int:
-        """How many requests were sent."""
+        """The number of requests that were sent."""
         return len(self.answers) + self.broken
 
     @property
-    def typical(self) -> float:
-        """The median time of an answer, in seconds."""
+    def median_seconds(self) -> float:
+        """The median time of a response, in seconds."""
         return median(self.times) if self.times else 0.0
 
     def headers(self, beginnings: Sequence[str]) -> dict[str, str]:
-        """The headers whose name begins so, with the last value seen."""
+        """The headers whose names begin with one of these, with the last value seen."""
         return {
             name: value
             for answer in self.answers
@@ -104,23 +105,23 @@ class ProbeClient:
         }
 
     async def _once(self, request: Request, session: Session) -> Response:
-        begun = time.perf_counter()
+        started = time.perf_counter()
         try:
-            response = await session.answer(request)
+            response = await session.send_request(request)
         except TransportError:
             self.broken += 1
             raise
-        self.times.append(time.perf_counter() - begun)
+        self.times.append(time.perf_counter() - started)
         if not 200 <= response.status < 300:
-            # Its words are shown; what is shown of pets is masked there.
-            said = response.body.decode("utf-8", "surrogateescape")
-            masked = session.credentials.mask(said).encode("utf-8", "surrogateescape")
+            # Error texts are shown, so mask them here.
+            text = response.body.decode("utf-8", "surrogateescape")
+            masked = session.credentials.mask(text).encode("utf-8", "surrogateescape")
             response = replace(response, body=masked)
         self.answers.append(response)
         return response
 
 
-# Diagnosis: what a service was found to do, and where that is not what the profile says.
+# Diagnosis: the behaviour of a service, and how it differs from the profile.
 
 
 Verdict = Literal["fits", "noted", "differs", "fails", "untold"]
@@ -134,14 +135,14 @@ READABLE = (
     "xml_photo_item",
     "media",
 )
-"""The fields of a profile that reading alone tells something of."""
+"""The fields of a profile that GET requests can check."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at. `fits`: as the profile says; `noted`: worth knowing;
-    `differs`: not as the profile says, and petsync copes; `fails`: petsync would go wrong;
-    `untold`: it could not be seen.
+    """One check. `fits`: as the profile says; `noted`: information; `differs`: not as the profile
+    says, but petsync works; `fails`: petsync would not work correctly; `untold`: it could not be
+    determined.
     """
 
     topic: str
@@ -151,10 +152,10 @@ class Check:
 
 @dataclass(slots=True, kw_only=True)
 class Facts:
-    """What was seen of the profile's fields; None where nothing was."""
+    """The observed values of the profile's fields; None if nothing was observed."""
 
     arrays: frozenset[str] | None = None
-    """The ways in which several values of a query parameter are understood: csv, multi."""
+    """The styles of several values in a query that the service supports: csv, multi."""
     unknown_status: Literal["invalid", "empty"] | None = None
     xml_tag_item: str | None = None
     xml_photo_item: str | None = None
@@ -162,7 +163,7 @@ class Facts:
     """The representations that pets were sent in: json, xml."""
 
     def overrides(self, profile: ServiceProfile) -> dict[str, Any]:
-        """The fields in which the profile is not what was seen, as the service has them."""
+        """The observed values of the fields in which the profile differs."""
         found: dict[str, Any] = {}
         if self.arrays is not None and not profile.one_value_a_query:
             found |= _array(self.arrays, profile)
@@ -177,8 +178,8 @@ class Facts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """The checks, and the numbers beside them: pets by status, requests sent (all of them GETs),
-    and the median time of an answer in seconds.
+    """The checks, and numbers: pets by status, requests sent (all of them GETs), and the median
+    time of a response in seconds.
     """
 
     url: str
@@ -191,17 +192,17 @@ class Diagnosis:
 
     @property
     def works(self) -> bool:
-        """Whether nothing was found with which petsync would go wrong."""
+        """Whether no check fails."""
         return all(check.verdict != "fails" for check in self.checks)
 
     @property
     def overrides(self) -> Mapping[str, Any]:
-        """What `[service]` in petsync.toml should say."""
+        """The values that `[service]` in petsync.toml should have."""
         return self.facts.overrides(self.profile)
 
     @property
     def suggested_profile(self) -> str | None:
-        """A profile that fits all that was seen, where the chosen one does not."""
+        """A profile that fits all observations, if the chosen one does not."""
         if not self.overrides:
             return None
         return next((n for n, p in PROFILES.items() if not self.facts.overrides(p)), None)
@@ -213,7 +214,7 @@ def _array(understood: frozenset[str], profile: ServiceProfile) -> dict[str, Any
     return {"array_style": min(understood)} if understood else {"one_value_a_query": True}
 
 
-# Site: one service while it is examined, and what has been learnt of it so far.
+# Site: the service under examination, and what is known about it so far.
 
 
 NO_STATUS = "petsync-doctor-asks"
@@ -227,67 +228,67 @@ class Site:
     """
 
     session: Session
-    asker: ProbeClient
+    client: ProbeClient
     facts: Facts = field(default_factory=Facts)
     ids: dict[str, set[int]] = field(default_factory=dict)
     sample: Pet = field(default_factory=Pet)
 
     @property
     def profile(self) -> ServiceProfile:
-        """What the service is said to be like."""
+        """The profile of the service."""
         return self.session.profile
 
     @property
-    def filled(self) -> list[str]:
+    def nonempty_statuses(self) -> list[str]:
         """The statuses that have pets, the one with the fewest first."""
         return sorted((s for s, ids in self.ids.items() if ids), key=lambda s: len(self.ids[s]))
 
     @property
-    def absent(self) -> int:
-        """The largest id that no pet was seen to have."""
+    def unused_id(self) -> int:
+        """The largest id without a known pet."""
         number = MAX_ID
         while any(number in ids for ids in self.ids.values()):
             number -= 1
         return number
 
     def fits(self, *names: str) -> bool:
-        """Whether the profile says what was seen of these fields."""
+        """Whether the profile has the observed values of these fields."""
         return not set(names) & self.facts.overrides(self.profile).keys()
 
     async def by_status(self, query: str) -> Response:
-        """The answer of findPetsByStatus to a query, already encoded."""
+        """The response of findPetsByStatus to an encoded query."""
         return await self._get("findPetsByStatus", f"/pet/findByStatus?{query}")
 
     async def by_tags(self, query: str) -> Response:
-        """The answer of findPetsByTags to a query, already encoded."""
+        """The response of findPetsByTags to an encoded query."""
         return await self._get("findPetsByTags", f"/pet/findByTags?{query}")
 
     async def by_id(self, name: object, accept: str | None = None) -> Response:
-        """The answer of getPetById, in `accept` or the profile's representation."""
+        """The response of getPetById, in `accept` or the profile's representation."""
         return await self._get("getPetById", f"/pet/{name}", accept)
 
     async def status_without_credentials(self) -> int:
-        """How a small query is answered for anybody."""
+        """The status of a small query without credentials."""
         return await self._fetch_status("findPetsByStatus", f"/pet/findByStatus?status={NO_STATUS}")
 
     async def status_with_key_alone(self) -> int:
-        """How getPetById is answered for the api key without a token."""
+        """The status of getPetById with only the API key."""
         return await self._fetch_status("getPetById", f"/pet/{self.sample.id}", key=True)
 
-    def remember(self, status: str, response: Response, pets: list[Pet]) -> None:
-        """Learn from what findPetsByStatus listed for one status."""
+    def record(self, status: str, response: Response, pets: list[Pet]) -> None:
+        """Record the result of findPetsByStatus for one status."""
         self.facts.media |= {kind for kind in MEDIA if response.media.endswith(kind)}
         self.ids[status] = {pet.id for pet in pets if pet.id is not None}
-        self.sample = max((self.sample, *pets), key=_telling)
+        self.sample = max((self.sample, *pets), key=_sample_quality)
 
     async def _get(self, operation: str, target: str, accept: str | None = None) -> Response:
         wanted = accept or MEDIA[self.profile.media]
-        return await self.asker.get(operation, target, accept=wanted)
+        return await self.client.get(operation, target, accept=wanted)
 
     async def _fetch_status(self, operation: str, target: str, *, key: bool = False) -> int:
         alone = self.session.with_only(key=key)
         try:
-            return (await self.asker.get(operation, target, session=alone)).status
+            return (await self.client.get(operation, target, session=alone)).status
         finally:
             await alone.close()
 
@@ -300,7 +301,7 @@ def pets_in(response: Response, operation: str = "findPetsByStatus") -> list[Pet
 
 
 def ids_in(response: Response) -> set[int]:
-    """The ids in a list of pets; none where the answer is anything else."""
+    """The ids in a list of pets; none if the response is anything else."""
     try:
         return {pet.id for pet in pets_in(response) if pet.id is not None}
     except ApiError:
@@ -308,42 +309,42 @@ def ids_in(response: Response) -> set[int]:
 
 
 def pet_in(response: Response) -> Pet:
-    """The one pet, whichever it is. Raises ApiError for anything else."""
+    """The pet of a response. Raises ApiError for anything else."""
     if response.status != 200:
         raise error_of(response, "getPetById")
     return read_pet(response)
 
 
 def error_of(response: Response, operation: str) -> ApiError:
-    """The error that a refusal means."""
+    """The error for a refused request."""
     request = Request(operation=operation, method="GET", target="", headers={})
     return error_for(response, request, datetime.now(UTC))
 
 
-def _telling(pet: Pet) -> tuple[bool, bool, bool]:
-    """How much of the service's ways a pet can show."""
+def _sample_quality(pet: Pet) -> tuple[bool, bool, bool]:
+    """A sort key: how many fields of the profile the pet can check."""
     names = {tag.name for tag in pet.tags if tag.name and "," not in tag.name}
     return pet.id is not None, len(names) > 1, bool(pet.photo_urls)
 
 
-# examine: what one service supports, found out by GET requests alone.
+# examine: determines what a service supports, with GET requests only.
 #
-# The gaps are those of the interface (docs/profiles.md). What only writing would show is left
-# alone, and said to be.
+# docs/profiles.md lists the gaps of the interface. Behaviour that only writes would show is listed
+# as not checked.
 
 
 _LIMITS = ("retry-after", "ratelimit", "x-ratelimit", "x-rate-limit")
-_NEARLY = 0.9
+_NEARLY_FULL = 0.9
 _REFUSED = frozenset({401, 403})
 
 
 async def examine(session: Session) -> Diagnosis:
-    """What the service does, compared with the session's profile. Raises nothing of the service's
-    making: what goes wrong is a check that fails.
+    """Compare the service's behaviour with the session's profile. Errors of the service are failed
+    checks, not exceptions.
     """
     site = Site(session, ProbeClient(session))
     checks = [
-        # A token that was renewed meanwhile is masked too.
+        # Mask after the checks: the token may have been renewed.
         replace(check, found=session.credentials.mask(check.found))
         async for check in _checks(site)
     ]
@@ -353,40 +354,40 @@ async def examine(session: Session) -> Diagnosis:
         checks=tuple(checks),
         facts=site.facts,
         pets={status: len(ids) for status, ids in site.ids.items()},
-        requests=site.asker.requests,
-        seconds=site.asker.typical,
+        requests=site.client.requests,
+        seconds=site.client.median_seconds,
     )
 
 
 async def _checks(site: Site) -> AsyncIterator[Check]:
-    yield _address(site.session)
-    trouble = await _check_listing(site)
-    if trouble is not None:
-        yield trouble
+    yield _check_address(site.session)
+    failure = await _check_listing(site)
+    if failure is not None:
+        yield failure
         return
-    for topic, look in _LOOKS.items():
+    for topic, check_topic in _CHECKS.items():
         try:
-            check = await look(site)
+            check = await check_topic(site)
         except ApiError as error:
             check = Check(topic, "fails", error.message)
         if check is not None:
             yield check
-    yield _limits(site)
-    yield _unreadable()
+    yield _check_limits(site)
+    yield _list_unchecked()
 
 
-def _address(session: Session) -> Check:
+def _check_address(session: Session) -> Check:
     parts = urlsplit(session.base_url)
     if is_loopback(parts.hostname or ""):
         return Check("address", "fits", "on this machine")
     if parts.scheme == "https":
         return Check("address", "fits", "https: what is sent is encrypted")
-    said = "plain http: anyone on the way can read and change what is sent"
-    return Check("address", "noted", said)
+    finding = "plain http: anyone on the way can read and change what is sent"
+    return Check("address", "noted", finding)
 
 
 async def _check_listing(site: Site) -> Check | None:
-    """Ask for every status alone and remember the pets; the check that fails, if one does."""
+    """Query every status and record the pets; return the check that fails, if any."""
     topic = "reachable"
     for status in site.profile.statuses:
         try:
@@ -401,29 +402,31 @@ async def _check_listing(site: Site) -> Check | None:
             return Check(topic, "fails", _sentence(error))
         if any(pet.status not in (status, None) for pet in pets):
             return Check(topic, "fails", f"status={status} lists pets of another status too")
-        site.remember(status, response, pets)
+        site.record(status, response, pets)
     return None
 
 
 def _access_failure(site: Site, response: Response) -> Check:
     error = error_of(response, "findPetsByStatus")
     if site.session.credentials.token is None:
-        said = f"{response.status}: it asks for a token, and none was given"
-        return Check("access", "fails", f"{said}. {error.hint}")
+        finding = f"{response.status}: it asks for a token, and none was given"
+        return Check("access", "fails", f"{finding}. {error.hint}")
     return Check("access", "fails", _sentence(error))
 
 
-async def _access(site: Site) -> Check:
+async def _check_access(site: Site) -> Check:
     anonymous = await site.status_without_credentials()
     if anonymous in _REFUSED:
-        said = f"the token is accepted ({anonymous} without it) and may read"
-        return Check("access", "fits", f"{said}; whether it has write:pets cannot be told so")
-    said = "reading needs no token; whether writing does cannot be told by reading"
+        finding = f"the token is accepted ({anonymous} without it) and may read"
+        return Check("access", "fits", f"{finding}; whether it has write:pets cannot be told so")
+    finding = "reading needs no token; whether writing does cannot be told by reading"
     has_token = site.session.credentials.token is not None
-    return Check("access", "noted", f"{said}, nor whether yours is good" if has_token else said)
+    return Check(
+        "access", "noted", f"{finding}, nor whether yours is good" if has_token else finding
+    )
 
 
-async def _api_key(site: Site) -> Check | None:
+async def _check_api_key(site: Site) -> Check | None:
     if site.session.credentials.key is None or site.sample.id is None:
         return None
     status = await site.status_with_key_alone()
@@ -432,28 +435,28 @@ async def _api_key(site: Site) -> Check | None:
     return Check("api key", "noted", f"alone it does not open getPetById ({status})")
 
 
-async def _pets(site: Site) -> Check:
+async def _check_pets(site: Site) -> Check:
     counts = ", ".join(f"{len(ids):,} {status}" for status, ids in site.ids.items())
     return Check("pets", "noted", f"{sum(map(len, site.ids.values())):,}: {counts}")
 
 
-async def _capacity(site: Site) -> Check | None:
-    """How near the store is to the number of pets from which on an add drops the oldest one."""
-    most, count = site.profile.capacity, sum(map(len, site.ids.values()))
-    if most is None:
+async def _check_capacity(site: Site) -> Check | None:
+    """How close the store is to its capacity, above which an add drops the oldest pet."""
+    capacity, count = site.profile.capacity, sum(map(len, site.ids.values()))
+    if capacity is None:
         return None
-    of_it = f"{count:,} of the {most:,} pets that the profile says it keeps"
-    if count > most:
-        said = f"{count:,} pets, although the profile says it keeps {most:,}: set capacity"
-        return Check("capacity", "differs", said)
-    if count < most * _NEARLY:
-        return Check("capacity", "fits", of_it)
-    said = f"nearly full: {of_it}; beyond that each add drops the oldest pet without a word"
-    return Check("capacity", "noted", said)
+    usage = f"{count:,} of the {capacity:,} pets that the profile says it keeps"
+    if count > capacity:
+        finding = f"{count:,} pets, although the profile says it keeps {capacity:,}: set capacity"
+        return Check("capacity", "differs", finding)
+    if count < capacity * _NEARLY_FULL:
+        return Check("capacity", "fits", usage)
+    finding = f"nearly full: {usage}; beyond that each add drops the oldest pet without a word"
+    return Check("capacity", "noted", finding)
 
 
-async def _several_statuses(site: Site) -> Check:
-    topic, two = "several statuses", site.filled[:2]
+async def _check_several_statuses(site: Site) -> Check:
+    topic, two = "several statuses", site.nonempty_statuses[:2]
     if len(two) < 2:
         return Check(topic, "untold", "fewer than two statuses have pets")
     names = [quote(status, safe="") for status in two]
@@ -464,26 +467,28 @@ async def _several_statuses(site: Site) -> Check:
         if all(ids & site.ids[status] for status in two):
             understood.append(style)
     site.facts.arrays = frozenset(understood)
-    said = f"understood as {' and as '.join(understood)}" if understood else "only one counts"
+    finding = f"understood as {' and as '.join(understood)}" if understood else "only one counts"
     if site.profile.one_value_a_query:
-        return Check(topic, "fits", f"{said}; the profile asks for each alone, which always works")
+        return Check(
+            topic, "fits", f"{finding}; the profile asks for each alone, which always works"
+        )
     fits = site.fits("array_style", "one_value_a_query")
-    return Check(topic, "fits" if fits else "fails", said)
+    return Check(topic, "fits" if fits else "fails", finding)
 
 
-async def _unknown_status(site: Site) -> Check:
+async def _check_unknown_status(site: Site) -> Check:
     topic = "unknown status"
     response = await site.by_status(f"status={NO_STATUS}")
     if response.status == 400:
-        site.facts.unknown_status, said = "invalid", "refused with 400"
+        site.facts.unknown_status, finding = "invalid", "refused with 400"
     elif response.status == 200 and not ids_in(response):
-        site.facts.unknown_status, said = "empty", "an empty list"
+        site.facts.unknown_status, finding = "empty", "an empty list"
     else:
         return Check(topic, "noted", f"answered with {response.status}")
-    return Check(topic, "fits" if site.fits("unknown_status") else "differs", said)
+    return Check(topic, "fits" if site.fits("unknown_status") else "differs", finding)
 
 
-async def _several_tags(site: Site) -> Check:
+async def _check_several_tags(site: Site) -> Check:
     topic = "several tags"
     names = sorted({tag.name for tag in site.sample.tags if tag.name and "," not in tag.name})[:2]
     if len(names) < 2:
@@ -493,13 +498,13 @@ async def _several_tags(site: Site) -> Check:
         times = sum(pet.id == site.sample.id for pet in pets_in(response, "findPetsByTags"))
     except ApiError as error:
         return Check(topic, "noted", error.message)
-    said = {0: "not understood as csv", 1: "understood as csv; each pet once"}.get(
+    finding = {0: "not understood as csv", 1: "understood as csv; each pet once"}.get(
         times, "understood as csv; a pet once for each tag that fits (petsync keeps one)"
     )
-    return Check(topic, "noted", said)
+    return Check(topic, "noted", finding)
 
 
-async def _one_pet(site: Site) -> Check | None:
+async def _check_one_pet(site: Site) -> Check | None:
     if site.sample.id is None:
         return None
     pet = pet_in(await site.by_id(site.sample.id))
@@ -509,61 +514,61 @@ async def _one_pet(site: Site) -> Check | None:
     return Check("getPetById", "fits", f"sends the pet that was asked for{known}")
 
 
-async def _unknown_id(site: Site) -> Check:
-    status = (await site.by_id(site.absent)).status
+async def _check_unknown_id(site: Site) -> Check:
+    status = (await site.by_id(site.unused_id)).status
     if status == 404:
         return Check("unknown id", "fits", "404, and ids may have 63 bits")
-    said = f"{status} instead of 404: petsync cannot tell that a pet is not there"
-    return Check("unknown id", "fails", said)
+    finding = f"{status} instead of 404: petsync cannot tell that a pet is not there"
+    return Check("unknown id", "fails", finding)
 
 
-async def _no_number(site: Site) -> Check:
+async def _check_invalid_id(site: Site) -> Check:
     response = await site.by_id("no-number")
-    return Check("id that is no number", "noted", f"{response.status}, {_shape(response)}")
+    return Check("id that is no number", "noted", f"{response.status}, {_describe_body(response)}")
 
 
-async def _as_xml(site: Site) -> Check:
+async def _check_xml(site: Site) -> Check:
     if site.sample.id is None:
         return Check("XML", "untold", "no pet was seen")
     response = await site.by_id(site.sample.id, MEDIA["xml"])
     if not response.media.endswith("xml"):
-        said = f"not spoken: asked for XML, it sends {response.media or 'nothing named'}"
-        return Check("XML", "noted" if site.fits("media") else "fails", said)
+        finding = f"not spoken: asked for XML, it sends {response.media or 'nothing named'}"
+        return Check("XML", "noted" if site.fits("media") else "fails", finding)
     site.facts.media |= {"xml"}
     try:
         pet = xml.decode_pet(response.body)
     except ResponseError as error:
         return Check("XML", "noted", error.message)
-    said = "spoken" if pet.id == site.sample.id else "spoken, though it sent another pet"
+    finding = "spoken" if pet.id == site.sample.id else "spoken, though it sent another pet"
     shape = xml.detect_shape(response.body, xml.Shape(photo_item="", tag_item=""))
     if shape.photo_item:
-        said += f"; {shape.photo_array or 'without'}/{shape.photo_item}"
+        finding += f"; {shape.photo_array or 'without'}/{shape.photo_item}"
     if shape.tag_item:
-        said += f"; {shape.tag_array or 'without'}/{shape.tag_item}"
+        finding += f"; {shape.tag_array or 'without'}/{shape.tag_item}"
     site.facts.xml_photo_item = _element_name(shape.photo_item, ("photoUrls", "photoUrl"))
     site.facts.xml_tag_item = _element_name(shape.tag_item, ("tags", "tag"))
     if site.profile.media == "json":
         fits = site.fits("xml_photo_item", "xml_tag_item")
-        return Check("XML", "fits" if fits else "differs", said)
+        return Check("XML", "fits" if fits else "differs", finding)
     profiled = operations.shape_of(site.profile)
     if xml.detect_shape(response.body, profiled) == profiled:
-        return Check("XML", "fits", said)
+        return Check("XML", "fits", finding)
     lost = "the profile writes pets in another shape, from which a service reads no tags or photos"
-    return Check("XML", "fails", f"{said}; {lost}")
+    return Check("XML", "fails", f"{finding}; {lost}")
 
 
 def _element_name(item: str, known: tuple[str, ...]) -> str | None:
-    """The element name of an array's items, where it is one that a profile can say."""
+    """The element name of an array's items, if a profile can have it."""
     return item if item in known else None
 
 
-async def _errors(site: Site) -> Check:
-    plain = await site.by_id(site.absent, MEDIA["json"])
-    as_xml = await site.by_id(site.absent, MEDIA["xml"])
-    return Check("errors", "noted", f"{_shape(plain)}; in XML {_shape(as_xml)}")
+async def _check_errors(site: Site) -> Check:
+    plain = await site.by_id(site.unused_id, MEDIA["json"])
+    as_xml = await site.by_id(site.unused_id, MEDIA["xml"])
+    return Check("errors", "noted", f"{_describe_body(plain)}; in XML {_describe_body(as_xml)}")
 
 
-def _shape(response: Response) -> str:
+def _describe_body(response: Response) -> str:
     if not response.body.strip():
         return "no body"
     readers = {"json": json.decode_api_response, "xml": xml.decode_api_response}
@@ -571,22 +576,22 @@ def _shape(response: Response) -> str:
     if kind is None:
         return f"{response.media or 'an unnamed body'}, no ApiResponse"
     try:
-        said = readers[kind](response.body)
+        decoded = readers[kind](response.body)
     except ResponseError:
         return f"{kind}, no ApiResponse"
-    names = [name for name in said.__struct_fields__ if getattr(said, name) is not None]
+    names = [name for name in decoded.__struct_fields__ if getattr(decoded, name) is not None]
     return f"an ApiResponse with {', '.join(names)}" if names else f"{kind}, no ApiResponse"
 
 
-def _limits(site: Site) -> Check:
-    asker = site.asker
-    said = [f"{name}: {value}" for name, value in asker.headers(_LIMITS).items()]
-    said += [f"busy {len(asker.waits)} times"] if asker.waits else []
-    said += [f"no whole answer {asker.broken} times"] if asker.broken else []
-    return Check("limits", "noted", "; ".join(said) or f"none seen in {asker.requests} requests")
+def _check_limits(site: Site) -> Check:
+    client = site.client
+    parts = [f"{name}: {value}" for name, value in client.headers(_LIMITS).items()]
+    parts += [f"busy {len(client.waits)} times"] if client.waits else []
+    parts += [f"no complete response {client.broken} times"] if client.broken else []
+    return Check("limits", "noted", "; ".join(parts) or f"none seen in {client.requests} requests")
 
 
-def _unreadable() -> Check:
+def _list_unchecked() -> Check:
     names = [f.name for f in fields(ServiceProfile) if f.name not in (*READABLE, "name")]
     return Check("not looked at", "untold", f"only writing would tell: {', '.join(names)}")
 
@@ -595,17 +600,17 @@ def _sentence(error: ApiError) -> str:
     return f"{error.message}. {error.hint}" if error.hint else error.message
 
 
-_LOOKS: dict[str, Callable[[Site], Awaitable[Check | None]]] = {
-    "access": _access,
-    "api key": _api_key,
-    "pets": _pets,
-    "capacity": _capacity,
-    "several statuses": _several_statuses,
-    "unknown status": _unknown_status,
-    "several tags": _several_tags,
-    "getPetById": _one_pet,
-    "unknown id": _unknown_id,
-    "id that is no number": _no_number,
-    "XML": _as_xml,
-    "errors": _errors,
+_CHECKS: dict[str, Callable[[Site], Awaitable[Check | None]]] = {
+    "access": _check_access,
+    "api key": _check_api_key,
+    "pets": _check_pets,
+    "capacity": _check_capacity,
+    "several statuses": _check_several_statuses,
+    "unknown status": _check_unknown_status,
+    "several tags": _check_several_tags,
+    "getPetById": _check_one_pet,
+    "unknown id": _check_unknown_id,
+    "id that is no number": _check_invalid_id,
+    "XML": _check_xml,
+    "errors": _check_errors,
 }

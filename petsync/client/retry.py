@@ -18,7 +18,7 @@ from petsync.protocol.operations import Request
 __all__ = ["RetryBudget", "RetryPolicy", "RetryableRequest"]
 
 
-# RetryBudget: how many retries all requests together may make.
+# RetryBudget: the limit of retries for all requests together.
 
 
 _PER_SUCCESS = 0.25
@@ -28,61 +28,61 @@ _SHORTEST = 0.001
 
 
 class RetryBudget:
-    """A token for each retry: 32 at first and at most, a quarter more with each success, and two
-    a second. So a service that refuses everything is asked a little, and not stormed.
+    """A token bucket for retries: at most and initially 32 tokens, plus a quarter with each success
+    and two per second. So a service that refuses everything gets few retries.
     """
 
     def __init__(self, now: float) -> None:
-        self._tokens, self._filled = _BURST, now
+        self._tokens, self._filled_at = _BURST, now
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._timer: asyncio.TimerHandle | None = None
 
     async def take(self, seconds: float) -> bool:
-        """True with a token, first come, first served; False where none came within `seconds`."""
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
-        self._hand_out()
+        """Take a token, first come, first served; False if there was none within `seconds`."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(future)
+        self._grant_tokens()
         try:
-            if not turn.done():
-                await asyncio.wait((turn,), timeout=None if seconds == math.inf else seconds)
+            if not future.done():
+                await asyncio.wait((future,), timeout=None if seconds == math.inf else seconds)
         finally:
-            has_one = not turn.cancel()
+            has_one = not future.cancel()
         return has_one
 
-    def turn_away(self) -> None:
-        """Let all go on who wait, as none of them is sent any more."""
+    def release_all(self) -> None:
+        """Release all waiters: none of their requests is sent any more."""
         while self._waiting:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                turn.set_result(None)
+            future = self._waiting.popleft()
+            if not future.done():
+                future.set_result(None)
 
     def record_success(self) -> None:
-        """A request was answered well."""
+        """Record a successful request."""
         if self._tokens < _BURST:
             self._tokens += _PER_SUCCESS
             if self._waiting:
-                self._hand_out()
+                self._grant_tokens()
 
-    def _hand_out(self) -> None:
+    def _grant_tokens(self) -> None:
         loop = asyncio.get_running_loop()
         now = loop.time()
-        self._tokens = min(_BURST, self._tokens + _PER_SECOND * (now - self._filled))
-        self._filled = now
+        self._tokens = min(_BURST, self._tokens + _PER_SECOND * (now - self._filled_at))
+        self._filled_at = now
         while self._waiting and (self._waiting[0].done() or self._tokens >= 1.0):
-            turn = self._waiting.popleft()
-            if not turn.done():
+            future = self._waiting.popleft()
+            if not future.done():
                 self._tokens -= 1.0
-                turn.set_result(None)
+                future.set_result(None)
         if self._waiting and self._timer is None:
-            lacking = max((1.0 - self._tokens) / _PER_SECOND, _SHORTEST)
-            self._timer = loop.call_later(lacking, self._woken)
+            delay = max((1.0 - self._tokens) / _PER_SECOND, _SHORTEST)
+            self._timer = loop.call_later(delay, self._on_timer)
 
-    def _woken(self) -> None:
+    def _on_timer(self) -> None:
         self._timer = None
-        self._hand_out()
+        self._grant_tokens()
 
 
-# Which failures are tried again, when, and how often. tenacity does the looping.
+# RetryPolicy: which failures are retried, when, and how often. tenacity runs the loop.
 
 
 T = TypeVar("T")
@@ -95,9 +95,8 @@ _COMMON = 5.0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
     """Jittered exponential back-off: the n-th wait is up to `first` × 2^n seconds, at most
-    `longest`. It ends after `attempts` tries, or where the next wait would pass `seconds` in all;
-    the time in which all requests wait together (Retry-After, a rate, a service that restarts)
-    does not count.
+    `longest`. It ends after `attempts` attempts, or if the total time would exceed `seconds`; time
+    in which all requests wait (Retry-After, a rate, a service that restarts) does not count.
     """
 
     attempts: int = 6
@@ -106,7 +105,7 @@ class RetryPolicy:
     longest: float = 10.0
 
     def repeats(self, request: Request, error: BaseException) -> bool:
-        """Whether trying again can do no harm: what surely did not happen, or may happen twice."""
+        """Whether a retry is safe: the request did not happen, or may happen twice."""
         if isinstance(error, RateLimitedError):
             return True
         if isinstance(error, ServiceError) and error.status in _NEVER:
@@ -116,27 +115,27 @@ class RetryPolicy:
         return False
 
     def common_wait(self, attempt: int) -> float:
-        """The seconds that everything waits after a 429 that does not say how long."""
+        """The seconds that all requests wait after a 429 without Retry-After."""
         return min(self.longest, _COMMON * self.first * 2.0 ** (attempt - 1))
 
     async def run(self, repeated: RetryableRequest[T], error: ApiError) -> T:
-        """The result of a later attempt, after a first one failed with `error`."""
-        trying = tenacity.AsyncRetrying(
-            retry=tenacity.retry_if_exception(repeated.goes_on),
+        """Retry after a first attempt failed with `error`, and return the result."""
+        retrying = tenacity.AsyncRetrying(
+            retry=tenacity.retry_if_exception(repeated.is_retryable),
             wait=self._wait,
-            stop=lambda state: repeated.ends(state.upcoming_sleep),
+            stop=lambda state: repeated.must_stop(state.upcoming_sleep),
             sleep=repeated.pause,
-            before_sleep=_tell,
+            before_sleep=_log_retry,
             reraise=True,
         )
-        first = [error]
+        errors = [error]
 
         async def next_attempt() -> T:
-            if first:
-                raise first.pop()
+            if errors:
+                raise errors.pop()
             return await repeated.attempt()
 
-        return await trying(next_attempt)
+        return await retrying(next_attempt)
 
     def _wait(self, state: tenacity.RetryCallState) -> float:
         longest = min(self.longest, self.first * 2.0 ** (state.attempt_number - 1))
@@ -144,22 +143,22 @@ class RetryPolicy:
 
 
 class RetryableRequest(Protocol[T_co]):
-    """A request that is tried more than once."""
+    """A request that may be attempted more than once."""
 
-    def goes_on(self, error: BaseException) -> bool:
-        """Whether it may be tried again after this error."""
+    def is_retryable(self, error: BaseException) -> bool:
+        """Whether it may be retried after this error."""
 
-    def ends(self, wait: float) -> bool:
-        """Whether it has been tried often or long enough, this wait included."""
+    def must_stop(self, wait: float) -> bool:
+        """Whether the attempts end, given this next wait."""
 
     async def pause(self, seconds: float) -> None:
-        """Return when it may be tried again; raises where it may not."""
+        """Wait before the next attempt; raises if there must be none."""
 
     async def attempt(self) -> T_co:
-        """The result of one more attempt."""
+        """Make one more attempt, and return its result."""
 
 
-def _tell(state: tenacity.RetryCallState) -> None:
+def _log_retry(state: tenacity.RetryCallState) -> None:
     error = state.outcome.exception() if state.outcome else None
     if isinstance(error, ApiError):
         log.info("%s; again in %.1f s", error.message, state.upcoming_sleep)

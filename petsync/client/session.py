@@ -1,4 +1,4 @@
-"""Session: send calls to one service, follow redirects, and read whole answers."""
+"""Session: send calls to one service, follow redirects, and read complete responses."""
 
 from __future__ import annotations
 
@@ -16,8 +16,13 @@ from weakref import WeakKeyDictionary
 import httpx
 
 from petsync.client.auth.credentials import Credentials
-from petsync.client.auth.renewal import Keyring, Renewer, still_refused
-from petsync.client.origin import checked_base, encode_url, endless, redirect_target
+from petsync.client.auth.renewal import Keyring, Renewer, build_still_refused_error
+from petsync.client.origin import (
+    build_redirect_loop_error,
+    checked_base,
+    encode_url,
+    redirect_target,
+)
 from petsync.client.retry import RetryPolicy
 from petsync.client.throttle import LONGEST_PAUSE, Breaker, Flow, Gate, Health, Pace
 from petsync.client.transport import (
@@ -28,8 +33,8 @@ from petsync.client.transport import (
     HttpxTransport,
     TooLongError,
     Transport,
-    never_sent,
     tls_reason,
+    was_never_sent,
 )
 from petsync.errors import (
     ApiError,
@@ -47,17 +52,26 @@ from petsync.profile import STANDARD, ServiceProfile
 from petsync.protocol.operations import Call, Request, Response, Traffic, error_for, shape_of
 from petsync.protocol.xml import detect_shape
 
-__all__ = ["PHOTO", "Again", "Exchange", "Hold", "Line", "OnSent", "ServiceCall", "Session"]
+__all__ = [
+    "PHOTO",
+    "BeforeRetry",
+    "BeforeSend",
+    "Exchange",
+    "Line",
+    "OnSent",
+    "ServiceCall",
+    "Session",
+]
 
 
-# Exchange: one request to one service, through redirects, and its whole answer.
+# Exchange: sends one request, follows redirects, and returns the complete response.
 
 
 log = logging.getLogger(__name__)
 
 OnSent = Callable[[int], None]
 PHOTO = "a photo"
-"""The name under which an image is asked for that the service serves."""
+"""The operation name of a request for an image that the service serves."""
 _REDIRECTS = 5
 _PET = 16_000_000
 _PHOTO = 64_000_000
@@ -66,14 +80,14 @@ _AGENT = f"petsync/{version('petsync')}"
 
 
 class _Headers(dict[str, str]):
-    """Headers, of which a verbose traceback shows the names alone."""
+    """Headers; a verbose traceback shows only their names."""
 
     def __repr__(self) -> str:
         return f"<{', '.join(self)}>"
 
 
 class Exchange:
-    """Sends one request at a time to the service at `base_url`; it keeps nothing of any."""
+    """Sends single requests to the service at `base_url`; it has no state."""
 
     def __init__(self, base_url: str, profile: ServiceProfile) -> None:
         self._base_url, self._key_header = base_url, profile.api_key_header
@@ -82,30 +96,30 @@ class Exchange:
         lists = max(_PET, profile.max_answer_mb * 1_000_000)
         self._sizes = {"findPetsByStatus": lists, "findPetsByTags": lists, PHOTO: _PHOTO}
 
-    async def answer(
+    async def send_request(
         self,
         request: Request,
         credentials: Credentials,
-        carrier: Transport,
+        transport: Transport,
         on_sent: OnSent | None = None,
     ) -> Response:
-        """The answer, whatever its status. Raises TransportError, RedirectError, and ResponseError
-        for one that is longer than what was asked for can be.
+        """The response, whatever its status. Raises TransportError, RedirectError, and
+        ResponseError for a response above the size limit.
         """
         url = self._encoded_base + request.target
         headers = self._headers(request, credentials)
         bounds = Bounds(self._sizes.get(request.operation, _PET), self._seconds)
         for _ in range(_REDIRECTS + 1):
-            # Raised outside, an error leaves behind the frames of those who saw the headers.
+            # Raise outside the handler, so that the traceback has no frame with the headers.
             failure: ApiError | None = None
             try:
-                response = await carrier.carry(
+                response = await transport.send(
                     request.method, url, headers, request.body, bounds, on_sent
                 )
             except TooLongError as error:
-                failure = self._too_long(request, str(error))
+                failure = self._build_too_long_error(request, str(error))
             except ERRORS as error:
-                failure = self._transport_error(request, error, credentials)
+                failure = self._build_transport_error(request, error, credentials)
             if failure is not None:
                 raise failure
             if log.isEnabledFor(logging.DEBUG):
@@ -114,7 +128,7 @@ class Exchange:
             if not 300 <= response.status < 400 or response.status == 304:
                 return response
             url = redirect_target(request, response, url, credentials.mask)
-        raise endless(request, response.status, _REDIRECTS)
+        raise build_redirect_loop_error(request, response.status, _REDIRECTS)
 
     def _headers(self, request: Request, credentials: Credentials) -> _Headers:
         headers = _Headers(
@@ -126,14 +140,14 @@ class Exchange:
             headers.setdefault(self._key_header, credentials.key.reveal())
         return headers
 
-    def _transport_error(
+    def _build_transport_error(
         self, request: Request, error: Exception, credentials: Credentials
     ) -> TransportError:
-        unsent = never_sent(error)
+        unsent = was_never_sent(error)
         about = "" if request.pet_id is None else f" of pet {request.pet_id}"
-        what = "cannot be reached" if unsent else "gave no whole answer"
+        what = "cannot be reached" if unsent else "gave no complete response"
         untrusted = tls_reason(error)
-        reason = credentials.mask(untrusted or _reason(error))
+        reason = credentials.mask(untrusted or _describe_error(error))
         hint = "Is the address right, and the service up?" if unsent else ""
         return TransportError(
             f"{request.operation}{about}: {self._base_url} {what} ({reason})",
@@ -143,18 +157,18 @@ class Exchange:
             hint=UNTRUSTED if untrusted else hint,
         )
 
-    def _too_long(self, request: Request, most: str) -> ResponseError:
+    def _build_too_long_error(self, request: Request, limit: str) -> ResponseError:
         about = "" if request.pet_id is None else f" of pet {request.pet_id}"
         is_list = request.operation.startswith("findPets")
         return ResponseError(
-            f"{request.operation}{about}: {self._base_url} sends more than {most}, and no more of "
-            "it is read",
+            f"{request.operation}{about}: {self._base_url} sends more than {limit}, which is the "
+            "limit",
             operation=request.operation,
             pet_id=request.pet_id,
             may_have_happened=request.method != "GET",
-            hint="If the catalogue is that large: max_answer_mb under [service] in petsync.toml."
+            hint="If the catalogue is so large, set max_answer_mb under [service] in petsync.toml."
             if is_list
-            else "Is it the service, or something between here and there, that answers?",
+            else "Check whether the service answers, or a proxy in between.",
         )
 
 
@@ -165,23 +179,23 @@ def _encoded_base(url: str) -> str:
         raise SettingsError(f"the address {url!r} cannot be read: {error}") from None
 
 
-def _reason(error: Exception) -> str:
-    """The system's own words where there are some: "Connection refused"."""
+def _describe_error(error: Exception) -> str:
+    """The system's message, such as "Connection refused", else the error's text."""
     number = error.errno if isinstance(error, OSError) else None
     return os.strerror(number) if number and number > 0 else str(error) or type(error).__name__
 
 
-# ServiceCall: one call on its way, from its first attempt to its result.
+# ServiceCall: one call, from its first attempt to its result.
 
 
 T = TypeVar("T")
-Again = Callable[[ApiError], Awaitable[None]]
-Hold = Callable[[], Awaitable[None]]
+BeforeRetry = Callable[[ApiError], Awaitable[None]]
+BeforeSend = Callable[[], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What every call needs that goes to one service on one event loop."""
+    """What calls to one service share on one event loop."""
 
     flow: Flow
     exchange: Exchange
@@ -190,24 +204,24 @@ class Line:
 
 
 class ServiceCall(Generic[T]):
-    """A call to one service. `patient`: attempts that found nobody listening do not count, as the
-    breaker ends them.
+    """A call to one service. `patient`: attempts without a connection do not count, as the breaker
+    ends them.
     """
 
     __slots__ = (
-        "_again",
         "_age",
         "_attempts",
-        "_begun",
+        "_before_retry",
+        "_before_send",
         "_call",
-        "_held",
-        "_hold",
-        "_is_waited_for",
-        "_last",
+        "_gate_seconds",
+        "_is_unreachable",
+        "_last_error",
         "_line",
+        "_may_have_happened",
         "_on_sent",
         "_patient",
-        "_uncertain",
+        "_started",
     )
 
     def __init__(
@@ -215,62 +229,62 @@ class ServiceCall(Generic[T]):
         call: Call[T],
         line: Line,
         *,
-        again: Again | None = None,
+        before_retry: BeforeRetry | None = None,
         on_sent: OnSent | None = None,
-        hold: Hold | None = None,
+        before_send: BeforeSend | None = None,
         patient: bool = False,
     ) -> None:
         self._call, self._line = call, line
-        self._again, self._on_sent, self._patient = again, on_sent, patient
-        self._hold = hold
+        self._before_retry, self._on_sent, self._patient = before_retry, on_sent, patient
+        self._before_send = before_send
         self._age = self._attempts = 0
-        self._held = self._begun = 0.0
-        self._is_waited_for = self._uncertain = False
+        self._gate_seconds = self._started = 0.0
+        self._is_unreachable = self._may_have_happened = False
 
     async def result(self) -> T:
-        """What the call reads of its answer. Raises ApiError."""
+        """Send the call, and return its result. Raises ApiError."""
         try:
             return await self._send_authorised()
         except ApiError as error:
-            if not self.goes_on(error):
+            if not self.is_retryable(error):
                 raise
             first = error
-        # The time at the gate counts for all, and not against this one.
-        self._begun = self._line.flow.now() - self._held
+        # The wait at the gate does not count against this call.
+        self._started = self._line.flow.now() - self._gate_seconds
         try:
             return await self._line.policy.run(self, first)
         except NotFoundError:
-            if self._call.request.operation == "deletePet" and self._uncertain:
+            if self._call.request.operation == "deletePet" and self._may_have_happened:
                 return self._call.read(Response(204, {}, b""))
             raise
 
-    def goes_on(self, error: BaseException) -> bool:
-        """As Repeated says."""
+    def is_retryable(self, error: BaseException) -> bool:
+        """As RetryableRequest says."""
         return self._line.policy.repeats(self._call.request, error)
 
-    def ends(self, wait: float) -> bool:
-        """As Repeated says."""
-        if _asked_for(self._last) > LONGEST_PAUSE:
+    def must_stop(self, wait: float) -> bool:
+        """As RetryableRequest says."""
+        if _requested_wait(self._last_error) > LONGEST_PAUSE:
             return True
         return self._attempts >= self._line.policy.attempts or wait > self._seconds_left()
 
     async def pause(self, seconds: float) -> None:
-        """As Repeated says: the back-off, then a token of the budget."""
+        """As RetryableRequest: wait for the back-off, then take a token of the budget."""
         await self._line.flow.rest(seconds)
         if not await self._line.flow.budget.take(self._seconds_left()):
-            raise self._last
+            raise self._last_error
 
     async def attempt(self) -> T:
-        """As Repeated says."""
-        await self._look(self._last)
+        """As RetryableRequest says."""
+        await self._prepare_retry(self._last_error)
         return await self._send_authorised()
 
     async def _send_authorised(self) -> T:
-        """One attempt; after a 401, which surely did nothing, again with a renewed token."""
+        """One attempt; after a 401, which changed nothing, another one with a renewed token."""
         is_new = False
         while True:
             try:
-                return await self._once()
+                return await self._attempt_once()
             except AuthError as error:
                 if error.status != 401:
                     raise
@@ -278,39 +292,39 @@ class ServiceCall(Generic[T]):
             keyring = self._line.keyring
             is_current = self._age == keyring.age
             if is_current and is_new:
-                raise still_refused(refused)
+                raise build_still_refused_error(refused)
             await keyring.renew(self._age, refused)
             is_new = is_new or is_current
-            await self._look(refused)
+            await self._prepare_retry(refused)
 
-    async def _look(self, error: ApiError) -> None:
-        if self._again is not None:
-            await self._again(error)
+    async def _prepare_retry(self, error: ApiError) -> None:
+        if self._before_retry is not None:
+            await self._before_retry(error)
         self._line.flow.counts.retries += 1
 
-    async def _once(self) -> T:
+    async def _attempt_once(self) -> T:
         flow = self._line.flow
-        await self._line.keyring.fresh()
-        asked = flow.now()
+        await self._line.keyring.ensure_fresh()
+        arrived = flow.now()
         try:
             changes = self._call.request.method != "GET"
-            await flow.enter(again=self._begun != 0.0, changes=changes)
+            await flow.enter(again=self._started != 0.0, changes=changes)
         except UnavailableError as error:
             raise self._annotate_error(error) from None
-        begun = flow.now()
-        self._held += begun - asked
+        started = flow.now()
+        self._gate_seconds += started - arrived
         self._age = self._line.keyring.age
         try:
-            if self._hold is not None:
-                await self._hold()
+            if self._before_send is not None:
+                await self._before_send()
             result = await self._exchange_once()
         except ApiError as error:
             wait = self._line.policy.common_wait(self._attempts + 1)
-            flow.record_failure(self._call.request.operation, error, begun, wait)
+            flow.record_failure(self._call.request.operation, error, started, wait)
             self._annotate_error(error)
             raise
         else:
-            flow.record_answer(self._call.request.operation, begun)
+            flow.record_answer(self._call.request.operation, started)
             return result
         finally:
             flow.leave()
@@ -319,15 +333,15 @@ class ServiceCall(Generic[T]):
         line, request = self._line, self._call.request
         credentials = line.keyring.credentials
         line.flow.counts.requests += 1
-        response = await line.exchange.answer(
-            request, credentials, line.flow.carrier, self._on_sent
+        response = await line.exchange.send_request(
+            request, credentials, line.flow.transport, self._on_sent
         )
         if not 200 <= response.status < 300:
             raise error_for(response, request, datetime.now(UTC), credentials.mask)
         try:
             return self._call.read(response)
         except ResponseError as error:
-            # Its frames hold the answer.
+            # Drop the frames: they hold the response.
             failure = error.with_traceback(None)
         failure.status = response.status
         failure.message = f"{request.operation}: {credentials.mask(failure.message)}"
@@ -336,43 +350,45 @@ class ServiceCall(Generic[T]):
         raise failure from None
 
     def _annotate_error(self, error: ApiError) -> ApiError:
-        """The error, which now also says what is known of the attempts before."""
+        """Add what is known about the earlier attempts to the error, and return it."""
         request = self._call.request
         error.operation, error.pet_id = request.operation, request.pet_id
-        gone = isinstance(error, TransportError) and not error.may_have_happened
-        self._is_waited_for = gone and self._patient
-        self._attempts += not (self._is_waited_for or isinstance(error, AuthError))
-        self._uncertain = error.may_have_happened = self._uncertain or error.may_have_happened
-        self._last = error
+        is_unreachable = isinstance(error, TransportError) and not error.may_have_happened
+        self._is_unreachable = is_unreachable and self._patient
+        self._attempts += not (self._is_unreachable or isinstance(error, AuthError))
+        self._may_have_happened = error.may_have_happened = (
+            self._may_have_happened or error.may_have_happened
+        )
+        self._last_error = error
         return error
 
     def _seconds_left(self) -> float:
-        """The seconds that may still pass, without those in which everything waits."""
-        if self._is_waited_for:
+        """The seconds that are left; time in which everything waits does not count."""
+        if self._is_unreachable:
             return math.inf
-        spent = self._line.flow.now() - self._held - self._begun
+        spent = self._line.flow.now() - self._gate_seconds - self._started
         return self._line.policy.seconds - spent
 
 
-def _asked_for(error: ApiError) -> float:
+def _requested_wait(error: ApiError) -> float:
     seconds = error.retry_after if isinstance(error, RateLimitedError | ServiceError) else None
     return seconds or 0.0
 
 
-# Session: sends calls to one service and reads the answers.
+# Session: sends calls to one service and reads the responses.
 #
-# It drives aiohttp itself: httpx.AsyncClient on its default transport reaches less than a tenth
-# of its rate at 32 connections (benchmarks/requests.py), and httpx's requests and responses alone
-# would nearly double the time of one.
+# It uses aiohttp directly: httpx.AsyncClient on its default transport reaches less than a tenth of
+# its rate at 32 connections (benchmarks/requests.py), and httpx's request and response objects
+# alone would nearly double the time of a request.
 
 
 class Session:
-    """A service's base URL, how it is spoken to, and the connections to it.
+    """A service's base URL, its profile, and the connections to it.
 
-    `timeout` is in seconds: for connecting, and for each wait for more of an answer. `transport`
-    makes an httpx transport that is used instead of aiohttp. Raises SettingsError for a base URL,
-    credentials or a timeout that cannot be used; `send` raises ApiError and nothing else, but for
-    PetsyncError once the session is closed.
+    `timeout` is in seconds: for the connection, and for each wait for more of a response.
+    `transport` makes an httpx transport to use instead of aiohttp. Raises SettingsError for an
+    invalid base URL, credentials or timeout; `send` raises only ApiError, and PetsyncError after
+    the session was closed.
     """
 
     def __init__(
@@ -390,7 +406,7 @@ class Session:
         self.base_url = checked_base(base_url, with_secret=bool(credentials), allow_http=allow_http)
         self.profile = profile
         self.shape = shape_of(profile)
-        """How pets are written in XML: as the service last sent them, as far as it has shown it."""
+        """The element names for pets in XML, as far as the service has shown them."""
         self._exchange = Exchange(self.base_url, profile)
         self._keyring = Keyring(credentials)
         self._health = Health()
@@ -401,50 +417,55 @@ class Session:
 
     @property
     def credentials(self) -> Credentials:
-        """What the next request is authorised with."""
+        """The credentials of the next request."""
         return self._keyring.credentials
 
     @property
     def pace(self) -> Pace:
-        """How many requests a second are sent; its `rate` may be set."""
+        """The limit of requests per second; its `rate` may be set."""
         return self._health.pace
 
     @property
     def gate(self) -> Gate:
-        """How many requests are under way at a time on the running loop; `most` may be set."""
-        return self._here().flow.gate
+        """The limit of concurrent requests on the running loop; `most` may be set."""
+        return self._get_line().flow.gate
 
     @property
     def breaker(self) -> Breaker:
-        """When a failing service is waited for, and when it is given up."""
+        """The circuit breaker."""
         return self._health.breaker
 
     async def send(
         self,
         call: Call[T],
         *,
-        again: Again | None = None,
+        before_retry: BeforeRetry | None = None,
         on_sent: OnSent | None = None,
-        hold: Hold | None = None,
+        before_send: BeforeSend | None = None,
         patient: bool = False,
     ) -> T:
-        """The call's result, after as many attempts as are safe.
+        """Send the call, with retries that are safe, and return its result.
 
-        `again` is awaited before each further attempt, with the error of the one before, and ends
-        them by raising. Where one attempt may have happened, the error of a later one says so too.
-        `on_sent` is told how many bytes of the body have gone out in the present attempt. `hold` is
-        awaited just before each attempt, and keeps it from being sent by raising. With
-        `patient`, a service that has gone away is waited for as long as the breaker bears it.
+        `before_retry` is awaited before each further attempt, with the error of the one before, and
+        ends them by raising. Where one attempt may have happened, the error of a later one says so
+        too. `on_sent` is told how many bytes of the body have gone out in the present attempt.
+        `before_send` is awaited just before each attempt, and keeps it from being sent by raising.
+        With `patient`, a service that has gone away is waited for as long as the breaker bears it.
         """
         if self.profile.media == "xml":
-            call = self._learning(call)
+            call = self._with_shape(call)
         sending = ServiceCall(
-            call, self._here(), again=again, on_sent=on_sent, hold=hold, patient=patient
+            call,
+            self._get_line(),
+            before_retry=before_retry,
+            on_sent=on_sent,
+            before_send=before_send,
+            patient=patient,
         )
         return await sending.result()
 
-    def _learning(self, call: Call[T]) -> Call[T]:
-        """The same call, which also learns the shape of the pets in its answer."""
+    def _with_shape(self, call: Call[T]) -> Call[T]:
+        """The same call, which also records the element names in its response."""
 
         def read_and_learn(response: Response) -> T:
             result = call.read(response)
@@ -453,32 +474,32 @@ class Session:
 
         return Call(call.request, read_and_learn)
 
-    async def answer(self, request: Request) -> Response:
-        """What the service answers, whatever its status, as it is: `credentials.mask` takes
-        secrets out of what is shown of it.
+    async def send_request(self, request: Request) -> Response:
+        """Send one request, and return the unchanged response, whatever its status. Mask it with
+        `credentials.mask` before it is shown.
 
-        One attempt, which waits its turn and teaches nothing. Raises AuthError where there is no
-        token yet and none can be had, TransportError, ResponseError for an answer that is too
-        long, and RedirectError for a redirect to another origin.
+        One attempt, which waits at the gate but does not influence the limits. Raises AuthError if
+        no token can be obtained, TransportError, ResponseError for a response that is too long, and
+        RedirectError for a redirect to another origin.
         """
-        line = self._here()
-        await line.keyring.fresh()
+        line = self._get_line()
+        await line.keyring.ensure_fresh()
         credentials = self.credentials
         while not await line.flow.gate.enter():
             pass
         line.flow.counts.requests += 1
         try:
-            carrier = line.flow.carrier
-            return await self._exchange.answer(request, credentials, carrier)
+            transport = line.flow.transport
+            return await self._exchange.send_request(request, credentials, transport)
         finally:
             line.flow.leave()
 
     def traffic(self) -> Traffic:
-        """Counts since the session was made, and the state at this moment."""
+        """The counts since the session was created, and the current state."""
         return self.traffic_since(Traffic())
 
     def traffic_since(self, mark: Traffic) -> Traffic:
-        """The same, with what came after `traffic` gave this mark."""
+        """The counts since `mark`, an earlier result of `traffic`, and the current state."""
         counts = self._health.counts
         flows = [(loop, line.flow) for loop, line in list(self._lines.items())]
         return Traffic(
@@ -487,36 +508,40 @@ class Session:
             refused=counts.refused - mark.refused,
             limit=self._health.window.limit,
             under_way=sum(flow.gate.under_way for _, flow in flows),
-            waiting=max((self.pace.pauses(loop.time()) for loop, _ in flows), default=0.0),
+            waiting=max((self.pace.remaining_pause(loop.time()) for loop, _ in flows), default=0.0),
         )
 
     def renew_by(self, renewer: Renewer) -> None:
-        """Let this give new tokens for a sign-in that can be renewed."""
+        """Use this function to renew the tokens of a sign-in."""
         self._keyring.renewer = renewer
 
     def use(self, credentials: Credentials) -> None:
-        """Send these from here on. Raises SettingsError where the address must not get any."""
+        """Use these from now on. Raises SettingsError if the address must not get credentials."""
         _check(credentials, self._timeout)
         checked_base(self.base_url, with_secret=bool(credentials), allow_http=self._allow_http)
         self._keyring.replace(credentials)
 
-    async def fresh(self) -> None:
-        """Return when the token has time before it, or no new one can be had. Raises AuthError."""
-        await self._keyring.fresh()
+    async def ensure_fresh(self) -> None:
+        """Renew a token that is due; return even if that fails. Raises AuthError without a
+        token.
+        """
+        await self._keyring.ensure_fresh()
 
     async def renew(self, refused: AuthError) -> None:
-        """Return with a new token for the one that was refused. Raises AuthError."""
+        """Renew the token that was refused. Raises AuthError."""
         await self._keyring.renew(self._keyring.age, refused)
 
     def with_only(self, *, token: bool = False, key: bool = False) -> Session:
-        """Another session with the service that has no more than these of the credentials, and
-        does not retry.
+        """A session with the same service that has at most the token, the key or neither, and does
+        not retry.
         """
-        mine = self.credentials
-        return self.trial(Credentials(mine.token if token else None, mine.key if key else None))
+        current = self.credentials
+        return self.trial(
+            Credentials(current.token if token else None, current.key if key else None)
+        )
 
     def trial(self, credentials: Credentials) -> Session:
-        """Another session with the service, which tries these and does not retry."""
+        """A session with the same service and these credentials, which does not retry."""
         return Session(
             self.base_url,
             credentials=credentials,
@@ -528,38 +553,38 @@ class Session:
         )
 
     async def close(self, *, for_good: bool = False) -> None:
-        """Close the connections. The next request opens others; `for_good`, it is an error."""
+        """Close the connections. The next request opens new ones, or, with `for_good`, fails."""
         self._is_closed = self._is_closed or for_good
         await self._keyring.wait_for_renewal(self._timeout)
-        here = asyncio.get_running_loop()
+        running_loop = asyncio.get_running_loop()
         lines = list(self._lines.items())
         self._lines.clear()
         for loop, line in lines:
-            closing = line.flow.carrier.close()
-            if loop is here:
+            closing = line.flow.transport.close()
+            if loop is running_loop:
                 await closing
             elif loop.is_running():
                 asyncio.run_coroutine_threadsafe(closing, loop)
             else:
                 closing.close()
 
-    def _here(self) -> Line:
-        """Connections belong to the loop that they were opened on, and a store may be used on
-        several: its own, and the notebook's through `aio`.
+    def _get_line(self) -> Line:
+        """The line of the running loop. Connections belong to the loop that opened them, and a
+        store may be used on several: its own, and the notebook's through `aio`.
         """
         if self._is_closed:
             raise PetsyncError(
-                f"the store {self.base_url} was closed, and is not asked any more",
+                f"the store {self.base_url} was closed",
                 hint="Open it again: ps.connect(...), or ps.demo() for the embedded store.",
             )
         loop = asyncio.get_running_loop()
         line = self._lines.get(loop)
         if line is None:
-            flow = Flow(self._make_carrier(), self._health)
+            flow = Flow(self._make_transport(), self._health)
             line = self._lines[loop] = Line(flow, self._exchange, self._keyring, self._retry)
         return line
 
-    def _make_carrier(self) -> Transport:
+    def _make_transport(self) -> Transport:
         if self._transport is None:
             return AiohttpTransport(self.base_url, self._timeout)
         return HttpxTransport(self._transport(), self._timeout)
@@ -568,7 +593,7 @@ class Session:
 def _check(credentials: object, timeout: object) -> None:
     if not isinstance(credentials, Credentials):
         raise SettingsError(
-            f"the credentials are {type(credentials).__name__}, which is not how a token is given",
+            f"the credentials are {type(credentials).__name__}, which is not supported",
             hint="Use petsync.auth.bearer(…), petsync.auth.api_key(…) or petsync.auth.none().",
         )
     number = timeout if isinstance(timeout, int | float) and timeout is not True else 0

@@ -1,4 +1,4 @@
-"""Sign in to a service, sign out, renew a token, and ask who is signed in."""
+"""Sign in to a service, sign out, renew a token, and identify the account."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from typing import Any
 from weakref import WeakSet
 
-from petsync.client.auth.browser import AsyncPendingSignIn, Prompt
+from petsync.client.auth.browser import AsyncPendingSignIn, SignInRequest
 from petsync.client.auth.credentials import Credentials, Grant
 from petsync.client.auth.keyring import CredentialStore
-from petsync.client.auth.oauth import Authority, scopes_of
+from petsync.client.auth.oauth import Authority, parse_scopes
 from petsync.client.probe import NO_STATUS
 from petsync.client.session import Session
 from petsync.errors import ApiError, AuthError, SettingsError
@@ -22,7 +22,7 @@ from petsync.protocol.operations import Request, error_for
 __all__ = ["SignInService", "identify", "make_sign_in_request"]
 
 
-# Identity: what the service says of credentials, by questions that change nothing.
+# Identity: the account behind credentials, from requests that change nothing.
 
 
 _REFUSED = (401, 403)
@@ -32,7 +32,7 @@ _READ = Request(
     target=f"/pet/findByStatus?status={NO_STATUS}",
     headers={"accept": "application/json"},
 )
-_BY_KEY = Request(
+_GET_BY_KEY = Request(
     operation="getPetById",
     method="GET",
     target=f"/pet/{MAX_ID}",
@@ -43,114 +43,120 @@ _BY_KEY = Request(
 
 @dataclass(frozen=True, slots=True)
 class _ProbeResult:
-    """What a question that reads came to: `status` with what is tried, `anybody` without."""
+    """The result of a read request: `status` with the credentials, `anonymous_status` without."""
 
     status: int
-    anybody: int
+    anonymous_status: int
 
     @property
     def is_open(self) -> bool:
-        return self.anybody not in _REFUSED
+        return self.anonymous_status not in _REFUSED
 
 
-async def identify(session: Session, authority: Authority, tried: Credentials) -> Account:
-    """The account that the credentials open at the service. Raises AuthError where it does not
-    take them, and ApiError where it does not answer.
+async def identify(session: Session, authority: Authority, credentials: Credentials) -> Account:
+    """The account of the credentials at the service. Raises AuthError if the service refuses them,
+    and ApiError if it does not answer.
     """
-    if tried.token is not None:
-        return await _by_token(session, authority, tried)
-    if tried.key is not None:
-        return await _by_key(session, tried)
+    if credentials.token is not None:
+        return await _identify_by_token(session, authority, credentials)
+    if credentials.key is not None:
+        return await _identify_by_key(session, credentials)
     status = await _status(session, Credentials(), _READ)
-    return _account(session, tried, can_read=status not in _REFUSED, problem=tried.problem)
+    return _account(
+        session, credentials, can_read=status not in _REFUSED, problem=credentials.problem
+    )
 
 
-async def _by_token(session: Session, authority: Authority, tried: Credentials) -> Account:
-    seen = await _try_credentials(session, Credentials(tried.token), _READ)
-    told = {} if seen.status == 401 else await _introspect(authority, tried)
-    # Of another program's token a service may say so although it is good.
-    is_dead = told.get("active") is False and tried.grant.client_id != ""
-    if seen.status == 401 or (is_dead and seen.is_open):
+async def _identify_by_token(
+    session: Session, authority: Authority, credentials: Credentials
+) -> Account:
+    result = await _try_credentials(session, Credentials(credentials.token), _READ)
+    claims = {} if result.status == 401 else await _introspect(authority, credentials)
+    # A service may report a valid token of another program as inactive.
+    is_inactive = claims.get("active") is False and credentials.grant.client_id != ""
+    if result.status == 401 or (is_inactive and result.is_open):
         raise AuthError(
-            "sign-in: the service does not take this token",
+            "sign-in: the service does not accept this token",
             operation="findPetsByStatus",
             status=401,
-            hint="Is it whole, for this service, and not expired? Else sign in again.",
+            hint="Is it complete, for this service, and not expired? Else sign in again.",
         )
-    scopes = scopes_of(told) or tried.grant.scopes
+    scopes = parse_scopes(claims) or credentials.grant.scopes
     can_write = None if scopes is None else WRITE in scopes
     return _account(
         session,
-        tried,
+        credentials,
         signed_in=True,
-        user=_user(told),
-        client_id=_short(told.get("client_id")) or tried.grant.client_id,
+        user=_user(claims),
+        client_id=_short(claims.get("client_id")) or credentials.grant.client_id,
         scopes=scopes,
-        can_read=seen.status != 403,
+        can_read=result.status != 403,
         can_write=can_write,
-        expires=tried.grant.until or _until(told),
-        problem=tried.problem or _lack(seen, can_write),
+        expires=credentials.grant.until or _until(claims),
+        problem=credentials.problem or _describe_missing(result, can_write),
     )
 
 
-async def _by_key(session: Session, tried: Credentials) -> Account:
-    seen = await _try_credentials(session, Credentials(None, tried.key), _BY_KEY)
-    if seen.status in _REFUSED:
+async def _identify_by_key(session: Session, credentials: Credentials) -> Account:
+    result = await _try_credentials(session, Credentials(None, credentials.key), _GET_BY_KEY)
+    if result.status in _REFUSED:
         raise AuthError(
-            "sign-in: the service does not take this api key",
+            "sign-in: the service does not accept this api key",
             operation="getPetById",
-            status=seen.status,
-            hint="Is it whole, and for this service? It opens getPetById alone.",
+            status=result.status,
+            hint="Is it complete, and for this service? It is only for getPetById.",
         )
-    anybody = seen.is_open and await _status(session, Credentials(), _READ) not in _REFUSED
+    anybody = result.is_open and await _status(session, Credentials(), _READ) not in _REFUSED
     return _account(
         session,
-        tried,
+        credentials,
         signed_in=True,
         can_read=True if anybody else None,
         can_write=False,
-        problem=tried.problem or "an api key opens single pets by their id, and nothing else",
+        problem=credentials.problem or "an api key reads single pets by their id, and nothing else",
     )
 
 
-async def _try_credentials(session: Session, tried: Credentials, request: Request) -> _ProbeResult:
-    status = await _status(session, tried, request)
+async def _try_credentials(
+    session: Session, credentials: Credentials, request: Request
+) -> _ProbeResult:
+    status = await _status(session, credentials, request)
     anybody = status if status in _REFUSED else await _status(session, Credentials(), request)
     return _ProbeResult(status, anybody)
 
 
-async def _status(session: Session, tried: Credentials, request: Request) -> int:
-    """How the service answers. Raises ApiError where that says nothing about who asks."""
-    trial = session.trial(tried)
+async def _status(session: Session, credentials: Credentials, request: Request) -> int:
+    """The status of the response. Raises ApiError if it says nothing about the credentials."""
+    trial = session.trial(credentials)
     try:
-        answer = await trial.answer(request)
+        response = await trial.send_request(request)
     finally:
         await trial.close()
-    if answer.status >= 500 or answer.status == 429 or 300 <= answer.status < 400:
-        raise error_for(answer, request, datetime.now(UTC), tried.mask)
-    return answer.status
+    if response.status >= 500 or response.status == 429 or 300 <= response.status < 400:
+        raise error_for(response, request, datetime.now(UTC), credentials.mask)
+    return response.status
 
 
-async def _introspect(authority: Authority, tried: Credentials) -> Mapping[str, Any]:
-    """What introspection says; nothing where there is none, or it does not answer."""
+async def _introspect(authority: Authority, credentials: Credentials) -> Mapping[str, Any]:
+    """The claims from introspection; empty if there is none, or if it fails."""
     try:
-        return await authority.introspect(tried) or {}
+        return await authority.introspect(credentials) or {}
     except (ApiError, SettingsError):
         return {}
 
 
-def _lack(seen: _ProbeResult, can_write: bool | None) -> str:
-    if seen.status == 403:
+def _describe_missing(result: _ProbeResult, can_write: bool | None) -> str:
+    if result.status == 403:
         return f"the token lacks {READ}, so pets cannot be read"
     if can_write is False:
         return f"the token lacks {WRITE}, so nothing can be changed"
-    return "reading needs no token here, so whether yours is good shows when you write" * (
-        seen.is_open and can_write is None
+    return "reading needs no token here, so a bad token shows only when you write" * (
+        result.is_open and can_write is None
     )
 
 
-def _user(told: Mapping[str, Any]) -> str:
-    return _short(told.get("username")) or _short(told.get("sub"))
+def _user(claims: Mapping[str, Any]) -> str:
+    return _short(claims.get("username")) or _short(claims.get("sub"))
 
 
 def _short(value: object) -> str:
@@ -158,8 +164,8 @@ def _short(value: object) -> str:
     return "".join(c if c.isprintable() else " " for c in text).strip()[:200]
 
 
-def _until(told: Mapping[str, Any]) -> datetime | None:
-    moment = told.get("exp")
+def _until(claims: Mapping[str, Any]) -> datetime | None:
+    moment = claims.get("exp")
     if isinstance(moment, bool) or not isinstance(moment, int | float):
         return None
     try:
@@ -168,19 +174,19 @@ def _until(told: Mapping[str, Any]) -> datetime | None:
         return None
 
 
-def _account(session: Session, tried: Credentials, **said: Any) -> Account:
-    kind = tried.grant.kind if tried else "none"
+def _account(session: Session, credentials: Credentials, **values: Any) -> Account:
+    kind = credentials.grant.kind if credentials else "none"
     return Account(
         url=session.base_url,
         kind=kind,
-        renews=tried.renews,
-        kept=tried.grant.kept if tried else "none",
-        api_key=tried.key is not None,
-        **said,
+        renews=credentials.renews,
+        kept=credentials.grant.kept if credentials else "none",
+        api_key=credentials.key is not None,
+        **values,
     )
 
 
-# SignInService: signing in to one service and out of it, asking who one is, and renewing.
+# SignInService: sign-in, sign-out, account and renewal for one service.
 
 
 _VARIABLES = {
@@ -190,56 +196,56 @@ _VARIABLES = {
 
 
 class SignInService:
-    """Puts the credentials that it was given into the session once the service took them, and not
-    before; it lets the session renew them.
+    """Sets credentials in the session after the service has accepted them, and renews them for the
+    session.
     """
 
-    def __init__(self, session: Session, authority: Authority, vault: CredentialStore) -> None:
-        self._session, self._authority, self._vault = session, authority, vault
+    def __init__(self, session: Session, authority: Authority, store: CredentialStore) -> None:
+        self._session, self._authority, self._store = session, authority, store
         self._pending: WeakSet[AsyncPendingSignIn] = WeakSet()
         session.renew_by(self._renew)
 
     async def sign_in(self, credentials: Credentials, keep: str) -> Account:
         """As AsyncStore says."""
-        kept = await self._keeps(keep)
+        kept = await self._check_keep(keep)
         return await self._accept(_with_keep(credentials, kept))
 
-    async def begin(self, question: Prompt, keep: str) -> AsyncPendingSignIn:
+    async def begin(self, request: SignInRequest, keep: str) -> AsyncPendingSignIn:
         """As AsyncStore says."""
-        kept = await self._keeps(keep)
-        named = replace(question, client_id=question.client_id or self._authority.client_id)
+        kept = await self._check_keep(keep)
+        with_client = replace(request, client_id=request.client_id or self._authority.client_id)
         pending = await AsyncPendingSignIn.begin(
-            self._authority, named, lambda found: self._accept(_with_keep(found, kept))
+            self._authority, with_client, lambda found: self._accept(_with_keep(found, kept))
         )
         self._pending.add(pending)
         return pending
 
     async def close(self) -> None:
-        """End the sign-ins that wait for a person: there is no store for them any more."""
+        """End the sign-ins that wait for the user."""
         for pending in tuple(self._pending):
             await pending.end()
 
     async def who(self) -> Account:
         """As AsyncStore says."""
         try:
-            return await self._renewed_or_seen()
+            return await self._identify_or_renew()
         except AuthError as refused:
-            refused.hint = _way_out(self._session.credentials.grant) or refused.hint
+            refused.hint = _describe_source(self._session.credentials.grant) or refused.hint
             raise
 
     async def sign_out(self) -> Account:
         """As AsyncStore says."""
-        mine = self._session.credentials
-        if not mine and mine.grant.kept != "keyring":
+        current = self._session.credentials
+        if not current and current.grant.kept != "keyring":
             return Account(url=self._session.base_url, problem=NOBODY)
         self._session.use(Credentials(grant=Grant(kind="none", kept="memory")))
-        problems = [await self._revoke(mine)]
-        if mine.grant.kept in ("keyring", "environment"):
-            problems.append(await self._forgotten(mine))
+        problems = [await self._revoke(current)]
+        if current.grant.kept in ("keyring", "environment"):
+            problems.append(await self._forget(current))
         return Account(url=self._session.base_url, problem="; ".join(filter(None, problems)))
 
-    async def _renewed_or_seen(self) -> Account:
-        await self._session.fresh()
+    async def _identify_or_renew(self) -> Account:
+        await self._session.ensure_fresh()
         try:
             return await self._identify_current()
         except AuthError as refused:
@@ -251,70 +257,70 @@ class SignInService:
     async def _identify_current(self) -> Account:
         return await identify(self._session, self._authority, self._session.credentials)
 
-    async def _forgotten(self, mine: Credentials) -> str:
-        """What a person should know after the keyring has nothing any more."""
-        if mine.grant.kept == "keyring":
-            await self._vault.forget(mine)
+    async def _forget(self, current: Credentials) -> str:
+        """Delete the stored sign-in; return what the user should know."""
+        if current.grant.kept == "keyring":
+            await self._store.forget(current)
             return ""
-        there = await asyncio.to_thread(self._vault.load)
-        if there is not None:
-            await self._revoke(there)
-            await self._vault.forget(there)
-        return "what PETSYNC_… in the environment holds is still there, and counts next time"
+        stored = await asyncio.to_thread(self._store.load)
+        if stored is not None:
+            await self._revoke(stored)
+            await self._store.forget(stored)
+        return "the PETSYNC_… variables in the environment are still set, and count next time"
 
-    async def _keeps(self, keep: str) -> Kept:
-        """Where to keep what comes. Raises SettingsError where that is not to be had: before a
-        person is asked for anything.
+    async def _check_keep(self, keep: str) -> Kept:
+        """Where to keep the sign-in. Raises SettingsError if that is not possible, before the user
+        is asked for anything.
         """
         if keep == "keyring":
-            await self._vault.check()
+            await self._store.check()
             return "keyring"
         if keep == "memory":
             return "memory"
         raise SettingsError(f"keep is {keep!r}; it must be 'memory' or 'keyring'")
 
-    async def _accept(self, offered: Credentials) -> Account:
-        """The account, once the service has taken what was offered."""
-        if offered.token is None and offered.grant.renews:
-            offered = await self._authority.renew(offered)
-        account = await identify(self._session, self._authority, offered)
-        if offered.grant.kept == "keyring":
-            await self._vault.put(offered)
-        self._session.use(offered)
+    async def _accept(self, credentials: Credentials) -> Account:
+        """Use the credentials if the service accepts them, and return the account."""
+        if credentials.token is None and credentials.grant.renews:
+            credentials = await self._authority.renew(credentials)
+        account = await identify(self._session, self._authority, credentials)
+        if credentials.grant.kept == "keyring":
+            await self._store.put(credentials)
+        self._session.use(credentials)
         return account
 
-    async def _renew(self, mine: Credentials) -> Credentials:
-        if mine.grant.kept == "keyring":
-            return await self._vault.renew(mine, self._authority.renew)
-        return await self._authority.renew(mine)
+    async def _renew(self, current: Credentials) -> Credentials:
+        if current.grant.kept == "keyring":
+            return await self._store.renew(current, self._authority.renew)
+        return await self._authority.renew(current)
 
-    async def _revoke(self, mine: Credentials) -> str:
-        """What a person should know of the end of the sign-in at the service."""
-        if mine.grant.kind in ("none", "api key", "token") or mine.token is None:
+    async def _revoke(self, current: Credentials) -> str:
+        """End the sign-in at the service; return what the user should know."""
+        if current.grant.kind in ("none", "api key", "token") or current.token is None:
             return ""
         try:
-            ended = await self._authority.revoke(mine)
+            is_ended = await self._authority.revoke(current)
         except (ApiError, SettingsError) as error:
             return f"the service did not end the token ({error.message})"
-        return "" if ended else "the service ends no tokens: yours works until it expires"
+        return "" if is_ended else "the service cannot end tokens: yours works until it expires"
 
 
-def _with_keep(credentials: Credentials, kept: Kept) -> Credentials:
+def _with_keep(credentials: Credentials, place: Kept) -> Credentials:
     if not isinstance(credentials, Credentials) or not credentials:
         raise SettingsError(
             "there is nothing to sign in with",
             hint="Use petsync.auth.bearer(…), client_credentials(…), implicit(…) or api_key(…).",
         )
-    return replace(credentials, grant=credentials.grant.keep(kept))
+    return replace(credentials, grant=credentials.grant.keep(place))
 
 
-def _way_out(grant: Grant) -> str:
-    """Where what was refused came from, and what to do there; "" where a script knows best."""
+def _describe_source(grant: Grant) -> str:
+    """Where refused credentials came from, and what to do; "" if a script gave them."""
     if grant.kept == "environment":
         names, it = _VARIABLES.get(grant.kind, ("PETSYNC_TOKEN", "it"))
         return (
             f"This comes from {names} in the environment. Unset {it} to use what `petsync login` "
-            f"keeps, or set {it} anew."
+            f"keeps, or set {it} again."
         )
     if grant.kept == "file":
         return (
@@ -331,7 +337,7 @@ def _way_out(grant: Grant) -> str:
 
 def make_sign_in_request(
     scopes: str | Sequence[str], client_id: str | None, *, implicit: bool, listen: bool
-) -> Prompt:
-    """What a person is asked for; a text may hold several scopes."""
+) -> SignInRequest:
+    """The request for a sign-in; a text may have several scopes."""
     wanted = tuple(scopes.split() if isinstance(scopes, str) else scopes)
-    return Prompt(scopes=wanted, client_id=client_id or "", implicit=implicit, listen=listen)
+    return SignInRequest(scopes=wanted, client_id=client_id or "", implicit=implicit, listen=listen)

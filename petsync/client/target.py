@@ -21,27 +21,27 @@ from petsync.protocol.operations import Call, Request, Traffic, error_for
 __all__ = ["ServiceTarget", "photo", "target_of"]
 
 
-# A photo that the service itself serves; nothing else is ever fetched from an address in a pet.
+# Photos that the service itself serves; no other address in a pet is ever fetched.
 
 
 async def photo(session: Session, url: str) -> bytes:
-    """The content behind the address. Raises InvalidInputError for one that is not the service's
-    own, without asking anybody, and ApiError where the service does not give it.
+    """The content of the photo. Raises InvalidInputError, without a request, for an address that is
+    not below the base URL, and ApiError if the service does not return the photo.
     """
     target = target_of(session.base_url, url)
     if target is None:
         raise InvalidInputError(
-            f"a photo: this address is not below {session.base_url}, and nothing else is fetched"
+            f"a photo: this address is not below {session.base_url}, so it is not fetched"
         )
     request = Request(operation=PHOTO, method="GET", target=target, headers={"accept": "image/*"})
-    answer = await session.answer(request)
-    if answer.status != 200:
-        raise error_for(answer, request, datetime.now(UTC), session.credentials.mask)
-    return answer.body
+    response = await session.send_request(request)
+    if response.status != 200:
+        raise error_for(response, request, datetime.now(UTC), session.credentials.mask)
+    return response.body
 
 
 def target_of(base_url: str, url: str) -> str | None:
-    """What of the address follows the base URL; None where it leads anywhere else."""
+    """The part of the address after the base URL; None if it is not below the base URL."""
     try:
         base, whole = encode_url(base_url), encode_url(url)
         path = unquote(urlsplit(whole).path)
@@ -50,7 +50,7 @@ def target_of(base_url: str, url: str) -> str | None:
     target = whole.partition("#")[0].removeprefix(base)
     if len(target) == len(whole.partition("#")[0]) or not target.startswith("/"):
         return None
-    # Neither the client nor a server may walk out of the base by the way.
+    # Dot segments could leave the base URL, in the client or on the server.
     return None if re.search(r"(^|[/\\])\.\.?([/\\]|$)", path) else target
 
 
@@ -58,17 +58,18 @@ def target_of(base_url: str, url: str) -> str | None:
 
 
 T = TypeVar("T")
-Again = Callable[[ApiError], Awaitable[None]]
-Hold = Callable[[], Awaitable[None]]
+BeforeRetry = Callable[[ApiError], Awaitable[None]]
+BeforeSend = Callable[[], Awaitable[None]]
 
 
 class ServiceTarget:
     """One service, through its operations; fits petsync.apply.engine.Target. It counts the traffic
-    from when it is made. `hold`, where it is set, is awaited just before each attempt to change
-    anything, when nothing is waited for any more; by raising it keeps the request from being sent.
+    from when it is made. `before_send`, where it is set, is awaited just before each attempt to
+    change anything, when nothing is waited for any more; by raising it keeps the request from being
+    sent.
     """
 
-    hold: Hold | None = None
+    before_send: BeforeSend | None = None
 
     def __init__(self, api: AsyncApi) -> None:
         self._api = api
@@ -78,43 +79,50 @@ class ServiceTarget:
 
     @property
     def traffic(self) -> Traffic:
-        """How the session's requests go just now."""
+        """The counts since this target was created, and the current state."""
         return self._session.traffic_since(self._mark)
 
     @property
     def assigns_unique_ids(self) -> bool:
-        """As the service's profile says."""
+        """Whether the profile says that the service never assigns an id twice."""
         return self._profile.assigns_unique_ids
 
     async def get(self, pet_id: int) -> Pet | None:
-        """The pet as it is now, None for a 404."""
+        """The current pet, None for a 404."""
         try:
             return await self._send(operations.get_pet_by_id(pet_id, profile=self._profile))
         except NotFoundError:
             return None
 
-    async def add(self, pet: Pet, *, again: Again | None = None) -> Pet:
-        """By addPet."""
+    async def add(self, pet: Pet, *, before_retry: BeforeRetry | None = None) -> Pet:
+        """Send addPet."""
         call = operations.add_pet(pet, profile=self._profile, shape=self._session.shape)
-        return await self._send(call, again=again)
+        return await self._send(call, before_retry=before_retry)
 
-    async def replace(self, pet: Pet, *, again: Again | None = None) -> Pet:
-        """By updatePet."""
+    async def replace(self, pet: Pet, *, before_retry: BeforeRetry | None = None) -> Pet:
+        """Send updatePet."""
         call = operations.update_pet(pet, profile=self._profile, shape=self._session.shape)
-        return await self._send(call, again=again)
+        return await self._send(call, before_retry=before_retry)
 
     async def rename(
-        self, pet_id: int, *, name: str | None, status: str | None, again: Again | None = None
+        self,
+        pet_id: int,
+        *,
+        name: str | None,
+        status: str | None,
+        before_retry: BeforeRetry | None = None,
     ) -> None:
-        """By updatePetWithForm."""
+        """Send updatePetWithForm."""
         call = operations.update_pet_with_form(
             pet_id, name=name, status=status, profile=self._profile
         )
-        await self._send(call, again=again)
+        await self._send(call, before_retry=before_retry)
 
-    async def delete(self, pet_id: int, *, again: Again | None = None) -> None:
-        """By deletePet."""
-        await self._send(operations.delete_pet(pet_id, profile=self._profile), again=again)
+    async def delete(self, pet_id: int, *, before_retry: BeforeRetry | None = None) -> None:
+        """Send deletePet."""
+        await self._send(
+            operations.delete_pet(pet_id, profile=self._profile), before_retry=before_retry
+        )
 
     async def upload(
         self,
@@ -123,10 +131,10 @@ class ServiceTarget:
         *,
         filename: str,
         metadata: str | None = None,
-        again: Again | None = None,
+        before_retry: BeforeRetry | None = None,
         on_sent: Callable[[int], None] | None = None,
     ) -> ApiResponse:
-        """By uploadFile; `on_sent` is told about every 64 KiB."""
+        """Send uploadFile; `on_sent` is called about every 64 KiB."""
         call = operations.upload_file(
             pet_id,
             file=content,
@@ -134,33 +142,37 @@ class ServiceTarget:
             additional_metadata=metadata,
             profile=self._profile,
         )
-        told = None if on_sent is None else _of_content(call.request.body, content, on_sent)
-        return await self._send(call, again=again, on_sent=told)
+        report_sent = (
+            None if on_sent is None else _count_content(call.request.body, content, on_sent)
+        )
+        return await self._send(call, before_retry=before_retry, on_sent=report_sent)
 
     async def _send(
         self,
         call: Call[T],
         *,
-        again: Again | None = None,
+        before_retry: BeforeRetry | None = None,
         on_sent: Callable[[int], None] | None = None,
     ) -> T:
-        """Unlike a person, a run waits for a service that has gone away."""
-        hold = None if call.request.method == "GET" else self.hold
-        return await self._session.send(call, again=again, on_sent=on_sent, hold=hold, patient=True)
+        """Send the call as a patient one: a run waits for a service that cannot be reached."""
+        before_send = None if call.request.method == "GET" else self.before_send
+        return await self._session.send(
+            call, before_retry=before_retry, on_sent=on_sent, before_send=before_send, patient=True
+        )
 
     async def all(self, statuses: Collection[str] = ()) -> list[Pet]:
         """The union of the queries for the profile's statuses and for these."""
-        asked = list(dict.fromkeys((*self._profile.statuses, *statuses)))
-        return await self._api.find_pets_by_status(asked)
+        queried = list(dict.fromkeys((*self._profile.statuses, *statuses)))
+        return await self._api.find_pets_by_status(queried)
 
 
-def _of_content(
+def _count_content(
     body: bytes, content: bytes, on_sent: Callable[[int], None]
 ) -> Callable[[int], None]:
-    """Tells of the content what it is told of the body around it."""
+    """A callback that converts the bytes sent of the body to bytes sent of the content."""
     head = body.rindex(content)
 
-    def tell(sent: int) -> None:
+    def report_sent(sent: int) -> None:
         on_sent(min(max(sent - head, 0), len(content)))
 
-    return tell
+    return report_sent

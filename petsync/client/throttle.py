@@ -21,7 +21,7 @@ from petsync.errors import (
 
 __all__ = [
     "LONGEST_PAUSE",
-    "MOST",
+    "MAX_CONCURRENCY",
     "AdaptiveRate",
     "Breaker",
     "Flow",
@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 
-# Breaker: what is to be done about a service that answers nothing but failures.
+# Breaker: the circuit breaker for a service that only fails.
 
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 5.0
@@ -43,68 +43,73 @@ _ANSWERS = frozenset({501, 505})
 
 
 class Breaker:
-    """A circuit breaker over all requests of a session: it counts failed attempts (5xx, no answer)
-    without another answer between them. Times are in seconds, of one clock.
+    """A circuit breaker for all requests of a session: it counts consecutive failed attempts (5xx,
+    no response). Times are in seconds, of one clock.
 
-    After `failures` in a row, or `gone` of them that found nobody listening, it *holds*: everything
-    waits, and one request at a time is tried, every few seconds, until one is answered. Where none
-    was for `patience` seconds it *opens*: requests are refused, but for one now and then that
-    tries. A service that never answered is not waited for: `unreached` seconds since the first
-    attempt began and `failures` in a row open it, or `gone` that got no answer at all.
+    After `failures` in a row, or `unreachable` in a row without a connection, it *holds*: all
+    requests wait, and one at a time is tried, every few seconds, until one is answered. After
+    `patience` seconds without an answer it *opens*: requests are refused, except for an occasional
+    probe. A service that has never answered is not waited for: `never_reached_s` seconds after the
+    first attempt started, `failures` in a row open it, or `unreachable` in a row without any
+    response.
     """
 
     def __init__(
         self,
         *,
         failures: int = 20,
-        gone: int = 3,
+        unreachable: int = 3,
         patience: float = 60.0,
-        unreached: float = 20.0,
+        never_reached_s: float = 20.0,
     ) -> None:
-        self.failures, self.gone = failures, gone
-        self.patience, self.unreached = patience, unreached
+        self.failures, self.unreachable = failures, unreachable
+        self.patience, self.never_reached_s = patience, never_reached_s
         self.is_open = False
-        self.in_a_row = self._gone_in_a_row = 0
+        self.failed_in_a_row = self._unreachable_in_a_row = 0
         self._reached = False
         self._first = 0.0
-        self._tried = self._probe_at = -math.inf
+        self._last_hold = self._probe_at = -math.inf
         self._pause = _FIRST_PAUSE
         self._since = self._reason = ""
 
     @property
     def holds(self) -> bool:
-        """Whether a service that has answered before is waited for."""
-        known = self.in_a_row >= self.failures or self._gone_in_a_row >= self.gone
+        """Whether requests wait for a service that has answered before."""
+        known = (
+            self.failed_in_a_row >= self.failures or self._unreachable_in_a_row >= self.unreachable
+        )
         return self._reached and known
 
     def record_answer(self) -> None:
-        """The service answered: whatever it said, it is there."""
+        """Record any response: the service can be reached."""
         self._reached = True
-        if self.in_a_row:
-            self.in_a_row = self._gone_in_a_row = 0
+        if self.failed_in_a_row:
+            self.failed_in_a_row = self._unreachable_in_a_row = 0
             self.is_open = False
-            self._pause, self._tried = _FIRST_PAUSE, -math.inf
+            self._pause, self._last_hold = _FIRST_PAUSE, -math.inf
 
-    def record_failure(self, error: ApiError, begun: float, now: float) -> float:
-        """An attempt that was sent at `begun` failed; for how long everything is to wait."""
-        if not self.in_a_row:
-            # One that never answered is not waited for any longer than its first time-out.
-            self._first, self._since = now if self._reached else begun, _clock()
-        self.in_a_row += 1
+    def record_failure(self, error: ApiError, sent_at: float, now: float) -> float:
+        """Record a failed attempt that was sent at `sent_at`, and return how long all requests must
+        wait.
+        """
+        if not self.failed_in_a_row:
+            # For a service that never answered, the time counts from the first attempt's start.
+            self._first, self._since = now if self._reached else sent_at, _clock()
+        self.failed_in_a_row += 1
         is_silent = isinstance(error, TransportError)
-        gone = is_silent and not (self._reached and error.may_have_happened)
-        self._gone_in_a_row = self._gone_in_a_row + 1 if gone else 0
+        unreachable = is_silent and not (self._reached and error.may_have_happened)
+        self._unreachable_in_a_row = self._unreachable_in_a_row + 1 if unreachable else 0
         self._reason = error.message
         if self._is_over(now):
             self.is_open, self._probe_at = True, now + _LONGEST_PAUSE
-        if not self.holds or begun < self._tried:
+        if not self.holds or sent_at < self._last_hold:
             return 0.0
-        pause, self._tried = self._pause, now
+        pause, self._last_hold = self._pause, now
         self._pause = min(2 * pause, _LONGEST_PAUSE)
         return random.uniform(0.8, 1.2) * pause  # noqa: S311 - spreads clients, hides nothing
 
     def close_for(self, seconds: float, reason: str, now: float) -> None:
-        """The service asked for a wait that is too long to sit out; for an hour at most."""
+        """Refuse requests because the service asked for a long wait; for an hour at most."""
         seconds = min(seconds, _LONGEST_REFUSAL)
         if not self.is_open:
             self._first, self._since = now, _clock()
@@ -113,8 +118,8 @@ class Breaker:
         self._reason = f"{reason}; it asks to wait until {until}"
 
     def check(self, now: float, *, again: bool) -> None:
-        """Return if a request may be sent; `again` says that it was sent before, so that it is no
-        probe. Raises UnavailableError.
+        """Return if a request may be sent; with `again` it was sent before, so it is no probe.
+        Raises UnavailableError.
         """
         if not self.is_open:
             return
@@ -123,15 +128,19 @@ class Breaker:
         self._probe_at = now + _LONGEST_PAUSE
 
     def longest_wait(self, now: float) -> float:
-        """The seconds after which another attempt can give up a service that never answered, as it
-        waits for one of them; without end for any other.
+        """The seconds until another attempt can open the breaker of a service that never answered;
+        infinite for any other service.
         """
-        left = self._first + self.unreached - now
-        return left if self.in_a_row and not self._reached and left > 0 else math.inf
+        left = self._first + self.never_reached_s - now
+        return left if self.failed_in_a_row and not self._reached and left > 0 else math.inf
 
     def error(self) -> UnavailableError:
-        """What a request meets that is not sent."""
-        failed = f" {self.in_a_row} attempts in a row have failed;" if self.in_a_row else ""
+        """The error for a request that is refused."""
+        failed = (
+            f" {self.failed_in_a_row} attempts in a row have failed;"
+            if self.failed_in_a_row
+            else ""
+        )
         return UnavailableError(
             f"the service is not available since {self._since}:{failed} the last answer was: "
             f"{self._reason}",
@@ -140,12 +149,16 @@ class Breaker:
         )
 
     def _is_over(self, now: float) -> bool:
-        known = self.in_a_row >= self.failures or self._gone_in_a_row >= self.gone
-        return known and now - self._first >= (self.patience if self._reached else self.unreached)
+        known = (
+            self.failed_in_a_row >= self.failures or self._unreachable_in_a_row >= self.unreachable
+        )
+        return known and now - self._first >= (
+            self.patience if self._reached else self.never_reached_s
+        )
 
 
 def is_outage(error: ApiError) -> bool:
-    """Whether the error tells of a service that does not do its work just now."""
+    """Whether the error shows an outage of the service."""
     if isinstance(error, ServiceError):
         return error.status not in _ANSWERS
     return isinstance(error, TransportError)
@@ -155,90 +168,94 @@ def _clock(later: float = 0.0) -> str:
     return f"{datetime.now().astimezone() + timedelta(seconds=later):%H:%M:%S}"
 
 
-# AdaptiveRate: how many requests a second a service takes, found out from its 429s.
+# AdaptiveRate: the requests per second that a service accepts, learnt from its 429s.
 #
 # Additive increase, multiplicative decrease: the rate rises by a step while nothing is refused and
-# falls when something is (RFC 5681 does the same for a window). A 429 costs a pause, so a rate that
-# was refused is a ceiling: the steps end just below it, and what is above is tried again after a
-# wait that triples each time.
+# falls after a refusal (RFC 5681 does the same for a window). A 429 costs a pause, so a refused
+# rate is a ceiling: the steps end just below it, and higher rates are tried again after a wait that
+# triples each time.
 #
-# A service may also refuse without any regard to the rate: because somebody else is busy, or by
-# chance. Then the rate falls below what the service took on average, and being slower does not
-# help: for a while nothing but Retry-After counts.
+# A service may also refuse independently of the rate: because other clients are busy, or at random.
+# Then the rate falls below what the service accepted on average, and a lower rate does not help:
+# for a while only Retry-After counts.
 
 
 _DECREASE, _BELOW = 0.85, 0.98
 _STEP, _MAX_STEP = 0.02, 0.5
 _STEP_S, _PROBE_S, _MAX_PROBE_S = 1.5, 40.0, 1800.0
-_BUSY = 0.8
+_USED_SHARE = 0.8
 _MIN_S = 0.5
-_LESSONS, _DOUBTS, _LESS = 4, 2, 0.85
+_MIN_REFUSALS, _MAX_DOUBTS, _DOUBT_SHARE = 4, 2, 0.85
 _BLIND_S, _MAX_BLIND_S = 30.0, 900.0
 
 
 class AdaptiveRate:
-    """`rate` is the most requests a second that are to be sent, None where nothing was learnt.
-    Times are in seconds, of one clock.
+    """`rate` is the learnt limit of requests per second, None if there is none. Times are in
+    seconds, of one clock.
     """
 
     rate: float | None
-    _took: int
-    _took_before: int
-    _took_in_all: int
-    _lessons: int
+    _accepted: int
+    _accepted_before: int
+    _accepted_total: int
+    _refusals: int
     _doubts: int
 
     def __init__(self) -> None:
         self._blind_until = -math.inf
         self._blind_s = _BLIND_S
         self._resumed = -math.inf
-        self._forget()
+        self._reset()
 
     def record_accepted(self, now: float) -> None:
-        if not self._took and self.rate is None:
-            self._begun = now
-        self._took += 1
-        self._took_in_all += 1
+        if not self._accepted and self.rate is None:
+            self._started = now
+        self._accepted += 1
+        self._accepted_total += 1
 
-    def record_refused(self, begun: float, now: float, pause: float) -> None:
-        """A request sent at `begun` was refused; the service is left alone for `pause` seconds."""
-        is_another = begun >= self._resumed and self._took > 0 and now >= self._blind_until
+    def record_refused(self, sent_at: float, now: float, pause: float) -> None:
+        """Record that a request sent at `sent_at` was refused; requests pause for `pause`
+        seconds.
+        """
+        is_counted = sent_at >= self._resumed and self._accepted > 0 and now >= self._blind_until
         self._resumed = max(self._resumed, now + pause)
-        seconds = now - self._begun
-        if not is_another or (self.rate is not None and seconds < _MIN_S):
+        seconds = now - self._started
+        if not is_counted or (self.rate is not None and seconds < _MIN_S):
             return
         if self.rate is None:
-            self.rate, self._first = 0.99 * self._took / max(seconds, pause, _MIN_S), now
-            # What it took at once at first may have been saved up.
-            self._took_in_all = 0
+            self.rate, self._first = 0.99 * self._accepted / max(seconds, pause, _MIN_S), now
+            # The first burst may have been a saved-up allowance.
+            self._accepted_total = 0
         else:
-            self._doubt(self.rate, now)
-            self._decrease(self.rate, self._took / seconds)
-        self._begun, self._took = now, 0
+            self._count_doubt(self.rate, now)
+            self._decrease(self.rate, self._accepted / seconds)
+        self._started, self._accepted = now, 0
         self._set(self._resumed)
-        if self._doubts >= _DOUBTS:
-            self._forget()
+        if self._doubts >= _MAX_DOUBTS:
+            self._reset()
             self._blind_until = now + self._blind_s
             self._blind_s = min(2 * self._blind_s, _MAX_BLIND_S)
 
-    def at(self, now: float) -> float | None:
-        """The rate; it rises where nothing was refused for some time."""
-        if self.rate is not None and now >= self._set_at + self._wait_s(self.rate):
-            if self._took - self._took_before >= _BUSY * self.rate * (now - self._set_at):
+    def rate_at(self, now: float) -> float | None:
+        """The rate; it rises if nothing was refused for some time."""
+        if self.rate is not None and now >= self._set_at + self._seconds_to_raise(self.rate):
+            if self._accepted - self._accepted_before >= _USED_SHARE * self.rate * (
+                now - self._set_at
+            ):
                 self._increase(self.rate)
             self._set(now)
         return self.rate
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         self.rate = None
         self._ceiling = math.inf
         self._step, self._probe_s = _STEP, _PROBE_S
-        self._took = self._took_before = self._took_in_all = 0
-        self._begun = self._first = -math.inf
+        self._accepted = self._accepted_before = self._accepted_total = 0
+        self._started = self._first = -math.inf
         self._set_at = math.inf
-        self._lessons = self._doubts = 0
+        self._refusals = self._doubts = 0
 
-    def _wait_s(self, rate: float) -> float:
+    def _seconds_to_raise(self, rate: float) -> float:
         return self._probe_s if rate >= _BELOW * self._ceiling else _STEP_S
 
     def _increase(self, rate: float) -> None:
@@ -251,97 +268,99 @@ class AdaptiveRate:
             self._step = min(2 * self._step, _MAX_STEP)
 
     def _decrease(self, rate: float, measured: float) -> None:
-        """Down to what the service took since the last refusal, or, as that counts its pause as
-        well, by a share at most.
+        """Decrease the rate to what the service accepted since the last refusal, but by a share at
+        most, as that includes the pause.
         """
         if rate >= self._ceiling:
             self._probe_s = min(3 * self._probe_s, _MAX_PROBE_S)
         self._ceiling, self._step = min(rate, self._ceiling), _STEP
         self.rate = max(_DECREASE * rate, min(measured, _BELOW * rate))
 
-    def _doubt(self, rate: float, now: float) -> None:
-        """Whether the limit is one by rate: then what it gives in the long run is not refused."""
-        self._lessons += 1
-        in_the_long_run = self._took_in_all / (now - self._first)
-        self._doubts += self._lessons >= _LESSONS and rate < _LESS * in_the_long_run
+    def _count_doubt(self, rate: float, now: float) -> None:
+        """Count a doubt if the service refused a rate below its average: then its limit is not a
+        rate.
+        """
+        self._refusals += 1
+        average = self._accepted_total / (now - self._first)
+        self._doubts += self._refusals >= _MIN_REFUSALS and rate < _DOUBT_SHARE * average
 
     def _set(self, now: float) -> None:
-        self._set_at, self._took_before = now, self._took
+        self._set_at, self._accepted_before = now, self._accepted
 
 
-# Pace: when the next request may be sent, by the rate asked for, the rate learnt, and pauses.
+# Pace: when the next request may be sent, from the given rate, the learnt rate, and pauses.
 
 
-_CATCH_UP = 0.05
-"""Timers come late: so much is made up for, that the rate be kept."""
+_MAX_CATCH_UP_S = 0.05
+"""Timers fire late: up to this many seconds are compensated, so that the rate is reached."""
 
 
 class Pace:
-    """`rate` is the most requests a second, evenly spread; None for as many as there are. Times
-    are in seconds, of one clock.
+    """`rate` is the limit of requests per second, evenly spaced; None for no limit. Times are in
+    seconds, of one clock.
     """
 
     def __init__(self) -> None:
-        self.learnt = AdaptiveRate()
+        self.adaptive_rate = AdaptiveRate()
         self.rate: float | None = None
-        self._next = self._until = -math.inf
+        self._next_queue = self._until = -math.inf
 
     @property
     def is_free(self) -> bool:
-        """Whether nothing has to wait or to be spread."""
-        return self.rate is None and self.learnt.rate is None and self._until == -math.inf
+        """Whether there is no rate and no pause."""
+        return self.rate is None and self.adaptive_rate.rate is None and self._until == -math.inf
 
     @property
     def opens_at(self) -> float:
         """When the next request may be sent."""
-        return self._next if self._next > self._until else self._until
+        return self._next_queue if self._next_queue > self._until else self._until
 
     def take(self, now: float, *, waited: bool) -> None:
-        """A request is sent now; `waited`: it would have been sent as soon as it might."""
-        if waited and now - _CATCH_UP < self.opens_at < now:
+        """Record that a request is sent now; `waited`: it waited for its time."""
+        if waited and now - _MAX_CATCH_UP_S < self.opens_at < now:
             now = self.opens_at
         self._until = -math.inf
-        rates = [rate for rate in (self.rate, self.learnt.at(now)) if rate is not None]
-        self._next = now + 1.0 / min(rates) if rates else -math.inf
+        rates = [rate for rate in (self.rate, self.adaptive_rate.rate_at(now)) if rate is not None]
+        self._next_queue = now + 1.0 / min(rates) if rates else -math.inf
 
     def pause(self, now: float, seconds: float) -> None:
-        """Nothing is sent for so long; a longer pause stays."""
+        """Pause all requests for `seconds`; a longer pause stays."""
         if seconds > 0:
             self._until = max(self._until, now + seconds)
 
-    def pauses(self, now: float) -> float:
-        """For how much longer everything waits because of a pause."""
+    def remaining_pause(self, now: float) -> float:
+        """The remaining seconds of a pause."""
         return max(0.0, self._until - now)
 
 
-# Window: how many requests may be under way at a time, as far as the service bears it.
+# Window: how many requests may be under way at a time, adapted to the service.
 #
 # Slow start, then additive increase and multiplicative decrease (AIMD), as TCP does it. Source:
 # RFC 5681, section 3.1.
 
 
-MOST = 128
+MAX_CONCURRENCY = 128
 _FIRST = 4.0
 _SAMPLE = 16
-_TIMES_AS_SLOW = 3.0
-_SLOW = 0.5
-_STEADY = frozenset({"addPet", "updatePet", "deletePet", "getPetById", "updatePetWithForm"})
-"""Operations on one pet: the time of the others is that of what they carry."""
+_SLOW_FACTOR = 3.0
+_SLOW_S = 0.5
+_PET_OPERATIONS = frozenset({"addPet", "updatePet", "deletePet", "getPetById", "updatePetWithForm"})
+"""Operations on one pet: the duration of the others depends on their content."""
 
 
 class Window:
-    """`limit` is the number; it is never below 1, nor above `most`.
+    """`limit` is the number of concurrent requests, from 1 to `most`.
 
-    Times are in seconds: `begun` is when a request was sent, `now` when its answer came.
+    Times are in seconds: `begun` is when a request was sent, `now` when its response arrived.
     """
 
-    def __init__(self, most: int = MOST) -> None:
+    def __init__(self, most: int = MAX_CONCURRENCY) -> None:
         self.limit = int(_FIRST)
         self.most = most
-        self._exact = _FIRST
+        self._exact_limit = _FIRST
         self._starts_slowly = True
         self._cut_at = float("-inf")
-        self._latencies = {operation: _Latency() for operation in _STEADY}
+        self._latencies = {operation: _Latency() for operation in _PET_OPERATIONS}
 
     @property
     def most(self) -> int:
@@ -350,34 +369,34 @@ class Window:
 
     @most.setter
     def most(self, most: int) -> None:
-        self._most = min(max(most, 1), MOST)
+        self._most = min(max(most, 1), MAX_CONCURRENCY)
         self.limit = min(self.limit, self._most)
-        self._exact = min(getattr(self, "_exact", _FIRST), float(self._most))
+        self._exact_limit = min(getattr(self, "_exact", _FIRST), float(self._most))
 
-    def record_answer(self, operation: str, begun: float, now: float, *, full: bool) -> None:
-        """An answer came. `full`: as many were under way as may be, so that more can be tried."""
+    def record_answer(self, operation: str, sent_at: float, now: float, *, full: bool) -> None:
+        """Record a response. `full`: the limit was reached, so that a higher one can be tried."""
         latency = self._latencies.get(operation)
-        if latency is not None and latency.is_worse(now - begun):
-            self.shrink(begun, now)
+        if latency is not None and latency.is_worse(now - sent_at):
+            self.shrink(sent_at, now)
         elif full and self.limit < self._most:
-            self._exact += 1.0 if self._starts_slowly else 1.0 / self._exact
-            self._exact = min(self._exact, float(self._most))
-            self.limit = int(self._exact)
+            self._exact_limit += 1.0 if self._starts_slowly else 1.0 / self._exact_limit
+            self._exact_limit = min(self._exact_limit, float(self._most))
+            self.limit = int(self._exact_limit)
 
-    def shrink(self, begun: float, now: float, *, to_one: bool = False) -> None:
-        """Halve it, once for all the requests that were under way together; or go down to one."""
+    def shrink(self, sent_at: float, now: float, *, to_one: bool = False) -> None:
+        """Halve the limit, once for all requests that were under way together; or set it to 1."""
         if to_one:
-            self._exact = 1.0
-        elif begun >= self._cut_at:
-            self._exact = max(self._exact / 2.0, 1.0)
+            self._exact_limit = 1.0
+        elif sent_at >= self._cut_at:
+            self._exact_limit = max(self._exact_limit / 2.0, 1.0)
             self._cut_at = now
         self._starts_slowly = False
-        self.limit = int(self._exact)
+        self.limit = int(self._exact_limit)
 
 
 class _Latency:
-    """Whether an operation has become clearly slower than it can be: more than half of the last
-    few answers took three times as long as the quickest ever, and half a second at least.
+    """Detects that an operation has become clearly slower: more than half of the last responses
+    took more than three times as long as the fastest ever, and more than half a second.
     """
 
     __slots__ = ("_best", "_count", "_slow")
@@ -387,11 +406,11 @@ class _Latency:
         self._count = self._slow = 0
 
     def is_worse(self, seconds: float) -> bool:
-        """Take one more answer's time; True at most once in so many answers."""
+        """Record the time of a response; True at most once per sample."""
         if seconds < self._best:
             self._best = seconds
         self._count += 1
-        if seconds > _SLOW and seconds > _TIMES_AS_SLOW * self._best:
+        if seconds > _SLOW_S and seconds > _SLOW_FACTOR * self._best:
             self._slow += 1
         if self._count < _SAMPLE:
             return False
@@ -400,30 +419,30 @@ class _Latency:
         return is_worse
 
 
-# Gate: every request of a session waits here for its turn, first come, first served.
+# Gate: the queue of a session's requests, first come, first served.
 
 
-_AHEAD_IN_A_ROW = 3
+_MAX_CHANGES_IN_A_ROW = 3
 
 
 class Gate:
-    """Lets requests through as the window and the pace allow. It belongs to one event loop.
+    """Admits requests as the window and the pace allow. It belongs to one event loop.
 
-    Changes go ahead of reads, three to one: a pet was read just before it is changed, and the
-    shorter the time in between, the less can happen to it.
+    Changes go ahead of reads, three to one: a pet is read just before it is changed, and a shorter
+    time in between leaves less room for other changes.
     """
 
     def __init__(self, window: Window, pace: Pace) -> None:
         self.under_way = 0
         self._window, self._pace = window, pace
-        self._waiting: deque[asyncio.Future[bool]] = deque()
-        self._ahead: deque[asyncio.Future[bool]] = deque()
-        self._in_a_row = 0
+        self._reads: deque[asyncio.Future[bool]] = deque()
+        self._changes: deque[asyncio.Future[bool]] = deque()
+        self._changes_in_a_row = 0
         self._timer: asyncio.TimerHandle | None = None
 
     @property
     def most(self) -> int:
-        """The most requests that may ever be under way at a time, from 1 to 128; settable."""
+        """The upper limit of concurrent requests, from 1 to 128; settable."""
         return self._window.most
 
     @most.setter
@@ -433,83 +452,84 @@ class Gate:
 
     @property
     def is_full(self) -> bool:
-        """Whether as many are under way as may be."""
+        """Whether the limit of concurrent requests is reached."""
         return self.under_way >= self._window.limit
 
-    async def enter(self, *, ahead: bool = False) -> bool:
-        """True when it is the caller's turn, who then has to `leave`; False if it is turned away.
+    async def enter(self, *, is_change: bool = False) -> bool:
+        """Wait for the request's turn. True: the caller must call `leave` afterwards. False: the
+        request was rejected. A cancelled caller has not entered.
 
-        `ahead`: it changes something. Whoever is cancelled meanwhile has not entered.
+        `is_change`: the request is a change.
         """
-        is_empty = not (self._waiting or self._ahead)
+        is_empty = not (self._reads or self._changes)
         if is_empty and self._pace.is_free and self.under_way < self._window.limit:
             self.under_way += 1
             return True
-        turn: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        (self._ahead if ahead else self._waiting).append(turn)
+        future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        (self._changes if is_change else self._reads).append(future)
         self.advance()
         try:
-            return await turn
+            return await future
         except asyncio.CancelledError:
-            if not turn.cancelled() and turn.result():
+            if not future.cancelled() and future.result():
                 self.leave()
             raise
 
     def leave(self) -> None:
-        """The request has ended."""
+        """Record the end of a request."""
         self.under_way -= 1
-        if self._waiting or self._ahead:
+        if self._reads or self._changes:
             self.advance()
 
     def advance(self, *, waited: bool = False) -> None:
-        """Let through who may go now; called also where the window or the pace has changed."""
+        """Admit the requests that may be sent now; also after a change of window or pace."""
         loop = asyncio.get_running_loop()
-        while (queue := self._next()) and self.under_way < self._window.limit:
-            if (at := self._pace.opens_at) > (now := loop.time()):
-                self._wake(at, loop)
+        while (queue := self._next_queue()) and self.under_way < self._window.limit:
+            if (opens_at := self._pace.opens_at) > (now := loop.time()):
+                self._wake(opens_at, loop)
                 return
             self._pace.take(now, waited=waited)
             self.under_way += 1
-            self._in_a_row = self._in_a_row + 1 if queue is self._ahead else 0
+            self._changes_in_a_row = self._changes_in_a_row + 1 if queue is self._changes else 0
             queue.popleft().set_result(True)
 
-    def turn_away(self) -> None:
-        """Send all away who wait."""
-        while queue := self._next():
+    def release_all(self) -> None:
+        """Reject all waiting requests."""
+        while queue := self._next_queue():
             queue.popleft().set_result(False)
 
-    def _next(self) -> deque[asyncio.Future[bool]]:
-        """The queue whose first is next, empty where nobody waits any more."""
-        for queue in (self._ahead, self._waiting):
+    def _next_queue(self) -> deque[asyncio.Future[bool]]:
+        """The queue with the next request; empty if none waits."""
+        for queue in (self._changes, self._reads):
             while queue and queue[0].done():
                 queue.popleft()
-        reads_wait = self._waiting and self._in_a_row >= _AHEAD_IN_A_ROW
-        return self._ahead if self._ahead and not reads_wait else self._waiting
+        reads_wait = self._reads and self._changes_in_a_row >= _MAX_CHANGES_IN_A_ROW
+        return self._changes if self._changes and not reads_wait else self._reads
 
-    def _wake(self, at: float, loop: asyncio.AbstractEventLoop) -> None:
+    def _wake(self, when: float, loop: asyncio.AbstractEventLoop) -> None:
         if self._timer is not None:
-            if self._timer.when() <= at:
+            if self._timer.when() <= when:
                 return
             self._timer.cancel()
-        self._timer = loop.call_at(at, self._woken)
+        self._timer = loop.call_at(when, self._on_timer)
 
-    def _woken(self) -> None:
+    def _on_timer(self) -> None:
         self._timer = None
         self.advance(waited=True)
 
 
-# Flow: how the requests of a session go on one event loop, and what their answers teach.
+# Flow: the limits for a session's requests on one event loop, updated by their responses.
 
 
 LONGEST_PAUSE = 120.0
-"""The seconds that are waited because a service asks for it; where it asks for more, requests end
-with an error that says so.
+"""The longest wait in seconds at a service's request; if it asks for more, requests fail with an
+error that says so.
 """
 
 
 @dataclass(slots=True)
 class TrafficCounts:
-    """What a session sent, on all loops."""
+    """Counts of a session's requests on all loops."""
 
     requests: int = 0
     retries: int = 0
@@ -518,7 +538,7 @@ class TrafficCounts:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """What a session knows of its service, whatever loop it is used on."""
+    """The state of a session's service, shared by all loops."""
 
     counts: TrafficCounts = field(default_factory=TrafficCounts)
     breaker: Breaker = field(default_factory=Breaker)
@@ -529,8 +549,8 @@ class Health:
 class Flow:
     """Gate, pace, window, retry budget and circuit breaker of the requests on one event loop."""
 
-    def __init__(self, carrier: Transport, health: Health) -> None:
-        self.carrier = carrier
+    def __init__(self, transport: Transport, health: Health) -> None:
+        self.transport = transport
         self.counts, self.breaker = health.counts, health.breaker
         self.window, self.pace = health.window, health.pace
         self.gate = Gate(self.window, self.pace)
@@ -543,82 +563,86 @@ class Flow:
         return asyncio.get_running_loop().time()
 
     async def enter(self, *, again: bool, changes: bool) -> None:
-        """Return when a request may be sent, for the first time or `again`; then `leave`.
+        """Return when a request may be sent, for the first time or `again`; `leave` must follow.
         `changes`: it is no GET. Raises UnavailableError.
         """
         if self.breaker.is_open:
             self.breaker.check(self.now(), again=again)
-        if not await self.gate.enter(ahead=changes):
+        if not await self.gate.enter(is_change=changes):
             raise self.breaker.error()
 
     def leave(self) -> None:
-        """The request has ended."""
+        """Record the end of a request."""
         self.gate.leave()
 
     async def rest(self, seconds: float) -> None:
-        """Return after a back-off, or as soon as the breaker is open: nothing is waited for then. A
-        service that never answered is tried again when it can be given up, and not later.
+        """Return after a back-off, or as soon as the breaker opens. For a service that never
+        answered, return when another attempt can open the breaker.
         """
         if self.breaker.is_open:
             return
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._resting.add(turn)
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._resting.add(future)
         try:
-            await asyncio.wait((turn,), timeout=min(seconds, self.breaker.longest_wait(self.now())))
+            await asyncio.wait(
+                (future,), timeout=min(seconds, self.breaker.longest_wait(self.now()))
+            )
         finally:
-            self._resting.discard(turn)
-            turn.cancel()
+            self._resting.discard(future)
+            future.cancel()
 
-    def _turn_away(self) -> None:
-        """Let everything that waits find the breaker open."""
-        self.gate.turn_away()
-        self.budget.turn_away()
-        for turn in self._resting:
-            if not turn.done():
-                turn.set_result(None)
+    def _release_all(self) -> None:
+        """Release all waiting requests: the breaker is open."""
+        self.gate.release_all()
+        self.budget.release_all()
+        for future in self._resting:
+            if not future.done():
+                future.set_result(None)
 
-    def record_answer(self, operation: str, begun: float) -> None:
-        """An answer came that was no sign of trouble. To be called before `leave`."""
-        self.window.record_answer(operation, begun, self.now(), full=self.gate.is_full)
-        self.pace.learnt.record_accepted(begun)
+    def record_answer(self, operation: str, sent_at: float) -> None:
+        """Record a response that shows no problem of the service. Call it before `leave`."""
+        self.window.record_answer(operation, sent_at, self.now(), full=self.gate.is_full)
+        self.pace.adaptive_rate.record_accepted(sent_at)
         self.breaker.record_answer()
         self.budget.record_success()
 
-    def record_failure(self, operation: str, error: ApiError, begun: float, backoff: float) -> None:
-        """An attempt ended in an error; `backoff` is the pause where the service asks for none.
-        To be called before `leave`.
+    def record_failure(
+        self, operation: str, error: ApiError, sent_at: float, backoff: float
+    ) -> None:
+        """Record a failed attempt; `backoff` is the pause if the service asks for none. Call it
+        before `leave`.
         """
         if isinstance(error, RateLimitedError):
-            self._handle_refusal(error, begun, backoff)
+            self._handle_refusal(error, sent_at, backoff)
         elif is_outage(error):
-            self._handle_outage(error, begun)
+            self._handle_outage(error, sent_at)
         else:
-            self.record_answer(operation, begun)
+            self.record_answer(operation, sent_at)
 
-    def _handle_refusal(self, error: RateLimitedError, begun: float, backoff: float) -> None:
+    def _handle_refusal(self, error: RateLimitedError, sent_at: float, backoff: float) -> None:
         now = self.now()
         self.counts.refused += 1
-        self.window.shrink(begun, now)
+        self.window.shrink(sent_at, now)
         self.breaker.record_answer()
         pause = backoff if error.retry_after is None else error.retry_after
         if pause > 0:
-            self.pace.learnt.record_refused(begun, now, pause)
-        self._wait(error, pause, now)
+            self.pace.adaptive_rate.record_refused(sent_at, now, pause)
+        self._pause(error, pause, now)
 
-    def _handle_outage(self, error: ApiError, begun: float) -> None:
+    def _handle_outage(self, error: ApiError, sent_at: float) -> None:
         now = self.now()
-        pause = self.breaker.record_failure(error, begun, now)
-        self.window.shrink(begun, now, to_one=self.breaker.holds)
+        pause = self.breaker.record_failure(error, sent_at, now)
+        self.window.shrink(sent_at, now, to_one=self.breaker.holds)
         self.pace.pause(now, pause)
         if isinstance(error, ServiceError):
             self.counts.refused += error.status == 503
-            self._wait(error, error.retry_after or 0.0, now)
+            self._pause(error, error.retry_after or 0.0, now)
         if self.breaker.is_open:
-            self._turn_away()
+            self._release_all()
 
-    def _wait(self, error: ApiError, seconds: float, now: float) -> None:
+    def _pause(self, error: ApiError, seconds: float, now: float) -> None:
         if seconds <= LONGEST_PAUSE:
             self.pace.pause(now, seconds)
         else:
             self.breaker.close_for(seconds, error.message, now)
-            self._turn_away()
+            self._release_all()

@@ -1,6 +1,6 @@
-"""What carries requests to the service: aiohttp, or any httpx transport that is given instead.
+"""Transports for requests to the service: aiohttp, or a given httpx transport.
 
-Neither follows a redirect, keeps a cookie or repeats a request: session.py decides all that.
+Neither follows redirects, keeps cookies or repeats requests: session.py decides that.
 """
 
 from __future__ import annotations
@@ -32,28 +32,28 @@ __all__ = [
     "HttpxTransport",
     "TooLongError",
     "Transport",
-    "never_sent",
     "proxy_for",
     "ssl_context",
     "tls_reason",
+    "was_never_sent",
 ]
 
 
 ERRORS = (httpx.HTTPError, httpx.InvalidURL, aiohttp.ClientError, OSError, ValueError, EOFError)
-"""Everything that a carrier raises where no whole answer came."""
+"""All errors of a transport that received no complete response."""
 
 UNTRUSTED = (
-    "PETSYNC_CA_FILE can name a file with the authority that the service's certificate is of, and "
-    "PETSYNC_CLIENT_CERT the certificate that the service asks for."
+    "PETSYNC_CA_FILE can name a file with the authority of the service's certificate, and "
+    "PETSYNC_CLIENT_CERT the client certificate that the service requires."
 )
 _CONNECTIONS = 128
 _CHUNK = 65536
 _IDLE_SECONDS = 4.0
 """Below uvicorn's five seconds: a connection that the server is about to close is not used."""
-_LONGEST_CONNECT = 10.0
-_LOGIN = "Proxy-Authorization"
-_REFUSAL = 1 << 16
-"""As much is read of what an error says."""
+_MAX_CONNECT_S = 10.0
+_PROXY_HEADER = "Proxy-Authorization"
+_MAX_ERROR_BYTES = 1 << 16
+"""The bytes that are read of an error response."""
 _NEVER_SENT = (
     httpx.UnsupportedProtocol,
     httpx.InvalidURL,
@@ -64,8 +64,8 @@ _NEVER_SENT = (
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What one answer may be: `size` in bytes, decompressed, and `seconds` from when the request
-    has gone out until the last byte is there. Of a refusal no more than 64 kB is read.
+    """The limits of a response: `size` in bytes, decompressed, and `seconds` from the end of the
+    request to the last byte. Of an error response at most 64 kB are read.
     """
 
     size: int
@@ -73,13 +73,13 @@ class Bounds:
 
 
 class TooLongError(Exception):
-    """The answer is longer than its bound; no more of it was read."""
+    """The response is above its size limit; the rest was not read."""
 
 
 def ssl_context() -> ssl.SSLContext:
-    """A context that trusts the authorities in PETSYNC_CA_FILE (PEM) in the place of those that
-    are known, and shows the certificate in PETSYNC_CLIENT_CERT, whose private key stands behind
-    it or in PETSYNC_CLIENT_KEY. Raises SettingsError for a file that cannot be used.
+    """A context that trusts the authorities in PETSYNC_CA_FILE (PEM) instead of the default ones,
+    and presents the certificate in PETSYNC_CLIENT_CERT, whose private key is in the same file or in
+    PETSYNC_CLIENT_KEY. Raises SettingsError for a file that cannot be used.
     """
     authorities = os.environ.get("PETSYNC_CA_FILE", "")
     cert, key = (os.environ.get(f"PETSYNC_CLIENT_{name}", "") for name in ("CERT", "KEY"))
@@ -100,7 +100,7 @@ def ssl_context() -> ssl.SSLContext:
 
 
 def _no_password() -> str:
-    # Without this OpenSSL would ask at the terminal, and wait.
+    # Without this, OpenSSL would ask for a password in the terminal.
     return ""
 
 
@@ -114,9 +114,9 @@ def _unusable(what: str, error: OSError) -> SettingsError:
 
 
 class Transport(Protocol):
-    """Takes one request to the service, and its whole answer back."""
+    """Sends one request to the service, and returns the complete response."""
 
-    async def carry(
+    async def send(
         self,
         method: str,
         url: str,
@@ -125,8 +125,9 @@ class Transport(Protocol):
         bounds: Bounds,
         on_sent: Callable[[int], None] | None = None,
     ) -> Response:
-        """The answer, decompressed. `url` is as origin.encoded makes it; `on_sent` is told how many
-        bytes of the body have gone out so far. Raises one of ERRORS, and TooLongError.
+        """The response, decompressed. `url` is the result of `origin.encode_url`; `on_sent` gets
+        the number of bytes of the body that were sent so far. Raises one of ERRORS, and
+        TooLongError.
         """
         ...
 
@@ -136,8 +137,8 @@ class Transport(Protocol):
 
 
 class AiohttpTransport:
-    """Carries by aiohttp. It is made where a loop runs, and asks the environment once for a proxy
-    unless the service is on this machine. `timeout` is in seconds, for each wait.
+    """A transport with aiohttp. It must be created on a running loop, and reads the proxy from the
+    environment once, unless the service is on this machine. `timeout` is in seconds, for each wait.
     """
 
     def __init__(self, base_url: str, timeout: float) -> None:
@@ -152,18 +153,18 @@ class AiohttpTransport:
             auto_decompress=False,
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(
-                sock_connect=min(timeout, _LONGEST_CONNECT), sock_read=timeout
+                sock_connect=min(timeout, _MAX_CONNECT_S), sock_read=timeout
             ),
             proxy=proxy,
         )
-        said = {} if login is None else {_LOGIN: aiohttp.encode_basic_auth(*login)}
-        # The proxy reads it in the request itself, or where a way through it is asked for.
-        self._headers, self._proxy_headers = ({}, said) if secure else (said, {})
-        # aiohttp would send a PUT or DELETE again by itself after a lost connection, and nobody
-        # would know that the first may have happened. Retries are client/retry.py's to decide.
+        proxy_login = {} if login is None else {_PROXY_HEADER: aiohttp.encode_basic_auth(*login)}
+        # The proxy reads the login in the request itself, or, for https, in CONNECT.
+        self._headers, self._proxy_headers = ({}, proxy_login) if secure else (proxy_login, {})
+        # aiohttp would repeat a PUT or DELETE after a lost connection, although the first one may
+        # have happened. client/retry.py decides about retries.
         self._client._retry_connection = False
 
-    async def carry(
+    async def send(
         self,
         method: str,
         url: str,
@@ -177,7 +178,7 @@ class AiohttpTransport:
         async with _deadline(bounds.seconds) as deadline:
             if on_sent is not None:
                 headers = {**headers, "content-length": str(len(body))}
-                data = _pieces(body, on_sent, deadline, bounds.seconds)
+                data = _iter_pieces(body, on_sent, deadline, bounds.seconds)
             async with self._client.request(
                 method,
                 URL(url, encoded=True),
@@ -185,11 +186,11 @@ class AiohttpTransport:
                 data=data,
                 allow_redirects=False,
                 proxy_headers=self._proxy_headers,
-            ) as answer:
-                readable = _readable(answer.raw_headers)
-                pieces = answer.content.iter_any()
-                content = await _content(pieces, answer.status, readable, bounds.size)
-                return Response(answer.status, readable, content)
+            ) as response:
+                headers_read = _decode_headers(response.raw_headers)
+                pieces = response.content.iter_any()
+                content = await _read_content(pieces, response.status, headers_read, bounds.size)
+                return Response(response.status, headers_read, content)
 
     async def close(self) -> None:
         """As Transport says."""
@@ -197,20 +198,20 @@ class AiohttpTransport:
 
 
 class HttpxTransport:
-    """Carries by an httpx transport, which says what it does beyond HTTP itself."""
+    """A transport with an httpx transport."""
 
     def __init__(self, transport: httpx.AsyncBaseTransport, timeout: float) -> None:
         self._transport = transport
         self._extensions = {
             "timeout": {
-                "connect": min(timeout, _LONGEST_CONNECT),
+                "connect": min(timeout, _MAX_CONNECT_S),
                 "read": timeout,
                 "write": timeout,
                 "pool": None,
             }
         }
 
-    async def carry(
+    async def send(
         self,
         method: str,
         url: str,
@@ -219,46 +220,49 @@ class HttpxTransport:
         bounds: Bounds,
         on_sent: Callable[[int], None] | None = None,
     ) -> Response:
-        """As Transport says; `on_sent` is told once, when all has gone out."""
+        """As Transport says; `on_sent` is called once, when the whole body was sent."""
         request = httpx.Request(
             method, url, headers=headers, content=body or None, extensions=self._extensions
         )
         async with _deadline(bounds.seconds):
-            answer = await self._transport.handle_async_request(request)
-            readable = _readable(answer.headers.raw)
+            response = await self._transport.handle_async_request(request)
+            headers_read = _decode_headers(response.headers.raw)
             try:
-                if answer.is_stream_consumed:  # The transport has read and decompressed it.
-                    content = await answer.aread()
-                    if len(content) > _most(answer.status_code, bounds.size):
-                        content = _truncate(content, answer.status_code, bounds.size)
+                if response.is_stream_consumed:  # The transport has read and decompressed it.
+                    content = await response.aread()
+                    if len(content) > _max_size(response.status_code, bounds.size):
+                        content = _truncate(content, response.status_code, bounds.size)
                 else:
-                    pieces = answer.aiter_raw()
-                    content = await _content(pieces, answer.status_code, readable, bounds.size)
+                    pieces = response.aiter_raw()
+                    content = await _read_content(
+                        pieces, response.status_code, headers_read, bounds.size
+                    )
             finally:
-                await answer.aclose()
+                await response.aclose()
         if on_sent is not None:
             on_sent(len(body))
-        return Response(answer.status_code, readable, content)
+        return Response(response.status_code, headers_read, content)
 
     async def close(self) -> None:
         """As Transport says."""
         await self._transport.aclose()
 
 
-def never_sent(error: BaseException) -> bool:
-    """Whether the request surely never left: there was no connection to send it on.
+def was_never_sent(error: BaseException) -> bool:
+    """Whether the request was certainly not sent, as there was no connection.
 
-    An httpx transport may call refused and lost connections alike; its cause tells them apart.
+    An httpx transport may raise the same error for refused and lost connections; its cause
+    distinguishes them.
     """
     return isinstance(error, _NEVER_SENT) or isinstance(error.__cause__, _NEVER_SENT)
 
 
 def proxy_for(url: str) -> tuple[str | None, tuple[str, str] | None]:
-    """The environment's proxy for the address, and the user and password for it: in the proxy's
-    address each error of a library would show them. Raises SettingsError, which does not.
+    """The environment's proxy for the address, and its user and password separately: in the address
+    they would appear in errors of libraries. Raises SettingsError, which does not show them.
 
-    aiohttp's own `trust_env` would ask in a thread for every request, and would send what
-    ~/.netrc has for the host.
+    aiohttp's own `trust_env` would use a thread for every request, and would send the credentials
+    in ~/.netrc.
     """
     parts = urlsplit(url)
     host = parts.hostname or ""
@@ -276,7 +280,7 @@ def proxy_for(url: str) -> tuple[str | None, tuple[str, str] | None]:
     if not is_known:
         raise SettingsError(
             f"the proxy that the environment names for {parts.scheme} cannot be used",
-            hint=f"Look at {parts.scheme}_proxy and all_proxy: such as http://proxy.example:3128.",
+            hint=f"Check {parts.scheme}_proxy and all_proxy: such as http://proxy.example:3128.",
         )
     login: tuple[str, str] | None = None
     if proxy.user or proxy.password:
@@ -285,16 +289,16 @@ def proxy_for(url: str) -> tuple[str | None, tuple[str, str] | None]:
 
 
 def tls_reason(error: BaseException | None) -> str:
-    """Why no encrypted connection came about, in OpenSSL's words; "" where that is not why."""
+    """OpenSSL's reason for a failed TLS connection; "" for other errors."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
         # aiohttp's own error claims to be OpenSSL's, which it holds.
         inner = getattr(error, "certificate_error", None) or getattr(error, "os_error", None)
         if isinstance(error, ssl.SSLError) and not isinstance(error, aiohttp.ClientError):
-            said = getattr(error, "verify_message", "")
-            if said:
-                return f"certificate verify failed: {said}"
+            message = getattr(error, "verify_message", "")
+            if message:
+                return f"certificate verify failed: {message}"
             return (error.reason or "the encrypted connection failed").replace("_", " ").lower()
         error = inner if isinstance(inner, BaseException) else error.__cause__ or error.__context__
     return ""
@@ -307,47 +311,47 @@ async def _deadline(seconds: float) -> AsyncIterator[asyncio.Timeout]:
             yield deadline
     except TimeoutError as error:
         if deadline.expired():
-            raise TimeoutError(f"it was not whole after {seconds:g} seconds") from error
+            raise TimeoutError(f"it was not complete after {seconds:g} seconds") from error
         raise
 
 
-async def _content(
+async def _read_content(
     pieces: AsyncIterator[bytes], status: int, headers: Mapping[str, str], size: int
 ) -> bytes:
-    """The answer's body, decompressed as it comes. Raises TooLongError, and ClientPayloadError
-    where it cannot be decompressed.
+    """The response's body, decompressed piece by piece. Raises TooLongError, and ClientPayloadError
+    if it cannot be decompressed.
     """
-    most = _most(status, size)
+    limit = _max_size(status, size)
     decoder = _decoder(headers.get("content-encoding", ""))
     parts: list[bytes] = []
     length = 0
     try:
         async for piece in pieces:
-            part = piece if decoder is None else decoder.more(piece, most + 1 - length)
+            part = piece if decoder is None else decoder.decompress(piece, limit + 1 - length)
             parts.append(part)
             length += len(part)
-            if length > most:
+            if length > limit:
                 return _truncate(b"".join(parts), status, size)
     except zlib.error as error:
         raise aiohttp.ClientPayloadError(f"it cannot be decompressed: {error}") from None
     if decoder is not None and parts and not decoder.is_whole:
-        raise aiohttp.ClientPayloadError("it ends before what is compressed in it does")
+        raise aiohttp.ClientPayloadError("it ends before the compressed data do")
     return b"".join(parts)
 
 
-def _most(status: int, size: int) -> int:
-    return size if 200 <= status < 300 else min(size, _REFUSAL)
+def _max_size(status: int, size: int) -> int:
+    return size if 200 <= status < 300 else min(size, _MAX_ERROR_BYTES)
 
 
 def _truncate(content: bytes, status: int, size: int) -> bytes:
-    """The beginning of a refusal; of any other answer a part is worth nothing."""
+    """The beginning of an error response; raises TooLongError for other responses."""
     if 200 <= status < 300:
         raise TooLongError(f"{size / 1e6:,.0f} MB")
-    return content[: _most(status, size)]
+    return content[: _max_size(status, size)]
 
 
 class _Decoder:
-    """Decompresses gzip and deflate piece by piece, and never more than is asked for."""
+    """Decompresses gzip and deflate piece by piece, up to a limit."""
 
     def __init__(self, is_gzip: bool) -> None:
         self._is_gzip = is_gzip
@@ -355,27 +359,27 @@ class _Decoder:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it ends where the compressed data do."""
+        """Whether the compressed data are complete."""
         return self._inner is None or self._inner.eof
 
-    def more(self, piece: bytes, most: int) -> bytes:
-        """What the piece becomes, at most so many bytes of it; after more than is allowed nobody
-        asks again. Raises zlib.error.
+    def decompress(self, piece: bytes, most: int) -> bytes:
+        """Decompress a piece to at most `most` bytes; it must not be called after that limit was
+        reached. Raises zlib.error.
         """
         parts: list[bytes] = []
         while piece and most > 0:
             if self._inner is None or (self._inner.eof and self._is_gzip):
-                self._inner = zlib.decompressobj(self._window(piece))
+                self._inner = zlib.decompressobj(self._window_bits(piece))
             part = self._inner.decompress(piece, most)
             piece = self._inner.unused_data if self._inner.eof and self._is_gzip else b""
             parts.append(part)
             most -= len(part)
         return b"".join(parts)
 
-    def _window(self, piece: bytes) -> int:
+    def _window_bits(self, piece: bytes) -> int:
         if self._is_gzip:
             return 16 + zlib.MAX_WBITS
-        # Some servers send deflate without the header that belongs to it.
+        # Some servers send deflate without the zlib header.
         return zlib.MAX_WBITS if piece[0] & 0xF == 8 else -zlib.MAX_WBITS
 
 
@@ -385,14 +389,14 @@ def _decoder(encoding: str) -> _Decoder | None:
         return None
     if kind in ("gzip", "x-gzip", "deflate"):
         return _Decoder(kind != "deflate")
-    raise aiohttp.ClientPayloadError(f"it is compressed as {kind[:40]!r}, which nobody asked for")
+    raise aiohttp.ClientPayloadError(f"it is compressed as {kind[:40]!r}, which is not accepted")
 
 
-async def _pieces(
+async def _iter_pieces(
     body: bytes, on_sent: Callable[[int], None], deadline: asyncio.Timeout, seconds: float
 ) -> AsyncIterator[bytes]:
-    """The body, piece by piece; one is asked for when there is room again behind the last. The
-    time of the answer begins with the last one.
+    """Yield the body piece by piece, as the connection accepts it. The response's time limit starts
+    with the last piece.
     """
     clock = asyncio.get_running_loop().time
     view = memoryview(body)
@@ -403,5 +407,5 @@ async def _pieces(
         on_sent(start + len(piece))
 
 
-def _readable(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+def _decode_headers(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
     return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in headers}

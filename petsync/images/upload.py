@@ -111,13 +111,13 @@ HOLDING_CAUSES: frozenset[Cause] = frozenset(
 class ImageRecorder(Protocol):
     """One upload run's part of a journal."""
 
-    async def image(self, entry: Entry) -> None:
+    async def record_image_intent(self, entry: Entry) -> None:
         """Record that this upload is about to be sent; return when that is on disk."""
 
-    def image_done(self, entry: Entry) -> None:
+    def record_image_result(self, entry: Entry) -> None:
         """Record the result of an upload."""
 
-    def repeats(self, number: int, why: str) -> None:
+    def record_retry(self, number: int, why: str) -> None:
         """Record that the request is sent again, and why the last attempt failed."""
 
     async def flush(self) -> None:
@@ -191,7 +191,7 @@ class PictureSender:
         self.in_flight.add(number)
         await self._record_intent(entry)
         result = (
-            self._record_unsent(entry) if self.stopper.why or number in self.canceller else None
+            self._record_unsent(entry) if self.stopper.reason or number in self.canceller else None
         )
         result = result or await self._upload(number, entry, content)
         self.in_flight.discard(number)
@@ -199,7 +199,7 @@ class PictureSender:
 
     async def _record_intent(self, entry: Entry) -> None:
         try:
-            await self.recorder.image(entry)
+            await self.recorder.record_image_intent(entry)
         except PetsyncError:
             self.in_flight.discard(entry.number)
             raise
@@ -222,14 +222,14 @@ class PictureSender:
         """The result of a picture that an earlier run uploaded, else None; its pet; and the bytes
         to send.
         """
-        before = await self.stopper.soon(self._fetch_pet(picture))
+        before = await self.stopper.wait_for(self._fetch_pet(picture))
         doubt = self._find_doubt(picture)
         if doubt is not None:
             result = await self._confirm_arrived(number, doubt, before)
             if result is not None:
                 return result, before, b""
-            before = await self.stopper.soon(self._fetch_pet(picture))
-        return None, before, await self.stopper.soon(self._read_content(picture))
+            before = await self.stopper.wait_for(self._fetch_pet(picture))
+        return None, before, await self.stopper.wait_for(self._read_content(picture))
 
     async def _run_cancellable(self, number: int, work: Coroutine[Any, Any, T]) -> T:
         """The result of the work. Raises UnsentError if the picture is cancelled meanwhile."""
@@ -251,7 +251,7 @@ class PictureSender:
         """Whether this picture alone was cancelled, and not the whole run."""
         task = asyncio.current_task()
         is_run_cancelled = task is not None and task.cancelling() > 0
-        return number in self.canceller and not is_run_cancelled and not self.stopper.why
+        return number in self.canceller and not is_run_cancelled and not self.stopper.reason
 
     def _build_cancelled_error(self, number: int) -> UnsentError:
         return UnsentError(result_of(self.items[number], "not sent", "not-begun", _CANCELLED))
@@ -292,9 +292,9 @@ class PictureSender:
         picture = self.items[number]
         urls = self.earlier.find_arrived_urls(doubt, now)
         if not urls and self.adds and (seconds := self._seconds_to_wait(doubt.entry)) > 0:
-            await self.stopper.soon(asyncio.sleep(seconds))
+            await self.stopper.wait_for(asyncio.sleep(seconds))
             urls = self.earlier.find_arrived_urls(
-                doubt, await self.stopper.soon(self._fetch_pet(picture))
+                doubt, await self.stopper.wait_for(self._fetch_pet(picture))
             )
         if not urls:
             if not self.adds:
@@ -305,7 +305,7 @@ class PictureSender:
         before = doubt.entry.before or now
         after = msgspec.structs.replace(before, photo_urls=(*before.photo_urls, *urls))
         entry = self._new_entry(number, before)
-        await self.recorder.image(entry)
+        await self.recorder.record_image_intent(entry)
         why = f"uploaded in run {doubt.run_id}, as the store has its photo"
         return self._record_result(entry, "applied", "confirmed", why, after=after, urls=urls)
 
@@ -335,7 +335,7 @@ class PictureSender:
 
         async def again(error: ApiError) -> None:
             self.stopper.check()
-            self.recorder.repeats(number, error.message)
+            self.recorder.record_retry(number, error.message)
             self.on_retry(number, error.message)
 
         sending = self.target.upload(
@@ -343,7 +343,7 @@ class PictureSender:
             content,
             filename=_bare_file_name(picture),
             metadata=picture.metadata,
-            again=again,
+            before_retry=again,
             on_sent=lambda sent: self.on_sent(number, sent),
         )
         try:
@@ -417,9 +417,9 @@ class PictureSender:
         return None if entry.pet_id is None else await self.target.get(entry.pet_id)
 
     def _record_unsent(self, entry: Entry) -> UploadedFile:
-        if not self.stopper.why:
+        if not self.stopper.reason:
             return self._record_result(entry, "not sent", "not-begun", _CANCELLED)
-        why = f"not uploaded: {self.stopper.why.splitlines()[0]}"
+        why = f"not uploaded: {self.stopper.reason.splitlines()[0]}"
         return self._record_result(entry, "not sent", "not-begun", why, cure=RERUN_CURE)
 
     def _record_failed(self, entry: Entry, error: ApiError) -> UploadedFile:
@@ -450,7 +450,7 @@ class PictureSender:
         finished_entry = msgspec.structs.replace(
             entry, outcome=outcome, cause=cause, message=message, after=after
         )
-        self.recorder.image_done(finished_entry)
+        self.recorder.record_image_result(finished_entry)
         picture = self.items[entry.number]
         return result_of(picture, outcome, cause, message, cure=cure, urls=urls, sent=sent)
 
@@ -593,12 +593,14 @@ class _Engine:
         """Upload everything; return why the run stopped early, "" if it did not."""
         self._canceller.listen(self._sender.cancel)
         await self._stopper.run_to_end(self._work())
-        return self._stopper.why
+        return self._stopper.reason
 
     def results(self) -> dict[int, UploadedFile]:
         """A result for each picture, by its number; those that were not started are `not sent`."""
         why = (
-            f"not begun: {self._stopper.why.splitlines()[0]}" if self._stopper.why else "not begun"
+            f"not begun: {self._stopper.reason.splitlines()[0]}"
+            if self._stopper.reason
+            else "not begun"
         )
         results = {}
         for number, picture in enumerate(self._items):
@@ -631,9 +633,9 @@ class _Engine:
         for numbers in groups:
             holder: UploadedFile | None = None
             for number in numbers:
-                if self._stopper.why:
+                if self._stopper.reason:
                     return
-                self._stopper.at(number)
+                self._stopper.set_current(number)
                 holder = holder or self._find_holder(number)
                 if holder is None:
                     await self._upload_picture(number)

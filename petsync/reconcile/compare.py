@@ -353,7 +353,7 @@ class Comparer:
         if not rows or self.job.mode != "two-way":
             return {}
         named = named_ids(sheet) | {*settled.values()} | self.elsewhere
-        records = self.store.aio.history.row_records(self.store.url, sheet)
+        records = self.store.aio.history.read_row_records(self.store.url, sheet)
         return {
             each.pet_id: sheet.address(rows[0])
             for each in records
@@ -429,7 +429,7 @@ class Comparer:
         waiting = self.folder.new_names(self.source.part)
         return (self.folder.unnumbered - named).union(
             record.pet_id
-            for record in self.store.aio.history.row_records(self.store.url, sheet)
+            for record in self.store.aio.history.read_row_records(self.store.url, sheet)
             if record.pet_id is not None and record.pet_id not in named
             if record.state == "added" and record.is_added
             if _is_beside(record.source, sheet.source) and _is_later(record.written, since)
@@ -442,7 +442,7 @@ class Comparer:
         """
         return {
             record.pet_id: msgspec.structs.replace(record.said, id=record.pet_id)
-            for record in reversed(self.store.aio.history.row_records(self.store.url, sheet))
+            for record in reversed(self.store.aio.history.read_row_records(self.store.url, sheet))
             if record.pet_id is not None and record.pet_id in ids
             if record.state == "added" and record.is_added
             if record.source == sheet.source
@@ -465,7 +465,7 @@ class Comparer:
         named = named_ids(sheet) | self.elsewhere | known
         records = {
             record.pet_id: record
-            for record in self.store.aio.history.row_records(self.store.url, sheet)
+            for record in self.store.aio.history.read_row_records(self.store.url, sheet)
             if record.pet_id is not None and record.pet_id not in named
             if record.state == "added" and _is_beside(record.source, sheet.source)
         }

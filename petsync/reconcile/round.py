@@ -1175,7 +1175,7 @@ def _written_by_hand(
         report, plan = run.report, run.report.plan
         base = _with_run(base, run)
         is_new = run.is_by_hand and report.run_id not in known
-        wanted = Outputs(store.aio.history).read_wanted(plan) if is_new else OutputRequest()
+        wanted = Outputs(store.aio.history).read_request(plan) if is_new else OutputRequest()
         after = wanted.digest or wanted.intended
         if not after or plan.source_digest in ("", sheet.digest):
             continue

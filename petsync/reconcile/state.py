@@ -25,7 +25,7 @@ from petsync._files import (
     open_private,
     replace_file,
 )
-from petsync.apply.engine import has_more
+from petsync.apply.engine import is_resumable
 from petsync.apply.planfile import load_plan, save_plan
 from petsync.errors import PetsyncError, PlanError
 from petsync.models import Pet
@@ -436,7 +436,7 @@ class PendingRuns:
 def _run(note: _Note, store: Store) -> BegunRun | None:
     """The run of a plan, None where there is none."""
     with store.aio.history.open_journal() as journal:
-        run = journal.used_by(note.fingerprint)
+        run = journal.find_run_of_plan(note.fingerprint)
     if run is None:
         return None
     try:
@@ -446,7 +446,7 @@ def _run(note: _Note, store: Store) -> BegunRun | None:
         # Its plan is of another petsync, or of another store: a new plan does what is left.
         _LOG.warning("run %s is not resumed: %s", run, error.message)
         return None
-    is_stopped = note.is_own and past.state != "done" and has_more(past) and not is_undone
+    is_stopped = note.is_own and past.state != "done" and is_resumable(past) and not is_undone
     return BegunRun(past.run_id, is_stopped)
 
 
@@ -1501,4 +1501,4 @@ def _timeless(plan: Plan) -> Plan:
 
 def _is_used(plan: Plan, store: Store) -> bool:
     with store.aio.history.open_journal() as journal:
-        return journal.used_by(plan.fingerprint) is not None
+        return journal.find_run_of_plan(plan.fingerprint) is not None

@@ -1,4 +1,4 @@
-"""Store: one service behind one object, and how its parts are put together."""
+"""Store: one service as one object, and the functions that build it."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ class Store:
         self._loop = LoopThread()
         self._owned = owned or ExitStack()
         self.api = Api(aio.api, self._loop)
-        # A script that forgets to close its store leaves no connection and no noise behind. Its
-        # `aio` may live longer, as in `async with ps.connect(url).aio`.
-        self._end = weakref.finalize(self, _release, aio, self._loop, self._owned)
+        # Close the connections of a store that a script does not close. Its `aio` may live longer,
+        # as in `async with ps.connect(url).aio`.
+        self._close_loop = weakref.finalize(self, _release, aio, self._loop, self._owned)
 
     find_by_status = blocking(AsyncStore.find_by_status)
     find_by_tags = blocking(AsyncStore.find_by_tags)
@@ -134,9 +134,9 @@ class Store:
 
     def close(self) -> None:
         """Close the connections, and the embedded store of a `demo()`."""
-        self._end.detach()
+        self._close_loop.detach()
         self._loop.run(self.aio.close(for_good=True))
-        _end(self._loop, self._owned)
+        _close_loop(self._loop, self._owned)
 
     def __enter__(self) -> Self:
         return self
@@ -155,17 +155,15 @@ class Store:
 
 def _release(aio: AsyncStore, loop: LoopThread, owned: ExitStack) -> None:
     loop.run(aio.close())
-    _end(loop, owned)
+    _close_loop(loop, owned)
 
 
-def _end(loop: LoopThread, owned: ExitStack) -> None:
+def _close_loop(loop: LoopThread, owned: ExitStack) -> None:
     loop.close()
     owned.close()
 
 
-# Store: the facade over one service, and the composition root of the house.
-#
-# `connect(...)` gives a `Store`; its `aio` is the same, asynchronous.
+# Composition root: `connect(...)` returns a `Store`; its `aio` is the asynchronous store.
 
 
 def connect(
@@ -212,8 +210,8 @@ def store_of(
     profile: ServiceProfile | None = None,
     retry: RetryPolicy | None = None,
 ) -> Store:
-    """A Store for just these settings, whose `url` is given: neither the environment nor a file is
-    asked. Without `auth`, the sign-in is that of the settings, else the one that is kept for the
+    """Return a Store for exactly these settings, which must have a `url`: the environment and files
+    are not read. Without `auth`, the sign-in is that of the settings, else the stored one for the
     service. Raises SettingsError.
     """
     try:
@@ -256,41 +254,41 @@ def demo(*, state: str | Path | None = None, profile: str = "standard") -> Store
     owned = ExitStack()
     behaviour = behaviour_named(profile)
     behaviour = replace(behaviour, capacity=None, unique_ids=True, reuses_ids=False)
-    box = owned.enter_context(Sandbox(profile=behaviour, seed=sample_data() / "store.json"))
-    arguments: dict[str, Any] = {"url": box.url, "profile": profile, "state": state}
+    sandbox = owned.enter_context(Sandbox(profile=behaviour, seed=sample_data() / "store.json"))
+    arguments: dict[str, Any] = {"url": sandbox.url, "profile": profile, "state": state}
     settings = resolve(arguments, {}, {})
     session = Session(
-        box.url,
-        credentials=auths.bearer(box.token(), api_key=box.api_key),
+        sandbox.url,
+        credentials=auths.bearer(sandbox.token(), api_key=sandbox.api_key),
         profile=replace(profile_from(profile), capacity=None, assigns_unique_ids=True),
     )
     return Store(AsyncStore(session, settings), owned=owned)
 
 
 def _credentials(settings: Settings) -> Credentials:
-    """Those of the environment, else those that are kept for this service."""
-    found = _environment(settings)
+    """The credentials of the environment, else the stored ones for this service."""
+    found = _credentials_from_environment(settings)
     if found:
         return replace(found, grant=found.grant.keep("environment"))
-    vault = CredentialStore(settings.state, checked_base(settings.url or "", with_secret=False))
-    if settings.unconfirmed and vault.has_mark():
+    keyring = CredentialStore(settings.state, checked_base(settings.url or "", with_secret=False))
+    if settings.unconfirmed and keyring.has_entry():
         settings.require_confirmed()
-    kept = vault.load()
-    return auths.none() if kept is None else kept
+    stored = keyring.load()
+    return auths.none() if stored is None else stored
 
 
-def _environment(settings: Settings) -> Credentials:
+def _credentials_from_environment(settings: Settings) -> Credentials:
     if settings.token is not None:
         return auths.bearer(settings.token, api_key=settings.api_key)
     if settings.client_secret is not None:
         client_id = settings.client_id or settings.auth.get("client_id", "")
         if not client_id:
-            raise _half("PETSYNC_CLIENT_SECRET", "PETSYNC_CLIENT_ID")
+            raise _build_incomplete_error("PETSYNC_CLIENT_SECRET", "PETSYNC_CLIENT_ID")
         return auths.client_credentials(client_id, settings.client_secret, api_key=settings.api_key)
     if settings.client_id:
-        raise _half("PETSYNC_CLIENT_ID", "PETSYNC_CLIENT_SECRET")
+        raise _build_incomplete_error("PETSYNC_CLIENT_ID", "PETSYNC_CLIENT_SECRET")
     return auths.none() if settings.api_key is None else auths.api_key(settings.api_key)
 
 
-def _half(there: str, missing: str) -> SettingsError:
-    return SettingsError(f"{there} is set, and {missing} is not", hint="Set both, or neither.")
+def _build_incomplete_error(given: str, missing: str) -> SettingsError:
+    return SettingsError(f"{given} is set, and {missing} is not", hint="Set both, or neither.")

@@ -67,7 +67,7 @@ from petsync.plan.uploads import (
 )
 from petsync.profile import ServiceProfile
 from petsync.settings import Secret, Settings
-from petsync.store.images import Gallery
+from petsync.store.images import StoreImages
 from petsync.store.runs import History, OnProgress, Runs, UndoPlanner, runs_frame
 from petsync.table.base import Base
 from petsync.table.columns import CLEAR, CLEARED, COLUMNS, Column
@@ -82,21 +82,23 @@ __all__ = [
     "Reader",
     "SheetComparison",
     "SignInMethods",
-    "desk_at",
+    "build_sign_in_service",
 ]
 
 
-# SheetComparison: a snapshot beside a sheet. Plans and their reasons come from it.
+# SheetComparison: a snapshot and a sheet, from which plans and explanations are made.
 
 
 @dataclass(frozen=True, slots=True)
 class SheetComparison:
-    """The store's records, the sheet, what getPetById says of the ids that only it names, which
-    photos uploads added, which rows without an id earlier runs know, which pets undos took
-    away, by the run that was undone, which ones undos changed, as these left them, to which ones
-    the store gave another id than they were added with, and which rows may mean an earlier pet than
-    the one that has their id. Pets that are `outside` of what the caller covers are not deleted as
-    missing.
+    """The input of a plan: the store's records, the sheet, and what was looked up for them.
+
+    `found`: look-ups of ids that only the sheet names. `uploads`: photos that uploads added.
+    `matches`: rows without an id that earlier runs know. `undone`: pets that undos removed, with
+    the undone run. `restored`: pets that undos changed, with their values after it. `renumbered`:
+    pets that got another id than they were added with. `outside`: pets that the caller does not
+    cover, which are not deleted as missing. `suspects`: rows that may mean an earlier pet than the
+    one that has their id.
     """
 
     snapshot: Snapshot
@@ -113,7 +115,7 @@ class SheetComparison:
     def plan(
         self, options: PlanOptions, guard: Guard, *, profile: ServiceProfile, created: str
     ) -> Plan:
-        """The plan that brings the store to what the sheet says."""
+        """The plan that brings the store into agreement with the sheet."""
         return compare(
             self.snapshot,
             self.sheet,
@@ -132,7 +134,7 @@ class SheetComparison:
         )
 
     def why(self, plan: Plan, pet_ids: Iterable[int]) -> Explanations:
-        """Why the plan does with the pets what it does."""
+        """The explanations of what the plan does with the pets."""
         return explain(
             plan,
             self.snapshot,
@@ -144,12 +146,12 @@ class SheetComparison:
         )
 
 
-# PetEdits: the part of AsyncStore that changes one pet by hand, through the gates of every plan.
+# PetEdits: the part of AsyncStore that edits one pet, with all checks of a plan.
 
 
-_HERE = "edit"
-_OF_OTHERS = "nothing happens to"
-"""In a note on the store's other pets, of which an edit never says anything."""
+_EDIT_SOURCE = "edit"
+_OTHERS_NOTE = "nothing happens to"
+"""Part of a note about the store's other pets, which an edit omits."""
 _NO_GUARD = Guard()
 
 
@@ -194,14 +196,14 @@ class PetEdits(ABC):
         could not have either.
         """
         (number,) = arguments.pet_ids(pet_id)
-        said = _collect_fields(name, status, category, tags, photo_urls)
+        values = _collect_fields(name, status, category, tags, photo_urls)
         base = _base(number, seen, self.api.session.base_url)
         url = self.api.session.base_url
-        taken = None if snapshot is None else arguments.checked_snapshot(snapshot, url)
-        now = await self.api.get_pet_by_id(number)
-        known = _with(await self.snapshot() if taken is None else taken, now)
-        sheet = self.read(_frame(number, said), known_statuses=_statuses(known))
-        _check(sheet)
+        given = None if snapshot is None else arguments.checked_snapshot(snapshot, url)
+        current = await self.api.get_pet_by_id(number)
+        known = _with_pet(await self.snapshot() if given is None else given, current)
+        sheet = self.read(_frame(number, values), known_statuses=_statuses(known))
+        _check_values(sheet)
         sheet = replace(sheet, source=f"edit of pet {number}", base=base)
         return _strip_addresses(await self.plan(sheet, guard=guard, snapshot=known))
 
@@ -213,32 +215,32 @@ def _collect_fields(
     tags: str | Iterable[str | Tag] | None,
     photo_urls: str | Iterable[str] | None,
 ) -> dict[str, Any]:
-    """What is to be, by column."""
-    said = {
-        "name": _text("name", name),
-        "status": _text("status", status),
+    """The wanted values, by column."""
+    values = {
+        "name": _check_text("name", name),
+        "status": _check_text("status", status),
         "tags": _items(tags),
         "photo_urls": _items(photo_urls),
     }
     if isinstance(category, Category):
-        return {**said, "category": category.name, "category_id": category.id}
-    text = _text("category", category)
-    return {**said, "category": CLEARED if text == "" else text}
+        return {**values, "category": category.name, "category_id": category.id}
+    text = _check_text("category", category)
+    return {**values, "category": CLEARED if text == "" else text}
 
 
-def _text(column: str, value: object) -> str | None:
+def _check_text(column: str, value: object) -> str | None:
     if value is None or isinstance(value, str):
         return value
-    raise SettingsError(f"{column} is {value!r}, which is no text")
+    raise SettingsError(f"{column} is {value!r}; it must be a text")
 
 
 def _items(value: str | Iterable[Any] | None) -> str | list[Any] | None:
     return value if value is None or isinstance(value, str) else list(value)
 
 
-def _frame(pet_id: int, said: Mapping[str, Any]) -> pd.DataFrame:
-    """A sheet of one row with every column: one that were not there would be taken for lost."""
-    row = {column: said.get(column) for column in COLUMNS} | {"id": pet_id, "action": "update"}
+def _frame(pet_id: int, values: Mapping[str, Any]) -> pd.DataFrame:
+    """A sheet of one row with every column: a missing one would count as lost."""
+    row = {column: values.get(column) for column in COLUMNS} | {"id": pet_id, "action": "update"}
     return pd.DataFrame([row], dtype=object)
 
 
@@ -253,8 +255,8 @@ def _base(pet_id: int, seen: Pet | None, store: str) -> Base | None:
     return Base(frame=frame_from_pets([seen]), store=store, taken_at=taken_at)
 
 
-def _with(snapshot: Snapshot, pet: Pet) -> Snapshot:
-    """The snapshot with the pet as it is now: what was read of it before may be old."""
+def _with_pet(snapshot: Snapshot, pet: Pet) -> Snapshot:
+    """The snapshot with the current pet in place of the one that was read before."""
     others = snapshot.frame[snapshot.frame["id"] != pet.id]
     frame = pd.concat([others, frame_from_pets([pet])], ignore_index=True)
     return replace(snapshot, frame=frame.sort_values("id", kind="stable", ignore_index=True))
@@ -264,8 +266,8 @@ def _statuses(snapshot: Snapshot) -> frozenset[str]:
     return frozenset(snapshot.frame["status"].dropna().unique())
 
 
-def _check(sheet: Sheet) -> None:
-    """Raise FindingsError where a value cannot be meant."""
+def _check_values(sheet: Sheet) -> None:
+    """Raise FindingsError for a value with an error."""
     for each in sheet.problems:
         if each.severity == "error":
             value = "" if each.value in ("", CLEAR) else f"{each.value[:60]!r}: "
@@ -273,30 +275,32 @@ def _check(sheet: Sheet) -> None:
 
 
 def _strip_addresses(plan: Plan) -> Plan:
-    """The plan without what is only true of a sheet: addresses of cells, and its other pets."""
+    """The plan without cell addresses and notes, which only apply to a sheet."""
 
-    def here(each: Any, **more: Any) -> Any:
-        return msgspec.structs.replace(each, source=_HERE, **more)
+    def replace_source(each: Any, **more: Any) -> Any:
+        return msgspec.structs.replace(each, source=_EDIT_SOURCE, **more)
 
     return msgspec.structs.replace(
         plan,
         places={},
-        notes=tuple(note for note in plan.notes if _OF_OTHERS not in note),
-        changes=tuple(map(here, plan.changes)),
+        notes=tuple(note for note in plan.notes if _OTHERS_NOTE not in note),
+        changes=tuple(map(replace_source, plan.changes)),
         conflicts=tuple(
-            here(each, problem=each.problem.replace("since the export", "since it was read"))
+            replace_source(
+                each, problem=each.problem.replace("since the export", "since it was read")
+            )
             for each in plan.conflicts
         ),
     )
 
 
-# ImageUploads: the part of AsyncStore that is about images.
+# ImageUploads: the part of AsyncStore for images.
 
 
 class ImageUploads:
-    """Images of pets, looked at and uploaded in bulk."""
+    """Inspection and upload of images in bulk."""
 
-    _gallery: Gallery
+    _images: StoreImages
 
     async def pictures(
         self,
@@ -339,8 +343,8 @@ class ImageUploads:
             again=again,
         )
         if column is not None:
-            return await self._gallery.of_sheet(
-                await self._gallery.sheet(source, tab, encoding),
+            return await self._images.of_sheet(
+                await self._images.sheet(source, tab, encoding),
                 options,
                 column=column,
                 folder=folder,
@@ -348,7 +352,7 @@ class ImageUploads:
                 metadata=metadata,
                 on_progress=on_progress,
             )
-        return await self._gallery.of_folder(
+        return await self._images.of_folder(
             Path(
                 arguments.folder_of(
                     source,
@@ -391,7 +395,7 @@ class ImageUploads:
             again=again,
         )
         paths = [files] if isinstance(files, str | Path) else files
-        return await self._gallery.of_files(
+        return await self._images.of_files(
             number, map(Path, paths), options, metadata=metadata, on_progress=on_progress
         )
 
@@ -418,26 +422,28 @@ class ImageUploads:
         far if the run was stopped; the same folder or sheet, read and uploaded again, completes it.
         """
         arguments.checked_pictures(pictures)
-        late = self._gallery.settings.timeout if settle is None else settle
-        options = UploadOptions(concurrency=concurrency, settle=late)
-        # The rate is judged as that of any run is.
-        given = ApplyOptions(rate=rate).rate
-        return await self._gallery.upload(
-            pictures, options, given, on_progress, on_file, cancelling
+        settle_seconds = self._images.settings.timeout if settle is None else settle
+        options = UploadOptions(concurrency=concurrency, settle=settle_seconds)
+        # ApplyOptions checks the rate.
+        checked_rate = ApplyOptions(rate=rate).rate
+        return await self._images.upload(
+            pictures, options, checked_rate, on_progress, on_file, cancelling
         )
 
     async def photo(self, url: str) -> bytes:
         """Return the content of a photo below the service's base URL. Raises InvalidInputError for
         any other address, without a request, and ApiError if the service does not return the photo.
         """
-        return await self._gallery.photo(url)
+        return await self._images.photo(url)
 
     def serves(self, url: str) -> bool:
-        """Whether a photo's address is this service's own, so that `photo` asks for it."""
-        return self._gallery.serves(url)
+        """Return whether a photo's address is below this service's base URL, so that `photo` reads
+        it.
+        """
+        return self._images.serves(url)
 
 
-# Reader: sheets as they are read for one store.
+# Reader: reads sheets for one store.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -456,17 +462,17 @@ class Reader:
         known: Collection[str],
         encoding: str | None = None,
     ) -> Sheet:
-        """The sheet. Raises SheetError where it cannot be read, or is none."""
+        """The sheet. Raises SheetError if it cannot be read."""
         if isinstance(sheet, Sheet):
             if corrections:
-                return self._again(sheet, corrections, known)
+                return self._read_again(sheet, corrections, known)
             return sheet.knowing(known) if known else sheet
         if isinstance(sheet, pd.DataFrame):
             return self._frame(sheet, mapping, corrections, known)
         if not isinstance(sheet, str | Path):
             raise SheetError(
                 f"a {type(sheet).__name__} is no sheet",
-                hint="Give the path of a file, a DataFrame, or what read_sheet returns.",
+                hint="Give the path of a file, a DataFrame, or the result of read_sheet.",
             )
         return self._file(sheet, tab, mapping, self.columns, corrections, known, encoding)
 
@@ -500,7 +506,7 @@ class Reader:
     ) -> Sheet:
         if corrections:
             raise SheetError(
-                "a DataFrame is read from no file, so no cell of it is corrected",
+                "a DataFrame has no file, so corrections do not apply to it",
                 hint="Change the DataFrame itself.",
             )
         return sheets.sheet_from_frame(
@@ -511,11 +517,13 @@ class Reader:
             known_statuses=known,
         )
 
-    def _again(self, sheet: Sheet, corrections: Mapping[str, str], known: Collection[str]) -> Sheet:
+    def _read_again(
+        self, sheet: Sheet, corrections: Mapping[str, str], known: Collection[str]
+    ) -> Sheet:
         """The sheet's file with further corrections."""
-        before = {each.address: each.after for each in sheet.corrections}
-        given = {**before, **corrections}
-        again = self._file(
+        earlier = {each.address: each.after for each in sheet.corrections}
+        given = {**earlier, **corrections}
+        new = self._file(
             sheet.source,
             sheet.tab or None,
             None,
@@ -524,21 +532,22 @@ class Reader:
             known,
             sheet.encoding or None,
         )
-        if again.digest != sheet.digest:
+        if new.digest != sheet.digest:
             raise SheetError(
                 f"{sheet.source}: the file has changed since it was read", hint="Read it again."
             )
-        return again
+        return new
 
 
-# SignInMethods: the part of a store that signs in and out, and a sign-in for synchronous callers.
+# SignInMethods: the part of AsyncStore that signs in and out; PendingSignIn is for synchronous
+# code.
 
 
 Keep = Literal["memory", "keyring"]
 
 
-def desk_at(session: Session, settings: Settings) -> SignInService:
-    """Where one signs in to the session's service, as the settings have it."""
+def build_sign_in_service(session: Session, settings: Settings) -> SignInService:
+    """The sign-in service of the session, from the settings."""
     authority = Authority(
         session.base_url,
         auth=settings.auth,
@@ -549,21 +558,21 @@ def desk_at(session: Session, settings: Settings) -> SignInService:
 
 
 class SignInMethods:
-    """Signing in, out, and who one is."""
+    """Sign in, sign out, and the account."""
 
-    _desk: SignInService
+    _sign_in_service: SignInService
     settings: Settings
 
     async def sign_in(self, credentials: Credentials, *, keep: Keep = "memory") -> Account:
         """Use these credentials of `petsync.auth` from now on, if the service accepts them.
         `keep="keyring"` stores them for other processes with the same state folder.
 
-        Raises AuthError if the service refuses them, SettingsError if it does not offer this way or
-        the keyring cannot be used, and ApiError if it does not answer; the former credentials then
-        stay.
+        Raises AuthError if the service refuses them, SettingsError if it does not offer this
+        sign-in or the keyring cannot be used, and ApiError if it does not answer; the former
+        credentials then stay.
         """
         self.settings.require_confirmed()
-        return await self._desk.sign_in(credentials, keep)
+        return await self._sign_in_service.sign_in(credentials, keep)
 
     async def begin_sign_in(
         self,
@@ -574,33 +583,33 @@ class SignInMethods:
         listen: bool = True,
         keep: Keep = "memory",
     ) -> AsyncPendingSignIn:
-        """A sign-in that waits for a person at a browser: open its `url`.
+        """Return a sign-in that waits for the user in a browser: open its `url`.
 
-        With a code and PKCE, or `implicit`, where the service offers only that. `listen=False`
-        where the browser runs on another machine: the address that it ends on is `pasted` then.
-        Raises SettingsError where the service does not say where one signs in.
+        It uses a code with PKCE, or `implicit` if the service offers only that. `listen=False` is
+        for a browser on another machine: then `pasted` gets the address at which the browser ended.
+        Raises SettingsError if the service does not say where to sign in.
         """
         self.settings.require_confirmed()
         question = make_sign_in_request(scopes, client_id, implicit=implicit, listen=listen)
-        return await self._desk.begin(question, keep)
+        return await self._sign_in_service.begin(question, keep)
 
     async def who(self) -> Account:
         """Return the account at the service: who is signed in, with which permissions. Sends
         requests that change nothing. Raises AuthError if the service does not accept the sign-in
         any more.
         """
-        return await self._desk.who()
+        return await self._sign_in_service.who()
 
     async def sign_out(self) -> Account:
         """Delete the sign-in, in the keyring too, after the service has ended it if it offers that.
         PETSYNC_TOKEN and token files stay.
         """
-        return await self._desk.sign_out()
+        return await self._sign_in_service.sign_out()
 
 
 class PendingSignIn:
-    """A sign-in that waits for a person at a browser: open `url`, then `wait` for the browser, or
-    `paste` the address that it ended on.
+    """A sign-in that waits for the user in a browser: open `url`, then `wait` for the browser, or
+    `paste` the address at which it ended.
     """
 
     def __init__(self, aio: AsyncPendingSignIn, loop: LoopThread) -> None:
@@ -614,29 +623,29 @@ class PendingSignIn:
 
     @property
     def is_listening(self) -> bool:
-        """Whether the browser's return would be noticed."""
+        """Whether petsync listens for the browser's redirect."""
         return self.aio.is_listening
 
     @property
     def is_open(self) -> bool:
-        """Whether nothing has come yet that belongs to this sign-in: another try may succeed."""
+        """Whether no response for this sign-in has arrived yet: another attempt may succeed."""
         return self.aio.is_open
 
     def wait(self, timeout: float = 300.0) -> Account:
-        """The account, once the browser came back; at most `timeout` seconds are waited. Raises
-        AuthError where somebody said no, or nobody came.
+        """Wait up to `timeout` seconds for the browser's redirect, and return the account. Raises
+        AuthError if the sign-in is refused, or on a timeout.
         """
         return self._loop.run(self.aio.arrived(timeout))
 
     def paste(self, text: str | Secret) -> Account:
-        """The account for the address that the browser ended on; for an implicit sign-in also for
-        the bare token. Raises AuthError and SettingsError, which do not show it.
+        """Return the account for the address at which the browser ended; an implicit sign-in also
+        accepts the token alone. Raises AuthError and SettingsError, which do not show the text.
         """
         text = text if isinstance(text, Secret) else Secret(str(text))
         return self._loop.run(self.aio.pasted(text))
 
     def close(self) -> None:
-        """Wait no longer."""
+        """End the sign-in."""
         self._loop.run(self.aio.close())
 
     def __repr__(self) -> str:
@@ -654,8 +663,8 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
         self.settings = settings
         self._session = session
         self._runs = Runs(self.api, settings.state)
-        self._desk = desk_at(session, settings)
-        self._gallery = Gallery(self.api, settings, self.read, self.snapshot)
+        self._sign_in_service = build_sign_in_service(session, settings)
+        self._images = StoreImages(self.api, settings, self.read, self.snapshot)
 
     async def find_by_status(self, *statuses: str) -> pd.DataFrame:
         """Return the pets with one of the statuses, by default with one of the profile's."""
@@ -669,8 +678,8 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
         """Return the store's pets now: the result of all status queries, sorted by id. If the query
         of a status fails, the status is in `coverage.failed`, and its pets are missing.
         """
-        asked = (statuses,) if isinstance(statuses, str) else statuses
-        return await loaders.snapshot(self.api, self._statuses(asked))
+        queried = (statuses,) if isinstance(statuses, str) else statuses
+        return await loaders.snapshot(self.api, self._statuses(queried))
 
     async def look_up(
         self, ids: Iterable[int], *, on_progress: Callable[[Lookups], None] | None = None
@@ -710,12 +719,12 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
 
         petsync looks up the ids that the snapshot lacks; `on_progress` gets their number.
         """
-        asked = _build_options(delete_missing, match_on, two_way, on_conflict, guard)
+        options = _build_options(delete_missing, match_on, two_way, on_conflict, guard)
         compared = await self.compared(sheet, snapshot, strict=strict, on_progress=on_progress)
         compared = await self._continue_base(compared)
         if not two_way:
-            must_have_columns(compared.sheet, matches_rows=bool(asked[0].match_on))
-        return compared.plan(*asked, profile=self._session.profile, created=_now())
+            must_have_columns(compared.sheet, matches_rows=bool(options[0].match_on))
+        return compared.plan(*options, profile=self._session.profile, created=_now())
 
     async def why(
         self,
@@ -735,15 +744,15 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
         each row about the pet, or once if no row is about it, the values of export, sheet and
         store, the result, and the rules. Raises as `plan`.
         """
-        asked = _build_options(delete_missing, match_on, two_way, on_conflict, guard)
+        options = _build_options(delete_missing, match_on, two_way, on_conflict, guard)
         ids = arguments.pet_ids(pet_id)
         compared = await self.compared(
             sheet, snapshot, strict=strict, on_progress=on_progress, ids=ids
         )
         compared = await self._continue_base(compared)
         if not two_way:
-            must_have_columns(compared.sheet, matches_rows=bool(asked[0].match_on))
-        plan = compared.plan(*asked, profile=self._session.profile, created=_now())
+            must_have_columns(compared.sheet, matches_rows=bool(options[0].match_on))
+        plan = compared.plan(*options, profile=self._session.profile, created=_now())
         return compared.why(plan, ids)
 
     async def apply(
@@ -778,14 +787,14 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
             concurrency=concurrency,
             rate=rate,
             verify=verify,
-            recheck=_public(recheck),
+            recheck=_check_recheck(recheck),
             max_failures=max_failures,
             settle=self.settings.timeout if settle is None else settle,
         )
         arguments.checked_plan(plan).require_ok()
         self.check(plan)
         if plan.needs_count:
-            # No file's own word is taken for the size of the store either.
+            # The size of the store is never taken from a plan file.
             statuses = plan.coverage.statuses or self._statuses(())
             plan.require_ok(len(await self.snapshot(statuses=statuses)))
         with self._bar(len(plan.changes), "Applying", progress, on_progress) as step:
@@ -816,7 +825,7 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
             "concurrency": concurrency,
             "rate": rate,
             "verify": verify,
-            "recheck": None if recheck is None else _public(recheck),
+            "recheck": None if recheck is None else _check_recheck(recheck),
             "max_failures": max_failures,
             "settle": settle,
         }
@@ -825,22 +834,22 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
             return await self._runs.resume(past, plan, given, step)
 
     async def settle(self, run_id: str) -> Report:
-        """Find out what became of all that a stopped run began, and give up the rest of it: nothing
-        is sent, and a new plan makes what is left. The report is of the whole run. Raises as
-        `resume`.
+        """Determine the outcomes of all changes that a stopped run started, and give up the rest:
+        sends nothing; a new plan makes the remaining changes. Returns the report of the whole run.
+        Raises as `resume`.
         """
         past, plan = self.to_resume(run_id)
         return await self._runs.resume(past, plan, {}, None, gives_up=True)
 
     def to_resume(self, run_id: str = "", *, startable: bool = False) -> tuple[PastRun, Plan]:
-        """The run that `resume` would finish, and its plan. Raises PlanError where there is none;
-        with `startable` also where it was undone, and LockedError while a run is at work.
+        """The run that `resume` would finish, and its plan. Raises PlanError if there is none; with
+        `startable` also if it was undone, and LockedError while a run is working.
         """
         return self._runs.to_resume(run_id, startable=startable)
 
     def unfinished(self, sheet: str | Path) -> PastRun | None:
-        """The newest run of this sheet on this store, if it was stopped with something left that
-        `resume` would do; None else.
+        """The newest run of this sheet on this store if it was stopped and `resume` would continue
+        it, else None.
         """
         return self._runs.find_unfinished(os.path.realpath(sheet))
 
@@ -879,11 +888,11 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
 
     @property
     def history(self) -> History:
-        """What the journal knows of the past."""
+        """The history of runs in the journal."""
         return History(self.settings.state)
 
     def check(self, plan: Plan) -> None:
-        """Raise PlanError where the plan is for another store, StalePlanError where it was applied
+        """Raise PlanError if the plan is for another store, StalePlanError if it was applied
         already; `apply` does so too.
         """
         if plan.store != self._session.base_url:
@@ -903,21 +912,21 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
         known_statuses: Collection[str] = (),
         encoding: str | None = None,
     ) -> Sheet:
-        """The sheet as it is read for this store: with its statuses, and the columns that
-        petsync.toml maps, or `mapping`, which comes first.
+        """Return the sheet as this store reads it: with the store's statuses, and the columns that
+        `mapping` or else petsync.toml maps.
 
-        `encoding` and `corrections`, texts by the address of a cell, are as in `read_sheet`. A
-        Sheet with some corrections is read again from its file, with those that it has already;
-        SheetError is raised where that has changed, and for the corrections of a DataFrame.
+        `encoding` and `corrections`, texts by the address of a cell, are as in `read_sheet`. With
+        corrections, a Sheet is read again from its file, with the corrections that it already has.
+        Raises SheetError if the file has changed, and for corrections of a DataFrame.
         """
         reader = Reader(statuses=self._session.profile.statuses, columns=self.settings.columns)
         return reader.read(sheet, tab, mapping, corrections, known_statuses, encoding)
 
     async def close(self, *, for_good: bool = False) -> None:
-        """Close the connections, and end the sign-ins that wait for somebody. The next request
-        opens other connections; `for_good`, it is an error.
+        """Close the connections, and end the sign-ins that wait for the user. The next request
+        opens new connections, or, with `for_good`, is an error.
         """
-        await self._desk.close()
+        await self._sign_in_service.close()
         await self._session.close(for_good=for_good)
 
     async def __aenter__(self) -> Self:
@@ -953,30 +962,30 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
         read = await asyncio.to_thread(self.read, sheet, known_statuses=_statuses_of(now))
         if strict:
             arguments.no_findings(read)
-        reused = self.history.read_reused(self._session.base_url) if named_ids(read) else {}
-        doubtful = suspects(read, reused, now.frame)
+        reused_ids = self.history.read_reused(self._session.base_url) if named_ids(read) else {}
+        suspect_rows = suspects(read, reused_ids, now.frame)
         if "id" in read.rows:
-            gone = await asyncio.to_thread(self.history.taken_away, self._session.base_url)
-            doubtful = means_gone(read, gone, now.frame) | doubtful
-        ids_in_doubt = {each.reused.pet.id or 0 for each in doubtful.values()}
-        ids_in_doubt |= reused.keys() & read.blocked_ids
+            removed = await asyncio.to_thread(self.history.read_removed, self._session.base_url)
+            suspect_rows = means_gone(read, removed, now.frame) | suspect_rows
+        suspect_ids = {each.reused.pet.id or 0 for each in suspect_rows.values()}
+        suspect_ids |= reused_ids.keys() & read.blocked_ids
         matches = await asyncio.to_thread(
-            self._matches, read, now, ids_in_doubt, with_undone=with_undone
+            self._matches, read, now, suspect_ids, with_undone=with_undone
         )
-        known = {each.pet_id for match in matches.values() for each in match.records}
-        named = [*ids, *sorted(each for each in known if each is not None)]
-        lacking = find_unproved_ids(read.frame, now.frame)
-        renumbered = self.history.read_renumbered(self._session.base_url) if lacking else {}
-        named += [renumbered[each].pet_id for each in lacking if each in renumbered]
-        wanted = [*lacking, *find_absent_ids(named, now.frame)]
-        found = await look_up(self.api, wanted, on_progress=on_progress)
+        record_ids = {each.pet_id for match in matches.values() for each in match.records}
+        ids_to_look_up = [*ids, *sorted(each for each in record_ids if each is not None)]
+        unproved = find_unproved_ids(read.frame, now.frame)
+        renumbered = self.history.read_renumbered(self._session.base_url) if unproved else {}
+        ids_to_look_up += [renumbered[each].pet_id for each in unproved if each in renumbered]
+        missing = [*unproved, *find_absent_ids(ids_to_look_up, now.frame)]
+        found = await look_up(self.api, missing, on_progress=on_progress)
         base = read.base
-        # Later than the snapshot: an upload is in the journal before the store has its photo.
-        uploads = await asyncio.to_thread(self._gallery.load_uploads, read)
+        # After the snapshot: an upload is in the journal before the store has its photo.
+        uploads = await asyncio.to_thread(self._images.load_uploads, read)
         is_gone = base is not None and any(found.get(each) is None for each in base.ids & {*found})
-        undone = self.history.undone_adds(self._session.base_url) if is_gone else {}
+        undone = self.history.read_undone_adds(self._session.base_url) if is_gone else {}
         restored = {} if base is None else self.history.read_restored(self._session.base_url)
-        now = await self._with_words(now, read, found)
+        now = await self._with_vocabulary(now, read, found)
         return SheetComparison(
             now,
             read,
@@ -986,11 +995,11 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
             undone,
             restored,
             renumbered,
-            suspects=doubtful,
+            suspects=suspect_rows,
         )
 
     async def _continue_base(self, compared: SheetComparison) -> SheetComparison:
-        """The same with the base that the sheet has by what its earlier runs sent."""
+        """The comparison with the sheet's base, updated by the changes that its runs sent."""
         base = compared.sheet.base
         if base is None or base.store != self._session.base_url:
             return compared
@@ -999,9 +1008,9 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
         )
         return replace(compared, sheet=sheet)
 
-    async def _with_words(self, now: Snapshot, sheet: Sheet, found: FoundPets) -> Snapshot:
-        """The snapshot that knows the categories and tags of the whole store, if it is of a part of
-        it, and the sheet names some that this part does not have; or that knows that it lacks some.
+    async def _with_vocabulary(self, now: Snapshot, sheet: Sheet, found: FoundPets) -> Snapshot:
+        """The snapshot; if it covers a part of the store and the sheet names categories or tags
+        that this part does not have, with a snapshot of the whole store.
         """
         failed = {each.asked for each in now.coverage.failed}
         usual = {*self._session.profile.statuses}
@@ -1011,31 +1020,34 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
             return replace(now, whole=now) if usual & failed else now
         others = frame_from_pets([each for each in found.values() if isinstance(each, Pet)])
         known = pd.concat([now.frame, others]) if len(others) else now.frame
-        is_lacking = await asyncio.to_thread(has_unknown_names, sheet, known)
-        return replace(now, whole=await self.snapshot()) if is_lacking else now
+        is_incomplete = await asyncio.to_thread(has_unknown_names, sheet, known)
+        return replace(now, whole=await self.snapshot()) if is_incomplete else now
 
     def _matches(
         self, sheet: Sheet, now: Snapshot, suspect_ids: Collection[int], *, with_undone: bool
     ) -> Mapping[int, Match]:
-        """Which rows without an id earlier runs on this store know."""
+        """The rows without an id that earlier runs on this store know."""
         if not slots_of(sheet):
             return {}
         url = self._session.base_url
-        records = self.history.row_records(url, sheet, with_undone=with_undone)
+        records = self.history.read_row_records(url, sheet, with_undone=with_undone)
         found = identify(sheet, records, now.frame, suspect_ids)
-        # A row that got its id and lacks it is of a backup, or another one in the same place.
+        # A row that got its id and lacks it is from a backup, or another row at the same position.
         edited = {row: m for row, m in found.items() if m.kind == "certain" and m.is_edited}
         if not edited:
             return found
-        wrote = self.history.wrote_ids({each.record.run_id for each in edited.values()})
-        lacking = {row: m for row, m in edited.items() if m.record.run_id in wrote}
-        had_id = {m.record.pet_id for m in lacking.values() if m.record.pet_id is not None}
-        return {**found, **mark_doubts(lacking, sheet, Vocabulary(now.frame), may_lack=had_id)}
+        id_writers = self.history.find_id_writers({each.record.run_id for each in edited.values()})
+        without_id = {row: m for row, m in edited.items() if m.record.run_id in id_writers}
+        assigned_ids = {m.record.pet_id for m in without_id.values() if m.record.pet_id is not None}
+        return {
+            **found,
+            **mark_doubts(without_id, sheet, Vocabulary(now.frame), may_lack=assigned_ids),
+        }
 
     def _bar(
         self, total: int, text: str, progress: bool | None, on_progress: OnProgress
     ) -> AbstractContextManager[OnProgress]:
-        # tqdm is loaded where something is shown.
+        # Import tqdm only to show a bar.
         from petsync.report.progress import run_bar
 
         traffic = self._session.traffic
@@ -1045,8 +1057,8 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
         return tuple(given) or self._session.profile.statuses
 
 
-def _public(recheck: object) -> Literal["each", "bulk"]:
-    """How pets are read again. Raises SettingsError for what is not to be had here."""
+def _check_recheck(recheck: object) -> Literal["each", "bulk"]:
+    """The valid `recheck`. Raises SettingsError for other values."""
     if recheck == "each" or recheck == "bulk":
         return recheck
     raise SettingsError(f"recheck is {recheck!r}; it must be 'each' or 'bulk'")

@@ -1,4 +1,4 @@
-"""Images in bulk: what would be uploaded, and the upload under a journal that holds the lock."""
+"""Images in bulk: find the images to upload, and upload them under the journal's lock."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ from petsync.plan.uploads import (
 from petsync.settings import Settings
 from petsync.table.sheet import Sheet
 
-__all__ = ["Gallery"]
+__all__ = ["StoreImages"]
 
 
 Members = list[tuple[Candidate, Pet]]
-OnLooked = Callable[[ScanProgress], None] | None
+OnScanned = Callable[[ScanProgress], None] | None
 
 
 @dataclass(frozen=True, slots=True)
-class Gallery:
+class StoreImages:
     """The images of one store's pets; `read` and `snapshot` are the store's own."""
 
     api: AsyncApi
@@ -64,8 +64,8 @@ class Gallery:
     async def sheet(
         self, source: Sheet | str | Path, tab: str | None, encoding: str | None
     ) -> Sheet:
-        """The sheet, read once more with the store's own statuses where it has a strange one: a
-        pet's picture does not hang on that.
+        """The sheet; if it has an unknown status, it is read again with the store's statuses: an
+        upload does not depend on the status.
         """
         if isinstance(source, Sheet):
             return source
@@ -85,7 +85,7 @@ class Gallery:
         pattern: str | Iterable[str],
         recursive: bool,
         metadata: str | None,
-        on_progress: OnLooked,
+        on_progress: OnScanned,
     ) -> Pictures:
         """The pictures of a folder. Raises as AsyncStore.pictures."""
         find = partial(find_in_folder, recursive=recursive, metadata=metadata)
@@ -101,7 +101,7 @@ class Gallery:
         folder: str | Path | None,
         metadata_column: str | None,
         metadata: str | None,
-        on_progress: OnLooked,
+        on_progress: OnScanned,
     ) -> Pictures:
         """The pictures that a sheet's column names. Raises as AsyncStore.pictures."""
         root = Path(sheet.source).parent if folder is None else Path(folder)
@@ -118,9 +118,9 @@ class Gallery:
         options: PictureOptions,
         *,
         metadata: str | None,
-        on_progress: OnLooked,
+        on_progress: OnScanned,
     ) -> Pictures:
-        """These files as pictures of one pet, in their order, which is their `row`. Raises as
+        """These files as pictures of one pet; `row` is the index of the file. Raises as
         AsyncStore.pictures_of.
         """
         found = ImageMatches(
@@ -152,30 +152,30 @@ class Gallery:
         if pictures.store != session.base_url:
             raise PlanError(
                 f"the pictures are for {pictures.store}, and this store is {session.base_url}",
-                hint="Upload them there, or look at them for this store.",
+                hint="Upload them there, or call `pictures` of this store.",
             )
         now = datetime.now(UTC)
         started = now.isoformat(timespec="microseconds")
         if not pictures.items:
             return upload.without_run(pictures, started=started)
         run_id = f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
-        opened = partial(Journal.open, self.settings.state, create=True)
-        with closing(await in_thread(opened)) as journal:
-            await asyncio.sleep(0)  # cancelled until now, no run is begun
+        open_journal = partial(Journal.open, self.settings.state, create=True)
+        with closing(await in_thread(open_journal)) as journal:
+            await asyncio.sleep(0)  # a cancellation until now starts no run
             begin = partial(_begin, journal, run_id, pictures, started, options)
-            sitting = await in_thread(begin)
-            # Only under the lock is it sure that nobody uploads meanwhile.
+            run_session = await in_thread(begin)
+            # Only under the lock can no other process upload at the same time.
             find = partial(uploads_to, journal, pictures.store)
             target = ServiceTarget(self.api)
-            target.hold = sitting.hold
+            target.before_send = run_session.confirm_lock
             session.pace.rate = rate
             try:
                 report = await upload.run(
                     pictures,
                     target,
-                    sitting,
+                    run_session,
                     await asyncio.to_thread(find),
-                    run_id=sitting.run_id,
+                    run_id=run_session.run_id,
                     started=started,
                     adds=session.profile.upload_adds_photo,
                     options=options,
@@ -183,17 +183,17 @@ class Gallery:
                     on_file=on_file,
                     cancelling=cancelling,
                 )
-                report = await _finish_run(sitting, report)
+                report = await _finish_run(run_session, report)
             finally:
                 session.pace.rate = None
                 with suppress(PetsyncError):
-                    await sitting.close()
+                    await run_session.close()
         if report.stopped:
             raise _build_stopped_error(report)
         return report
 
     async def photo(self, url: str) -> bytes:
-        """What the service serves at the address. Raises as AsyncStore.photo."""
+        """The content that the service returns for the address. Raises as AsyncStore.photo."""
         return await photo(self.api.session, url)
 
     def serves(self, url: str) -> bool:
@@ -205,7 +205,7 @@ class Gallery:
         source: str,
         found: ImageMatches,
         options: PictureOptions,
-        on_progress: OnLooked,
+        on_progress: OnScanned,
     ) -> Pictures:
         pets: Mapping[int, Pet | FailedLookup | None] = await look_up(
             self.api, [one.pet_id for one in found.candidates]
@@ -217,36 +217,36 @@ class Gallery:
                 problems.append(each)
             else:
                 members.append(each)
-        looked = await inspect_files(members, options, on_progress)
-        problems += [each for each in looked if isinstance(each, PictureProblem)]
-        there = {pet_id: pet for pet_id, pet in pets.items() if isinstance(pet, Pet)}
+        inspected = await inspect_files(members, options, on_progress)
+        problems += [each for each in inspected if isinstance(each, PictureProblem)]
+        existing = {pet_id: pet for pet_id, pet in pets.items() if isinstance(pet, Pet)}
         profile = self.api.session.profile
         decide = partial(decide_fates, adds=profile.upload_adds_photo)
-        uploads = await asyncio.to_thread(self.earlier)
-        again = await asyncio.to_thread(self.begun_again, source) if options.again else None
-        good = [each for each in looked if isinstance(each, Picture)]
+        uploads = await asyncio.to_thread(self.load_earlier)
+        repeated = await asyncio.to_thread(self.begun_again, source) if options.again else None
+        pictures = [each for each in inspected if isinstance(each, Picture)]
         return Pictures(
             created=datetime.now(UTC).isoformat(timespec="microseconds"),
             store=self.api.session.base_url,
             source=source,
             options=options,
-            pictures=tuple(decide(good, there, uploads, again=again)),
+            pictures=tuple(decide(pictures, existing, uploads, again=repeated)),
             problems=(*problems, *found.problems),
             ignored=found.ignored,
             notes=tuple(found.notes),
         )
 
     def load_uploads(self, sheet: Sheet) -> Uploads:
-        """What is known of photos that uploads added, as far as that matters to the sheet."""
-        return self.earlier() if "photo_urls" in sheet.rows else Uploads()
+        """The photos that uploads added, if the sheet has a column for photos."""
+        return self.load_earlier() if "photo_urls" in sheet.rows else Uploads()
 
-    def earlier(self) -> Uploads:
-        """What the journal knows of uploads to this store."""
+    def load_earlier(self) -> Uploads:
+        """The uploads to this store, from the journal."""
         with closing(Journal.open(self.settings.state, create=False)) as journal:
             return uploads_to(journal, self.api.session.base_url)
 
     def begun_again(self, source: str) -> Uploads:
-        """What was done so far of an upload `again` of this source that did not come to its end."""
+        """The completed part of an unfinished upload of this source with `again`."""
         with closing(Journal.open(self.settings.state, create=False)) as journal:
             return repeated_uploads(journal, self.api.session.base_url, source)
 
@@ -254,24 +254,26 @@ class Gallery:
 def _begin(
     journal: Journal, run_id: str, pictures: Pictures, started: str, options: UploadOptions
 ) -> RunSession:
-    # The numbers of a journal's entries are the places in this list.
-    kept = msgspec.structs.replace(pictures, pictures=pictures.items, problems=())
+    # The numbers of a journal's entries are the indexes in this list.
+    payload = msgspec.structs.replace(pictures, pictures=pictures.items, problems=())
     return journal.begin(
         run_id,
         kind="upload",
         store=pictures.store,
         source=pictures.source,
         started=started,
-        total=len(kept.pictures),
-        payload=kept.to_json(),
+        total=len(payload.pictures),
+        payload=payload.to_json(),
         options=msgspec.to_builtins(options),
     )
 
 
-async def _finish_run(sitting: RunSession, report: UploadReport) -> UploadReport:
-    """The report, once the journal has the run's end; stopped, where it cannot take it."""
+async def _finish_run(run_session: RunSession, report: UploadReport) -> UploadReport:
+    """Record the run's end, and return the report; it is stopped if the journal cannot be
+    written.
+    """
     try:
-        await sitting.finish(stopped=report.stopped)
+        await run_session.finish(stopped=report.stopped)
     except PetsyncError as error:
         return msgspec.structs.replace(report, stopped=report.stopped or str(error))
     return report

@@ -1,4 +1,4 @@
-"""Runs of a store: apply, resume, undo, their history, and the files that they leave."""
+"""Runs of a store: apply, resume, undo, their history, and the files that they write."""
 
 from __future__ import annotations
 
@@ -26,22 +26,29 @@ from petsync import sheets
 from petsync._sync import in_thread
 from petsync.apply import engine
 from petsync.apply.engine import (
-    FRESH,
+    NO_EARLIER_RESULTS,
     ApplyOptions,
     EarlierResults,
+    build_earlier_results,
     check_sentinels,
-    earlier,
-    given_up,
-    has_more,
+    give_up,
     has_unknown,
     is_of_file,
+    is_resumable,
     is_unassigned,
     settle_overruled,
     settle_overtaken,
     settle_superseded,
 )
 from petsync.apply.journal import Journal, RunSession, row_payload
-from petsync.apply.undo import AddedAgain, Effect, LaterDeed, Present, deeds_of, undo_plan
+from petsync.apply.undo import (
+    CurrentPet,
+    Effect,
+    LaterAdd,
+    LaterEffect,
+    build_undo_plan,
+    find_effects,
+)
 from petsync.client import loaders
 from petsync.client.api import AsyncApi
 from petsync.client.loaders import Lookups, look_up
@@ -79,17 +86,17 @@ __all__ = [
     "Outputs",
     "Runs",
     "UndoPlanner",
-    "default_results",
-    "gives_ids",
+    "assigns_ids",
+    "default_results_path",
     "runs_frame",
 ]
 
 
-# History: the runs of a state folder, as tables, reports, and what they did to one pet.
+# History: the runs of a state folder, as tables, reports, and entries of one pet.
 
 
 _COLUMNS = ["id", "kind", "state", "started", "seconds", "source", "total", *OUTCOMES, "undoes"]
-_LISTED = 5
+_MAX_LISTED = 5
 
 
 _UNSEEN = frozenset({"not-looked-up", "not-settled"})
@@ -98,29 +105,29 @@ _UNSEEN = frozenset({"not-looked-up", "not-settled"})
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The journal below a state folder; only notes are written. Everything raises PetsyncError
-    where the journal cannot be read.
+    """Reads the journal of a state folder, and writes notes to it. All methods raise PetsyncError
+    if the journal cannot be read.
     """
 
     state: Path
 
     @contextmanager
     def open_journal(self) -> Iterator[Journal]:
-        """The journal itself; empty where there is none yet."""
+        """The journal; empty if there is none yet."""
         with closing(Journal.open(self.state, create=False)) as journal:
             yield journal
 
     def note(self, name: str) -> str:
-        """What the journal keeps under the name, "" where there is nothing."""
+        """The note with that name in the journal, "" if there is none."""
         with self.open_journal() as journal:
             return journal.note(name)
 
-    def set_note(self, name: str, text: str, *, patience: float = 30.0) -> None:
-        """Have the journal keep a text under the name; another process that writes is waited for
-        so many seconds.
+    def set_note(self, name: str, text: str, *, timeout: float = 30.0) -> None:
+        """Store a note in the journal. Waits up to `timeout` seconds for another process that
+        writes.
         """
         with closing(Journal.open(self.state, create=True)) as journal:
-            journal.set_note(name, text, patience=patience)
+            journal.set_note(name, text, timeout=timeout)
 
     def runs(self, store: str | None = None) -> list[PastRun]:
         """All runs, or those on a store, the newest first."""
@@ -128,19 +135,19 @@ class History:
             return journal.runs(store)
 
     def find(self, name: str, store: str | None = None) -> PastRun:
-        """The run of that id, or whose id alone begins so. Raises PlanError that names the newest
-        runs where there is none, or several, or it was on another store.
+        """The run with that id or unique beginning of an id. Raises PlanError, which names the
+        newest runs, if there is none or several, or if it was on another store.
         """
         runs = self.runs()
         found = [run for run in runs if run.run_id == name]
         found = found or [run for run in runs if name and run.run_id.startswith(name)]
-        here = [run for run in found if store in (None, run.store)]
-        if len(here) == 1:
-            return here[0]
-        raise _not_found(name, found, here, runs, store)
+        matches = [run for run in found if store in (None, run.store)]
+        if len(matches) == 1:
+            return matches[0]
+        raise _build_not_found_error(name, found, matches, runs, store)
 
     def report(self, run_id: str, store: str | None = None) -> Report:
-        """What became of every row of a run. Raises PlanError for an upload, too."""
+        """The outcome of every row of a run. Raises PlanError for an upload, too."""
         past = self.find(run_id, store)
         if past.kind == "upload":
             raise PlanError(
@@ -151,8 +158,8 @@ class History:
             return journal.report(past.run_id)
 
     def upload(self, run_id: str) -> UploadReport:
-        """What became of every file that an upload was to send. Raises PlanError where the journal
-        has no list of them that this petsync can read.
+        """The outcome of every file of an upload. Raises PlanError if the journal has no list of
+        files that this petsync can read.
         """
         past = self.find(run_id)
         with self.open_journal() as journal:
@@ -160,18 +167,18 @@ class History:
             return rebuild_upload_report(past, pictures, journal.entries(past.run_id))
 
     def entries(self, run_id: str) -> list[Entry]:
-        """What the run did to each pet, by number."""
+        """The entries of the run, by number."""
         with self.open_journal() as journal:
             return list(journal.entries(run_id))
 
     def find_known_ids(self, run_id: str) -> frozenset[int]:
-        """The ids of the pets that there were before the run added some without an id."""
+        """The ids of the pets that existed before the run added pets without an id."""
         with self.open_journal() as journal:
             return journal.find_known_ids(run_id)
 
     def is_part(self, run_id: str) -> bool:
-        """Whether the run's plan was a part of one, or knew too little of some pets to be whole. A
-        plan that cannot be read any more was neither.
+        """Whether the run's plan was a part of one, or was incomplete because pets could not be
+        looked up; False for a plan that cannot be read.
         """
         with self.open_journal() as journal:
             try:
@@ -180,35 +187,35 @@ class History:
                 return False
         return plan.left_out > 0 or any(c.rule in _UNSEEN for c in plan.conflicts)
 
-    def row_records(
+    def read_row_records(
         self, store: str, sheet: Sheet, *, with_undone: bool = False
     ) -> list[RowRecord]:
-        """What runs on the store knew of rows without an id, the newest first; the sheet's own
-        records have its `source`, however its path was written. Rows whose pets an undo took away
-        are there only `with_undone`.
+        """The records of rows without an id from runs on the store, the newest first. The sheet's
+        own records have its `source`, however its path was written. Rows whose pets an undo removed
+        are included only with `with_undone`.
         """
         with self.open_journal() as journal:
-            records = journal.row_records(store, with_undone=with_undone)
+            records = journal.read_row_records(store, with_undone=with_undone)
         if not sheet.digest:
             return records
-        same = {each.source: _is_same(each.source, sheet.source) for each in records}
+        is_same = {each.source: _is_same(each.source, sheet.source) for each in records}
         own = sheet.source
         return [
-            msgspec.structs.replace(each, source=own) if same[each.source] else each
+            msgspec.structs.replace(each, source=own) if is_same[each.source] else each
             for each in records
         ]
 
-    def added_again(self, run_id: str) -> dict[int, tuple[str, int]]:
-        """The pets that the run made of rows without an id, by their ids, where a later run of the
-        same sheet made another pet of the same row: that run, and the other pet's id. A plan that
-        cannot be read any more has none.
+    def find_readded(self, run_id: str) -> dict[int, tuple[str, int]]:
+        """The pets that the run added for rows without an id and for which a later run of the same
+        sheet added another pet: by id, that run and the other pet's id. Empty if the plan cannot be
+        read.
         """
         with self.open_journal() as journal:
             try:
                 plan = journal.plan(run_id)
             except PlanError:
                 return {}
-            later = journal.later_run(run_id)
+            later = journal.find_later_run(run_id)
             if later is None:
                 return {}
             made = {each.number: each.assigned_id for each in journal.entries(run_id)}
@@ -221,25 +228,25 @@ class History:
             if (old := made.get(number)) is not None
         }
 
-    def undone_adds(self, store: str) -> dict[int, str]:
-        """The pets that undos took away and that are not back: by id, the run that was undone."""
+    def read_undone_adds(self, store: str) -> dict[int, str]:
+        """The pets that undos removed and that were not added again: by id, the undone run."""
         with self.open_journal() as journal:
-            return journal.undone_adds(store)
+            return journal.read_undone_adds(store)
 
     def read_restored(self, store: str) -> dict[int, RestoredPet]:
-        """The pets that undos changed or added again, as the newest undo left each."""
+        """The pets that undos changed or added again, with the values after the newest undo."""
         with self.open_journal() as journal:
             return journal.read_restored(store)
 
     def continue_base(self, sheet: Sheet, now: pd.DataFrame | None = None) -> Sheet:
-        """The sheet with the base that it has by what its earlier runs sent; `now` are the store's
-        pets. See `petsync.plan.base.continue_base`. Runs of a file that is not there any more are
-        the sheet's own if it follows from them: then the file was renamed.
+        """The sheet with its base, updated by the changes that its runs sent; `now` are the store's
+        pets. See `petsync.plan.base.continue_base`. Runs of a missing file count as the sheet's own
+        if the sheet follows from them: then the file was renamed.
         """
         if sheet.base is None or not sheet.digest:
             return sheet
         with self.open_journal() as journal:
-            runs = journal.sent_runs(sheet.base.store, sheet.base.taken_at)
+            runs = journal.read_sent_runs(sheet.base.store, sheet.base.taken_at)
         by_source = defaultdict[str, list[SentRun]](list)
         for run in runs:
             by_source[run.source if run.tab == sheet.tab else ""].append(run)
@@ -258,7 +265,7 @@ class History:
         return dataclasses.replace(sheet, base=continue_base(sheet, sheet.base, own, copies, now))
 
     def read_renumbered(self, store: str) -> dict[int, RenumberedPet]:
-        """The pets to which the store gave another id than they were added with, by that one."""
+        """The pets that got another id than they were added with, by the original id."""
         with self.open_journal() as journal:
             return journal.read_renumbered(store)
 
@@ -267,28 +274,28 @@ class History:
         with self.open_journal() as journal:
             return journal.read_reused(store)
 
-    def taken_away(self, store: str) -> dict[int, RemovedPet]:
-        """The pets that runs took away and no run has added again, by id."""
+    def read_removed(self, store: str) -> dict[int, RemovedPet]:
+        """The pets that runs removed and no run has added again, by id."""
         with self.open_journal() as journal:
-            return journal.taken_away(store)
+            return journal.read_removed(store)
 
-    def wrote_ids(self, runs: Iterable[str]) -> set[str]:
-        """Those of the runs, here and not in another state folder, that wrote ids into a sheet."""
+    def find_id_writers(self, runs: Iterable[str]) -> set[str]:
+        """The runs among these, of this state folder, that wrote ids into a sheet."""
         found = set[str]()
         with self.open_journal() as journal:
             for run in runs:
                 try:
                     fingerprint = journal.find(run).fingerprint
                 except PlanError:
-                    continue  # It is in another state folder.
-                text = journal.note(_outputs_of(fingerprint))
-                wanted = msgspec.json.decode(text, type=OutputRequest) if text else OutputRequest()
-                if wanted.digest or wanted.intended:
+                    continue  # The run is in another state folder.
+                text = journal.note(_outputs_note_name(fingerprint))
+                request = msgspec.json.decode(text, type=OutputRequest) if text else OutputRequest()
+                if request.digest or request.intended:
                     found.add(run)
         return found
 
-    def of_pet(self, pet_id: int, store: str | None = None) -> list[tuple[PastRun, Entry]]:
-        """All that any run did, or meant to do, to a pet, the newest first."""
+    def find_entries(self, pet_id: int, store: str | None = None) -> list[tuple[PastRun, Entry]]:
+        """The entries of all runs for a pet, the newest first."""
         with self.open_journal() as journal:
             return [
                 (past, entry)
@@ -304,8 +311,8 @@ def _is_same(one: str, other: str) -> bool:
 
 def runs_frame(runs: Iterable[PastRun]) -> pd.DataFrame:
     """The runs in their order: id, kind, state, started (UTC), seconds, source, total, applied,
-    unchanged, not sent, conflict, needs fixing, failed, unknown, undoes. A change that was begun,
-    and of which nobody knows the outcome yet, is unknown.
+    unchanged, not sent, conflict, needs fixing, failed, unknown, undoes. A started change without
+    an outcome counts as unknown.
     """
     rows = [
         [
@@ -333,11 +340,13 @@ def _open(run: PastRun, outcome: str) -> int:
     return run.open if outcome == "unknown" else 0
 
 
-def _not_found(
-    name: str, found: list[PastRun], here: list[PastRun], runs: list[PastRun], store: str | None
+def _build_not_found_error(
+    name: str, found: list[PastRun], matches: list[PastRun], runs: list[PastRun], store: str | None
 ) -> PlanError:
-    if len(here) > 1:
-        return PlanError(f"{len(here)} runs begin with {name!r}: {_some(here)}", hint="Say more.")
+    if len(matches) > 1:
+        return PlanError(
+            f"{len(matches)} runs begin with {name!r}: {_list_ids(matches)}", hint="Say more."
+        )
     if found:
         other = found[0]
         return PlanError(
@@ -345,28 +354,28 @@ def _not_found(
             hint=f"Name that store: --url {other.store}, in Python ps.connect({other.store!r})",
         )
     known = [run for run in runs if store in (None, run.store)]
-    latest = f"The newest are {_some(known)}. " if known else "No run is known yet. "
+    latest = f"The newest are {_list_ids(known)}. " if known else "No run is known yet. "
     return PlanError(f"there is no run {name!r}", hint=f"{latest}`petsync runs` lists them.")
 
 
-def _some(runs: list[PastRun]) -> str:
-    return ", ".join(run.run_id for run in runs[:_LISTED])
+def _list_ids(runs: list[PastRun]) -> str:
+    return ", ".join(run.run_id for run in runs[:_MAX_LISTED])
 
 
-# Outputs: the files that a run leaves beside its sheet, and the ids that it writes into it.
+# Outputs: the files that a run writes beside its sheet, and the ids that it writes into it.
 
 
 IntoSheet = Literal["", "ids", "results"]
 """What a run writes into the sheet itself: nothing, new ids, or all its results."""
 
 
-_PATIENCE = 1.0
+_NOTE_TIMEOUT_S = 1.0
 
 
 class OutputRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run was asked to write: `results` is the path of the results file, "" for the usual
-    one. `digest` is the sheet's SHA-256 since the run wrote into it, "" before. `intended`: the one
-    that it is about to have, where it is not known whether it was written.
+    """The files that a run must write: `results` is the path of the results file, "" for the
+    default one. `digest` is the sheet's SHA-256 after the run wrote into it, "" before. `intended`
+    is the digest of a write that may not have happened.
     """
 
     into_sheet: IntoSheet = ""
@@ -377,112 +386,115 @@ class OutputRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """Writes what runs leave, and remembers it in the journal, so that a resume writes it again."""
+    """Writes the files of runs, and records them in the journal, so that a resume writes
+    them too.
+    """
 
     history: History
 
-    def remember(self, plan: Plan, wanted: OutputRequest) -> None:
-        """Keep what the plan's run is to write, on the disk when this returns."""
-        if wanted != OutputRequest():
-            text = msgspec.json.encode(wanted).decode()
-            self.history.set_note(_of_run(plan), text)
+    def remember(self, plan: Plan, request: OutputRequest) -> None:
+        """Record what the plan's run must write; it is on disk when this returns."""
+        if request != OutputRequest():
+            text = msgspec.json.encode(request).decode()
+            self.history.set_note(_plan_note_name(plan), text)
 
-    def read_wanted(self, plan: Plan) -> OutputRequest:
-        """What the plan's run was asked to write."""
-        text = self.history.note(_of_run(plan))
+    def read_request(self, plan: Plan) -> OutputRequest:
+        """What the plan's run must write."""
+        text = self.history.note(_plan_note_name(plan))
         return msgspec.json.decode(text, type=OutputRequest) if text else OutputRequest()
 
     def sheet(self, plan: Plan, statuses: tuple[str, ...]) -> Sheet | None:
-        """The plan's sheet as it was then, or as its run left it; None where it is gone, or was
-        changed by anybody else.
-        """
-        sheet, wanted = sheet_of(plan, statuses=statuses), self.read_wanted(plan)
-        for digest in filter(None, (wanted.digest, wanted.intended)):
+        """The plan's sheet, if it is unchanged or changed only by the plan's run; else None."""
+        sheet, request = sheet_of(plan, statuses=statuses), self.read_request(plan)
+        for digest in filter(None, (request.digest, request.intended)):
             sheet = sheet or sheet_of(plan, statuses=statuses, digest=digest)
         return sheet
 
     def write_into_sheet(self, sheet: Sheet, report: Report, into_sheet: IntoSheet) -> Path:
-        """The path of the backup of the sheet, which has the run's ids now, or all its results.
-        Raises SheetError where it cannot be written.
+        """Write the run's ids, or all its results, into the sheet, and return the path of the
+        backup. Raises SheetError if the sheet cannot be written.
         """
-        plan, told = report.plan, _of_sheet(report, sheet)
-        wanted = self.read_wanted(plan)
+        plan, sheet_report = report.plan, _report_for_sheet(report, sheet)
+        request = self.read_request(plan)
 
         def note(digest: str) -> None:
-            self.remember(plan, msgspec.structs.replace(wanted, intended=digest))
+            self.remember(plan, msgspec.structs.replace(request, intended=digest))
 
-        known = self.history.continue_base(sheet)
-        backup = write_back_noting_digest(known, told, only_ids=into_sheet == "ids", note=note)
-        digest = _digest(Path(sheet.source))
-        self.remember(plan, msgspec.structs.replace(wanted, digest=digest, intended=""))
+        sheet_with_base = self.history.continue_base(sheet)
+        backup = write_back_noting_digest(
+            sheet_with_base, sheet_report, only_ids=into_sheet == "ids", note=note
+        )
+        digest = _compute_digest(Path(sheet.source))
+        self.remember(plan, msgspec.structs.replace(request, digest=digest, intended=""))
         return backup
 
     def write_results(
         self, sheet: Sheet, report: Report, path: Path, *, follow: bool = False
     ) -> Path | None:
-        """Write the results file, always the latest under its name. The path of the backup of a
-        file that was there; None where there was none, or petsync's own that nobody changed.
-        Raises SheetError, also where the file is open in another program, or is a symbolic link
-        that is not to be followed, as no person named it.
+        """Write the results file, and return the path of the backup of an existing file; None if
+        there was none, or if petsync wrote it and nobody changed it. Raises SheetError, also if the
+        file is open in another program, or is a symbolic link and not `follow`.
         """
         backup = None
         if path.is_file() and not path.is_symlink():
             must_be_closed(path)
-            if self.history.note(_of_file(path)) != _digest(path):
+            if self.history.note(_results_note_name(path)) != _compute_digest(path):
                 backup = create_backup(path.absolute(), path.read_bytes(), dt.datetime.now(dt.UTC))
-        known = self.history.continue_base(sheet)
-        sheets.write_results(known, _of_sheet(report, sheet), path, follow=follow)
-        # Without the note the next results keep this file as a backup, and nothing is lost.
+        sheet_with_base = self.history.continue_base(sheet)
+        sheets.write_results(sheet_with_base, _report_for_sheet(report, sheet), path, follow=follow)
+        # Without the note the next results back this file up, so nothing is lost.
         with suppress(PetsyncError):
-            self.history.set_note(_of_file(path), _digest(path), patience=_PATIENCE)
+            self.history.set_note(
+                _results_note_name(path), _compute_digest(path), timeout=_NOTE_TIMEOUT_S
+            )
         return backup
 
 
-def default_results(sheet: Sheet) -> Path:
-    """`catalogue.results.xlsx` beside the sheet, or here, if that folder is read-only."""
+def default_results_path(sheet: Sheet) -> Path:
+    """`catalogue.results.xlsx` beside the sheet, or in the current folder if that is read-only."""
     source = Path(sheet.source)
-    # Of a workbook with macros the copy has them too.
+    # The copy of a workbook with macros has them too.
     keeps = sheet.tab == "" or source.suffix.casefold() == ".xlsm"
     suffix = source.suffix if keeps else ".xlsx"
     folder = source.parent if os.access(source.parent, os.W_OK) else Path()
-    # A folder takes no name of more than 255 bytes, the sidecar's and a backup's counted.
+    # A file name has at most 255 bytes, with the suffixes of a sidecar and a backup.
     stem = source.stem.encode()[:200].decode(errors="ignore")
     return folder / f"{stem}.results{suffix}"
 
 
-def gives_ids(plan: Plan) -> bool:
-    """Whether rows of the sheet get ids by this plan."""
+def assigns_ids(plan: Plan) -> bool:
+    """Whether rows of the sheet get ids from this plan."""
     return bool(plan.recognised) or any(change.pet_id is None for change in plan.adds)
 
 
-def _of_sheet(report: Report, sheet: Sheet) -> Report:
-    """The report of the sheet as its own run left it: with the same rows."""
+def _report_for_sheet(report: Report, sheet: Sheet) -> Report:
+    """The report, with the digest of the sheet after its own run changed it."""
     if report.plan.source_digest == sheet.digest:
         return report
     plan = msgspec.structs.replace(report.plan, source_digest=sheet.digest)
     return msgspec.structs.replace(report, plan=plan)
 
 
-def _digest(path: Path) -> str:
+def _compute_digest(path: Path) -> str:
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as error:
         raise PetsyncError(f"{path} cannot be read: {error.strerror}") from None
 
 
-def _of_run(plan: Plan) -> str:
-    return _outputs_of(plan.fingerprint)
+def _plan_note_name(plan: Plan) -> str:
+    return _outputs_note_name(plan.fingerprint)
 
 
-def _outputs_of(fingerprint: str) -> str:
+def _outputs_note_name(fingerprint: str) -> str:
     return f"outputs of {fingerprint}"
 
 
-def _of_file(path: Path) -> str:
+def _results_note_name(path: Path) -> str:
     return f"results in {os.path.realpath(path)}"
 
 
-# Runs: a plan applied, or an earlier run resumed, under a journal that holds the store's lock.
+# Runs: apply a plan or resume a run, under the store's lock in the journal.
 
 
 OnProgress = Callable[[Progress], None] | None
@@ -490,7 +502,7 @@ OnProgress = Callable[[Progress], None] | None
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """The runs of one store; `state` is the folder that their journal is in."""
+    """Applies and resumes plans on one store; `state` is the folder of the journal."""
 
     api: AsyncApi
     state: Path
@@ -501,26 +513,27 @@ class Runs:
         return self.api.session
 
     def check_unused(self, plan: Plan) -> None:
-        """Raise StalePlanError where a run has begun with this very plan."""
+        """Raise StalePlanError if a run has already started with this plan."""
         with closing(Journal.open(self.state, create=False)) as journal:
-            used = journal.used_by(plan.fingerprint)
-        if used is not None:
-            again = "make a new plan from the sheet: it holds what is still to be done"
+            run_id = journal.find_run_of_plan(plan.fingerprint)
+        if run_id is not None:
+            suggestion = "make a new plan from the sheet: it contains what is still to be done"
             if plan.undoes:
-                again = f"`petsync undo {plan.undoes}` again shows what is left"
+                suggestion = f"`petsync undo {plan.undoes}` again shows what is left"
             raise StalePlanError(
-                f"this plan was applied already, in run {used}",
-                hint=f"`petsync resume {used}` finishes that run, if it was stopped. Else {again}.",
+                f"this plan was applied already, in run {run_id}",
+                hint=f"`petsync resume {run_id}` finishes that run, if it was stopped. Else "
+                f"{suggestion}.",
             )
 
     async def apply(self, plan: Plan, options: ApplyOptions, on_progress: OnProgress) -> Report:
-        """The report of a plan's first sitting. Raises as AsyncStore.apply."""
+        """Apply the plan, and return the report. Raises as AsyncStore.apply."""
         target = ServiceTarget(self.api)
         await check_sentinels(plan, target)
         now = datetime.now(UTC)
         run_id = f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
         with closing(await in_thread(partial(Journal.open, self.state, create=True))) as journal:
-            await asyncio.sleep(0)  # cancelled until now, no run is begun
+            await asyncio.sleep(0)  # a cancellation until now starts no run
             begin = partial(
                 journal.begin,
                 run_id,
@@ -535,10 +548,12 @@ class Runs:
                 undoes=plan.undoes,
                 options=msgspec.to_builtins(options),
             )
-            sitting = await in_thread(begin)
+            run_session = await in_thread(begin)
             started = now.isoformat(timespec="microseconds")
-            before = await in_thread(partial(_since_planned, plan, journal, sitting))
-            return await self._sit(plan, target, sitting, started, options, before, on_progress)
+            earlier = await in_thread(partial(_find_overtaken, plan, journal, run_session))
+            return await self._execute(
+                plan, target, run_session, started, options, earlier, on_progress
+            )
 
     async def resume(
         self,
@@ -549,48 +564,50 @@ class Runs:
         *,
         gives_up: bool = False,
     ) -> Report:
-        """The report of a run after one more sitting; if nothing was left, as it is. Run and plan
-        are those of `to_resume`; options that are given (not None) hold in place of what they were.
-        With `gives_up` nothing is sent. Raises as AsyncStore.resume.
+        """Resume the run, and return its report; if nothing is left, the report as it is. Run and
+        plan are those of `to_resume`; given options (not None) replace those of the run. With
+        `gives_up` nothing is sent. Raises as AsyncStore.resume.
         """
         with closing(await in_thread(partial(Journal.open, self.state, create=False))) as journal:
             _check_startable(past, journal)
-            if not has_more(past):
+            if not is_resumable(past):
                 return await in_thread(partial(journal.report, past.run_id))
             target = ServiceTarget(self.api)
             if not gives_up:
                 await check_sentinels(plan, target)
-            sitting = await in_thread(partial(journal.resume, past.run_id))
-            # Only now, under the lock, nobody else writes to it any more.
-            before = earlier(plan, journal.entries(past.run_id), past.seconds)
-            before = _taken_up(plan, past, before, journal, sitting, gives_up=gives_up)
-            asked = ApplyOptions.of(journal.options(past.run_id), **given)
-            return await self._sit(plan, target, sitting, past.started, asked, before, on_progress)
+            run_session = await in_thread(partial(journal.resume, past.run_id))
+            # Only now, under the lock, no other process writes entries.
+            earlier = build_earlier_results(plan, journal.entries(past.run_id), past.seconds)
+            earlier = _update_earlier(plan, past, earlier, journal, run_session, gives_up=gives_up)
+            options = ApplyOptions.of(journal.options(past.run_id), **given)
+            return await self._execute(
+                plan, target, run_session, past.started, options, earlier, on_progress
+            )
 
     def to_resume(self, run_id: str, *, startable: bool = False) -> tuple[PastRun, Plan]:
         """The run that `resume` would finish, and its plan; `run_id` may be "" for the newest run
-        that has anything left. Raises PlanError where there is none; with `startable` also where
-        it was undone, and LockedError while a run is at work on the store.
+        with something left. Raises PlanError if there is none; with `startable` also if it was
+        undone, and LockedError while a run is working on the store.
         """
         with closing(Journal.open(self.state, create=False)) as journal:
-            past = self.past(journal, run_id)
+            past = self._find_resumable(journal, run_id)
             if startable:
                 _check_startable(past, journal)
             return past, journal.plan(past.run_id)
 
     def find_unfinished(self, sheet: str) -> PastRun | None:
-        """The newest run of the sheet (its real path), if it was stopped with something left."""
+        """The newest run of the sheet (its real path), if it was stopped and can be resumed."""
         with closing(Journal.open(self.state, create=False)) as journal:
             runs = journal.runs(self.session.base_url)
         own = (p for p in runs if p.kind == "apply" and os.path.realpath(p.source) == sheet)
         past = next(own, None)
-        if past is None or past.state != "stopped" or not has_more(past):
+        if past is None or past.state != "stopped" or not is_resumable(past):
             return None
         return None if past.run_id in undone_by(runs) else past
 
-    def past(self, journal: Journal, run_id: str) -> PastRun:
-        """The run that is to be resumed; unless it is named, none that was undone. Raises PlanError
-        where there is none.
+    def _find_resumable(self, journal: Journal, run_id: str) -> PastRun:
+        """The run to resume: the named one, else the newest that can be resumed and was not undone.
+        Raises PlanError if there is none.
         """
         store = self.session.base_url
         if not run_id:
@@ -599,13 +616,13 @@ class Runs:
             left = (
                 run
                 for run in runs
-                if run.kind != "upload" and has_more(run) and run.run_id not in undone
+                if run.kind != "upload" and is_resumable(run) and run.run_id not in undone
             )
             past = next(left, None)
             if past is None:
                 raise PlanError(
-                    f"no run on {store} is to be resumed",
-                    hint=_open_in_undone(runs, undone)
+                    f"no run on {store} can be resumed",
+                    hint=_build_undone_hint(runs, undone)
                     or f"`petsync runs` lists the runs of {journal.path}.",
                 )
             return past
@@ -613,7 +630,7 @@ class Runs:
         if past.kind == "upload":
             raise PlanError(
                 f"run {past.run_id} uploaded images",
-                hint="`petsync upload` with the same folder or sheet does what is left of it.",
+                hint="`petsync upload` with the same folder or sheet completes it.",
             )
         if past.store != store:
             raise PlanError(
@@ -622,120 +639,120 @@ class Runs:
             )
         return past
 
-    async def _sit(
+    async def _execute(
         self,
         plan: Plan,
         target: ServiceTarget,
-        sitting: RunSession,
+        run_session: RunSession,
         started: str,
         options: ApplyOptions,
-        before: EarlierResults,
+        earlier: EarlierResults,
         on_progress: OnProgress,
     ) -> Report:
         session = self.session
-        most = session.gate.most
-        target.hold = sitting.hold
-        session.pace.rate, session.gate.most = options.rate, options.at_a_time
+        max_concurrent = session.gate.most
+        target.before_send = run_session.confirm_lock
+        session.pace.rate, session.gate.most = options.rate, options.max_concurrent
         try:
             report = await engine.run(
                 plan,
                 target,
-                sitting,
-                run_id=sitting.run_id,
+                run_session,
+                run_id=run_session.run_id,
                 started=started,
                 options=options,
-                earlier=before,
+                earlier=earlier,
                 on_progress=on_progress,
             )
-            report = await _finish_run(sitting, report)
+            report = await _finish_run(run_session, report)
         finally:
-            session.pace.rate, session.gate.most = None, most
+            session.pace.rate, session.gate.most = None, max_concurrent
             with suppress(PetsyncError):
-                await sitting.close()
+                await run_session.close()
         if report.stopped:
             raise _build_stopped_error(report)
         return report
 
 
 def _check_startable(past: PastRun, journal: Journal) -> None:
-    """Raise PlanError or LockedError where a resume could not begin at this moment."""
+    """Raise PlanError or LockedError if a resume could not start now."""
     _check_not_undone(past, undone_by(journal.runs(past.store)))
-    if has_more(past):
+    if is_resumable(past):
         journal.check_free(past.store)
 
 
 def _check_not_undone(past: PastRun, undone_by: Mapping[str, PastRun]) -> None:
-    """Raise PlanError for a run that was undone, unless something of it is to be found out."""
-    by = undone_by.get(past.run_id)
-    if by is not None and not has_unknown(past):
+    """Raise PlanError for an undone run, unless it has unknown outcomes."""
+    undo_run = undone_by.get(past.run_id)
+    if undo_run is not None and not has_unknown(past):
         raise PlanError(
-            f"run {past.run_id} was undone by run {by.run_id}, and nothing of it is sent any more",
-            hint="Plan again from its sheet to make its changes after all.",
+            f"run {past.run_id} was undone by run {undo_run.run_id}, so the rest of it is not sent",
+            hint="Plan again from its sheet to make its changes.",
         )
 
 
-def _since_planned(plan: Plan, journal: Journal, sitting: RunSession) -> EarlierResults:
-    """What a plan's first sitting begins with: rows without an id that another run of their sheet
-    has added since the plan was made are not added again. The journal has the results.
+def _find_overtaken(plan: Plan, journal: Journal, run_session: RunSession) -> EarlierResults:
+    """The earlier results of a new run: rows without an id that another run of the sheet has added
+    since the plan was made are not added again. Records their results in the journal.
     """
     if plan.undoes or not any(map(is_unassigned, plan.changes)):
-        return FRESH
-    since, now = datetime.fromisoformat(plan.created), datetime.now(UTC)
-    own = set(plan.recognised.values())
+        return NO_EARLIER_RESULTS
+    planned_at, now = datetime.fromisoformat(plan.created), datetime.now(UTC)
+    recognised = set(plan.recognised.values())
     records = [
         record
-        for record in journal.row_records(plan.store)
-        if record.state == "added" and record.pet_id is not None and record.pet_id not in own
-        if record.is_added and record.run_id != sitting.run_id
-        # A run of the future is one from before the clock was set back.
-        if since <= datetime.fromisoformat(record.written) <= now
+        for record in journal.read_row_records(plan.store)
+        if record.state == "added" and record.pet_id is not None and record.pet_id not in recognised
+        if record.is_added and record.run_id != run_session.run_id
+        # A run of the future started before the clock was set back.
+        if planned_at <= datetime.fromisoformat(record.written) <= now
         if is_of_file(plan, record)
         or (record.base == plan.base if plan.base else _is_of_table(plan, record))
     ]
     if not records:
-        return FRESH
-    before, known = settle_overtaken(plan, records)
-    for result in known:
-        sitting.done(result)
-    return before
+        return NO_EARLIER_RESULTS
+    earlier, decided = settle_overtaken(plan, records)
+    for result in decided:
+        run_session.record_result(result)
+    return earlier
 
 
 def _is_of_table(plan: Plan, record: RowRecord) -> bool:
-    """Whether both are of a DataFrame, which has no bytes, and of this state folder."""
+    """Whether both belong to a DataFrame, which has no digest, and to this state folder."""
     return record.source == plan.source and not (record.digest or record.folder)
 
 
-def _taken_up(
+def _update_earlier(
     plan: Plan,
     past: PastRun,
-    before: EarlierResults,
+    earlier: EarlierResults,
     journal: Journal,
-    sitting: RunSession,
+    run_session: RunSession,
     *,
     gives_up: bool,
 ) -> EarlierResults:
-    """What a resumed run begins with once it is known what else was done since: its undo, or
-    another run of its sheet. The journal has the results that this alone decides.
+    """The earlier results of a resumed run, updated by its undo or by later runs of its sheet.
+    Records the results that this decides in the journal.
     """
-    by = undone_by(journal.runs(past.store)).get(past.run_id)
-    if by is not None:
-        before, known = given_up(plan, before, by.run_id)
+    undo_run = undone_by(journal.runs(past.store)).get(past.run_id)
+    if undo_run is not None:
+        earlier, decided = give_up(plan, earlier, undo_run.run_id)
     else:
-        before, known = settle_overruled(plan, before, _since(past, journal))
-        if (later := journal.later_run(past.run_id)) is not None:
-            added = added_for(plan.changes, plan.tab, later.added, skip=before.results)
-            before, left = settle_superseded(plan, before, later.run_id, added)
-            known += left
+        earlier, decided = settle_overruled(plan, earlier, _iter_later_entries(past, journal))
+        if (later := journal.find_later_run(past.run_id)) is not None:
+            added = added_for(plan.changes, plan.tab, later.added, skip=earlier.results)
+            earlier, more = settle_superseded(plan, earlier, later.run_id, added)
+            decided += more
         if gives_up:
-            before, left = given_up(plan, before)
-            known += left
-    for result in known:
-        sitting.done(result)
-    return before
+            earlier, more = give_up(plan, earlier)
+            decided += more
+    for result in decided:
+        run_session.record_result(result)
+    return earlier
 
 
-def _since(past: PastRun, journal: Journal) -> Iterator[tuple[str, Entry]]:
-    """What later runs have changed, or may have, the newest first."""
+def _iter_later_entries(past: PastRun, journal: Journal) -> Iterator[tuple[str, Entry]]:
+    """Yield the changes of later runs that happened or may have happened, the newest first."""
     for run in journal.runs(past.store):
         if run.run_id == past.run_id:
             return
@@ -744,23 +761,25 @@ def _since(past: PastRun, journal: Journal) -> Iterator[tuple[str, Entry]]:
                 yield run.run_id, entry
 
 
-def _open_in_undone(runs: Sequence[PastRun], undone: Mapping[str, PastRun]) -> str:
-    """How to find out what became of changes of a run that was undone, "" where all is known."""
+def _build_undone_hint(runs: Sequence[PastRun], undone: Mapping[str, PastRun]) -> str:
+    """How to determine unknown outcomes of an undone run, "" if there are none."""
     past = next((run for run in runs if run.run_id in undone and has_unknown(run)), None)
     if past is None or past.kind == "upload":
         return ""
     number = past.open + past.counts.get("unknown", 0)
     changes = "1 change" if number == 1 else f"{number:,} changes"
     return (
-        f"Run {past.run_id} was undone, and nobody knows what became of {changes} of it: `petsync "
-        f"resume {past.run_id}` finds that out, and sends nothing."
+        f"Run {past.run_id} was undone, and the outcome of {changes} of it is unknown: `petsync "
+        f"resume {past.run_id}` determines it, and sends nothing."
     )
 
 
-async def _finish_run(sitting: RunSession, report: Report) -> Report:
-    """The report, once the journal has the run's end; stopped, where it cannot take it."""
+async def _finish_run(run_session: RunSession, report: Report) -> Report:
+    """Record the run's end, and return the report; it is stopped if the journal cannot be
+    written.
+    """
     try:
-        await sitting.finish(stopped=report.stopped)
+        await run_session.finish(stopped=report.stopped)
     except PetsyncError as error:
         return msgspec.structs.replace(report, stopped=report.stopped or str(error))
     return report
@@ -771,22 +790,22 @@ def _build_stopped_error(report: Report) -> InterruptedRunError:
     error = InterruptedRunError(
         f"run {report.run_id} was stopped: {report.stopped.splitlines()[0]}",
         hint=f"{done:,} of {len(report.plan.changes):,} changes were applied. "
-        f"`petsync resume {report.run_id}`, or store.resume() in Python, does the rest, and finds "
-        "out what became of requests that were on their way.",
+        f"`petsync resume {report.run_id}`, or store.resume() in Python, makes the rest, and "
+        "determines the outcome of requests that were under way.",
     )
     error.report = report
     return error
 
 
-# Undone: which run is to be taken back, and the plan that does it.
+# UndoPlanner: chooses the run to undo, and makes the plan.
 
 
-_MOVED = frozenset({"changed-since-run", "came-since-run", "gone-since-run"})
+_LATER_CHANGE_RULES = frozenset({"changed-since-run", "came-since-run", "gone-since-run"})
 
 
 @dataclass(frozen=True, slots=True)
 class UndoPlanner:
-    """Makes the plans that take runs of one store back."""
+    """Makes the plans that undo runs of one store."""
 
     api: AsyncApi
     history: History
@@ -801,13 +820,13 @@ class UndoPlanner:
         limits = arguments.guard_of(guard)
         past, entries = await asyncio.to_thread(self._choose_run, run_id)
         now = await loaders.snapshot(self.api, self.api.session.profile.statuses)
-        found = await self._find_present(list(deeds_of(entries)), now, on_progress)
+        found = await self._find_present(list(find_effects(entries)), now, on_progress)
         make = partial(
-            undo_plan,
+            build_undo_plan,
             past,
             entries,
             found,
-            known=await asyncio.to_thread(self.history.find_known_ids, past.run_id),
+            known_ids=await asyncio.to_thread(self.history.find_known_ids, past.run_id),
             store=now.source,
             profile=self.api.session.profile.name,
             pets=len(now),
@@ -819,14 +838,20 @@ class UndoPlanner:
         )
         plan = make()
         if plan.adds:
-            make = partial(make, again=await self._again(past, plan.adds, now))
+            make = partial(make, readded=await self._find_readded(past, plan.adds, now))
             plan = make()
-        moved = {each.pet_id for each in plan.conflicts if each.rule in _MOVED}
-        return make(later=await asyncio.to_thread(self._later, past, moved)) if moved else plan
+        changed_ids = {each.pet_id for each in plan.conflicts if each.rule in _LATER_CHANGE_RULES}
+        return (
+            make(
+                later_effects=await asyncio.to_thread(self._group_later_effects, past, changed_ids)
+            )
+            if changed_ids
+            else plan
+        )
 
     def _choose_run(self, run_id: str) -> tuple[PastRun, list[Entry]]:
         store = self.api.session.base_url
-        past = self.history.find(run_id, store) if run_id else self._newest(store)
+        past = self.history.find(run_id, store) if run_id else self._find_newest(store)
         if past is None:
             raise PlanError(
                 f"no run on {store} has changed anything that is not undone already",
@@ -834,14 +859,14 @@ class UndoPlanner:
             )
         if past.state == "running":
             raise LockedError(
-                f"run {past.run_id} is still at work",
+                f"run {past.run_id} is still running",
                 hint="Wait for its end, or stop it with Ctrl-C where it runs; then undo it.",
             )
         return past, self.history.entries(past.run_id)
 
-    def _newest(self, store: str) -> PastRun | None:
-        """The newest run that changed something and is not undone. An undo is taken back only
-        where it is named, and one that was stopped, or of a part, leaves its run to be undone.
+    def _find_newest(self, store: str) -> PastRun | None:
+        """The newest run that changed something and is not completely undone; undos themselves do
+        not count. A run whose undo was stopped or partial is not completely undone.
         """
         runs = self.history.runs(store)
         undone = undone_by(runs)
@@ -853,75 +878,83 @@ class UndoPlanner:
         return None
 
     def _has_changed(self, run: PastRun) -> bool:
-        """Whether the run changed any pet. What it reports as failed may have: an add that took the
-        place of a pet, or a change that the service stored otherwise.
+        """Whether the run changed any pet. A failed change may have done so: an add that replaced a
+        pet, or a change that the service stored differently.
         """
         if run.counts.get("applied"):
             return True
         if not any(run.counts.get(each) for each in ("failed", "conflict", "unknown")):
             return False
-        return any(deed.is_settled for deed in deeds_of(self.history.entries(run.run_id)))
+        return any(effect.is_settled for effect in find_effects(self.history.entries(run.run_id)))
 
     async def _find_present(
-        self, deeds: list[Effect], now: Snapshot, on_progress: Callable[[Lookups], None] | None
-    ) -> dict[int, Present]:
-        """The pets as they are now; those that no query lists are looked up one by one."""
-        ids = [deed.pet_id for deed in deeds if deed.pet_id is not None and deed.is_settled]
+        self, effects: list[Effect], now: Snapshot, on_progress: Callable[[Lookups], None] | None
+    ) -> dict[int, CurrentPet]:
+        """The current pets; those that no query lists are looked up one by one."""
+        ids = [
+            effect.pet_id for effect in effects if effect.pet_id is not None and effect.is_settled
+        ]
         listed = {pet.id: pet for pet in pets_of(ids, now.frame) if pet.id is not None}
         others = await look_up(self.api, find_absent_ids(ids, now.frame), on_progress=on_progress)
         return {**listed, **others}
 
-    async def _again(
+    async def _find_readded(
         self, past: PastRun, adds: Collection[Add], now: Snapshot
-    ) -> dict[int, AddedAgain]:
-        """The pets that the undo is to add and that the store has again under other ids: later runs
-        added them, of the same rows or saying the same.
+    ) -> dict[int, LaterAdd]:
+        """The pets that the undo would add and that later runs have added already under other ids:
+        for the same rows, or with the same values.
         """
-        of_rows = await asyncio.to_thread(self._of_rows, past)
-        same = await asyncio.to_thread(self._same, past, adds)
+        of_rows = await asyncio.to_thread(self._find_readded_rows, past)
+        same = await asyncio.to_thread(self._find_same_adds, past, adds)
         ids = {pet_id for _, pet_id in (*of_rows.values(), *chain(*same.values()))}
-        there = {pet.id for pet in pets_of(ids, now.frame)}
+        existing = {pet.id for pet in pets_of(ids, now.frame)}
         others = await look_up(self.api, find_absent_ids(sorted(ids), now.frame))
-        there |= {pet_id for pet_id, pet in others.items() if pet is not None}
-        found: dict[int, AddedAgain] = {}
+        existing |= {pet_id for pet_id, pet in others.items() if pet is not None}
+        found: dict[int, LaterAdd] = {}
         for add in adds:
             row = [of_rows[add.pet_id]] if add.pet_id in of_rows else []
-            used = {pet_id for _, pet_id in found.values()}
-            left = [each for each in (*row, *same[content(add.after)]) if each[1] in there - used]
-            if left and add.pet_id is not None:
-                found[add.pet_id] = left[0]
+            used_ids = {pet_id for _, pet_id in found.values()}
+            candidates = [
+                each for each in (*row, *same[content(add.after)]) if each[1] in existing - used_ids
+            ]
+            if candidates and add.pet_id is not None:
+                found[add.pet_id] = candidates[0]
         return found
 
-    def _of_rows(self, past: PastRun) -> dict[int, AddedAgain]:
-        """What later runs made of the rows of the run that is to be done again; nothing, where the
-        run to be taken back is no undo.
+    def _find_readded_rows(self, past: PastRun) -> dict[int, LaterAdd]:
+        """The pets that later runs added for the rows of the run that this undo of an undo makes
+        again; empty if `past` is no undo.
         """
         first = past
         while first.undoes:
             first = self.history.find(first.undoes)
-        return {} if first is past else self.history.added_again(first.run_id)
+        return {} if first is past else self.history.find_readded(first.run_id)
 
-    def _same(self, past: PastRun, adds: Iterable[Add]) -> Mapping[Hashable, list[AddedAgain]]:
-        """What later runs added that says the same as these, the newest first."""
-        found: dict[Hashable, list[AddedAgain]] = {content(add.after): [] for add in adds}
-        for run, deed in self._since(past):
-            if deed.kind == "add" and deed.pet_id is not None and content(deed.left) in found:
-                found[content(deed.left)].append((run, deed.pet_id))
+    def _find_same_adds(
+        self, past: PastRun, adds: Iterable[Add]
+    ) -> Mapping[Hashable, list[LaterAdd]]:
+        """The pets that later runs added with the same values as these adds, the newest first."""
+        found: dict[Hashable, list[LaterAdd]] = {content(add.after): [] for add in adds}
+        for run, effect in self._iter_later_effects(past):
+            if effect.kind == "add" and effect.pet_id is not None and content(effect.new) in found:
+                found[content(effect.new)].append((run, effect.pet_id))
         return found
 
-    def _since(self, past: PastRun) -> Iterator[LaterDeed]:
-        """What later runs did, the newest first."""
+    def _iter_later_effects(self, past: PastRun) -> Iterator[LaterEffect]:
+        """Yield the effects of later runs, the newest first."""
         for run in self.history.runs(past.store):
             if run.run_id == past.run_id:
                 return
-            for deed in deeds_of(self.history.entries(run.run_id)):
+            for deed in find_effects(self.history.entries(run.run_id)):
                 if deed.is_settled:
                     yield run.run_id, deed
 
-    def _later(self, past: PastRun, ids: set[int | None]) -> dict[int, list[LaterDeed]]:
-        """What later runs did to each of these pets, the newest first."""
-        found: defaultdict[int, list[LaterDeed]] = defaultdict(list)
-        for run, deed in self._since(past):
-            if deed.pet_id is not None and deed.pet_id in ids:
-                found[deed.pet_id].append((run, deed))
+    def _group_later_effects(
+        self, past: PastRun, ids: set[int | None]
+    ) -> dict[int, list[LaterEffect]]:
+        """The effects of later runs on each of these pets, the newest first."""
+        found: defaultdict[int, list[LaterEffect]] = defaultdict(list)
+        for run, effect in self._iter_later_effects(past):
+            if effect.pet_id is not None and effect.pet_id in ids:
+                found[effect.pet_id].append((run, effect))
         return found

@@ -91,7 +91,7 @@ async def ended_run(
 
 def _find_run(history: History, plans: Sequence[Plan]) -> PastRun | None:
     with history.open_journal() as journal:
-        runs = (journal.used_by(plan.fingerprint) for plan in plans)
+        runs = (journal.find_run_of_plan(plan.fingerprint) for plan in plans)
         run = next((each for each in runs if each is not None), None)
         return None if run is None else journal.find(run)
 

@@ -33,7 +33,7 @@ from petsync.report.words import ResultGroup, results_by_cause
 from petsync.sheets import must_take_results, write_results
 from petsync.sheets.read import sheet_of
 from petsync.store import Store
-from petsync.store.runs import Outputs, default_results, gives_ids
+from petsync.store.runs import Outputs, assigns_ids, default_results_path
 from petsync.table.sheet import Sheet
 from petsync.widgets.components import Meter, Table
 
@@ -541,7 +541,7 @@ class LeftFiles:
 
     def can_write(self, plan: Plan) -> bool:
         """Whether rows get new ids, and the sheet's own file can take them."""
-        if self._received is not None or plan.undoes or not gives_ids(plan):
+        if self._received is not None or plan.undoes or not assigns_ids(plan):
             return False
         sheet = sheet_of(plan, statuses=self._statuses)
         if sheet is None:
@@ -566,7 +566,7 @@ class LeftFiles:
         parts = []
         try:
             parts.append(self._results(sheet, report))
-            wanted = self.outputs.read_wanted(plan).into_sheet
+            wanted = self.outputs.read_request(plan).into_sheet
             if wanted:
                 backup = self.outputs.write_into_sheet(sheet, report, wanted)
                 said = f"The new ids are in {sheet.source}; as it was before it is in {backup}."
@@ -578,10 +578,10 @@ class LeftFiles:
     def _results(self, sheet: Sheet, report: Report) -> str:
         """Write the results; a link to the file, which goes with the page."""
         if self._received is None:
-            path = default_results(sheet)
+            path = default_results_path(sheet)
             self.outputs.write_results(sheet, report, path)
             return _link(path.name, path.read_bytes(), f"The results are in {path}.")
-        name = default_results(dataclasses.replace(sheet, source=report.plan.source)).name
+        name = default_results_path(dataclasses.replace(sheet, source=report.plan.source)).name
         with tempfile.TemporaryDirectory(prefix="petsync-results-") as folder:
             path = Path(folder) / name
             write_results(sheet, report, path)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from crash import signalled
 
-from petsync.cli.signals import loading
+from petsync.cli.signals import exiting_on_signal
 
 pytestmark = pytest.mark.slow
 
@@ -22,9 +22,9 @@ pytestmark = pytest.mark.slow
 def test_it_ends_at_once_and_says_so(number: signal.Signals) -> None:
     """In the middle of an import an exception would come out as anything, or not at all."""
     code = (
-        "from petsync.cli.signals import loading\n"
+        "from petsync.cli.signals import exiting_on_signal\n"
         "import sys, time\n"
-        "with loading():\n"
+        "with exiting_on_signal():\n"
         "    print('ready', flush=True)\n"
         "    time.sleep(3600)\n"
     )
@@ -35,13 +35,13 @@ def test_it_ends_at_once_and_says_so(number: signal.Signals) -> None:
         assert process.stdout.readline() == "ready\n"
         process.send_signal(number)
         _, said = process.communicate(timeout=120)
-    assert (process.returncode, said.strip()) == (130, "Interrupted before anything was begun.")
+    assert (process.returncode, said.strip()) == (130, "Interrupted before anything was started.")
 
 
 def test_handlers_come_back() -> None:
     """What was to happen on Ctrl-C before happens again."""
     before = signal.getsignal(signal.SIGINT)
-    with loading():
+    with exiting_on_signal():
         assert signal.getsignal(signal.SIGINT) is not before
     assert signal.getsignal(signal.SIGINT) is before
 

@@ -11,7 +11,7 @@ from commands import Shell, shop
 from crash.running import Nursery
 
 import petsync as ps
-from petsync.cli.context import jobs, runs
+from petsync.cli.context import complete_jobs, runs
 from petsync.sandbox import Sandbox
 
 pytestmark = pytest.mark.slow
@@ -120,7 +120,7 @@ def test_a_round_is_found_by_its_id(shell: Shell, config: Path) -> None:
     Path(told["waiting"]).unlink()
     shell("runs", "--html", "h.html")
     page = Path("h.html").read_text("utf-8")
-    assert "It waits no more" in page
+    assert "It no longer waits" in page
     assert "petsync apply" not in page
     assert told["report"] in page
     assert "2 runs besides, 2 changes for the store; the last" in page
@@ -129,12 +129,12 @@ def test_a_round_is_found_by_its_id(shell: Shell, config: Path) -> None:
 def test_jobs_rounds_and_runs_are_completed(shell: Shell, config: Path) -> None:
     """From petsync.toml and the state folder; nothing where there is none of them."""
     asking = click.Context(click.Command("x"))
-    assert jobs(asking, click.Option(["--job"]), "cat") == ["catalogue"]
+    assert complete_jobs(asking, click.Option(["--job"]), "cat") == ["catalogue"]
     assert runs(asking, click.Option(["--job"]), "") == []
     told = shell("reconcile", "--json").json["rounds"][0]["round"]
     assert set(runs(asking, click.Option(["--job"]), "2")) == {told["id"], *told["runs"]}
     config.write_text("[", "utf-8")
-    assert jobs(asking, click.Option(["--job"]), "") == []
+    assert complete_jobs(asking, click.Option(["--job"]), "") == []
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_jobs_rounds_and_runs_are_completed(shell: Shell, config: Path) -> None:
         (["--job", "catalog"], "Did you mean catalogue?"),
         (["missing.toml"], "petsync init"),
         (["--every", "15"], "--every is '15'"),
-        (["--every", "1h", "--dry-run"], "it goes alone"),
+        (["--every", "1h", "--dry-run"], "leave the other options out"),
         (["--allow-http", "shop"], "into the configuration"),
     ],
 )

@@ -48,7 +48,7 @@ def _patient(*args: str) -> subprocess.Popen[str]:
     """A command that waits an hour for a journal that others keep locked."""
     code = (
         "from petsync.apply.journal import writer\nfrom petsync.cli import main\n"
-        "writer.PATIENCE = 3600\nmain()"
+        "writer.LOCK_TIMEOUT_S = 3600\nmain()"
     )
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.Popen([sys.executable, "-c", code, *args], text=True, **pipes)
@@ -257,7 +257,7 @@ def test_an_undone_run_is_never_sent_again(shell: Shell, shop: Sandbox, arrived:
     adds = shop.requests["addPet"]
     plain = shell("resume", "--url", shop.url)
     assert plain.code == 1
-    assert f"`petsync resume {run}` finds that out" in " ".join(plain.err.split())
+    assert f"`petsync resume {run}` determines it" in " ".join(plain.err.split())
     assert f"petsync resume {run}" in " ".join(shell("runs", "--url", shop.url).err.split())
     found = shell("resume", run, "--url", shop.url, "--settle", "0.1", "--json")
     assert found.code == 0
@@ -268,7 +268,7 @@ def test_an_undone_run_is_never_sent_again(shell: Shell, shop: Sandbox, arrived:
     again = shell("resume", run, "--url", shop.url)
     assert again.code == 1
     assert "was undone" in again.err
-    assert "finds that out" not in shell("resume", "--url", shop.url).err
+    assert "determines it" not in shell("resume", "--url", shop.url).err
     assert shop.requests["addPet"] == adds
     assert shell("apply", "pets.csv", "--url", shop.url, "--yes").code == 0
     assert sorted(pet.name or "" for pet in shop.pets()[PETS:]) == ["One", "Three", "Two"]

@@ -49,7 +49,7 @@ def begun(journal: Journal, run: str, plan: Plan | None = None, **more: Any) -> 
 
 async def intended(sitting: RunSession, number: int, change: Change) -> None:
     """The change of that number, as the engine intends it."""
-    await sitting.intend(number, change, before=change.before, after=change.after)
+    await sitting.record_intent(number, change, before=change.before, after=change.after)
 
 
 def result(number: int, change: Change, outcome: Any = "applied", **more: Any) -> Result:

@@ -272,7 +272,7 @@ class Reference:
             self.renamed(lines)
             self.in_a_copy(lines)
         elif self.base is not None:
-            self.came_since(lines)
+            self.find_unexpected_pets(lines)
         self.under_other_ids(lines)
         if self.delete_missing or self.base is not None:
             self.lost_ids(lines)
@@ -347,7 +347,7 @@ class Reference:
                 self.expected.uncertain = True
                 self.expected.conflict(row, most.id, "looks-alike")
 
-    def came_since(self, lines: Mapping[int, Line]) -> None:
+    def find_unexpected_pets(self, lines: Mapping[int, Line]) -> None:
         """In an exported sheet, no row is added that looks like a pet that came since; each of
         these is one row at the most.
         """

@@ -148,7 +148,7 @@ class MemoryTarget(Double, of=Target):
         await self._begin("get")
         return self.pets.get(pet_id)
 
-    async def add(self, pet: Pet, *, again: Any = None) -> Pet:
+    async def add(self, pet: Pet, *, before_retry: Any = None) -> Pet:
         """Assigns the next id to a pet without one."""
         await self._begin("add")
         number = max((i for i in self.pets if i is not None), default=0) + 1
@@ -156,7 +156,7 @@ class MemoryTarget(Double, of=Target):
         self._commit("add", lambda: self.pets.__setitem__(stored.id, stored))
         return stored
 
-    async def replace(self, pet: Pet, *, again: Any = None) -> Pet:
+    async def replace(self, pet: Pet, *, before_retry: Any = None) -> Pet:
         """Replaces a pet that is there."""
         await self._begin("replace")
         self._known(pet.id)
@@ -164,7 +164,7 @@ class MemoryTarget(Double, of=Target):
         return pet
 
     async def rename(
-        self, pet_id: int, *, name: str | None, status: str | None, again: Any = None
+        self, pet_id: int, *, name: str | None, status: str | None, before_retry: Any = None
     ) -> None:
         """Sets what is given."""
         await self._begin("rename")
@@ -172,7 +172,7 @@ class MemoryTarget(Double, of=Target):
         new = msgspec.structs.replace(self._known(pet_id), **given)
         self._commit("rename", lambda: self.pets.__setitem__(pet_id, new))
 
-    async def delete(self, pet_id: int, *, again: Any = None) -> None:
+    async def delete(self, pet_id: int, *, before_retry: Any = None) -> None:
         """Removes a pet that is there."""
         await self._begin("delete")
         self._known(pet_id)

@@ -37,10 +37,12 @@ async def obey(sitting: RunSession, line: str) -> str:
         case ["intend", number]:
             await intended(sitting, int(number), PLAN.changes[int(number) % len(PLAN.changes)])
         case ["done", number]:
-            sitting.done(result(int(number), PLAN.changes[int(number) % len(PLAN.changes)]))
+            sitting.record_result(
+                result(int(number), PLAN.changes[int(number) % len(PLAN.changes)])
+            )
             await sitting.flush()
         case ["repeat", number]:
-            sitting.repeats(int(number), "503")
+            sitting.record_retry(int(number), "503")
         case ["limit", size]:
             import resource
 
@@ -63,7 +65,7 @@ async def race(sitting: RunSession) -> None:
     for number in range(10**9):
         await intended(sitting, number, PLAN.changes[number % len(PLAN.changes)])
         said(f"i{number}")
-        sitting.done(result(number, PLAN.changes[number % len(PLAN.changes)]))
+        sitting.record_result(result(number, PLAN.changes[number % len(PLAN.changes)]))
         if number % 3 == 0:
             await sitting.flush()
             said(f"d{number}")

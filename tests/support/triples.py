@@ -27,7 +27,7 @@ from petsync.table.sheet import Sheet
 
 HIDDEN = "lost"
 """A status for which nobody asks, so that such pets are found by their ids alone."""
-FRESH = 10**6
+NO_EARLIER_RESULTS = 10**6
 STATUSES = ("available", "pending", "sold")
 NAMES = ("Rex", "Zo\u00eb", "Tom", "007")
 CATEGORIES = (
@@ -138,7 +138,7 @@ class Triple:
                 del every[change.before.id]
             else:
                 pet = change.after
-                pet = pet if pet.id is not None else replace(pet, id=FRESH + number)
+                pet = pet if pet.id is not None else replace(pet, id=NO_EARLIER_RESULTS + number)
                 every[pet.id or 0] = pet
         listed = {n: pet for n, pet in every.items() if pet.status != HIDDEN}
         elsewhere = {n: pet for n, pet in every.items() if pet.status == HIDDEN}

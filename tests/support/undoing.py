@@ -15,7 +15,7 @@ from strategies import extras, pets, texts
 
 from petsync.apply import engine
 from petsync.apply.engine import ApplyOptions, Recorder
-from petsync.apply.undo import undo_plan
+from petsync.apply.undo import build_undo_plan
 from petsync.models import Pet
 from petsync.plan.change import Add, Change, Delete, Update
 from petsync.plan.fields import differing, find_filled_columns, with_fields
@@ -52,7 +52,7 @@ class Notes(Double, of=Recorder):
         self.by_number: dict[int, Entry] = {}
         self._known: Collection[int] | None = None
 
-    async def intend(
+    async def record_intent(
         self, number: int, change: Change, *, before: Pet | None, after: Pet | None
     ) -> None:
         """An entry without an outcome."""
@@ -60,10 +60,10 @@ class Notes(Double, of=Recorder):
             number, change, before=before, after=after, intended=CREATED, attempts=1
         )
 
-    def repeats(self, number: int, why: str) -> None:
+    def record_retry(self, number: int, why: str) -> None:
         """Nothing that an undo needs."""
 
-    def done(
+    def record_result(
         self, result: Result, *, after: Pet | None = None, replaced: Pet | None = None
     ) -> None:
         """The entry with its outcome."""
@@ -73,18 +73,18 @@ class Notes(Double, of=Recorder):
             known, **said, after=after or known.after, before=replaced or known.before
         )
 
-    async def keep_known(self, ids: Iterable[int]) -> None:
+    async def record_known_ids(self, ids: Iterable[int]) -> None:
         """The ids, for `get_known_ids`."""
         self._known = frozenset(ids)
 
     def get_known_ids(self) -> Collection[int] | None:
-        """The ids of `keep_known`."""
+        """The ids of `record_known_ids`."""
         return self._known
 
-    async def hold(self) -> None:
+    async def confirm_lock(self) -> None:
         """Nobody else works on it."""
 
-    def hurry(self) -> None:
+    def stop_waiting(self) -> None:
         """There is no disk to wait for."""
 
     async def flush(self) -> None:
@@ -133,7 +133,7 @@ class World:
     def undo(self, run: str, *, guard: Guard = NO_LIMITS, **more: Any) -> Plan:
         """The plan that takes a run back, as the store is now."""
         past, entries = self.runs[run]
-        return undo_plan(
+        return build_undo_plan(
             past,
             entries,
             {each: self.target.pets.get(each) for each in ids_of(entries)},

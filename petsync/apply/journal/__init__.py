@@ -1,8 +1,8 @@
-"""Journal: what runs intended and what became of it, on disk before and after each request.
+"""Journal: the intents and results of runs, on disk before and after each request.
 
-One SQLite file holds many runs, of many stores; docs/journal.md describes it. An intent is on disk
-before its request is sent, so after a crash at any point every change is either not begun, or known
-to have been begun.
+One SQLite file holds the runs of many stores; docs/journal.md describes it. An intent is on disk
+before its request is sent, so after a crash at any point it is known for every change whether it
+was started.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Journal: the file that holds the runs of a state folder."""
+"""Journal: the file with the runs of a state folder."""
 
 from __future__ import annotations
 
@@ -16,44 +16,44 @@ from petsync.apply.journal import rows
 from petsync.apply.journal.rows import (
     LaterRun,
     Run,
-    free_id,
+    find_free_id,
+    find_later_run,
+    find_run_of_plan,
+    find_run_of_process,
     insert_run,
-    known_ids,
-    later_run,
     note_journal,
     other_journals,
     pack_plan,
-    past,
-    pasts,
+    read_known_ids,
+    read_past_run,
+    read_past_runs,
     read_payload,
     read_plan,
+    read_removed,
     read_renumbered,
     read_restored,
     read_reused,
+    read_row_records,
     read_run,
+    read_run_sheet,
     read_runs,
+    read_sent_runs,
+    read_undone_adds,
     rebuild_report,
-    row_records,
-    run_of_process,
-    sent_runs,
-    sheet_of_run,
-    sit_down,
-    taken_away,
-    undone_adds,
-    used_by,
+    start_session,
 )
 from petsync.apply.journal.schema import (
+    LOCK_TIMEOUT_S,
     NAME,
-    PATIENCE,
     build_locked_error,
-    check_sound,
+    check_integrity,
     connect,
-    make,
+    create_journal,
     mark_in_use,
+    open_for_reading,
     read_lock,
-    reading,
+    transaction,
     translate_errors,
-    writing,
 )
 from petsync.apply.journal.writer import RunSession, Writer
 from petsync.errors import PetsyncError, PlanError, StalePlanError
@@ -71,7 +71,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class Journal:
-    """The runs of one state folder, of any store. Any thread may read, while others write."""
+    """The runs of one state folder, on any store. Any thread may read while others write."""
 
     def __init__(self, path: Path, *, exists: bool) -> None:
         self.path = path
@@ -79,10 +79,10 @@ class Journal:
 
     @classmethod
     def open(cls, state: Path, *, create: bool) -> Journal:
-        """The journal in a state folder. Without one it is empty; with `create` it is made.
+        """Open the journal of a state folder. A missing one is empty; with `create` it is created.
 
-        Raises PetsyncError where it cannot be opened, is damaged (then it is set aside), or is
-        another program's or a newer petsync's (then it is left as it is).
+        Raises PetsyncError if it cannot be opened, is damaged (then it is renamed), or belongs to
+        another program or a newer petsync (then it stays as it is).
         """
         with translate_errors(state / NAME):
             check_state_folder(state)
@@ -90,28 +90,28 @@ class Journal:
         if not path.exists():
             if not create:
                 return cls(path, exists=False)
-            make(path)
-        elif not check_sound(path):
-            make(path)
+            create_journal(path)
+        elif not check_integrity(path):
+            create_journal(path)
         return cls(path, exists=True)
 
     def close(self) -> None:
-        """Let go of the file; sittings have their own hold on it."""
+        """Close the journal; run sessions have their own connections."""
 
     def runs(self, store: str | None = None) -> list[PastRun]:
         """All runs, or those on a store, the newest first."""
-        with self._reading() as connection:
-            return pasts(connection, store)
+        with self._connection() as connection:
+            return read_past_runs(connection, store)
 
-    def run_of_process(self, since: str) -> str | None:
-        """The run that this process was last at work on, if that was since then (ISO 8601, UTC, in
-        milliseconds); None where it was on none.
+    def find_run_of_process(self, since: str) -> str | None:
+        """The run that this process last worked on, if it started since that time (ISO 8601, UTC,
+        in milliseconds); None if there is none.
         """
-        with self._reading() as connection:
-            return run_of_process(connection, since)
+        with self._connection() as connection:
+            return find_run_of_process(connection, since)
 
     def find(self, name: str, store: str | None = None) -> PastRun:
-        """The run of that id, or whose id alone begins so. Raises PlanError for any other name."""
+        """The run with that id or unique beginning of an id. Raises PlanError for other names."""
         runs = self.runs(store)
         found = [run for run in runs if run.run_id == name] or [
             run for run in runs if name and run.run_id.startswith(name)
@@ -121,49 +121,49 @@ class Journal:
         raise _not_found(name, found, runs)
 
     def plan(self, run_id: str) -> Plan:
-        """The plan of a run. Raises PlanError where it has none that this petsync can read."""
-        with self._reading() as connection:
+        """The plan of a run. Raises PlanError if it has none that this petsync can read."""
+        with self._connection() as connection:
             return read_plan(connection, run_id)
 
     def payload(self, run_id: str) -> bytes:
-        """What the run was begun with beside a plan, as it was given to `begin`."""
-        with self._reading() as connection:
+        """The payload that was given to `begin`."""
+        with self._connection() as connection:
             return read_payload(connection, run_id)
 
     def options(self, run_id: str) -> Mapping[str, Any]:
-        """The options that the run was begun with."""
-        with self._reading() as connection:
+        """The options that were given to `begin`."""
+        with self._connection() as connection:
             run = read_run(connection, run_id)
         return msgspec.json.decode(run.options, type=dict[str, Any])
 
     def entries(self, run_id: str) -> Iterator[Entry]:
-        """What is known of each change that was begun or decided, by number."""
-        with self._reading() as connection:
+        """The entry of each change that was started or decided, by number."""
+        with self._connection() as connection:
             read_run(connection, run_id)
             yield from rows.entries(connection, run_id)
 
     def report(self, run_id: str) -> Report:
-        """What became of every row of the run's plan, as far as it has come."""
-        with self._reading() as connection:
-            told = past(connection, read_run(connection, run_id))
+        """The outcome of every row of the run's plan so far."""
+        with self._connection() as connection:
+            past_run = read_past_run(connection, read_run(connection, run_id))
             plan = read_plan(connection, run_id)
-            return rebuild_report(told, plan, rows.entries(connection, run_id))
+            return rebuild_report(past_run, plan, rows.entries(connection, run_id))
 
     def find_known_ids(self, run_id: str) -> frozenset[int]:
-        """The ids of the pets that there were before the run added some without an id; none where
-        it added none.
+        """The ids of the pets that existed before the run added pets without an id; empty if it
+        added none.
         """
-        with self._reading() as connection:
-            return known_ids(connection, run_id) or frozenset()
+        with self._connection() as connection:
+            return read_known_ids(connection, run_id) or frozenset()
 
-    def used_by(self, fingerprint: str) -> str | None:
-        """The run that was begun with the plan of that fingerprint; None if there is none."""
-        with self._reading() as connection:
-            return used_by(connection, fingerprint)
+    def find_run_of_plan(self, fingerprint: str) -> str | None:
+        """The run that applied the plan with that fingerprint; None if there is none."""
+        with self._connection() as connection:
+            return find_run_of_plan(connection, fingerprint)
 
     def read_uploads(self, store: str) -> Mapping[tuple[int, str], Entry]:
-        """Every upload to the store that was applied, by the pet's id and the image's digest."""
-        with self._reading() as connection:
+        """Every applied upload to the store, by the pet's id and the image's digest."""
+        with self._connection() as connection:
             runs = [run for run in read_runs(connection, store) if run.kind == "upload"]
             found = [entry for run in reversed(runs) for entry in rows.entries(connection, run.id)]
         return {
@@ -172,72 +172,75 @@ class Journal:
             if entry.outcome == "applied" and entry.pet_id is not None
         }
 
-    def row_records(self, store: str, *, with_undone: bool = False) -> list[RowRecord]:
-        """What runs on the store knew of rows without an id, the newest first; also those of the
-        user's other state folders. Rows whose pets an undo took away are there only `with_undone`.
+    def read_row_records(self, store: str, *, with_undone: bool = False) -> list[RowRecord]:
+        """The records of rows without an id from runs on the store, the newest first; also from the
+        user's other state folders. Rows whose pets an undo removed are included only with
+        `with_undone`.
         """
-        with self._reading() as connection:
-            records = row_records(connection, store, with_undone=with_undone)
-        others = self._elsewhere(store, lambda o: row_records(o, store, with_undone=with_undone))
+        with self._connection() as connection:
+            records = read_row_records(connection, store, with_undone=with_undone)
+        others = self._elsewhere(
+            store, lambda o: read_row_records(o, store, with_undone=with_undone)
+        )
         for path, found in others:
             folder = str(path.parent)
             records += [msgspec.structs.replace(each, folder=folder) for each in found]
         return sorted(records, key=lambda each: each.written, reverse=True)
 
-    def undone_adds(self, store: str) -> dict[int, str]:
-        """The pets that undos took away and that are not back: by id, the run that was undone."""
-        with self._reading() as connection:
-            return undone_adds(connection, store)
+    def read_undone_adds(self, store: str) -> dict[int, str]:
+        """The pets that undos removed and that were not added again: by id, the undone run."""
+        with self._connection() as connection:
+            return read_undone_adds(connection, store)
 
     def read_restored(self, store: str) -> dict[int, RestoredPet]:
-        """The pets that undos changed or added again, as the newest undo left each."""
-        with self._reading() as connection:
+        """The pets that undos changed or added again, with the values after the newest undo."""
+        with self._connection() as connection:
             return read_restored(connection, store)
 
-    def sent_runs(self, store: str, base: str) -> list[SentRun]:
-        """The runs of sheets with the base of that moment, the oldest first, and what each of them
-        sent and no undo took back.
+    def read_sent_runs(self, store: str, base: str) -> list[SentRun]:
+        """The runs of sheets with that base, the oldest first, with the changes that each sent and
+        no undo reverted.
         """
-        with self._reading() as connection:
-            return sent_runs(connection, store, base)
+        with self._connection() as connection:
+            return read_sent_runs(connection, store, base)
 
     def read_renumbered(self, store: str) -> dict[int, RenumberedPet]:
-        """The pets to which the store gave another id than they were added with, by that one; those
-        of the user's other state folders too.
+        """The pets that got another id than they were added with, by the original id; also from the
+        user's other state folders.
         """
         return self._by_id(store, lambda each: read_renumbered(each, store))
 
     def read_reused(self, store: str) -> dict[int, ReusedId]:
-        """The pets that runs added under an id that another row of their sheet named, by id; those
-        of the user's other state folders too.
+        """The pets that runs added under an id that another row of their sheet named, by id; also
+        from the user's other state folders.
         """
         return self._by_id(store, lambda each: read_reused(each, store))
 
-    def taken_away(self, store: str) -> dict[int, RemovedPet]:
-        """The pets that runs took away, by id, where no run has added a pet under the id since;
-        those of the user's other state folders too.
+    def read_removed(self, store: str) -> dict[int, RemovedPet]:
+        """The pets that runs removed, by id, unless a run has added a pet with the id since; also
+        from the user's other state folders.
         """
-        return self._by_id(store, lambda each: taken_away(each, store))
+        return self._by_id(store, lambda each: read_removed(each, store))
 
-    def later_run(self, run_id: str) -> LaterRun | None:
-        """The newest run of the same sheet that began after this one, where this one has rows
-        without an id, also one of another state folder of the user; None where there is none.
+    def find_later_run(self, run_id: str) -> LaterRun | None:
+        """The newest run of the same sheet that started after this one, if this one has rows
+        without an id; also from the user's other state folders. None if there is none.
         """
-        with self._reading() as connection:
-            run = sheet_of_run(connection, run_id)
+        with self._connection() as connection:
+            run = read_run_sheet(connection, run_id)
             if run is None:
                 return None
-            own = later_run(connection, run)
-        others = self._elsewhere(run.store, lambda other: later_run(other, run))
+            own = find_later_run(connection, run)
+        others = self._elsewhere(run.store, lambda other: find_later_run(other, run))
         newest = own or next((found for _, found in others if found), None)
         if newest is None:
             return None
-        records = self.row_records(run.store)
+        records = self.read_row_records(run.store)
         return LaterRun(newest, [each for each in records if run.may_have_left(each)])
 
     def _by_id(self, store: str, ask: Callable[[sqlite3.Connection], dict[int, T]]) -> dict[int, T]:
-        """What this journal answers for pets, and else the user's other journals, by id."""
-        with self._reading() as connection:
+        """The results of this journal, by id, completed from the user's other journals."""
+        with self._connection() as connection:
             own = ask(connection)
         found: dict[int, T] = {}
         for _, other in self._elsewhere(store, ask):
@@ -247,32 +250,32 @@ class Journal:
     def _elsewhere(
         self, store: str, ask: Callable[[sqlite3.Connection], T]
     ) -> Iterator[tuple[Path, T]]:
-        """What each of the user's other journals answers; one that cannot be read is left out."""
+        """The result of each of the user's other journals; unreadable ones are skipped."""
         for path in other_journals(store, self.path.parent):
             try:
-                with reading(path) as connection:
+                with open_for_reading(path) as connection:
                     found = ask(connection)
             except PetsyncError as error:
-                _LOG.warning("The runs in %s are not looked at: %s", path.parent, error)
+                _LOG.warning("Skipped the runs in %s: %s", path.parent, error)
             else:
                 yield path, found
 
     def note(self, name: str) -> str:
-        """What `set_note` kept under the name, "" where there is nothing."""
-        with self._reading() as connection:
+        """The text that `set_note` stored under the name, "" if there is none."""
+        with self._connection() as connection:
             row = connection.execute(_NOTE, (name,)).fetchone()
         return "" if row is None else str(row[0])
 
-    def set_note(self, name: str, text: str, *, patience: float = PATIENCE) -> None:
-        """Keep a text under a name, in place of an earlier one; on disk when this returns. Another
-        process that writes is waited for so many seconds.
+    def set_note(self, name: str, text: str, *, timeout: float = LOCK_TIMEOUT_S) -> None:
+        """Store a text under a name; it is on disk when this returns. Waits up to `timeout` seconds
+        for another process that writes.
         """
         if not self._exists:
-            make(self.path)
+            create_journal(self.path)
             self._exists = True
         with translate_errors(self.path), closing(connect(self.path)) as connection:
-            connection.execute(f"PRAGMA busy_timeout = {int(1000 * patience)}")
-            with writing(connection):
+            connection.execute(f"PRAGMA busy_timeout = {int(1000 * timeout)}")
+            with transaction(connection):
                 connection.execute(_SET_NOTE, (name, text))
 
     def begin(
@@ -290,11 +293,11 @@ class Journal:
         undoes: str = "",
         options: Mapping[str, Any] = {},
     ) -> RunSession:
-        """Begin a run, and sit down to work on it; on disk when this returns. The run gets another
-        id than `run_id` where the journal has a run of that id: the sitting has it.
+        """Start a run and a session on it; the run is on disk when this returns. If the journal has
+        a run with `run_id`, the run gets another id, which the session has.
 
-        Raises StalePlanError where a run has begun with that fingerprint, LockedError where
-        another is at work on the store, and PetsyncError where the journal cannot be written.
+        Raises StalePlanError if a run with that fingerprint exists, LockedError if another run is
+        working on the store, and PetsyncError if the journal cannot be written.
         """
         body = None if plan is None else pack_plan(plan.pieces())
         run = Run(
@@ -309,52 +312,52 @@ class Journal:
             options=msgspec.json.encode(options).decode(),
         )
         if not self._exists:
-            make(self.path)
+            create_journal(self.path)
             self._exists = True
         if kind == "apply" and payload:
             note_journal(store, self.path.parent)
-        with self._sitting_down() as connection:
-            if fingerprint and (used := used_by(connection, fingerprint)) is not None:
+        with self._locked_transaction() as connection:
+            if fingerprint and (used := find_run_of_plan(connection, fingerprint)) is not None:
                 raise _stale(used, undoes)
-            run = msgspec.structs.replace(run, id=free_id(connection, run_id))
-            lock = sit_down(connection, store, run.id)
+            run = msgspec.structs.replace(run, id=find_free_id(connection, run_id))
+            lock = start_session(connection, store, run.id)
             insert_run(connection, run, plan=body, payload=payload)
             in_use = mark_in_use(self.path)
         return RunSession(run.id, Writer(self.path, connection, lock, in_use))
 
     def resume(self, run_id: str) -> RunSession:
-        """Sit down to work on a run once more; on disk when this returns.
+        """Start another session on a run; it is on disk when this returns.
 
-        Raises LockedError where another is at work on the store, PlanError where there is no such
-        run, and PetsyncError where the journal cannot be written.
+        Raises LockedError if another run is working on the store, PlanError if there is no such
+        run, and PetsyncError if the journal cannot be written.
         """
-        with self._reading() as connection:
+        with self._connection() as connection:
             store = read_run(connection, run_id).store
-        with self._sitting_down() as connection:
-            lock = sit_down(connection, store, run_id)
-            known = known_ids(connection, run_id)
+        with self._locked_transaction() as connection:
+            lock = start_session(connection, store, run_id)
+            known = read_known_ids(connection, run_id)
             in_use = mark_in_use(self.path)
         return RunSession(run_id, Writer(self.path, connection, lock, in_use), known)
 
     def check_free(self, store: str) -> None:
-        """Raise LockedError where a living process is at work on the store."""
-        with self._reading() as connection:
+        """Raise LockedError if a running process works on the store."""
+        with self._connection() as connection:
             other = read_lock(connection, store)
         if other is not None and other.is_alive:
             raise build_locked_error(other)
 
     @contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
-        with reading(self.path if self._exists else None) as connection:
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        with open_for_reading(self.path if self._exists else None) as connection:
             yield connection
 
     @contextmanager
-    def _sitting_down(self) -> Iterator[sqlite3.Connection]:
-        """A connection in a transaction, which stays open unless that fails."""
+    def _locked_transaction(self) -> Iterator[sqlite3.Connection]:
+        """A connection in a transaction; it stays open unless the transaction fails."""
         with translate_errors(self.path):
             connection = connect(self.path)
             try:
-                with writing(connection):
+                with transaction(connection):
                     yield connection
             except BaseException:
                 connection.close()
@@ -366,18 +369,20 @@ _SET_NOTE = "INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)"
 
 
 def _stale(run: str, undoes: str) -> StalePlanError:
-    anew = "Make a new plan from the sheet: it holds what is still to be done."
+    suggestion = "Make a new plan from the sheet: it contains what is still to be done."
     if undoes:
-        anew = f"`petsync undo {undoes}` again shows what is left."
+        suggestion = f"`petsync undo {undoes}` again shows what is left."
     return StalePlanError(
         f"this plan was applied already, in run {run}",
-        hint=f"{anew} If that run was stopped, `petsync resume {run}` finishes it.",
+        hint=f"{suggestion} If that run was stopped, `petsync resume {run}` finishes it.",
     )
 
 
 def _not_found(name: str, found: list[PastRun], runs: list[PastRun]) -> PlanError:
     if found:
         ids = ", ".join(run.run_id for run in found[:5])
-        return PlanError(f"{len(found)} runs begin with {name!r}: {ids}", hint="Say more of it.")
+        return PlanError(
+            f"{len(found)} runs begin with {name!r}: {ids}", hint="Give more characters of the id."
+        )
     latest = f"The latest is {runs[0].run_id}. " if runs else ""
     return PlanError(f"there is no run {name!r}", hint=f"{latest}`petsync runs` lists them.")

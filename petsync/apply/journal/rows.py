@@ -1,4 +1,4 @@
-"""Rows of the journal as values, and back: runs, changes, and which sheet row became which pet."""
+"""Convert rows of the journal to values and back: runs, changes, and the pets of sheet rows."""
 
 from __future__ import annotations
 
@@ -21,8 +21,16 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from petsync._files import check_state_folder, make_private_folder, read_ordinary, write_private
-from petsync.apply.engine import result_in
-from petsync.apply.journal.schema import NAME, Lock, claim, iso, read_lock, seal, seconds_between
+from petsync.apply.engine import result_from
+from petsync.apply.journal.schema import (
+    NAME,
+    Lock,
+    claim_lock,
+    format_time,
+    read_lock,
+    row_checksum,
+    seconds_between,
+)
 from petsync.errors import PetsyncError, PlanError
 from petsync.models import Category, Pet
 from petsync.plan.base import SentRun
@@ -50,73 +58,73 @@ from petsync.plan.report import (
 )
 
 __all__ = [
-    "ENDED",
-    "INTENDED",
-    "REPEATED",
-    "REPLACED",
+    "INSERT_INTENT",
+    "INSERT_REPLACEMENT",
+    "INSERT_RESULT",
+    "INSERT_RETRY",
     "LaterRun",
     "Row",
     "Run",
     "RunSheet",
-    "begun_row",
-    "done_row",
-    "ended_row",
     "entries",
-    "free_id",
+    "entry_intent_row",
+    "entry_result_row",
+    "find_free_id",
+    "find_later_run",
+    "find_run_of_plan",
+    "find_run_of_process",
     "insert_run",
-    "intended_row",
-    "known_ids",
-    "later_run",
+    "intent_row",
     "note_journal",
     "other_journals",
     "pack_plan",
-    "past",
-    "pasts",
+    "read_known_ids",
+    "read_past_run",
+    "read_past_runs",
     "read_payload",
     "read_plan",
+    "read_removed",
     "read_renumbered",
     "read_restored",
     "read_reused",
+    "read_row_records",
     "read_run",
+    "read_run_sheet",
     "read_runs",
+    "read_sent_runs",
+    "read_undone_adds",
     "rebuild_report",
+    "result_row",
     "row_payload",
-    "row_records",
-    "run_of_process",
-    "sent_runs",
-    "sheet_of_run",
-    "sit_down",
-    "taken_away",
-    "undone_adds",
-    "used_by",
+    "start_session",
 ]
 
 
-# Which state folders hold runs on a store: a note for each, in the user's own state folder.
+# Notes in the user's own state folder: one for each state folder with runs on a store.
 #
-# The journal of a state folder knows which row of which sheet became which pet. The same sheet
-# may be applied from another current folder, which has another journal: by these notes each
+# The journal of a state folder records which row of which sheet became which pet. The same sheet
+# may be applied from another current folder, which has another journal: with these notes each
 # journal finds the others.
 
 
 _LOG = logging.getLogger(__name__)
-_KEPT_S = 90 * 86_400
-"""How long the note on a journal is kept that is not there, as its drive may come back."""
+_MAX_NOTE_AGE_S = 90 * 86_400
+"""How long a note is kept whose journal is missing: its drive may be connected again."""
 
 
 class _Note(msgspec.Struct, frozen=True):
-    """That a state folder has runs on a store which added pets without an id."""
+    """Says that a state folder has runs on a store that added pets without an id."""
 
     store: str
     state: str
 
 
 def note_journal(store: str, state: Path) -> None:
-    """Note that the state folder has runs on the store. Where nothing can be written, nothing is:
-    the journal itself is what counts.
+    """Write a note that the state folder has runs on the store. An error is only logged: the
+    journal itself is what counts.
     """
     note = _Note(store, os.path.realpath(state))
-    folder = _folder()
+    folder = _find_notes_folder()
     if folder is None:
         return
     try:
@@ -130,23 +138,23 @@ def note_journal(store: str, state: Path) -> None:
 
 def other_journals(store: str, state: Path) -> Iterator[Path]:
     """The journals of the user's other state folders that have runs on the store."""
-    own, folder = os.path.realpath(state), _folder()
-    for _, note in () if folder is None else _notes(folder, f"{_note_name(store)}-*.json"):
+    own, folder = os.path.realpath(state), _find_notes_folder()
+    for _, note in () if folder is None else _read_notes(folder, f"{_note_name(store)}-*.json"):
         other = Path(note.state)
         if note.store != store or note.state == own or not (other / NAME).exists():
             continue
         try:
             check_state_folder(other)
         except OSError as error:
-            _LOG.warning("The runs in %s are not looked at: %s", other, error.strerror)
+            _LOG.warning("Skipped the runs in %s: %s", other, error.strerror)
         else:
             yield other / NAME
 
 
-def _folder() -> Path | None:
-    """The folder of the notes, in the user's own state folder; None without a home."""
+def _find_notes_folder() -> Path | None:
+    """The folder of the notes, in the user's own state folder; None without a home folder."""
     given = Path(os.environ.get("LOCALAPPDATA" if os.name == "nt" else "XDG_STATE_HOME", ""))
-    # A relative one does not count, as the XDG specification says.
+    # The XDG specification ignores a relative path.
     try:
         base = given if given.is_absolute() else Path.home() / ".local" / "state"
     except RuntimeError:
@@ -154,16 +162,16 @@ def _folder() -> Path | None:
     return base / "petsync" / "journals"
 
 
-def _notes(folder: Path, pattern: str) -> Iterator[tuple[Path, _Note]]:
+def _read_notes(folder: Path, pattern: str) -> Iterator[tuple[Path, _Note]]:
     for path in sorted(folder.glob(pattern)):
         with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
             yield path, msgspec.json.decode(read_ordinary(path), type=_Note)
 
 
 def _remove_old(folder: Path) -> None:
-    """Remove the notes on journals that have been gone for a while."""
-    oldest = time.time() - _KEPT_S
-    for path, note in _notes(folder, "*.json"):
+    """Remove old notes whose journals are missing."""
+    oldest = time.time() - _MAX_NOTE_AGE_S
+    for path, note in _read_notes(folder, "*.json"):
         with suppress(OSError):
             if path.stat().st_mtime < oldest and not Path(note.state, NAME).exists():
                 path.unlink()
@@ -173,11 +181,11 @@ def _note_name(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:24]
 
 
-# A run's row: what it was begun with, and who has sat down to work on it.
+# Rows of runs, and of the sessions of processes on them.
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run was begun with, but for its plan."""
+    """The row of a run, without its plan."""
 
     id: str
     kind: RunKind
@@ -190,8 +198,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     options: str
 
 
-def free_id(connection: sqlite3.Connection, run_id: str) -> str:
-    """The id, with another random end where a run that began in the same second has it."""
+def find_free_id(connection: sqlite3.Connection, run_id: str) -> str:
+    """The id, with another random suffix if a run of the same second has it."""
     while connection.execute(_RUN, (run_id,)).fetchone() is not None:
         run_id = f"{run_id.rpartition('-')[0]}-{secrets.token_hex(2)}"
     return run_id
@@ -200,43 +208,40 @@ def free_id(connection: sqlite3.Connection, run_id: str) -> str:
 def insert_run(
     connection: sqlite3.Connection, run: Run, *, plan: bytes | None = None, payload: bytes = b""
 ) -> None:
-    """Write down what a run is begun with; `plan` is as `pack_plan` makes it."""
-    about = msgspec.structs.astuple(run)
+    """Insert the row of a run; `plan` is the result of `pack_plan`."""
+    values = msgspec.structs.astuple(run)
     body = (run.id, plan, payload)
-    row = (*about, seal(about), *body[1:], seal(body))
+    row = (*values, row_checksum(values), *body[1:], row_checksum(body))
     connection.execute("INSERT INTO run VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
 
 
 def pack_plan(pieces: Iterable[bytes]) -> bytes:
-    """A plan's JSON, compressed piece by piece, so that it is never whole in memory."""
+    """A plan's JSON, compressed piece by piece, so that memory never holds all of it."""
     packer = zlib.compressobj(1)
     return b"".join(map(packer.compress, pieces)) + packer.flush()
 
 
 def read_runs(connection: sqlite3.Connection, store: str | None = None) -> list[Run]:
-    """What all runs were begun with, or those of a store; the newest first.
-
-    Raises PetsyncError where a row is damaged.
-    """
-    runs = [_run(row) for row in connection.execute(_RUNS)]
+    """All runs, or those on a store, the newest first. Raises PetsyncError for a damaged row."""
+    runs = [_decode_run(row) for row in connection.execute(_RUNS)]
     return [run for run in runs if store is None or run.store == store]
 
 
 def read_run(connection: sqlite3.Connection, run_id: str) -> Run:
-    """What the run was begun with. Raises PlanError where there is none of that id, PetsyncError
-    where its row is damaged.
+    """The run with that id. Raises PlanError if there is none, PetsyncError if its row is
+    damaged.
     """
     row = connection.execute(_RUN, (run_id,)).fetchone()
     if row is None:
         raise PlanError(f"there is no run {run_id!r}", hint="`petsync runs` lists them.")
-    return _run(row)
+    return _decode_run(row)
 
 
 def read_plan(connection: sqlite3.Connection, run_id: str) -> Plan:
-    """The run's plan. Raises PlanError where it has none that this petsync can read."""
+    """The run's plan. Raises PlanError if it has none that this petsync can read."""
     if read_run(connection, run_id).kind == "upload":
         raise PlanError(f"run {run_id} uploads images, and has no plan")
-    body, _ = _body(connection, run_id)
+    body, _ = _read_body(connection, run_id)
     try:
         plan = msgspec.json.decode(zlib.decompress(body or b""), type=Plan)
     except (zlib.error, ValueError):
@@ -244,77 +249,78 @@ def read_plan(connection: sqlite3.Connection, run_id: str) -> Plan:
     if plan is None or plan.format != PLAN_FORMAT:
         raise PlanError(
             f"the plan of run {run_id} is of another format than this petsync reads",
-            hint="Make a new plan from the sheet: it holds what is still to be done.",
+            hint="Make a new plan from the sheet: it contains what is still to be done.",
         )
     return plan
 
 
 def read_payload(connection: sqlite3.Connection, run_id: str) -> bytes:
-    """What the run was begun with beside a plan."""
+    """The payload of the run."""
     read_run(connection, run_id)
-    return _body(connection, run_id)[1]
+    return _read_body(connection, run_id)[1]
 
 
-def known_ids(connection: sqlite3.Connection, run: str) -> frozenset[int] | None:
-    """The ids of the pets that there were before the run added some without one."""
+def read_known_ids(connection: sqlite3.Connection, run: str) -> frozenset[int] | None:
+    """The ids of the pets that existed before the run added pets without an id; None if the run
+    has not recorded them.
+    """
     row = connection.execute("SELECT run, ids, seal FROM known WHERE run = ?", (run,)).fetchone()
     if row is None:
         return None
-    if seal(row[:2]) != row[2]:
-        raise _damaged_run(run)
+    if row_checksum(row[:2]) != row[2]:
+        raise _build_damaged_run_error(run)
     return frozenset(msgspec.json.decode(row[1], type=list[int]))
 
 
-def used_by(connection: sqlite3.Connection, fingerprint: str) -> str | None:
-    """The run that was begun with the plan of that fingerprint."""
+def find_run_of_plan(connection: sqlite3.Connection, fingerprint: str) -> str | None:
+    """The run that applied the plan with that fingerprint; None if there is none."""
     row = connection.execute("SELECT id FROM run WHERE fingerprint = ?", (fingerprint,)).fetchone()
     return None if row is None else str(row[0])
 
 
-def sit_down(connection: sqlite3.Connection, store: str, run: str) -> Lock:
-    """Take the store's lock for a new sitting of the run; a dead one is told to have ended.
-
-    Raises LockedError where a living process has it.
+def start_session(connection: sqlite3.Connection, store: str, run: str) -> Lock:
+    """Take the store's lock for a new session of the run, and mark the session of a dead holder as
+    killed. Raises LockedError if a running process has the lock.
     """
     (last,) = connection.execute(
         "SELECT coalesce(max(number), 0) FROM sitting WHERE run = ?", (run,)
     ).fetchone()
-    lock = Lock.mine(store, run, last + 1)
-    dead = claim(connection, lock)
+    lock = Lock.for_this_process(store, run, last + 1)
+    dead = claim_lock(connection, lock)
     if dead is not None:
-        connection.execute(_KILLED, (iso(dead.heartbeat), dead.run, dead.sitting))
-    row = (run, lock.sitting, iso(time.time()), lock.pid, lock.host)
-    connection.execute(_SAT_DOWN, row)
+        connection.execute(_MARK_KILLED, (format_time(dead.heartbeat), dead.run, dead.sitting))
+    row = (run, lock.sitting, format_time(time.time()), lock.pid, lock.host)
+    connection.execute(_INSERT_SESSION, row)
     return lock
 
 
-def run_of_process(connection: sqlite3.Connection, since: str) -> str | None:
-    """The run of this process's newest sitting that began at that moment or later."""
-    about = (os.getpid(), platform.node(), since)
-    row = connection.execute(_OWN, about).fetchone()
+def find_run_of_process(connection: sqlite3.Connection, since: str) -> str | None:
+    """The run of this process's newest session that started since that time."""
+    values = (os.getpid(), platform.node(), since)
+    row = connection.execute(_RUN_OF_PROCESS, values).fetchone()
     return None if row is None else str(row[0])
 
 
-def _body(connection: sqlite3.Connection, run_id: str) -> tuple[bytes | None, bytes]:
+def _read_body(connection: sqlite3.Connection, run_id: str) -> tuple[bytes | None, bytes]:
     row = connection.execute(_BODY, (run_id,)).fetchone()
-    if seal(row[:3]) != row[3]:
-        raise _damaged_run(run_id)
+    if row_checksum(row[:3]) != row[3]:
+        raise _build_damaged_run_error(run_id)
     return row[1], row[2]
 
 
-def _run(row: tuple[Any, ...]) -> Run:
-    *about, sealed = row
+def _decode_run(row: tuple[Any, ...]) -> Run:
+    *values, checksum = row
     try:
-        if seal(tuple(about)) == sealed:
-            return Run(**dict(zip(Run.__struct_fields__, about, strict=True)))
+        if row_checksum(tuple(values)) == checksum:
+            return Run(**dict(zip(Run.__struct_fields__, values, strict=True)))
     except (ValueError, TypeError):
         pass
-    raise _damaged_run(str(row[0]))
+    raise _build_damaged_run_error(str(row[0]))
 
 
-def _damaged_run(run: str) -> PetsyncError:
+def _build_damaged_run_error(run: str) -> PetsyncError:
     return PetsyncError(
-        f"the journal is damaged: what it says of run {run} does not add up",
+        f"the journal is damaged: run {run} does not match its checksum",
         hint="Plan again from the sheet. Nothing was changed in the journal.",
     )
 
@@ -323,14 +329,14 @@ _RUN_COLUMNS = "id, kind, store, source, fingerprint, undoes, started, total, op
 _RUNS = f"SELECT {_RUN_COLUMNS} FROM run ORDER BY started DESC, rowid DESC"  # noqa: S608 - of constants
 _RUN = f"SELECT {_RUN_COLUMNS} FROM run WHERE id = ?"  # noqa: S608 - of constants
 _BODY = "SELECT id, plan, payload, body_seal FROM run WHERE id = ?"
-_KILLED = """
+_MARK_KILLED = """
 UPDATE sitting SET ended = ?, stopped = 'killed' WHERE run = ? AND number = ? AND ended = ''
 """
-_OWN = """
+_RUN_OF_PROCESS = """
 SELECT run FROM sitting WHERE pid = ? AND host = ? AND started >= ?
 ORDER BY started DESC LIMIT 1
 """
-_SAT_DOWN = "INSERT INTO sitting (run, number, started, pid, host) VALUES (?, ?, ?, ?, ?)"
+_INSERT_SESSION = "INSERT INTO sitting (run, number, started, pid, host) VALUES (?, ?, ?, ?, ?)"
 
 
 # The runs of a journal, as values.
@@ -349,20 +355,22 @@ WHEN cause IN ('already-so', 'already-gone') THEN 'unchanged' ELSE 'not sent' EN
 _COUNTS = f"SELECT {_OUTCOME}, count(*) FROM change WHERE run = ? GROUP BY 1"  # noqa: S608 - of constants
 
 
-def pasts(connection: sqlite3.Connection, store: str | None) -> list[PastRun]:
+def read_past_runs(connection: sqlite3.Connection, store: str | None) -> list[PastRun]:
     """All runs, or those of a store, the newest first."""
-    return [past(connection, run) for run in read_runs(connection, store)]
+    return [read_past_run(connection, run) for run in read_runs(connection, store)]
 
 
-def past(connection: sqlite3.Connection, run: Run) -> PastRun:
-    """A run, and how far it has come."""
+def read_past_run(connection: sqlite3.Connection, run: Run) -> PastRun:
+    """A run with its state and counts."""
     sittings = connection.execute(_SITTINGS, (run.id,)).fetchall()
     lock = read_lock(connection, run.store)
-    mine = lock if lock is not None and lock.run == run.id else None
-    state, stopped, ended = _run_state(sittings, mine)
+    own_lock = lock if lock is not None and lock.run == run.id else None
+    state, stopped, ended = _run_state(sittings, own_lock)
     counts = Counter(dict(connection.execute(_COUNTS, (run.id,))))
     counts["not sent"] = run.total - sum(counts.values()) + counts["not sent"]
-    spent = [seconds_between(began, end or _format_heartbeat(mine)) for began, end, _ in sittings]
+    durations = [
+        seconds_between(began, end or _format_heartbeat(own_lock)) for began, end, _ in sittings
+    ]
     return PastRun(
         run_id=run.id,
         kind=run.kind,
@@ -372,7 +380,7 @@ def past(connection: sqlite3.Connection, run: Run) -> PastRun:
         undoes=run.undoes,
         started=run.started,
         ended=ended,
-        seconds=round(sum(spent), 3),
+        seconds=round(sum(durations), 3),
         state=state,
         stopped=stopped,
         total=run.total,
@@ -396,50 +404,50 @@ def _run_state(
 
 
 def _format_heartbeat(lock: Lock | None) -> str:
-    """When its holder gave the last sign of life."""
-    return "" if lock is None else iso(lock.heartbeat)
+    """The time of the last heartbeat, "" without a lock."""
+    return "" if lock is None else format_time(lock.heartbeat)
 
 
-# A run's report, from what its journal knows.
+# A run's report, from its journal.
 
 
-_WHY = {"running": "it is still at work", "killed": "the process was killed"}
+_STOP_REASONS = {"running": "it is still running", "killed": "the process was killed"}
 
 
 def rebuild_report(past: PastRun, plan: Plan, entries: Iterable[Entry]) -> Report:
-    """The report of a run so far: changes without an entry are not begun, and those that were
-    begun and have no outcome are unknown.
+    """The report of a run so far: changes without an entry are not started, and started changes
+    without an outcome are unknown.
     """
     by_number = {entry.number: entry for entry in entries}
-    stopped = _WHY.get(past.stopped or past.state, past.stopped)
+    stopped = _STOP_REASONS.get(past.stopped or past.state, past.stopped)
     return Report(
         run_id=past.run_id,
         plan=plan,
         started=past.started,
         seconds=past.seconds,
-        results=(*_results(plan, by_number, stopped), *without_request(plan)),
+        results=(*_iter_results(plan, by_number, stopped), *without_request(plan)),
         stopped=stopped,
     )
 
 
-def _results(plan: Plan, entries: dict[int, Entry], stopped: str) -> Iterator[Result]:
+def _iter_results(plan: Plan, entries: dict[int, Entry], stopped: str) -> Iterator[Result]:
     why = "not begun, as the run was stopped" if stopped else "not begun"
     for number, change in enumerate(plan.changes):
         entry = entries.get(number)
         if entry is None:
             yield result_of(number, change, "not sent", "not-begun", why)
         else:
-            yield result_in(entry, change)
+            yield result_from(entry, change)
 
 
-# Which row of which sheet became which pet: what a run writes down of rows without an id.
+# Which row of which sheet became which pet: what a run records about rows without an id.
 
 
 class _Row(msgspec.Struct, frozen=True, array_like=True):
-    """A row without an id: its place, its pet if it was known, what it says if that is news, the
-    run by which it is known, with that run's local date, and its action; "" for `merge`. `open` is
-    what the run has to do with it: a "change", or it is "held" in a conflict or blocked. `may_be`
-    are the pets of which a row in conflict may be one.
+    """A row without an id: its position, its pet if known, its values if they are new, the run by
+    which it is known, with that run's local date, and its action; "" for `merge`. `open` is what
+    the run does with it: a "change", or it is "held" in a conflict or blocked. `may_be` are the
+    pets that a row in conflict may mean.
     """
 
     row: int
@@ -455,9 +463,9 @@ class _Row(msgspec.Struct, frozen=True, array_like=True):
 
 
 class _Rows(msgspec.Struct, frozen=True):
-    """The rows without an id of a plan's sheet. `seen` is when the plan was made, if it has the pet
-    of every such row or adds it; else "". `vacant` are the rows that named the id of no pet.
-    `categories` are those of the plan, of the rows that it changes.
+    """The rows without an id of a plan's sheet. `seen` is when the plan was made, if it has or adds
+    the pet of every such row; else "". `vacant` are the rows that named the id of no pet.
+    `categories` are the plan's categories for the rows that it changes.
     """
 
     tab: str = ""
@@ -475,14 +483,14 @@ _ANYWHERE: _Place = ("", "")
 
 
 class LaterRun(NamedTuple):
-    """The newest later run of a sheet, and the rows of that sheet whose pets are known since."""
+    """The newest later run of a sheet, and the rows of that sheet that runs have added since."""
 
     run_id: str
     added: Sequence[RowRecord]
 
 
 class _RunOrigin(NamedTuple):
-    """The sheet of a run, when the run began, and when it saw all of the sheet's rows."""
+    """The sheet of a run, when the run started, and when it knew all rows of the sheet."""
 
     source: str
     digest: str
@@ -492,8 +500,8 @@ class _RunOrigin(NamedTuple):
 
 
 class RunSheet(NamedTuple):
-    """The sheet of a run on a store: its path, the SHA-256 of its bytes, the moment of its export
-    (or ""), and the pets that the run knows of its rows without an id.
+    """The sheet of a run on a store: its path, the SHA-256 of its bytes, the time of its export (or
+    ""), and the known pets of its rows without an id.
     """
 
     run_id: str
@@ -505,23 +513,23 @@ class RunSheet(NamedTuple):
     known: frozenset[int] = frozenset()
 
     def is_of(self, source: str, digest: str, base: str) -> bool:
-        """Whether a run of that sheet is one of this sheet, or of a copy of it."""
+        """Whether the other sheet is this sheet or a copy of it."""
         is_same = digest == self.digest or os.path.realpath(source) == os.path.realpath(self.source)
         return bool(digest and self.digest) and (is_same or bool(base and base == self.base))
 
     def may_have_left(self, record: RowRecord) -> bool:
-        """Whether the record may be of a row that this run left: its pet came from elsewhere."""
+        """Whether the record may be of a row that this run did not add: another run did."""
         is_new = record.state == "added" and record.pet_id not in self.known
         return is_new and self.is_of(record.source, record.digest, record.base)
 
 
 def row_payload(plan: Plan) -> bytes:
-    """What a run is begun with beside its plan, so that the rows of its sheet are known later:
-    where all have ids, when it saw them; b"" where it did not see all.
+    """The payload of a run, from which later runs know the rows of its sheet; b"" if all rows have
+    ids and the plan does not know all of them.
     """
-    says = {each.row: each.after for each in plan.changes if isinstance(each, Update)}
+    updates = {each.row: each.after for each in plan.changes if isinstance(each, Update)}
     adds = {each.row for each in plan.changes if isinstance(each, Add) and each.pet_id is None}
-    held = {each.row for each in plan.conflicts} | {each.row for each in plan.blocked}
+    held_rows = {each.row for each in plan.conflicts} | {each.row for each in plan.blocked}
     slots = plan.slots.keys()
     rows = [
         _Row(
@@ -529,60 +537,63 @@ def row_payload(plan: Plan) -> bytes:
             above=slot.above,
             below=slot.below,
             pet_id=plan.recognised.get(row),
-            said=slot.said or says.get(row),
+            said=slot.said or updates.get(row),
             run=slot.run,
             on=slot.on,
             action=slot.action,
-            open="held" if row in held else "change" if row in says else "",
+            open="held" if row in held_rows else "change" if row in updates else "",
             may_be=slot.may_be,
         )
         for row, slot in plan.slots.items()
     ]
-    seen = plan.created if _knows_all_rows(plan) else ""
+    seen_at = plan.created if _knows_all_rows(plan) else ""
     if rows or adds:
-        kept = _Rows(
+        sheet_rows = _Rows(
             tab=plan.tab,
             digest=plan.source_digest,
             base=plan.base,
             rows=rows,
-            seen=seen,
+            seen=seen_at,
             vacant=plan.vacant,
             categories={
                 row: each for row, each in plan.categories.items() if row in adds or row in slots
             },
         )
-    elif seen and plan.source_digest:
-        kept = _Rows(tab=plan.tab, seen=seen)
+    elif seen_at and plan.source_digest:
+        sheet_rows = _Rows(tab=plan.tab, seen=seen_at)
     else:
         return b""
-    return zlib.compress(msgspec.json.encode(kept), 1)
+    return zlib.compress(msgspec.json.encode(sheet_rows), 1)
 
 
 def _knows_all_rows(plan: Plan) -> bool:
-    """Whether no row of the sheet may be that of any other pet than the plan says."""
+    """Whether the plan knows the pet of every row of the sheet for certain."""
     is_held = any(c.row is not None and c.rule != "both-changed" for c in plan.conflicts)
     is_blocked = any(each.pet_id is None for each in plan.blocked)
     return not (is_held or is_blocked or plan.ignored or plan.left_out)
 
 
-def row_records(
+def read_row_records(
     connection: sqlite3.Connection, store: str, *, with_undone: bool = False
 ) -> list[RowRecord]:
-    """What runs on the store knew of rows without an id, the newest first. Rows whose pets an undo
-    took away are there only `with_undone`, and say so; those of which a run knew that nothing was
-    added are not there.
+    """The records of rows without an id from runs on the store, the newest first. Rows whose pets
+    an undo removed are included, and marked, only with `with_undone`. Rows for which nothing was
+    added are left out.
     """
     found: list[RowRecord] = []
-    buried: dict[int, list[RowRecord]] = {}
+    removed: dict[int, list[RowRecord]] = {}
     undone: set[str] = set()
     known: dict[tuple[_Place, int | None], Pet] = {}
     agreed: dict[tuple[_Place, int | None], Pet] = {}
     categories: dict[tuple[_Place, int | None], Category | None] = {}
     added: set[tuple[str, int | None]] = set()
-    seen: dict[_Place, str] = {}
+    seen_at: dict[_Place, str] = {}
     for run, kind, source, undoes, started, payload in connection.execute(_RUNS_OF_STORE, (store,)):
         if kind == "undo":
-            deleted, restored = _pets(connection, run, "delete"), _pets(connection, run, "add")
+            deleted, restored = (
+                _applied_pets(connection, run, "delete"),
+                _applied_pets(connection, run, "add"),
+            )
             if deleted:
                 undone.add(undoes)
             if with_undone:
@@ -591,28 +602,30 @@ def row_records(
                 )
                 continue
             for pet_id in deleted:
-                buried[pet_id] = [each for each in found if each.pet_id == pet_id]
+                removed[pet_id] = [each for each in found if each.pet_id == pet_id]
             found = [each for each in found if each.pet_id not in deleted]
             for pet_id in restored:
-                found += buried.pop(pet_id, [])
+                found += removed.pop(pet_id, [])
             continue
-        kept = _decode_rows(payload)
-        seen[source, kept.tab] = max(seen.get((source, kept.tab), ""), kept.seen)
-        on = datetime.fromisoformat(started).astimezone().date().isoformat()
+        sheet_rows = _decode_rows(payload)
+        seen_at[source, sheet_rows.tab] = max(
+            seen_at.get((source, sheet_rows.tab), ""), sheet_rows.seen
+        )
+        date = datetime.fromisoformat(started).astimezone().date().isoformat()
         records = list(
-            _of_run(
+            _iter_records(
                 connection,
                 run,
-                _RunOrigin(source, kept.digest, kept.base, started, kept.seen),
-                on,
-                kept,
+                _RunOrigin(source, sheet_rows.digest, sheet_rows.base, started, sheet_rows.seen),
+                date,
+                sheet_rows,
                 known,
                 agreed,
                 categories,
             )
         )
         for each in records:
-            # What one file says of a pet is no news of another one that has it as well.
+            # The values of a pet in one file say nothing about another file with the same pet.
             for place in (_ANYWHERE, (each.source, each.tab)):
                 agreed[place, each.pet_id] = each.last_agreed
                 known[place, each.pet_id] = each.said
@@ -625,7 +638,7 @@ def row_records(
             for each in records
         ]
     return [
-        msgspec.structs.replace(each, seen=max(each.seen, seen.get((each.source, each.tab), "")))
+        msgspec.structs.replace(each, seen=max(each.seen, seen_at.get((each.source, each.tab), "")))
         for each in reversed(found)
         if each.state != "unsent" or each.run_id not in undone
     ]
@@ -634,57 +647,61 @@ def row_records(
 def _mark_undone(
     records: Iterable[RowRecord], pets: Container[int | None], *, is_undone: bool
 ) -> list[RowRecord]:
-    """The records; those of these pets say whether an undo took the pet away."""
+    """The records; those of these pets get `is_undone`."""
     return [
         msgspec.structs.replace(each, is_undone=is_undone) if each.pet_id in pets else each
         for each in records
     ]
 
 
-def sheet_of_run(connection: sqlite3.Connection, run_id: str) -> RunSheet | None:
-    """The sheet of a run; None where there is no such run, or nothing is known of its rows."""
-    row = connection.execute(_ONE, (run_id,)).fetchone()
+def read_run_sheet(connection: sqlite3.Connection, run_id: str) -> RunSheet | None:
+    """The sheet of a run; None if there is no such run."""
+    row = connection.execute(_RUN_SHEET, (run_id,)).fetchone()
     if row is None:
         return None
     store, source, started, payload = row
-    kept = _decode_rows(payload)
-    known = {each.pet_id for each in kept.rows if each.pet_id is not None}
+    sheet_rows = _decode_rows(payload)
+    known = {each.pet_id for each in sheet_rows.rows if each.pet_id is not None}
     known.update(each[0] for each in connection.execute(_ASSIGNED, (run_id,)))
-    return RunSheet(run_id, store, started, source, kept.digest, kept.base, frozenset(known))
+    return RunSheet(
+        run_id, store, started, source, sheet_rows.digest, sheet_rows.base, frozenset(known)
+    )
 
 
-def undone_adds(connection: sqlite3.Connection, store: str) -> dict[int, str]:
-    """The pets that undos on the store took away, and that no later run brought back: by id, the
-    run that was undone.
+def read_undone_adds(connection: sqlite3.Connection, store: str) -> dict[int, str]:
+    """The pets that undos on the store removed and no later run added again: by id, the undone
+    run.
     """
-    gone: dict[int, str] = {}
+    removed: dict[int, str] = {}
     for run, kind, _, undoes, _, _ in connection.execute(_RUNS_OF_STORE, (store,)).fetchall():
         if kind == "undo":
-            gone |= dict.fromkeys(_pets(connection, run, "delete"), undoes)
-        for pet_id in _pets(connection, run, "add"):
-            gone.pop(pet_id, None)
-    return gone
+            removed |= dict.fromkeys(_applied_pets(connection, run, "delete"), undoes)
+        for pet_id in _applied_pets(connection, run, "add"):
+            removed.pop(pet_id, None)
+    return removed
 
 
 def read_restored(connection: sqlite3.Connection, store: str) -> dict[int, RestoredPet]:
-    """The pets that undos on the store changed or added again, as the newest undo left each."""
+    """The pets that undos on the store changed or added again, with their values after the newest
+    undo.
+    """
     return {
-        int(pet_id): RestoredPet(undoes, run, _read_pet.decode(after))
+        int(pet_id): RestoredPet(undoes, run, _pet_decoder.decode(after))
         for run, undoes, pet_id, after in connection.execute(_RESTORED, (store,))
     }
 
 
 class _PlanHead(msgspec.Struct, frozen=True):
-    """What a plan says of its sheet."""
+    """The fields of a plan about its sheet."""
 
     base: str = ""
     tab: str = ""
     categories: Mapping[int, Category] = {}
 
 
-def sent_runs(connection: sqlite3.Connection, store: str, base: str) -> list[SentRun]:
-    """The runs of sheets with the base of that moment, the oldest first, and what each of them
-    sent. What an undo took back is not there, unless that undo was undone.
+def read_sent_runs(connection: sqlite3.Connection, store: str, base: str) -> list[SentRun]:
+    """The runs of sheets with that base, the oldest first, with the changes that each sent. Changes
+    that an undo reverted are left out, unless that undo was undone.
     """
     since = datetime.fromisoformat(base)
     runs: dict[str, SentRun] = {}
@@ -696,23 +713,23 @@ def sent_runs(connection: sqlite3.Connection, store: str, base: str) -> list[Sen
         if kind == "undo":
             root, is_undone = roots.get(undoes, (undoes, False))
             roots[run] = root, not is_undone
-            away = hidden.setdefault(root, {})
+            undone = hidden.setdefault(root, {})
             for change, pet_id, names in connection.execute(_UNDONE, (run,)):
                 kind_then = change if is_undone else _OPPOSITE.get(change, change)
                 key, fields = (kind_then, int(pet_id)), frozenset(names.split())
-                before = away.pop(key, frozenset())
-                left = before - fields if is_undone else before | fields
-                if left or not is_undone:
-                    away[key] = left
+                before = undone.pop(key, frozenset())
+                fields_left = before - fields if is_undone else before | fields
+                if fields_left or not is_undone:
+                    undone[key] = fields_left
             continue
         head = _plan_head(connection, run)
         if head is not None and head.base == base:
             runs[run] = _sent_run(connection, run, source, head)
-    return [_without(run, hidden.get(run.run, {})) for run in runs.values()]
+    return [_remove_undone(run, hidden.get(run.run, {})) for run in runs.values()]
 
 
 def _plan_head(connection: sqlite3.Connection, run: str) -> _PlanHead | None:
-    body, _ = _body(connection, run)
+    body, _ = _read_body(connection, run)
     try:
         return msgspec.json.decode(zlib.decompress(body or b""), type=_PlanHead)
     except (zlib.error, ValueError):
@@ -721,9 +738,9 @@ def _plan_head(connection: sqlite3.Connection, run: str) -> _PlanHead | None:
 
 def _sent_run(connection: sqlite3.Connection, run: str, source: str, head: _PlanHead) -> SentRun:
     sent, unseen = list[Change](), list[Update]()
-    for row in connection.execute(_OF_RUN, (run,)):
-        entry = _entry(row)
-        change, is_sent = _change_of(entry), entry.outcome == "applied"
+    for row in connection.execute(_CHANGES_OF_RUN, (run,)):
+        entry = _decode_entry(row)
+        change, is_sent = _build_change(entry), entry.outcome == "applied"
         if change is not None and is_sent:
             sent.append(change)
         elif isinstance(change, Update) and entry.intended:
@@ -731,8 +748,8 @@ def _sent_run(connection: sqlite3.Connection, run: str, source: str, head: _Plan
     return SentRun(run, source, head.tab, tuple(sent), tuple(unseen), head.categories)
 
 
-def _change_of(entry: Entry) -> Change | None:
-    """The change of an entry, with the pet as the store took it; None where that is not known."""
+def _build_change(entry: Entry) -> Change | None:
+    """The change of an entry, with the pet as the store accepted it; None if that is unknown."""
     row, source, before, after = entry.row, entry.source, entry.before, entry.after
     if entry.kind == "delete" and before is not None:
         return Delete(row=row, source=source, before=before)
@@ -746,66 +763,66 @@ def _change_of(entry: Entry) -> Change | None:
     return None
 
 
-def _without(run: SentRun, away: dict[tuple[str, int], frozenset[str]]) -> SentRun:
-    """The run without what undos took back: by kind and pet, the fields of an update."""
-    kept = list[Change]()
+def _remove_undone(run: SentRun, undone: dict[tuple[str, int], frozenset[str]]) -> SentRun:
+    """The run without undone changes; `undone` has the undone fields, by kind and pet."""
+    changes = list[Change]()
     for change in run.sent:
         key = change.kind, change.pet_id or 0
         if isinstance(change, Update):
-            fields = tuple(each for each in change.fields if each not in away.get(key, ()))
-            kept += [msgspec.structs.replace(change, fields=fields)] if fields else []
-        elif key not in away:
-            kept.append(change)
-    return run._replace(sent=tuple(kept))
+            fields = tuple(each for each in change.fields if each not in undone.get(key, ()))
+            changes += [msgspec.structs.replace(change, fields=fields)] if fields else []
+        elif key not in undone:
+            changes.append(change)
+    return run._replace(sent=tuple(changes))
 
 
 def read_renumbered(connection: sqlite3.Connection, store: str) -> dict[int, RenumberedPet]:
-    """The pets to which the store gave another id than they were added with, by that one; of two
-    the later.
+    """The pets that got another id than they were added with, by the original id; the latest of
+    several.
     """
     return {
         int(pet_id): RenumberedPet(
             int(assigned),
             datetime.fromisoformat(started).astimezone().date().isoformat(),
             source,
-            _read_pet.decode(after).name or "",
+            _pet_decoder.decode(after).name or "",
         )
         for pet_id, assigned, started, source, after in connection.execute(_RENUMBERED, (store,))
     }
 
 
-def taken_away(connection: sqlite3.Connection, store: str) -> dict[int, RemovedPet]:
-    """The pets that runs deleted, or whose add was undone, by id, where no run has added a pet
-    under the id since.
+def read_removed(connection: sqlite3.Connection, store: str) -> dict[int, RemovedPet]:
+    """The pets that runs deleted, or whose add was undone, by id, unless a run has added a pet with
+    the id since.
     """
-    deletes = {each[0]: each for each in connection.execute(_TAKEN, (store,))}
+    deletes = {each[0]: each for each in connection.execute(_DELETED_PETS, (store,))}
     if not deletes:
         return {}
     ids = msgspec.json.encode([*deletes]).decode()
-    for pet_id, started, order in connection.execute(_GIVEN, (store, ids)):
+    for pet_id, started, order in connection.execute(_ADDED_PETS, (store, ids)):
         if pet_id in deletes and (started, order) > deletes[pet_id][1:3]:
             del deletes[pet_id]
     return {
         pet_id: RemovedPet(
             run,
             datetime.fromisoformat(started).astimezone().date().isoformat(),
-            _read_pet.decode(before),
+            _pet_decoder.decode(before),
         )
         for pet_id, started, _, run, before in deletes.values()
     }
 
 
 def read_reused(connection: sqlite3.Connection, store: str) -> dict[int, ReusedId]:
-    """The pets that runs added under an id that another row of their sheet named, by id, where no
-    run has added another pet under it since.
+    """The pets that runs added under an id that another row of their sheet named, by id, unless a
+    run has added another pet with the id since.
     """
     found: dict[int, ReusedId] = {}
     runs = connection.execute(_RUNS_OF_STORE, (store,)).fetchall()
     for run, kind, _, _, started, payload in runs:
-        # An undo may bring back the very pet.
-        for pet_id in _pets(connection, run, "add") if found and kind == "apply" else ():
+        # Only applies count: an undo may add the same pet again.
+        for pet_id in _applied_pets(connection, run, "add") if found and kind == "apply" else ():
             found.pop(pet_id, None)
-        # Only a run with rows without an id has a payload: of a long journal little is read.
+        # Only a run with rows without an id has a payload, so little of a long journal is read.
         assigned = connection.execute(_ASSIGNED_ADDS, (run,)).fetchall() if payload else ()
         if not assigned:
             continue
@@ -815,30 +832,32 @@ def read_reused(connection: sqlite3.Connection, store: str) -> dict[int, ReusedI
         ids = {int(each[0]) for each in assigned}
         for change, pet_id, row, cell, after in connection.execute(_NAMING, (run,)):
             if pet_id in ids:
-                said = None if after is None else _read_pet.decode(after)
+                pet = None if after is None else _pet_decoder.decode(after)
                 action = "delete" if change == "delete" else ""
-                named = VacantId(pet_id=pet_id, row=row, source=cell, said=said, action=action)
-                vacant.setdefault(pet_id, []).append(named)
-        on = datetime.fromisoformat(started).astimezone().date().isoformat()
+                vacant_id = VacantId(pet_id=pet_id, row=row, source=cell, said=pet, action=action)
+                vacant.setdefault(pet_id, []).append(vacant_id)
+        date = datetime.fromisoformat(started).astimezone().date().isoformat()
         for pet_id, cell, after in assigned:
             found.pop(pet_id, None)
             if pet_id in vacant:
-                pet = msgspec.structs.replace(_read_pet.decode(after), id=pet_id)
-                found[pet_id] = ReusedId(on, cell, pet, tuple(vacant[pet_id]))
+                pet = msgspec.structs.replace(_pet_decoder.decode(after), id=pet_id)
+                found[pet_id] = ReusedId(date, cell, pet, tuple(vacant[pet_id]))
     return found
 
 
-def later_run(connection: sqlite3.Connection, run: RunSheet) -> str | None:
-    """The newest run of the same sheet that began after this one, where this one has rows without
-    an id; None where there is none.
+def find_later_run(connection: sqlite3.Connection, run: RunSheet) -> str | None:
+    """The newest run of the same sheet that started after this one, if this one has rows without an
+    id; None if there is none.
     """
     if not run.digest:
         return None
-    runs = connection.execute(_SINCE, (run.store, run.started, run.run_id)).fetchall()
+    runs = connection.execute(_LATER_RUNS, (run.store, run.started, run.run_id)).fetchall()
     for other, source, payload in reversed(runs):
-        kept = _decode_rows(payload)
-        # Where all rows have ids, only the plan knows the digest.
-        if run.is_of(source, kept.digest or _source_digest(connection, other), kept.base):
+        sheet_rows = _decode_rows(payload)
+        # If all rows have ids, only the plan knows the digest.
+        if run.is_of(
+            source, sheet_rows.digest or _source_digest(connection, other), sheet_rows.base
+        ):
             return str(other)
     return None
 
@@ -850,69 +869,69 @@ def _source_digest(connection: sqlite3.Connection, run_id: str) -> str:
         return ""
 
 
-def _of_run(
+def _iter_records(
     connection: sqlite3.Connection,
     run: str,
-    about: _RunOrigin,
+    origin: _RunOrigin,
     on: str,
-    kept: _Rows,
+    sheet_rows: _Rows,
     known: Mapping[tuple[_Place, int | None], Pet],
     agreed: Mapping[tuple[_Place, int | None], Pet],
     categories: Mapping[tuple[_Place, int | None], Category | None],
 ) -> Iterator[RowRecord]:
-    arrived = {int(each[0]) for each in connection.execute(_ARRIVED, (run,))}
-    rows = {each.row: each for each in kept.rows}
-    begun = set()
+    updated = {int(each[0]) for each in connection.execute(_ARRIVED, (run,))}
+    rows = {each.row: each for each in sheet_rows.rows}
+    started = set()
     for number, row, cell, after, outcome, cause, assigned, alike in connection.execute(
         _ADDS, (run,)
     ):
         if cause == "not-begun":
             continue
-        begun.add(number)
+        started.add(number)
         is_sure = cause != "may-be-there"
         state = _row_state(outcome, cause, assigned)
         pet_id = assigned if state == "added" else None
         if not is_sure:
-            pet_id = _read_pet.decode(alike).id
+            pet_id = _pet_decoder.decode(alike).id
         if row is None or after is None or not state:
             continue
         place = rows.get(row, _Row(row))
         yield RowRecord(
             run_id=run,
             on=on,
-            tab=kept.tab or _tab(cell),
+            tab=sheet_rows.tab or _tab_of_cell(cell),
             row=row,
             above=place.above,
             below=place.below,
-            said=msgspec.structs.replace(_read_pet.decode(after), id=None),
-            category=kept.categories.get(row),
+            said=msgspec.structs.replace(_pet_decoder.decode(after), id=None),
+            category=sheet_rows.categories.get(row),
             pet_id=pet_id,
             state=state,
             is_sure=is_sure,
-            source=about.source,
-            digest=about.digest,
-            base=about.base,
-            written=about.started,
-            seen=about.seen,
+            source=origin.source,
+            digest=origin.digest,
+            base=origin.base,
+            written=origin.started,
+            seen=origin.seen,
             action=place.action,
         )
-    for each in kept.rows:
-        own, anywhere = ((about.source, kept.tab), each.pet_id), (_ANYWHERE, each.pet_id)
+    for each in sheet_rows.rows:
+        own, anywhere = ((origin.source, sheet_rows.tab), each.pet_id), (_ANYWHERE, each.pet_id)
         said = each.said or known.get(own) or known.get(anywhere)
         if said is None or (each.pet_id is None and not each.may_be):
             continue
-        is_agreed = not each.open or (each.open == "change" and each.pet_id in arrived)
+        is_agreed = not each.open or (each.open == "change" and each.pet_id in updated)
         yield RowRecord(
             run_id=each.run or run,
             on=each.on or on,
-            tab=kept.tab,
+            tab=sheet_rows.tab,
             row=each.row,
             above=each.above,
             below=each.below,
             said=msgspec.structs.replace(said, id=None),
             agreed=None if is_agreed else agreed.get(own) or agreed.get(anywhere),
             category=(
-                kept.categories.get(each.row)
+                sheet_rows.categories.get(each.row)
                 if each.open == "change"
                 else categories.get(own, categories.get(anywhere))
             ),
@@ -920,14 +939,14 @@ def _of_run(
             state="added" if each.pet_id is not None else "held",
             may_be=each.may_be,
             is_added=False,
-            source=about.source,
-            digest=about.digest,
-            base=about.base,
-            written=about.started,
-            seen=about.seen,
+            source=origin.source,
+            digest=origin.digest,
+            base=origin.base,
+            written=origin.started,
+            seen=origin.seen,
             action=each.action,
         )
-    yield from _iter_unsent_rows(connection, run, on, rows, begun, kept.tab, about)
+    yield from _iter_unsent_rows(connection, run, on, rows, started, sheet_rows.tab, origin)
 
 
 def _iter_unsent_rows(
@@ -935,12 +954,12 @@ def _iter_unsent_rows(
     run: str,
     on: str,
     rows: dict[int, _Row],
-    begun: set[int],
+    started: set[int],
     tab: str,
-    about: _RunOrigin,
+    origin: _RunOrigin,
 ) -> Iterator[RowRecord]:
-    """The rows that a run which stopped did not come to."""
-    last = connection.execute(_LAST, (run,)).fetchone()
+    """The rows that a stopped run did not reach."""
+    last = connection.execute(_LAST_SESSION, (run,)).fetchone()
     if last is not None and last[0] and not last[1]:
         return
     try:
@@ -949,7 +968,7 @@ def _iter_unsent_rows(
         return
     for number, change in enumerate(plan.changes):
         is_unassigned = isinstance(change, Add) and change.pet_id is None
-        if not is_unassigned or number in begun or change.row is None or change.after is None:
+        if not is_unassigned or number in started or change.row is None or change.after is None:
             continue
         place = rows.get(change.row, _Row(change.row))
         yield RowRecord(
@@ -961,11 +980,11 @@ def _iter_unsent_rows(
             below=place.below,
             said=change.after,
             state="unsent",
-            source=about.source,
-            digest=about.digest,
-            base=about.base,
-            written=about.started,
-            seen=about.seen,
+            source=origin.source,
+            digest=origin.digest,
+            base=origin.base,
+            written=origin.started,
+            seen=origin.seen,
             action=place.action,
         )
 
@@ -973,7 +992,7 @@ def _iter_unsent_rows(
 def _row_state(
     outcome: str | None, cause: str | None, assigned: int | None
 ) -> Literal["added", "unknown", ""]:
-    """What is known of an add without an id, "" where nothing was added."""
+    """The state of an add without an id, "" if nothing was added."""
     if assigned is not None and (outcome == "applied" or cause in _STORED):
         return "added"
     return "unknown" if outcome in (None, "unknown") else ""
@@ -986,11 +1005,11 @@ def _decode_rows(payload: bytes) -> _Rows:
         return _Rows()
 
 
-def _pets(connection: sqlite3.Connection, run: str, kind: str) -> set[int]:
-    return {int(row[0]) for row in connection.execute(_DONE, (run, kind))}
+def _applied_pets(connection: sqlite3.Connection, run: str, kind: str) -> set[int]:
+    return {int(row[0]) for row in connection.execute(_APPLIED_PETS, (run, kind))}
 
 
-def _tab(cell: str) -> str:
+def _tab_of_cell(cell: str) -> str:
     """The worksheet of a cell's address, "" for text files."""
     tab, mark, _ = cell.rpartition("!")
     return tab.strip("'").replace("''", "'") if mark else ""
@@ -998,15 +1017,15 @@ def _tab(cell: str) -> str:
 
 _OPPOSITE = {"add": "delete", "delete": "add"}
 _STORED = frozenset({"not-as-sent", "unverified"})
-"""Causes of results whose pet is stored all the same."""
-_read_pet = msgspec.json.Decoder(Pet)
+"""Causes of failed results whose pet is stored nevertheless."""
+_pet_decoder = msgspec.json.Decoder(Pet)
 
 _RUNS_OF_STORE = """
 SELECT id, kind, source, undoes, started, payload FROM run
 WHERE store = ? AND kind IN ('apply', 'undo') ORDER BY started, rowid
 """
-_ONE = "SELECT store, source, started, payload FROM run WHERE id = ?"
-_SINCE = """
+_RUN_SHEET = "SELECT store, source, started, payload FROM run WHERE id = ?"
+_LATER_RUNS = """
 SELECT id, source, payload FROM run
 WHERE store = ? AND kind = 'apply' AND started >= ? AND id != ?
 ORDER BY started, rowid
@@ -1026,7 +1045,7 @@ _ADDS = """
 SELECT number, row, source, after, outcome, cause, assigned_id, found FROM change
 WHERE run = ? AND kind = 'add' AND pet_id IS NULL ORDER BY number
 """
-_DONE = """
+_APPLIED_PETS = """
 SELECT pet_id FROM change WHERE run = ? AND kind = ? AND outcome = 'applied'
 AND pet_id IS NOT NULL
 """
@@ -1045,12 +1064,12 @@ WHERE store = ? AND run.kind = 'undo' AND change.kind IN ('update', 'add')
 AND outcome = 'applied' AND coalesce(assigned_id, pet_id) IS NOT NULL
 ORDER BY started, run.rowid
 """
-_TAKEN = """
+_DELETED_PETS = """
 SELECT pet_id, started, run.rowid, run.id, before FROM run JOIN change ON change.run = run.id
 WHERE store = ? AND change.kind = 'delete' AND outcome = 'applied' AND before IS NOT NULL
 ORDER BY started, run.rowid
 """
-_GIVEN = """
+_ADDED_PETS = """
 SELECT coalesce(assigned_id, pet_id), started, run.rowid
 FROM run JOIN change ON change.run = run.id
 WHERE store = ? AND change.kind = 'add' AND outcome = 'applied'
@@ -1064,7 +1083,7 @@ WHERE store = ? AND change.kind = 'add' AND assigned_id != pet_id
 AND (outcome = 'applied' OR cause IN ('not-as-sent', 'unverified'))
 ORDER BY started, run.rowid
 """
-_LAST = "SELECT ended, stopped FROM sitting WHERE run = ? ORDER BY number DESC LIMIT 1"
+_LAST_SESSION = "SELECT ended, stopped FROM sitting WHERE run = ? ORDER BY number DESC LIMIT 1"
 
 
 # Entries as rows of the table `change`, and back.
@@ -1073,11 +1092,11 @@ _LAST = "SELECT ended, stopped FROM sitting WHERE run = ? ORDER BY number DESC L
 Row = tuple[Any, ...]
 
 _COLUMNS = "run, number, kind, pet_id, row, source, fields, before, after, intended, digest"
-_TOLD = "ended, outcome, cause, message, assigned_id, found"
-_ALL = f"{_COLUMNS}, seal, attempts, {_TOLD}, outcome_seal"
-_READ = f"{_ALL}, {_OUTCOME}"
+_OUTCOME_COLUMNS = "ended, outcome, cause, message, assigned_id, found"
+_WRITE_COLUMNS = f"{_COLUMNS}, seal, attempts, {_OUTCOME_COLUMNS}, outcome_seal"
+_READ_COLUMNS = f"{_WRITE_COLUMNS}, {_OUTCOME}"
 
-INTENDED = f"""
+INSERT_INTENT = f"""
 INSERT INTO change ({_COLUMNS}, seal, attempts) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1)
 ON CONFLICT (run, number) DO UPDATE SET
     kind = excluded.kind, pet_id = excluded.pet_id, row = excluded.row, source = excluded.source,
@@ -1086,33 +1105,33 @@ ON CONFLICT (run, number) DO UPDATE SET
     attempts = attempts + 1, ended = NULL, outcome = NULL, cause = NULL, message = NULL,
     assigned_id = NULL, found = NULL, outcome_seal = NULL
 """  # noqa: S608 - of constants
-"""A change is about to be sent, for the first time or anew."""
+"""Records that a change is about to be sent, for the first time or again."""
 
-ENDED = f"""
-INSERT INTO change ({_ALL})
+INSERT_RESULT = f"""
+INSERT INTO change ({_WRITE_COLUMNS})
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (run, number) DO UPDATE SET
     ended = excluded.ended, outcome = excluded.outcome, cause = excluded.cause,
     message = excluded.message, assigned_id = excluded.assigned_id, found = excluded.found,
     outcome_seal = excluded.outcome_seal
 """  # noqa: S608 - of constants
-"""What became of a change; it takes the place of what was said of it before."""
+"""Records the result of a change; it replaces an earlier result."""
 
-REPLACED = (
-    f"{ENDED.rstrip()},\n    before = excluded.before, after = excluded.after, "
+INSERT_REPLACEMENT = (
+    f"{INSERT_RESULT.rstrip()},\n    before = excluded.before, after = excluded.after, "
     "intended = excluded.intended, seal = excluded.seal\n"
 )
-"""The same for a new pet that took the place of another, which is its `before`."""
+"""Records the result of an add whose new pet replaced another one, which is its `before`."""
 
-REPEATED = """
+INSERT_RETRY = """
 INSERT INTO attempt (run, number, attempt, at, why)
 SELECT run, number, attempts + 1, ?, ? FROM change WHERE run = ? AND number = ?
 """
 
-_OF_RUN = f"SELECT {_READ} FROM change WHERE run = ? ORDER BY number"  # noqa: S608 - of constants
+_CHANGES_OF_RUN = f"SELECT {_READ_COLUMNS} FROM change WHERE run = ? ORDER BY number"  # noqa: S608 - of constants
 
 # The runs that have changes, each found by one step in the index.
-_OF_NO_RUN = """
+_ORPHAN_RUN = """
 WITH RECURSIVE each (run) AS (
     SELECT min(run) FROM change
     UNION ALL
@@ -1122,14 +1141,14 @@ WITH RECURSIVE each (run) AS (
 SELECT run FROM each WHERE run IS NOT NULL AND run NOT IN (SELECT id FROM run) LIMIT 1
 """
 
-_pet = msgspec.json.Encoder()
+_pet_encoder = msgspec.json.Encoder()
 
 
-def intended_row(
+def intent_row(
     run: str, at: float, number: int, change: Change, before: Pet | None, after: Pet | None
 ) -> Row:
-    """The values of INTENDED for a change of a plan."""
-    about = (
+    """The values of INSERT_INTENT for a change of a plan."""
+    values = (
         run,
         number,
         change.kind,
@@ -1137,19 +1156,19 @@ def intended_row(
         change.row,
         change.source,
         " ".join(change.fields),
-        _text(before),
-        _text(after),
-        iso(at),
+        _encode_pet(before),
+        _encode_pet(after),
+        format_time(at),
         "",
     )
-    return (*about, seal(about))
+    return (*values, row_checksum(values))
 
 
-def done_row(
+def result_row(
     run: str, at: float, result: Result, found: Pet | None, replaced: Pet | None = None
 ) -> Row:
-    """The values of ENDED for a result; those of REPLACED where a pet was replaced."""
-    about = (
+    """The values of INSERT_RESULT for a result, or of INSERT_REPLACEMENT if a pet was replaced."""
+    values = (
         run,
         result.number,
         result.kind,
@@ -1157,35 +1176,42 @@ def done_row(
         result.row,
         result.source,
         " ".join(result.fields),
-        _text(replaced),
-        None if replaced is None else _text(found),
-        "" if replaced is None else iso(at),
+        _encode_pet(replaced),
+        None if replaced is None else _encode_pet(found),
+        "" if replaced is None else format_time(at),
         "",
     )
-    told = (
-        iso(at),
+    ending = (
+        format_time(at),
         result.outcome,
         result.cause,
         result.message,
         result.assigned_id,
-        _text(found),
+        _encode_pet(found),
     )
-    return _seal_row(about, told)
+    return _add_checksums(values, ending)
 
 
-def begun_row(run: str, entry: Entry) -> Row:
-    """The values of INTENDED for an entry."""
-    about = _about(run, entry)
-    return (*about, seal(about))
+def entry_intent_row(run: str, entry: Entry) -> Row:
+    """The values of INSERT_INTENT for an entry."""
+    values = _entry_columns(run, entry)
+    return (*values, row_checksum(values))
 
 
-def ended_row(run: str, ended: str, entry: Entry, found: Pet | None = None) -> Row:
-    """The values of ENDED for an entry."""
-    told = (ended, entry.outcome, entry.cause, entry.message, entry.assigned_id, _text(found))
-    return _seal_row(_about(run, entry), told)
+def entry_result_row(run: str, ended: str, entry: Entry, found: Pet | None = None) -> Row:
+    """The values of INSERT_RESULT for an entry."""
+    ending = (
+        ended,
+        entry.outcome,
+        entry.cause,
+        entry.message,
+        entry.assigned_id,
+        _encode_pet(found),
+    )
+    return _add_checksums(_entry_columns(run, entry), ending)
 
 
-def _about(run: str, entry: Entry) -> Row:
+def _entry_columns(run: str, entry: Entry) -> Row:
     return (
         run,
         entry.number,
@@ -1194,53 +1220,67 @@ def _about(run: str, entry: Entry) -> Row:
         entry.row,
         entry.source,
         " ".join(entry.fields),
-        _text(entry.before),
-        _text(entry.after),
+        _encode_pet(entry.before),
+        _encode_pet(entry.after),
         entry.intended,
         entry.digest,
     )
 
 
 def entries(connection: sqlite3.Connection, run: str) -> Iterator[Entry]:
-    """What the run knows of each change, by number. Raises PetsyncError for a damaged row, and for
-    one of no run at all: it may be this run's.
+    """The entries of a run, by number. Raises PetsyncError for a damaged row, and for a row without
+    a run: it may belong to this run.
     """
-    lost = connection.execute(_OF_NO_RUN).fetchone()
-    if lost is not None:
-        raise _damaged_change("some change", lost[0])
-    return map(_entry, connection.execute(_OF_RUN, (run,)))
+    orphan = connection.execute(_ORPHAN_RUN).fetchone()
+    if orphan is not None:
+        raise _build_damaged_change_error(f"it has changes of a missing run {orphan[0]}")
+    return map(_decode_entry, connection.execute(_CHANGES_OF_RUN, (run,)))
 
 
-def _seal_row(about: Row, told: Row) -> Row:
-    return (*about, seal(about), *told, _told_seal(about, told))
+def _add_checksums(values: Row, ending: Row) -> Row:
+    return (
+        *values,
+        row_checksum(values),
+        *ending,
+        _outcome_checksum(values, ending),
+    )
 
 
-def _told_seal(about: Row, told: Row) -> int:
-    return seal((*about[:2], *told))
+def _outcome_checksum(values: Row, ending: Row) -> int:
+    return row_checksum((*values[:2], *ending))
 
 
-def _entry(row: Row) -> Entry:
-    about, sealed, attempts, told, told_seal = row[:11], row[11], row[12], row[13:19], row[19]
+def _decode_entry(row: Row) -> Entry:
+    values, checksum, attempts, ending, ending_checksum = (
+        row[:11],
+        row[11],
+        row[12],
+        row[13:19],
+        row[19],
+    )
     try:
-        is_open = told_seal is None and not any(told)
-        sound = sealed == seal(about) and (is_open or told_seal == _told_seal(about, told))
-        if sound:
-            return _of(about, attempts, told, row[20])
+        is_open = ending_checksum is None and not any(ending)
+        is_valid = checksum == row_checksum(values) and (
+            is_open or ending_checksum == _outcome_checksum(values, ending)
+        )
+        if is_valid:
+            return _build_entry(values, attempts, ending, row[20])
     except (ValueError, TypeError):
         pass
-    raise _damaged_change(f"change {row[1]}", row[0])
+    problem = f"change {row[1]} of run {row[0]} does not match its checksum"
+    raise _build_damaged_change_error(problem)
 
 
-def _damaged_change(what: str, run: object) -> PetsyncError:
+def _build_damaged_change_error(problem: str) -> PetsyncError:
     return PetsyncError(
-        f"the journal is damaged: what it says of {what} of run {run} does not add up",
+        f"the journal is damaged: {problem}",
         hint="Look at that pet in the store itself. Nothing was changed in the journal.",
     )
 
 
-def _of(about: Row, attempts: int, told: Row, outcome: Outcome | None) -> Entry:
-    _, number, kind, pet_id, place, source, fields, before, after, intended, digest = about
-    ended, _, cause, message, assigned, found = told
+def _build_entry(values: Row, attempts: int, ending: Row, outcome: Outcome | None) -> Entry:
+    _, number, kind, pet_id, place, source, fields, before, after, intended, digest = values
+    ended, _, cause, message, assigned, found = ending
     return Entry(
         number=number,
         kind=kind,
@@ -1248,8 +1288,8 @@ def _of(about: Row, attempts: int, told: Row, outcome: Outcome | None) -> Entry:
         source=source,
         pet_id=pet_id,
         fields=tuple(fields.split()),
-        before=_pet_of(before),
-        after=_pet_of(after if found is None else found),
+        before=_decode_pet(before),
+        after=_decode_pet(after if found is None else found),
         intended=intended,
         seconds=seconds_between(intended, ended or ""),
         attempts=attempts,
@@ -1261,9 +1301,9 @@ def _of(about: Row, attempts: int, told: Row, outcome: Outcome | None) -> Entry:
     )
 
 
-def _text(pet: Pet | None) -> str | None:
-    return None if pet is None else _pet.encode(pet).decode()
+def _encode_pet(pet: Pet | None) -> str | None:
+    return None if pet is None else _pet_encoder.encode(pet).decode()
 
 
-def _pet_of(text: str | None) -> Pet | None:
-    return None if text is None else _read_pet.decode(text)
+def _decode_pet(text: str | None) -> Pet | None:
+    return None if text is None else _pet_decoder.decode(text)

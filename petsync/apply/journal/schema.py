@@ -26,43 +26,43 @@ if TYPE_CHECKING:
 
 __all__ = [
     "APPLICATION",
-    "BEAT",
     "BUSY",
     "DAMAGE",
+    "HEARTBEAT_S",
+    "LOCK_TIMEOUT_S",
     "NAME",
     "NAMES",
-    "PATIENCE",
     "TABLES",
     "VERSION",
     "Lock",
-    "anew",
     "build_closed_error",
     "build_locked_error",
-    "check_sound",
-    "claim",
-    "code_of",
+    "build_taken_over_error",
+    "build_unwritable_error",
+    "check_integrity",
+    "claim_lock",
     "connect",
-    "empty",
+    "copy_error",
+    "create_journal",
+    "format_time",
+    "get_sqlite_code",
     "is_used",
-    "iso",
-    "leave",
-    "make",
     "mark_in_use",
-    "of_sqlite",
+    "open_empty",
+    "open_for_reading",
     "read_lock",
-    "reading",
-    "renew",
-    "seal",
+    "release_lock",
+    "renew_lock",
+    "row_checksum",
     "seconds_between",
-    "taken_over",
+    "transaction",
     "translate_errors",
-    "translated_reading",
-    "unwritable",
-    "writing",
+    "translate_read_errors",
+    "translate_sqlite_error",
 ]
 
 
-# The tables of a journal; docs/journal.md tells what each column means.
+# The tables of a journal; docs/journal.md describes each column.
 
 
 NAME = "journal.db"
@@ -154,7 +154,7 @@ CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 NAMES = frozenset({"run", "sitting", "change", "attempt", "known", "lock", "meta"})
 
 
-# What goes wrong with a journal, as petsync's errors.
+# Errors of a journal.
 
 
 DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
@@ -163,121 +163,121 @@ BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 @contextmanager
 def translate_errors(path: Path) -> Iterator[None]:
-    """Raise what SQLite and the file system say as a PetsyncError that names the journal."""
+    """Raise errors of SQLite and the file system as PetsyncError with the journal's path."""
     try:
         yield
     except UnicodeDecodeError as error:
         raise build_damaged_error(path, error) from None
     except sqlite3.Error as error:
-        raise of_sqlite(path, error) from None
+        raise translate_sqlite_error(path, error) from None
     except OSError as error:
-        raise unwritable(path, error.strerror or str(error)) from None
+        raise build_unwritable_error(path, error.strerror or str(error)) from None
 
 
 @contextmanager
-def translated_reading(path: Path) -> Iterator[None]:
-    """The same, for who only reads."""
+def translate_read_errors(path: Path) -> Iterator[None]:
+    """Raise errors while reading as PetsyncError with the journal's path."""
     try:
         yield
     except UnicodeDecodeError as error:
         raise build_damaged_error(path, error) from None
     except sqlite3.Error as error:
-        # Text that is no text: Python's module says so, not SQLite.
-        if code_of(error) in (0, *DAMAGE):
+        # Code 0: Python's module, not SQLite, found that text is not UTF-8.
+        if get_sqlite_code(error) in (0, *DAMAGE):
             raise build_damaged_error(path, error) from None
-        raise _unreadable(path, str(error)) from None
+        raise _build_unreadable_error(path, str(error)) from None
     except OSError as error:
-        raise _unreadable(path, error.strerror or str(error)) from None
+        raise _build_unreadable_error(path, error.strerror or str(error)) from None
 
 
-def of_sqlite(path: Path, error: sqlite3.Error) -> PetsyncError:
-    """The error as petsync's."""
-    code = code_of(error)
+def translate_sqlite_error(path: Path, error: sqlite3.Error) -> PetsyncError:
+    """The PetsyncError for an error of SQLite."""
+    code = get_sqlite_code(error)
     if code in DAMAGE:
         return build_damaged_error(path, error)
-    return _busy(path) if code in BUSY else unwritable(path, str(error))
+    return _build_busy_error(path) if code in BUSY else build_unwritable_error(path, str(error))
 
 
-def code_of(error: sqlite3.Error) -> int:
-    """SQLite's primary result code, 0 where Python's module itself raised."""
+def get_sqlite_code(error: sqlite3.Error) -> int:
+    """SQLite's primary result code, 0 if Python's module itself raised the error."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
-def unwritable(path: Path, why: str) -> PetsyncError:
-    """Nothing can be put on disk."""
+def build_unwritable_error(path: Path, why: str) -> PetsyncError:
+    """The error for a journal that cannot be written."""
     return PetsyncError(
         f"the journal {path} cannot be written: {why}",
-        hint="Nothing is sent without it. Make room or put it back, or choose another folder with "
-        "--state.",
+        hint="Nothing is sent without it. Free disk space or restore the file, or choose another "
+        "folder with --state.",
     )
 
 
-def anew(error: PetsyncError) -> PetsyncError:
-    """The same error, to be raised once more."""
+def copy_error(error: PetsyncError) -> PetsyncError:
+    """A copy of the error, to be raised again."""
     return type(error)(error.message, hint=error.hint)
 
 
 def build_closed_error(path: Path) -> PetsyncError:
-    """Nobody writes any more."""
-    return unwritable(path, "this run's sitting was closed")
+    """The error for calls after the end of a session."""
+    return build_unwritable_error(path, "the session of this run was closed")
 
 
-def _unreadable(path: Path, why: str) -> PetsyncError:
+def _build_unreadable_error(path: Path, why: str) -> PetsyncError:
     return PetsyncError(
         f"the journal {path} cannot be read: {why}",
-        hint="See to it that nothing else keeps the file, and that this user may open it.",
+        hint="Make sure that no other program locks the file, and that this user may open it.",
     )
 
 
-def _busy(path: Path) -> PetsyncError:
+def _build_busy_error(path: Path) -> PetsyncError:
     return PetsyncError(
         f"the journal {path} cannot be written: another process keeps it locked",
-        hint="Nothing is sent without it. End the program that has the file open, and go on with "
+        hint="Nothing is sent without it. Close the program that has the file open, then run "
         "`petsync resume`.",
     )
 
 
 def build_damaged_error(path: Path, why: object) -> PetsyncError:
-    """The file is no sound database any more, or never was."""
+    """The error for a file that is not a valid database."""
     return PetsyncError(
         f"the journal {path} is damaged: {why}",
-        hint="Nothing more is sent. `petsync runs`, once no run is at work, sets it aside and says "
-        "what that means.",
+        hint="Nothing more is sent. When no run is working, `petsync runs` renames the file and "
+        "explains the consequences.",
     )
 
 
-# The journal's file: made for this user alone, and connected to.
+# The journal's file: created for this user only, and connections to it.
 
 
-PATIENCE = 30.0
+LOCK_TIMEOUT_S = 30.0
 """How many seconds a connection waits for another process's transaction."""
 
 
-def make(path: Path) -> None:
-    """See to it that there is a journal; its folder and file are for this user alone."""
+def create_journal(path: Path) -> None:
+    """Create the journal if it is missing; only this user can access its folder and file."""
     with translate_errors(path):
         make_state_folder(path.parent)
-        # One that is there is opened by SQLite alone: to close it otherwise would drop the locks
-        # that other connections of this process have on it.
+        # Only SQLite opens an existing file: closing another descriptor would drop the locks that
+        # other connections of this process have on it.
         with suppress(FileExistsError):
             os.close(open_private(path, os.O_RDWR | os.O_EXCL))
         connection = connect(path)
         try:
-            with writing(connection):
+            with transaction(connection):
                 if not connection.execute("SELECT 1 FROM sqlite_master").fetchone():
-                    _fill(connection)
+                    _create_tables(connection)
         finally:
             connection.close()
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """A connection to a journal that is there; it puts each transaction on disk before it says
-    so. For one thread at a time. Raises OSError where the path is a pipe or a device.
+    """A connection to an existing journal; a commit returns when the transaction is on disk. For
+    one thread at a time. Raises OSError if the path is a pipe or a device.
     """
     must_be_ordinary(path)
     uri = f"{path.absolute().as_uri()}?mode=rw"
     connection = sqlite3.connect(
-        uri, uri=True, timeout=PATIENCE, isolation_level=None, check_same_thread=False
+        uri, uri=True, timeout=LOCK_TIMEOUT_S, isolation_level=None, check_same_thread=False
     )
     try:
         connection.execute("PRAGMA journal_mode = WAL").fetchone()
@@ -288,26 +288,26 @@ def connect(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def empty() -> sqlite3.Connection:
-    """A connection to a journal without a run, in memory."""
+def open_empty() -> sqlite3.Connection:
+    """A connection to an empty journal in memory."""
     connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-    _fill(connection)
+    _create_tables(connection)
     return connection
 
 
 @contextmanager
-def writing(
-    connection: sqlite3.Connection, goes_on: Callable[[], bool] = lambda: False
+def transaction(
+    connection: sqlite3.Connection, keep_waiting: Callable[[], bool] = lambda: False
 ) -> Iterator[None]:
-    """One transaction: all of it or nothing. While others keep the file locked, `goes_on` says, as
-    often as the connection's own patience ends, whether to wait on.
+    """Run one transaction. While other processes lock the file, `keep_waiting` decides after each
+    timeout of the connection whether to continue to wait.
     """
     while True:
         try:
             connection.execute("BEGIN IMMEDIATE")
             break
         except sqlite3.OperationalError as error:
-            if code_of(error) not in BUSY or not goes_on():
+            if get_sqlite_code(error) not in BUSY or not keep_waiting():
                 raise
     try:
         yield
@@ -319,35 +319,35 @@ def writing(
 
 
 @contextmanager
-def reading(path: Path | None) -> Iterator[sqlite3.Connection]:
-    """A connection of its own, so that any thread may read while another writes; to an empty
-    journal if there is none.
+def open_for_reading(path: Path | None) -> Iterator[sqlite3.Connection]:
+    """A separate connection, so that any thread may read while another writes; to an empty journal
+    if there is none.
     """
-    with translated_reading(path or Path()):
-        connection = empty() if path is None else connect(path)
+    with translate_read_errors(path or Path()):
+        connection = open_empty() if path is None else connect(path)
         try:
             yield connection
         finally:
             connection.close()
 
 
-def _fill(connection: sqlite3.Connection) -> None:
+def _create_tables(connection: sqlite3.Connection) -> None:
     for statement in TABLES.split(";"):
         connection.execute(statement)
     connection.execute(f"PRAGMA application_id = {APPLICATION}")
     connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
-# Moments as a journal holds them: ISO 8601 in UTC, to the millisecond.
+# Times in a journal: ISO 8601 in UTC, to the millisecond.
 
 
-def iso(seconds: float) -> str:
+def format_time(seconds: float) -> str:
     """Seconds since 1970 as text."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
 
 
 def seconds_between(earlier: str, later: str) -> float:
-    """How long it took, 0.0 where one of the two is unknown or the clock was set back."""
+    """The seconds between two times, 0.0 if one is unknown or the clock was set back."""
     try:
         passed = datetime.fromisoformat(later) - datetime.fromisoformat(earlier)
     except (TypeError, ValueError):
@@ -358,18 +358,18 @@ def seconds_between(earlier: str, later: str) -> float:
 # Lock: one run at a time on one store. It is a row of the journal, renewed by a heartbeat.
 
 
-BEAT = 2.0
+HEARTBEAT_S = 2.0
 """Seconds between two heartbeats."""
 _INTERRUPTED = """
 UPDATE sitting SET ended = ?, stopped = 'interrupted' WHERE run = ? AND number = ? AND ended = ''
 """
-_STALE = 20.0
-"""After so many seconds without one, a holder counts as dead, whatever else is known of it."""
+_STALE_S = 20.0
+"""Seconds without a heartbeat after which a holder counts as dead, whatever else is known."""
 
 
 class Lock(msgspec.Struct, frozen=True, kw_only=True):
-    """Who is at work on a store: a sitting of a run, in a process of a host. `machine` tells hosts
-    of one name apart, and `born` processes of one number; both may be "". `heartbeat` is in
+    """Which process works on a store: a session of a run on a host. `machine` distinguishes hosts
+    with the same name, and `born` processes with the same number; both may be "". `heartbeat` is in
     seconds since 1970.
     """
 
@@ -385,7 +385,7 @@ class Lock(msgspec.Struct, frozen=True, kw_only=True):
     heartbeat: float
 
     @classmethod
-    def mine(cls, store: str, run: str, sitting: int) -> Lock:
+    def for_this_process(cls, store: str, run: str, sitting: int) -> Lock:
         """A lock for this process, from now on."""
         pid, now = os.getpid(), time.time()
         return cls(
@@ -395,33 +395,33 @@ class Lock(msgspec.Struct, frozen=True, kw_only=True):
             claim=secrets.token_hex(8),
             pid=pid,
             host=platform.node(),
-            machine=_machine(),
-            born=_born(pid) or "",
-            since=iso(now),
+            machine=_identify_machine(),
+            born=_find_start_time(pid) or "",
+            since=format_time(now),
             heartbeat=now,
         )
 
     @property
     def is_alive(self) -> bool:
-        """Whether its holder may still be at work: False only where it surely is not, or has not
-        been heard of for long.
+        """Whether its holder may still be running: False only if it certainly is not, or if its
+        last heartbeat is too old.
         """
-        if time.time() - self.heartbeat >= _STALE:
+        if time.time() - self.heartbeat >= _STALE_S:
             return False
-        return self.machine != _machine() or _lives(self.pid, self.born)
+        return self.machine != _identify_machine() or _is_process_alive(self.pid, self.born)
 
 
 def read_lock(connection: sqlite3.Connection, store: str) -> Lock | None:
-    """The lock on the store, whether its holder lives or not."""
+    """The lock on the store, whether its holder is alive or not."""
     row = connection.execute("SELECT * FROM lock WHERE store = ?", (store,)).fetchone()
     names = Lock.__struct_fields__
     return None if row is None else Lock(**dict(zip(names, row, strict=True)))
 
 
-def claim(connection: sqlite3.Connection, lock: Lock) -> Lock | None:
-    """Take the store's lock, inside a transaction; the dead one that was in the way, if any.
+def claim_lock(connection: sqlite3.Connection, lock: Lock) -> Lock | None:
+    """Take the store's lock, inside a transaction, and return the lock of a dead holder, if any.
 
-    Raises LockedError where a living process has it.
+    Raises LockedError if a running process has the lock.
     """
     other = read_lock(connection, lock.store)
     if other is not None and other.is_alive:
@@ -431,8 +431,8 @@ def claim(connection: sqlite3.Connection, lock: Lock) -> Lock | None:
     return other
 
 
-def renew(connection: sqlite3.Connection, lock: Lock) -> bool:
-    """Give a sign of life; False where the lock is another's by now."""
+def renew_lock(connection: sqlite3.Connection, lock: Lock) -> bool:
+    """Write a heartbeat; False if another process has the lock now."""
     renewed = connection.execute(
         "UPDATE lock SET heartbeat = ? WHERE store = ? AND claim = ?",
         (time.time(), lock.store, lock.claim),
@@ -440,24 +440,24 @@ def renew(connection: sqlite3.Connection, lock: Lock) -> bool:
     return renewed.rowcount == 1
 
 
-def leave(connection: sqlite3.Connection, lock: Lock, now: str) -> None:
-    """Give the lock back, if it is still this holder's; a sitting that did not say how it ended was
-    interrupted.
-    """
-    mine = connection.execute(
+def release_lock(connection: sqlite3.Connection, lock: Lock, now: str) -> None:
+    """Release the lock if this holder still has it; a session without an end was interrupted."""
+    deleted = connection.execute(
         "DELETE FROM lock WHERE store = ? AND claim = ?", (lock.store, lock.claim)
     )
-    if mine.rowcount:
+    if deleted.rowcount:
         connection.execute(_INTERRUPTED, (now, lock.run, lock.sitting))
 
 
-def taken_over(lock: Lock, by: Lock | None) -> LockedError:
-    """The error of a holder that was silent for so long that it counted as dead."""
-    who = "somebody" if by is None else f"run {by.run} (process {by.pid} on {by.host})"
+def build_taken_over_error(lock: Lock, other: Lock | None) -> LockedError:
+    """The error for a holder that another process has replaced, as its heartbeat was too old."""
+    owner = (
+        "somebody" if other is None else f"run {other.run} (process {other.pid} on {other.host})"
+    )
     return LockedError(
-        f"{who} has taken over {lock.store} from run {lock.run}, which gave no sign of life for "
-        f"{_STALE:.0f} seconds",
-        hint="Nothing more is sent from here. `petsync runs` shows what is at work; "
+        f"{owner} has taken over {lock.store} from run {lock.run}, which gave no sign of life for "
+        f"{_STALE_S:.0f} seconds",
+        hint="This run sends nothing more. `petsync runs` shows which run is working; "
         f"`petsync resume {lock.run}` finishes this run afterwards.",
     )
 
@@ -466,15 +466,15 @@ def build_locked_error(other: Lock) -> LockedError:
     return LockedError(
         f"run {other.run} is at work on {other.store}: process {other.pid} on {other.host}, since "
         f"{other.since}",
-        hint="Wait until it has ended, or stop it with Ctrl-C and go on with "
-        f"`petsync resume {other.run}`. A process that was killed is noticed within "
-        f"{_STALE:.0f} seconds.",
+        hint="Wait until it has ended, or stop it with Ctrl-C and run "
+        f"`petsync resume {other.run}`. petsync notices a killed process within "
+        f"{_STALE_S:.0f} seconds.",
     )
 
 
 @cache
-def _machine() -> str:
-    """What tells this machine, since it was started, from all others; "" where nothing does."""
+def _identify_machine() -> str:
+    """An identifier of this machine since its last boot; "" if there is none."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
         return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
@@ -482,12 +482,12 @@ def _machine() -> str:
         return "" if os.name == "nt" else f"{platform.node()} {os.name}"
 
 
-def _lives(pid: int, born: str) -> bool:
-    # On Windows, os.kill would end the process that it asks for.
+def _is_process_alive(pid: int, born: str) -> bool:
+    # On Windows, os.kill would end the process.
     if os.name == "nt":
         return True
     if Path("/proc/self/stat").exists():
-        return _born(pid) in (born, "?")
+        return _find_start_time(pid) in (born, "?")
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -497,8 +497,8 @@ def _lives(pid: int, born: str) -> bool:
     return True
 
 
-def _born(pid: int) -> str | None:
-    """When the process began, in the kernel's ticks; None where it is gone, "?" if unknown."""
+def _find_start_time(pid: int) -> str | None:
+    """When the process started, in kernel ticks; None if it has ended, "?" if unknown."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
@@ -510,24 +510,24 @@ def _born(pid: int) -> str | None:
     return None if fields[0] in b"ZX" else fields[19].decode()
 
 
-# Seal: a checksum of what a row says, so that a disk's mistake is not taken for the truth.
+# Checksum of a row, so that disk errors are detected.
 
 
 _encoder = msgspec.json.Encoder()
 
 
-def seal(values: tuple[Any, ...]) -> int:
+def row_checksum(values: tuple[Any, ...]) -> int:
     """CRC-32 of the values as a JSON array, bytes in base64."""
     return zlib.crc32(_encoder.encode(values))
 
 
-# Whether a journal's file is in use, by this process or another.
+# Locks that show whether a journal's file is in use, by this process or another.
 
 
 def mark_in_use(path: Path) -> BaseFileLock:
     """The lock that marks a journal as written to, until it is released or its process dies.
 
-    Each writer holds one file of its own, `journal.N.lock`, the first that nobody holds.
+    Each writer holds one file of its own, `journal.N.lock`, the first free one.
     """
     for number in count(1):
         if (lock := try_lock(path.with_suffix(f".{number}.lock"))) is not None:
@@ -544,8 +544,8 @@ def is_used(path: Path) -> bool:
     return False
 
 
-# Whether a file is a sound journal that this petsync may write to; one that is damaged is set
-# aside, and any other is left as it is.
+# Integrity: whether a file is a valid journal that this petsync may write to. A damaged journal is
+# renamed; a file of another program stays as it is.
 
 
 _SIDES = ("-wal", "-shm")
@@ -555,7 +555,7 @@ class _DatabaseFacts(msgspec.Struct, frozen=True):
     application: int
     version: int
     tables: frozenset[str]
-    trouble: str
+    problem: str
 
     @property
     def is_blank(self) -> bool:
@@ -563,105 +563,109 @@ class _DatabaseFacts(msgspec.Struct, frozen=True):
         return not (self.application or self.version or self.tables)
 
 
-def check_sound(path: Path) -> bool:
+def check_integrity(path: Path) -> bool:
     """Whether the file is a journal; False if nothing was ever written to it.
 
-    Raises PetsyncError where it is another program's or a newer petsync's, of which not a byte is
-    changed, where it is damaged, after it was set aside, and where it is a pipe or a device.
+    Raises PetsyncError if it belongs to another program or a newer petsync (then it is not
+    changed), if it is damaged (then it is renamed), and if it is a pipe or a device.
     """
     with translate_errors(path):
-        for each in (path, *(_side(path, side) for side in _SIDES)):
+        for each in (path, *(_side_file(path, side) for side in _SIDES)):
             must_be_ordinary(each)
-    seen = None if _side(path, "-wal").exists() else _inspect_file(path, "mode=ro&immutable=1")
-    if seen is None or seen.trouble:
-        # Now under lock and key: what looks like damage may be another process's checkpoint.
-        seen = _inspect_file(path, "mode=ro")
-    if seen.trouble:
-        raise _set_aside(path, seen.trouble)
-    if not seen.is_blank:
-        _check_ours(path, seen)
-    return not seen.is_blank
+    facts = (
+        None if _side_file(path, "-wal").exists() else _inspect_file(path, "mode=ro&immutable=1")
+    )
+    if facts is None or facts.problem:
+        # Again with SQLite's locks: what looks like damage may be another process's checkpoint.
+        facts = _inspect_file(path, "mode=ro")
+    if facts.problem:
+        raise _move_damaged(path, facts.problem)
+    if not facts.is_blank:
+        _check_version(path, facts)
+    return not facts.is_blank
 
 
-def _inspect_file(path: Path, how: str) -> _DatabaseFacts:
-    """The file as it is, opened so that nothing is written to it; immutable, without even a log
-    beside it.
+def _inspect_file(path: Path, mode: str) -> _DatabaseFacts:
+    """The facts about the file, which is opened without writing; with `immutable` not even a log
+    file is created.
     """
     try:
-        return _read_header(f"{path.absolute().as_uri()}?{how}")
+        return _read_header(f"{path.absolute().as_uri()}?{mode}")
     except UnicodeDecodeError as error:
         return _DatabaseFacts(0, 0, frozenset(), str(error))
     except sqlite3.Error as error:
-        if code_of(error) in (0, *DAMAGE):
+        if get_sqlite_code(error) in (0, *DAMAGE):
             return _DatabaseFacts(0, 0, frozenset(), str(error))
-        raise of_sqlite(path, error) from None
+        raise translate_sqlite_error(path, error) from None
 
 
 def _read_header(uri: str) -> _DatabaseFacts:
-    with closing(sqlite3.connect(uri, uri=True, timeout=PATIENCE)) as connection:
+    with closing(sqlite3.connect(uri, uri=True, timeout=LOCK_TIMEOUT_S)) as connection:
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
         tables = frozenset(name for (name,) in names)
-        trouble = ""
+        problem = ""
         if application == APPLICATION and version in _READABLE:
-            (told,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+            (result,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
             missing = NAMES - tables
-            trouble = f"it has no table {min(missing)}" if missing else told.replace("ok", "")
-    return _DatabaseFacts(application, version, tables, trouble)
+            problem = f"it has no table {min(missing)}" if missing else result.replace("ok", "")
+    return _DatabaseFacts(application, version, tables, problem)
 
 
-def _check_ours(path: Path, seen: _DatabaseFacts) -> None:
-    if seen.application != APPLICATION:
+def _check_version(path: Path, facts: _DatabaseFacts) -> None:
+    if facts.application != APPLICATION:
         raise PetsyncError(
             f"{path} is another program's database, not a journal of petsync",
             hint="It was left as it is, and nothing was sent. Choose another folder with --state.",
         )
-    if seen.version not in _READABLE:
+    if facts.version not in _READABLE:
         raise PetsyncError(
-            f"the journal {path} has version {seen.version}, of a newer petsync; this one reads "
+            f"the journal {path} has version {facts.version}, of a newer petsync; this one reads "
             f"{VERSION}",
             hint="It was left as it is, and nothing was sent. Use that petsync, or choose another "
             "folder with --state.",
         )
 
 
-def _set_aside(path: Path, why: str) -> PetsyncError:
-    """Move a damaged journal out of the way, with all that belongs to it; the error to raise."""
-    what = f"the journal {path} is damaged ({' '.join(why.split())})"
+def _move_damaged(path: Path, reason: str) -> PetsyncError:
+    """Rename a damaged journal and its log files, and return the error to raise."""
+    damage = f"the journal {path} is damaged ({' '.join(reason.split())})"
     if is_used(path):
         return PetsyncError(
-            f"{what}, and a process is still at work with it",
-            hint="Nothing was sent, and the file was left where it is. Wait until that process "
-            "has ended, and try again.",
+            f"{damage}, and another process still uses it",
+            hint="Nothing was sent, and the file was not moved. Wait until that process has ended, "
+            "and try again.",
         )
     try:
-        aside = _move_aside(path)
+        new_path = _rename_damaged(path)
     except OSError as error:
-        return unwritable(path, f"it is damaged, and cannot be set aside: {error.strerror}")
+        return build_unwritable_error(
+            path, f"it is damaged, and cannot be set aside: {error.strerror}"
+        )
     return PetsyncError(
-        f"{what}; it was set aside as {aside}",
+        f"{damage}; it was renamed to {new_path}",
         hint="Nothing was sent. Runs that were not finished cannot be resumed: plan again from "
-        "the sheet, and look at the plan before you apply it. Rows that add pets without an id may "
-        "have been added already; the plan's notes name those whose like is there. The next run "
-        "begins a new journal.",
+        "the sheet, and read the plan before you apply it. Rows that add pets without an id may "
+        "have been added already; the plan's notes name those that have similar pets in the store. "
+        "The next run starts a new journal.",
     )
 
 
-def _move_aside(path: Path) -> Path:
+def _rename_damaged(path: Path) -> Path:
     stamp = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     for number in range(1, 1000):
         name = f"damaged-{stamp}" + (f"-{number}" if number > 1 else "")
-        aside = path.with_name(f"{path.stem}.{name}{path.suffix}")
-        if any(_side(aside, side).exists() for side in ("", *_SIDES)):
+        new_path = path.with_name(f"{path.stem}.{name}{path.suffix}")
+        if any(_side_file(new_path, side).exists() for side in ("", *_SIDES)):
             continue
-        # Its sides go first: beside a new journal, SQLite would take them for that one's.
+        # The log files first: beside a new journal, SQLite would use them for that one.
         for side in (*_SIDES, ""):
-            if _side(path, side).exists():
-                _side(path, side).rename(_side(aside, side))
-        return aside
+            if _side_file(path, side).exists():
+                _side_file(path, side).rename(_side_file(new_path, side))
+        return new_path
     raise FileExistsError(17, "there are too many damaged journals", str(path))
 
 
-def _side(path: Path, side: str) -> Path:
+def _side_file(path: Path, side: str) -> Path:
     return path.with_name(path.name + side)

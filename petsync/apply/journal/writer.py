@@ -16,31 +16,31 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from petsync.apply.journal.rows import (
-    ENDED,
-    INTENDED,
-    REPEATED,
-    REPLACED,
+    INSERT_INTENT,
+    INSERT_REPLACEMENT,
+    INSERT_RESULT,
+    INSERT_RETRY,
     Row,
-    begun_row,
-    done_row,
-    ended_row,
-    intended_row,
+    entry_intent_row,
+    entry_result_row,
+    intent_row,
+    result_row,
 )
 from petsync.apply.journal.schema import (
-    BEAT,
-    PATIENCE,
+    HEARTBEAT_S,
+    LOCK_TIMEOUT_S,
     Lock,
-    anew,
     build_closed_error,
-    iso,
-    leave,
-    of_sqlite,
+    build_taken_over_error,
+    build_unwritable_error,
+    copy_error,
+    format_time,
     read_lock,
-    renew,
-    seal,
-    taken_over,
-    unwritable,
-    writing,
+    release_lock,
+    renew_lock,
+    row_checksum,
+    transaction,
+    translate_sqlite_error,
 )
 from petsync.errors import LockedError, PetsyncError
 from petsync.models import Pet
@@ -65,7 +65,7 @@ __all__ = [
 ]
 
 
-# Group: what is written in one transaction, as few statements.
+# Items of a group, which is written in one transaction with few statements.
 
 
 class Intent(msgspec.Struct, gc=False):
@@ -79,7 +79,7 @@ class Intent(msgspec.Struct, gc=False):
 
 
 class Repeat(msgspec.Struct, gc=False):
-    """A change is about to be sent once more."""
+    """A change is about to be sent again."""
 
     at: float
     number: int
@@ -87,7 +87,7 @@ class Repeat(msgspec.Struct, gc=False):
 
 
 class Completion(msgspec.Struct, gc=False):
-    """What became of a change; `replaced` is the pet that a new one took the place of."""
+    """The result of a change; `replaced` is the pet that a new pet replaced."""
 
     at: float
     result: Result
@@ -96,7 +96,7 @@ class Completion(msgspec.Struct, gc=False):
 
 
 class Image(msgspec.Struct, gc=False):
-    """An upload that is about to be sent, or what became of it."""
+    """An upload that is about to be sent, or its result if it `ended`."""
 
     at: float
     entry: Entry
@@ -104,13 +104,13 @@ class Image(msgspec.Struct, gc=False):
 
 
 class KnownIds(msgspec.Struct, gc=False):
-    """The ids that were there before."""
+    """The ids of the pets that existed before."""
 
     ids: list[int]
 
 
 class Finish(msgspec.Struct, gc=False):
-    """How the sitting ended."""
+    """How the session ended."""
 
     at: float
     stopped: str
@@ -120,9 +120,7 @@ Item = Intent | Repeat | Completion | Image | KnownIds | Finish
 
 
 def execute(connection: sqlite3.Connection, run: str, sitting: int, items: Iterable[Item]) -> None:
-    """Write what a sitting handed over, in the order in which it came; neighbours of one kind
-    together.
-    """
+    """Write the items of a session in order; adjacent items of one kind in one statement."""
     statement, rows = "", list[Row]()
     for item in items:
         needed, row = _statement(run, sitting, item)
@@ -133,7 +131,7 @@ def execute(connection: sqlite3.Connection, run: str, sitting: int, items: Itera
         rows.append(row)
         if isinstance(item, Repeat):
             connection.executemany(statement, rows)
-            statement, rows = _ONCE_MORE, [(run, item.number)]
+            statement, rows = _COUNT_ATTEMPT, [(run, item.number)]
     if rows:
         connection.executemany(statement, rows)
 
@@ -141,56 +139,60 @@ def execute(connection: sqlite3.Connection, run: str, sitting: int, items: Itera
 def _statement(run: str, sitting: int, item: Item) -> tuple[str, Row]:
     match item:
         case Intent():
-            row = intended_row(run, item.at, item.number, item.change, item.before, item.after)
-            return INTENDED, row
+            row = intent_row(run, item.at, item.number, item.change, item.before, item.after)
+            return INSERT_INTENT, row
         case Completion(replaced=None):
-            return ENDED, done_row(run, item.at, item.result, item.after)
+            return INSERT_RESULT, result_row(run, item.at, item.result, item.after)
         case Completion():
-            return REPLACED, done_row(run, item.at, item.result, item.after, item.replaced)
+            return INSERT_REPLACEMENT, result_row(
+                run, item.at, item.result, item.after, item.replaced
+            )
         case Image():
             return _image(run, item.at, item.entry, ended=item.ended)
         case Repeat():
-            return REPEATED, (iso(item.at), item.why, run, item.number)
+            return INSERT_RETRY, (format_time(item.at), item.why, run, item.number)
         case KnownIds():
             about = (run, msgspec.json.encode(item.ids).decode())
-            return _KNOWN, (*about, seal(about))
+            return _INSERT_KNOWN_IDS, (*about, row_checksum(about))
         case Finish():
-            return _FINISHED, (iso(item.at), item.stopped, run, sitting)
+            return _FINISH_SESSION, (format_time(item.at), item.stopped, run, sitting)
 
 
 def _image(run: str, at: float, entry: Entry, *, ended: bool) -> tuple[str, Row]:
     if ended:
-        return ENDED, ended_row(run, iso(at), entry, entry.after)
-    return INTENDED, begun_row(run, msgspec.structs.replace(entry, intended=iso(at)))
+        return INSERT_RESULT, entry_result_row(run, format_time(at), entry, entry.after)
+    return INSERT_INTENT, entry_intent_row(
+        run, msgspec.structs.replace(entry, intended=format_time(at))
+    )
 
 
-_ONCE_MORE = "UPDATE change SET attempts = attempts + 1 WHERE run = ? AND number = ?"
-_KNOWN = "INSERT OR REPLACE INTO known (run, ids, seal) VALUES (?, ?, ?)"
-_FINISHED = "UPDATE sitting SET ended = ?, stopped = ? WHERE run = ? AND number = ?"
+_COUNT_ATTEMPT = "UPDATE change SET attempts = attempts + 1 WHERE run = ? AND number = ?"
+_INSERT_KNOWN_IDS = "INSERT OR REPLACE INTO known (run, ids, seal) VALUES (?, ?, ?)"
+_FINISH_SESSION = "UPDATE sitting SET ended = ?, stopped = ? WHERE run = ? AND number = ?"
 
 
-# Writer: the thread that puts what a sitting hands over on disk, group by group.
+# Writer: the thread that writes the items of a session to disk, group by group.
 #
-# All that has come while one group was being written goes into the next, in one transaction; so
-# many changes share one wait for the disk.
+# All items that arrive while one group is written form the next group, in one transaction, so that
+# many changes share one disk sync.
 
 
-_MOMENT = 200
-"""So many milliseconds SQLite itself waits for a lock."""
-_BUSY, _GATHER = 0.0005, 0.001
-"""Where intents come as fast as they are written, so many seconds more are waited for others: one
-wait for the disk does for all of them.
+_BUSY_TIMEOUT_MS = 200
+"""How many milliseconds SQLite itself waits for a lock."""
+_BUSY_INTERVAL_S, _GATHER_S = 0.0005, 0.001
+"""If the first intent arrives within the interval after the last group, the writer gathers others
+for the second value, in seconds: one disk sync is then enough for all of them.
 """
-_SOON = 0.05
-"""A result reaches the disk within so many seconds, also where no intent follows it."""
+_MAX_DELAY_S = 0.05
+"""The longest delay in seconds until a result is written, if no intent follows it."""
 
 Waiter = asyncio.Future[None]
-_Handed = tuple[Item | None, Waiter | None]
+_QueuedItem = tuple[Item | None, Waiter | None]
 
 
 class Writer:
-    """Writes for one sitting, from the moment it is made until `end`. While nothing is handed over
-    it writes a heartbeat, however busy the other threads are.
+    """Writes for one session, from its creation until `end`. Without items it writes heartbeats,
+    even while the other threads are busy.
     """
 
     def __init__(
@@ -199,249 +201,256 @@ class Writer:
         self._path, self._connection, self._lock = path, connection, lock
         self._in_use = in_use
         self._file = path.stat()
-        self._handed: SimpleQueue[_Handed | None] = SimpleQueue()
-        self._kept: list[_Handed] = []
-        self.lost: LockedError | None = None
-        """Set for good where another process has taken over."""
+        self._queue: SimpleQueue[_QueuedItem | None] = SimpleQueue()
+        self._unwritten: list[_QueuedItem] = []
+        self.lock_error: LockedError | None = None
+        """Set permanently when another process has taken over."""
         self.renewed = time.time()
-        """When the lock was last known to be held, in seconds since 1970."""
-        self.hurried = False
-        """Whether somebody waits for the end, so that locks of others are not waited for."""
-        connection.execute(f"PRAGMA busy_timeout = {_MOMENT}")
+        """When the lock was last renewed, in seconds since 1970."""
+        self.hurries = False
+        """Whether the session must end soon, so that it does not wait for other processes."""
+        connection.execute(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_MS}")
         name = f"petsync journal {lock.run}"
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
 
     @property
-    def closed(self) -> PetsyncError:
-        """What to tell who comes after the end."""
+    def closed_error(self) -> PetsyncError:
+        """The error for calls after the end."""
         return build_closed_error(self._path)
 
-    def hand(self, item: Item | None, waiter: Waiter | None = None) -> None:
-        """Have the item written soon; the waiter is told when it is on disk, or why it is not."""
-        self._handed.put((item, waiter))
+    def submit(self, item: Item | None, waiter: Waiter | None = None) -> None:
+        """Queue the item; the waiter gets its result when the item is on disk, or the error."""
+        self._queue.put((item, waiter))
 
     def end(self) -> None:
-        """Write what is left, give the lock back, and return when the file is closed."""
-        self._handed.put(None)
-        # A sitting that nobody closed may be forgotten in any thread, this one too.
+        """Write what is left, release the lock, and return when the file is closed."""
+        self._queue.put(None)
+        # An unclosed session may be garbage-collected in any thread, including this one.
         if threading.current_thread() is not self._thread:
             self._thread.join()
 
     def _work(self) -> None:
         try:
-            while self._one_group():
+            while self._write_group():
                 pass
             self._release()
         finally:
-            self._turn_away()
+            self._refuse_rest()
             self._connection.close()
             self._in_use.release()
 
-    def _one_group(self) -> bool:
-        handed, goes_on = self._next()
-        waiters = [waiter for _, waiter in handed if waiter is not None]
+    def _write_group(self) -> bool:
+        group, continues = self._collect_group()
+        waiters = [waiter for _, waiter in group if waiter is not None]
         try:
-            # Who has stopped waiting to send something will not send it.
-            self._write([i for i, w in handed if i is not None and not (w and w.cancelled())])
+            # A cancelled waiter will not send its change.
+            self._write([i for i, w in group if i is not None and not (w and w.cancelled())])
         except PetsyncError as error:
-            # Nobody waits for a result, so it is tried again; whoever waits is told instead.
-            self._kept = [each for each in handed if each[1] is None]
-            _tell(waiters, error)
+            # Items without a waiter are tried again; waiters get the error.
+            self._unwritten = [each for each in group if each[1] is None]
+            _notify(waiters, error)
         else:
-            self._kept = []
-            _tell(waiters, None)
-        return goes_on
+            self._unwritten = []
+            _notify(waiters, None)
+        return continues
 
-    def _next(self) -> tuple[list[_Handed], bool]:
-        """What waits to be written, and whether more may come; waits until the next heartbeat."""
-        handed = self._kept
+    def _collect_group(self) -> tuple[list[_QueuedItem], bool]:
+        """The items to write, and whether more may come; waits until the next heartbeat."""
+        group = self._unwritten
         written = time.monotonic()
         try:
-            each = self._handed.get(timeout=BEAT)
+            each = self._queue.get(timeout=HEARTBEAT_S)
             now = time.monotonic()
-            until, gather = now + _SOON, now + (_GATHER if now - written < _BUSY else 0.0)
+            until, gather = (
+                now + _MAX_DELAY_S,
+                now + (_GATHER_S if now - written < _BUSY_INTERVAL_S else 0.0),
+            )
             while each is not None:
-                handed.append(each)
+                group.append(each)
                 if each[1] is not None:
                     until = min(until, gather)
-                # While nobody waits, an intent may still come: one sync then does for both.
-                each = self._handed.get(timeout=max(0.0, until - time.monotonic()))
+                # Without a waiter, an intent may still come: one sync is then enough for both.
+                each = self._queue.get(timeout=max(0.0, until - time.monotonic()))
         except Empty:
-            return handed, True
-        return handed, False
+            return group, True
+        return group, False
 
     def _write(self, items: list[Item]) -> None:
-        if self.lost is not None:
-            raise self.lost
-        until = time.monotonic() + PATIENCE
+        if self.lock_error is not None:
+            raise self.lock_error
+        until = time.monotonic() + LOCK_TIMEOUT_S
         try:
-            with writing(self._connection, lambda: self._waits(until)):
-                if not renew(self._connection, self._lock):
-                    self.lost = taken_over(
+            with transaction(self._connection, lambda: self._may_wait(until)):
+                if not renew_lock(self._connection, self._lock):
+                    self.lock_error = build_taken_over_error(
                         self._lock, read_lock(self._connection, self._lock.store)
                     )
-                    raise self.lost
+                    raise self.lock_error
                 execute(self._connection, self._lock.run, self._lock.sitting, items)
             self._check_place()
             self.renewed = time.time()
         except sqlite3.Error as error:
-            raise of_sqlite(self._path, error) from None
+            raise translate_sqlite_error(self._path, error) from None
         except PetsyncError:
             raise
-        except Exception as error:  # noqa: BLE001 - whoever waits must be told, whatever it is
-            raise unwritable(self._path, repr(error)) from None
+        except Exception as error:  # noqa: BLE001 - waiters must get any error
+            raise build_unwritable_error(self._path, repr(error)) from None
 
-    def _waits(self, until: float) -> bool:
-        return not self.hurried and time.monotonic() < until
+    def _may_wait(self, until: float) -> bool:
+        return not self.hurries and time.monotonic() < until
 
     def _check_place(self) -> None:
-        """What is written to a file that was deleted or replaced is not kept."""
+        """Raise PetsyncError if the file was deleted or replaced: then nothing is kept."""
         try:
             now = self._path.stat()
         except OSError:
-            raise unwritable(self._path, "it was deleted or moved while in use") from None
+            raise build_unwritable_error(
+                self._path, "it was deleted or moved while in use"
+            ) from None
         if (now.st_dev, now.st_ino) != (self._file.st_dev, self._file.st_ino):
-            raise unwritable(self._path, "another file was put in its place while in use")
+            raise build_unwritable_error(
+                self._path, "another file was put in its place while in use"
+            )
 
-    def _turn_away(self) -> None:
-        """Tell who comes after the end that nothing is written any more."""
+    def _refuse_rest(self) -> None:
+        """Give the waiters that come after the end an error."""
         with suppress(Empty):
             while True:
-                handed = self._handed.get_nowait()
-                if handed is not None and handed[1] is not None:
-                    _tell([handed[1]], self.closed)
+                group = self._queue.get_nowait()
+                if group is not None and group[1] is not None:
+                    _notify([group[1]], self.closed_error)
 
     def _release(self) -> None:
-        # Where this fails, the lock is another's by now, or ends for want of a heartbeat.
-        with suppress(sqlite3.Error), writing(self._connection):
-            leave(self._connection, self._lock, iso(time.time()))
+        # If this fails, another process has the lock, or it ends without a heartbeat.
+        with suppress(sqlite3.Error), transaction(self._connection):
+            release_lock(self._connection, self._lock, format_time(time.time()))
 
 
-def _tell(waiters: list[Waiter], error: PetsyncError | None) -> None:
+def _notify(waiters: list[Waiter], error: PetsyncError | None) -> None:
     by_loop: dict[asyncio.AbstractEventLoop, list[Waiter]] = {}
     for waiter in waiters:
         by_loop.setdefault(waiter.get_loop(), []).append(waiter)
-    for loop, its in by_loop.items():
-        # Once a loop is closed, nobody waits there any more.
+    for loop, loop_waiters in by_loop.items():
+        # On a closed loop, nothing waits any more.
         with suppress(RuntimeError):
-            loop.call_soon_threadsafe(_settle, its, error)
+            loop.call_soon_threadsafe(_resolve, loop_waiters, error)
 
 
-def _settle(waiters: list[Waiter], error: PetsyncError | None) -> None:
+def _resolve(waiters: list[Waiter], error: PetsyncError | None) -> None:
     for waiter in waiters:
         if waiter.done():
             continue
         if error is None:
             waiter.set_result(None)
         else:
-            # One for each: raised in several tasks, they would share a traceback.
-            waiter.set_exception(anew(error))
+            # A copy for each: one error raised in several tasks would share a traceback.
+            waiter.set_exception(copy_error(error))
 
 
-# RunSession: one process's time at work on a run, with the lock of its store.
+# RunSession: the session of one process on a run, with the lock of its store.
 
 
-_STANDSTILL = 2.5 * BEAT
+_STANDSTILL_S = 2.5 * HEARTBEAT_S
 
 
 class RunSession:
-    """A Recorder of one run; nobody else can work on its store until it is closed.
+    """A Recorder of one run; no other process can work on its store until it is closed.
 
-    What is awaited raises PetsyncError where the journal cannot be written, and LockedError where
-    another process has taken over; results that could not be written are tried again with the next
-    group. All of it is called from one event loop.
+    Coroutines raise PetsyncError if the journal cannot be written, and LockedError if another
+    process has taken over; results that could not be written are tried again with the next group.
+    All methods must be called from one event loop.
     """
 
     def __init__(self, run_id: str, writer: Writer, known: Collection[int] | None = None) -> None:
         self.run_id = run_id
         self._writer = writer
         self._known = known
-        # One that nobody closes is closed when it is forgotten, or at the end of the process.
+        # An unclosed session is closed by the garbage collector, or at the end of the process.
         self._closed = False
         self._end = weakref.finalize(self, writer.end)
 
-    async def intend(
+    async def record_intent(
         self, number: int, change: Change, *, before: Pet | None, after: Pet | None
     ) -> None:
         """Return when it is on disk that this change is about to be sent."""
-        await self._durably(Intent(time.time(), number, change, before, after))
+        await self._write_and_wait(Intent(time.time(), number, change, before, after))
 
-    def repeats(self, number: int, why: str) -> None:
-        """The change's request is about to be sent once more, as the last attempt ended so.
+    def record_retry(self, number: int, why: str) -> None:
+        """Record that the change's request is sent again; `why` is how the last attempt ended.
 
-        Raises LockedError where another process is known to have taken over.
+        Raises LockedError if another process is known to have taken over.
         """
-        if self._writer.lost is not None:
-            raise anew(self._writer.lost)
-        self._writer.hand(Repeat(time.time(), number, why))
+        if self._writer.lock_error is not None:
+            raise copy_error(self._writer.lock_error)
+        self._writer.submit(Repeat(time.time(), number, why))
 
-    def done(
+    def record_result(
         self, result: Result, *, after: Pet | None = None, replaced: Pet | None = None
     ) -> None:
-        """What became of a change; on disk before a later intent is."""
-        self._writer.hand(Completion(time.time(), result, after, replaced))
+        """Record the result of a change; it is on disk before any later intent."""
+        self._writer.submit(Completion(time.time(), result, after, replaced))
 
-    async def image(self, entry: Entry) -> None:
+    async def record_image_intent(self, entry: Entry) -> None:
         """Return when it is on disk that this upload is about to be sent."""
-        await self._durably(Image(time.time(), entry, ended=False))
+        await self._write_and_wait(Image(time.time(), entry, ended=False))
 
-    def image_done(self, entry: Entry) -> None:
-        """What became of an upload; on disk before a later one is begun."""
-        self._writer.hand(Image(time.time(), entry, ended=True))
+    def record_image_result(self, entry: Entry) -> None:
+        """Record the result of an upload; it is on disk before any later intent."""
+        self._writer.submit(Image(time.time(), entry, ended=True))
 
-    async def keep_known(self, ids: Iterable[int]) -> None:
-        """Return when it is on disk which pets there were before one without an id was added."""
-        kept = sorted(set(ids))
-        await self._durably(KnownIds(kept))
-        self._known = frozenset(kept)
+    async def record_known_ids(self, ids: Iterable[int]) -> None:
+        """Return when the ids of the pets before the first add without an id are on disk."""
+        sorted_ids = sorted(set(ids))
+        await self._write_and_wait(KnownIds(sorted_ids))
+        self._known = frozenset(sorted_ids)
 
     def get_known_ids(self) -> Collection[int] | None:
-        """The ids of `keep_known`, of this sitting or an earlier one; None if there are none."""
+        """The ids of `record_known_ids`, of this session or an earlier one; None without any."""
         return self._known
 
-    async def hold(self) -> None:
-        """Return when it is sure that nobody else has taken over. It asks the file only where no
-        heartbeat was written for so long that this process must have stood still.
+    async def confirm_lock(self) -> None:
+        """Return if no other process has taken over. Asks the file only if the last heartbeat is so
+        old that this process must have been suspended.
         """
-        if abs(time.time() - self._writer.renewed) > _STANDSTILL:
-            await self._durably(None)
+        if abs(time.time() - self._writer.renewed) > _STANDSTILL_S:
+            await self._write_and_wait(None)
 
-    def hurry(self) -> None:
-        """From now on, wait no longer than a moment for others that keep the file locked."""
-        self._writer.hurried = True
+    def stop_waiting(self) -> None:
+        """From now on, hardly wait for other processes that keep the file locked."""
+        self._writer.hurries = True
 
     async def flush(self) -> None:
-        """Return when all that was handed over is on disk."""
-        await self._durably(None)
+        """Return when all queued items are on disk."""
+        await self._write_and_wait(None)
 
     async def finish(self, *, stopped: str = "") -> None:
-        """Return when all is on disk, and how the run ended: `stopped` is "" for one that has come
-        to its end. Whoever cancels this only makes it hurry.
+        """Return when all items and the end of the run are on disk; `stopped` is "" for a complete
+        run. A cancellation only shortens the waits.
         """
-        await self._to_end(self._durably(Finish(time.time(), stopped)))
+        await self._await_to_end(self._write_and_wait(Finish(time.time(), stopped)))
 
     async def close(self) -> None:
-        """Write what is left, and give the lock back. Without `finish` before, the run counts as
-        interrupted. What can no longer be written is left to be found out by a resume. Whoever
-        cancels this only makes it hurry: the report of the run would be lost otherwise.
+        """Write what is left, and release the lock. Without `finish` before, the run counts as
+        interrupted. A resume determines what could not be written. A cancellation only shortens the
+        waits: else the report of the run would be lost.
         """
         self._closed = True
-        await self._to_end(asyncio.to_thread(self._end))
+        await self._await_to_end(asyncio.to_thread(self._end))
 
-    async def _to_end(self, work: Coroutine[Any, Any, None]) -> None:
-        """Await the work, and go on awaiting it where this is cancelled meanwhile."""
+    async def _await_to_end(self, work: Coroutine[Any, Any, None]) -> None:
+        """Await the work to its end, even after a cancellation."""
         task = asyncio.ensure_future(work)
         while not task.done():
             try:
                 await asyncio.shield(task)
             except asyncio.CancelledError:
-                self.hurry()
+                self.stop_waiting()
         task.result()
 
-    async def _durably(self, item: Item | None) -> None:
+    async def _write_and_wait(self, item: Item | None) -> None:
         if self._closed:
-            raise self._writer.closed
+            raise self._writer.closed_error
         waiter = asyncio.get_running_loop().create_future()
-        self._writer.hand(item, waiter)
+        self._writer.submit(item, waiter)
         await waiter

@@ -1,7 +1,7 @@
 """Credentials, masked everywhere: `bearer(token)`, `client_credentials(id, secret)`,
 `implicit(address)`, `api_key(key)`, `from_file(path)`, `none()`.
 
-No plain secret is left in a variable where an error is raised: a verbose traceback shows those.
+No variable holds a plain secret where an error is raised: a verbose traceback shows variables.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ def bearer(
     token, api_key = as_secret(token), as_secret(api_key)
     if renew is not None and not callable(renew):
         raise SettingsError(
-            f"renew is {type(renew).__name__}, not a function that gives a new token",
+            f"renew is {type(renew).__name__}, not a function that returns a new token",
             hint="For example renew=lambda: log_in(user, password).",
         )
-    return Credentials(checked_token(token), _key(api_key), renew)
+    return Credentials(checked_token(token), _check_key(api_key), renew)
 
 
 def client_credentials(
@@ -68,15 +68,15 @@ def client_credentials(
     """
     client_secret, api_key = as_secret(client_secret), as_secret(api_key)
     if not isinstance(client_id, str) or not client_id.strip().isprintable() or not client_id:
-        raise SettingsError("the client id is no text", hint="It is the name of your program.")
-    asked = scopes.split() if isinstance(scopes, str) else scopes
+        raise SettingsError("the client id is not text", hint="It is the name of your program.")
+    requested = scopes.split() if isinstance(scopes, str) else scopes
     grant = Grant(
         kind="client credentials",
         client_id=client_id.strip(),
         client_secret=require_secret(client_secret, "the client secret"),
-        scopes=None if asked is None else frozenset(asked),
+        scopes=None if requested is None else frozenset(requested),
     )
-    return Credentials(None, _key(api_key), grant=grant)
+    return Credentials(None, _check_key(api_key), grant=grant)
 
 
 def implicit(
@@ -89,8 +89,10 @@ def implicit(
     text, state, api_key = as_secret(text), as_secret(state), as_secret(api_key)
     from petsync.client.auth.browser import token_in
 
-    back = require_secret(text, "what was pasted")
-    return token_in(back, None if state is None else require_secret(state, "state"), _key(api_key))
+    pasted = require_secret(text, "what was pasted")
+    return token_in(
+        pasted, None if state is None else require_secret(state, "state"), _check_key(api_key)
+    )
 
 
 def from_file(path: str | Path, *, api_key: Given | None = None) -> Credentials:
@@ -100,7 +102,9 @@ def from_file(path: str | Path, *, api_key: Given | None = None) -> Credentials:
     api_key = as_secret(api_key)
     file = Path(path)
     grant = Grant(kept="file")
-    return Credentials(_read_token(file), _key(api_key), lambda: _read_token(file), grant=grant)
+    return Credentials(
+        _read_token(file), _check_key(api_key), lambda: _read_token(file), grant=grant
+    )
 
 
 def api_key(key: Given) -> Credentials:
@@ -114,7 +118,7 @@ def none() -> Credentials:
     return Credentials(grant=Grant(kind="none"))
 
 
-def _key(key: object) -> Secret | None:
+def _check_key(key: object) -> Secret | None:
     return None if key is None else header_safe(key, "the api key")
 
 
@@ -122,10 +126,10 @@ def _read_token(file: Path) -> Secret:
     try:
         return header_safe(Secret(read_file(file)), f"the token in {file}")
     except (OSError, UnicodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no text"
+        why = error.strerror if isinstance(error, OSError) else "it is not text"
     raise SettingsError(
-        f"the token's file {file} cannot be read: {why}",
-        hint="It holds the access token and nothing else.",
+        f"the token file {file} cannot be read: {why}",
+        hint="It must contain the access token and nothing else.",
     )
 
 

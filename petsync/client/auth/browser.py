@@ -31,103 +31,104 @@ from petsync.settings import Secret
 
 __all__ = [
     "AsyncPendingSignIn",
+    "AuthorizationQuestion",
     "CallbackParameters",
     "Loopback",
     "OnReturn",
     "Page",
-    "Prompt",
-    "Question",
+    "SignInRequest",
+    "equal_secrets",
     "from_fragment",
-    "parse_return",
-    "same",
+    "parse_callback",
     "token_in",
 ]
 
 
-# CallbackParameters: what a browser brings back from the sign-in, in its address or pasted by hand.
+# CallbackParameters: the response to a sign-in, from the browser's address or pasted by the user.
 #
 # Source: RFC 6749, sections 4.1.2 and 4.2.2; RFC 9207 for `iss`.
 
 
-_LONGEST = 64 * 1024
-_MOST = 40
-_WHOLE = "Copy the whole address from the browser's address bar, after you chose Allow."
+_MAX_SIZE = 64 * 1024
+_MAX_FIELDS = 40
+_COPY_HINT = "Copy the whole address from the browser's address bar, after you chose Allow."
 
 
 @dataclass(frozen=True, slots=True)
 class CallbackParameters:
-    """The parameters; or `bare`, a text that has none. Shows none of it."""
+    """The parameters, or `token_text`, a text without parameters. The repr shows no values."""
 
     values: Mapping[str, Secret] = field(default_factory=dict, repr=False)
-    bare: Secret | None = field(default=None, repr=False)
+    token_text: Secret | None = field(default=None, repr=False)
 
     def get(self, name: str) -> Secret | None:
         """One parameter."""
         return self.values.get(name)
 
     def text(self, name: str) -> str:
-        """One that is no secret."""
+        """One parameter that is no secret, as text."""
         value = self.values.get(name)
         return "" if value is None else value.reveal()
 
     def reveal_items(self) -> Iterator[tuple[str, str]]:
-        """All of it."""
+        """All parameters, unmasked."""
         return ((name, value.reveal()) for name, value in self.values.items())
 
-    def plain(self) -> dict[str, str]:
-        """The parameters that are no secrets, and tell what the service decided."""
+    def public_values(self) -> dict[str, str]:
+        """The parameters of the service's decision that are no secrets."""
         names = ("error", "error_description", "scope", "expires_in", "token_type")
         return {name: self.text(name) for name in names if name in self.values}
 
-    def is_from(self, state: Secret) -> bool:
-        """Whether it answers the question that was asked with this state."""
-        given = self.get("state")
-        return given is not None and same(given, state)
+    def has_state(self, state: Secret) -> bool:
+        """Whether it is the response to the request with this state."""
+        state_sent = self.get("state")
+        return state_sent is not None and equal_secrets(state_sent, state)
 
-    def check_issuer(self, places: Endpoints) -> None:
-        """Return if nothing says that another service answers. Raises AuthError."""
+    def check_issuer(self, endpoints: Endpoints) -> None:
+        """Raise AuthError if another service answers."""
         given = self.text("iss")
-        if not given and not places.says_iss:
+        if not given and not endpoints.says_iss:
             return
-        expected = places.issuer or _origin(places.authorize)
-        if given not in (expected, places.issuer):
+        expected = endpoints.issuer or _origin(endpoints.authorize)
+        if given not in (expected, endpoints.issuer):
             raise AuthError(
-                "sign-in: the answer does not come from the service that was asked",
-                hint="Nothing was sent to it. Open the present address, and copy what it ends on.",
+                "sign-in: the response does not come from the service that was asked",
+                hint="Nothing was sent to it. Open the current address, and copy the address at "
+                "which it ends.",
             )
 
 
-def parse_return(pasted: Secret) -> CallbackParameters:
-    """What is in an address, in what stands behind its `?` or `#`, or a bare text.
+def parse_callback(pasted: Secret) -> CallbackParameters:
+    """Parse an address, the part after its `?` or `#`, or a token alone.
 
-    Raises SettingsError for what cannot be that, and does not show it.
+    Raises SettingsError for other text, and does not show it.
     """
     pairs = _pairs(pasted)
     if pairs is None:
-        raise SettingsError("what was pasted is no address that ends a sign-in", hint=_WHOLE)
+        raise SettingsError("the pasted text is not the address of a sign-in", hint=_COPY_HINT)
     names = [name for name, _ in pairs]
     if len(set(names)) < len(names):
-        raise SettingsError("the address says something twice, so it is not used", hint=_WHOLE)
+        raise SettingsError("the address has a parameter twice, so it is not used", hint=_COPY_HINT)
     return (
-        CallbackParameters(dict(pairs)) if pairs else CallbackParameters(bare=_strip_pasted(pasted))
+        CallbackParameters(dict(pairs)) if pairs else CallbackParameters(token_text=_clean(pasted))
     )
 
 
-def same(given: Secret, kept: Secret) -> bool:
-    """Whether two secrets are equal, in a time that tells nothing of either."""
+def equal_secrets(given: Secret, kept: Secret) -> bool:
+    """Whether two secrets are equal, compared in constant time."""
     return hmac.compare_digest(given.reveal().encode(), kept.reveal().encode())
 
 
 def _pairs(pasted: Secret) -> list[tuple[str, Secret]] | None:
-    """None for what is empty or too much."""
-    text = _strip_pasted(pasted).reveal()
-    if not text or len(text) > _LONGEST:
+    """The parameters; None for a text that is empty or too long."""
+    text = _clean(pasted).reveal()
+    if not text or len(text) > _MAX_SIZE:
         return None
     try:
         return [
             (name, Secret(value))
             for part in _parts(text)
-            for name, value in parse_qsl(part, keep_blank_values=True, max_num_fields=_MOST)
+            for name, value in parse_qsl(part, keep_blank_values=True, max_num_fields=_MAX_FIELDS)
         ]
     except ValueError:
         return None
@@ -138,12 +139,12 @@ def _parts(text: str) -> Iterator[str]:
         parts = urlsplit(text)
         yield from (parts.query, parts.fragment)
     elif "=" in text.rstrip("="):
-        # A bare token may end in =, as base64 does.
+        # A token may end in =, as base64 does.
         yield text
 
 
-def _strip_pasted(pasted: Secret) -> Secret:
-    """Without what comes along when one copies, and the line breaks of a terminal."""
+def _clean(pasted: Secret) -> Secret:
+    """The text without quotes, brackets, spaces, and the line breaks of a terminal."""
     text = "".join(pasted.reveal().split("\n")).replace("\r", "").replace("\t", "")
     return Secret(text.strip().strip("<>\"'` ").strip())
 
@@ -153,61 +154,61 @@ def _origin(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc}"
 
 
-# The token that an implicit sign-in brings behind the `#` of an address.
+# The token of an implicit sign-in, which follows the `#` of an address.
 #
 # Source: RFC 6749, section 4.2.2.
 
 
-def from_fragment(back: CallbackParameters, wanted: Credentials) -> Credentials:
-    """The credentials with the token that came back. Raises AuthError where none did."""
-    if back.get("error") is not None:
-        raise oauth.refusal(back.plain(), wanted).error()
-    if back.get("access_token") is None:
+def from_fragment(callback: CallbackParameters, wanted: Credentials) -> Credentials:
+    """The credentials with the returned token. Raises AuthError if there is none."""
+    if callback.get("error") is not None:
+        raise oauth.parse_refusal(callback.public_values(), wanted).error()
+    if callback.get("access_token") is None:
         raise AuthError(
-            "sign-in: the address holds no token",
-            hint="Copy the whole address, with what stands behind #.",
+            "sign-in: the address contains no token",
+            hint="Copy the whole address, with the part after #.",
         )
-    return oauth.parse_credentials(Values(back.reveal_items()), wanted, time.time())
+    return oauth.parse_credentials(Values(callback.reveal_items()), wanted, time.time())
 
 
 def token_in(text: Secret, state: Secret | None, key: Secret | None) -> Credentials:
     """The credentials with the token in the text. Raises SettingsError, AuthError."""
-    back = parse_return(text)
+    callback = parse_callback(text)
     wanted = Credentials(key=key, grant=Grant(kind="implicit"))
-    if back.bare is not None:
-        return Credentials(checked_token(back.bare), key, grant=wanted.grant)
-    if back.get("state") is not None and state is None:
+    if callback.token_text is not None:
+        return Credentials(checked_token(callback.token_text), key, grant=wanted.grant)
+    if callback.get("state") is not None and state is None:
         raise SettingsError(
-            "the address names the sign-in that it belongs to, and nothing says that it is yours",
+            "the address has the state of a sign-in, and no state was given to compare it with",
             hint="Give the state that you sent, or use store.begin_sign_in(implicit=True).",
         )
-    if state is not None and not back.is_from(state):
+    if state is not None and not callback.has_state(state):
         raise AuthError(
-            "sign-in: this answer belongs to another sign-in, so it was not used",
-            hint="Begin again, and copy the address that the browser ends on.",
+            "sign-in: this response belongs to another sign-in, so it was not used",
+            hint="Begin again, and copy the address at which the browser ends.",
         )
-    return from_fragment(back, wanted)
+    return from_fragment(callback, wanted)
 
 
-# Loopback: a page on this machine to which the service sends the browser back.
+# Loopback: a page on this machine to which the service redirects the browser.
 #
-# It listens on 127.0.0.1 alone, on a port and a path of its own, answers there and nowhere else,
-# and only requests for that very address: a name that somebody made point here gets nothing.
+# It listens only on 127.0.0.1, on its own port and path, and answers only requests for exactly this
+# address: requests with another host name, such as DNS rebinding, get nothing.
 # Source: RFC 8252, section 7.3.
 
 
-_PATIENCE = 10.0
-_LAST_WORD = 2.0
+_REQUEST_TIMEOUT_S = 10.0
+_CLOSE_TIMEOUT_S = 2.0
 _HOST = "127.0.0.1"
 _STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:34rem;margin:10vh auto;padding:0 1rem;"
     "color-scheme:light dark}"
 )
-# The address would stay in the browser's history, and what it carries with it.
-_FORGET = "history.replaceState(null,'',location.pathname);"
-# What follows # never leaves the browser by itself: it is handed on here, as the body of a request.
+# Remove the parameters from the browser's history.
+_CLEAR_ADDRESS = "history.replaceState(null,'',location.pathname);"
+# The browser does not send the part after #: this script sends it as the body of a request.
 _SCRIPT = (
-    f"var f=location.hash.slice(1);{_FORGET}"
+    f"var f=location.hash.slice(1);{_CLEAR_ADDRESS}"
     "if(f)fetch(location.pathname,{method:'POST',body:f}).then(r=>r.text()).then(t=>{"
     "var d=new DOMParser().parseFromString(t,'text/html');"
     "for(var n of['h1','p'])document.querySelector(n).textContent=d.querySelector(n).textContent})"
@@ -220,78 +221,78 @@ _PAGE = Template(
 Page = tuple[str, str]
 """A heading and a sentence."""
 OnReturn = Callable[[Secret], Awaitable[Page]]
-"""Told what stood behind the address's `?` or `#`; the page that the person is to see."""
+"""Gets the part after the address's `?` or `#`, and returns the page for the user."""
 
 
 class Loopback:
-    """Waits for the browser. `by_fragment`: the answer stands behind `#`."""
+    """Waits for the browser. `by_fragment`: the response follows `#`."""
 
     def __init__(self, on_return: OnReturn, *, by_fragment: bool = False) -> None:
         self._on_return, self._by_fragment = on_return, by_fragment
         self._server: asyncio.Server | None = None
         self._path = "/"
-        self._answering: set[asyncio.Task[None]] = set()
-        self._silent: set[asyncio.StreamWriter] = set()
+        self._responding: set[asyncio.Task[None]] = set()
+        self._waiting: set[asyncio.StreamWriter] = set()
         self.address = ""
 
     async def open(self, port: int = 0, path: str = "/petsync") -> Self:
-        """It, listening; `address` is where. Raises SettingsError."""
+        """Start to listen at `address`. Raises SettingsError."""
         self._path = path
         try:
             self._server = await asyncio.start_server(
-                self._handle_connection, _HOST, port, limit=_LONGEST, family=0
+                self._handle_connection, _HOST, port, limit=_MAX_SIZE, family=0
             )
         except OSError as error:
             raise SettingsError(
                 f"petsync cannot listen on this machine for the browser: {error.strerror}",
-                hint="Sign in by pasting the address that the browser ends on.",
+                hint="Sign in by pasting the address at which the browser ends.",
             ) from None
         self._port = self._server.sockets[0].getsockname()[1]
         self.address = f"http://{_HOST}:{self._port}{path}"
         return self
 
     async def close(self) -> None:
-        """Stop listening; a browser that has come still gets its page."""
+        """Stop listening; a connected browser still gets its page."""
         server, self._server = self._server, None
         if server is None:
             return
         loop = server.get_loop()
         if loop is asyncio.get_running_loop():
-            await self._end(server)
+            await self._shut_down(server)
         elif loop.is_running():
             # Sockets and tasks belong to the loop that listens.
-            ending = asyncio.run_coroutine_threadsafe(self._end(server), loop)
+            ending = asyncio.run_coroutine_threadsafe(self._shut_down(server), loop)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(asyncio.wrap_future(ending), 2 * _LAST_WORD)
+                await asyncio.wait_for(asyncio.wrap_future(ending), 2 * _CLOSE_TIMEOUT_S)
         else:
             server.close()
 
-    async def _end(self, server: asyncio.Server) -> None:
+    async def _shut_down(self, server: asyncio.Server) -> None:
         server.close()
-        for writer in tuple(self._silent):
-            writer.transport.abort()  # Who has said nothing whole is not waited for.
-        if self._answering:
-            await asyncio.wait(self._answering, timeout=_LAST_WORD)
+        for writer in tuple(self._waiting):
+            writer.transport.abort()  # Do not wait for incomplete requests.
+        if self._responding:
+            await asyncio.wait(self._responding, timeout=_CLOSE_TIMEOUT_S)
 
     async def _handle_connection(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        self._silent.add(writer)
+        self._waiting.add(writer)
         try:
-            async with asyncio.timeout(_PATIENCE):
+            async with asyncio.timeout(_REQUEST_TIMEOUT_S):
                 head = Secret((await reader.readuntil(b"\r\n\r\n")).decode("latin-1"))
                 body = Secret((await reader.readexactly(_length(head))).decode("latin-1"))
-            self._silent.discard(writer)
-            answering = asyncio.create_task(self._answer(head, body, writer))
-            self._answering.add(answering)
-            answering.add_done_callback(self._answering.discard)
-            await answering
+            self._waiting.discard(writer)
+            responding = asyncio.create_task(self._answer(head, body, writer))
+            self._responding.add(responding)
+            responding.add_done_callback(self._responding.discard)
+            await responding
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass
         except asyncio.CancelledError:
-            pass  # The loop ends. asyncio would print that a connection did not.
+            pass  # The loop ends. Else asyncio would log an error.
         finally:
-            self._silent.discard(writer)
+            self._waiting.discard(writer)
             writer.close()
             with contextlib.suppress(OSError, asyncio.CancelledError):
                 await writer.wait_closed()
@@ -310,7 +311,7 @@ class Loopback:
             return _response(404, ("Nothing here", "This page is for one sign-in of petsync."))
         if self._by_fragment:
             return _response(200, ("One moment", "Signing in …"), script=_SCRIPT)
-        return _response(200, await self._on_return(request.query), script=_FORGET)
+        return _response(200, await self._on_return(request.query), script=_CLEAR_ADDRESS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,10 +336,10 @@ def _fields(head: Secret, wanted: str) -> list[str]:
 
 
 def _length(head: Secret) -> int:
-    """How long the request's body is, as far as it is waited for."""
-    said = _fields(head, "content-length")
-    number = int(said[0]) if len(said) == 1 and re.fullmatch(r"[0-9]{1,5}", said[0]) else 0
-    return number if number <= _LONGEST else 0
+    """The length of the request's body; 0 if it is invalid or too large."""
+    values = _fields(head, "content-length")
+    number = int(values[0]) if len(values) == 1 and re.fullmatch(r"[0-9]{1,5}", values[0]) else 0
+    return number if number <= _MAX_SIZE else 0
 
 
 def _response(status: int, page: Page, *, script: str = "") -> bytes:
@@ -372,7 +373,7 @@ def _digest(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-# AsyncPendingSignIn: a sign-in that waits for a person at a browser.
+# AsyncPendingSignIn: a sign-in that waits for the user in a browser.
 
 
 Finish = Callable[[Credentials], Awaitable[Account]]
@@ -381,8 +382,8 @@ _AGAIN = "Begin the sign-in again."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prompt:
-    """What to ask the person for."""
+class SignInRequest:
+    """The options of a sign-in."""
 
     scopes: tuple[str, ...]
     client_id: str
@@ -391,69 +392,69 @@ class Prompt:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """One question to the service, by way of a browser: what it was asked with, all of it secret
-    until it is answered.
-    """
+class AuthorizationQuestion:
+    """One authorization request through a browser; its values are secret until the response."""
 
-    asked: Prompt
-    places: Endpoints
+    request: SignInRequest
+    endpoints: Endpoints
     redirect: str
     state: Secret = field(default_factory=lambda: Secret(secrets.token_urlsafe(32)), repr=False)
     verifier: Secret = field(default_factory=lambda: Secret(secrets.token_urlsafe(64)), repr=False)
 
     @property
     def url(self) -> str:
-        """The address to open. It carries the state, which is worth nothing without the verifier
-        or this process.
+        """The address to open. It contains the state, which is useless without the verifier or this
+        process.
         """
         params = {
-            "response_type": "token" if self.asked.implicit else "code",
-            "client_id": self.asked.client_id,
+            "response_type": "token" if self.request.implicit else "code",
+            "client_id": self.request.client_id,
             "redirect_uri": self.redirect,
-            "scope": " ".join(self.asked.scopes),
+            "scope": " ".join(self.request.scopes),
             "state": self.state.reveal(),
         }
-        if not self.asked.implicit:
+        if not self.request.implicit:
             challenge = WebApplicationClient("").create_code_challenge(
                 self.verifier.reveal(), "S256"
             )
             params |= {"code_challenge": challenge, "code_challenge_method": "S256"}
         given = [(name, text) for name, text in params.items() if text]
-        return str(add_params_to_uri(self.places.authorize, given))
+        return str(add_params_to_uri(self.endpoints.authorize, given))
 
     def grant(self) -> Grant:
-        """What is known of the sign-in before it is answered."""
+        """The grant of the sign-in before the response."""
         return Grant(
-            kind="implicit" if self.asked.implicit else "code",
+            kind="implicit" if self.request.implicit else "code",
             kept="memory",
-            client_id=self.asked.client_id,
-            scopes=frozenset(self.asked.scopes) or None,
+            client_id=self.request.client_id,
+            scopes=frozenset(self.request.scopes) or None,
         )
 
 
 class AsyncPendingSignIn:
-    """A sign-in under way: open `url` in a browser, and wait until the browser has `arrived`, or
-    hand over what somebody `pasted`. Whichever comes first counts, and counts once.
+    """A pending sign-in: open `url` in a browser, and await `arrived`, or give the address to
+    `pasted`. The first response counts, and only once.
 
-    `is_listening`: the browser can come back by itself, if it runs on this machine.
+    `is_listening`: petsync receives the redirect of a browser on this machine.
     """
 
-    def __init__(self, authority: Authority, asked: Prompt, finish: Finish) -> None:
-        self._authority, self._asked, self._finish = authority, asked, finish
+    def __init__(self, authority: Authority, request: SignInRequest, finish: Finish) -> None:
+        self._authority, self._request_values, self._finish = authority, request, finish
         self._loopback: Loopback | None = None
-        self._question: Question
+        self._question: AuthorizationQuestion
         self._account: Future[Account] = Future()
-        self._taken = threading.Lock()
+        self._lock = threading.Lock()
         self._is_over = False
 
     @classmethod
-    async def begin(cls, authority: Authority, asked: Prompt, finish: Finish) -> Self:
-        """A sign-in that waits. Raises SettingsError where the service does not offer it."""
-        pending = cls(authority, asked, finish)
-        places = await authority.places()
-        _check_offered(places, asked)
-        pending._question = Question(asked, places, await pending._redirect(places))
+    async def begin(cls, authority: Authority, request: SignInRequest, finish: Finish) -> Self:
+        """Start a sign-in. Raises SettingsError if the service does not offer it."""
+        pending = cls(authority, request, finish)
+        endpoints = await authority.endpoints()
+        _check_offered(endpoints, request)
+        pending._question = AuthorizationQuestion(
+            request, endpoints, await pending._choose_redirect(endpoints)
+        )
         return pending
 
     @property
@@ -463,22 +464,22 @@ class AsyncPendingSignIn:
 
     @property
     def is_listening(self) -> bool:
-        """Whether the browser's return would be noticed."""
+        """Whether petsync listens for the browser's redirect."""
         return self._loopback is not None
 
     @property
     def is_open(self) -> bool:
-        """Whether nothing has come yet that belongs to this sign-in."""
-        return not self._is_over and not self._taken.locked()
+        """Whether no response for this sign-in has arrived yet."""
+        return not self._is_over and not self._lock.locked()
 
     async def arrived(self, timeout: float = 300.0) -> Account:  # noqa: ASYNC109
-        """The account, once the browser came back; at most `timeout` seconds are waited.
+        """Wait up to `timeout` seconds for the browser's redirect, and return the account.
 
-        Raises AuthError where the person or the service said no, or nobody came in time.
+        Raises AuthError if the user or the service refused, or on a timeout.
         """
         try:
             waiting = asyncio.wrap_future(self._account)
-            # Whoever stops waiting leaves nobody to hear of an error.
+            # Retrieve the error even if the caller stops waiting.
             waiting.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
             async with asyncio.timeout(timeout):
                 return await asyncio.shield(waiting)
@@ -486,141 +487,147 @@ class AsyncPendingSignIn:
             pass
         finally:
             await self.close()
-        raise AuthError("sign-in: nobody came back from the browser in time", hint=_AGAIN)
+        raise AuthError("sign-in: the browser did not return in time", hint=_AGAIN)
 
     async def pasted(self, text: str | Secret) -> Account:
-        """The account for the address that the browser ended on; for an implicit sign-in also for
-        the bare token. What does not belong to this sign-in leaves it open for another try.
+        """Return the account for the address at which the browser ended; an implicit sign-in also
+        accepts the token alone. After text of another sign-in, this one stays open for another
+        attempt.
 
-        Raises AuthError and SettingsError, which do not show what was pasted.
+        Raises AuthError and SettingsError, which do not show the pasted text.
         """
         self._check_not_over()
         text = text if isinstance(text, Secret) else Secret(str(text))
-        back = parse_return(text)
-        if back.bare is not None and self._asked.implicit:
-            account = await self._complete(self._granted_bare(back.bare))
+        callback = parse_callback(text)
+        if callback.token_text is not None and self._request_values.implicit:
+            account = await self._complete(self._use_token(callback.token_text))
         else:
-            self._check_mine(back)
-            account = await self._complete(self._obtain_credentials(back))
+            self._check_state(callback)
+            account = await self._complete(self._obtain_credentials(callback))
         await self.close()
         return account
 
     async def close(self) -> None:
-        """Wait no longer; a second time is no error."""
+        """Stop listening; a second call is no error."""
         loopback, self._loopback = self._loopback, None
         if loopback is not None:
             await loopback.close()
 
     async def end(self) -> None:
-        """Close it for good: whatever comes from here on signs nobody in."""
+        """Close it permanently: later responses are refused."""
         self._is_over = True
-        self._end(_over())
+        self._shut_down(_build_closed_error())
         await self.close()
 
     def __repr__(self) -> str:
-        return f"<petsync.Pending {urlsplit(self._question.places.authorize).netloc}>"
+        return f"<petsync.Pending {urlsplit(self._question.endpoints.authorize).netloc}>"
 
-    async def _redirect(self, places: Endpoints) -> str:
-        """Where the browser is to go; where nobody listens, its address bar is enough."""
-        named = urlsplit(places.redirect)
-        is_here = not places.redirect or named.hostname == "127.0.0.1"
-        if self._asked.listen and is_here:
-            loopback = Loopback(self._handle_return, by_fragment=self._asked.implicit)
-            await loopback.open(named.port or 0, named.path or "/petsync")
+    async def _choose_redirect(self, endpoints: Endpoints) -> str:
+        """The redirect address; without a listener, the user copies it from the address bar."""
+        configured = urlsplit(endpoints.redirect)
+        is_here = not endpoints.redirect or configured.hostname == "127.0.0.1"
+        if self._request_values.listen and is_here:
+            loopback = Loopback(self._handle_return, by_fragment=self._request_values.implicit)
+            await loopback.open(configured.port or 0, configured.path or "/petsync")
             self._loopback = loopback
-            return places.redirect or loopback.address
-        return places.redirect or f"http://127.0.0.1:{49152 + secrets.randbelow(16000)}/petsync"
+            return endpoints.redirect or loopback.address
+        return endpoints.redirect or f"http://127.0.0.1:{49152 + secrets.randbelow(16000)}/petsync"
 
     async def _handle_return(self, query: Secret) -> Page:
-        """The browser is here, or somebody who says so."""
+        """Handle the browser's redirect, or a request that looks like it, and return the page."""
         try:
             self._check_not_over()
-            back = parse_return(Secret(f"?{query.reveal()}"))
-            self._check_mine(back)
-            await self._complete(self._obtain_credentials(back))
+            callback = parse_callback(Secret(f"?{query.reveal()}"))
+            self._check_state(callback)
+            await self._complete(self._obtain_credentials(callback))
         except PetsyncError as error:
             return "This did not work", f"{error.message}. {error.hint}"
         return _DONE
 
     def _check_not_over(self) -> None:
         if self._is_over:
-            raise _over()
+            raise _build_closed_error()
 
-    def _check_mine(self, back: CallbackParameters) -> None:
-        if back.get("code_challenge") is not None or back.get("response_type") is not None:
+    def _check_state(self, callback: CallbackParameters) -> None:
+        if callback.get("code_challenge") is not None or callback.get("response_type") is not None:
             raise SettingsError(
-                "that is the address to open, not the one that the browser ends on",
-                hint="Open it, choose Allow, and then copy what stands in the address bar.",
+                "that is the address to open, not the one at which the browser ends",
+                hint="Open it, choose Allow, and then copy the address from the address bar.",
             )
-        if back.get("state") is None:
+        if callback.get("state") is None:
             raise SettingsError(
-                "what was pasted does not name the sign-in that it belongs to",
+                "the pasted text has no state, so it may be of another sign-in",
                 hint="Copy the whole address from the browser's address bar.",
             )
-        if not back.is_from(self._question.state):
+        if not callback.has_state(self._question.state):
             raise AuthError(
-                "sign-in: this answer belongs to another sign-in, so it was not used",
-                hint="Open the present address, and copy what the browser ends on.",
+                "sign-in: this response belongs to another sign-in, so it was not used",
+                hint="Open the current address, and copy the address at which the browser ends.",
             )
-        back.check_issuer(self._question.places)
+        callback.check_issuer(self._question.endpoints)
 
-    async def _complete(self, granted: Coroutine[Any, Any, Credentials]) -> Account:
-        """The account; everyone who waits gets it, or the error."""
-        if not self._taken.acquire(blocking=False):
-            granted.close()
-            raise AuthError("sign-in: this one was answered already", hint=_AGAIN)
+    async def _complete(self, exchange: Coroutine[Any, Any, Credentials]) -> Account:
+        """Finish the sign-in, and return the account; all waiters get it, or the error."""
+        if not self._lock.acquire(blocking=False):
+            exchange.close()
+            raise AuthError("sign-in: it is complete already", hint=_AGAIN)
         try:
-            found = await granted
+            credentials = await exchange
             self._check_not_over()
-            account = await self._finish(found)
+            account = await self._finish(credentials)
         except BaseException as error:
-            self._end(error)
+            self._shut_down(error)
             raise
         if not self._account.done():
             self._account.set_result(account)
         return account
 
-    def _end(self, error: BaseException) -> None:
+    def _shut_down(self, error: BaseException) -> None:
         known = isinstance(error, PetsyncError)
         kept = error if known else AuthError("sign-in: it was interrupted", hint=_AGAIN)
         if not self._account.done():
             self._account.set_exception(kept)
 
-    async def _obtain_credentials(self, back: CallbackParameters) -> Credentials:
-        question, code = self._question, back.get("code")
-        known = (question.state, question.verifier, code, back.get("access_token"))
-        past = tuple(each for each in known if each is not None)
+    async def _obtain_credentials(self, callback: CallbackParameters) -> Credentials:
+        question, code = self._question, callback.get("code")
+        sent = (question.state, question.verifier, code, callback.get("access_token"))
+        past = tuple(each for each in sent if each is not None)
         wanted = Credentials(grant=question.grant(), past=past)
-        if back.get("error") is not None:
-            raise oauth.refusal(back.plain(), wanted).error()
-        if self._asked.implicit:
-            return from_fragment(back, wanted)
+        if callback.get("error") is not None:
+            raise oauth.parse_refusal(callback.public_values(), wanted).error()
+        if self._request_values.implicit:
+            return from_fragment(callback, wanted)
         if code is None:
-            raise AuthError("sign-in: the service sent no code back", hint=_AGAIN)
-        return await self._authority.by_code(wanted, code, question.verifier, question.redirect)
+            raise AuthError("sign-in: the service returned no code", hint=_AGAIN)
+        return await self._authority.request_by_code(
+            wanted, code, question.verifier, question.redirect
+        )
 
-    async def _granted_bare(self, token: Secret) -> Credentials:
+    async def _use_token(self, token: Secret) -> Credentials:
         return Credentials(checked_token(token), grant=self._question.grant())
 
 
-def _over() -> AuthError:
+def _build_closed_error() -> AuthError:
     return AuthError(
-        "sign-in: the store that began it was closed",
+        "sign-in: the store that started it was closed",
         hint="Connect again, and begin the sign-in there.",
     )
 
 
-def _check_offered(places: Endpoints, asked: Prompt) -> None:
-    wanted = "token" if asked.implicit else "code"
-    if places.flows is not None and wanted not in places.flows:
-        other = "code" if asked.implicit else "token"
-        way = {"code": "Leave implicit out", "token": "Use the implicit sign-in (implicit=True)"}
+def _check_offered(endpoints: Endpoints, request: SignInRequest) -> None:
+    wanted = "token" if request.implicit else "code"
+    if endpoints.flows is not None and wanted not in endpoints.flows:
+        other = "code" if request.implicit else "token"
+        suggestions = {
+            "code": "Leave implicit out",
+            "token": "Use the implicit sign-in (implicit=True)",
+        }
         raise SettingsError(
-            "the service does not offer this way to sign in",
-            hint=f"{way[other]}." if other in places.flows else "Give a token instead.",
+            "the service does not offer this kind of sign-in",
+            hint=f"{suggestions[other]}." if other in endpoints.flows else "Give a token instead.",
         )
-    if not places.authorize or not (places.token or asked.implicit):
+    if not endpoints.authorize or not (endpoints.token or request.implicit):
         raise SettingsError(
-            "the service does not say where one signs in with a browser",
+            "the service does not say where to sign in with a browser",
             hint="Name authorize_url and token_url under [auth] in petsync.toml.",
         )

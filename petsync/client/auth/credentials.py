@@ -1,4 +1,4 @@
-"""Credentials: what authorises a request, masked wherever it is shown; and the grant of a token."""
+"""Credentials of requests, masked wherever they are shown, and the grant of a token."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ __all__ = [
 ]
 
 
-# Grant: what is known of a token beside itself, and with what a new one can be had.
+# Grant: the terms of a token, and the secrets to renew it.
 
 
-_EARLY = 60.0
-_SHARE = 0.2
-_LAST = 253_402_300_000.0
+_RENEW_EARLY_S = 60.0
+_RENEW_SHARE = 0.2
+_MAX_TIMESTAMP = 253_402_300_000.0
 """The end of the year 9999: no datetime goes further."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """How one signed in. `issued` and `expires` are seconds since 1970 by this machine's clock;
-    `scopes` is None where they were not told. `name` marks one sign-in through all its renewals.
-    `is_doubtful`: the refresh token was sent, and no answer came, so it may be spent.
+    """The terms of a sign-in. `issued` and `expires` are seconds since 1970 by this machine's
+    clock; `scopes` is None if unknown. `name` identifies one sign-in through all its renewals.
+    `is_doubtful`: the refresh token was sent and no response came, so it may be used up.
     """
 
     kind: Kind = "token"
@@ -56,42 +56,44 @@ class Grant:
 
     @property
     def renews(self) -> bool:
-        """Whether a new token can be had without a person."""
+        """Whether the token can be renewed without the user."""
         return self.refresh is not None or self.client_secret is not None
 
     @property
     def until(self) -> datetime | None:
-        """When the token ends, in UTC."""
+        """When the token expires, in UTC."""
         if self.expires is None:
             return None
-        return datetime.fromtimestamp(min(max(self.expires, 0.0), _LAST), UTC)
+        return datetime.fromtimestamp(min(max(self.expires, 0.0), _MAX_TIMESTAMP), UTC)
 
     def is_due(self, now: float) -> bool:
-        """Whether it is time for a new token: a minute before the present one ends, or when four
-        fifths of a short life are over. One that came without any life in it is left to the
-        service to judge, or every request would ask for another; and so is one whose renewal is
-        in doubt, as a refresh token that comes twice ends the sign-in while the token still works.
+        """Whether the token must be renewed: a minute before it expires, or after four fifths of a
+        short lifetime. A token without a lifetime is never due, or every request would renew it;
+        nor is one whose last renewal is in doubt, as a refresh token that is sent twice ends the
+        sign-in while the token still works.
         """
         if self.expires is None or self.expires <= self.issued or self.is_doubtful:
             return False
-        return now >= self.expires - min(_EARLY, _SHARE * (self.expires - self.issued))
+        return now >= self.expires - min(
+            _RENEW_EARLY_S, _RENEW_SHARE * (self.expires - self.issued)
+        )
 
     @property
     def pair(self) -> Secret | None:
-        """The client's id and secret, as a header has them (RFC 6749, section 2.3.1)."""
+        """The client's id and secret for a Basic header (RFC 6749, section 2.3.1)."""
         if self.client_secret is None:
             return None
         pair = f"{quote_plus(self.client_id)}:{quote_plus(self.client_secret.reveal())}"
         return Secret(base64.b64encode(pair.encode()).decode())
 
     def is_over(self, now: float) -> bool:
-        """Whether the token has ended, by this machine's clock."""
+        """Whether the token has expired, by this machine's clock."""
         return self.expires is not None and now >= self.expires
 
     def secrets(self) -> tuple[Secret, ...]:
-        """What must not be seen of it."""
-        kept = (self.refresh, self.client_secret, self.pair)
-        return tuple(each for each in kept if each is not None)
+        """The secrets of the grant."""
+        values = (self.refresh, self.client_secret, self.pair)
+        return tuple(each for each in values if each is not None)
 
     def with_terms(
         self,
@@ -101,7 +103,7 @@ class Grant:
         issued: float,
         expires: float | None,
     ) -> Grant:
-        """The same sign-in on new terms."""
+        """The same sign-in with new terms."""
         return replace(
             self,
             refresh=refresh,
@@ -112,11 +114,11 @@ class Grant:
         )
 
     def keep(self, kept: Kept) -> Grant:
-        """The same, kept elsewhere."""
+        """The same grant, stored elsewhere."""
         return replace(self, kept=kept)
 
     def to_dict(self) -> dict[str, Any]:
-        """It as plain values, secrets among them."""
+        """The grant as plain values, including secrets."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         plain = {n: v.reveal() if isinstance(v, Secret) else v for n, v in values.items()}
         plain["scopes"] = None if self.scopes is None else sorted(self.scopes)
@@ -124,7 +126,7 @@ class Grant:
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any], kept: Kept) -> Grant:
-        """What `to_dict` made. Raises TypeError, KeyError or ValueError for anything else."""
+        """The grant of `to_dict`'s result. Raises TypeError, KeyError or ValueError for others."""
         known = {each.name for each in fields(cls)} - {"kept"}
         values = {name: saved[name] for name in known}
         values["is_doubtful"] = bool(values["is_doubtful"])
@@ -137,31 +139,33 @@ class Grant:
         return cls(kept=kept, **values)
 
 
-# Credentials: what a request is authorised with, masked everywhere.
+# Credentials of a request, masked everywhere.
 
 
 Renew = Callable[[], str | Secret | Awaitable[str | Secret]]
-"""Gives a new token; it is called from a thread of its own if it is no async function."""
+"""Returns a new token; it is called in a separate thread if it is no async function."""
 
-_REMEMBERED = 48
-_OPEN = "the last renewal was not answered; it is tried once more when the token has ended"
-_LOST = "its renewal was not answered, and tried once more in vain"
-_UNKNOWN = Grant()
+_MAX_PAST = 48
+_DOUBTFUL_PROBLEM = (
+    "the last renewal got no response; it is tried once more when the token has expired"
+)
+_FAILED_PROBLEM = "its renewal got no response, and a second attempt failed"
+_NO_GRANT = Grant()
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What a request is authorised with; either part may be missing. Shows itself as `***`.
+    """The credentials of a request; either part may be missing. The repr shows `***`.
 
-    `renew` gives a new token for one that a 401 refused; `past` are those that were renewed.
-    `grant` is what is known of how one signed in, `problem` what a person should know of it.
+    `renew` returns a new token after a 401; `past` are the earlier secrets, which stay masked.
+    `grant` has the terms of the sign-in, `problem` what the user should know about it.
     """
 
     token: Secret | None = None
     key: Secret | None = None
     renew: Renew | None = field(default=None, repr=False, compare=False)
     past: tuple[Secret, ...] = field(default=(), repr=False, compare=False)
-    grant: Grant = field(default=_UNKNOWN, repr=False, compare=False)
+    grant: Grant = field(default=_NO_GRANT, repr=False, compare=False)
     problem: str = field(default="", repr=False, compare=False)
 
     def __bool__(self) -> bool:
@@ -169,40 +173,44 @@ class Credentials:
 
     @property
     def renews(self) -> bool:
-        """Whether a new token can be had without a person."""
+        """Whether the token can be renewed without the user."""
         return self.renew is not None or self.grant.renews
 
     def with_token(self, token: Secret) -> Credentials:
-        """These with another token; the present one stays masked."""
-        return replace(self, token=token).after(self)
+        """These with another token; the current one stays masked."""
+        return replace(self, token=token).with_past_of(self)
 
     def with_grant(self, token: Secret, grant: Grant) -> Credentials:
-        """These with another token on other terms."""
-        return replace(self, token=token, grant=grant, problem="").after(self)
+        """These with another token and other terms."""
+        return replace(self, token=token, grant=grant, problem="").with_past_of(self)
 
     def with_failed_renewal(self, error: PetsyncError) -> Credentials:
-        """These after a renewal that failed so. Where its answer was lost, the refresh token may
-        be spent: it is sent once more at most, when the service refuses the present token.
+        """These after a failed renewal. If its response was lost, the refresh token may be used up:
+        it is sent at most once more, when the service refuses the current token.
         """
-        lost = isinstance(error, ApiError) and error.may_have_happened
-        again = self.grant.is_doubtful and (lost or isinstance(error, AuthError))
-        if self.grant.refresh is None or self.renew is not None or not (lost or again):
+        is_lost = isinstance(error, ApiError) and error.may_have_happened
+        is_second = self.grant.is_doubtful and (is_lost or isinstance(error, AuthError))
+        if self.grant.refresh is None or self.renew is not None or not (is_lost or is_second):
             return self
-        grant = replace(self.grant, is_doubtful=True, refresh=None if again else self.grant.refresh)
-        return replace(self, grant=grant, problem=_LOST if again else _OPEN).after(self)
+        grant = replace(
+            self.grant, is_doubtful=True, refresh=None if is_second else self.grant.refresh
+        )
+        return replace(
+            self, grant=grant, problem=_FAILED_PROBLEM if is_second else _DOUBTFUL_PROBLEM
+        ).with_past_of(self)
 
-    def after(self, others: Credentials) -> Credentials:
-        """These in the place of others, whose secrets stay masked."""
-        gone = (others.token, others.key, *others.grant.secrets())
-        past = dict.fromkeys((*others.past, *(each for each in gone if each is not None)))
-        return replace(self, past=tuple(past)[-_REMEMBERED:])
+    def with_past_of(self, others: Credentials) -> Credentials:
+        """These as the replacement of others, whose secrets stay masked."""
+        old_secrets = (others.token, others.key, *others.grant.secrets())
+        past = dict.fromkeys((*others.past, *(each for each in old_secrets if each is not None)))
+        return replace(self, past=tuple(past)[-_MAX_PAST:])
 
     def mask(self, text: str) -> str:
-        """The text with every secret in it replaced: services echo what they were sent, in
-        whatever encoding.
+        """The text with every secret masked, in any encoding: services repeat what they
+        received.
         """
-        kept = (self.token, self.key, *self.grant.secrets(), *self.past, *proxy_secrets())
-        return _redactor(frozenset(each for each in kept if each))(text)
+        secrets = (self.token, self.key, *self.grant.secrets(), *self.past, *proxy_secrets())
+        return _redactor(frozenset(each for each in secrets if each))(text)
 
 
 @lru_cache(maxsize=8)
@@ -211,17 +219,17 @@ def _redactor(secrets: frozenset[Secret]) -> Redactor:
 
 
 def checked_token(token: object) -> Secret:
-    """The token, if a header can carry it. Raises SettingsError, which does not show it."""
+    """The token, if it is valid in a header. Raises SettingsError, which does not show it."""
     return header_safe(as_secret(token), "the token")
 
 
 def as_secret(value: Any) -> Any:
-    """A text as a secret, before anything can go wrong; what is none stays for the checks."""
+    """A text as a secret; other values stay for the later checks."""
     return Secret(value) if isinstance(value, str) else value
 
 
 def header_safe(value: object, what: str) -> Secret:
-    """The secret, if a header can carry it. Raises SettingsError, which does not show it."""
+    """The secret, if it is valid in a header. Raises SettingsError, which does not show it."""
     secret = require_secret(value, what)
     if not _fits_header(secret):
         raise SettingsError(
@@ -232,7 +240,7 @@ def header_safe(value: object, what: str) -> Secret:
 
 
 def require_secret(value: object, what: str) -> Secret:
-    """The secret without the blanks around it. Raises SettingsError where there is none."""
+    """The secret without surrounding spaces. Raises SettingsError if there is none."""
     if not isinstance(value, Secret):
         raise SettingsError(
             f"{what} is {type(value).__name__}, not text",

@@ -39,117 +39,114 @@ from petsync.settings import Secret
 __all__ = ["CredentialStore", "SecretStore"]
 
 
-# SecretStore: the system's keyring, which is loaded when it is used, and whose failures are said in
-# plain words.
+# SecretStore: the system's keyring, which is imported on first use.
 
 
 T = TypeVar("T")
 _SERVICE = "petsync"
-_KEYRING_TIMEOUT = 60.0
-_WAY_OUT = (
+_KEYRING_TIMEOUT_S = 60.0
+_HINT = (
     "Set PETSYNC_TOKEN, or PETSYNC_CLIENT_ID and PETSYNC_CLIENT_SECRET; or install a keyring for "
-    "this system. A form or a script can also sign in without keeping it."
+    "this system. A form or a script can also sign in without storing it."
 )
 
 
 class SecretStore:
-    """Keeps secrets under names. Each call may block, while the keyring asks its owner to unlock
-    it, for a minute at most. Raises SettingsError.
+    """Stores secrets by name. Each call may block for up to a minute while the keyring asks the
+    user to unlock it. Raises SettingsError.
     """
 
     def get(self, name: str) -> Secret | None:
-        """What is kept under the name."""
-        found = _ask_keyring(lambda ring: ring.get_password(_SERVICE, name), "read")
+        """The secret with that name, None if there is none."""
+        found = _call_keyring(lambda ring: ring.get_password(_SERVICE, name), "read")
         return None if found is None else Secret(str(found))
 
     def put(self, name: str, secret: Secret) -> None:
-        """Keep it under the name; it is read back, as there are keyrings that keep nothing."""
-        _ask_keyring(lambda ring: ring.set_password(_SERVICE, name, secret.reveal()), "write")
+        """Store the secret, and read it back, as some keyrings store nothing."""
+        _call_keyring(lambda ring: ring.set_password(_SERVICE, name, secret.reveal()), "write")
         if self.get(name) != secret:
-            raise SettingsError("the system's keyring keeps nothing", hint=_WAY_OUT)
+            raise SettingsError("the system's keyring stores nothing", hint=_HINT)
 
     def remove(self, name: str) -> None:
-        """Keep nothing under the name; it is no error if nothing was."""
+        """Delete the secret; a missing one is no error."""
         if self.get(name) is not None:
-            _ask_keyring(lambda ring: ring.delete_password(_SERVICE, name), "write")
+            _call_keyring(lambda ring: ring.delete_password(_SERVICE, name), "write")
 
 
-def _ask_keyring(question: Callable[[Any], T], what: str) -> T:
-    """The answer of the keyring. A thread of its own, which does not keep the process, waits for
-    it: a keyring that waits for a password nobody types never returns.
+def _call_keyring(call: Callable[[Any], T], action: str) -> T:
+    """Call the keyring in a daemon thread, and return the result: a keyring that waits for a
+    password may never return.
     """
-    answer: Future[T | SettingsError] = Future()
+    result: Future[T | SettingsError] = Future()
     threading.Thread(
-        target=lambda: answer.set_result(_caught(question, what)),
+        target=lambda: result.set_result(_try_call(call, action)),
         name="petsync-keyring",
         daemon=True,
     ).start()
     try:
-        found = answer.result(_KEYRING_TIMEOUT)
+        found = result.result(_KEYRING_TIMEOUT_S)
     except TimeoutError:
         found = SettingsError(
             "the system's keyring does not answer",
-            hint=f"Does it wait to be unlocked? {_WAY_OUT}",
+            hint=f"Does it wait to be unlocked? {_HINT}",
         )
     if isinstance(found, SettingsError):
         raise found
     return found
 
 
-def _caught(question: Callable[[Any], T], what: str) -> T | SettingsError:
-    """An error is returned, not raised: its frames hold what was to be kept."""
+def _try_call(call: Callable[[Any], T], action: str) -> T | SettingsError:
+    """Call the keyring. Errors are returned, not raised: their frames hold the secret."""
     try:
         import keyring
         import keyring.errors
     except ImportError:
-        return SettingsError("there is no keyring support on this machine", hint=_WAY_OUT)
+        return SettingsError("there is no keyring support on this machine", hint=_HINT)
     try:
         ring = keyring.get_keyring()
         if "plaintext" in type(ring).__name__.lower():
-            return SettingsError(
-                "the keyring of this machine is a file that everybody can read", hint=_WAY_OUT
-            )
-        return question(ring)
+            return SettingsError("the keyring of this machine is a plain-text file", hint=_HINT)
+        return call(ring)
     except keyring.errors.NoKeyringError:
-        return SettingsError("this machine has no keyring", hint=_WAY_OUT)
+        return SettingsError("this machine has no keyring", hint=_HINT)
     except keyring.errors.KeyringLocked:
         return SettingsError(
-            "the system's keyring is locked", hint=f"Unlock it and try again. {_WAY_OUT}"
+            "the system's keyring is locked", hint=f"Unlock it and try again. {_HINT}"
         )
     except Exception as error:  # noqa: BLE001 - each backend raises errors of its own
-        # What it says may hold what was to be kept.
+        # The message may contain the secret.
         return SettingsError(
-            f"the system's keyring cannot be used to {what} ({type(error).__name__})", hint=_WAY_OUT
+            f"the system's keyring cannot be used to {action} ({type(error).__name__})", hint=_HINT
         )
 
 
 # CredentialStore: the sign-in for one service, in the keyring. All processes with the same state
 # folder share it.
 #
-# A file there says, without any secret, for which services there is one: a keyring is not asked,
-# and asks nobody to unlock it, for the others. A lock beside it keeps two processes from renewing
-# at once: a refresh token works once, and one that comes twice ends the sign-in of all.
+# An index file there lists, without secrets, the services with a stored sign-in: for others the
+# keyring is not used and need not be unlocked. A lock file prevents two processes from renewing at
+# the same time: a refresh token that is sent twice ends the sign-in for all.
 
 
-_MARKS = "sign-in.json"
+_INDEX = "sign-in.json"
 _LOCK = "sign-in.lock"
-_LOCK_TIMEOUT = 90.0
-_STEP = 0.05
+_LOCK_TIMEOUT_S = 90.0
+_LOCK_INTERVAL_S = 0.05
 _FORMAT = 1
 _AGAIN = "Sign in again: `petsync login`, or store.begin_sign_in(keep='keyring')."
 Renew = Callable[[Credentials], Awaitable[Credentials]]
 
 
 class CredentialStore:
-    """The sign-in at `url` that is kept, by way of a state folder. Raises SettingsError."""
+    """The stored sign-in at `url`, shared through a state folder. Raises SettingsError."""
 
-    def __init__(self, state: Path, url: str, safe: SecretStore | None = None) -> None:
+    def __init__(self, state: Path, url: str, keyring: SecretStore | None = None) -> None:
         self._state, self._url = state, url
-        self._safe = safe or SecretStore()
+        self._keyring = keyring or SecretStore()
 
     def load(self) -> Credentials | None:
-        """What is kept; without secrets, and with a `problem`, where it cannot be had. None where
-        nothing is said to be there.
+        """The stored credentials; without secrets, but with a `problem`, if they cannot be read.
+        None if the index has no entry.
         """
         try:
             name = self._name()
@@ -157,112 +154,114 @@ class CredentialStore:
                 return None
             found = self._read(name)
         except SettingsError as error:
-            return _without(f"the sign-in in the keyring cannot be used: {error.message}")
-        return found or _without("the keyring has lost the sign-in that was kept there")
+            return _build_empty(f"the sign-in in the keyring cannot be used: {error.message}")
+        return found or _build_empty("the keyring has lost the stored sign-in")
 
-    def has_mark(self) -> bool:
-        """Whether the state folder says that there is a sign-in; the keyring is not asked."""
+    def has_entry(self) -> bool:
+        """Whether the index has an entry for the service; does not use the keyring."""
         return self._name() is not None
 
     async def check(self) -> None:
-        """Return if something could be kept. Raises SettingsError."""
-        self._made_lock()
-        await asyncio.to_thread(self._safe.get, f"{self._url} is there a keyring?")
+        """Raise SettingsError if a sign-in cannot be stored."""
+        self._create_lock_file()
+        await asyncio.to_thread(self._keyring.get, f"{self._url} is there a keyring?")
 
     async def put(self, credentials: Credentials) -> None:
-        """Keep these, in the place of others."""
-        async with self._alone():
-            marks = self._marks()
-            name = marks.get(self._url, "")
+        """Store these credentials in place of others."""
+        async with self._hold_lock():
+            index = self._read_index()
+            name = index.get(self._url, "")
             if name.rpartition(" ")[0] != self._url:
                 name = self._new_name()
             await self._write(name, credentials)
-            self._mark({**marks, self._url: name})
+            self._write_index({**index, self._url: name})
 
-    async def forget(self, mine: Credentials) -> None:
-        """Keep nothing, unless somebody has signed in anew in the place of these."""
-        async with self._alone():
-            marks, name = self._marks(), self._name()
+    async def forget(self, current: Credentials) -> None:
+        """Delete the stored sign-in, unless it is a newer one."""
+        async with self._hold_lock():
+            index, name = self._read_index(), self._name()
             if name is None:
                 return
-            packed = await asyncio.to_thread(self._safe.get, name)
-            there = None if packed is None else _decode(packed)
-            if there is None or there.grant.name == mine.grant.name:
-                await asyncio.to_thread(self._safe.remove, name)
-                self._mark({url: other for url, other in marks.items() if url != self._url})
+            packed = await asyncio.to_thread(self._keyring.get, name)
+            stored = None if packed is None else _decode(packed)
+            if stored is None or stored.grant.name == current.grant.name:
+                await asyncio.to_thread(self._keyring.remove, name)
+                self._write_index({url: other for url, other in index.items() if url != self._url})
 
-    async def renew(self, mine: Credentials, renew: Renew) -> Credentials:
-        """New credentials for these: those that another process got meanwhile, or what `renew`
-        gives, which is then kept. Raises AuthError where somebody signed out.
+    async def renew(self, current: Credentials, renew: Renew) -> Credentials:
+        """Return new credentials for these: those that another process has stored, or the result of
+        `renew`, which is then stored. Raises AuthError after a sign-out elsewhere.
         """
-        async with self._alone():
+        async with self._hold_lock():
             name = self._name()
-            there = None if name is None else await asyncio.to_thread(self._read, name)
-            if name is None or there is None:
+            stored = None if name is None else await asyncio.to_thread(self._read, name)
+            if name is None or stored is None:
                 raise AuthError("sign-in: it was ended elsewhere", hint=_AGAIN)
-            if there.grant.name != mine.grant.name:
-                # Somebody else signed in here: who works goes on as who they are.
-                own = replace(mine, grant=mine.grant.keep("memory"))
+            if stored.grant.name != current.grant.name:
+                # Another user has signed in: this process continues with its own sign-in.
+                own = replace(current, grant=current.grant.keep("memory"))
                 return await renew(own)
-            if there.token != mine.token and _works(there):
-                return there
-            _check_certain(there, mine)
-            return await self._store_renewed(name, await self._run_renewal(name, there, renew))
+            if stored.token != current.token and _is_usable(stored):
+                return stored
+            _check_certain(stored, current)
+            return await self._store_renewed(name, await self._run_renewal(name, stored, renew))
 
-    async def _run_renewal(self, name: str, there: Credentials, renew: Renew) -> Credentials:
-        """What `renew` gives. Where its answer is lost, whoever comes next is to know."""
+    async def _run_renewal(self, name: str, stored: Credentials, renew: Renew) -> Credentials:
+        """Call `renew`. If its response is lost, store that the refresh token is in doubt."""
         try:
-            return await renew(there)
+            return await renew(stored)
         except ApiError as error:
-            doubted = there.with_failed_renewal(error)
-            if doubted is not there:
+            doubtful = stored.with_failed_renewal(error)
+            if doubtful is not stored:
                 with contextlib.suppress(SettingsError):
-                    await self._write(name, doubted)
+                    await self._write(name, doubtful)
             raise
 
     async def _store_renewed(self, name: str, new: Credentials) -> Credentials:
-        """These, which are good even where they cannot be kept: then for this process alone, as
-        what is still in the keyring is spent, and must not be sent by anybody.
+        """Store the new credentials, and return them. If they cannot be stored, they are valid in
+        this process only, and the used-up refresh token in the keyring is abandoned.
         """
         try:
             await self._write(name, new)
         except SettingsError as error:
-            await self._given_up(name)
-            said = f"the renewed sign-in could not be kept ({error.message}); it ends with petsync"
-            return replace(new, grant=new.grant.keep("memory"), problem=said)
+            await self._abandon_entry(name)
+            problem = (
+                f"the renewed sign-in could not be stored ({error.message}); it ends with petsync"
+            )
+            return replace(new, grant=new.grant.keep("memory"), problem=problem)
         return new
 
-    async def _given_up(self, name: str) -> None:
-        """Let others find nothing, even where the keyring does not let go of the entry."""
+    async def _abandon_entry(self, name: str) -> None:
+        """Remove the entry for other processes, even if the keyring cannot delete it."""
         with contextlib.suppress(SettingsError):
-            self._mark({**self._marks(), self._url: self._new_name()})
+            self._write_index({**self._read_index(), self._url: self._new_name()})
         with contextlib.suppress(SettingsError):
-            await asyncio.to_thread(self._safe.remove, name)
+            await asyncio.to_thread(self._keyring.remove, name)
 
     def _new_name(self) -> str:
         return f"{self._url} {secrets.token_hex(6)}"
 
     async def _write(self, name: str, credentials: Credentials) -> None:
-        await asyncio.to_thread(self._safe.put, name, _pack(credentials))
+        await asyncio.to_thread(self._keyring.put, name, _pack(credentials))
 
     def _read(self, name: str) -> Credentials | None:
-        packed = self._safe.get(name)
+        packed = self._keyring.get(name)
         return None if packed is None else _unpack(packed)
 
     def _name(self) -> str | None:
-        """The entry's name in the keyring. Raises SettingsError for one of another address: whoever
-        can write the state folder could name it, and have its token sent here.
+        """The entry's name in the keyring. Raises SettingsError for an entry of another address: a
+        manipulated index could otherwise send its token here.
         """
-        name = self._marks().get(self._url)
+        name = self._read_index().get(self._url)
         if name is not None and name.rpartition(" ")[0] != self._url:
             raise SettingsError(
-                f"{self._state / _MARKS} names a sign-in of another address for {self._url}",
-                hint=f"Who wrote that file? Delete it. {_AGAIN}",
+                f"{self._state / _INDEX} names a sign-in of another address for {self._url}",
+                hint=f"Delete that file, and check who has changed it. {_AGAIN}",
             )
         return name
 
-    def _marks(self) -> dict[str, str]:
-        path = self._state / _MARKS
+    def _read_index(self) -> dict[str, str]:
+        path = self._state / _INDEX
         why = "it is a symbolic link" if path.is_symlink() else "it is damaged"
         try:
             no_link(path)
@@ -272,58 +271,58 @@ class CredentialStore:
         except (OSError, msgspec.DecodeError, UnicodeDecodeError):
             raise SettingsError(
                 f"{path} cannot be read: {why}",
-                hint="It only says which sign-ins are kept: delete it, and sign in again.",
+                hint="It only lists the stored sign-ins: delete it, and sign in again.",
             ) from None
 
-    def _mark(self, marks: Mapping[str, str]) -> None:
+    def _write_index(self, index: Mapping[str, str]) -> None:
         try:
-            write_private(self._state / _MARKS, msgspec.json.encode(marks) + b"\n", follow=False)
+            write_private(self._state / _INDEX, msgspec.json.encode(index) + b"\n", follow=False)
         except OSError as error:
-            raise _unwritable(self._state, error) from None
+            raise _build_unwritable_error(self._state, error) from None
 
     @asynccontextmanager
-    async def _alone(self) -> AsyncIterator[None]:
-        """While this lasts, no other task, thread or process is in here."""
-        until = time.monotonic() + _LOCK_TIMEOUT
-        while (lock := try_lock(self._made_lock())) is None:
+    async def _hold_lock(self) -> AsyncIterator[None]:
+        """Hold the lock against other tasks, threads and processes."""
+        until = time.monotonic() + _LOCK_TIMEOUT_S
+        while (lock := try_lock(self._create_lock_file())) is None:
             if time.monotonic() > until:
                 raise LockedError(
                     "another process is signing in, and does not end",
                     hint="Does it wait for the keyring to be unlocked?",
                 )
-            await asyncio.sleep(_STEP)
+            await asyncio.sleep(_LOCK_INTERVAL_S)
         try:
             yield
         finally:
             lock.release()
 
-    def _made_lock(self) -> Path:
+    def _create_lock_file(self) -> Path:
         path = self._state / _LOCK
         try:
             make_state_folder(self._state)
             os.close(open_private(path, os.O_RDWR))
         except OSError as error:
-            raise _unwritable(self._state, error) from None
+            raise _build_unwritable_error(self._state, error) from None
         return path
 
 
-def _works(there: Credentials) -> bool:
-    """Whether what another process got meanwhile is to be used as it is."""
+def _is_usable(stored: Credentials) -> bool:
+    """Whether the credentials that another process has stored can be used as they are."""
     now = time.time()
-    is_over = there.grant.is_doubtful and there.grant.is_over(now)
-    return not there.grant.is_due(now) and not is_over
+    is_over = stored.grant.is_doubtful and stored.grant.is_over(now)
+    return not stored.grant.is_due(now) and not is_over
 
 
-def _check_certain(there: Credentials, mine: Credentials) -> None:
-    """Return if the refresh token that is kept may be sent: one whose answer was lost is not,
-    while the present token still works. Raises AuthError and TransportError.
+def _check_certain(stored: Credentials, current: Credentials) -> None:
+    """Raise AuthError or TransportError if the stored refresh token must not be sent: after a lost
+    response it is not sent while the current token still works.
     """
     now = time.time()
-    if not there.grant.renews:
-        raise AuthError("sign-in: it was renewed in vain elsewhere", hint=_AGAIN)
-    if there.grant.is_doubtful and mine.grant.is_due(now) and not mine.grant.is_over(now):
+    if not stored.grant.renews:
+        raise AuthError("sign-in: its renewal failed in another process", hint=_AGAIN)
+    if stored.grant.is_doubtful and current.grant.is_due(now) and not current.grant.is_over(now):
         raise TransportError(
-            "sign-in: its renewal was not answered", may_have_happened=True, hint=_AGAIN
+            "sign-in: its renewal got no response", may_have_happened=True, hint=_AGAIN
         )
 
 
@@ -340,7 +339,7 @@ def _pack(credentials: Credentials) -> Secret:
 def _unpack(packed: Secret) -> Credentials:
     found = _decode(packed)
     if found is None:
-        raise SettingsError("what the keyring keeps is not of this version of petsync", hint=_AGAIN)
+        raise SettingsError("the keyring entry is of another version of petsync", hint=_AGAIN)
     return found
 
 
@@ -355,11 +354,11 @@ def _decode(packed: Secret) -> Credentials | None:
         return None
 
 
-def _without(problem: str) -> Credentials:
+def _build_empty(problem: str) -> Credentials:
     return Credentials(grant=Grant(kind="none", kept="keyring"), problem=problem)
 
 
-def _unwritable(state: Path, error: OSError) -> PetsyncError:
+def _build_unwritable_error(state: Path, error: OSError) -> PetsyncError:
     return SettingsError(
         f"the folder {state} cannot be written: {error.strerror}",
         hint="Name another one with --state, or sign in with keep='memory'.",

@@ -1,4 +1,4 @@
-"""OAuth 2.0: endpoints and metadata of an authority, token requests, and their answers."""
+"""OAuth 2.0: endpoints and metadata of an authority, token requests, and their responses."""
 
 from __future__ import annotations
 
@@ -42,23 +42,23 @@ __all__ = [
     "TokenEndpoint",
     "TokenResponse",
     "Values",
-    "candidates",
-    "checked_place",
-    "credentials_in",
+    "check_endpoint",
+    "endpoints_from_config",
+    "endpoints_from_metadata",
+    "metadata_addresses",
     "parse_credentials",
-    "places_from_config",
-    "places_from_metadata",
-    "refusal",
-    "scopes_of",
+    "parse_refusal",
+    "parse_scopes",
+    "read_credentials",
     "without_echo",
 ]
 
 
-# What a service said, with secrets in it: it shows no more than the names.
+# Values of a response, which may be secret: their repr shows only the names.
 
 
 class Values(dict[str, Any]):
-    """Names and values; a verbose traceback shows the names alone."""
+    """Names and values; a verbose traceback shows only the names."""
 
     def __repr__(self) -> str:
         return f"<{', '.join(self)}>"
@@ -66,124 +66,129 @@ class Values(dict[str, Any]):
 
 @dataclass(frozen=True, slots=True)
 class TokenResponse:
-    """An answer: its status, and its JSON object where it is one."""
+    """A response: its status, and its JSON object, if it has one."""
 
     status: int
     json: Values | None
 
 
-# What the token endpoint answers: a token with its terms, or why there is none.
+# Responses of the token endpoint: a token with its terms, or an error.
 #
 # Source: RFC 6749, sections 5.1 and 5.2.
 
 
-_CENTURY = 100 * 365.25 * 24 * 3600
-_WHY = {
+_CENTURY_S = 100 * 365.25 * 24 * 3600
+_REFUSALS = {
     "invalid_client": (
         "the service does not know this client id, or its secret is wrong",
         "Check the client id and the secret with the people who gave them to you.",
     ),
     "invalid_grant": (
-        "the service does not take this sign-in any more",
+        "the service does not accept this sign-in any more",
         "Sign in again; a sign-in can be used once, and for a short time.",
     ),
     "unauthorized_client": (
-        "this client may not sign in this way",
-        "Choose another way to sign in, or ask the people who run the service.",
+        "this client may not use this kind of sign-in",
+        "Use another sign-in, or ask the operators of the service.",
     ),
     "unsupported_grant_type": (
-        "the service does not offer this way to sign in",
-        "Choose another way to sign in.",
+        "the service does not offer this kind of sign-in",
+        "Use another sign-in.",
     ),
     "invalid_scope": (
-        "the service does not give these permissions",
-        "Ask for read:pets alone, or ask the people who run the service.",
+        "the service does not grant these permissions",
+        "Request only read:pets, or ask the operators of the service.",
     ),
     "access_denied": (
         "it was declined in the browser",
-        "Begin again, and choose Allow, if that was not meant.",
+        "If that was not intended, begin again, and choose Allow.",
     ),
     "server_error": ("the service failed", "Try again in a moment."),
-    "temporarily_unavailable": ("the service is too busy just now", "Try again in a moment."),
+    "temporarily_unavailable": ("the service is too busy", "Try again in a moment."),
 }
-_OTHER = ("the service refuses", "Begin again; if it stays so, ask the people who run the service.")
+_OTHER_REFUSAL = (
+    "the service refuses",
+    "Begin again; if it stays so, ask the people who run the service.",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class OAuthProblem:
-    """An error code of the protocol, and the service's words for it."""
+    """An error code of the protocol, and the service's description."""
 
     code: str
-    words: str = ""
+    description: str = ""
 
     def error(self, status: int | None = None) -> AuthError:
-        """The error for a person."""
-        why, hint = _WHY.get(self.code, _OTHER)
-        code = _plain(self.code, 40)
-        said = f" ({code}: {self.words})" if self.words else f" ({code})" if code else ""
-        return AuthError(f"sign-in: {why}{said}", status=status, service_message=code, hint=hint)
+        """The error for the user."""
+        why, hint = _REFUSALS.get(self.code, _OTHER_REFUSAL)
+        code = _one_line(self.code, 40)
+        details = (
+            f" ({code}: {self.description})" if self.description else f" ({code})" if code else ""
+        )
+        return AuthError(f"sign-in: {why}{details}", status=status, service_message=code, hint=hint)
 
 
-def refusal(values: Mapping[str, Any], secrets: Credentials) -> OAuthProblem:
-    """The refusal in an answer, without any secret that it echoes."""
-    words = secrets.mask(_text(values, "error_description"))
-    return OAuthProblem(secrets.mask(_text(values, "error")), _plain(words, 200))
+def parse_refusal(values: Mapping[str, Any], secrets: Credentials) -> OAuthProblem:
+    """The error in a response, without secrets that it repeats."""
+    description = secrets.mask(_text(values, "error_description"))
+    return OAuthProblem(secrets.mask(_text(values, "error")), _one_line(description, 200))
 
 
-def credentials_in(said: TokenResponse, asked: Credentials, now: float) -> Credentials:
-    """The credentials that the answer gives; what it does not say is as `asked` has it.
+def read_credentials(response: TokenResponse, requested: Credentials, now: float) -> Credentials:
+    """The credentials in a response; missing terms are those of `requested`.
 
     Raises AuthError for a refusal, ResponseError for what is neither.
     """
-    if said.json is None:
-        raise _unusable(f"it sends no JSON ({said.status})")
-    if "error" in said.json or said.status >= 400:
-        raise refusal(said.json, asked).error(said.status)
-    return parse_credentials(said.json, asked, now)
+    if response.json is None:
+        raise _build_unusable_error(f"it sends no JSON ({response.status})")
+    if "error" in response.json or response.status >= 400:
+        raise parse_refusal(response.json, requested).error(response.status)
+    return parse_credentials(response.json, requested, now)
 
 
-def parse_credentials(values: Mapping[str, Any], asked: Credentials, now: float) -> Credentials:
-    """The credentials with the token that is among the values. Raises ResponseError."""
+def parse_credentials(values: Mapping[str, Any], requested: Credentials, now: float) -> Credentials:
+    """The credentials with the token in the values. Raises ResponseError."""
     token = _secret(values, "access_token")
     if token is None:
-        raise _unusable("it sends no token")
-    kind = asked.mask(_text(values, "token_type")) or "bearer"
+        raise _build_unusable_error("it sends no token")
+    kind = requested.mask(_text(values, "token_type")) or "bearer"
     if kind.lower() != "bearer":
-        raise _unusable(f"it sends a token of the type {_plain(kind, 40)}")
-    return asked.with_grant(token, _terms(values, asked.grant, now))
+        raise _build_unusable_error(f"it sends a token of the type {_one_line(kind, 40)}")
+    return requested.with_grant(token, _parse_terms(values, requested.grant, now))
 
 
-def scopes_of(values: Mapping[str, Any]) -> frozenset[str] | None:
-    """The scopes that are named; None where none are."""
+def parse_scopes(values: Mapping[str, Any]) -> frozenset[str] | None:
+    """The scopes in the values; None if there are none."""
     text = values.get("scope")
     if isinstance(text, list):
         return frozenset(each for each in text if isinstance(each, str))
     return frozenset(text.split()) if isinstance(text, str) and text.strip() else None
 
 
-def _terms(values: Mapping[str, Any], asked: Grant, now: float) -> Grant:
-    told = scopes_of(values)
-    life = _seconds(values.get("expires_in"))
-    return asked.with_terms(
-        refresh=_secret(values, "refresh_token") or asked.refresh,
-        scopes=asked.scopes if told is None else told,
+def _parse_terms(values: Mapping[str, Any], requested: Grant, now: float) -> Grant:
+    scopes = parse_scopes(values)
+    lifetime = _parse_seconds(values.get("expires_in"))
+    return requested.with_terms(
+        refresh=_secret(values, "refresh_token") or requested.refresh,
+        scopes=requested.scopes if scopes is None else scopes,
         issued=now,
-        expires=None if life is None else now + life,
+        expires=None if lifetime is None else now + lifetime,
     )
 
 
-def _seconds(value: object) -> float | None:
+def _parse_seconds(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
         number = float(value)
     except (ValueError, OverflowError):
         return None
-    return None if math.isnan(number) else min(max(number, 0.0), _CENTURY)
+    return None if math.isnan(number) else min(max(number, 0.0), _CENTURY_S)
 
 
 def _secret(values: Mapping[str, Any], name: str) -> Secret | None:
-    """A token that a header can carry."""
+    """The token, if it is valid in a header."""
     text = values.get(name)
     fits = isinstance(text, str) and text and all("!" <= each <= "~" for each in text)
     return Secret(str(text)) if fits else None
@@ -194,26 +199,26 @@ def _text(values: Mapping[str, Any], name: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _plain(text: str, most: int) -> str:
-    """The service's words in one line, without what could play tricks with it."""
-    words = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return words if len(words) <= most else words[: most - 1] + "…"
+def _one_line(text: str, max_length: int) -> str:
+    """The service's text as one line, without control characters."""
+    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return line if len(line) <= max_length else line[: max_length - 1] + "…"
 
 
-def _unusable(why: str) -> ResponseError:
+def _build_unusable_error(why: str) -> ResponseError:
     return ResponseError(
-        f"sign-in: the service answers what cannot be used: {why}",
+        f"sign-in: the response of the service cannot be used: {why}",
         hint="Is token_url under [auth] in petsync.toml right?",
     )
 
 
-# Endpoints: where one signs in to a service, as petsync.toml or the service's metadata says.
+# Endpoints: the addresses for a sign-in, from petsync.toml or the service's metadata.
 #
-# Source: RFC 8414 for the metadata, RFC 9700, section 4, for what must not be believed of it.
+# Source: RFC 8414 for the metadata; RFC 9700, section 4, for what must be checked.
 
 
 CLIENT = "petsync"
-"""The program's name where nobody gave it another."""
+"""The default client id."""
 _FIELDS = {
     "authorize": "authorization_endpoint",
     "token": "token_endpoint",
@@ -225,9 +230,9 @@ _PORTS = {"http": 80, "https": 443}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoints:
-    """The addresses, "" for what the service does not offer. `issuer` is how the service names
-    itself; `says_iss`: it promises to do so when it sends a browser back. `flows` are the response
-    types it offers, None where that is not known.
+    """The addresses, "" for endpoints that the service does not offer. `issuer` is the service's
+    identifier; `says_iss`: its redirects contain the identifier. `flows` are the response types
+    that it offers, None if unknown.
     """
 
     issuer: str = ""
@@ -242,19 +247,19 @@ class Endpoints:
     flows: frozenset[str] | None = None
 
 
-def places_from_config(auth: Mapping[str, str], allow_http: Collection[str]) -> Endpoints:
-    """The places that `[auth]` names. Raises SettingsError for an address that cannot be used."""
+def endpoints_from_config(auth: Mapping[str, str], allow_http: Collection[str]) -> Endpoints:
+    """The endpoints that `[auth]` names. Raises SettingsError for an invalid address."""
     found: dict[str, Any] = {
         n: _read_url(auth, f"{n}_url", allow_http) for n in (*_FIELDS, "redirect")
     }
     issuer = auth.get("issuer", "")
     if issuer:
-        checked_place(issuer, "[auth] issuer", allow_http)
+        check_endpoint(issuer, "[auth] issuer", allow_http)
     return Endpoints(issuer=issuer, client_id=auth.get("client_id", CLIENT), **found)
 
 
-def candidates(base_url: str, issuer: str) -> Iterator[tuple[str, str]]:
-    """Issuers that could stand behind the base URL, each with its metadata's address."""
+def metadata_addresses(base_url: str, issuer: str) -> Iterator[tuple[str, str]]:
+    """Possible issuers for the base URL, each with the address of its metadata."""
     if issuer:
         parts = urlsplit(issuer)
         yield issuer, _well_known(parts, parts.path.rstrip("/"))
@@ -267,28 +272,30 @@ def candidates(base_url: str, issuer: str) -> Iterator[tuple[str, str]]:
         yield root + path, _well_known(parts, path)
 
 
-def places_from_metadata(
+def endpoints_from_metadata(
     metadata: object, issuer: str, known: Endpoints, allow_http: Collection[str]
 ) -> Endpoints:
-    """What the metadata says of the issuer. Raises SettingsError where it speaks of another, or
-    points to another origin: a secret would be sent there on this service's word alone.
+    """The endpoints in the issuer's metadata. Raises SettingsError if the metadata is of another
+    issuer or names another origin: metadata alone must not send a secret there.
     """
     if not isinstance(metadata, dict):
-        raise _metadata_error(issuer, "is no object")
-    said = metadata.get("issuer")
-    if not isinstance(said, str) or not _same_place(said, issuer):
-        raise _metadata_error(issuer, "speaks for another service")
+        raise _metadata_error(issuer, "is not an object")
+    named_issuer = metadata.get("issuer")
+    if not isinstance(named_issuer, str) or not _same_address(named_issuer, issuer):
+        raise _metadata_error(issuer, "is for another service")
     found: dict[str, Any] = {}
     for name, field in _FIELDS.items():
         value = metadata.get(field)
         if value is None:
             continue
         if not isinstance(value, str) or not _same_origin(value, issuer):
-            raise _metadata_error(issuer, f"points to another place ({field})")
-        found[name] = _at(checked_place(value, f"the {field} of the service", allow_http), issuer)
+            raise _metadata_error(issuer, f"names another origin ({field})")
+        found[name] = _with_asked_host(
+            check_endpoint(value, f"the {field} of the service", allow_http), issuer
+        )
     methods = _names(metadata, "token_endpoint_auth_methods_supported")
     return Endpoints(
-        issuer=said,
+        issuer=named_issuer,
         client_id=known.client_id,
         redirect=known.redirect,
         says_iss=metadata.get("authorization_response_iss_parameter_supported") is True,
@@ -298,8 +305,8 @@ def places_from_metadata(
     )
 
 
-def checked_place(url: str, what: str, allow_http: Collection[str]) -> str:
-    """The address, if secrets may be sent there. Raises SettingsError."""
+def check_endpoint(url: str, what: str, allow_http: Collection[str]) -> str:
+    """Return the address if secrets may be sent there. Raises SettingsError."""
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname or "", parts.port
@@ -325,7 +332,7 @@ def checked_place(url: str, what: str, allow_http: Collection[str]) -> str:
 
 def _read_url(auth: Mapping[str, str], name: str, allow_http: Collection[str]) -> str:
     url = auth.get(name, "")
-    return checked_place(url, f"[auth] {name}", allow_http) if url else ""
+    return check_endpoint(url, f"[auth] {name}", allow_http) if url else ""
 
 
 def _well_known(parts: SplitResult, path: str) -> str:
@@ -333,16 +340,16 @@ def _well_known(parts: SplitResult, path: str) -> str:
     return f"{parts.scheme}://{parts.netloc}{name}{path}"
 
 
-def _same_place(url: str, other: str) -> bool:
-    """Whether both are the same address; this machine goes by several names."""
+def _same_address(url: str, other: str) -> bool:
+    """Whether both are the same address; this machine has several names."""
     return _same_origin(url, other) and (
         urlsplit(url).path.rstrip("/") == urlsplit(other).path.rstrip("/")
     )
 
 
-def _at(url: str, issuer: str) -> str:
-    """The address on the very origin that was asked: where that calls itself by another name of
-    this machine, nothing is sent to that name, as somebody else may listen there.
+def _with_asked_host(url: str, issuer: str) -> str:
+    """The address with the host that was asked: if the metadata uses another name of this machine,
+    another program may listen there.
     """
     return urlsplit(url)._replace(netloc=urlsplit(issuer).netloc).geturl()
 
@@ -367,29 +374,33 @@ def _names(metadata: Mapping[str, Any], field: str) -> list[str]:
 
 def _metadata_error(issuer: str, why: str) -> SettingsError:
     return SettingsError(
-        f"what {issuer} says of how to sign in {why}, so petsync does not go there",
+        f"the sign-in metadata of {issuer} {why}, so petsync does not use it",
         hint="If it is right, name the addresses under [auth] in petsync.toml.",
     )
 
 
-# Echo: what a request carried, taken out of what is said in answer to it.
+# Echo: remove the secrets of a request from the response.
 
 
-_KNOWN = frozenset({"grant_type", "client_id", "redirect_uri", "scope", "token_type_hint"})
-_NEW = frozenset({"access_token", "refresh_token"})
-_WORDS = frozenset({"error", "error_description"})
-_LONG = 8
-"""A shorter secret may be a part of plain words, and is taken out of the service's words alone."""
+_PUBLIC = frozenset({"grant_type", "client_id", "redirect_uri", "scope", "token_type_hint"})
+_ISSUED = frozenset({"access_token", "refresh_token"})
+_MESSAGES = frozenset({"error", "error_description"})
+_MIN_SECRET = 8
+"""A shorter secret may be part of ordinary words, and is removed only from the error texts."""
 
 
-def without_echo(said: Values, form: Secret, authorization: Secret | None) -> Values:
-    """The answer without any text of the request that is secret, however it was encoded; what the
-    answer gives to be used, its tokens, stays.
-    """
-    sent = _texts(form, authorization)
-    words, others = Redactor(sent), Redactor(each for each in sent if len(each.reveal()) >= _LONG)
+def without_echo(values: Values, form: Secret, authorization: Secret | None) -> Values:
+    """The response without secrets of the request, in any encoding; issued tokens stay."""
+    sent = _find_secrets(form, authorization)
+    redact_words, redact_others = (
+        Redactor(sent),
+        Redactor(each for each in sent if len(each.reveal()) >= _MIN_SECRET),
+    )
     return Values(
-        {n: v if n in _NEW else _mask(v, words if n in _WORDS else others) for n, v in said.items()}
+        {
+            n: v if n in _ISSUED else _mask(v, redact_words if n in _MESSAGES else redact_others)
+            for n, v in values.items()
+        }
     )
 
 
@@ -399,16 +410,16 @@ def _mask(value: object, redactor: Redactor) -> object:
     return redactor(value) if isinstance(value, str) else value
 
 
-def _texts(form: Secret, authorization: Secret | None) -> list[Secret]:
+def _find_secrets(form: Secret, authorization: Secret | None) -> list[Secret]:
     """Every secret text of the request."""
-    plain = [Secret(v) for n, v in parse_qsl(form.reveal()) if n not in _KNOWN]
+    plain = [Secret(v) for n, v in parse_qsl(form.reveal()) if n not in _PUBLIC]
     if authorization is not None:
         plain += _parts(authorization)
     return [each for each in plain if each]
 
 
 def _parts(authorization: Secret) -> Iterator[Secret]:
-    """What stands in the header behind its scheme, and the secret in it."""
+    """The value of the header after its scheme, and the secret in it."""
     token = Secret(authorization.reveal().partition(" ")[2])
     yield token
     try:
@@ -420,10 +431,10 @@ def _parts(authorization: Secret) -> Iterator[Secret]:
         yield from (secret, Secret(unquote_plus(secret.reveal())))
 
 
-# TokenEndpoint: one request to the authorization server and its answer, with bounds on both.
+# TokenEndpoint: one request to the authorization server and its response, with limits for both.
 #
-# No plain secret is a local variable of a frame that an error passes: a verbose traceback shows
-# those. What httpx raises is left behind with its frames.
+# No frame that an error passes has a plain secret as a local variable: a verbose traceback shows
+# variables. Errors of httpx are dropped with their frames.
 
 
 log = logging.getLogger(__name__)
@@ -434,40 +445,40 @@ Transport = Callable[[], httpx.AsyncBaseTransport]
 
 
 class TokenEndpoint:
-    """Asks one address at a time. `timeout` (seconds) is for a whole answer."""
+    """Sends single requests. `timeout` (seconds) is for a complete response."""
 
     def __init__(self, timeout: float, transport: Transport | None = None) -> None:
         self._timeout, self._transport = timeout, transport
 
     async def get(self, url: str) -> TokenResponse:
-        """The answer to a GET that carries nothing."""
+        """The response to a GET without credentials."""
         return await self._request("GET", url, Secret(""), None)
 
     async def post(
         self, url: str, form: Secret, authorization: Secret | None = None
     ) -> TokenResponse:
-        """The answer to an encoded form, without what it repeats of it. Raises ApiError where
-        there is none that can be used.
+        """The response to an encoded form, without secrets that it repeats. Raises ApiError if
+        there is no usable response.
         """
-        said = await self._request("POST", url, form, authorization)
-        _check_status(said.status, url)
-        if said.json is None:
-            return said
-        return TokenResponse(said.status, without_echo(said.json, form, authorization))
+        response = await self._request("POST", url, form, authorization)
+        _check_status(response.status, url)
+        if response.json is None:
+            return response
+        return TokenResponse(response.status, without_echo(response.json, form, authorization))
 
     async def _request(
         self, method: str, url: str, form: Secret, authorization: Secret | None
     ) -> TokenResponse:
-        found = await self._caught(method, url, form, authorization)
+        found = await self._try_exchange(method, url, form, authorization)
         if isinstance(found, PetsyncError):
             raise found
         log.debug("%s %s: %d", method, url, found.status)
         return found
 
-    async def _caught(
+    async def _try_exchange(
         self, method: str, url: str, form: Secret, authorization: Secret | None
     ) -> TokenResponse | PetsyncError:
-        """An error is returned, and not raised, so that its frames are gone."""
+        """Send the request; errors are returned, not raised, so that their frames are dropped."""
         try:
             async with asyncio.timeout(self._timeout):
                 return await self._exchange(method, url, form, authorization)
@@ -481,11 +492,11 @@ class TokenEndpoint:
             httpx.InvalidURL,
             httpx.ProxyError,
         ) as error:
-            return _unreachable(url, may_have_happened=False, why=tls_reason(error))
+            return _build_unreachable_error(url, may_have_happened=False, why=tls_reason(error))
         except (httpx.HTTPError, OSError, TimeoutError):
-            return _unreachable(url, may_have_happened=True)
+            return _build_unreachable_error(url, may_have_happened=True)
         except _TooMuchError:
-            return _unreadable(url, "its answer is far too long")
+            return _build_unreadable_error(url, "it is too long")
 
     async def _exchange(
         self, method: str, url: str, form: Secret, authorization: Secret | None
@@ -498,16 +509,16 @@ class TokenEndpoint:
             headers["authorization"] = authorization.reveal()
         async with self._client(url) as client:
             body = form.reveal().encode()
-            async with client.stream(method, url, headers=headers, content=body) as answer:
+            async with client.stream(method, url, headers=headers, content=body) as response:
                 content = bytearray()
-                async for piece in answer.aiter_raw():
+                async for piece in response.aiter_raw():
                     content += piece
                     if len(content) > _MOST:
                         raise _TooMuchError
-                return TokenResponse(answer.status_code, _object(answer, bytes(content)))
+                return TokenResponse(response.status_code, _parse_object(response, bytes(content)))
 
     def _client(self, url: str) -> httpx.AsyncClient:
-        """One that goes by the environment's proxy, unless the address is on this machine."""
+        """A client that uses the environment's proxy, unless the address is on this machine."""
         proxy, login = proxy_for(url)
         return httpx.AsyncClient(
             transport=None if self._transport is None else self._transport(),
@@ -523,8 +534,8 @@ class _TooMuchError(Exception):
     pass
 
 
-def _object(answer: httpx.Response, content: bytes) -> Values | None:
-    if answer.headers.get("content-encoding", "identity") != "identity":
+def _parse_object(response: httpx.Response, content: bytes) -> Values | None:
+    if response.headers.get("content-encoding", "identity") != "identity":
         return None
     try:
         found = msgspec.json.decode(content)
@@ -534,10 +545,10 @@ def _object(answer: httpx.Response, content: bytes) -> Values | None:
 
 
 def _check_status(status: int, url: str) -> None:
-    where = _place(url)
+    where = _describe_address(url)
     if 300 <= status < 400:
         raise RedirectError(
-            f"sign-in: {where} points elsewhere ({status}), where no secret is sent",
+            f"sign-in: {where} redirects ({status}), and no secret is sent to other addresses",
             status=status,
             hint="If the address has moved, name the new one under [auth] in petsync.toml.",
         )
@@ -550,43 +561,43 @@ def _check_status(status: int, url: str) -> None:
             f"sign-in: {where} failed ({status})",
             status=status,
             may_have_happened=True,
-            hint="Try again in a moment; if it stays so, ask the people who run the service.",
+            hint="Try again in a moment; if it persists, ask the operators of the service.",
         )
 
 
-def _unreachable(url: str, *, may_have_happened: bool, why: str = "") -> TransportError:
-    what = "gave no whole answer" if may_have_happened else "cannot be reached"
+def _build_unreachable_error(url: str, *, may_have_happened: bool, why: str = "") -> TransportError:
+    what = "gave no complete response" if may_have_happened else "cannot be reached"
     return TransportError(
-        f"sign-in: {_place(url)} {what}{f' ({why})' if why else ''}",
+        f"sign-in: {_describe_address(url)} {what}{f' ({why})' if why else ''}",
         may_have_happened=may_have_happened,
         hint=UNTRUSTED if why else "Is the address right, and the service up? Then try again.",
     )
 
 
-def _unreadable(url: str, why: str) -> ResponseError:
+def _build_unreadable_error(url: str, why: str) -> ResponseError:
     return ResponseError(
-        f"sign-in: {_place(url)} answers what cannot be read: {why}",
+        f"sign-in: {_describe_address(url)} sends a response that cannot be read: {why}",
         hint="Is this the address of the sign-in? petsync.toml can name it under [auth].",
     )
 
 
-def _place(url: str) -> str:
+def _describe_address(url: str) -> str:
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}{parts.path}"
 
 
-# Authority: the part of a service that gives tokens, changes them for new ones and ends them.
+# Authority: the part of a service that issues, renews and revokes tokens.
 #
 # Source: RFC 6749, RFC 7009 (revocation), RFC 7662 (introspection), RFC 7636 (PKCE).
 
 
-_WAITS = (0.3, 1.0)
+_RETRY_WAITS_S = (0.3, 1.0)
 
 
 class Authority:
-    """Where one signs in to the service at `base_url`. It keeps no token.
+    """The authorization server of the service at `base_url`. It stores no token.
 
-    `auth` is `[auth]` of petsync.toml: where that names an address, nothing else is believed.
+    `auth` is `[auth]` of petsync.toml: if it names an address, the metadata is not used.
     """
 
     def __init__(
@@ -600,148 +611,158 @@ class Authority:
     ) -> None:
         self._base_url, self._allow_http = base_url, tuple(allow_http)
         self._auth = dict(auth or {})
-        self._talk = TokenEndpoint(timeout, transport)
-        self._places: Endpoints | None = None
+        self._endpoint = TokenEndpoint(timeout, transport)
+        self._endpoints: Endpoints | None = None
 
     @property
     def client_id(self) -> str:
-        """The program's name at the service."""
+        """The client id at the service."""
         return self._auth.get("client_id", CLIENT)
 
-    async def places(self) -> Endpoints:
-        """Where everything is; asked for once. Raises SettingsError where that is not to be had,
-        and ApiError where the service does not answer.
+    async def endpoints(self) -> Endpoints:
+        """The endpoints, looked up once. Raises SettingsError if they cannot be found, and ApiError
+        if the service does not answer.
         """
-        if self._places is None:
-            self._places = await self._find_places()
-        return self._places
+        if self._endpoints is None:
+            self._endpoints = await self._find_endpoints()
+        return self._endpoints
 
-    async def by_client(self, asked: Credentials) -> Credentials:
-        """A token for the client's own id and secret."""
-        scope = _scope(asked.grant.scopes)
-        return await self._token(asked, "client_credentials", scope=scope)
+    async def request_by_client(self, credentials: Credentials) -> Credentials:
+        """Get a token with the client's id and secret."""
+        scope = _scope(credentials.grant.scopes)
+        return await self._request_token(credentials, "client_credentials", scope=scope)
 
-    async def by_code(
-        self, asked: Credentials, code: Secret, verifier: Secret, redirect: str
+    async def request_by_code(
+        self, credentials: Credentials, code: Secret, verifier: Secret, redirect: str
     ) -> Credentials:
-        """The token that a code stands for."""
-        return await self._token(
-            asked, "authorization_code", code=code, code_verifier=verifier, redirect_uri=redirect
+        """Get the token for an authorization code."""
+        return await self._request_token(
+            credentials,
+            "authorization_code",
+            code=code,
+            code_verifier=verifier,
+            redirect_uri=redirect,
         )
 
-    async def by_refresh(self, asked: Credentials) -> Credentials:
-        """New tokens for a refresh token, which may be spent by it."""
-        return await self._token(asked, "refresh_token", refresh_token=asked.grant.refresh)
+    async def request_by_refresh(self, credentials: Credentials) -> Credentials:
+        """Get new tokens with a refresh token, which may be valid only once."""
+        return await self._request_token(
+            credentials, "refresh_token", refresh_token=credentials.grant.refresh
+        )
 
-    async def renew(self, asked: Credentials) -> Credentials:
-        """A new token, in the way in which this sign-in can get one. What surely was not taken is
-        tried again, and nothing else: a refresh token that comes twice ends the sign-in.
+    async def renew(self, credentials: Credentials) -> Credentials:
+        """Get a new token with the refresh token or the client's secret. Only requests that
+        certainly did not happen are repeated: a refresh token that is sent twice ends the sign-in.
         """
-        how = self.by_client if asked.grant.refresh is None else self.by_refresh
-        for wait in _WAITS:
+        request = (
+            self.request_by_client if credentials.grant.refresh is None else self.request_by_refresh
+        )
+        for wait in _RETRY_WAITS_S:
             try:
-                return await how(asked)
+                return await request(credentials)
             except (TransportError, RateLimitedError) as error:
                 if error.may_have_happened:
                     raise
             await asyncio.sleep(wait)
-        return await how(asked)
+        return await request(credentials)
 
-    async def introspect(self, asked: Credentials) -> Values | None:
-        """What the service says of the token; None where it does not say such things."""
-        place = (await self.places()).introspect
-        if not place or asked.token is None:
+    async def introspect(self, credentials: Credentials) -> Values | None:
+        """The service's claims about the token; None if it has no introspection."""
+        address = (await self.endpoints()).introspect
+        if not address or credentials.token is None:
             return None
-        form = {"token": asked.token}
-        if asked.grant.client_id:
-            said = await self._form(place, asked, form)
-        else:  # Whose token it is, is what is asked: it opens the door itself.
-            said = await self._talk.post(
-                place, _encode_form(asked, form, by_post=False), _bearer_header(asked)
+        form = {"token": credentials.token}
+        if credentials.grant.client_id:
+            response = await self._post_form(address, credentials, form)
+        else:  # Without a client id, the token itself authorizes the request.
+            response = await self._endpoint.post(
+                address, _encode_form(credentials, form, by_post=False), _bearer_header(credentials)
             )
-        return said.json if said.status == 200 else None
+        return response.json if response.status == 200 else None
 
-    async def revoke(self, asked: Credentials) -> bool:
-        """Whether the service has ended the sign-in, or had nothing to end. Raises ApiError."""
-        place = (await self.places()).revoke
-        ends = asked.grant.refresh or asked.token
-        if not place or ends is None:
+    async def revoke(self, credentials: Credentials) -> bool:
+        """End the sign-in; return whether the service has ended it. Raises ApiError."""
+        address = (await self.endpoints()).revoke
+        token = credentials.grant.refresh or credentials.token
+        if not address or token is None:
             return False
-        hint = "refresh_token" if asked.grant.refresh else "access_token"
-        said = await self._form(place, asked, {"token": ends, "token_type_hint": hint})
-        if said.status >= 400:
-            raise refusal(said.json or {}, asked).error(said.status)
+        hint = "refresh_token" if credentials.grant.refresh else "access_token"
+        response = await self._post_form(
+            address, credentials, {"token": token, "token_type_hint": hint}
+        )
+        if response.status >= 400:
+            raise parse_refusal(response.json or {}, credentials).error(response.status)
         return True
 
-    async def _token(
-        self, asked: Credentials, kind: str, **form: Secret | str | None
+    async def _request_token(
+        self, credentials: Credentials, kind: str, **form: Secret | str | None
     ) -> Credentials:
-        place = (await self.places()).token
-        if not place:
+        address = (await self.endpoints()).token
+        if not address:
             raise SettingsError(
-                "the service does not say where tokens are given",
+                "the service does not say where to get tokens",
                 hint="Name the address as token_url under [auth] in petsync.toml.",
             )
-        begun = time.time()
-        said = await self._form(place, asked, {"grant_type": kind, **form})
-        return credentials_in(said, asked, begun)
+        started = time.time()
+        response = await self._post_form(address, credentials, {"grant_type": kind, **form})
+        return read_credentials(response, credentials, started)
 
-    async def _form(
-        self, place: str, asked: Credentials, form: Mapping[str, Secret | str | None]
+    async def _post_form(
+        self, address: str, credentials: Credentials, form: Mapping[str, Secret | str | None]
     ) -> TokenResponse:
-        places = await self.places()
-        by_post = places.by_post or asked.grant.client_secret is None
-        authorization = None if by_post else _basic(asked)
-        return await self._talk.post(
-            place, _encode_form(asked, form, by_post=by_post), authorization
+        endpoints = await self.endpoints()
+        by_post = endpoints.by_post or credentials.grant.client_secret is None
+        authorization = None if by_post else _basic(credentials)
+        return await self._endpoint.post(
+            address, _encode_form(credentials, form, by_post=by_post), authorization
         )
 
-    async def _find_places(self) -> Endpoints:
-        named = places_from_config(self._auth, self._allow_http)
-        if named.authorize or named.token:
-            return named
-        for issuer, place in candidates(self._base_url, named.issuer):
-            checked_place(place, "the service's metadata", self._allow_http)
-            said = await self._talk.get(place)
-            if said.status == 200 and said.json is not None:
-                return places_from_metadata(said.json, issuer, named, self._allow_http)
-        raise _silent(self._base_url)
+    async def _find_endpoints(self) -> Endpoints:
+        configured = endpoints_from_config(self._auth, self._allow_http)
+        if configured.authorize or configured.token:
+            return configured
+        for issuer, address in metadata_addresses(self._base_url, configured.issuer):
+            check_endpoint(address, "the service's metadata", self._allow_http)
+            response = await self._endpoint.get(address)
+            if response.status == 200 and response.json is not None:
+                return endpoints_from_metadata(response.json, issuer, configured, self._allow_http)
+        raise _build_unknown_error(self._base_url)
 
 
 def _encode_form(
-    asked: Credentials, form: Mapping[str, Secret | str | None], *, by_post: bool
+    credentials: Credentials, form: Mapping[str, Secret | str | None], *, by_post: bool
 ) -> Secret:
-    """The form as it is sent, encoded by oauthlib where it has a grant."""
+    """The encoded form; oauthlib encodes forms with a grant."""
     plain = {n: v.reveal() if isinstance(v, Secret) else v for n, v in form.items() if v}
     if by_post:
-        plain["client_id"] = asked.grant.client_id
-        if asked.grant.client_secret is not None:
-            plain["client_secret"] = asked.grant.client_secret.reveal()
+        plain["client_id"] = credentials.grant.client_id
+        if credentials.grant.client_secret is not None:
+            plain["client_secret"] = credentials.grant.client_secret.reveal()
     kind = plain.pop("grant_type", None)
     if kind is None:
         return Secret(urlencode(plain))
     return Secret(prepare_token_request(kind, **plain))
 
 
-def _basic(asked: Credentials) -> Secret:
-    pair = asked.grant.pair
+def _basic(credentials: Credentials) -> Secret:
+    pair = credentials.grant.pair
     assert pair is not None
     return Secret(f"Basic {pair.reveal()}")
 
 
-def _bearer_header(asked: Credentials) -> Secret:
-    assert asked.token is not None
-    return Secret(f"Bearer {asked.token.reveal()}")
+def _bearer_header(credentials: Credentials) -> Secret:
+    assert credentials.token is not None
+    return Secret(f"Bearer {credentials.token.reveal()}")
 
 
 def _scope(scopes: frozenset[str] | None) -> str | None:
     return None if scopes is None else " ".join(sorted(scopes))
 
 
-def _silent(base_url: str) -> SettingsError:
+def _build_unknown_error(base_url: str) -> SettingsError:
     parts = urlsplit(base_url)
     return SettingsError(
-        f"the service at {parts.netloc} does not say where one signs in",
+        f"the service at {parts.netloc} does not say where to sign in",
         hint="Name the addresses under [auth] in the petsync.toml that has this url "
         "(docs/sign-in.md), or give a token.",
     )

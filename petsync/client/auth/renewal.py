@@ -1,5 +1,5 @@
-"""Keyring: the credentials that a session uses now, and their renewal: before the token ends, and
-after a 401.
+"""Keyring: a session's current credentials, and their renewal before the token expires and after a
+401.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from dataclasses import dataclass
 from petsync.client.auth.credentials import Credentials, Renew, checked_token
 from petsync.errors import AuthError, PetsyncError
 
-__all__ = ["Keyring", "Renewer", "still_refused"]
+__all__ = ["Keyring", "Renewer", "build_still_refused_error"]
 
 
 Renewer = Callable[[Credentials], Awaitable[Credentials]]
-"""Gives new credentials for those that a sign-in can renew."""
+"""Returns new credentials for renewable ones."""
 
-_LOOK = "What renews the token needs a look."
-_PAUSE = 15.0
-"""So many seconds pass after a renewal that failed, while the token is still good."""
+_RENEW_HINT = "Check the function or the sign-in that renews the token."
+_PAUSE_S = 15.0
+"""Seconds between renewals after a failed one, while the token is still valid."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """Why no new token came, and what to do about it."""
+    """Why a renewal failed, and what to do about it."""
 
     why: str
-    hint: str = _LOOK
+    hint: str = _RENEW_HINT
 
 
 class Keyring:
-    """`credentials` are those that the next request is to carry. `age` counts the renewals, those
-    that failed too: whoever remembers it knows whether there was one since.
+    """`credentials` are those of the next request. `age` counts the renewals, including failed
+    ones, so that a caller can see whether there was one since.
     """
 
     def __init__(self, credentials: Credentials, renewer: Renewer | None = None) -> None:
@@ -50,15 +50,15 @@ class Keyring:
         self._renewing: tuple[Future[None], asyncio.Task[None]] | None = None
 
     def replace(self, credentials: Credentials) -> None:
-        """Use others from here on; what the present ones hold stays masked."""
+        """Use other credentials from now on; the secrets of the current ones stay masked."""
         with self._lock:
-            self.credentials = credentials.after(self.credentials)
+            self.credentials = credentials.with_past_of(self.credentials)
             self.age, self._failure, self._not_before = self.age + 1, None, 0.0
 
-    async def fresh(self) -> None:
-        """Return when the token has time before it, or a new one cannot be had: then the service
-        has the word. Like `renew`, it renews once for all. Raises AuthError where there is no
-        token yet, and none comes.
+    async def ensure_fresh(self) -> None:
+        """Renew a token that is due. If that fails, return, and let the service decide about the
+        old one. Like `renew`, it renews once for all callers. Raises AuthError if there is no token
+        at all.
         """
         with self._lock:
             renewing = self._start() if self._is_due() else None
@@ -70,10 +70,9 @@ class Keyring:
             raise AuthError(f"there is no token yet; {failure.why}", hint=failure.hint)
 
     async def renew(self, age: int, refused: AuthError) -> None:
-        """Return when a request that was refused may be sent once more; it was sent when the
-        keyring was of this `age`. One renewal is made for all such requests, whatever loop they
-        are on, and outlives the one that began it. Raises AuthError where it fails, and `refused`
-        where there is no way to renew.
+        """Renew the token after a refused request, which was sent at this `age`. One renewal serves
+        all such requests on all loops, and continues if its caller is cancelled. Raises AuthError
+        if it fails, and `refused` if the token cannot be renewed.
         """
         with self._lock:
             renewing = self._start_or_raise(refused) if self.age == age else None
@@ -81,11 +80,11 @@ class Keyring:
             await asyncio.shield(asyncio.wrap_future(renewing))
         failure = self._failure
         if failure is not None:
-            raise _also(refused, failure.why, failure.hint)
+            raise _extend_error(refused, failure.why, failure.hint)
 
     async def wait_for_renewal(self, seconds: float) -> None:
-        """Return when no renewal of a sign-in is under way, at most so many seconds later: one
-        that is broken off may have spent what the next one needs.
+        """Wait up to `seconds` for a renewal under way: an interrupted one may have used up the
+        refresh token.
         """
         renewing = self._renewing
         if renewing is not None and self.credentials.renew is None:
@@ -97,49 +96,49 @@ class Keyring:
         started = self._start()
         if started is None:
             problem = self.credentials.problem
-            raise _also(refused, problem, "Sign in again.") if problem else refused
+            raise _extend_error(refused, problem, "Sign in again.") if problem else refused
         return started
 
     def _is_due(self) -> bool:
-        mine = self.credentials
-        if not (mine.token is None or mine.grant.is_due(time.time())):
+        current = self.credentials
+        if not (current.token is None or current.grant.is_due(time.time())):
             return False
-        return mine.token is None or time.monotonic() >= self._not_before
+        return current.token is None or time.monotonic() >= self._not_before
 
     def _start(self) -> Future[None] | None:
-        """The renewal, under way; None where there is no way to renew."""
+        """The running renewal, started if necessary; None if the token cannot be renewed."""
         if self._renewing is None:
-            how = self._how(self.credentials)
-            if how is None:
+            renewal = self._choose_renewal(self.credentials)
+            if renewal is None:
                 return None
             done: Future[None] = Future()
             done.set_running_or_notify_cancel()
-            work = asyncio.create_task(self._renew(self.credentials, how, done))
-            self._renewing = done, work
+            task = asyncio.create_task(self._renew(self.credentials, renewal, done))
+            self._renewing = done, task
         return self._renewing[0]
 
-    def _how(self, mine: Credentials) -> Callable[[], Awaitable[Credentials]] | None:
-        renew, renewer = mine.renew, self.renewer
+    def _choose_renewal(self, current: Credentials) -> Callable[[], Awaitable[Credentials]] | None:
+        renew, renewer = current.renew, self.renewer
         if renew is not None:
-            return lambda: _call_renew(renew, mine)
-        if mine.grant.renews and renewer is not None:
-            return lambda: renewer(mine)
+            return lambda: _call_renew(renew, current)
+        if current.grant.renews and renewer is not None:
+            return lambda: renewer(current)
         return None
 
     async def _renew(
-        self, before: Credentials, how: Callable[[], Awaitable[Credentials]], done: Future[None]
+        self, before: Credentials, renewal: Callable[[], Awaitable[Credentials]], done: Future[None]
     ) -> None:
         new, failure = None, _Failure("its renewal was cancelled")
         after = before
         try:
-            new = await how()
-            failure = _Failure("its renewal brought it once more")
+            new = await renewal()
+            failure = _Failure("its renewal returned the same token")
         except PetsyncError as error:
-            said = before.mask(error.message)
-            failure = _Failure(f"its renewal failed: {said}", error.hint or _LOOK)
+            message = before.mask(error.message)
+            failure = _Failure(f"its renewal failed: {message}", error.hint or _RENEW_HINT)
             after = before.with_failed_renewal(error)
         except Exception as error:  # noqa: BLE001 - a caller's function may raise anything
-            # What it says may hold a secret that nobody here knows.
+            # The message may contain a secret that petsync does not know.
             failure = _Failure(f"its renewal failed: {type(error).__name__}")
         finally:
             with self._lock:
@@ -149,30 +148,30 @@ class Keyring:
     def _finish_renewal(
         self, before: Credentials, new: Credentials | None, failure: _Failure, after: Credentials
     ) -> None:
-        """`failure` counts where there are no new credentials, or these are the old ones; `after`
-        are the old ones then.
+        """Store the result. `failure` and `after`, the updated old credentials, count if there are
+        no new credentials or the token is the same.
         """
         self._renewing = None
         if self.credentials is not before:
-            return  # Somebody signed in meanwhile, or out.
+            return  # The user has signed in or out in the meantime.
         is_new = new is not None and new.token != before.token
-        self.credentials = new.after(before) if new is not None and is_new else after
-        self._not_before = 0.0 if is_new else time.monotonic() + _PAUSE
+        self.credentials = new.with_past_of(before) if new is not None and is_new else after
+        self._not_before = 0.0 if is_new else time.monotonic() + _PAUSE_S
         self.age, self._failure = self.age + 1, None if is_new else failure
 
 
-def still_refused(refused: AuthError) -> AuthError:
-    """The error for a token that is refused although it is a new one."""
-    return _also(refused, "the token is a new one, just renewed", refused.hint)
+def build_still_refused_error(refused: AuthError) -> AuthError:
+    """The error for a new token that is refused."""
+    return _extend_error(refused, "the token was just renewed", refused.hint)
 
 
-async def _call_renew(renew: Renew, mine: Credentials) -> Credentials:
-    """A function that blocks must not hold up the other requests."""
-    made = renew() if inspect.iscoroutinefunction(renew) else await asyncio.to_thread(renew)
-    return mine.with_token(checked_token(await made if inspect.isawaitable(made) else made))
+async def _call_renew(renew: Renew, current: Credentials) -> Credentials:
+    """Call `renew`; a blocking function runs in a thread, so that other requests continue."""
+    token = renew() if inspect.iscoroutinefunction(renew) else await asyncio.to_thread(renew)
+    return current.with_token(checked_token(await token if inspect.isawaitable(token) else token))
 
 
-def _also(refused: AuthError, why: str, hint: str) -> AuthError:
+def _extend_error(refused: AuthError, why: str, hint: str) -> AuthError:
     return AuthError(
         f"{refused.message}; {why}",
         operation=refused.operation,

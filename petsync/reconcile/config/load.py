@@ -1212,7 +1212,7 @@ def _refuse_unconfirmed(found: Configuration, read: _ConfigFile) -> None:
         job.url
         for job in found.jobs
         if job.url
-        and CredentialStore(found.state, checked_base(job.url, with_secret=False)).has_mark()
+        and CredentialStore(found.state, checked_base(job.url, with_secret=False)).has_entry()
     ]
     if found.secrets or signed_in or away:
         does = "says where secrets go"

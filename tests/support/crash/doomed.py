@@ -37,7 +37,7 @@ been carried out, and its answer has come; the outcome is handed over, and on di
 AROUND = {
     "begin": (Journal, "begin"),
     "resume": (Journal, "resume"),
-    "known": (RunSession, "keep_known"),
+    "known": (RunSession, "record_known_ids"),
     "finish": (RunSession, "finish"),
     "close": (RunSession, "close"),
 }
@@ -51,7 +51,7 @@ _METHODS = {"add": "assigned", "replace": "put", "rename": "form", "delete": "de
 def main(args: Sequence[str]) -> NoReturn:
     """Run the command, until it comes to the place."""
     place, kind, number = os.environ["DOOM"].split()
-    writer.writing = _one_at_a_time
+    writer.transaction = _one_at_a_time
     when, _, what = place.partition("-")
     if what in AROUND:
         _once(*AROUND[what], before=when == "before")
@@ -71,7 +71,7 @@ def _die() -> None:
 
 @contextmanager
 def _one_at_a_time(*args: Any) -> Iterator[None]:
-    with _WRITES, schema.writing(*args):
+    with _WRITES, schema.transaction(*args):
         yield
 
 
@@ -119,7 +119,7 @@ def _kind(what: Any, fields: Sequence[str]) -> str:
 
 
 def _intend(is_it: Callable[..., bool], *, before: bool) -> None:
-    intend = RunSession.intend
+    intend = RunSession.record_intent
 
     async def doomed(self: RunSession, number: int, change: Any, **more: Any) -> None:
         is_now = is_it(change, change.fields)
@@ -129,11 +129,11 @@ def _intend(is_it: Callable[..., bool], *, before: bool) -> None:
         if is_now:
             _die()
 
-    RunSession.intend = doomed  # type: ignore[method-assign]
+    RunSession.record_intent = doomed  # type: ignore[method-assign]
 
 
 def _done(is_it: Callable[..., bool], *, written: bool) -> None:
-    done = RunSession.done
+    done = RunSession.record_result
     waiting: list[asyncio.Task[None]] = []
 
     async def die_later(self: RunSession) -> None:
@@ -148,7 +148,7 @@ def _done(is_it: Callable[..., bool], *, written: bool) -> None:
         elif is_now:
             _die()
 
-    RunSession.done = doomed  # type: ignore[method-assign]
+    RunSession.record_result = doomed  # type: ignore[method-assign]
 
 
 def _request(

@@ -37,17 +37,17 @@ def _disk(size: float) -> None:
 def _patience(seconds: float) -> None:
     """A service that is gone is waited for so long, and not for a minute, after a few failures."""
     defaults = Breaker.__init__.__kwdefaults__
-    assert {"failures", "patience", "unreached"} <= set(defaults)
-    defaults.update(failures=4, patience=seconds, unreached=seconds)
+    assert {"failures", "patience", "never_reached_s"} <= set(defaults)
+    defaults.update(failures=4, patience=seconds, never_reached_s=seconds)
 
 
 def _stale(seconds: float) -> None:
     """A process that is silent for so long counts as dead, and not after twenty seconds."""
-    assert schema._STALE == 20.0
-    assert writer.BEAT == schema.BEAT == 2.0
-    assert writer._STANDSTILL == 5.0
-    schema._STALE, schema.BEAT, writer.BEAT = seconds, seconds / 10, seconds / 10
-    writer._STANDSTILL = seconds / 4
+    assert schema._STALE_S == 20.0
+    assert writer.HEARTBEAT_S == schema.HEARTBEAT_S == 2.0
+    assert writer._STANDSTILL_S == 5.0
+    schema._STALE_S, schema.HEARTBEAT_S, writer.HEARTBEAT_S = seconds, seconds / 10, seconds / 10
+    writer._STANDSTILL_S = seconds / 4
 
 
 def _weak(_: float) -> None:

@@ -58,7 +58,7 @@ def _count(event: str, number: int, happen: Callable[[], None], *, is_after: boo
                 happen()
 
     if event == "request":
-        carry = AiohttpTransport.carry
+        carry = AiohttpTransport.send
 
         @wraps(carry)
         async def carried(*args: Any, **options: Any) -> Any:
@@ -67,7 +67,7 @@ def _count(event: str, number: int, happen: Callable[[], None], *, is_after: boo
             comes(after=True)
             return answer
 
-        AiohttpTransport.carry = carried  # type: ignore[method-assign]
+        AiohttpTransport.send = carried  # type: ignore[method-assign]
     elif event == "write":
         for name in ("replace", "rename", "fsync"):
             setattr(os, name, _counted(getattr(os, name), comes))
