@@ -40,14 +40,14 @@ __all__ = [
 ]
 
 
-# How files get where they belong: whole, through which links, and readable for whom.
+# Write files atomically, with safe permissions and links.
 #
-# A new file is for its owner alone to write, whatever the umask, and a copy of a file is read by
-# nobody who may not read that one.
+# Only the owner can write a new file, whatever the umask, and only users who can read a file can
+# read its copy.
 #
-# A path that a person names may be a symbolic link, which is followed and stays. A name that
-# petsync chooses (results, bases, backups, the state folder and all in it) is never followed out
-# of its folder: whoever gave you that folder may have put a link there.
+# A path from the user may be a symbolic link, which is followed and stays. A link at a path that
+# petsync chooses (results, bases, backups, the state folder and its content) is never followed: the
+# author of the folder may have put it there.
 
 
 STATE = ".petsync"
@@ -62,8 +62,8 @@ _IS_LINK = "it is a symbolic link, which is not followed for a name that petsync
 def landing(path: Path, *, follow: bool = True) -> Path:
     """The path with its symbolic links followed, so that these stay.
 
-    With `follow` False it is the path itself. Raises OSError where something other than an
-    ordinary file is there already.
+    With `follow` False it is the path itself. Raises OSError if the path exists and is not an
+    ordinary file.
     """
     try:
         mode = (path.stat() if follow else path.lstat()).st_mode
@@ -94,11 +94,11 @@ def replace_file(
 def replacing(
     path: Path, *, follow: bool = True, private: bool = False, like: Path | None = None
 ) -> Iterator[IO[bytes]]:
-    """A file to write, which takes the place of `path` in one step, once all of it is on the disk.
+    """Yield a file to write, which replaces `path` atomically when it is completely on disk.
 
-    It gets the mode and the owner that the file at `path` has, or those of a new file, which only
-    its owner may write. A `private` one is for its owner alone; one with what the file `like` says
-    is for those alone who may read that, whatever the umask. Raises OSError; what was there then
+    It gets the mode and the owner of the file at `path`, or those of a new file, which only its
+    owner can write. Only the owner can read a `private` file; only users who can read the file
+    `like` can read a file with its content, whatever the umask. Raises OSError; the old file then
     stays.
     """
     target = landing(path, follow=follow)
@@ -107,9 +107,9 @@ def replacing(
         before = target.stat()
     except FileNotFoundError:
         before = None
-    # As long as it is written, nobody may read it who may not read the file that it replaces.
+    # During the write, only users who can read the replaced file may read the new one.
     mode = limit.mode & _NEW if before is None and not private else _PRIVATE
-    with _beside(target, mode) as (new, file):
+    with _open_temporary(target, mode) as (new, file):
         yield file
         _finish(file)
         if before is not None:
@@ -124,7 +124,7 @@ def create_file(path: Path, data: bytes, *, like: Path) -> bool:
     """Put `data` at `path`, where no file is yet, with the mode and the times of another file;
     whether it was done. A symbolic link counts as a file, wherever it leads. Raises OSError.
     """
-    with _beside(path, _PRIVATE) as (new, file):
+    with _open_temporary(path, _PRIVATE) as (new, file):
         file.write(data)
         _finish(file)
         shutil.copystat(like, new)
@@ -161,7 +161,7 @@ def _restrict(new: Path, limit: _Limit) -> None:
 
 
 @contextmanager
-def _beside(target: Path, mode: int) -> Iterator[tuple[Path, IO[bytes]]]:
+def _open_temporary(target: Path, mode: int) -> Iterator[tuple[Path, IO[bytes]]]:
     """A new file in the same folder; it goes if it is not moved."""
     new = target.with_name(f".{target.name[:80]}.{secrets.token_hex(6)}.tmp")
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK, mode)
@@ -173,7 +173,7 @@ def _beside(target: Path, mode: int) -> Iterator[tuple[Path, IO[bytes]]]:
 
 
 def _finish(file: IO[bytes]) -> None:
-    """Have all of it on the disk, and let go of it: Windows moves no file that is open."""
+    """Flush the file to disk, and close it: Windows cannot move an open file."""
     file.flush()
     os.fsync(file.fileno())
     file.close()
@@ -186,7 +186,7 @@ def _claim_name(new: Path, path: Path) -> bool:
     except FileExistsError:
         return False
     except OSError:
-        # The file system knows no second name of a file.
+        # The file system has no hard links.
         if lexists(path):
             return False
         new.replace(path)
@@ -194,7 +194,7 @@ def _claim_name(new: Path, path: Path) -> bool:
 
 
 def _take_after(new: Path, before: os.stat_result, *, private: bool) -> None:
-    """Give the file the mode of another, and its owner where that is allowed."""
+    """Give the file the mode of another, and its owner if permitted."""
     if hasattr(os, "chown"):
         with suppress(OSError):
             os.chown(new, before.st_uid, before.st_gid)
@@ -220,16 +220,16 @@ def write_private(path: Path, data: bytes, *, follow: bool = True) -> None:
 
 
 def open_new(path: str | Path, flags: int) -> int:
-    """A descriptor of the file, for `open`; where it makes the file, only its owner may write it.
-    Raises OSError.
+    """A descriptor for `open`; only the owner can write a file that this creates. Raises
+    OSError.
     """
     return os.open(path, flags, _NEW)
 
 
 def open_private(path: str | Path, flags: int) -> int:
-    """A descriptor of the file, which is made for its owner alone and is never a link's target.
+    """A descriptor of a file that only its owner can access.
 
-    Raises OSError, which says so where it is a link.
+    Raises OSError, also if the path is a symbolic link.
     """
     try:
         return os.open(path, flags | os.O_CREAT | _NO_LINK, _PRIVATE)
@@ -240,12 +240,12 @@ def open_private(path: str | Path, flags: int) -> int:
 
 
 def try_lock(path: Path) -> BaseFileLock | None:
-    """Hold the lock file until it is released or this process dies; None where another holds it.
+    """Hold the lock file until it is released or this process ends; None if another process has it.
 
-    The file is for its owner alone, and stays when it is released. Any thread may release it.
-    Raises OSError, which says so where the path is a link.
+    Only the owner can access the file, which stays after the release. Any thread may release it.
+    Raises OSError, also if the path is a symbolic link.
     """
-    # Only some commands lock anything.
+    # Import filelock only for commands that lock something.
     from filelock import FileLock, Timeout
 
     os.close(open_private(path, os.O_RDWR))
@@ -258,14 +258,14 @@ def try_lock(path: Path) -> BaseFileLock | None:
 
 
 def no_link(path: Path) -> None:
-    """Raise OSError where the path, a name that petsync chooses, is a symbolic link."""
+    """Raise OSError if the path, which petsync chose, is a symbolic link."""
     if path.is_symlink():
         raise OSError(errno.ELOOP, _IS_LINK, str(path))
 
 
 def must_be_ordinary(path: Path) -> None:
-    """Raise OSError where something other than an ordinary file is there: a pipe would be waited
-    for just to open it, and a device may never end. A path without a file is left to others.
+    """Raise OSError if the path is not an ordinary file: opening a pipe blocks, and a device may
+    never end. A missing file is no error.
     """
     with suppress(FileNotFoundError):
         _check_ordinary(path.stat().st_mode)
@@ -293,15 +293,15 @@ def _without_waiting(name: str, flags: int) -> int:
 
 
 def make_folder(path: Path) -> None:
-    """See to it that the folder is there. In what is made of it, also above it, only its owner may
-    make files, whatever the umask. Raises OSError.
+    """Create the folder and its parents if missing; only the owner can write to created folders,
+    whatever the umask. Raises OSError.
     """
     _make_folder(path, 0o755)
 
 
 def make_private_folder(path: Path) -> None:
-    """See to it that the folder is there. What is made of it, also above it, is for its owner
-    alone, whatever the umask. Raises OSError.
+    """Create the folder and its parents if missing; only the owner can access created folders,
+    whatever the umask. Raises OSError.
     """
     _make_folder(path, 0o700)
 
@@ -318,7 +318,7 @@ def _make_folder(path: Path, mode: int) -> None:
 
 
 def make_state_folder(state: Path) -> None:
-    """Make the state folder, for its owner alone, once `check_state_folder` allows it. Raises
+    """Check the state folder, and create it if missing; only the owner can access it. Raises
     OSError.
     """
     check_state_folder(state)
@@ -326,10 +326,10 @@ def make_state_folder(state: Path) -> None:
 
 
 def check_state_folder(state: Path) -> None:
-    """Raise OSError, which names it, where a symbolic link leads out of the state folder, or a
-    pipe or a device is in it.
+    """Raise OSError, which names the file, if a symbolic link, a pipe or a device is in the state
+    folder.
 
-    `--state` may name a folder by a link; `.petsync`, which nobody has to name, may be none.
+    `--state` may be a link to a folder; the default `.petsync` may not.
     """
     if state.name == STATE and state.is_symlink():
         raise OSError(errno.ELOOP, f"{_IS_LINK}. Name the folder that is meant with --state")
@@ -345,13 +345,13 @@ def check_state_folder(state: Path) -> None:
 
 
 _without_links: set[str] = set()
-"""The state folders that this process has looked through: what a stranger left there was there
-before it began.
-"""
+"""The state folders that this process has checked: only files from before its start are a risk."""
 
 
 def _strangers(state: Path) -> Iterator[tuple[str, int]]:
-    """What is neither a folder nor an ordinary file in the folder, with its mode."""
+    """Yield everything in the folder that is neither a folder nor an ordinary file, with its
+    mode.
+    """
     for folder, folders, files in os.walk(state):
         for name in (*folders, *files):
             path = Path(folder, name)
@@ -361,26 +361,25 @@ def _strangers(state: Path) -> Iterator[tuple[str, int]]:
                     yield str(path.relative_to(state)), mode
 
 
-# A file is written whole or not at all.
+# Write files of sheets atomically.
 
 
 def replace_sheet_file(
     path: Path, data: bytes, *, follow: bool = True, like: str | Path | None = None
 ) -> None:
-    """Put `data` at `path` in one step, with the mode that the file had or a new one gets; where
-    it holds what the sheet `like` says, for nobody who may not read that.
+    """Write `data` to `path` atomically, with the mode of the old file or of a new one; with
+    `like`, only users who can read that sheet can read the file.
 
-    Without `follow`, for a name that petsync chose, a symbolic link is an error. Once it returns,
-    the file is on the disk, also if the power fails. Raises SheetError where it cannot be written;
-    what was there is then untouched.
+    Without `follow`, for a path that petsync chose, a symbolic link is an error. When this returns,
+    the file is on disk. Raises SheetError if it cannot be written; the old file then stays.
     """
     with _translate_errors(path):
         replace_file(path, data, follow=follow, like=None if like is None else Path(like))
 
 
 def create_sheet_file(path: Path, data: bytes, *, like: Path) -> bool:
-    """Put `data` at `path`, where no file and no link is yet, with the mode and the times of
-    another file; whether it was done. Raises SheetError where it cannot be written.
+    """Write `data` to a new file at `path`, with the mode and the times of another file; return
+    False if the path exists. Raises SheetError if it cannot be written.
     """
     with _translate_errors(path):
         return create_file(path, data, like=like)
@@ -392,9 +391,9 @@ def _translate_errors(path: Path) -> Iterator[None]:
         yield
     except (OSError, ValueError) as error:
         # A name with a NUL in it is a ValueError.
-        why = error.strerror if isinstance(error, OSError) else str(error)
+        reason = error.strerror if isinstance(error, OSError) else str(error)
         raise SheetError(
-            f"{path}: the file cannot be written: {why}", hint=_way_out(path)
+            f"{path}: the file cannot be written: {reason}", hint=_way_out(path)
         ) from None
 
 
@@ -410,7 +409,7 @@ def _way_out(target: Path) -> str:
     if target.exists() and not target.is_file():
         return "Name a file, or a new one."
     if not target.parent.is_dir():
-        return f"There is no folder {target.parent}; make it first."
+        return f"There is no folder {target.parent}; create it first."
     if target.is_symlink():
         return "Remove the link, or name another file."
-    return "Close it where another program has it open, and check permission and free space."
+    return "Close other programs that have it open, and check permissions and free space."

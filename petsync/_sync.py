@@ -28,7 +28,7 @@ thread took: neither ends the wait.
 
 
 class Task(Generic[R]):
-    """Work that a loop thread was given; `done` has its result or its error."""
+    """Work on a loop thread; `done` has its result or its error."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, R]) -> None:
         self.done: Future[R] = Future()
@@ -37,7 +37,9 @@ class Task(Generic[R]):
         loop.call_soon_threadsafe(self._begin, work)
 
     def cancel(self) -> None:
-        """Ask the work to end; its clean-up still decides what `done` gets. Returns at once."""
+        """Request cancellation; the clean-up still decides the result of `done`. Returns at
+        once.
+        """
         self._loop.call_soon_threadsafe(self._cancel)
 
     def _begin(self, work: Coroutine[Any, Any, R]) -> None:
@@ -59,10 +61,10 @@ class LoopThread:
         self._starting = threading.Lock()
 
     def run(self, work: Coroutine[Any, Any, R]) -> R:
-        """The coroutine's result.
+        """Run the coroutine, and return its result.
 
-        On KeyboardInterrupt the task is cancelled and its clean-up awaited; what it then returns
-        or raises is what the caller gets. A second interrupt returns at once.
+        KeyboardInterrupt cancels the task and waits for its clean-up, whose result or error the
+        caller gets. A second interrupt returns at once.
         """
         task = self.start(work)
         try:
@@ -72,16 +74,16 @@ class LoopThread:
             return _after_interrupt(task)
 
     def start(self, work: Coroutine[Any, Any, R]) -> Task[R]:
-        """The coroutine, under way; returns at once."""
+        """Start the coroutine; return at once."""
         try:
             loop = self._ensure_started()
         except BaseException:
-            work.close()  # an interrupt came before the loop was there
+            work.close()  # an interrupt came before the loop was started
             raise
         return Task(loop, work)
 
     def close(self) -> None:
-        """End the loop and its thread; used again, it starts anew."""
+        """End the loop and its thread; the next use starts new ones."""
         with self._starting:
             loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
         if loop is not None and thread is not None:
@@ -102,8 +104,8 @@ class LoopThread:
 
 
 async def in_thread(work: Callable[[], R]) -> R:
-    """The function's result, from a thread, which cannot be cancelled. A cancellation meanwhile is
-    raised by the first `await` after the function has returned, so that its result can be closed.
+    """Call the function in a thread, which cannot be cancelled, and return its result. The first
+    `await` after the return raises a cancellation, so that the caller can close the result.
     """
     task = asyncio.ensure_future(asyncio.to_thread(work))
     is_cancelled = False
@@ -119,7 +121,7 @@ async def in_thread(work: Callable[[], R]) -> R:
 
 
 def _settle(done: Future[R], task: asyncio.Task[R]) -> None:
-    """Hand the task's end to the caller, even where it was cancelled before it began."""
+    """Set the task's result or error, even if it was cancelled before it started."""
     if task.cancelled():
         done.set_exception(KeyboardInterrupt())
     elif (error := task.exception()) is not None:
@@ -129,15 +131,15 @@ def _settle(done: Future[R], task: asyncio.Task[R]) -> None:
 
 
 async def _end_all() -> None:
-    """Cancel what is still under way, and wait for its clean-up."""
-    others = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in others:
+    """Cancel all running tasks, and wait for their clean-up."""
+    running = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in running:
         task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
+    await asyncio.gather(*running, return_exceptions=True)
 
 
 def _result(done: Future[R]) -> R:
-    """The future's result, waited for in a way that no interrupt is missed."""
+    """Wait for the future without missing interrupts, and return its result."""
     while not done.done():
         wait([done], _LOOK_S)
     return done.result()

@@ -29,9 +29,9 @@ __all__ = [
 
 # The service's resources, as frozen values.
 #
-# Source: interface.md, "Resources and their fields". A field that is absent and a field that is
-# null are one thing here (None); so are an absent and an empty list. Fields that petsync does not
-# know are kept in `extra` and sent back by a PUT.
+# Source: interface.md, "Resources and their fields". An absent field and a null field are both None
+# here; an absent list is an empty list. Unknown fields are stored in `extra` and sent back by a
+# PUT.
 
 
 MAX_ID = 2**63 - 1
@@ -79,7 +79,7 @@ class Pet(msgspec.Struct, frozen=True, kw_only=True):
     `id` is an int64 or None (the server assigns it), `name` and `status` are text or None,
     `photo_urls` an ordered tuple of text, `tags` a tuple of `Tag`, `category` a `Category` or
     None (a category without id, name and extra is None), `extra` the unknown fields or None.
-    Lists given for the tuples are taken; two pets are equal if every field is.
+    Lists are converted to tuples; two pets are equal if all fields are.
     """
 
     id: Id | None = None
@@ -104,7 +104,7 @@ class Pet(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ApiResponse(msgspec.Struct, frozen=True):
-    """The answer to an image upload: int32 `code`, `type` and `message`, each None if not given."""
+    """The response to an image upload: int32 `code`, `type` and `message`, each None if missing."""
 
     code: int | None = None
     type: str | None = None
@@ -114,29 +114,29 @@ class ApiResponse(msgspec.Struct, frozen=True):
 _NOTHING = Category()
 
 
-# Account: who the service says one is, and what that allows.
+# Account: the user at the service, and the permissions.
 
 
 READ = "read:pets"
 WRITE = "write:pets"
 
 Kind = Literal["none", "token", "client credentials", "code", "implicit", "api key"]
-"""How one signed in."""
+"""The kind of a sign-in."""
 
 Kept = Literal["none", "memory", "keyring", "environment", "file", "argument"]
-"""Where the sign-in is kept, or came from; none where there is none."""
+"""Where the sign-in is stored or came from; "none" without one."""
 
 NOBODY = "nobody was signed in"
-"""The problem of who signs out, and was not signed in."""
+"""The problem of a sign-out without a sign-in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """Who one is at a service, as it last said; it holds no secret, and shows itself.
+    """The user at a service, as the service last said. It contains no secret, and has a display.
 
-    `user` is "" and `scopes`, `can_read` and `can_write` are None where the service does not tell;
-    `expires` (UTC) is None where it names no end. `renews`: a new token comes by itself.
-    `api_key`: one is set. `problem` is what a person should know, "" if there is nothing.
+    `user` is "", and `scopes`, `can_read` and `can_write` are None, if unknown; `expires` (UTC) is
+    None without an expiry. `renews`: petsync renews the token. `api_key`: one is set. `problem` is
+    what the user should know, "" if there is nothing.
     """
 
     url: str

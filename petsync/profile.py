@@ -108,24 +108,24 @@ def _check_value(key: str, value: object, hints: Mapping[str, Any]) -> object:
         raise SettingsError(f"[service] {key} is unknown", hint=f"Known: {', '.join(hints)}.")
     options, items = get_args(hints[key]), value if isinstance(value, list | tuple) else ()
     if get_origin(hints[key]) is Literal:
-        fits, wanted = value in options, " or ".join(map(repr, options))
+        fits, expected = value in options, " or ".join(map(repr, options))
     elif options:
         value = tuple(value) if isinstance(value, list) else value
         fits = isinstance(value, tuple) and all(isinstance(item, str) for item in items)
-        wanted = "a list of text"
+        expected = "a list of text"
     else:
-        fits, wanted = type(value) is hints[key], f"of type {hints[key].__name__}"
+        fits, expected = type(value) is hints[key], f"of type {hints[key].__name__}"
     if key == "statuses":
         fits = fits and bool(value) and not any("," in item for item in items)
-        wanted = "a list of text without commas, and not empty"
+        expected = "a list of text without commas, and not empty"
     elif key == "api_key_header":
         fits = isinstance(value, str) and _HEADER.fullmatch(value) is not None
-        wanted = "of type str, and a header's name"
+        expected = "of type str, and a header's name"
     elif key == "capacity":
-        fits, wanted = type(value) is int and value >= 0, "a whole number, 0 for no limit"
+        fits, expected = type(value) is int and value >= 0, "a whole number, 0 for no limit"
         value = value or None
     elif key in ("max_answer_mb", "answer_seconds"):
-        fits, wanted = type(value) is int and value > 0, "a whole number above 0"
+        fits, expected = type(value) is int and value > 0, "a whole number above 0"
     if not fits:
-        raise SettingsError(f"[service] {key} is {value!r}, and must be {wanted}")
+        raise SettingsError(f"[service] {key} is {value!r}, and must be {expected}")
     return value

@@ -1,4 +1,4 @@
-"""Secrets taken out of a text, however they are encoded in it: the one place that masks."""
+"""Mask secrets in a text, however they are encoded in it."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _SHORT = 4
 _PREFIX, _LONG = 12, 16
 _LEVELS = 5
 _PACKED = 4
-"""The most times that digits are unpacked, besides the innermost ones."""
+"""How many levels of encoded digits are decoded, besides the innermost one."""
 _SEGMENT = 8
-"""Of what digits stand for, fewer characters in a row are text by chance."""
+"""Shorter runs of decoded characters are text by chance."""
 _APART = re.compile(
     r"(?<![0-9A-Za-z])(?:0[xX])?[0-9a-fA-F]{2}"
     r"(?:[\s:,;.-]{1,2}(?:0[xX])?[0-9a-fA-F]{2}(?![0-9a-fA-F])){3,}"
@@ -59,14 +59,14 @@ class Redactor:
     and as JSON, JavaScript, Python, C, addresses (`%2B`, `%2b`, `%252B`, `%u002B`), forms and HTML
     write it, nested up to five times; in base64 and base32, wherever it begins in there and broken
     over lines, and in hexadecimal digits, together or apart (`5a 6b`, `5a:6b`, `0x5a, 0x6b`), of
-    UTF-8 and UTF-16. Base64 and hexadecimal digits may hold any of these again, up to five deep.
+    UTF-8 and UTF-16. Base64 and hexadecimal digits may contain any of these again, up to five deep.
 
-    A secret of less than four characters is replaced only where it stands as a word. The first
-    twelve characters and more of a long one are replaced too: messages are cut. The passwords of
-    the environment's proxies are secrets as well, whether they are given or not.
+    A secret of less than four characters is replaced only as a whole word. A prefix of a long
+    secret with at least twelve characters is replaced too, as messages are truncated. The passwords
+    of the environment's proxies are always secrets.
     """
 
-    __slots__ = ("_base32", "_base64", "_hex", "_long", "_part", "_plus", "_stars", "_wanted")
+    __slots__ = ("_base32", "_base64", "_hex", "_long", "_part", "_plus", "_secrets", "_stars")
 
     def __init__(self, secrets: Iterable[Secret], *, stars: str = "***") -> None:
         self._stars = stars
@@ -79,7 +79,7 @@ class Redactor:
         self._plus = any(" " in each for each in plain)
         patterns = [_plain(each, each in self._long) for each in plain if each.strip()]
         patterns.sort(key=lambda each: (-len(each), each))
-        self._wanted = re.compile("|".join(patterns)) if patterns else None
+        self._secrets = re.compile("|".join(patterns)) if patterns else None
         forms = {form for text in texts if len(text) >= _SHORT for form in _forms(text)}
         self._hex = {form.hex() for form in forms}
         self._base64 = {each for form in forms for each in _cores(form, base64.b64encode, 6)}
@@ -94,7 +94,7 @@ class Redactor:
 
     def __call__(self, text: str) -> str:
         """The text without the secrets."""
-        if self._wanted is None:
+        if self._secrets is None:
             return text
         found = self._find_all(text)
         return _mask_spans(text, found, self._stars) if found else text
@@ -103,7 +103,7 @@ class Redactor:
         return "Redactor(***)"
 
     def _find_all(self, text: str, depth: int = 0) -> list[_Span]:
-        """Where in the text a secret stands."""
+        """The spans of secrets in the text."""
         found: list[_Span] = []
         parts: dict[str, list[tuple[_Level, _EncodedText]]] = {}
         for level in _readings(text):
@@ -113,7 +113,7 @@ class Redactor:
                 for packed in _packed(level.text, self._part):
                     parts.setdefault(packed.text, []).append((level, packed))
         if self._plus and "+" in text:
-            # A form writes a blank as a plus sign, and what is a plus sign as an escape.
+            # A form writes a space as a plus sign, and a plus sign as an escape.
             for level in _readings(text.replace("+", " ")):
                 found += map(level.origin, self._find_secrets(level.text))
         if parts:
@@ -123,7 +123,7 @@ class Redactor:
     def _find_packed(
         self, parts: Mapping[str, Sequence[tuple[_Level, _EncodedText]]], depth: int
     ) -> Iterator[_Span]:
-        """The same for the texts that digits stand for: once for all, as there may be many."""
+        """The spans of secrets in decoded texts; all are searched at once, as there may be many."""
         texts = [*parts]
         starts = [0, *accumulate(len(each) + 1 for each in texts)]
         for start, end in self._find_all("\0".join(texts), depth):
@@ -133,15 +133,15 @@ class Redactor:
                 yield level.origin(_with_padding(level.text, *packed.origin(*inside)))
 
     def _find_secrets(self, text: str) -> Iterator[_Span]:
-        """Where in the text a secret stands character by character."""
-        assert self._wanted is not None
-        for match in self._wanted.finditer(text):
+        """The spans of secrets in plain characters."""
+        assert self._secrets is not None
+        for match in self._secrets.finditer(text):
             start = match.start()
             longer = (start + _common(text, start, long) for long in self._long)
             yield start, max((match.end(), *longer))
 
     def _find_encoded(self, text: str) -> Iterator[_Span]:
-        """Where in the text a secret stands in digits that do not encode it by characters."""
+        """The spans of secrets in digits: hexadecimal, base64 or base32."""
         yield from _find(text.translate(_HEX_AS_LOWER), self._hex)
         as_base64 = text.translate(_FOR_ADDRESSES)
         for start, end in _find(as_base64, self._base64):
@@ -153,7 +153,7 @@ class Redactor:
 
 
 def _readings(text: str) -> Iterator[_Level]:
-    """The text, with one layer of escapes less, and so on."""
+    """Yield the text, then the text with one layer of escapes decoded, and so on."""
     level: _Level | None = _Level(text)
     for _ in range(_LEVELS + 1):
         if level is None:
@@ -163,23 +163,23 @@ def _readings(text: str) -> Iterator[_Level]:
 
 
 def proxy_secrets() -> tuple[Secret, ...]:
-    """What must not be seen of the proxies that the environment names: the password, or the user
-    where it is all that authorises, and the header that is made of both.
+    """The secrets of the environment's proxies: the password, or the user if there is no password,
+    and the header of both.
     """
     found: list[Secret] = []
     for address in getproxies().values():
-        given = address.rpartition("@")[0].rpartition("//")[2]
-        user, _, password = given.partition(":")
+        credentials = address.rpartition("@")[0].rpartition("//")[2]
+        user, _, password = credentials.partition(":")
         secret = password or user
         if secret:
             pair = f"{unquote(user)}:{unquote(password)}".encode()
-            plain = (given, secret, unquote(secret), base64.b64encode(pair).decode())
+            plain = (credentials, secret, unquote(secret), base64.b64encode(pair).decode())
             found += map(Secret, plain)
     return tuple(dict.fromkeys(found))
 
 
 class _Piece(NamedTuple):
-    """What one escape became: where that stands in the decoded text, and the escape before it."""
+    """One decoded escape: its span in the decoded text, and the span of the escape itself."""
 
     start: int
     end: int
@@ -188,7 +188,7 @@ class _Piece(NamedTuple):
 
 
 class _Level:
-    """A text; `below` is the same with one more layer of escapes, which the pieces tell."""
+    """A text; `below` is the text before one layer of escapes, the `pieces`, was decoded."""
 
     __slots__ = ("_below", "_pieces", "_starts", "text")
 
@@ -199,7 +199,7 @@ class _Level:
         self._starts = [piece.start for piece in pieces]
 
     def decode(self) -> _Level | None:
-        """The text with one layer of escapes less; None where it has none."""
+        """The text with one layer of escapes decoded; None if it has no escapes."""
         pieces: list[_Piece] = []
         parts: list[str] = []
         at = length = 0
@@ -215,13 +215,13 @@ class _Level:
         return _Level("".join((*parts, self.text[at:])), pieces, self) if pieces else None
 
     def origin(self, span: tuple[int, int]) -> tuple[int, int]:
-        """Where in the lowest text that stands."""
+        """The span in the original text."""
         if self._below is None:
             return span
         return self._below.origin((self._source(span[0])[0], self._source(span[1] - 1)[1]))
 
     def _source(self, at: int) -> tuple[int, int]:
-        """The characters below that became the one at `at`."""
+        """The span in the text below of the character at `at`."""
         n = bisect_right(self._starts, at) - 1
         if n < 0:
             return at, at + 1
@@ -233,7 +233,7 @@ class _Level:
 
 
 def _meaning(match: re.Match[str]) -> str:
-    """The text that an escape stands for."""
+    """The decoded text of an escape."""
     kind, text = match.lastgroup, match[0]
     if kind == "pair":
         high, low = int(text[2:6], 16), int(text[8:12], 16)
@@ -250,7 +250,7 @@ def _meaning(match: re.Match[str]) -> str:
 
 
 def _levels(text: str) -> set[str]:
-    """The secret as it is, and as it becomes where a text is decoded around it."""
+    """The secret, and what decoding turns it into."""
     found: set[str] = set()
     level: _Level | None = _Level(text)
     while level is not None and len(found) <= _LEVELS:
@@ -267,7 +267,7 @@ def _plain(text: str, is_long: bool) -> str:
 
 
 def _forms(text: str) -> set[bytes]:
-    """What is encoded where a secret is: itself, and as addresses and forms write it."""
+    """The bytes of the secret, plain and as addresses and forms write it, in UTF-8 and UTF-16."""
     percent = quote(text, safe="")
     lower = re.sub("%..", lambda match: match[0].lower(), percent)
     forms = {text, quote(text), percent, lower, quote_plus(text)}
@@ -276,16 +276,14 @@ def _forms(text: str) -> set[bytes]:
 
 
 def _cores(data: bytes, encode: Callable[[bytes], bytes], bits: int) -> Iterator[str]:
-    """The digits, of `bits` each, that the data alone decides, at each place where it may begin in
-    what is encoded.
-    """
+    """The digits of `bits` each that depend only on the data, for each alignment of the data."""
     for before in range(bits // math.gcd(bits, 8)):
         raw = encode(b"\0" * before + data + b"\0" * bits).decode()
         yield raw[-(-8 * before // bits) : 8 * (before + len(data)) // bits]
 
 
 def _find(text: str, needles: Iterable[str]) -> Iterator[_Span]:
-    """Where one of the needles stands in the text."""
+    """The spans of the needles in the text."""
     for needle in needles:
         at = text.find(needle)
         while at >= 0:
@@ -294,7 +292,9 @@ def _find(text: str, needles: Iterable[str]) -> Iterator[_Span]:
 
 
 def _with_neighbours(text: str, start: int, end: int, digits: Collection[str]) -> _Span:
-    """The span with a digit before and behind it, which may have bits of it too, and padding."""
+    """The span with the digits before and after it, which may contain some of its bits, and
+    padding.
+    """
     if start and text[start - 1] in digits:
         start -= 1
     if end < len(text) and text[end] in digits:
@@ -303,16 +303,16 @@ def _with_neighbours(text: str, start: int, end: int, digits: Collection[str]) -
 
 
 def _with_padding(text: str, start: int, end: int) -> _Span:
-    """The span with the padding of base64 or base32 behind it."""
+    """The span with the padding of base64 or base32 after it."""
     while end < len(text) and text[end] == "=":
         end += 1
     return start, end
 
 
 class _EncodedText(NamedTuple):
-    """A text that digits stand for. They begin at `at`, and `digits` of them are `size` characters;
-    the text is the part of all that they stand for which begins at `first`. `pairs` says where
-    the digits are that stand apart.
+    """The decoded text of digits. The digits begin at `at`, and `digits` of them are `size`
+    characters; the text is the part of the decoded characters from `first`. `pairs` has the spans
+    of separated digits.
     """
 
     text: str
@@ -323,7 +323,7 @@ class _EncodedText(NamedTuple):
     pairs: Sequence[_Span] = ()
 
     def origin(self, start: int, end: int) -> _Span:
-        """Where the digits of that part of the text are."""
+        """The span of the digits of a part of the text."""
         if self.pairs:
             first, last = self.pairs[start // 2][0], self.pairs[(end - 1) // 2][1]
         else:
@@ -333,7 +333,7 @@ class _EncodedText(NamedTuple):
 
 
 def _packed(text: str, part: re.Pattern[bytes]) -> Iterator[_EncodedText]:
-    """What runs of digits stand for, as far as it is such a part; and digits that stand apart."""
+    """Yield the decoded texts of runs of digits that match `part`, and of separated digits."""
     for run in _APART.finditer(text):
         pairs = [*_PAIR.finditer(run[0])]
         joined = "".join(pair[1] for pair in pairs)
@@ -355,7 +355,7 @@ def _packed(text: str, part: re.Pattern[bytes]) -> Iterator[_EncodedText]:
 
 
 def _common(text: str, at: int, secret: str) -> int:
-    """How many characters of the secret the text has there, the case aside; 0 for few."""
+    """The number of common characters of text and secret at `at`, ignoring case; 0 for few."""
     same = 0
     for one, other in zip(text[at : at + len(secret)], secret, strict=False):
         if one != other and one.lower() != other.lower():
@@ -365,7 +365,7 @@ def _common(text: str, at: int, secret: str) -> int:
 
 
 def _mask_spans(text: str, spans: Iterable[tuple[int, int]], stars: str) -> str:
-    """The text with the stars for each of the spans; those that overlap are one."""
+    """The text with the spans replaced by stars; overlapping spans are one."""
     parts: list[str] = []
     done = 0
     for start, end in sorted(spans):

@@ -9,6 +9,6 @@ __all__ = ["sample_data"]
 
 def sample_data() -> Path:
     """The folder of the sample files: inside an installed petsync, or beside its source."""
-    here = Path(__file__).resolve().parent
-    installed = here / "_sample_data"
-    return installed if installed.is_dir() else here.parent / "sample_data"
+    folder = Path(__file__).resolve().parent
+    installed = folder / "_sample_data"
+    return installed if installed.is_dir() else folder.parent / "sample_data"

@@ -127,10 +127,10 @@ class HiddenEnvironment(Mapping[str, str]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What petsync runs with. `service` overrides fields of the profile; `columns` maps headers of
+    """petsync's settings. `service` overrides fields of the profile; `columns` maps headers of
     sheets to petsync's columns; `allow_http` names hosts that may get a token over plain http;
-    `timeout` is in seconds. `auth` says where and as which program one signs in (AUTH). `expanded`
-    has the values of the variables that petsync.toml names, by `${NAME}`.
+    `timeout` is in seconds. `auth` has the endpoints and the client id for signing in (AUTH).
+    `expanded` has the values of the variables in petsync.toml, by `${NAME}`.
     """
 
     url: str | None = None
@@ -149,14 +149,12 @@ class Settings:
     expanded: Mapping[str, str] = field(default_factory=lambda: HiddenEnvironment({}), repr=False)
 
     def require_confirmed(self) -> None:
-        """Raise SettingsError where a secret would go where only a petsync.toml that nobody has
-        confirmed says.
-        """
+        """Raise SettingsError if only an unconfirmed petsync.toml decides where secrets go."""
         if self.unconfirmed:
             also = "; --url and PETSYNC_URL alone do not make its [auth] right" if self.auth else ""
             raise SettingsError(
                 f"the {_TOML} of this folder says that secrets go to "
-                f"{as_written(self.url or '', self.expanded)}, and nobody has confirmed it",
+                f"{as_written(self.url or '', self.expanded)}, and it is not confirmed",
                 hint="If that is right, confirm it once: `petsync trust`. Else go to another "
                 f"folder{also}.",
             )
@@ -170,13 +168,13 @@ def resolve(
     confirmed: bool = True,
 ) -> Settings:
     """The settings; an argument that is None does not count. Raises SettingsError that names the
-    key whose value cannot be.
+    key with an invalid value.
 
-    The file's `auth` and `allow_http` are for the file's own `url`. Where nobody has `confirmed`
-    the file, it may use few variables, its state folder is below the present one, and settings that
-    come from it are `unconfirmed`: no secret is used with them.
+    The file's `auth` and `allow_http` are only for the file's own `url`. Unless the file is
+    `confirmed`, it may use few variables, its state folder must be below the current folder, and
+    its settings are `unconfirmed`: no secret is used with them.
     """
-    given = {name: value for name, value in arguments.items() if value is not None}
+    values = {name: value for name, value in arguments.items() if value is not None}
     named = {
         name: value
         for name in ("url", "profile", "state", "client_id")
@@ -187,10 +185,10 @@ def resolve(
         for name in _SECRET
         if (value := environ.get(f"PETSYNC_{name.upper()}", "").strip())
     }
-    others = {**named, **secrets, **given}
-    merged = {**_from_file(toml, environ, others, confirmed=confirmed), **others}
+    explicit = {**named, **secrets, **values}
+    merged = {**_from_file(toml, environ, explicit, confirmed=confirmed), **explicit}
     for key, value in merged.items():
-        if wanted := _lack(key, value):
+        if wanted := _describe_requirement(key, value):
             shown = as_written(repr(value), merged.get("expanded", {}))
             raise SettingsError(f"{key} is {shown}, and must be {wanted}")
     for name in _SECRET:
@@ -204,27 +202,27 @@ def resolve(
 def _from_file(
     toml: Mapping[str, Any],
     environ: Mapping[str, str],
-    others: Mapping[str, Any],
+    explicit: Mapping[str, Any],
     *,
     confirmed: bool,
 ) -> dict[str, Any]:
-    """What petsync.toml says of what nothing else says, completed from the environment."""
+    """The settings of petsync.toml that are not in `explicit`, with variables expanded."""
     names = None if confirmed else allowed_names(environ)
-    needed = {key for key in toml if key not in others}
+    needed = {key for key in toml if key not in explicit}
     try:
         found = {key: _all_filled(toml[key], environ, names) for key in needed}
     except SettingsError as error:
         raise SettingsError(f"{_TOML}: {error.message}", hint=error.hint) from None
     own = found.get("url", _own_url(toml, environ))
-    if own is None or not is_same(own, others.get("url", own)):
+    if own is None or not is_same(own, explicit.get("url", own)):
         found = {key: value for key, value in found.items() if key not in OF_THE_URL}
-    says_where = "url" not in others or bool(found.keys() & OF_THE_URL)
+    says_where = "url" not in explicit or bool(found.keys() & OF_THE_URL)
     if not confirmed and own is not None and says_where:
         found["unconfirmed"] = True
     if not confirmed and "state" in found and not _is_below(found["state"]):
         raise SettingsError(
             f"{_TOML}: state is {toml['state']!r}, outside of this folder",
-            hint="Confirm that (`petsync trust`), or name the folder yourself with --state.",
+            hint="Confirm the file (`petsync trust`), or name the folder with --state.",
         )
     used = names_in({key: toml[key] for key in needed})
     found["expanded"] = HiddenEnvironment({f"${{{name}}}": environ[name] for name in used})
@@ -232,11 +230,11 @@ def _from_file(
 
 
 OF_THE_URL = frozenset({"auth", "allow_http"})
-"""What a petsync.toml says of its own url, and of no other."""
+"""Settings of petsync.toml that apply only to its own url."""
 
 
 def _own_url(toml: Mapping[str, Any], environ: Mapping[str, str]) -> str | None:
-    """The file's own url, None where it has none that can be told."""
+    """The file's own url, None if it has none or its variables are not set."""
     try:
         return expand_variables(toml["url"], environ) if "url" in toml else None
     except SettingsError:
@@ -244,7 +242,7 @@ def _own_url(toml: Mapping[str, Any], environ: Mapping[str, str]) -> str | None:
 
 
 def is_same(one: str, other: str) -> bool:
-    """Whether two addresses are of the same service."""
+    """Whether two addresses are the same service."""
     return _plain(one) == _plain(other)
 
 
@@ -255,8 +253,8 @@ def _plain(url: str) -> tuple[str, str]:
 
 
 def _is_below(state: str) -> bool:
-    here = Path.cwd().resolve()
-    return (here / Path(state).expanduser()).resolve().is_relative_to(here)
+    folder = Path.cwd().resolve()
+    return (folder / Path(state).expanduser()).resolve().is_relative_to(folder)
 
 
 def _all_filled(
@@ -272,7 +270,7 @@ def _all_filled(
 
 
 def read_toml(folder: Path) -> Mapping[str, Any]:
-    """The content of petsync.toml in `folder`, checked; empty where there is none.
+    """The checked content of petsync.toml in `folder`; empty if there is no file.
 
     Raises SettingsError that names the file, the key, its value and the type it should have.
     """
@@ -280,7 +278,7 @@ def read_toml(folder: Path) -> Mapping[str, Any]:
 
 
 def read_confirmed(folder: Path) -> tuple[Mapping[str, Any], bool]:
-    """The same, and whether a person has confirmed what it says; True where there is none."""
+    """The content as `read_toml`, and whether the file is confirmed; True if there is no file."""
     path = folder / _TOML
     try:
         content = tomllib.loads(read_file(path))
@@ -290,12 +288,12 @@ def read_confirmed(folder: Path) -> tuple[Mapping[str, Any], bool]:
         raise SettingsError(f"{path} cannot be read: {error}") from None
     for key, value in content.items():
         _check(path, key, value)
-    ours = {key: value for key, value in content.items() if key in _OURS}
-    return ours, is_confirmed(path, content)
+    settings = {key: value for key, value in content.items() if key in _OURS}
+    return settings, is_confirmed(path, content)
 
 
 def checked_encoding(name: str) -> str:
-    """The standard name of an encoding of text. Raises SettingsError where there is none."""
+    """The standard name of a text encoding. Raises SettingsError for an unknown name."""
     try:
         found = codecs.lookup(name).name
         "a".encode(found)
@@ -320,15 +318,15 @@ def _check(path: Path, key: str, value: object) -> None:
     expected = _KEYS.get(key)
     if expected is None:
         near = nearest_column(key, _KEYS)
-        meant = f"Did you mean {near!r}? " if near else ""
+        suggestion = f"Did you mean {near!r}? " if near else ""
         raise SettingsError(
-            f"{path}: unknown key {key!r}", hint=f"{meant}Known: {', '.join(_KEYS)}."
+            f"{path}: unknown key {key!r}", hint=f"{suggestion}Known: {', '.join(_KEYS)}."
         )
     if not isinstance(value, expected) or isinstance(value, bool):
-        wanted = " or ".join(kind.__name__ for kind in expected)
-        raise SettingsError(f"{path}: {key} is {value!r}, not of type {wanted}")
-    if wanted := _lack(key, value):
-        raise SettingsError(f"{path}: {key} is {value!r}, and must be {wanted}")
+        types = " or ".join(kind.__name__ for kind in expected)
+        raise SettingsError(f"{path}: {key} is {value!r}, not of type {types}")
+    if requirement := _describe_requirement(key, value):
+        raise SettingsError(f"{path}: {key} is {value!r}, and must be {requirement}")
     if isinstance(value, dict) and key in _TABLES:
         for name, entry in value.items():
             _TABLES[key](path, name, entry)
@@ -338,12 +336,12 @@ def _refuse_secret(path: Path, key: str) -> None:
     if key in _SECRET:
         raise SettingsError(
             f"{path}: {key} does not belong in a file that is shared",
-            hint=f"Set PETSYNC_{key.upper()}, and take the key back: it may have been seen.",
+            hint=f"Set PETSYNC_{key.upper()}, and revoke the secret: others may have seen it.",
         )
 
 
-def _lack(key: str, value: Any) -> str:
-    """What the value of the right type must be and is not; "" if it is."""
+def _describe_requirement(key: str, value: Any) -> str:
+    """The requirement that the value of the right type does not meet; "" if it is valid."""
     if key == "timeout" and not (math.isfinite(value) and value > 0):
         return "a number of seconds above 0"
     if key == "state" and not str(value):
@@ -354,11 +352,11 @@ def _lack(key: str, value: Any) -> str:
 
 
 _SHORT = 3
-"""Values of so few characters are in any text by chance."""
+"""Shorter values may be in a text by chance."""
 
 
 def as_written(text: str, expanded: Mapping[str, str]) -> str:
-    """The text with `${NAME}` in place of what the environment has for it; a value may be secret.
+    """The text with the values of variables replaced by `${NAME}`, as they may be secret.
     `expanded` has the values by `${NAME}`.
     """
     for name, value in sorted(expanded.items(), key=lambda each: -len(each[1])):
@@ -375,8 +373,8 @@ def expand_variables(
 ) -> str:
     """The text with the environment's values in place of `${NAME}`, and `$` in place of `$$`.
 
-    Raises SettingsError that names the variable, where it is not set or empty, or is none of the
-    `names` that may be used (None: all).
+    Raises SettingsError that names the variable, if it is not set, empty, or not among the `names`
+    that may be used (None: all).
     """
     return _VARIABLE.sub(lambda found: _variable(found[1], environ, names), text)
 
@@ -387,7 +385,7 @@ def _variable(name: str | None, environ: Mapping[str, str], names: Collection[st
     if not _NAME.fullmatch(name):
         raise SettingsError(
             f"${{{name}}} names no environment variable",
-            hint="A name has letters, digits and _. A dollar that means itself is $$.",
+            hint="A name has letters, digits and _. Write $$ for a dollar sign.",
         )
     if names is not None and name not in names and name in environ:
         raise build_unlisted_error(name)
@@ -400,16 +398,16 @@ def _variable(name: str | None, environ: Mapping[str, str], names: Collection[st
     return environ[name]
 
 
-def nearest_column(text: str, known: Iterable[str]) -> str:
-    """Which of the known names may be meant, "" where it is near none of them."""
-    plain = {name.casefold().replace("-", "_"): name for name in known}
+def nearest_column(text: str, choices: Iterable[str]) -> str:
+    """The most similar of the known names, "" if none is similar."""
+    plain = {name.casefold().replace("-", "_"): name for name in choices}
     near = difflib.get_close_matches(text.casefold().replace("-", "_"), plain, n=1)
     return plain[near[0]] if near else ""
 
 
 def column_named(text: str) -> str | None:
-    """The column that the text names, as loosely as a sheet's headers do (`Photo URLs` is
-    photo_urls); None where there is none.
+    """The column that the text names, with the tolerance of sheet headers (`Photo URLs` is
+    photo_urls); None if there is none.
     """
     loose = re.sub(r"[\s_-]+", "", text).casefold()
     return next((name for name in MAPPED if name.replace("_", "") == loose), None)

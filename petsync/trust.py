@@ -1,8 +1,8 @@
-"""Which petsync.toml a person has confirmed: only such a one may direct secrets.
+"""Confirmations of petsync.toml files: only a confirmed file may decide where secrets go.
 
-A folder can come from anybody, and its petsync.toml says where requests go. What a person confirms
-(`petsync trust`) is recorded in their own configuration folder: the file's path, and a digest of
-the settings that decide where secrets and data go. When these change, it has to be confirmed again.
+A folder may come from anyone, and its petsync.toml decides where requests go. A confirmation
+(`petsync trust`) is recorded in the user's own configuration folder: the file's path, and a digest
+of the settings that decide where secrets and data go. If these change, the user must confirm again.
 """
 
 from __future__ import annotations
@@ -34,11 +34,9 @@ __all__ = [
 
 
 LISTED = "PETSYNC_VARIABLES"
-"""The environment variable in which a person lists names for `${NAME}`, separated by commas."""
+"""The environment variable in which the user lists names for `${NAME}`, separated by commas."""
 SECRETS = frozenset({"PETSYNC_TOKEN", "PETSYNC_API_KEY", "PETSYNC_CLIENT_SECRET"})
-"""Of petsync's own variables, those that no unconfirmed file may put into an address, listed or
-not.
-"""
+"""petsync's own variables that no unconfirmed file may put into an address, even if listed."""
 _NAMES = re.compile(r"\$(?:\$|\{([A-Za-z_][A-Za-z0-9_]*)\})")
 _HARMLESS = frozenset(
     (
@@ -48,7 +46,7 @@ _HARMLESS = frozenset(
         *("format", "level"),
     )
 )
-"""Settings that send nothing elsewhere, and write nothing elsewhere."""
+"""Settings that do not change where anything is sent or written."""
 
 
 def relevant(content: Mapping[str, Any]) -> dict[str, Any]:
@@ -60,13 +58,13 @@ def relevant(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _without_harmless(content: Mapping[str, Any], depth: int = 0) -> dict[str, Any]:
-    kept = {}
+    result = {}
     for key, value in content.items():
-        # At the second level stand the names of jobs, which may be any.
+        # The second level has the names of jobs, which may be any text.
         if key in _HARMLESS and not (depth == 1 and isinstance(value, dict)):
             continue
-        kept[key] = _without_harmless(value, depth + 1) if isinstance(value, dict) else value
-    return kept
+        result[key] = _without_harmless(value, depth + 1) if isinstance(value, dict) else value
+    return result
 
 
 def names_in(value: object) -> Iterator[str]:
@@ -88,31 +86,31 @@ def allowed_names(
     lists in PETSYNC_VARIABLES, and PETSYNC_* if the person has named the file (`is_named`). Any of
     these may be a secret, such as the address with a password in PETSYNC_NOTIFY.
     """
-    ours = {name for name in environ if is_named and name.startswith("PETSYNC_")}
-    return frozenset({*ours, *also, *re.findall(r"\w+", environ.get(LISTED, ""))} - SECRETS)
+    own = {name for name in environ if is_named and name.startswith("PETSYNC_")}
+    return frozenset({*own, *also, *re.findall(r"\w+", environ.get(LISTED, ""))} - SECRETS)
 
 
 def build_unlisted_error(name: str) -> SettingsError:
     """The error for a variable that the file may not use."""
     listed = "" if name in SECRETS else f", or list the name yourself: {LISTED}={name}"
     return SettingsError(
-        f"the environment variable {name} is not for this file",
-        hint=f"Look at the file; then confirm what it does with it (`petsync trust`){listed}.",
+        f"this file may not use the environment variable {name}",
+        hint=f"Check how the file uses it, and confirm the file (`petsync trust`){listed}.",
     )
 
 
 def is_confirmed(file: Path, content: Mapping[str, Any]) -> bool:
-    """Whether a person has confirmed the file with these settings."""
+    """Whether the user has confirmed the file with these settings."""
     return _records().get(_key(file)) == _digest(content)
 
 
 def confirm(file: Path, content: Mapping[str, Any]) -> None:
-    """Record that a person has confirmed it. Raises SettingsError."""
+    """Record the user's confirmation. Raises SettingsError."""
     _write({**_records(), _key(file): _digest(content)})
 
 
 def withdraw(file: Path) -> bool:
-    """Whether it was confirmed; it is not any more. Raises SettingsError."""
+    """Remove the confirmation, and return whether there was one. Raises SettingsError."""
     records = _records()
     was = records.pop(_key(file), None) is not None
     if was:
@@ -122,9 +120,13 @@ def withdraw(file: Path) -> bool:
 
 def record_path() -> Path:
     """The file of the records, in the user's own configuration folder."""
-    given = os.environ.get("APPDATA" if os.name == "nt" else "XDG_CONFIG_HOME", "")
-    # A relative one, which the folder in question could fill, does not count (XDG says so too).
-    base = Path(given) if given and Path(given).is_absolute() else Path.home() / ".config"
+    configured = os.environ.get("APPDATA" if os.name == "nt" else "XDG_CONFIG_HOME", "")
+    # Ignore a relative path, as XDG says: the checked folder itself could contain the file.
+    base = (
+        Path(configured)
+        if configured and Path(configured).is_absolute()
+        else Path.home() / ".config"
+    )
     return base / "petsync" / "trusted.json"
 
 
@@ -146,7 +148,7 @@ def _records() -> dict[str, str]:
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         raise SettingsError(
             f"{path} cannot be read",
-            hint="It says which petsync.toml you confirmed: delete it, and confirm them again.",
+            hint="It lists the files that you confirmed: delete it, and confirm them again.",
         ) from None
 
 

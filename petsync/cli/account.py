@@ -296,7 +296,7 @@ petsync trust --withdraw
 @as_command("trust", examples=_TRUST_EXAMPLES)
 @click.argument("file", type=click.Path(path_type=Path), default=_NAME)
 @click.option("--yes", "-y", "is_sure", is_flag=True, help="Confirm without a question.")
-@click.option("--withdraw", "is_over", is_flag=True, help="Remove the confirmation.")
+@click.option("--withdraw", "is_withdrawn", is_flag=True, help="Remove the confirmation.")
 @click.pass_obj
 def trust_command(context: Context, file: Path, is_sure: bool, is_withdrawn: bool) -> int:
     """Confirm that FILE (petsync.toml) may decide where secrets and data go.

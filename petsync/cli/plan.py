@@ -288,7 +288,7 @@ petsync plan catalogue.xlsx --why 4711
 )
 @click.option(
     "--why",
-    "asked_why",
+    "why_ids",
     type=int,
     multiple=True,
     metavar="ID",

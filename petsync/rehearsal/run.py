@@ -131,8 +131,8 @@ def _beyond(profile: ServiceProfile) -> tuple[str, ...]:
     if not unasked:
         return ()
     lacking = " and ".join(unasked)
-    said = f"The copy takes pets without {lacking}, which the service's profile says are required"
-    return (f"{said}: the store may refuse what the copy took.",)
+    text = f"The copy takes pets without {lacking}, which the service's profile says are required"
+    return (f"{text}: the store may refuse what the copy took.",)
 
 
 # What a person should know of a rehearsal besides its result.
@@ -196,7 +196,7 @@ def apply_plan(
     on_progress: Callable[[Progress], None] | None,
 ) -> tuple[Report, FaultCounts | None]:
     """The report of the plan's run on the copy, and what the faults did to it."""
-    seen = box.requests
+    progress = box.requests
     box.break_with(faults or None)
     try:
         report = copy.apply(
@@ -207,7 +207,7 @@ def apply_plan(
         )
     except InterruptedRunError as error:
         report = _ended_early(error)
-    broken = FaultCounts(faults=faults, requests=(box.requests - seen).total(), hits=box.broken)
+    broken = FaultCounts(faults=faults, requests=(box.requests - progress).total(), hits=box.broken)
     box.break_with(None)
     return report, broken if faults else None
 
@@ -223,10 +223,10 @@ def planned_again(
     options = msgspec.structs.asdict(plan.options)
     again = copy.plan(sheet, snapshot=now, guard=plan.guard, **options)
     unknown = {each.asked for each in unanswered}
-    left = tuple(change for change in again.changes if str(change.pet_id) not in unknown)
-    if len(left) == len(again.changes):
+    remaining = tuple(change for change in again.changes if str(change.pet_id) not in unknown)
+    if len(remaining) == len(again.changes):
         return again
-    return msgspec.structs.replace(again, changes=left).judged()
+    return msgspec.structs.replace(again, changes=remaining).judged()
 
 
 def _of_copy(plan: Plan, url: str) -> Plan:
@@ -261,18 +261,18 @@ def stage(
     """A running sandbox with these pets that behaves as the profile says, and a store for it whose
     journals are in a folder of its own; all of it gone at the end, but for the file `keep`.
     """
-    with ExitStack() as held:
-        state = Path(held.enter_context(TemporaryDirectory(prefix="petsync-rehearsal-")))
+    with ExitStack() as resources:
+        state = Path(resources.enter_context(TemporaryDirectory(prefix="petsync-rehearsal-")))
         if keep is not None:
-            held.enter_context(_whole(keep))
-        box = held.enter_context(
+            resources.enter_context(_whole(keep))
+        box = resources.enter_context(
             Sandbox(
                 profile=build_behaviour(profile)[0], pets=pets, db=keep, token_lifetime=_LONG_ENOUGH
             )
         )
         session = Session(box.url, credentials=auth.bearer(box.token()), profile=profile)
         settings = Settings(url=box.url, profile=profile.name, state=state)
-        yield box, held.enter_context(Store(AsyncStore(session, settings)))
+        yield box, resources.enter_context(Store(AsyncStore(session, settings)))
 
 
 def must_be_new(keep: Path) -> Path:
@@ -393,8 +393,8 @@ def _of_sheet(
     options: dict[str, Any],
 ) -> tuple[Plan, Sheet, StoreCopy]:
     now = store.snapshot() if snapshot is None else snapshot
-    known = frozenset(now.frame["status"].dropna().unique())
-    read = store.aio.read(sheet, known_statuses=known)
+    statuses = frozenset(now.frame["status"].dropna().unique())
+    read = store.aio.read(sheet, known_statuses=statuses)
     plan = store.plan(read, snapshot=now, **options)
     return plan, read, copy_store(store, plan, read, now)
 

@@ -75,7 +75,7 @@ class Sandbox:
             credentials=self._credentials,
         )
         self._running: Running | None = None
-        self._held = ExitStack()
+        self._resources = ExitStack()
 
     def __enter__(self) -> Self:
         return self.start()
@@ -96,16 +96,16 @@ class Sandbox:
         """The sandbox itself, answering."""
         if self._running is not None:
             return self
-        with ExitStack() as held:
-            path = self._db or Path(held.enter_context(_folder())) / "sandbox.db"
+        with ExitStack() as resources:
+            path = self._db or Path(resources.enter_context(_folder())) / "sandbox.db"
             running = Running(self._options, path, durable=self._db is not None)
-            held.callback(running.close)
+            resources.callback(running.close)
             thread = threading.Thread(target=running.run, name="petsync-sandbox", daemon=True)
             thread.start()
-            held.callback(thread.join)
-            held.callback(running.stop)
+            resources.callback(thread.join)
+            resources.callback(running.stop)
             running.ready.wait()
-            self._held = held.pop_all()
+            self._resources = resources.pop_all()
         self._running = running
         atexit.register(self.stop)
         return self
@@ -115,12 +115,12 @@ class Sandbox:
         if self._running is not None:
             self._running = None
             atexit.unregister(self.stop)
-            self._held.close()
+            self._resources.close()
 
     @property
     def url(self) -> str:
         """The base URL, which ends in /v2."""
-        return self._here.service.url
+        return self._active.service.url
 
     @property
     def profile(self) -> str:
@@ -146,12 +146,12 @@ class Sandbox:
     @property
     def requests(self) -> Counter[str]:
         """How many requests there were, by operation (`addPet`), refused and broken ones too."""
-        return Counter(self._here.service.requests)
+        return Counter(self._active.service.requests)
 
     @property
     def broken(self) -> Counter[str]:
         """How many requests the present faults have hit, by kind (`429`, `drop_after`)."""
-        return Counter(self._here.service.faults.hits)
+        return Counter(self._active.service.faults.hits)
 
     def token(
         self, scopes: str | Iterable[str] = tuple(SCOPES), *, expires_in: float | None = None
@@ -159,39 +159,39 @@ class Sandbox:
         """A new access token for the scopes, which may be one text with spaces between them; with
         `expires_in` of 0 seconds or less it has expired already.
         """
-        asked = scopes.split() if isinstance(scopes, str) else scopes
-        tokens = self._here.service.tokens
-        issued = self._call(lambda: tokens.issue(self.client_id, asked, expires_in=expires_in))
+        requested = scopes.split() if isinstance(scopes, str) else scopes
+        tokens = self._active.service.tokens
+        issued = self._call(lambda: tokens.issue(self.client_id, requested, expires_in=expires_in))
         return issued.access_token
 
     def pets(self) -> list[Pet]:
         """Every pet in the store, by id."""
-        with closing(self._here.service.storage.connect()) as connection:
+        with closing(self._active.service.storage.connect()) as connection:
             return records.everything(connection)
 
     def put(self, pet: Pet) -> Pet:
-        """The pet as it is now stored, behind every client's back; an id is assigned if none is."""
-        service = self._here.service
+        """Store a pet without a request, and return it; a pet without an id gets one."""
+        service = self._active.service
         add = partial(records.put_pet, pet=pet, reuse=service.behaviour.reuses_ids)
         return self._call(lambda: service.storage.write(add))
 
     def remove(self, pet_id: int) -> bool:
         """Whether there was such a pet to remove, behind every client's back."""
-        storage = self._here.service.storage
+        storage = self._active.service.storage
         return self._call(lambda: storage.write(lambda c: records.remove(c, pet_id)))
 
     def reset(self, pets: Iterable[Pet] = ()) -> None:
-        """Forget everything but the tokens, and start anew with these pets and no request yet."""
-        service, wanted = self._here.service, list(pets)
-        self._call(lambda: service.storage.write(lambda c: records.replace_all(c, wanted)))
+        """Delete everything except the tokens, and start again with these pets and no requests."""
+        service, new_pets = self._active.service, list(pets)
+        self._call(lambda: service.storage.write(lambda c: records.replace_all(c, new_pets)))
         service.requests.clear()
 
     def break_with(self, faults: str | None) -> None:
-        """Other faults from here on, or none."""
-        self._here.service.faults.set(None if faults is None else parse(faults))
+        """Set the faults from now on; None for no faults."""
+        self._active.service.faults.set(None if faults is None else parse(faults))
 
     @property
-    def _here(self) -> Running:
+    def _active(self) -> Running:
         if self._running is None:
             raise RuntimeError("the sandbox is not running: use it in a with statement")
         return self._running
@@ -200,7 +200,7 @@ class Sandbox:
         async def run() -> T:
             return await work()
 
-        return asyncio.run_coroutine_threadsafe(run(), self._here.loop).result()
+        return asyncio.run_coroutine_threadsafe(run(), self._active.loop).result()
 
 
 def _folder() -> tempfile.TemporaryDirectory[str]:

@@ -69,7 +69,7 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1", "[::1]")
 
 
 def bind_socket(host: str, port: int) -> socket.socket:
-    """A socket that holds the port. Raises SettingsError where it cannot be had."""
+    """A socket bound to the port. Raises SettingsError if that fails."""
     if not 0 <= port <= 65535:
         raise SettingsError(f"{port} is no port", hint="A port is from 0 (a free one) to 65535.")
     try:
@@ -78,21 +78,21 @@ def bind_socket(host: str, port: int) -> socket.socket:
         )[0]
     except (OSError, UnicodeError) as error:
         raise SettingsError(f"there is no address for the host {host!r}: {error}") from None
-    held = socket.socket(family, kind, protocol)
+    bound = socket.socket(family, kind, protocol)
     try:
         if os.name == "posix":
-            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        held.bind(place)
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(place)
     except OSError as error:
-        held.close()
+        bound.close()
         raise _bind_error(host, port, error) from None
-    return held
+    return bound
 
 
-def origin(host: str, held: socket.socket) -> str:
+def origin(host: str, bound: socket.socket) -> str:
     """Scheme, host and port to reach the socket by, from this machine."""
     name = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)  # noqa: S104  compared, not bound
-    return f"http://{f'[{name}]' if ':' in name else name}:{held.getsockname()[1]}"
+    return f"http://{f'[{name}]' if ':' in name else name}:{bound.getsockname()[1]}"
 
 
 def is_loopback(host: str) -> bool:
@@ -109,7 +109,7 @@ def allowed_hosts(host: str) -> tuple[str, ...]:
 
 
 def warnings(host: str, *, auth: bool) -> tuple[str, ...]:
-    """What a person should know before the server answers on `host`."""
+    """The warnings for the user before the server listens on `host`."""
     if is_loopback(host):
         return ()
     open_to_all = () if auth else ("no token is asked for: who reaches the port can change pets",)
@@ -260,8 +260,8 @@ class _Methods:
             f"RESTEASY003650: No resource method found for {scope['method']}, "
             "return 405 with Allow header"
         )
-        said = f"the methods here are {allow}"
-        raise RefusedError(405, said, headers={"Allow": allow}, original=original)
+        text = f"the methods here are {allow}"
+        raise RefusedError(405, text, headers={"Allow": allow}, original=original)
 
 
 def _routes(service: Service) -> list[BaseRoute]:
@@ -380,7 +380,7 @@ class Running:
 
 
 class _Protocol(HttpToolsProtocol):
-    """Leaves the transport where a fault can reach it."""
+    """Stores the transport where a fault can access it."""
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -425,7 +425,7 @@ def _config(app: Callable[..., Any]) -> uvicorn.Config:
     )
 
 
-# serve: the sandbox as a program of its own, until it is told to stop.
+# serve: run the sandbox as a program until it is stopped.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -480,10 +480,12 @@ def serve(
         token_lifetime=token_lifetime,
         credentials=credentials or Credentials(),
     )
-    with ExitStack() as held:
-        folder = None if db else held.enter_context(tempfile.TemporaryDirectory(prefix="petsync-"))
+    with ExitStack() as resources:
+        folder = (
+            None if db else resources.enter_context(tempfile.TemporaryDirectory(prefix="petsync-"))
+        )
         running = Running(options, db or Path(folder or "") / "sandbox.db", durable=db is not None)
-        held.callback(running.close)
+        resources.callback(running.close)
         running.run(lambda: on_ready(_info(running, options, db)))
 
 

@@ -102,15 +102,15 @@ async def show_a_page(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 async def tear(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer with the headers and half of the body's first piece; nothing where it is empty."""
-    held: list[Message] = []
+    """Send the headers and half of the body's first piece; nothing for an empty body."""
+    messages: list[Message] = []
 
     async def hold(message: Message) -> None:
-        if len(held) < 2:
-            held.append(message)
+        if len(messages) < 2:
+            messages.append(message)
 
     await app(scope, receive, hold)
-    start, body = held
+    start, body = messages
     piece = body.get("body", b"")
     if piece:
         await send(start)
@@ -131,10 +131,10 @@ async def _wait_for_disconnect(receive: Receive) -> None:
 
 
 KEY = "petsync.drift"
-"""Where a request that is hit has its Drift, in the scope's `state`."""
+"""The key of an affected request's Drift in the scope's `state`."""
 
 Move = tuple[int, str]
-"""A pet's id, and the status that it gets, or "" where it goes."""
+"""A pet's id, and its new status, or "" if it is removed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,11 +175,11 @@ class Drift:
 
 
 NONE = Drift()
-"""An answer as it is."""
+"""An unchanged response."""
 
 
 def drift_of(request: Request) -> Drift:
-    """How the request's answer is to be falsified."""
+    """How the request's response is changed."""
     drift: Drift = request.scope.get("state", {}).get(KEY, NONE)
     return drift
 
@@ -199,7 +199,7 @@ class Throttle:
     def __init__(self, rate: float, *, burst: float, window: float = 0.0) -> None:
         self._rate, self._burst, self._window = rate, burst, window
         self._tokens, self._seen = burst, -math.inf
-        self._number, self._taken = -math.inf, 0
+        self._number, self._used = -math.inf, 0
 
     def takes(self, now: float) -> bool:
         """Whether a request that comes `now`, in seconds, is taken."""
@@ -216,9 +216,9 @@ class Throttle:
     def _in_window(self, now: float) -> bool:
         number = math.floor(now / self._window)
         if number != self._number:
-            self._number, self._taken = number, 0
-        self._taken += 1
-        return self._taken <= self._rate * self._window
+            self._number, self._used = number, 0
+        self._used += 1
+        return self._used <= self._rate * self._window
 
 
 # Faults on demand: slow, refused, dropped, torn and false answers, repeatable by a seed.
@@ -338,11 +338,11 @@ class Injector:
 
     @property
     def retry_after(self) -> int:
-        """The seconds that a 429 says to wait."""
+        """The seconds in the Retry-After of a 429."""
         return 1 if self._faults is None else self._faults.retry_after
 
     def set(self, faults: Faults | None) -> None:
-        """Begin anew with other faults, or with none."""
+        """Start again with other faults, or with none."""
         self._faults, self._seen = faults, 0
         self.hits: Counter[str] = Counter()
         self._moves = () if faults is None else faults.moves
@@ -373,16 +373,16 @@ _NO_HIT = Hit()
 
 def parse(spec: str) -> Faults:
     """The faults of a specification. Raises SettingsError that names the item at fault."""
-    given: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for item in filter(None, (part.strip() for part in spec.split(","))):
         key, sign, text = (part.strip() for part in item.partition("="))
-        name = next((name for name, said in _NAMES.items() if said == key), key)
+        name = next((name for name, keyword in _NAMES.items() if keyword == key), key)
         if name not in _READERS or not sign or key in _NAMES:
             raise _item_error(item, f"it is not one of {_KNOWN}")
-        if name in given:
+        if name in values:
             raise _item_error(item, "it is given twice")
-        given[name] = _parse_value(item, name, text)
-    faults = Faults(**given)
+        values[name] = _parse_value(item, name, text)
+    faults = Faults(**values)
     for shares in (_SHARES, _COPIES):
         if sum(getattr(faults, share) for share in shares) > 1:
             raise _item_error(spec, "the shares are more than 1 together")

@@ -199,7 +199,7 @@ class Behaviour:
     own_ids: bool = False
     """addPet gives a pet that has an id another one."""
     capacity: int | None = None
-    """An add beyond so many pets drops the one that was added first; None for no limit."""
+    """The number of pets above which an add drops the oldest pet; None for no limit."""
     statuses: frozenset[str] | None = STATUSES
     """The values a status may have; None for any text."""
     strict_pets: bool = True
@@ -226,7 +226,7 @@ class Behaviour:
     """deletePet and updatePetWithForm answer with an ApiResponse instead of no body."""
     shape: Shape = field(default_factory=Shape)
     flows: tuple[str, ...] = ("code",)
-    """How a person's browser can bring a program its token: `code`, and `token` (implicit)."""
+    """The OAuth flows with a browser: `code`, and `token` (implicit)."""
 
 
 STANDARD = Behaviour()
@@ -361,7 +361,7 @@ def _assignable(number: int) -> int | None:
 
 
 def _number(raw: msgspec.Raw) -> int:
-    """The int64 that a JSON value stands for: absent and null are 0, text may be a number."""
+    """The int64 of a JSON value: absent and null are 0, text may be a number."""
     value = msgspec.json.decode(raw)
     if value is None or value == "":
         return 0
@@ -376,7 +376,7 @@ def _number(raw: msgspec.Raw) -> int:
 
 
 def _text_of(raw: msgspec.Raw) -> str | None:
-    """The text that a JSON value stands for: numbers and truth values as they are written."""
+    """The text of a JSON value: numbers and booleans as they are written."""
     content = bytes(raw)
     if content[:1] == b'"':
         return _text.decode(content)
@@ -450,7 +450,7 @@ def _score(media: str, ranges: dict[str, float]) -> float:
     return 0.0
 
 
-# RefusedError: an answer other than success, raised where it is noticed.
+# RefusedError: an error response, raised where the problem is found.
 
 
 _KINDS = {
@@ -553,21 +553,21 @@ def pet_xml(body: bytes, shape: xml.Shape) -> bytes:
     return document
 
 
-def not_in_xml(what: str) -> RefusedError:
+def not_in_xml(subject: str) -> RefusedError:
     """For what only JSON can carry, such as control characters."""
-    return RefusedError(406, f"{what} holds something that XML cannot carry: ask for {JSON}")
+    return RefusedError(406, f"{subject} holds something that XML cannot carry: ask for {JSON}")
 
 
 def api_response(
     code: int, kind: str, message: str, media: str, behaviour: Behaviour, *, status: int = 200
 ) -> Response:
     """An ApiResponse; characters that XML cannot carry are replaced."""
-    said = ApiResponse(code, kind, _ILLEGAL.sub("\N{REPLACEMENT CHARACTER}", message))
+    response = ApiResponse(code, kind, _ILLEGAL.sub("\N{REPLACEMENT CHARACTER}", message))
     if media == JSON:
-        return Response(json.encode_api_response(said), status, media_type=JSON)
+        return Response(json.encode_api_response(response), status, media_type=JSON)
     if not behaviour.code_in_xml:
-        said = ApiResponse(None, kind, said.message)
-    text = xml.encode_api_response(said, behaviour.response_root)
+        response = ApiResponse(None, kind, response.message)
+    text = xml.encode_api_response(response, behaviour.response_root)
     return Response(text, status, media_type=XML)
 
 
@@ -624,13 +624,13 @@ def limit_body(request: Request, limit: int) -> Receive:
     total = int(length) if length.isascii() and length.isdigit() else 0
     if total > limit:
         raise refusal
-    seen = 0
+    received = 0
 
     async def receive() -> Message:
-        nonlocal seen
+        nonlocal received
         message = await request.receive()
-        seen += len(message.get("body", b""))
-        if seen > limit:
+        received += len(message.get("body", b""))
+        if received > limit:
             raise refusal
         return message
 
@@ -646,8 +646,8 @@ async def pet(request: Request, behaviour: Behaviour) -> Bound:
     """The pet that was sent as JSON or XML. Raises RefusedError: 413, 415, or that it is no pet."""
     media = sent_media_type(request.headers.get("content-type"))
     if media is None:
-        said = f"a pet is sent as {JSON} or {XML}, said in Content-Type"
-        raise RefusedError(415, said, original=UNKNOWN_TYPE)
+        text = f"a pet is sent as {JSON} or {XML}, said in Content-Type"
+        raise RefusedError(415, text, original=UNKNOWN_TYPE)
     content = await body(request)
     if behaviour.imitates_original and content.strip() in (b"", b"null"):
         raise RefusedError(405, "no data")
@@ -675,15 +675,15 @@ def _from_xml(content: bytes, behaviour: Behaviour) -> Bound:
 
 
 def _body_error(error: Exception, media: str, behaviour: Behaviour) -> RefusedError:
-    """400 where the text itself is broken; the profile's for what is well formed and no pet."""
-    said = f"no pet: {_describe_error(error)}"
+    """400 if the text is malformed; the profile's status if it is well-formed but no pet."""
+    text = f"no pet: {_describe_error(error)}"
     is_broken = isinstance(error, RecursionError) or "not whole" in str(error)
     if behaviour.imitates_original:
         is_broken = not isinstance(error, msgspec.ValidationError)
     if not is_broken:
-        return RefusedError(behaviour.bad_type, said, original=Original("something bad happened"))
+        return RefusedError(behaviour.bad_type, text, original=Original("something bad happened"))
     words = "bad input" if media == JSON else "HTTP 400 Bad Request"
-    return RefusedError(400, said, original=Original(words))
+    return RefusedError(400, text, original=Original(words))
 
 
 def _describe_error(error: Exception) -> str:
@@ -708,10 +708,10 @@ def array(query: bytes, name: str, *, first_only: bool) -> list[str]:
     Values are decoded before they are separated: clients and proxies escape commas, and every
     known server takes `a%2Cb` for two values. Raises RefusedError for bytes that are no UTF-8.
     """
-    given = [raw for key, raw in _pairs(query) if key == name]
+    values = [raw for key, raw in _pairs(query) if key == name]
     if first_only:
-        given = given[:1]
-    return [item for raw in given for item in _decode_query(raw).split(",")]
+        values = values[:1]
+    return [item for raw in values for item in _decode_query(raw).split(",")]
 
 
 def form(body: bytes, *, single: Collection[str] = ()) -> dict[str, str]:
@@ -741,8 +741,8 @@ def pet_id(text: str, *, refused_with: int) -> int:
     """The int64 that a path names. Raises RefusedError with the given status for anything else."""
     if _PARAMETER_INTEGER.fullmatch(text) and MIN_ID <= (number := int(text)) <= MAX_ID:
         return number
-    said = f"{text[:40]!r} is no pet id: an id is a 64-bit integer"
-    raise RefusedError(refused_with, said, original=_BAD_ID)
+    problem = f"{text[:40]!r} is no pet id: an id is a 64-bit integer"
+    raise RefusedError(refused_with, problem, original=_BAD_ID)
 
 
 def _pairs(query: bytes) -> list[tuple[str, str]]:

@@ -24,9 +24,9 @@ from petsync.sandbox.tokens import (
     AuthorizationRequest,
     Grant,
     IssuedTokens,
+    equal_secrets,
     is_challenge,
     is_registered,
-    same,
     who,
 )
 
@@ -56,12 +56,12 @@ METADATA = "/.well-known/oauth-authorization-server"
 
 _MAX_FORM = 64 * 1024
 _PERSON = "shopkeeper"
-"""Who answers the sandbox's page: there is nobody to sign in as."""
+"""The user of the sandbox's page: there are no accounts."""
 _NO_STORE = {"Cache-Control": "no-store", "Pragma": "no-cache"}
 
 
 class _ProtocolError(Exception):
-    """An error of the protocol: its code, and what to tell a person."""
+    """An error of the protocol: its code, and the text for the user."""
 
     def __init__(self, error: str, description: str, status: int = 400) -> None:
         super().__init__(description)
@@ -126,14 +126,14 @@ class OAuth:
         return Response(headers=_NO_STORE)
 
     async def introspect(self, request: Request) -> Response:
-        """What a token stands for, for a known client or for who holds the token itself."""
+        """The claims of a token, for a known client or for the bearer of the token."""
         try:
             form = await self._asker(request)
         except _ProtocolError as failure:
             return _error_response(failure, request)
         grant = self._service.tokens.find(form.get("token", ""))
-        said = {"active": False} if grant is None else self._describe_token(grant)
-        return JSONResponse(said, headers=_NO_STORE)
+        claims = {"active": False} if grant is None else self._describe_token(grant)
+        return JSONResponse(claims, headers=_NO_STORE)
 
     async def _asker(self, request: Request) -> Mapping[str, str]:
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
@@ -146,7 +146,7 @@ class OAuth:
     def _describe_token(self, grant: Grant) -> dict[str, Any]:
         tokens = self._service.tokens
         is_person = grant.client_id == PUBLIC_CLIENT or tokens.is_refreshable(grant)
-        known = {"username": _PERSON} if is_person else {}
+        user_claims = {"username": _PERSON} if is_person else {}
         return {
             "active": True,
             "scope": " ".join(sorted(grant.scopes)),
@@ -155,7 +155,7 @@ class OAuth:
             "token_type": "Bearer",
             "exp": int(grant.expires),
             "iss": self._service.origin,
-            **known,
+            **user_claims,
         }
 
     def _grant_types(self, flows: list[str]) -> list[str]:
@@ -250,11 +250,11 @@ def _error_response(failure: _ProtocolError, request: Request) -> Response:
     headers = dict(_NO_STORE)
     if failure.status == 401 and "authorization" in request.headers:
         headers["WWW-Authenticate"] = 'Basic realm="petstore_auth"'
-    said = {"error": failure.error, "error_description": failure.description}
-    return JSONResponse(said, failure.status, headers)
+    document = {"error": failure.error, "error_description": failure.description}
+    return JSONResponse(document, failure.status, headers)
 
 
-# The page where a person allows a program to use the store.
+# The page on which the user allows a program to use the store.
 #
 # There is no sign-in: whoever reaches the sandbox's page owns the sandbox. The answer is taken
 # only from the browser that was asked (a cookie), for a question that is open (a key in the
@@ -284,32 +284,32 @@ _QUESTION = Template(
 
 
 class Consent:
-    """The authorization endpoint: a question, and what the person answers."""
+    """The authorization endpoint: a question, and the user's answer."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
 
     async def ask(self, request: Request) -> Response:
-        """The page with the question; an error goes to the program where it can be trusted."""
-        given = request.query_params
-        redirect_uri = given.get("redirect_uri", "")
+        """The page with the question; an error is sent to the program if its address is trusted."""
+        parameters = request.query_params
+        redirect_uri = parameters.get("redirect_uri", "")
         known = (PUBLIC_CLIENT, self._service.credentials.client_id)
-        if given.get("client_id") not in known:
+        if parameters.get("client_id") not in known:
             return _error_page("This program is not known to the pet store.")
         if not is_registered(redirect_uri, self._service.credentials):
             return _error_page("The program asks to be answered at an address that is not its own.")
-        asked = AuthorizationRequest(
-            client_id=given["client_id"],
+        authorization = AuthorizationRequest(
+            client_id=parameters["client_id"],
             redirect_uri=redirect_uri,
-            scopes=scopes_in(given.get("scope")) or frozenset(),
-            state=given.get("state"),
-            challenge=given.get("code_challenge", ""),
-            flow=given.get("response_type", ""),
+            scopes=scopes_in(parameters.get("scope")) or frozenset(),
+            state=parameters.get("state"),
+            challenge=parameters.get("code_challenge", ""),
+            flow=parameters.get("response_type", ""),
         )
-        error = _error(given, asked, self._service.behaviour.flows)
+        error = _error(parameters, authorization, self._service.behaviour.flows)
         if error is not None:
-            return self._back(asked, {"error": error[0], "error_description": error[1]})
-        return self._question(asked)
+            return self._back(authorization, {"error": error[0], "error_description": error[1]})
+        return self._question(authorization)
 
     async def answer(self, request: Request) -> Response:
         """Back to the program, with a code or with `access_denied`."""
@@ -339,7 +339,7 @@ class Consent:
     def _is_own(self, request: Request, asked: AuthorizationRequest) -> bool:
         origin = request.headers.get("origin", self._service.origin)
         is_here = origin in (self._service.origin, f"http://{request.headers.get('host')}")
-        return is_here and same(request.cookies.get(_COOKIE, ""), asked.browser)
+        return is_here and equal_secrets(request.cookies.get(_COOKIE, ""), asked.browser)
 
     def _question(self, asked: AuthorizationRequest) -> Response:
         browser = secrets.token_urlsafe(24)
@@ -389,7 +389,7 @@ def _page(title: str, body: str, *, form_action: str = "'none'", status: int = 2
     )
     headers = {
         **_SAFE,
-        # With no-referrer a browser says that its form comes from the origin "null".
+        # With no-referrer, a browser sends the origin "null" with its form.
         "Referrer-Policy": "same-origin",
         "Content-Security-Policy": policy,
         "X-Content-Type-Options": "nosniff",

@@ -76,8 +76,8 @@ def pets(
     JSON is put together from the stored text and never decoded; a long list is sent in pieces
     while it is read. Raises RefusedError (406) where XML alone is welcome and cannot carry a pet.
     """
-    with ExitStack() as held:
-        connection = held.enter_context(storage.snapshot())
+    with ExitStack() as resources:
+        connection = resources.enter_context(storage.snapshot())
         kind = _media(connection, selection, media)
         found = batches(connection, selection)
         first = next(found, [])
@@ -85,7 +85,7 @@ def pets(
         pieces = _json(rest) if kind == JSON else _xml(rest, shape)
         if len(first) < BATCH:
             return Response(b"".join(pieces), media_type=kind)
-        return _Stream(kind, pieces, held.pop_all())
+        return _Stream(kind, pieces, resources.pop_all())
 
 
 class _Stream:
@@ -134,13 +134,13 @@ def _xml(found: Batches, shape: xml.Shape) -> Iterator[bytes]:
 
 
 async def add_pet(service: Service, request: Request) -> ASGIApp:
-    """addPet: the pet as it is stored, with the id that it was given."""
+    """addPet: the stored pet, with its assigned id."""
     media, sent = await _receive_pet(service, request)
     return http.one_pet(await _add_pet(service, sent), media, service.behaviour)
 
 
 async def update_pet(service: Service, request: Request) -> ASGIApp:
-    """updatePet: the pet as it is stored, which is wholly what was sent."""
+    """updatePet: the stored pet, exactly as sent."""
     media, sent = await _receive_pet(service, request)
     behaviour = service.behaviour
     if sent.pet.id is None and not behaviour.put_creates:
@@ -199,7 +199,7 @@ async def find_pets_by_tags(service: Service, request: Request) -> ASGIApp:
 
 
 async def update_pet_with_form(service: Service, request: Request) -> ASGIApp:
-    """updatePetWithForm: no body; what the form does not name stays as it is."""
+    """updatePetWithForm: no body; fields that the form does not name stay unchanged."""
     behaviour = service.behaviour
     media = http.accepted_media_types(request, behaviour)
     number = path_pet_id(service, request)
@@ -306,7 +306,7 @@ def _check_status(status: str, behaviour: Behaviour) -> None:
         raise RefusedError(400, f"{status[:40]!r} is no status: there is {known}")
 
 
-# uploadFile, and the images handed out again.
+# uploadFile, and the images that the service serves.
 
 
 MAX_IMAGE = 10 * 1024 * 1024
@@ -388,8 +388,8 @@ async def _read_upload(request: Request) -> _Upload:
     receive = limit_body(request, MAX_IMAGE + _ENVELOPE)
     if media_type(request.headers.get("content-type")) != MULTIPART:
         if await Request(request.scope, receive).body():
-            said = f"a file is sent as {MULTIPART}"
-            raise RefusedError(415, said, original=UNKNOWN_TYPE)
+            problem = f"a file is sent as {MULTIPART}"
+            raise RefusedError(415, problem, original=UNKNOWN_TYPE)
         return _Upload()
     whole = Request(request.scope, receive)
     try:

@@ -1,4 +1,4 @@
-"""What a running sandbox is made of, in one value that every handler is given."""
+"""The parts of a running sandbox, in one value for all handlers."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ def insert_pets(connection: sqlite3.Connection, pets: Sequence[Pet]) -> None:
 
 
 def put_pet(connection: sqlite3.Connection, pet: Pet, *, reuse: bool) -> Pet:
-    """The pet as it is now stored, new or in another's place; an id is assigned if it has none."""
+    """Store a pet, new or as a replacement, and return it; a pet without an id gets one."""
     if pet.id is None:
         pet = msgspec.structs.replace(pet, id=next_id(connection, reuse=reuse))
     save(connection, pet)
@@ -196,7 +196,7 @@ def next_id(connection: sqlite3.Connection, *, reuse: bool) -> int:
 
 
 def replace_all(connection: sqlite3.Connection, pets: Iterable[Pet]) -> None:
-    """Forget every pet and image and start anew with these; ids are assigned where none are."""
+    """Replace all pets and images by these pets; pets without an id get one."""
     for table in ("pet", "tag", "counter", "image"):
         connection.execute(f"DELETE FROM {table}")  # noqa: S608  the names stand above
     for pet in pets:
@@ -206,7 +206,7 @@ def replace_all(connection: sqlite3.Connection, pets: Iterable[Pet]) -> None:
 def is_xml(pet: Pet, body: bytes) -> bool:
     """Whether XML can carry the pet. `body` is its JSON, where nearly all need no closer look."""
     labels = (pet, *pet.tags, *(() if pet.category is None else (pet.category,)))
-    if not _SUSPECT.search(body) and all(thing.extra is None for thing in labels):
+    if not _SUSPECT.search(body) and all(value.extra is None for value in labels):
         return True
     try:
         xml.encode_pet(pet)
@@ -222,8 +222,8 @@ def _of(sql: str, values: Sequence[str], order: Order) -> Selection:
 
 
 def _gap(connection: sqlite3.Connection, start: int) -> int:
-    for (taken,) in connection.execute("SELECT id FROM pet WHERE id >= ? ORDER BY id", (start,)):
-        if taken != start:
+    for (used,) in connection.execute("SELECT id FROM pet WHERE id >= ? ORDER BY id", (start,)):
+        if used != start:
             break
         start += 1
     return start
@@ -379,7 +379,7 @@ class Storage:
 
     def __init__(self, path: Path, *, durable: bool = True) -> None:
         self.path = path
-        self._beside = path.with_name(f"{path.name}.lock")
+        self._side_path = path.with_name(f"{path.name}.lock")
         self._lock = self._acquire_lock() if durable else None
         try:
             self._writing = self._open(durable=durable)
@@ -409,7 +409,7 @@ class Storage:
 
     @contextmanager
     def snapshot(self) -> Iterator[sqlite3.Connection]:
-        """A connection that sees one moment of the store for as long as it is held."""
+        """A connection with a snapshot of the store."""
         connection = self._idle.pop() if self._idle else self.connect()
         connection.execute("BEGIN")
         try:
@@ -428,7 +428,7 @@ class Storage:
     def _acquire_lock(self) -> BaseFileLock:
         """Hold the file beside the store's that one server at a time can hold."""
         try:
-            lock = try_lock(self._beside)
+            lock = try_lock(self._side_path)
         except OSError as error:
             raise self._file_error(f"cannot be opened: {error.strerror}") from None
         if lock is None:
@@ -438,7 +438,7 @@ class Storage:
     def _unlock(self) -> None:
         if self._lock is not None:
             # While it is held: filelock does not accept a lock on a file that is gone.
-            self._beside.unlink(missing_ok=True)
+            self._side_path.unlink(missing_ok=True)
             self._lock.release()
             self._lock = None
 
@@ -475,7 +475,9 @@ class Storage:
             _remember_arrival(connection)
 
     def _recognise(self, connection: sqlite3.Connection) -> None:
-        """Before anything is changed: a file that is not ours stays as it is."""
+        """Check, before any change, that the file is a sandbox store; another file stays as
+        it is.
+        """
         owner, version = (_pragma(connection, p) for p in ("application_id", "user_version"))
         with closing(connection.execute("SELECT count(*) FROM sqlite_schema")) as cursor:
             tables = cursor.fetchone()[0]
@@ -487,9 +489,9 @@ class Storage:
         if health != "ok":
             raise self._file_error(f"is damaged: {health}")
 
-    def _file_error(self, why: str) -> SettingsError:
+    def _file_error(self, reason: str) -> SettingsError:
         return SettingsError(
-            f"{self.path} {why}", hint="Give another file, or a path where there is none yet."
+            f"{self.path} {reason}", hint="Give another file, or a path where there is none yet."
         )
 
 
@@ -525,7 +527,7 @@ def read_pets(path: Path | None, pets: Sequence[Pet] = ()) -> list[Pet]:
 
 
 def fill_storage(storage: Storage, pets: Sequence[Pet]) -> None:
-    """Put the pets into the store, if it is empty; otherwise leave it as it is."""
+    """Insert the pets if the store is empty; otherwise change nothing."""
 
     def job(connection: sqlite3.Connection) -> None:
         if connection.execute("SELECT 1 FROM pet LIMIT 1").fetchone() is None:

@@ -35,10 +35,10 @@ __all__ = [
     "OneTimeValues",
     "Requirement",
     "TokenBook",
+    "equal_secrets",
     "is_challenge",
     "is_registered",
     "refuse_foreign_pages",
-    "same",
     "who",
 ]
 
@@ -53,7 +53,7 @@ _REFRESH_LIFETIME = 30 * 24 * 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What a token stands for; `expires` is in seconds since the epoch."""
+    """The grant of a token; `expires` is in seconds since the epoch."""
 
     client_id: str
     scopes: frozenset[str]
@@ -63,7 +63,7 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class IssuedTokens:
-    """Tokens as they are handed out, once. `expires_in` is in seconds."""
+    """Newly issued tokens. `expires_in` is in seconds."""
 
     access_token: str = field(repr=False)
     refresh_token: str | None = field(repr=False)
@@ -187,7 +187,9 @@ class TokenBook:
 
     def _end_family(self, connection: sqlite3.Connection, family: str) -> None:
         connection.execute("DELETE FROM token WHERE family = ?", (family,))
-        self._live = {key: kept for key, kept in self._live.items() if kept.family != family}
+        self._live = {
+            key: remaining for key, remaining in self._live.items() if remaining.family != family
+        }
 
 
 def _refreshable(connection: sqlite3.Connection, digest: bytes) -> tuple[Grant, bool] | None:
@@ -208,7 +210,7 @@ def _digest(token: str) -> bytes:
     return hashlib.sha256(token.encode(errors="replace")).digest()
 
 
-# Who may do what: the bearer token with its scopes, and the api key.
+# Permissions: the bearer token with its scopes, and the API key.
 #
 # Source: RFC 6750 for the challenges; interface.md, "Authentication", for the scheme's scopes.
 
@@ -220,7 +222,7 @@ SCOPES = {WRITE: "modify pets in your account", READ: "read your pets"}
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """What an operation asks for.
+    """The permission that an operation requires.
 
     `api_key` is `alone` where the key suffices without a token, `right` where it is an optional
     parameter that must not be wrong.
@@ -240,7 +242,7 @@ class Guard:
     def admit(self, headers: Headers, need: Requirement) -> None:
         """Return if the request may go on. Raises RefusedError: 401, or 403 for lack of a scope."""
         key = headers.get("api_key")
-        is_right = key is not None and same(key, self.api_key)
+        is_right = key is not None and equal_secrets(key, self.api_key)
         if need.api_key == "alone" and is_right:
             return
         self._check_token(headers.get("authorization"), need)
@@ -271,9 +273,9 @@ def refuse_foreign_pages(headers: Headers, origin: str) -> None:
         raise RefusedError(403, "pages of other origins may change nothing here")
 
 
-def same(given: str, kept: str) -> bool:
+def equal_secrets(first: str, second: str) -> bool:
     """Whether two secrets are equal, in a time that tells nothing of either."""
-    digests = (hashlib.sha256(text.encode(errors="replace")).digest() for text in (given, kept))
+    digests = (hashlib.sha256(text.encode(errors="replace")).digest() for text in (first, second))
     return hmac.compare_digest(*digests)
 
 
@@ -281,8 +283,8 @@ def _challenge(status: int, message: str, error: str = "", scope: str = "") -> R
     parts = {"realm": "petstore_auth", "error": error, "scope": scope}
     if error:
         parts["error_description"] = message
-    said = ", ".join(f'{name}="{text}"' for name, text in parts.items() if text)
-    return RefusedError(status, message, headers={"WWW-Authenticate": f"Bearer {said}"})
+    value = ", ".join(f'{name}="{text}"' for name, text in parts.items() if text)
+    return RefusedError(status, message, headers={"WWW-Authenticate": f"Bearer {value}"})
 
 
 # The OAuth clients that the sandbox knows, and where they may be sent back to.
@@ -317,7 +319,7 @@ def who(
         client_id, secret = form.get("client_id", ""), form.get("client_secret", "")
     if client_id == PUBLIC_CLIENT and not secret:
         return client_id, False
-    if same(client_id, known.client_id) & same(secret, known.client_secret):
+    if equal_secrets(client_id, known.client_id) & equal_secrets(secret, known.client_secret):
         return client_id, True
     return None
 
@@ -370,23 +372,25 @@ class OneTimeValues(Generic[T]):
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._kept: dict[str, tuple[float, T]] = {}
+        self._values: dict[str, tuple[float, T]] = {}
 
     def put(self, value: T) -> str:
-        """The key; the oldest value makes room where there are too many."""
-        if len(self._kept) >= _MOST:
-            del self._kept[next(iter(self._kept))]
+        """Store the value, and return its key; the oldest value is dropped if there are too
+        many.
+        """
+        if len(self._values) >= _MOST:
+            del self._values[next(iter(self._values))]
         key = secrets.token_urlsafe(32)
         self.keep(key, value)
         return key
 
     def keep(self, key: str, value: T) -> None:
         """The same, under a key that there is already."""
-        self._kept[key] = (time.monotonic() + self._seconds, value)
+        self._values[key] = (time.monotonic() + self._seconds, value)
 
     def take(self, key: str) -> T | None:
         """The value, if it is there and still valid."""
-        until, value = self._kept.pop(key, (0.0, None))
+        until, value = self._values.pop(key, (0.0, None))
         return value if until > time.monotonic() else None
 
 
@@ -405,7 +409,7 @@ class AuthorizationRequest:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """What a code stands for; `family` marks the tokens that it leads to."""
+    """The grant of an authorization code; `family` marks the tokens that it leads to."""
 
     asked: AuthorizationRequest
     family: str
@@ -416,12 +420,12 @@ class Code:
             self.asked.client_id == client_id
             and self.asked.redirect_uri == redirect_uri
             and _VERIFIER.fullmatch(verifier) is not None
-            and same(_s256(verifier), self.asked.challenge)
+            and equal_secrets(_s256(verifier), self.asked.challenge)
         )
 
 
 class Codes:
-    """The codes that were handed out, and the questions that are open."""
+    """The issued codes, and the open questions."""
 
     def __init__(self) -> None:
         self.questions: OneTimeValues[AuthorizationRequest] = OneTimeValues(600)
@@ -433,7 +437,7 @@ class Codes:
         return self._codes.put(Code(asked, secrets.token_urlsafe(12)))
 
     def redeem(self, text: str) -> Code | None:
-        """What the code stands for; it is spent by this."""
+        """The grant of the code, which becomes invalid."""
         code = self._codes.take(text)
         if code is not None:
             self._spent.keep(text, code.family)

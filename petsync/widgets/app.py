@@ -132,8 +132,8 @@ class AppForm(Form):
 
     @property
     def _where(self) -> str:
-        at = "a store that you choose" if self.store is None else self.store.url
-        return f"petsync for {at}\nOne page where a kernel is live; the same as functions:"
+        address = "a store that you choose" if self.store is None else self.store.url
+        return f"petsync for {address}\nOne page where a kernel is live; the same as functions:"
 
     def _body(self) -> ipywidgets.Widget:
         self.steps = Steps(label="Steps")
@@ -186,12 +186,12 @@ class AppForm(Form):
             "store": self._connecting,
             "sign-in": self._login,
             "sheet": self._sheet,
-            "images": lambda: upload_images(self._known),
-            "catalogue": lambda: browse(self._known),
+            "images": lambda: upload_images(self._require_store),
+            "catalogue": lambda: browse(self._require_store),
         }
 
     @property
-    def _known(self) -> Store:
+    def _require_store(self) -> Store:
         if self.store is None:
             raise SettingsError("no store is chosen yet", hint="That is the first step.")
         return self.store
@@ -206,7 +206,7 @@ class AppForm(Form):
         self._end("store", "sign-in")
 
     def _login(self) -> Form:
-        form = login(self._known)
+        form = login(self._require_store)
         form.on_signed_in(self.work.wrap_callback(lambda _: self._signed_in()))
         return form
 
@@ -221,7 +221,7 @@ class AppForm(Form):
         self._end("sign-in", "sheet")
 
     def _sheet(self) -> Form:
-        form = open_sheet(self._known)
+        form = open_sheet(self._require_store)
         form.on_plan(self.work.wrap_callback(self._open_review))
         return form
 
@@ -233,9 +233,9 @@ class AppForm(Form):
             )
         if part.form is not None:
             part.form.close()
-        opened = self._parts["sheet"].form
-        sheet = opened.received if isinstance(opened, SheetForm) else None
-        form = open_review(plan, self._known, sheet=sheet)
+        sheet_form = self._parts["sheet"].form
+        sheet = sheet_form.received if isinstance(sheet_form, SheetForm) else None
+        form = open_review(plan, self._require_store, sheet=sheet)
         self._place(form)
         form.on_report(self.work.wrap_callback(self._show_report))
         part.form = form
@@ -301,10 +301,10 @@ class AppConfig:
 
 def take_given(environ: MutableMapping[str, str] = os.environ) -> AppConfig:
     """What the server told, and no more of it in the environment."""
-    said = json.loads(environ.pop(_GIVEN, "{}"))
+    options = json.loads(environ.pop(_GIVEN, "{}"))
     for name in _REQUEST:
         environ.pop(name, None)
-    return AppConfig(**{"folder": ".", **said})
+    return AppConfig(**{"folder": ".", **options})
 
 
 # The kernel's side of the page: the forms, for the store that the command's options name. It loads
@@ -313,9 +313,9 @@ def take_given(environ: MutableMapping[str, str] = os.environ) -> AppConfig:
 
 def open_page() -> AppForm:
     """The page, in the folder where petsync was started."""
-    given = take_given()
-    os.chdir(given.folder)
-    os.umask(given.umask)
-    page = connect_app(given.options)
+    config = take_given()
+    os.chdir(config.folder)
+    os.umask(config.umask)
+    page = connect_app(config.options)
     page.level = page.heading.level = 1
     return page

@@ -92,8 +92,10 @@ class Catalogue:
         if statuses:
             mask &= self.snapshot.frame["status"].isin(list(statuses)).to_numpy()
         if tags:
-            wanted = frozenset(tags)
-            mask &= np.array([not wanted.isdisjoint(names) for names in self._tags], dtype=bool)
+            selected_tags = frozenset(tags)
+            mask &= np.array(
+                [not selected_tags.isdisjoint(names) for names in self._tags], dtype=bool
+            )
         texts = self._names if names_only else self._texts
         for word in _fold_case(text).split():
             mask &= np.array([word in each for each in texts], dtype=bool) | self._has_id(word)
@@ -293,7 +295,7 @@ class Photos:
     def __init__(self, store: Store, work: Work) -> None:
         self._store, self._work = store, work
         self._urls: tuple[str, ...] = ()
-        self._known: dict[str, str] = {}
+        self._sources: dict[str, str] = {}
         self._turn = 0
         self.table = Table(columns=_PHOTO_COLUMNS, empty="This pet has no pictures.")
         self.table.observe(work.wrap_callback(lambda _: self._show()), "page")
@@ -301,7 +303,9 @@ class Photos:
     def show(self, pet: Pet | None) -> None:
         """Show the pet's photos, or none."""
         self._urls = () if pet is None else pet.photo_urls
-        self._known = {url: said for url, said in self._known.items() if said.startswith("data:")}
+        self._sources = {
+            url: source for url, source in self._sources.items() if source.startswith("data:")
+        }
         name = "" if pet is None else shorten(format_pet(pet.id, pet.name or ""), 100)
         with self.table.hold_sync():
             self.table.caption = f"Pictures of {name}" if name else ""
@@ -314,9 +318,9 @@ class Photos:
         self._turn += 1
         turn, urls = self._turn, self._page()
         self._draw()
-        unknown = [url for url in urls if url not in self._known and self._store.serves(url)]
+        unknown = [url for url in urls if url not in self._sources and self._store.serves(url)]
         if unknown:
-            self._work.start(self._fetch(unknown), lambda known: self._take(turn, known))
+            self._work.start(self._fetch(unknown), lambda sources: self._take(turn, sources))
 
     def _page(self) -> list[str]:
         first = self.table.page * _PHOTOS_A_PAGE
@@ -327,12 +331,12 @@ class Photos:
 
     def _row(self, number: int, url: str) -> dict[str, Any]:
         place = self.table.page * _PHOTOS_A_PAGE + number + 1
-        said = self._known.get(url)
+        source = self._sources.get(url)
         picture: dict[str, str] | str = "elsewhere, not fetched"
-        if said is not None and said.startswith("data:"):
-            picture = {"src": said, "alt": f"Picture {place}"}
+        if source is not None and source.startswith("data:"):
+            picture = {"src": source, "alt": f"Picture {place}"}
         elif self._store.serves(url):
-            picture = "is fetched …" if said is None else said
+            picture = "is fetched …" if source is None else source
         address = {"href": url, "text": shorten(url, _LONGEST)}
         return {
             "key": str(place),
@@ -354,8 +358,8 @@ class Photos:
 
         return dict(zip(urls, await asyncio.gather(*map(one, urls)), strict=True))
 
-    def _take(self, turn: int, known: dict[str, str]) -> None:
-        self._known |= known
+    def _take(self, turn: int, sources: dict[str, str]) -> None:
+        self._sources |= sources
         if turn == self._turn:
             self._draw()
 
@@ -483,7 +487,7 @@ def html(title: str, catalogue: Catalogue | PetsyncError | None, places: Places)
     """The form as an HTML fragment."""
     parts = [markup.element("h3", markup.text(title))]
     if not isinstance(catalogue, Catalogue):
-        parts += [markup.element("p", markup.text(line)) for line in _why(catalogue)]
+        parts += [markup.element("p", markup.text(line)) for line in _iter_reasons(catalogue)]
     else:
         pets = catalogue.pets(places[:_MOST])
         table = markup.table(list(_PET_COLUMNS), map(_row, pets)) + _more(len(places) - len(pets))
@@ -496,7 +500,7 @@ def text(title: str, catalogue: Catalogue | PetsyncError | None, places: Places)
     """The form as plain text of at most 80 columns."""
     lines = [title]
     if not isinstance(catalogue, Catalogue):
-        lines += [line for said in _why(catalogue) for line in wrap(said, 80)]
+        lines += [line for reason in _iter_reasons(catalogue) for line in wrap(reason, 80)]
     else:
         pets = catalogue.pets(places[:_MOST])
         lines += [
@@ -509,7 +513,7 @@ def text(title: str, catalogue: Catalogue | PetsyncError | None, places: Places)
     return "\n".join([*lines, "", _HOW, f"  {_CODE}"])
 
 
-def _why(problem: PetsyncError | None) -> list[str]:
+def _iter_reasons(problem: PetsyncError | None) -> list[str]:
     if problem is None:
         return [_UNREAD]
     return [line for line in (problem.message, problem.hint) if line]
@@ -523,10 +527,10 @@ def _row(pet: Pet) -> str:
 
 
 def _line(cells: dict[str, str]) -> str:
-    told = (shorten(visible(cells[key]), width) for key, width in _WIDTHS.items())
+    parts = (shorten(visible(cells[key]), width) for key, width in _WIDTHS.items())
     return "  ".join(
         part + " " * (width - cell_len(part))
-        for part, width in zip(told, _WIDTHS.values(), strict=True)
+        for part, width in zip(parts, _WIDTHS.values(), strict=True)
     ).rstrip()
 
 
@@ -624,9 +628,9 @@ class BrowseForm(Form):
             self._panel.offer(self.catalogue)
         self._filter()
         if failed := snapshot.coverage.failed:
-            asked = ", ".join(each.asked for each in failed)
+            statuses = ", ".join(each.asked for each in failed)
             self.notice.warn(
-                f"The pets of the status {asked} are missing: {failed[0].problem}",
+                f"The pets of the status {statuses} are missing: {failed[0].problem}",
                 "Press Read again once the service answers.",
             )
 
@@ -683,10 +687,10 @@ class BrowseForm(Form):
         self.pet, self.plan = pet, None
         self._leave_review()
         if self._panel is not None:
-            statuses = self.store.aio.api.session.profile.statuses
-            known = self.catalogue.statuses if self.catalogue is not None else ()
+            profile_statuses = self.store.aio.api.session.profile.statuses
+            statuses = self.catalogue.statuses if self.catalogue is not None else ()
             categories = self.catalogue.categories if self.catalogue is not None else ()
-            self._panel.open(pet, (*statuses, *known), categories)
+            self._panel.open(pet, (*profile_statuses, *statuses), categories)
             self._panel.whom.focus()
 
     def _require_idle(self) -> None:
@@ -753,9 +757,9 @@ class BrowseForm(Form):
     def _show_pet(self, pet: Pet) -> None:
         self.pet = pet
         if self._panel is not None:
-            known = () if self.catalogue is None else self.catalogue.categories
+            categories = () if self.catalogue is None else self.catalogue.categories
             statuses = self.store.aio.api.session.profile.statuses
-            self._panel.open(pet, statuses, known)
+            self._panel.open(pet, statuses, categories)
 
     def _leave_review(self) -> None:
         review, self.review = self.review, None

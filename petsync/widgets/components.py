@@ -49,11 +49,11 @@ def asset(name: str) -> str:
 class Part(anywidget.AnyWidget):
     """A widget with JavaScript and a style sheet of its own. Its text is shown as text, always."""
 
-    def __init_subclass__(cls, *, script: str = "", **given: Any) -> None:
+    def __init_subclass__(cls, *, script: str = "", **options: Any) -> None:
         # traitlets makes another class of it for each widget, which names no script.
         if script:
             cls._esm, cls._css = asset("common.js") + asset(script), asset("parts.css")
-        super().__init_subclass__(**given)
+        super().__init_subclass__(**options)
 
 
 # A file that a browser sends in pieces, taken into a folder of its own under a safe name.
@@ -89,9 +89,9 @@ class IncomingFile:
         self.path = folder / safe_name(name)
         self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
 
-    def take(self, at: int, piece: bytes) -> None:
+    def take(self, offset: int, piece: bytes) -> None:
         """The next piece, written; ValueError if it is not the next one, or one too many."""
-        if at != self.so_far or at + len(piece) > self.size:
+        if offset != self.so_far or offset + len(piece) > self.size:
             raise ValueError("a piece of the file is missing")
         view = memoryview(piece)
         while view:
@@ -117,11 +117,11 @@ def safe_name(name: str) -> str:
     control or formatting marks, and not too long. Its ending stays.
     """
     last = unicodedata.normalize("NFC", name).replace("\\", "/").rpartition("/")[2]
-    said = _UNSAFE.sub("_", last).strip(" .")
-    if not said or _DEVICES.fullmatch(said):
-        said = f"file_{said}".rstrip("_")
-    ending = PurePosixPath(said).suffix[:12]
-    stem = said.removesuffix(ending).encode()[: _MOST_BYTES - len(ending.encode())]
+    cleaned = _UNSAFE.sub("_", last).strip(" .")
+    if not cleaned or _DEVICES.fullmatch(cleaned):
+        cleaned = f"file_{cleaned}".rstrip("_")
+    ending = PurePosixPath(cleaned).suffix[:12]
+    stem = cleaned.removesuffix(ending).encode()[: _MOST_BYTES - len(ending.encode())]
     return stem.decode(errors="ignore").rstrip(" .") + ending
 
 
@@ -162,12 +162,12 @@ class Files(Part, script="files.js"):
         self._lock = threading.RLock()
         self._coming: dict[str, IncomingFile] = {}
         self._count = 0
-        self.on_msg(self._heard)
+        self.on_msg(self._handle_message)
 
     @t.observe("received", "listed")
     def _list(self, _: object) -> None:
-        known = self._whole.items() if self.listed else ()
-        self.present = [{"key": k, "name": f.name, "size": f.size} for k, f in known]
+        listed_files = self._whole.items() if self.listed else ()
+        self.present = [{"key": k, "name": f.name, "size": f.size} for k, f in listed_files]
 
     def on_file(self, act: Callable[[ReceivedFile], object]) -> None:
         """Call the function with each file that came whole (`form.work.guarded` around it)."""
@@ -180,14 +180,16 @@ class Files(Part, script="files.js"):
     def put(self, name: str, content: bytes) -> ReceivedFile | None:
         """Do as if a person had dropped this file; None where it is refused."""
         key = f"put-{self._count}"
-        self._heard(self, {"do": "begin", "file": key, "name": name, "size": len(content)}, [])
-        self._heard(self, {"do": "piece", "file": key, "at": 0}, [content])
-        self._heard(self, {"do": "end", "file": key}, [])
+        self._handle_message(
+            self, {"do": "begin", "file": key, "name": name, "size": len(content)}, []
+        )
+        self._handle_message(self, {"do": "piece", "file": key, "at": 0}, [content])
+        self._handle_message(self, {"do": "end", "file": key}, [])
         return self._whole.get(key)
 
     def forget(self, file: ReceivedFile) -> None:
         """Remove the file from this machine and from the list."""
-        for key in [key for key, known in self._whole.items() if known == file]:
+        for key in [key for key, stored_file in self._whole.items() if stored_file == file]:
             self._drop(key)
             self.send({"gone": key})
 
@@ -202,30 +204,30 @@ class Files(Part, script="files.js"):
             self._whole.clear()
         super().close()
 
-    def _heard(self, _: object, content: dict[str, Any], buffers: list[Any]) -> None:
+    def _handle_message(self, _: object, content: dict[str, Any], buffers: list[Any]) -> None:
         key, do = content.get("file"), content.get("do")
         if not isinstance(key, str):
             return
-        came = gone = None
+        received = removed = None
         with self._lock:
             if do == "begin":
                 self._begin(key, content)
             elif do == "piece" and buffers:
                 self._piece(key, content.get("at"), bytes(buffers[0]))
             elif do == "end":
-                came = self._end(key)
+                received = self._end(key)
             elif do == "cancel":
-                gone = self._cancel(key)
+                removed = self._cancel(key)
         # Not with the lock: what they call may wait for a form that closes this part.
-        _tell(self._on_file, came)
-        _tell(self._on_forgotten, gone)
+        _tell(self._on_file, received)
+        _tell(self._on_forgotten, removed)
 
-    def _begin(self, key: str, said: dict[str, Any]) -> None:
-        name, size = said.get("name"), said.get("size")
+    def _begin(self, key: str, metadata: dict[str, Any]) -> None:
+        name, size = metadata.get("name"), metadata.get("size")
         if not isinstance(name, str) or not isinstance(size, int) or key in self._coming:
             return
-        if why := self._refusal(name, str(said.get("type", "")), size):
-            self.send({"refused": key, "why": why})
+        if refusal := self._refusal(name, str(metadata.get("type", "")), size):
+            self.send({"refused": key, "why": refusal})
             return
         self._count += 1
         try:
@@ -237,12 +239,12 @@ class Files(Part, script="files.js"):
         self.arriving = len(self._coming)
         self.send({"taken": key, "at": 0})
 
-    def _piece(self, key: str, at: object, piece: bytes) -> None:
+    def _piece(self, key: str, offset: object, piece: bytes) -> None:
         file = self._coming.get(key)
-        if file is None or not isinstance(at, int):
+        if file is None or not isinstance(offset, int):
             return
         try:
-            file.take(at, piece)
+            file.take(offset, piece)
         except (OSError, ValueError) as error:
             self._refuse(key, error)
         else:
@@ -285,8 +287,8 @@ class Files(Part, script="files.js"):
 
     def _refuse(self, key: str, error: Exception) -> None:
         self._drop(key)
-        why = getattr(error, "strerror", None) or str(error)
-        self.send({"refused": key, "why": f"It could not be taken: {why}."})
+        reason = getattr(error, "strerror", None) or str(error)
+        self.send({"refused": key, "why": f"It could not be taken: {reason}."})
 
     def _refusal(self, name: str, kind: str, size: int) -> str:
         """Why this file is not taken, "" if it is; the browser judges by the same rules."""
@@ -315,12 +317,12 @@ def accepts(accept: str, name: str, kind: str) -> bool:
     """Whether a file of this name and MIME type is of a kind that is wanted (all, if none is
     named). What no type is known of is let through for a kind: its content is judged later.
     """
-    wanted = [each.strip().lower() for each in accept.split(",") if each.strip()]
-    return not wanted or any(
+    patterns = [each.strip().lower() for each in accept.split(",") if each.strip()]
+    return not patterns or any(
         name.lower().endswith(each)
         if each.startswith(".")
         else not kind or fnmatchcase(kind.lower(), each)
-        for each in wanted
+        for each in patterns
     )
 
 
@@ -352,7 +354,7 @@ class Link(Part, script="link.js"):
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
         self.url = ""
-        self.on_msg(self._heard)
+        self.on_msg(self._handle_message)
 
     def show(self, url: str) -> None:
         """Lead to the address, and put the keyboard on it."""
@@ -364,7 +366,7 @@ class Link(Part, script="link.js"):
         self.url = ""
         self.send({"url": ""})
 
-    def _heard(self, _: object, content: dict[str, Any], __: object) -> None:
+    def _handle_message(self, _: object, content: dict[str, Any], __: object) -> None:
         # A page that was loaded again knows no address.
         if content.get("ready") is True:
             self.send({"url": self.url})
@@ -433,33 +435,33 @@ class SecretField(Part, script="secret.js"):
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
-        self._kept = Secret("")
+        self._secret = Secret("")
         self._on_enter: list[Callable[[], object]] = []
-        self.on_msg(self._heard)
+        self.on_msg(self._handle_message)
 
     @property
     def value(self) -> str:
         """What was typed and not taken yet."""
-        return self._kept.reveal()
+        return self._secret.reveal()
 
     @value.setter
     def value(self, text: str) -> None:
-        self._kept = Secret(text)
+        self._secret = Secret(text)
 
     def take(self) -> Secret:
         """What was typed; from here on the field is empty, in the browser too."""
-        taken, self._kept = self._kept, Secret("")
+        secret, self._secret = self._secret, Secret("")
         self.send({"clear": True})
-        return taken
+        return secret
 
     def on_enter(self, act: Callable[[], object]) -> None:
         """Call the function when Enter is pressed in the field."""
         self._on_enter.append(act)
 
-    def _heard(self, _: object, content: dict[str, Any], __: object) -> None:
+    def _handle_message(self, _: object, content: dict[str, Any], __: object) -> None:
         text = content.get("text")
         if isinstance(text, str):
-            self._kept = Secret(text)
+            self._secret = Secret(text)
         if content.get("enter") is True:
             for act in self._on_enter:
                 act()
@@ -518,7 +520,7 @@ class Table(Part, script="table.js"):
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
         self._on_pick: list[Callable[[str], object]] = []
-        self.on_msg(self._heard)
+        self.on_msg(self._handle_message)
 
     def on_pick(self, act: Callable[[str], object]) -> None:
         """Call the function with a row's key when its button is pressed."""
@@ -533,7 +535,7 @@ class Table(Part, script="table.js"):
         for act in self._on_pick:
             act(key)
 
-    def _heard(self, _: object, content: dict[str, Any], __: object) -> None:
+    def _handle_message(self, _: object, content: dict[str, Any], __: object) -> None:
         key = content.get("picked")
         if isinstance(key, str):
             self.press(key)

@@ -55,11 +55,11 @@ class Work:
     def wrap_callback(self, act: Callable[..., object]) -> Callable[..., None]:
         """The function as a widget's callback: no error of it vanishes."""
 
-        def callback(*given: Any) -> None:
+        def callback(*arguments: Any) -> None:
             try:
                 with self._lock:
                     if not self._is_closed:
-                        act(*given)
+                        act(*arguments)
             except Exception as error:  # noqa: BLE001 - ipywidgets would swallow it
                 self._tell(error)
 
@@ -169,12 +169,12 @@ _SOON = 0.2
 def on_enter(field: ipywidgets.Text, work: Work, act: Callable[[], object]) -> None:
     """Call the function when Enter is pressed in the field; leaving it alone does nothing."""
 
-    def heard(_: object, content: dict[str, Any], __: object) -> None:
+    def submit(_: object, content: dict[str, Any], __: object) -> None:
         # The browser tells of the key first, and of the text that it ended only then.
         if content.get("event") == "submit":
             work.start(asyncio.sleep(_SOON), lambda _: act())
 
-    field.on_msg(work.wrap_callback(heard))
+    field.on_msg(work.wrap_callback(submit))
 
 
 # StaticView: a form's HTML and text beside its widgets, which a notebook keeps when the kernel is
@@ -234,8 +234,8 @@ class StaticView:
             log.debug("a form's still output was not renewed: %s", type(error).__name__)
 
     def _display(self, *, update: bool) -> None:
-        how = {"raw": True, "display_id": self._id, **({"update": True} if update else {})}
-        display(self._shown, **how)  # type: ignore[no-untyped-call]
+        options = {"raw": True, "display_id": self._id, **({"update": True} if update else {})}
+        display(self._shown, **options)  # type: ignore[no-untyped-call]
 
     def _render(self) -> dict[str, str]:
         shown = html.element("div", _STYLE + self._html() + _HOW, class_="petsync-still")
@@ -262,7 +262,7 @@ class Form(ABC):
     """The heading's level in the page."""
     sign_in_hint = ""
     """Where to sign in, if there is a place for that at hand."""
-    _begun = _is_closed = False
+    _is_started = _is_closed = False
 
     def __init__(self) -> None:
         self.heading = Heading(text=self.title, level=self.level)
@@ -290,7 +290,7 @@ class Form(ABC):
         if self._is_closed:
             raise PetsyncError("this form was closed", hint="Make a new one.")
         if self._widget is None:
-            self._begun = True
+            self._is_started = True
             box = ipywidgets.VBox([self.heading, self._body(), self.notice])
             box.add_class("petsync-form")
             self._widget = box
@@ -300,7 +300,7 @@ class Form(ABC):
 
         def __getattr__(self, name: str) -> object:
             """A field or button, by its name, also before anybody has looked at the form."""
-            if name.startswith("_") or self._begun or "_widget" not in self.__dict__:
+            if name.startswith("_") or self._is_started or "_widget" not in self.__dict__:
                 raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
             assert self.widget is not None
             return getattr(self, name)
@@ -343,7 +343,7 @@ class Form(ABC):
             if part is not None:
                 _close(part)
         self._widget = None
-        self._begun = self._is_closed = True
+        self._is_started = self._is_closed = True
 
     def __str__(self) -> str:
         return self.text()

@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from petsync.client.auth.credentials import Credentials
 
 __all__ = [
-    "WAYS",
+    "SIGN_IN_METHODS",
     "ConnectForm",
     "Entries",
     "Field",
     "LoginForm",
     "LoginMethod",
+    "Message",
     "Panel",
-    "Said",
     "account_html",
     "account_text",
     "lack",
@@ -128,7 +128,7 @@ class LoginMethod:
 
 
 _AGREE = "Open the link below, and agree there. "
-WAYS: tuple[LoginMethod, ...] = (
+SIGN_IN_METHODS: tuple[LoginMethod, ...] = (
     LoginMethod(
         name="browser",
         title="In the browser (usual)",
@@ -196,8 +196,10 @@ class Entries:
     """
 
     def __init__(self) -> None:
-        titles = [(way.title, way.name) for way in WAYS]
-        self.way = ipywidgets.Dropdown(options=titles, value=WAYS[0].name, description="How")
+        titles = [(way.title, way.name) for way in SIGN_IN_METHODS]
+        self.way = ipywidgets.Dropdown(
+            options=titles, value=SIGN_IN_METHODS[0].name, description="How"
+        )
         self.client_id = ipywidgets.Text(description="Client id")
         self.client_secret = SecretField(label="Client secret")
         self.token = SecretField(label="Access token")
@@ -218,7 +220,7 @@ class Entries:
     @property
     def chosen(self) -> LoginMethod:
         """The way that is chosen."""
-        return next(way for way in WAYS if way.name == self.way.value)
+        return next(way for way in SIGN_IN_METHODS if way.name == self.way.value)
 
     @property
     def scopes(self) -> tuple[str, ...]:
@@ -253,11 +255,11 @@ def _tick() -> dict[str, Any]:
 # What the sign-in form says of an account, above all of what one may not do.
 
 
-Said = tuple[str, str]
+Message = tuple[str, str]
 """What is, and what to do about it ("" if nothing is)."""
 
 
-def lack(account: Account) -> Said | None:
+def lack(account: Account) -> Message | None:
     """What a person who is signed in should know before trying to change anything; None if
     nothing stands in the way.
     """
@@ -281,19 +283,21 @@ def lack(account: Account) -> Said | None:
     return None
 
 
-def welcome(account: Account) -> Said:
+def welcome(account: Account) -> Message:
     """What is said right after signing in."""
     if lack(account) is not None:
         missing = READ if account.can_read is False else WRITE
-        how = "but only for single pets" if account.kind == "api key" else f"but without {missing}"
-        return f"You are signed in, {how}.", "What that means is said above."
-    who = f" as {account.user}" if account.user else ""
+        restriction = (
+            "but only for single pets" if account.kind == "api key" else f"but without {missing}"
+        )
+        return f"You are signed in, {restriction}.", "What that means is said above."
+    user = f" as {account.user}" if account.user else ""
     if account.can_write is None:
         return (
-            f"You are signed in{who}.",
+            f"You are signed in{user}.",
             "The service does not say what you may do; a change that it refuses is reported.",
         )
-    return f"You are signed in{who}, and may read and change pets.", ""
+    return f"You are signed in{user}, and may read and change pets.", ""
 
 
 def until_here(account: Account) -> str:
@@ -318,18 +322,18 @@ _UNTOLD = ("Who you are is not known yet: the service has not answered.", "")
 
 def account_html(account: Account) -> str:
     """The account as an HTML fragment."""
-    here = until_here(account)
+    expiry = until_here(account)
     # They look as the account's own style says, which stands between them.
-    before = _beside(_alert(lack(account)))
-    after = _beside(html.element("p", html.text(here)) if here else "")
-    return before + _display.as_html(_told_once(account)) + after
+    before = _wrap_html(_alert(lack(account)))
+    after = _wrap_html(html.element("p", html.text(expiry)) if expiry else "")
+    return before + _display.as_html(_without_lack(account)) + after
 
 
 def account_text(account: Account) -> str:
     """The account as text of at most 80 columns."""
-    here = until_here(account)
-    aside = f"\n{_lines((here, ''))}".rstrip("\n") if here else ""
-    return _lines(lack(account)) + _display.as_text(_told_once(account)) + aside
+    expiry = until_here(account)
+    aside = f"\n{_lines((expiry, ''))}".rstrip("\n") if expiry else ""
+    return _lines(lack(account)) + _display.as_text(_without_lack(account)) + aside
 
 
 def untold_html(error: PetsyncError | None) -> str:
@@ -342,31 +346,31 @@ def untold_text(error: PetsyncError | None) -> str:
     return _lines(_describe_error(error)).rstrip("\n")
 
 
-def _told_once(account: Account) -> Account:
+def _without_lack(account: Account) -> Account:
     """Without the problem that the form tells in words of its own."""
-    known = (READ, WRITE, "api key")
-    is_told = lack(account) is not None and any(word in account.problem for word in known)
+    known_scopes = (READ, WRITE, "api key")
+    is_told = lack(account) is not None and any(word in account.problem for word in known_scopes)
     return replace(account, problem="") if is_told else account
 
 
-def _describe_error(error: PetsyncError | None) -> Said:
+def _describe_error(error: PetsyncError | None) -> Message:
     return _UNTOLD if error is None else (error.message, error.hint)
 
 
-def _alert(said: Said | None) -> str:
-    if said is None:
+def _alert(message: Message | None) -> str:
+    if message is None:
         return ""
-    what, hint = said
+    text, hint = message
     lines = [html.prose(hint)] if hint else []
-    return html.alert(what, lines, kind="ps-refused")
+    return html.alert(text, lines, kind="ps-refused")
 
 
-def _beside(inner: str) -> str:
+def _wrap_html(inner: str) -> str:
     return f'<div class="petsync">{inner}</div>' if inner else ""
 
 
-def _lines(said: Said | None) -> str:
-    parts = () if said is None else said
+def _lines(message: Message | None) -> str:
+    parts = () if message is None else message
     lines = (line for part in parts if part for line in wrap(visible(part), _WIDTH))
     return "".join(f"{line}\n" for line in lines)
 
@@ -406,21 +410,21 @@ class Panel:
         self.address.take()
         self.link.clear()
 
-    def show(self, account: Account | None, *, busy: bool, opened: bool, anew: bool) -> None:
+    def show(self, account: Account | None, *, busy: bool, is_open: bool, anew: bool) -> None:
         """Show what can be done while the account is this, something is under way (`busy`), a page
-        is `opened`, or a person who is signed in wants to sign in `anew`.
+        is `is_open`, or a person who is signed in wants to sign in `anew`.
         """
         is_in = account is not None and account.signed_in
         self._who.value = "" if account is None else account_html(account)
         self.go.description = self.entries.chosen.button
         self.other.description = "Stay as I am" if anew else "Sign in differently"
         _set_visible(self.check, account is None or is_in)
-        _set_visible(self.other, is_in and not opened)
-        _set_visible(self.sign_out, is_in and not opened)
-        _set_visible(self._entry, not opened and (anew or not is_in))
-        _set_visible(self._open, opened)
-        _set_visible(self.paste, opened)
-        _set_visible(self.stop, busy or opened)
+        _set_visible(self.other, is_in and not is_open)
+        _set_visible(self.sign_out, is_in and not is_open)
+        _set_visible(self._entry, not is_open and (anew or not is_in))
+        _set_visible(self._open, is_open)
+        _set_visible(self.paste, is_open)
+        _set_visible(self.stop, busy or is_open)
 
 
 def _button(words: str, *, primary: bool = False) -> ipywidgets.Button:
@@ -428,8 +432,8 @@ def _button(words: str, *, primary: bool = False) -> ipywidgets.Button:
     return ipywidgets.Button(description=words, button_style=style, layout={"width": "max-content"})
 
 
-def _set_visible(widget: ipywidgets.DOMWidget, wanted: bool) -> None:
-    widget.layout.display = None if wanted else "none"
+def _set_visible(widget: ipywidgets.DOMWidget, is_visible: bool) -> None:
+    widget.layout.display = None if is_visible else "none"
 
 
 # LoginForm: what happens when a person signs in by a form.
@@ -454,9 +458,9 @@ class LoginForm(Form):
         super().__init__()
         self.store = store
         self.account: Account | None = None
-        self._why: PetsyncError | None = None
+        self._account_error: PetsyncError | None = None
         self._answered = threading.Event()
-        self._asked = self._anew = self._is_wanted = False
+        self._is_asked = self._signs_in_again = self._is_wanted = False
         self._turns = 0
         self._panel: Panel | None = None
         self._pending: AsyncPendingSignIn | None = None
@@ -477,13 +481,17 @@ class LoginForm(Form):
     def html(self) -> str:
         """Who one is, as the service says now, and what one may not do."""
         self._know()
-        said = untold_html(self._why) if self.account is None else account_html(self.account)
-        return f"<h{self.level}>{html.text(self.title)}</h{self.level}>\n{said}"
+        account_part = (
+            untold_html(self._account_error) if self.account is None else account_html(self.account)
+        )
+        return f"<h{self.level}>{html.text(self.title)}</h{self.level}>\n{account_part}"
 
     def text(self) -> str:
         """The same as plain text of at most 80 columns."""
         self._know()
-        return untold_text(self._why) if self.account is None else account_text(self.account)
+        return (
+            untold_text(self._account_error) if self.account is None else account_text(self.account)
+        )
 
     def close(self) -> None:
         """Stop what is under way, and take the widgets away; what was typed is forgotten."""
@@ -530,7 +538,7 @@ class LoginForm(Form):
 
     def ask(self) -> None:
         """Ask the service who one is; returns at once."""
-        self._asked, turn = True, self._turns
+        self._is_asked, turn = True, self._turns
         self.work.start(
             self.store.aio.who(),
             lambda account: self._update_account(account, turn),
@@ -538,7 +546,7 @@ class LoginForm(Form):
         )
 
     def _know_soon(self) -> None:
-        if not self._asked:
+        if not self._is_asked:
             self.ask()
 
     def _know(self) -> None:
@@ -555,12 +563,12 @@ class LoginForm(Form):
             _tell_all(self._in, account)
 
     def _show_account_error(self, error: PetsyncError) -> None:
-        self._why = error
+        self._account_error = error
         self._answered.set()
         self.fail(error)
 
     def _be(self, account: Account) -> None:
-        self.account, self._anew = account, False
+        self.account, self._signs_in_again = account, False
         self._turns += 1
         self._show()
         self._answered.set()
@@ -573,19 +581,19 @@ class LoginForm(Form):
         self._show()
 
     def _differently(self) -> None:
-        self._anew = not self._anew
+        self._signs_in_again = not self._signs_in_again
         self._show()
 
     def _begin(self) -> None:
-        way, given = self._entries.chosen, self._entries.take()
+        way, secrets = self._entries.chosen, self._entries.take()
         if self._task is not None or self._pending is not None:
             return
         if way.opens:
             self._is_wanted = True
-            self._run(self._asked_for(way), self._offer_sign_in)
+            self._run(self._begin_in_browser(way), self._offer_sign_in)
             self.tell("Asking the service for its sign-in page …")
         else:
-            signing = self.store.aio.sign_in(self._credentials(way, given), keep=self._keeps)
+            signing = self.store.aio.sign_in(self._credentials(way, secrets), keep=self._keeps)
             self._run(signing, self._signed_in)
             self.tell("Asking the service …")
 
@@ -593,21 +601,21 @@ class LoginForm(Form):
     def _keeps(self) -> Literal["memory", "keyring"]:
         return "keyring" if self.keep.value else "memory"
 
-    def _credentials(self, way: LoginMethod, given: dict[str, Secret]) -> Credentials:
-        key = given["api_key"]
+    def _credentials(self, way: LoginMethod, secrets: dict[str, Secret]) -> Credentials:
+        key = secrets["api_key"]
         besides = key if key.reveal().strip() else None
         if way.name == "token":
-            return auth.bearer(given["token"], api_key=besides)
+            return auth.bearer(secrets["token"], api_key=besides)
         if way.name == "key":
             return auth.api_key(key)
         return auth.client_credentials(
             self.client_id.value.strip(),
-            given["client_secret"],
+            secrets["client_secret"],
             scopes=self._entries.scopes,
             api_key=besides,
         )
 
-    async def _asked_for(self, way: LoginMethod) -> AsyncPendingSignIn:
+    async def _begin_in_browser(self, way: LoginMethod) -> AsyncPendingSignIn:
         return await self.store.aio.begin_sign_in(
             scopes=self._entries.scopes,
             client_id=self.client_id.value.strip() or None,
@@ -715,8 +723,8 @@ class LoginForm(Form):
             self._panel.show(
                 self.account,
                 busy=self._task is not None,
-                opened=self._pending is not None,
-                anew=self._anew,
+                is_open=self._pending is not None,
+                anew=self._signs_in_again,
             )
 
 

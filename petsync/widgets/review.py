@@ -181,16 +181,16 @@ class ReviewForm(Form):
         super().__init__()
         self.store = store
         self.plan = plan
-        self._left = LeftFiles(store, sheet)
+        self._left_files = LeftFiles(store, sheet)
         self.report: Report | None = None
         self.ready: Plan | None = None
         self._draft = Draft(plan)
         self._panel: Panel | None = None
-        self._sight: ReviewTable | None = None
+        self._table: ReviewTable | None = None
         self._going: ActiveRun | None = None
         self._unfinished: PastRun | None = None
-        self._turn, self._at = 0, "plan"
-        self._heard: list[Callable[[Report], object]] = []
+        self._turn, self._phase_name = 0, "plan"
+        self._report_callbacks: list[Callable[[Report], object]] = []
 
     @property
     def draft(self) -> Draft:
@@ -204,7 +204,7 @@ class ReviewForm(Form):
 
     def on_report(self, act: Callable[[Report], object]) -> None:
         """Call the function with each report, also of a run that was stopped."""
-        self._heard.append(act)
+        self._report_callbacks.append(act)
 
     def html(self) -> str:
         """The plan as it would be sent now, or what became of it."""
@@ -233,7 +233,7 @@ class ReviewForm(Form):
         changes in the journal, and can be gone on with.
         """
         super().close()
-        self._panel = self._sight = None
+        self._panel = self._table = None
 
     def _html_count(self) -> str:
         return html.element("p", html.text(self._describe_tally()))
@@ -262,7 +262,7 @@ class ReviewForm(Form):
         self.finish = panel.finish
         self.question, self.question_box = panel.question, panel.ask
         self.clashes_box, self.causes, self.report_box = panel.both, panel.causes, panel.report
-        self._sight = ReviewTable(panel, self.work.wrap_callback, self._refresh_tally)
+        self._table = ReviewTable(panel, self.work.wrap_callback, self._refresh_tally)
         self._wire(panel)
         self._open(panel)
         return panel.box
@@ -287,8 +287,8 @@ class ReviewForm(Form):
         """Show the plan, and find out whether it can be applied at all."""
         self._unfinished = None
         panel.overview.value = review_view.overview(self.plan)
-        if self._sight is not None:
-            self._sight.open(self._draft)
+        if self._table is not None:
+            self._table.open(self._draft)
         self._phase(panel, "plan")
         self._refresh_tally()
         plan = self.plan
@@ -301,13 +301,13 @@ class ReviewForm(Form):
             look = asyncio.to_thread(self.store.aio.unfinished, plan.source)
             self.work.start(look, lambda past: self._offer(panel, plan, past), lambda _: None)
 
-    def _offer(self, panel: Panel, plan: Plan, past: PastRun | None) -> None:
+    def _offer(self, panel: Panel, plan: Plan, run: PastRun | None) -> None:
         """Offer to finish the run of the same sheet that was stopped."""
-        if past is None or plan is not self.plan or self._at != "plan":
+        if run is None or plan is not self.plan or self._phase_name != "plan":
             return
-        self._unfinished = past
-        panel.finish.description = review_view.finish(past)
-        panel.overview.value = review_view.overview(plan, past)
+        self._unfinished = run
+        panel.finish.description = review_view.finish(run)
+        panel.overview.value = review_view.overview(plan, run)
         show(panel.finish, True)
 
     def _unfit(self, plan: Plan, error: PetsyncError) -> None:
@@ -316,9 +316,9 @@ class ReviewForm(Form):
         self._phase(self._panel, "over")
         self.fail(_in_buttons(error))
         if isinstance(error, StalePlanError):
-            self.work.start(self._past(), self._show_past)
+            self.work.start(self._find_unfinished(), self._show_past)
 
-    async def _past(self) -> ReportView | None:
+    async def _find_unfinished(self) -> ReportView | None:
         """What became of the run that this plan was used in, or what the person made of it."""
         made = await asyncio.to_thread(self._draft.build_plan)
         return await ended_run(self.store.aio.history, (made, self.plan), self._wait_for)
@@ -337,7 +337,7 @@ class ReviewForm(Form):
     def _refresh_tally(self) -> None:
         """Say what the draft comes to now; what was asked before is not what is sent any more."""
         panel, draft = self._panel, self._draft
-        if panel is None or self._at != "plan":
+        if panel is None or self._phase_name != "plan":
             return
         self.ready = None
         self._turn += 1
@@ -367,8 +367,8 @@ class ReviewForm(Form):
         self.ready = plan
         deletes = len(plan.deletes)
         panel.question.value = review_view.render_question(self._draft, plan)
-        these = "this pet" if deletes == 1 else f"these {words.count(deletes, 'pet')}"
-        panel.sure.value, panel.sure.description = False, f"Yes, delete {these}"
+        changes = "this pet" if deletes == 1 else f"these {words.count(deletes, 'pet')}"
+        panel.sure.value, panel.sure.description = False, f"Yes, delete {changes}"
         panel.send.description = f"Send {words.count(len(plan.changes), 'change')}"
         show(panel.sure, bool(deletes))
         self._ask_for_ids(panel, plan)
@@ -394,15 +394,15 @@ class ReviewForm(Form):
         into_sheet: IntoSheet = "ids" if panel.write_ids.value else ""
 
         async def run(tell: Callable[[Progress], None]) -> Report:
-            wanted = OutputRequest(into_sheet=into_sheet)
-            await asyncio.to_thread(self._left.outputs.remember, plan, wanted)
+            request = OutputRequest(into_sheet=into_sheet)
+            await asyncio.to_thread(self._left_files.outputs.remember, plan, request)
             return await self.store.aio.apply(plan, on_progress=tell)
 
         self._begin(panel, run)
 
     def _ask_for_ids(self, panel: Panel, plan: Plan) -> None:
         """Offer to write the new ids into the sheet, where there are some and it can be written."""
-        can = self._left.can_write(plan)
+        can = self._left_files.can_write(plan)
         panel.write_ids.value = can
         name = Path(plan.source).name
         panel.write_ids.description = f"Write the new ids into {name}, and keep a backup"
@@ -417,7 +417,7 @@ class ReviewForm(Form):
     def _finish(self, panel: Panel) -> None:
         """Finish the earlier run; what is then left of the sheet, a new plan shows."""
         past = self._unfinished
-        if past is not None and self._at == "plan":
+        if past is not None and self._phase_name == "plan":
             resume, run_id = self.store.aio.resume, past.run_id
             self._begin(panel, lambda tell: resume(run_id, on_progress=tell))
 
@@ -440,7 +440,7 @@ class ReviewForm(Form):
         """How the run ended, once its files are written."""
         ended = await going.looked_at()
         if ended is not None:
-            await asyncio.to_thread(self._left.write, ended.report)
+            await asyncio.to_thread(self._left_files.write, ended.report)
         return ended
 
     def _stop(self, panel: Panel) -> None:
@@ -456,7 +456,7 @@ class ReviewForm(Form):
         self._show_report(panel, ended)
         self._say_end(ended.report)
         self.heading.focus()
-        for act in self._heard:
+        for act in self._report_callbacks:
             act(ended.report)
 
     def _show_stopped(self, panel: Panel) -> None:
@@ -469,7 +469,7 @@ class ReviewForm(Form):
             self.tell("Stopped before anything more was sent.")
 
     def _say_end(self, report: Report) -> None:
-        sentence = review_view.in_buttons(words.report_summary(report))
+        sentence = review_view.as_button_text(words.report_summary(report))
         past = self._unfinished
         hint = review_view.PLAN_AGAIN if past is not None and past.run_id == report.run_id else ""
         if report.exit_code:
@@ -498,15 +498,15 @@ class ReviewForm(Form):
     def _show_report(self, panel: Panel, ended: ReportView) -> None:
         self.report = report = ended.report
         panel.report.value = review_view.result(report)
-        panel.files.value = self._left.html
+        panel.files.value = self._left_files.html
         panel.causes.value = review_view.causes(ended.groups)
         panel.resume.description = review_view.left_to_do(report)
         panel.gentle.value = ended.is_pressed
         show(panel.resume, ended.can_resume)
         show(panel.gentle, ended.can_resume)
         show(panel.undo, ended.can_undo)
-        if self._sight is not None:
-            self._sight.open_report(ended)
+        if self._table is not None:
+            self._table.open_report(ended)
         self._phase(panel, "done")
 
     def _undo(self, panel: Panel) -> None:
@@ -531,7 +531,7 @@ class ReviewForm(Form):
         """Show what belongs to it: the `plan`, the last `question`, the `run`, what is `done`, or
         a plan that is `over` and can only be looked at.
         """
-        self._at = phase
+        self._phase_name = phase
         can_change = phase == "plan"
         is_seen = phase in ("plan", "over")
         show(panel.both, is_seen and any(each.clashes for each in self.plan.conflicts))
@@ -551,7 +551,7 @@ class ReviewForm(Form):
 
 def _in_buttons(error: PetsyncError) -> PetsyncError:
     return PetsyncError(
-        review_view.in_buttons(error.message), hint=review_view.in_buttons(error.hint)
+        review_view.as_button_text(error.message), hint=review_view.as_button_text(error.hint)
     )
 
 

@@ -53,6 +53,7 @@ __all__ = [
     "ReviewTable",
     "Row",
     "Tally",
+    "as_button_text",
     "blocked_row",
     "box_label",
     "causes",
@@ -66,7 +67,6 @@ __all__ = [
     "guard",
     "held_columns",
     "held_row",
-    "in_buttons",
     "left_to_do",
     "overview",
     "piece",
@@ -172,8 +172,8 @@ class Draft:
         if not self.ticked.all():
             plan = plan.select(numbers=np.flatnonzero(self.ticked).tolist())
         plan = plan.resolve(self.choices)
-        passed = [refusal for refusal in self.refusals() if self.allows(refusal)]
-        return _raise_limits(plan, passed, self._allowed) if passed else plan
+        allowed_refusals = [refusal for refusal in self.refusals() if self.allows(refusal)]
+        return _raise_limits(plan, allowed_refusals, self._allowed) if allowed_refusals else plan
 
     def _is_sent(self, row: int | None) -> bool:
         return any(self.ticked[number] for number in self._rows.get(row, ()))
@@ -182,14 +182,14 @@ class Draft:
         """How many more updates there are by the choices, and by whom they take fields from."""
         more = 0
         for row in {self._places[pet_id] for pet_id, _ in self.choices}:
-            kept = [n for n in self._rows.get(row, ()) if self.ticked[n]]
-            bits = int(self.units[kept[0]]) if kept else 0
+            ticked = [n for n in self._rows.get(row, ()) if self.ticked[n]]
+            bits = int(self.units[ticked[0]]) if ticked else 0
             for conflict in self._clashing[row]:
                 for clash in conflict.clashes:
                     bit = _BIT[clash.column]
                     won = self.winner(conflict, clash) == "sheet"
                     bits = bits | bit if won else bits & ~bit
-            more += bool(bits) - bool(kept)
+            more += bool(bits) - bool(ticked)
         return more
 
     def _judge(self, plan: Plan) -> Verdict:
@@ -212,9 +212,9 @@ class Draft:
         return int(getattr(self.tally(), refusal.limit, 1))
 
 
-def _raise_limits(plan: Plan, passed: Iterable[Refusal], allowed: Mapping[str, int]) -> Plan:
+def _raise_limits(plan: Plan, refusals: Iterable[Refusal], allowed: Mapping[str, int]) -> Plan:
     raised: dict[str, object] = {}
-    for refusal in passed:
+    for refusal in refusals:
         if refusal.limit in KINDS:
             raised[f"max_{refusal.limit}"] = Limit(allowed[refusal.limit], is_share=False)
         else:
@@ -472,8 +472,8 @@ class ReportView:
 
     def _group(self, view: int) -> Sequence[Result]:
         group = self.groups[view]
-        wanted = (group.outcome, group.cause)
-        return [r for r in self.report.results if (r.outcome, r.cause) == wanted]
+        key = (group.outcome, group.cause)
+        return [r for r in self.report.results if (r.outcome, r.cause) == key]
 
 
 # Finder: which of a draft's changes a person wants to see.
@@ -500,11 +500,11 @@ class Finder:
         if sent:
             mask &= draft.ticked == (sent == "in")
         numbers = np.flatnonzero(mask)
-        wanted = text.casefold().strip()
-        if not wanted:
+        search = text.casefold().strip()
+        if not search:
             return numbers
         texts = self._texts
-        return np.array([n for n in numbers.tolist() if wanted in texts[n]], dtype=np.intp)
+        return np.array([n for n in numbers.tolist() if search in texts[n]], dtype=np.intp)
 
     @cached_property
     def _texts(self) -> list[str]:
@@ -566,11 +566,11 @@ class LeftFiles:
         parts = []
         try:
             parts.append(self._results(sheet, report))
-            wanted = self.outputs.read_request(plan).into_sheet
-            if wanted:
-                backup = self.outputs.write_into_sheet(sheet, report, wanted)
-                said = f"The new ids are in {sheet.source}; as it was before it is in {backup}."
-                parts.append(html.element("p", html.text(said)))
+            into_sheet = self.outputs.read_request(plan).into_sheet
+            if into_sheet:
+                backup = self.outputs.write_into_sheet(sheet, report, into_sheet)
+                message = f"The new ids are in {sheet.source}; as it was before it is in {backup}."
+                parts.append(html.element("p", html.text(message)))
         except PetsyncError as error:
             parts.append(html.alert(error.message, [html.text(error.hint)]))
         self.html = html.element("div", "".join(parts), class_="petsync")
@@ -588,9 +588,9 @@ class LeftFiles:
             return _link(name, path.read_bytes(), "Go on with this file: it has the new ids.")
 
 
-def _link(name: str, data: bytes, said: str) -> str:
+def _link(name: str, data: bytes, label: str) -> str:
     if len(data) > MOST:
-        return html.element("p", html.text(said))
+        return html.element("p", html.text(label))
     body = base64.b64encode(data).decode()
     link = html.element(
         "a",
@@ -598,7 +598,7 @@ def _link(name: str, data: bytes, said: str) -> str:
         href=f"data:application/octet-stream;base64,{body}",
         download=name,
     )
-    return html.element("p", f"{link} {html.text(said)}")
+    return html.element("p", f"{link} {html.text(label)}")
 
 
 # Pages: a Table filled page by page from a long list, of which only the page travels.
@@ -628,7 +628,7 @@ class Pages:
         table.observe(guarded(self._take_ticks), "ticked")
 
     @property
-    def here(self) -> list[int]:
+    def shown_numbers(self) -> list[int]:
         """The numbers of the rows on the page that is shown."""
         start = self.table.page * self._size
         return [int(number) for number in self._numbers[start : start + self._size]]
@@ -651,27 +651,27 @@ class Pages:
                 self.table.page, self.table.pages = page, pages
                 self.table.total = len(self._numbers)
                 self.table.chosen = {}
-                self.table.rows = [self._row(number) for number in self.here]
+                self.table.rows = [self._row(number) for number in self.shown_numbers]
                 self._put_ticks()
         finally:
             self._filling = False
 
     def _put_ticks(self) -> None:
         ticked = self._ticked
-        self.table.ticked = [str(n) for n in self.here if ticked(n)] if ticked else []
+        self.table.ticked = [str(n) for n in self.shown_numbers if ticked(n)] if ticked else []
 
     def _take_ticks(self, _: object) -> None:
         if self._filling or self._on_tick is None or self._ticked is None:
             return
-        here, said = self.here, set(self.table.ticked)
-        if not said <= {str(number) for number in here}:
+        shown, ticked = self.shown_numbers, set(self.table.ticked)
+        if not ticked <= {str(number) for number in shown}:
             # A tick on a page that was turned meanwhile; it must not count for this one.
             self._again()
             return
         for on in (True, False):
-            moved = [n for n in here if (str(n) in said) is on and self._ticked(n) is not on]
-            if moved:
-                self._on_tick(moved, on)
+            changed = [n for n in shown if (str(n) in ticked) is on and self._ticked(n) is not on]
+            if changed:
+                self._on_tick(changed, on)
 
     def _again(self) -> None:
         self._filling = True
@@ -754,8 +754,10 @@ def describe_tally(tally: Tally, *, is_ok: bool = True) -> str:
     if not tally.left_out:
         if not tally.sent:
             return "There is nothing to send."
-        which = "The one change" if tally.sent == 1 else f"All {words.count(tally.sent, 'change')}"
-        return f"{which} will be sent{once}."
+        changes = (
+            "The one change" if tally.sent == 1 else f"All {words.count(tally.sent, 'change')}"
+        )
+        return f"{changes} will be sent{once}."
     all_ = words.count(tally.sent + tally.left_out, "change")
     sent = f"{words.number(tally.sent)} of {all_}" if tally.sent else f"None of {all_}"
     out = words.number(tally.left_out)
@@ -766,8 +768,8 @@ def guard(draft: Draft) -> str:
     """What the guard says of the draft."""
     refusals = draft.refusals()
     if not refusals:
-        said = words.LIMITS_KEPT if draft.tally().sent else ""
-        return piece(element("p", text(said), class_="ps-kept")) if said else ""
+        note = words.LIMITS_KEPT if draft.tally().sent else ""
+        return piece(element("p", text(note), class_="ps-kept")) if note else ""
     if draft.is_ok:
         lines = (prose(f"{_problem(each)}.") for each in refusals)
         title = "Over the guard's limits, and let through by you, for this plan alone"
@@ -777,7 +779,7 @@ def guard(draft: Draft) -> str:
 
 
 def _problem(refusal: Refusal) -> str:
-    return in_buttons(capital(refusal.problem))
+    return as_button_text(capital(refusal.problem))
 
 
 def _describe_refusal(refusal: Refusal, *, let_through: bool) -> str:
@@ -815,9 +817,9 @@ def render_question(draft: Draft, plan: Plan) -> str:
     )
     parts = [html.summary(describe_tally(tally)), element("p", text(each))]
     parts += [element("p", text(line)) for line in _describe_conflicts(plan)]
-    passed = draft.refusals()
-    if passed:
-        lines = (text(f"{_problem(refusal)}.") for refusal in passed)
+    refusals = draft.refusals()
+    if refusals:
+        lines = (text(f"{_problem(refusal)}.") for refusal in refusals)
         parts.append(html.alert("You let this pass the guard", lines))
     if plan.deletes:
         parts.append(_deletes(plan.deletes))
@@ -827,13 +829,13 @@ def render_question(draft: Draft, plan: Plan) -> str:
 
 def _describe_conflicts(plan: Plan) -> Iterator[str]:
     clashes = [(each.winner, len(each.clashes)) for each in plan.conflicts if each.clashes]
-    for winner, what in (("sheet", "the sheet's value is sent"), ("store", "the store's stays")):
+    for winner, effect in (("sheet", "the sheet's value is sent"), ("store", "the store's stays")):
         number = sum(count for side, count in clashes if side == winner)
         if number:
-            yield f"For {words.count(number, 'field')} in conflict {what}."
-    held = sum(not each.clashes for each in plan.conflicts)
-    if held or plan.blocked:
-        rest = [words.count(held, "conflict")] if held else []
+            yield f"For {words.count(number, 'field')} in conflict {effect}."
+    held_rows = sum(not each.clashes for each in plan.conflicts)
+    if held_rows or plan.blocked:
+        rest = [words.count(held_rows, "conflict")] if held_rows else []
         rest += [f"{words.count(len(plan.blocked), 'row')} to fix"] if plan.blocked else []
         yield f"Nothing is sent for {' and '.join(rest)}."
 
@@ -852,12 +854,12 @@ def _deletes(deletes: Iterable[Delete]) -> str:
 def result(report: Report) -> str:
     """How a run ended."""
     parts = [
-        html.summary(in_buttons(words.report_summary(report))),
+        html.summary(as_button_text(words.report_summary(report))),
         html.facts([("run", report.run_id), *words.report_facts(report)]),
     ]
     if report.stopped:
-        why = _BY_HAND if report.stopped == "interrupted" else in_buttons(report.stopped)
-        lines = map(text, why.splitlines())
+        reason = _BY_HAND if report.stopped == "interrupted" else as_button_text(report.stopped)
+        lines = map(text, reason.splitlines())
         parts.append(html.alert(words.STOPPED_TITLE, lines))
     return piece(*parts)
 
@@ -866,7 +868,7 @@ def causes(groups: Iterable[ResultGroup]) -> str:
     """Why results are as they are, what needs a person first, each with its cure."""
     items = [
         element("strong", text(group.title))
-        + element("p", prose(in_buttons(words.sentences(group.text.meaning, group.text.cure))))
+        + element("p", prose(as_button_text(words.sentences(group.text.meaning, group.text.cure))))
         for group in groups
         if not group.is_plain
     ]
@@ -878,8 +880,8 @@ def causes(groups: Iterable[ResultGroup]) -> str:
 
 def left_to_do(report: Report) -> str:
     """What the button says that goes on."""
-    left = words.count_left(report)
-    return f"Go on with the rest ({words.number(left)})" if left else "Go on"
+    remaining = words.count_left(report)
+    return f"Go on with the rest ({words.number(remaining)})" if remaining else "Go on"
 
 
 def _in_plan(note: str, run: str) -> str:
@@ -892,9 +894,9 @@ def _in_plan(note: str, run: str) -> str:
     return words.replace_terms(note, _BUTTONS[2:])
 
 
-def in_buttons(said: str) -> str:
+def as_button_text(text: str) -> str:
     """The sentence with this form's buttons in place of commands."""
-    return words.replace_terms(said, _BUTTONS)
+    return words.replace_terms(text, _BUTTONS)
 
 
 # Panel: the review form's widgets, of which those are shown that can be used now.
@@ -1014,12 +1016,12 @@ class Panel:
 
     def boxes(self, refusals: Iterable[tuple[Refusal, str, bool]]) -> None:
         """Show a tick box for each refusal that can be let pass, with its label and its tick."""
-        wanted: dict[str, tuple[str, bool]] = {}
-        wanted |= {each.limit: (label, on) for each, label, on in refusals if each.override}
+        labels: dict[str, tuple[str, bool]] = {}
+        labels |= {each.limit: (label, on) for each, label, on in refusals if each.override}
         for limit, box in self.overrides.items():
-            label, on = wanted.get(limit, ("", False))
+            label, on = labels.get(limit, ("", False))
             box.description, box.value = label, on
-            show(box, limit in wanted)
+            show(box, limit in labels)
 
     def say(self, text: str) -> None:
         """How much is sent."""
@@ -1031,9 +1033,9 @@ def _button(words: str, *, primary: bool = False) -> ipywidgets.Button:
     return ipywidgets.Button(description=words, button_style=style, layout={"width": "max-content"})
 
 
-def show(widget: ipywidgets.DOMWidget, wanted: bool) -> None:
+def show(widget: ipywidgets.DOMWidget, is_visible: bool) -> None:
     """Show the widget, or have it take no room."""
-    display = None if wanted else "none"
+    display = None if is_visible else "none"
     if widget.layout.display != display:
         widget.layout.display = display
 
@@ -1058,7 +1060,7 @@ class ReviewTable:
             panel.changes, self._change, guarded, ticked=self._is_ticked, on_tick=self._tick
         )
         self._clashes = Pages(panel.clashes, self._clash, guarded, size=_FEW)
-        self._held = Pages(panel.held, self._held_row, guarded, size=_FEW)
+        self._held_pages = Pages(panel.held, self._held_row, guarded, size=_FEW)
         self._results = Pages(panel.results, self._result, guarded)
         for control in (panel.action, panel.field, panel.sent, panel.search):
             control.observe(guarded(lambda _: self._filter()), "value")
@@ -1091,7 +1093,7 @@ class ReviewTable:
         panel.search.value = ""
         self._filling = False
         self._clashes.show(range(len(self._pairs)))
-        self._held.show(range(len(self._stuck)))
+        self._held_pages.show(range(len(self._stuck)))
         self._filter()
         self._judge()
 
@@ -1135,9 +1137,9 @@ class ReviewTable:
         self._changes.show(self._shown)
 
     def _name_buttons(self, shown: int) -> None:
-        these = f"all {words.number(shown)}" if shown != 1 else "the one"
+        rows = f"all {words.number(shown)}" if shown != 1 else "the one"
         for button, verb in ((self._panel.tick_all, "Tick"), (self._panel.untick_all, "Untick")):
-            button.description = f"{verb} {these} shown"
+            button.description = f"{verb} {rows} shown"
             button.disabled = not shown
 
     def _tick_all(self, on: bool) -> None:
@@ -1204,11 +1206,11 @@ class ReviewTable:
 
     def _view(self) -> None:
         if not self._filling:
-            self._seen = self._ended.results(self._panel.outcome.value)
-            self._results.show(range(len(self._seen)))
+            self._shown_results = self._ended.results(self._panel.outcome.value)
+            self._results.show(range(len(self._shown_results)))
 
     def _result(self, number: int) -> Row:
-        result: Result = self._seen[number]
+        result: Result = self._shown_results[number]
         return self._ended.row(result)
 
 

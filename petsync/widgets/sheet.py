@@ -91,7 +91,7 @@ class SheetView:
     @property
     def sure(self) -> dict[str, str]:
         """The sure corrections by address."""
-        return {at: each.after for at, each in self.suggestions.items() if each.is_sure}
+        return {address: each.after for address, each in self.suggestions.items() if each.is_sure}
 
 
 def read_look(
@@ -102,11 +102,11 @@ def read_look(
     corrections: Mapping[str, str],
     *,
     encoding: str | None = None,
-    known: Collection[str] = (),
+    known_statuses: Collection[str] = (),
     digest: str = "",
 ) -> SheetView:
-    """The sheet as it is read so; `known` are the store's own statuses. Raises SheetError where the
-    file is not of this digest any more, if one is given.
+    """The sheet as it is read so; `known_statuses` are the store's own statuses. Raises SheetError
+    where the file is not of this digest any more, if one is given.
     """
     try:
         sheet = store.aio.read(
@@ -114,14 +114,21 @@ def read_look(
             tab=tab,
             mapping=mapping,
             corrections=corrections,
-            known_statuses=known,
+            known_statuses=known_statuses,
             encoding=encoding,
         )
     except HeaderNotFoundError as error:
         # The columns were chosen for another worksheet.
-        rest = {name: ours for name, ours in mapping.items() if name not in error.missing}
+        rest = {name: mapped for name, mapped in mapping.items() if name not in error.missing}
         return read_look(
-            store, path, tab, rest, corrections, encoding=encoding, known=known, digest=digest
+            store,
+            path,
+            tab,
+            rest,
+            corrections,
+            encoding=encoding,
+            known_statuses=known_statuses,
+            digest=digest,
         )
     if digest and sheet.digest != digest:
         raise SheetError(
@@ -171,9 +178,9 @@ class HeaderChoices:
         return cls(sheet.tab, (sheet.tab, *sheet.tabs), headers, near, ours)
 
     @classmethod
-    def of_peek(cls, seen: Peek) -> HeaderChoices:
+    def of_peek(cls, peek: Peek) -> HeaderChoices:
         """Those of a file that could not be read as it is."""
-        return cls(seen.tab, seen.tabs, seen.headers, seen.meant)
+        return cls(peek.tab, peek.tabs, peek.headers, peek.meant)
 
 
 # FileChooser: a file dropped or picked in the browser, or one that is on the notebook's machine.
@@ -296,8 +303,8 @@ class Columns:
         """Ask for the encoding of a file that is in another one; `likely` is the one to try."""
         label = next((label for label, value in _ENCODINGS if value == likely), "")
         words = "The file is in another encoding. Choose the one that it was saved in"
-        said = f"{words}; it may be {label}." if label and likely else f"{words}."
-        self._offered.value = element("p", text(said))
+        hint = f"{words}; it may be {label}." if label and likely else f"{words}."
+        self._offered.value = element("p", text(hint))
         self._decoding.layout.display = self.box.layout.display = None
 
     def decode(self, encoding: str | None) -> None:
@@ -311,9 +318,9 @@ class Columns:
     def show(self, shown: HeaderChoices, mapping: Mapping[str, str]) -> None:
         """Show the worksheets and the headers; what was said of some stays to be seen."""
         self._show_tabs(shown)
-        asked = [*mapping, *(name for name in shown.headers if name not in mapping)]
-        self.headers = {name: _field(name, shown, mapping) for name in asked[:_ASKED]}
-        more = len(asked) - len(self.headers)
+        headers = [*mapping, *(name for name in shown.headers if name not in mapping)]
+        self.headers = {name: _field(name, shown, mapping) for name in headers[:_ASKED]}
+        more = len(headers) - len(self.headers)
         words = _WORDS if shown.ours else _NOTHING_KNOWN
         rest = f" There are {more:,} more." if more > 0 else ""
         self._words.value = element("p", text(words + rest)) if self.headers else ""
@@ -337,7 +344,7 @@ def _field(name: str, shown: HeaderChoices, mapping: Mapping[str, str]) -> ipywi
     hint = f" (may mean {near})" if near else ""
     return ipywidgets.Dropdown(
         description=f"“{name[:40]}”{hint}",
-        options=[("my own, not used", ""), *((ours, ours) for ours in _OURS)],
+        options=[("my own, not used", ""), *((column, column) for column in _OURS)],
         value=mapping.get(name, ""),
     )
 
@@ -379,7 +386,7 @@ class Findings:
         self.chosen: dict[str, str] = {}
         self._look: SheetView | None = None
         self._rows: list[int] = []
-        self._asked = self._offered = ""
+        self._open_address = self._offered = ""
         self._on_choice = on_choice
         self.which = ipywidgets.Dropdown(options=_WHICH, value="all", description="Show")
         self.table = Table(caption="Findings", columns=_FINDING_COLUMNS, empty="No findings.")
@@ -390,7 +397,7 @@ class Findings:
         self._own.layout.display = "none"
         self.which.observe(guarded(lambda _: self._filter()), "value")
         self.table.observe(guarded(lambda _: self._draw()), "page")
-        self.table.observe(guarded(lambda change: self._heard(change["new"])), "chosen")
+        self.table.observe(guarded(lambda change: self._on_choices(change["new"])), "chosen")
         self.use.on_click(guarded(lambda _: self.take()))
         self.leave.on_click(guarded(lambda _: self._leave()))
         self.box = ipywidgets.VBox([self.which, self.table, self._own])
@@ -403,7 +410,7 @@ class Findings:
 
     def take(self) -> None:
         """Choose the text that a person wrote for the cell that was asked about."""
-        address, text = self._asked, self.own.value
+        address, text = self._open_address, self.own.value
         if address:
             self._leave()
             self.set(address, text)
@@ -411,7 +418,7 @@ class Findings:
     def take_choices(self) -> dict[str, str]:
         """What was chosen, with what was typed and not taken yet: nothing typed is passed over."""
         if self._is_typed:
-            address, text = self._asked, self.own.value
+            address, text = self._open_address, self.own.value
             self._ask("")
             self.set(address, text)
         return dict(self.chosen)
@@ -420,7 +427,7 @@ class Findings:
         """Raise SheetError where something is typed or chosen that the sheet was not read with."""
         if self._is_typed:
             raise SheetError(
-                f"a text for {self._asked} is typed, and not taken yet",
+                f"a text for {self._open_address} is typed, and not taken yet",
                 hint="Press “Take this text” and then “Check again”, or press “Leave it”.",
             )
         if self.chosen:
@@ -431,7 +438,7 @@ class Findings:
 
     @property
     def _is_typed(self) -> bool:
-        return bool(self._asked) and self.own.value != self._offered
+        return bool(self._open_address) and self.own.value != self._offered
 
     def set(self, address: str, text: str) -> None:
         """Choose a text for a cell."""
@@ -478,51 +485,51 @@ class Findings:
         return {"key": str(number), "label": finding.address, "cells": cells, "tone": tone}
 
     def _choice(self, finding: Finding) -> Any:
-        look, at = self._look, finding.address
-        if look is None or at not in look.mendable:
+        look, address = self._look, finding.address
+        if look is None or address not in look.mendable:
             return "To be fixed in the file"
         options = [[KEEP, "Leave it as it is"]]
-        suggestion = look.suggestions.get(at)
+        suggestion = look.suggestions.get(address)
         if suggestion is not None:
-            how = "sure" if suggestion.is_sure else "a guess"
-            options.append([SUGGESTED, f"{_quote_value(suggestion.after)} ({how})"])
+            certainty = "sure" if suggestion.is_sure else "a guess"
+            options.append([SUGGESTED, f"{_quote_value(suggestion.after)} ({certainty})"])
         value = KEEP
-        if at in self.chosen:
+        if address in self.chosen:
             value = SUGGESTED
-            if suggestion is None or self.chosen[at] != suggestion.after:
-                options.append([CHOSEN, _quote_value(self.chosen[at])])
+            if suggestion is None or self.chosen[address] != suggestion.after:
+                options.append([CHOSEN, _quote_value(self.chosen[address])])
                 value = CHOSEN
         options.append([OWN, "Another text …"])
-        return {"options": options, "value": value, "label": f"Correction of {at}"}
+        return {"options": options, "value": value, "label": f"Correction of {address}"}
 
-    def _heard(self, chosen: dict[str, Any]) -> None:
+    def _on_choices(self, chosen: dict[str, Any]) -> None:
         """Do what the person chose in the table."""
         if not chosen or self._look is None:
             return
-        for key, said in chosen.items():
+        for key, choice in chosen.items():
             if key.isdecimal() and int(key) < len(self._problems):
-                self._choose(self._problems[int(key)].address, said.get("choice"))
+                self._choose(self._problems[int(key)].address, choice.get("choice"))
         self._draw()
         self._on_choice()
 
-    def _choose(self, address: str, how: object) -> None:
+    def _choose(self, address: str, choice: object) -> None:
         look = self._look
         if look is None or address not in look.mendable:
             return
-        if how == OWN:
+        if choice == OWN:
             self.take_choices()
             self._ask(address)
             return
-        if address == self._asked:
+        if address == self._open_address:
             self._ask("")
-        if how == KEEP:
+        if choice == KEEP:
             self.chosen.pop(address, None)
-        elif how == SUGGESTED and address in look.suggestions:
+        elif choice == SUGGESTED and address in look.suggestions:
             self.chosen[address] = look.suggestions[address].after
 
     def _ask(self, address: str) -> None:
         """Ask for a person's own text for the cell; with "" for none."""
-        self._asked = address
+        self._open_address = address
         self._own.layout.display = None if address else "none"
         if address:
             value = next((p.value for p in self._problems if p.address == address), "")
@@ -532,7 +539,7 @@ class Findings:
 
     def _leave(self) -> None:
         """Ask no more; the keyboard goes back to the cell's row."""
-        rows = (row["key"] for row in self.table.rows if row["label"] == self._asked)
+        rows = (row["key"] for row in self.table.rows if row["label"] == self._open_address)
         self.table.focus(next(rows, ""), "choice")
         self._ask("")
 
@@ -696,21 +703,21 @@ class SaveForm:
             ]
         )
 
-    def show(self, sheet: Sheet, beside: Path) -> None:
+    def show(self, sheet: Sheet, path: Path) -> None:
         """Offer what there is to save of the sheet, under names beside its file."""
         self.corrected.disabled = not sheet.corrections
         self.marked.disabled = not sheet.problems
         if not self.corrected_as.value:
-            self.offer(beside)
+            self.offer(path)
 
-    def offer(self, beside: Path) -> None:
+    def offer(self, path: Path) -> None:
         """Offer names like the file's."""
         # A name in this folder is read more easily than the whole way to it.
-        if beside.is_relative_to(self.folder):
-            beside = beside.relative_to(self.folder)
-        suffix = beside.suffix if beside.suffix.casefold() in (".xlsx", ".xlsm") else ".xlsx"
-        self.corrected_as.value = str(beside.with_name(f"{beside.stem}.corrected{beside.suffix}"))
-        self.marked_as.value = str(beside.with_name(f"{beside.stem}.marked{suffix}"))
+        if path.is_relative_to(self.folder):
+            path = path.relative_to(self.folder)
+        suffix = path.suffix if path.suffix.casefold() in (".xlsx", ".xlsm") else ".xlsx"
+        self.corrected_as.value = str(path.with_name(f"{path.stem}.corrected{path.suffix}"))
+        self.marked_as.value = str(path.with_name(f"{path.stem}.marked{suffix}"))
 
     def path(self, field: ipywidgets.Text) -> Path:
         """The file that a field names. Raises SheetError where it is empty."""
@@ -723,8 +730,8 @@ class SaveForm:
 def save_corrected(sheet: Sheet, path: Path) -> tuple[str, str]:
     """Save the corrected copy; what is to be said of that. Raises SheetError."""
     backup = write_corrected(sheet, path)
-    kept = f"The file of that name is kept as {backup.name}." if backup else ""
-    return f"The corrected copy is saved: {path}", kept
+    backup_note = f"The file of that name is kept as {backup.name}." if backup else ""
+    return f"The corrected copy is saved: {path}", backup_note
 
 
 def save_marked(sheet: Sheet, path: Path) -> tuple[str, str]:
@@ -762,12 +769,12 @@ class Panel:
         self.stop = _button("Stop")
         self.meter = Meter(label="Under way")
         self.review = ipywidgets.VBox()
-        self._said = ipywidgets.HTML()
+        self._status = ipywidgets.HTML()
         self._rest = self._put_together()
         self.box = ipywidgets.VBox(
             [
                 self.choosing.box,
-                self._said,
+                self._status,
                 self.columns.box,
                 self._rest,
                 self.meter,
@@ -796,7 +803,7 @@ class Panel:
     def show(self, look: SheetView, named: Sheet, mapping: Mapping[str, str], path: Path) -> None:
         """Show a sheet that was read; `named` is the same under the name that people know."""
         sheet = look.sheet
-        self._said.value = fragment([summary(sheet_summary(sheet)), facts(sheet_facts(named))])
+        self._status.value = fragment([summary(sheet_summary(sheet)), facts(sheet_facts(named))])
         self.columns.show(HeaderChoices.of_sheet(sheet), mapping)
         self.findings.show(look)
         self.made.show(sheet.corrections)
@@ -822,7 +829,7 @@ class Panel:
 
     def forget(self) -> None:
         """Show nothing of a sheet."""
-        self._said.value = ""
+        self._status.value = ""
         self._rest.layout.display = "none"
         self.columns.show(HeaderChoices("", (), (), {}), {})
 
@@ -832,10 +839,10 @@ class Panel:
         self.meter.shown = is_busy
         self.meter.text, self.meter.done, self.meter.total = "Reading", 0, 0
 
-    def progress(self, said: str, done: int = 0, total: int = 0) -> None:
+    def progress(self, text: str, done: int = 0, total: int = 0) -> None:
         """Say how far it is."""
         with self.meter.hold_sync():
-            self.meter.text, self.meter.done, self.meter.total = said, done, total
+            self.meter.text, self.meter.done, self.meter.total = text, done, total
 
 
 def _heading(words: str) -> ipywidgets.HTML:
@@ -915,8 +922,8 @@ def _parts(
     sheet: Sheet | None, problem: PetsyncError | None, made: Plan | Report | None
 ) -> list[str]:
     if problem is not None:
-        said = markup.alert(problem.message, [markup.text(problem.hint)], kind="ps-bad")
-        return [markup.fragment([said])]
+        problem_alert = markup.alert(problem.message, [markup.text(problem.hint)], kind="ps-bad")
+        return [markup.fragment([problem_alert])]
     if sheet is None:
         return [_as_html(_HOW)]
     if made is not None:
@@ -924,15 +931,15 @@ def _parts(
     return [_display.as_html(sheet), _as_html(_NEXT)]
 
 
-def _as_lines(said: tuple[str, ...]) -> str:
-    words, *code = said
+def _as_lines(lines: tuple[str, ...]) -> str:
+    words, *code = lines
     return "\n".join([words, *(f"    {line}" for line in code)])
 
 
-def _as_html(said: tuple[str, ...]) -> str:
-    words, *code = said
-    lines = markup.element("code", "<br>".join(map(markup.text, code)))
-    return markup.element("p", markup.text(words)) + markup.element("p", lines)
+def _as_html(lines: tuple[str, ...]) -> str:
+    words, *code = lines
+    block = markup.element("code", "<br>".join(map(markup.text, code)))
+    return markup.element("p", markup.text(words)) + markup.element("p", block)
 
 
 # SheetForm: from a file to the review of its plan.
@@ -1022,8 +1029,8 @@ class SheetForm(Form):
         try:
             # Named from here, as the person named it: the page is saved, and the machine's folders
             # are nobody's business.
-            here = Path.cwd()
-            path = self.path.relative_to(here) if self.path.is_relative_to(here) else self.path
+            folder = Path.cwd()
+            path = self.path.relative_to(folder) if self.path.is_relative_to(folder) else self.path
             self.look = read_look(self.store, path, self.tab, self.mapping, {})
         except PetsyncError as error:
             self.problem = error
@@ -1129,7 +1136,9 @@ class SheetForm(Form):
 
     def _take_back(self, address: str) -> None:
         if self.path is not None:
-            rest = {at: text for at, text in self._merge_corrections().items() if at != address}
+            rest = {
+                cell: text for cell, text in self._merge_corrections().items() if cell != address
+            }
             if len(self.corrections) < 2:
                 self.again.focus()  # the table will be gone
             self._start_reading(self.path, self.tab, self.mapping, rest)
@@ -1222,8 +1231,8 @@ class SheetForm(Form):
         path = panel.saving.path(getattr(panel.saving, field))
         self._begin(asyncio.to_thread(save, sheet, path), self._say_saved)
 
-    def _say_saved(self, said: tuple[str, str]) -> None:
-        self.notice.say(*said, done=True)
+    def _say_saved(self, message: tuple[str, str]) -> None:
+        self.notice.say(*message, done=True)
 
     def _compare(self) -> None:
         panel, sheet = self._panel, self.sheet
@@ -1240,17 +1249,17 @@ class SheetForm(Form):
         """The sheet, judged with the statuses that the store really has, and its plan."""
         aio = self.store.aio
         snapshot = await aio.snapshot()
-        known = frozenset(snapshot.frame["status"].dropna().unique())
-        given = {each.address: each.after for each in sheet.corrections}
+        known_statuses = frozenset(snapshot.frame["status"].dropna().unique())
+        corrections = {each.address: each.after for each in sheet.corrections}
         look = await asyncio.to_thread(
             read_look,
             self.store,
             path,
             sheet.tab or None,
             self.mapping,
-            given,
+            corrections,
             encoding=self.encoding,
-            known=known,
+            known_statuses=known_statuses,
             digest=sheet.digest,
         )
         plan = await aio.plan(

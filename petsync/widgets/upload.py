@@ -256,7 +256,7 @@ class Item:
     bytes: int = 0
     picture: Picture | None = None
     state: State = "looking"
-    said: str = ""
+    message: str = ""
     urls: tuple[str, ...] = ()
     number: int | None = None
 
@@ -272,26 +272,26 @@ class Item:
             return
         if isinstance(found, PictureProblem):
             self.picture, self.state = None, "cannot be sent"
-            self.said = sentences(capital(found.problem), plain(found.cure))
+            self.message = sentences(capital(found.problem), plain(found.cure))
             return
-        self.picture, self.bytes, self.said = found, found.size, ""
+        self.picture, self.bytes, self.message = found, found.size, ""
         self.state = "ready" if found.is_item else "left alone"
         if not found.is_item:
-            self.said = _LEFT_ALONE.get(found.fate, "")
+            self.message = _LEFT_ALONE.get(found.fate, "")
         elif found.fate in ("retry", "confirm"):
-            self.said = _AGAIN
+            self.message = _AGAIN
         elif not found.pet_id:
-            self.said = _NO_PET_CHOSEN
+            self.message = _NO_PET_CHOSEN
         elif found.done and found.sent_size != found.size:
-            self.said = f"Is sent as {found.sent_width:,} × {found.sent_height:,}, " + size(
+            self.message = f"Is sent as {found.sent_width:,} × {found.sent_height:,}, " + size(
                 found.sent_size
             )
 
-    def not_looked(self, why: str) -> None:
+    def mark_uninspected(self, reason: str) -> None:
         """Be one that could not be looked at; the next look may find it fit."""
         if self.state == "looking":
             self.state = "cannot be sent"
-            self.said = sentences(f"It was not looked at: {why}", _ANEW)
+            self.message = sentences(f"It was not looked at: {reason}", _ANEW)
 
     def follow(self, step: FileProgress) -> None:
         """Be as the upload says."""
@@ -301,18 +301,18 @@ class Item:
         if self.state not in ("cancelled",):
             self.state = "sending"
         if self.picture is not None and self.picture.fate == "retry":
-            self.said = "" if step.sent else _WAITS
+            self.message = "" if step.sent else _WAITS
         if step.why:
-            self.said = f"Attempt {step.attempt}, as the one before failed: {plain(step.why)}"
+            self.message = f"Attempt {step.attempt}, as the one before failed: {plain(step.why)}"
 
     def end(self, result: UploadedFile) -> None:
         """Be as it ended."""
         self.urls = result.urls
         self.state = _state_of(result, is_cancelled=self.state == "cancelled")
         cure = "" if self.state == "cancelled" else plain(result.cure)
-        self.said = sentences(capital(plain(result.message)), cure)
-        if self.state == "done" and not self.urls and not self.said:
-            self.said = _NOWHERE
+        self.message = sentences(capital(plain(result.message)), cure)
+        if self.state == "done" and not self.urls and not self.message:
+            self.message = _NOWHERE
         self.number = None
 
     @property
@@ -325,7 +325,7 @@ class Item:
             "name": self.name,
             "size": ", ".join(filter(None, (size(self.bytes), _pixels(self.picture)))),
             "state": {"symbol": symbol, "text": self.state},
-            "said": self.said,
+            "said": self.message,
             "address": {"href": self.urls[0], "text": f"See {self.name}"} if self.urls else "",
         }
         return {"key": self.key, "label": self.name, "cells": cells, "tone": tone}
@@ -376,9 +376,9 @@ _UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 _LIMIT = re.compile(r"(\d[\d,_ ]*(?:\.\d+)?)\s*([kmg])?i?(?:b\b|bytes?\b)", re.IGNORECASE)
 
 
-def limit_in(said: str) -> int | None:
+def limit_in(text: str) -> int | None:
     """How many bytes a service takes that says so where it refuses more; None if it says none."""
-    found = _LIMIT.search(said)
+    found = _LIMIT.search(text)
     if found is None:
         return None
     number = float(re.sub(r"[,_ ]", "", found[1]))
@@ -391,20 +391,20 @@ def limit_in(said: str) -> int | None:
 _HERE = "The path is one on the machine that petsync runs on."
 
 
-def files_at(given: str) -> list[Path]:
+def files_at(text: str) -> list[Path]:
     """The file of this path, or the files of this folder that are not hidden, by their names.
     Raises SettingsError where there is none.
     """
     try:
-        path = Path(given.strip().strip("\"'")).expanduser()
+        path = Path(text.strip().strip("\"'")).expanduser()
         found = sorted(filter(_is_plain, path.iterdir())) if path.is_dir() else [path]
         is_there = path.is_dir() or path.is_file()
     except OSError as error:
-        raise SettingsError(f"{given} cannot be read: {error.strerror}", hint=_HERE) from None
+        raise SettingsError(f"{text} cannot be read: {error.strerror}", hint=_HERE) from None
     except (RuntimeError, ValueError):
-        raise SettingsError(f"{given} is no path", hint=_HERE) from None
+        raise SettingsError(f"{text} is not a path", hint=_HERE) from None
     if not is_there or not found:
-        raise SettingsError(f"there is no file {'in ' * is_there}{path}", hint=_HERE)
+        raise SettingsError(f"there is no file {'in ' * is_there}{text}", hint=_HERE)
     return found
 
 
@@ -505,7 +505,7 @@ class Panel:
         self.files.hint = _KINDS + most
 
     def draw(
-        self, items: Sequence[Item], pet: Pet | None, looked: Pictures | None, *, is_sending: bool
+        self, items: Sequence[Item], pet: Pet | None, pictures: Pictures | None, *, is_sending: bool
     ) -> None:
         """Show the files as they are, and what can be pressed."""
         self.listed.pages = max(1, -(-len(items) // _FILES_A_PAGE))
@@ -515,8 +515,8 @@ class Panel:
             self.listed.pick = "Cancel" if is_sending else "Remove"
             self.listed.columns = columns_for(items)
             self.listed.rows = [item.row for item in items[first : first + _FILES_A_PAGE]]
-        ready = looked is not None and bool(looked.items)
-        self.go.description = _to_do(looked, pet)
+        ready = pictures is not None and bool(pictures.items)
+        self.go.description = _to_do(pictures, pet)
         self.go.disabled = is_sending or not ready
         self.stop.disabled = not is_sending
         for field in (self.metadata, self.smaller, self.keep, self.add, self.path, self.files):
@@ -549,12 +549,12 @@ class Panel:
         self.one.shown = self.all.shown = False
 
 
-def _to_do(looked: Pictures | None, pet: Pet | None) -> str:
-    if looked is None or pet is None or not looked.items:
+def _to_do(pictures: Pictures | None, pet: Pet | None) -> str:
+    if pictures is None or pet is None or not pictures.items:
         return "Upload"
     whom = shorten(format_pet(pet.id, pet.name or ""), 60)
-    what = count(len(looked.items), "picture")
-    return f"Upload {what} ({size(looked.total_bytes)}) to {whom}"
+    picture_count = count(len(pictures.items), "picture")
+    return f"Upload {picture_count} ({size(pictures.total_bytes)}) to {whom}"
 
 
 def _text(label: str, example: str) -> ipywidgets.Text:
@@ -603,7 +603,7 @@ def text(
     title: str, pet: Pet | PetsyncError | None, report: UploadReport | None, pet_id: int | None
 ) -> str:
     """The form as plain text of at most 80 columns."""
-    lines = [title, *(line for said in _about(pet, pet_id) for line in wrap(said, 80))]
+    lines = [title, *(line for part in _about(pet, pet_id) for line in wrap(part, 80))]
     if isinstance(pet, Pet):
         lines += [f"  {shorten(url, 78)}" for url in pet.photo_urls[:_MOST]]
     if report is not None:
@@ -621,9 +621,9 @@ def _about(pet: Pet | PetsyncError | None, pet_id: int | None) -> Iterator[str]:
     else:
         total = len(pet.photo_urls)
         more = f"; the first {_MOST}" if total > _MOST else ""
-        has = f"{count(total, 'picture')}{more}" if total else "no picture yet"
+        photos = f"{count(total, 'picture')}{more}" if total else "no picture yet"
         whom = markup.capital(format_pet(pet.id, shorten(pet.name or "", 60)))
-        yield f"{whom} has {has}."
+        yield f"{whom} has {photos}."
 
 
 def _code(pet: Pet | PetsyncError | None, pet_id: int | None) -> str:
@@ -663,7 +663,7 @@ class UploadForm(Form):
         self.pet: Pet | None = None
         self.items: list[Item] = []
         self.report: UploadReport | None = None
-        self._looked: Pictures | None = None
+        self._inspected: Pictures | None = None
         self._is_looking = self._look_again = False
         self._task: Task[UploadReport] | None = None
         self._cancelling = UploadCanceller()
@@ -696,11 +696,11 @@ class UploadForm(Form):
         self._take(path, name, received)
         self._look()
 
-    def add_path(self, given: str) -> None:
+    def add_path(self, path: str) -> None:
         """Take the file of this path on the kernel's machine, or every file of this folder."""
-        if not given.strip():
+        if not path.strip():
             raise SettingsError("no path is given", hint="Write, say, photos/bella.jpg.")
-        for each in files_at(given):
+        for each in files_at(path):
             self._take(each)
         self._look()
 
@@ -715,7 +715,7 @@ class UploadForm(Form):
             return
         if self._task is not None and item.number is not None:
             self._cancelling.cancel(item.number)
-            item.state, item.said = "cancelled", ""
+            item.state, item.message = "cancelled", ""
         elif self._task is None:
             self.items.remove(item)
             if item.received is not None and self._panel is not None:
@@ -766,7 +766,9 @@ class UploadForm(Form):
 
     def _draw(self) -> None:
         if self._panel is not None:
-            self._panel.draw(self.items, self.pet, self._looked, is_sending=self._task is not None)
+            self._panel.draw(
+                self.items, self.pet, self._inspected, is_sending=self._task is not None
+            )
 
     # What the files are
 
@@ -786,12 +788,12 @@ class UploadForm(Form):
         """Look at the files that are not done, `anew` also at how those are that failed; returns at
         once. While that is under way, once more after it.
         """
-        self._looked = None
+        self._inspected = None
         if self._task is not None:
             return
         for item in self.items:
             if anew and item.is_open:
-                item.state, item.said = "looking", ""
+                item.state, item.message = "looking", ""
         if self._is_looking:
             self._look_again = True
         elif items := [item for item in self.items if item.is_open]:
@@ -827,15 +829,15 @@ class UploadForm(Form):
             self._look_again = False
             self._look()
             return
-        for item, what in zip(items, each, strict=True):
-            item.look(what)
-        self._looked = found if items == [item for item in self.items if item.is_open] else None
+        for item, result in zip(items, each, strict=True):
+            item.look(result)
+        self._inspected = found if items == [item for item in self.items if item.is_open] else None
         self._draw()
 
     def _show_look_error(self, error: PetsyncError) -> None:
         self._is_looking = self._look_again = False
         for item in self.items:
-            item.not_looked(error.message)
+            item.mark_uninspected(error.message)
         self._draw()
         self.fail(error)
 
@@ -844,13 +846,13 @@ class UploadForm(Form):
     def _send(self) -> None:
         if self._task is not None:
             return
-        if self._looked is None:
+        if self._inspected is None:
             if self.pet is None:
                 raise SettingsError("no pet is chosen", hint="Find one by its name or id first.")
             raise SettingsError(
                 "the files are still being looked at", hint="Press Upload once that is done."
             )
-        pictures = self._looked
+        pictures = self._inspected
         if not pictures.items:
             raise SettingsError("there is nothing to upload", hint="Add pictures first.")
         self._begin(pictures)
@@ -861,7 +863,7 @@ class UploadForm(Form):
         looked_at = [item for item in self.items if item.is_open]
         self._sent = tuple(looked_at[picture.row or 0] for picture in pictures.items)
         for number, item in enumerate(self._sent):
-            item.state, item.said, item.number = "waiting", "", number
+            item.state, item.message, item.number = "waiting", "", number
         guarded = self.work.wrap_callback
         self._task = self.work.start(
             self.store.aio.upload(
@@ -879,14 +881,14 @@ class UploadForm(Form):
 
     def _step(self, step: FileProgress) -> None:
         item = self._sent[step.number]
-        before = (item.state, item.said)
+        before = (item.state, item.message)
         item.follow(step)
         if step.result is not None:
             self._learn(item, step.result)
         if self._panel is None:
             return
         now = time.monotonic()
-        is_new = before != (item.state, item.said)
+        is_new = before != (item.state, item.message)
         if is_new or now - self._drawn_at >= _EVERY:
             self._drawn_at = now
             self._panel.follow(item.name, step)
@@ -899,18 +901,18 @@ class UploadForm(Form):
 
     def _learn(self, item: Item, result: UploadedFile) -> None:
         """What the service says where something is too large for it, and the way out."""
-        _, refused, said = result.message.partition(": 413")
+        _, refused, response = result.message.partition(": 413")
         if not refused:
             return
-        if limit := limit_in(said):
+        if limit := limit_in(response):
             self.limit = _LIMITS[self.store] = limit
             if self._panel is not None:
                 self._panel.takes(limit)
         most = f" It takes at most {size(self.limit)}." if self.limit else ""
         item.state = "too large"
-        item.said = (
-            f"It is too large for the service, which said:{said}.{most} Tick “Make large pictures "
-            "smaller”, or choose a smaller copy."
+        item.message = (
+            f"It is too large for the service, which said:{response}.{most} Tick “Make large "
+            "pictures smaller”, or choose a smaller copy."
         )
 
     def _stop(self) -> None:
@@ -923,24 +925,24 @@ class UploadForm(Form):
     def _show_report(self, report: UploadReport) -> None:
         self._over(report)
         counts = report.counts
-        left = sum(counts.values()) - counts["applied"]
+        remaining = sum(counts.values()) - counts["applied"]
         done = f"{count(counts['applied'], 'picture')} uploaded"
-        rest = f", {left:,} not: the list says why" if left else ""
+        rest = f", {remaining:,} not: the list says why" if remaining else ""
         if any(_is_bad(each) for each in report.results):
             self.notice.warn(f"{done}{rest}.")
         else:
-            self.notice.say(f"{done}{rest}.", done=not left)
+            self.notice.say(f"{done}{rest}.", done=not remaining)
 
     def _show_upload_error(self, error: PetsyncError) -> None:
         report = error.report if isinstance(error, InterruptedRunError) else None
         if isinstance(report, UploadReport):
             self._over(report)
             done = count(report.counts["applied"], "picture")
-            why, rest = report.stopped.partition("\n")[0], "Upload does the rest, nothing twice."
-            if why == "interrupted":
+            reason, rest = report.stopped.partition("\n")[0], "Upload does the rest, nothing twice."
+            if reason == "interrupted":
                 self.tell(f"Stopped: {done} uploaded.", rest)
             else:
-                self.notice.warn(f"Stopped: {why}", f"{done} uploaded. {rest}")
+                self.notice.warn(f"Stopped: {reason}", f"{done} uploaded. {rest}")
             return
         for item in self._sent:
             item.state, item.number = "looking", None
@@ -948,7 +950,7 @@ class UploadForm(Form):
         self.fail(error)
 
     def _over(self, report: UploadReport | None) -> None:
-        self._task, self.report, self._looked = None, report, None
+        self._task, self.report, self._inspected = None, report, None
         for picture, result in _pairs(self._sent, report):
             if picture.number is not None:
                 picture.end(result)

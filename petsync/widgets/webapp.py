@@ -86,8 +86,8 @@ class Gate(Router):
         return self._app.find_handler(request)
 
     def _admits(self, request: HTTPServerRequest) -> bool:
-        for given in request.query_arguments.get("token", ()):
-            if hmac.compare_digest(given, self._token.encode()):
+        for token in request.query_arguments.get("token", ()):
+            if hmac.compare_digest(token, self._token.encode()):
                 return True
         cookie = request.cookies.get(self._cookie)
         secret = self._app.settings["cookie_secret"]

@@ -190,7 +190,7 @@ def test_init_writes_a_file_that_can_be_used(shell: Shell) -> None:
     written("mine", "new/folder/petsync.toml")
     again = shell("init", "new/folder")
     assert again.code == 64
-    assert "is there already" in again.err
+    assert "exists already" in again.err
     assert Path("new/folder/petsync.toml").read_text("utf-8") == "mine"
 
 
@@ -272,7 +272,7 @@ def test_variables_come_from_a_file(shell: Shell, monkeypatch: pytest.MonkeyPatc
     file.chmod(0o640)
     done = shell("config", "check", "--env-file", "petsync.env")
     assert (done.code, "https://file.example/v2 with a token" in done.out) == (0, True)
-    assert "others can read petsync.env" in done.err
+    assert "other users can read petsync.env" in done.err
     file.chmod(0o600)
     monkeypatch.setenv("SHOP", "https://mine.example/v2")
     done = shell("config", "check", "--env-file", "petsync.env")

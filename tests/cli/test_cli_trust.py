@@ -190,7 +190,7 @@ def test_a_file_expands_no_variable_of_others(
     _file(f'url = "{stranger.url}/${{{name}}}"\n{_JOB}')
     done = shell(*words)
     assert done.code == 64
-    assert f"the environment variable {name} is not for this file" in " ".join(done.err.split())
+    assert f"this file may not use the environment variable {name}" in " ".join(done.err.split())
     assert "wJalrXUtnFEMI" not in done.err + done.out
     assert stranger.seen == []
 
@@ -230,7 +230,7 @@ def test_a_file_expands_no_variable_of_petsync(
         done = shell(*words)
         assert done.code == 64, words
         said = " ".join((done.err + done.out).split())
-        assert f"the environment variable {name} is not for this file" in said
+        assert f"this file may not use the environment variable {name}" in said
         assert "petsync trust" in said
         assert "wJalr" not in said
     assert place == "a tag" or "wJalr" not in shell("config", "check").out
@@ -271,7 +271,10 @@ def test_an_error_names_the_variable_and_not_its_value(
     assert (wrong.code, "ftp://shop.example/${PLACE}" in wrong.err) == (64, True)
     _file(f'url = "{stranger.url}/${{PETSYNC_TOKEN}}"\n')
     listed = shell("export", "pets.csv")
-    assert (listed.code, "PETSYNC_TOKEN is not for this file" in listed.err) == (64, True)
+    assert (listed.code, "may not use the environment variable PETSYNC_TOKEN" in listed.err) == (
+        64,
+        True,
+    )
     assert "wJalr" not in done.err + wrong.err
     assert stranger.seen == []
 
@@ -289,7 +292,7 @@ def test_a_file_of_variables_lists_only_its_own(
         _file(f'url = "{stranger.url}/${{{name}}}"\n{_JOB}')
         done = shell("reconcile", "--env-file", "petsync.env")
         assert done.code == 64
-        assert f"{name} is not for this file" in " ".join(done.err.split())
+        assert f"may not use the environment variable {name}" in " ".join(done.err.split())
     assert stranger.seen == []
 
 

@@ -17,7 +17,7 @@ from petsync.models import Pet
 from petsync.sandbox import Sandbox
 from petsync.settings import Secret
 from petsync.widgets.components import SecretField
-from petsync.widgets.login import WAYS, LoginForm, login
+from petsync.widgets.login import SIGN_IN_METHODS, LoginForm, login
 
 pytestmark = pytest.mark.slow
 
@@ -182,10 +182,10 @@ def test_choosing_another_way_forgets_what_was_typed(form: LoginForm) -> None:
     assert form.token.value == ""
 
 
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)
+@pytest.mark.parametrize("way", SIGN_IN_METHODS, ids=lambda way: way.name)
 def test_only_the_fields_of_a_way_are_shown(form: LoginForm, way: object) -> None:
     """Each way shows its fields, its words and its button, and nothing of the others."""
-    assert way in WAYS
+    assert way in SIGN_IN_METHODS
     form.way.value = way.name  # type: ignore[attr-defined]
     seen = list(every(form.widget))
     for name in ("client_id", "client_secret", "token", "api_key", "can_write"):

@@ -222,8 +222,8 @@ def test_metadata_goes_along(box: Sandbox, form: UploadForm, store: ps.Store) ->
     """The metadata field is what each picture's plan says."""
     form.metadata.value = "in spring"
     drop(form, a__png=image())
-    assert form._looked is not None
-    assert [picture.metadata for picture in form._looked.items] == ["in spring"]
+    assert form._inspected is not None
+    assert [picture.metadata for picture in form._inspected.items] == ["in spring"]
 
 
 def test_nothing_is_sent_twice(box: Sandbox, form: UploadForm, store: ps.Store) -> None:
@@ -277,7 +277,7 @@ def test_a_name_that_no_file_has_is_told(form: UploadForm, tmp_path: Path) -> No
     assert form.work.wait()
     drop(form, ok__png=image())
     assert list(states(form).values()) == ["cannot be sent", "ready"]
-    assert "no file can have this name" in form.items[0].said
+    assert "no file can have this name" in form.items[0].message
 
 
 def test_an_empty_folder_is_told(form: UploadForm, tmp_path: Path) -> None:

@@ -56,11 +56,11 @@ def spoil(store: ps.Store) -> None:
 
 def forget_renewals(box: Sandbox) -> None:
     """Begin to count at zero."""
-    storage = box._here.service.storage
+    storage = box._active.service.storage
     box._call(lambda: storage.write(lambda c: c.execute("DELETE FROM token WHERE spent = 1")))
 
 
 def renewals(box: Sandbox) -> int:
     """How often a refresh token was changed for a new one."""
-    with closing(box._here.service.storage.connect()) as connection:
+    with closing(box._active.service.storage.connect()) as connection:
         return int(connection.execute(SPENT).fetchone()[0])
