@@ -116,7 +116,7 @@ BROKEN = {
                 HEADER + f'<row r="2">{text_cell("A1", "7")}<c t="e"><v>x</v></c></row>'
             )
         ),
-        "the cell A1 stands in the row 2",
+        "the cell A1 is in the row 2",
     ),
     "two cells in one place": (
         "pets.xlsx",
@@ -130,12 +130,12 @@ BROKEN = {
     "a row there twice": (
         "pets.xlsx",
         workbook(sheet=worksheet(HEADER + '<row r="2"><c t="e"><v>x</v></c></row><row r="2"/>')),
-        "the row 2 stands behind the row 2",
+        "the row 2 is after the row 2",
     ),
     "no place at all": (
         "pets.xlsx",
         workbook(sheet=worksheet(HEADER + '<row r="2"><c r="A9999999999999"><v>7</v></c></row>')),
-        "the cell A9999999999999 stands in the row 2",
+        "the cell A9999999999999 is in the row 2",
     ),
     "two tables in a sheet": (
         "pets.xlsx",

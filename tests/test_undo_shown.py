@@ -185,7 +185,7 @@ def test_all_that_was_done_to_a_pet() -> None:
     assert "+/2.png" in said
     assert "update, conflict: the pet is gone" in said
     assert "Rex -> Bella" in said
-    assert "delete, begun, and nobody knows yet whether it was done" in said
+    assert "delete, begun, and it is not known yet whether it was done" in said
     assert "+ 99  Rex" in said
     nothing = replace(SHOWN, before=None, after=None)
     assert "image uploaded" in lines_of(run_details_lines(PAST, [nothing]))

@@ -199,7 +199,7 @@ DONE_WORDS: Mapping[str, str] = {
     "delete": "deleted",
     "upload": "image uploaded",
 }
-_OUTCOME_UNKNOWN = "begun, and nobody knows yet whether it was done"
+_OUTCOME_UNKNOWN = "begun, and it is not known yet whether it was done"
 
 
 def source_words(past: PastRun) -> str:

@@ -127,7 +127,7 @@ class Walk:
             raise MarkupError(f"a row has the number {given[:20]!r}")
         number = int(given) if given else self._number + 1
         if number <= self._number:
-            raise MarkupError(f"the row {number} stands behind the row {self._number}")
+            raise MarkupError(f"the row {number} is after the row {self._number}")
         self._number = number
         hidden = attributes.get("hidden", "") in ("1", "true")
         self._row = RowMark(self._number, [], hidden)
@@ -149,10 +149,10 @@ class Walk:
             return after
         place = _REFERENCE.fullmatch(reference)
         if place is None or int(place[2]) != self._number:
-            raise MarkupError(f"the cell {reference[:20]} stands in the row {self._number}")
+            raise MarkupError(f"the cell {reference[:20]} is in the row {self._number}")
         column = column_number(place[1])
         if column < after:
-            raise MarkupError(f"the cell {reference[:20]} stands behind {letter(after - 1)}")
+            raise MarkupError(f"the cell {reference[:20]} is after {letter(after - 1)}")
         return column
 
     def _mark_formula(self) -> None:
@@ -190,7 +190,7 @@ class Walk:
             self._text = None
 
     def _at_end_tag(self, name: str) -> bool:
-        """Whether the element ends with a tag; for `<c/>` expat stands behind the element."""
+        """Whether the element has an end tag; for `<c/>`, expat's position is after the element."""
         tag, at = b"</" + name.encode(), self._parser.CurrentByteIndex
         after = self._data[at + len(tag) : at + len(tag) + 1]
         return self._data.startswith(tag, at) and after in b"> \t\r\n"
@@ -268,7 +268,7 @@ def _parse(parser: expat.XMLParserType, data: bytes, *, whole: bool = True) -> N
     try:
         parser.Parse(data, whole)
     except (expat.ExpatError, LookupError, ValueError) as error:
-        # Of an encoding that nobody knows or that has several bytes the last two tell.
+        # LookupError and ValueError: an unknown encoding, or one with multi-byte characters.
         raise MarkupError(str(error)) from None
 
 
