@@ -30,7 +30,7 @@ __all__ = [
     "column_named",
     "expand_variables",
     "is_same",
-    "nearest_column",
+    "nearest",
     "read_confirmed",
     "read_file",
     "read_toml",
@@ -317,7 +317,7 @@ def _check(path: Path, key: str, value: object) -> None:
     _refuse_secret(path, key)
     expected = _KEYS.get(key)
     if expected is None:
-        near = nearest_column(key, _KEYS)
+        near = nearest(key, _KEYS)
         suggestion = f"Did you mean {near!r}? " if near else ""
         raise SettingsError(
             f"{path}: unknown key {key!r}", hint=f"{suggestion}Known: {', '.join(_KEYS)}."
@@ -398,7 +398,7 @@ def _variable(name: str | None, environ: Mapping[str, str], names: Collection[st
     return environ[name]
 
 
-def nearest_column(text: str, choices: Iterable[str]) -> str:
+def nearest(text: str, choices: Iterable[str]) -> str:
     """The most similar of the known names, "" if none is similar."""
     plain = {name.casefold().replace("-", "_"): name for name in choices}
     near = difflib.get_close_matches(text.casefold().replace("-", "_"), plain, n=1)

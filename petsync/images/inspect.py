@@ -497,8 +497,8 @@ class _Image:
         most = self.options.max_pixels
         return UnusableImageError(
             f"it has {size[0]:,} × {size[1]:,} pixels{times}, and {most:,} are allowed in all",
-            "Scale the picture in an image program, or allow more pixels with --max-pixels, "
-            "in Python max_pixels.",
+            "Scale the picture in an image program; --max-pixels, in Python max_pixels, allows "
+            "more pixels.",
         )
 
     def _is_large(self, size: tuple[int, int], frames: int) -> bool:

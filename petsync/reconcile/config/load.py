@@ -49,7 +49,7 @@ from petsync.settings import (
     as_written,
     expand_variables,
     is_same,
-    nearest_column,
+    nearest,
     read_file,
 )
 from petsync.trust import SECRETS, is_confirmed, names_in
@@ -405,7 +405,7 @@ class Reader:
             )
             return
         also = next((name for name, o in options.items() if key.casefold() in o.also), "")
-        near = also or nearest_column(key, known)
+        near = also or nearest(key, known)
         homes: list[str] = [o.table for o in OPTIONS if o.name == key and o.table != table]
         homes += [key] if key in TABLES else []
         if homes and not also:
@@ -414,7 +414,7 @@ class Reader:
             self._tell(here, "there is no such option here", f"It belongs {where}.")
         elif near:
             self._tell(here, "there is no such option", f"Did you mean {near}?")
-        elif far := nearest_column(key, [option.name for option in OPTIONS]):
+        elif far := nearest(key, [option.name for option in OPTIONS]):
             home = next(option.table for option in OPTIONS if option.name == far)
             advice = f"Did you mean {far}, under [{header_of(home, here)}]?"
             self._tell(here, "there is no such option", advice)
@@ -657,7 +657,7 @@ def _endings(draft: Draft) -> Iterator[ConfigMistake]:
         told = draft.own.get(key, "")
         if not told or is_open or str(told).casefold().endswith(READ):
             continue
-        near = f"{name[: len(name) - len(ending)]}{nearest_column(ending, READ) or '.xlsx'}"
+        near = f"{name[: len(name) - len(ending)]}{nearest(ending, READ) or '.xlsx'}"
         advice = "" if draft.is_filled(key) else f', and write {key} = "{near}"'
         yield draft.mistake(
             key,
@@ -672,7 +672,7 @@ def _statuses(draft: Draft) -> Iterator[ConfigMistake]:
     for status in draft.own.get("statuses", ()):
         if status in profile.statuses or profile.any_status:
             continue
-        near = nearest_column(status, profile.statuses)
+        near = nearest(status, profile.statuses)
         meant = f'Did you mean "{near}"? ' if near else ""
         yield draft.mistake(
             "statuses",

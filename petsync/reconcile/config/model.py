@@ -25,7 +25,7 @@ from petsync.settings import (
     Secret,
     checked_encoding,
     column_named,
-    nearest_column,
+    nearest,
 )
 from petsync.table.columns import COLUMNS, Column
 
@@ -194,7 +194,7 @@ def choice(*values: str) -> ValueType:
     def read(value: object) -> str:
         if value in values and isinstance(value, str):
             return value
-        near = nearest_column(str(value), values)
+        near = nearest(str(value), values)
         raise MisfitError(words, _quote(near), advice="" if near else "Choose one of these.")
 
     return ValueType(words, {"enum": list(values)}, read)
@@ -517,7 +517,7 @@ def _column(header: str, value: object) -> str:
         raise MisfitError("a header's column, and the header is empty")
     column = column_named(value) if isinstance(value, str) else None
     if column is None:
-        near = nearest_column(str(value), MAPPED)
+        near = nearest(str(value), MAPPED)
         raise MisfitError(f"one of the columns {', '.join(MAPPED)}", f'"{near}"' if near else "")
     return column
 
@@ -537,7 +537,7 @@ def _service(key: str, value: object) -> object:
         profile_from(STANDARD.name, {key: value})
     except SettingsError as error:
         options = get_args(_HINTS[key]) if get_origin(_HINTS[key]) is Literal else ()
-        near = nearest_column(str(value), [str(option) for option in options])
+        near = nearest(str(value), [str(option) for option in options])
         must = error.message.partition("and must be ")[2]
         raise MisfitError(must, f'"{near}"' if near else "") from None
     return value

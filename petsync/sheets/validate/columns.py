@@ -38,7 +38,7 @@ from petsync.sheets.validate.text import (
     are_placeholders,
     explain_error,
     is_placeholder,
-    nearest_column,
+    nearest_choice,
     repair_misread,
 )
 from petsync.table.base import Base
@@ -1375,7 +1375,7 @@ def _respelled_status(text: str, status: str) -> list[Note]:
 
 def _note_unknown_status(text: str, normal: str, offered: Sequence[str]) -> Note:
     folded = {normal_status(each): each for each in offered}
-    similar, cause = nearest_column(normal, folded)
+    similar, cause = nearest_choice(normal, folded)
     choices_text = f"The statuses are {', '.join(offered)}."
     if not similar:
         return Note("unknown-status", text, suggestion=f"{choices_text} {_ADD_STATUS_HINT}")

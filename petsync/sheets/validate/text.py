@@ -28,7 +28,7 @@ __all__ = [
     "is_placeholder",
     "kinds",
     "name_characters",
-    "nearest_column",
+    "nearest_choice",
     "repair_misread",
     "suggest_typed",
 ]
@@ -338,7 +338,7 @@ _LATIN_LOOKALIKES = dict(
 )
 
 
-def nearest_column(word: str, choices: Collection[str]) -> tuple[str, str]:
+def nearest_choice(word: str, choices: Collection[str]) -> tuple[str, str]:
     """The choice that a case-folded word may mean, and the reason if it looks the same; "" and ""
     if it is similar to none of them.
     """
