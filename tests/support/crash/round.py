@@ -19,6 +19,10 @@ __all__ = ["Round", "check_store"]
 
 SETTLE = 0.4
 """Longer than any request of a round can be under way."""
+FRESH = 0.1
+"""The share of rounds whose commands start Python, and can be killed while it loads; a forked one
+costs a tenth of that, and runs the same `main`.
+"""
 MOST = 14
 """So many sittings a run may need: more means that it does not come to an end."""
 
@@ -42,7 +46,7 @@ class Round:
             rng.choice((1, 4, 4, 8, 16)),
             *rng.choice(((), ("--verify",))),
         ]
-        self.fresh = rng.random() < 0.25
+        self.fresh = rng.random() < FRESH
         self.kills = rng.choice((1, 1, 1, 2, 3))
         self.state = self.folder / "state"
         self.service = Service(self.nursery, self.folder, self.story.before.values(), self.profile)
