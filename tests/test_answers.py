@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from pairwise import pairwise
 
 from petsync import connect
 from petsync.client.probe import Diagnosis, examine
@@ -65,9 +66,9 @@ def store_of(box: Sandbox, state: Path, *, profile: str, media: str) -> Store:
     return connect(box.url, environ={}, profile=spoken, state=state)
 
 
-@pytest.mark.parametrize("media", ["json", "xml"])
-@pytest.mark.parametrize("fault", ["html", "portal"])
-@pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.parametrize(
+    ("name", "fault", "media"), pairwise(CHANGES, ("html", "portal"), ("json", "xml"))
+)
 def test_a_page_instead_of_an_answer(
     box: Sandbox, tmp_path: Path, name: str, fault: str, media: str
 ) -> None:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 from msgspec.structs import replace
 from openpyxl import load_workbook
+from pairwise import pairwise
 
 import petsync as ps
 from petsync.models import Category, Pet, Tag
@@ -214,9 +215,9 @@ def test_the_cases_are_all_of_the_product() -> None:
     assert len({*CASES.values()}) == len(CASES) == 5 * 3 * 3
 
 
-@pytest.mark.parametrize("is_undone", [False, True], ids=["", "undone"])
-@pytest.mark.parametrize("writes", [False, True], ids=["", "write-ids"])
-@pytest.mark.parametrize("suffix", ["xlsx", "csv"])
+@pytest.mark.parametrize(
+    ("suffix", "writes", "is_undone"), pairwise(("xlsx", "csv"), (False, True), (False, True))
+)
 def test_the_second_day_in_the_same_sheet(
     desk: Desk, suffix: str, writes: bool, is_undone: bool
 ) -> None:

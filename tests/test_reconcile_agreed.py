@@ -12,6 +12,7 @@ from unittest.mock import Mock
 import msgspec
 import pytest
 from nightly import DOGS, PETS, FirstRounds, Typed, changed, kinds
+from pairwise import pairwise
 
 import petsync as ps
 from petsync import sheets
@@ -1380,9 +1381,10 @@ def test_a_lost_add_of_a_round_whose_pet_was_edited_is_not_sent_again(
     assert (fields, night.stored()) == ([(*edited,)], before)
 
 
-@pytest.mark.parametrize("is_first", [False, True])
-@pytest.mark.parametrize("broken", [None, *BREAKS[:3]])
-@pytest.mark.parametrize("is_edited", [False, True])
+@pytest.mark.parametrize(
+    ("is_edited", "broken", "is_first"),
+    pairwise((False, True), (None, *BREAKS[:3]), (False, True)),
+)
 def test_a_row_that_names_a_pet_which_no_round_has_seen_takes_nothing_away(
     night: Typed,
     monkeypatch: pytest.MonkeyPatch,
@@ -1442,9 +1444,12 @@ def test_a_row_that_gets_the_id_of_the_pet_that_it_added_brings_nothing_back(
     assert night.run().round.status == "in-sync"
 
 
-@pytest.mark.parametrize("broken", [None, _killed_before_the_base])
-@pytest.mark.parametrize("cells", [{"category": "Cats"}, {"category_id": "2"}])
-@pytest.mark.parametrize("is_first", [False, True])
+@pytest.mark.parametrize(
+    ("is_first", "cells", "broken"),
+    pairwise(
+        (False, True), ({"category": "Cats"}, {"category_id": "2"}), (None, _killed_before_the_base)
+    ),
+)
 def test_a_category_in_one_cell_of_a_pet_that_no_round_has_seen_stays(
     night: Typed,
     monkeypatch: pytest.MonkeyPatch,

@@ -11,6 +11,7 @@ import pytest
 from doubles import Double
 from msgspec.structs import replace as other
 from nightly import PETS, Night, kinds
+from pairwise import pairwise
 
 from petsync.models import Category, Pet, Tag
 from petsync.plan.report import RoundReport
@@ -113,10 +114,10 @@ def test_an_outage_is_no_matter_for_a_person_to_decide(night: Night) -> None:
     assert night.stored()[2].name == "Pet 2"
 
 
-@pytest.mark.parametrize("delete_missing", [False, True])
-@pytest.mark.parametrize("rows", [12, 4])
-@pytest.mark.parametrize("mode", ["two-way", "push"])
-@pytest.mark.parametrize("is_first", [False, True])
+@pytest.mark.parametrize(
+    ("mode", "rows", "delete_missing", "is_first"),
+    pairwise(("two-way", "push"), (12, 4), (False, True), (False, True), together=[(0, 2, 3)]),
+)
 def test_rows_under_other_ids_double_no_pet(
     night: Night, mode: str, rows: int, delete_missing: bool, is_first: bool
 ) -> None:
