@@ -52,7 +52,7 @@ __all__ = [
 ]
 
 
-# What is copied of the store: its snapshot, and the pets outside it that the plan is about.
+# The copy of the store: its snapshot, and pets outside it that the plan names.
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +78,7 @@ class StoreCopy:
 
 
 def copy_store(store: Store, plan: Plan, sheet: Sheet | None, snapshot: Snapshot) -> StoreCopy:
-    """The snapshot, and what getPetById says of the other ids that plan and sheet name."""
+    """The snapshot, and the results of getPetById for other ids in plan and sheet."""
     listed = set(snapshot.frame["id"])
     rows = (*plan.changes, *plan.conflicts)
     named = {row.pet_id for row in rows if row.pet_id is not None} | set(plan.guard.sentinels)
@@ -135,7 +135,7 @@ def _beyond(profile: ServiceProfile) -> tuple[str, ...]:
     return (f"{text}: the store may refuse what the copy took.",)
 
 
-# What a person should know of a rehearsal besides its result.
+# The notes of a rehearsal.
 
 
 _SHOWN = 5
@@ -173,7 +173,7 @@ def _few(ids: list[int]) -> str:
 
 _ANY = Limit(1e12, is_share=False)
 _SETTLE = 1.0
-"""The copy is on this machine: what it has not done after a second, it will not do."""
+"""The copy is on this machine: a request that did not happen within a second never happens."""
 _NO_LIMITS = Guard(max_delete=_ANY, max_update=_ANY, allow_empty=True)
 
 
@@ -195,7 +195,7 @@ def apply_plan(
     concurrency: int,
     on_progress: Callable[[Progress], None] | None,
 ) -> tuple[Report, FaultCounts | None]:
-    """The report of the plan's run on the copy, and what the faults did to it."""
+    """Apply the plan to the copy; return the report, and the effect of the faults."""
     progress = box.requests
     box.break_with(faults or None)
     try:
@@ -237,7 +237,7 @@ def _of_copy(plan: Plan, url: str) -> Plan:
 
 
 def _ended_early(error: InterruptedRunError) -> Report:
-    """The report of a run that the copy itself has ended. Raises the error if a person did."""
+    """The report of a run that the copy has ended. Raises the error if the user interrupted it."""
     if not isinstance(error.report, Report) or error.report.stopped == "interrupted":
         raise InterruptedRunError(
             "the rehearsal was interrupted", hint="Nothing was sent to the store itself."

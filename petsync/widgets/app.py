@@ -121,7 +121,7 @@ class AppForm(Form):
             form.heading.focus()
 
     def close(self) -> None:
-        """Stop what is under way in any step, and take the page away."""
+        """Stop the work of all steps, and remove the page."""
         # Before the steps' own forms: one of them may just be telling that it has ended.
         self.work.close()
         for form in self.forms.values():
@@ -211,7 +211,7 @@ class AppForm(Form):
         return form
 
     def _signed_in(self) -> None:
-        """Go on; what was refused before is asked again by itself."""
+        """Continue; requests that were refused before are repeated."""
         for form in self.forms.values():
             if form.forget_refusal():
                 if isinstance(form, BrowseForm):
@@ -257,7 +257,7 @@ class AppForm(Form):
         self._draw()
 
     def _end(self, name: str, following: str) -> None:
-        """The step is done; whoever is still there goes on with the next one."""
+        """Complete the step, and open the next one if the user is still on it."""
         self._done.add(name)
         self._draw()
         if self.current == name:
@@ -273,7 +273,7 @@ class AppForm(Form):
         box.children = (Heading(text=_STEPS[name][0], level=self.level + 1), *shown)
 
 
-# What the page's server tells its kernels: where they work, and with which options.
+# The page's server passes the working folder and the options to its kernels.
 
 
 _GIVEN = "PETSYNC_PAGE"
@@ -300,7 +300,7 @@ class AppConfig:
 
 
 def take_given(environ: MutableMapping[str, str] = os.environ) -> AppConfig:
-    """What the server told, and no more of it in the environment."""
+    """Read the server's options, and remove them from the environment."""
     options = json.loads(environ.pop(_GIVEN, "{}"))
     for name in _REQUEST:
         environ.pop(name, None)

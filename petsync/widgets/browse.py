@@ -52,7 +52,7 @@ __all__ = [
 ]
 
 
-# Catalogue: a snapshot that a person looks through, by text, status and tags.
+# Catalogue: a snapshot to search by text, status and tags.
 
 
 Places = npt.NDArray[np.int64]
@@ -108,7 +108,7 @@ class Catalogue:
         return pets_at(self.snapshot.frame, places)
 
     def pet(self, pet_id: int) -> Pet | None:
-        """The pet of this id, None where the snapshot has none."""
+        """The pet with this id, None if the snapshot has none."""
         found = self.pets(np.flatnonzero(self._has_id(str(pet_id))))
         return found[0] if found else None
 
@@ -195,7 +195,7 @@ def _fold_case(text: str) -> str:
     return unicodedata.normalize("NFC", text).casefold()
 
 
-# Editor: one pet's fields, and what a person changed of them.
+# Editor: one pet's fields, and the user's changes.
 
 
 _WIDE = {"width": "min(36rem, 100%)"}
@@ -242,7 +242,7 @@ class Editor:
         self._shown: dict[str, str] = {}
 
     def show(self, pet: Pet, statuses: Sequence[str], categories: Sequence[str]) -> None:
-        """Show the pet as it is."""
+        """Show the pet."""
         self._shown = _texts(pet)
         own = self._shown["status"]
         options = [name for name in dict.fromkeys((*statuses, own)) if name]
@@ -254,13 +254,13 @@ class Editor:
         self.put_back()
 
     def put_back(self) -> None:
-        """Show what the pet says, and forget what was typed."""
+        """Show the pet's values, and discard the input."""
         for name, text in self._shown.items():
             getattr(self, name).value = text
 
     @property
     def changed(self) -> dict[str, Any]:
-        """The fields that a person changed, as AsyncStore.edit takes them."""
+        """The changed fields, as arguments of AsyncStore.edit."""
         now = {name: getattr(self, name).value for name in self._shown}
         return {name: text for name, text in now.items() if text != self._shown[name]}
 
@@ -364,7 +364,7 @@ class Photos:
             self._draw()
 
 
-# Panel: a catalogue's widgets, and how they show what is.
+# Panel: the widgets of a catalogue.
 
 
 NONE, SHOW_ALL = "No pet fits.", "Press Show all to start again."
@@ -422,7 +422,7 @@ class Panel:
         self.table.empty = "The store could not be read."
 
     def offer(self, catalogue: Catalogue) -> None:
-        """Offer the statuses and tags that there are; what is chosen of them stays so."""
+        """Offer the existing statuses and tags; the selection stays."""
         self.again.disabled = False
         for field, names in ((self.status, catalogue.statuses), (self.tags, catalogue.tags)):
             offered = list(names[:_MOST_TAGS])
@@ -466,7 +466,7 @@ def _several(label: str) -> ipywidgets.SelectMultiple:
     )
 
 
-# A catalogue where nobody can press anything: its numbers, and the first pets.
+# The static view of a catalogue: its numbers, and the first pets.
 
 
 _MOST = 10
@@ -538,7 +538,7 @@ def _more(total: int) -> str:
     return markup.element("p", f"... and {number(total)} more") if total else ""
 
 
-# BrowseForm: what happens when a person looks through the catalogue.
+# BrowseForm: the form for the catalogue.
 
 
 _PETS_A_PAGE = 12
@@ -580,18 +580,18 @@ class BrowseForm(Form):
         return text(self.title, self._catalogue_now(), self._places)
 
     def reload(self) -> None:
-        """Read the store anew; returns at once."""
+        """Read the store again; returns at once."""
         if self._panel is not None:
             self._panel.loading()
         self.work.start(self.store.aio.snapshot(), self._show_snapshot, self._show_read_error)
 
     def open(self, pet_id: int) -> None:
-        """Open a pet as it is in the store now; returns at once."""
+        """Read a pet and open it; returns at once."""
         self._require_idle()
         self.work.start(self._pet(pet_id), self._open)
 
     def close(self) -> None:
-        """Stop what is under way, and take the widgets away."""
+        """Stop the work, and remove the widgets."""
         self._leave_review()
         super().close()
         self._panel = None
@@ -749,7 +749,7 @@ class BrowseForm(Form):
         self.review.heading.focus()
 
     def _reload_pet(self, _: Any) -> None:
-        """After a run, also one that takes it back, the pet and the list are read anew."""
+        """Read the pet and the list again after a run or an undo."""
         if self.pet is not None and self.pet.id is not None:
             self.work.start(self._pet(self.pet.id), self._show_pet)
         self.reload()
@@ -769,7 +769,7 @@ class BrowseForm(Form):
             review.close()
 
     def _catalogue_now(self) -> Catalogue | PetsyncError | None:
-        """What was read; read now where nobody has, and nobody waits for the cell."""
+        """The catalogue; read now if it was not, and no user waits for the cell."""
         if self.catalogue is not None or forms.is_live():
             return self.catalogue
         try:

@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 
-# Part: what the widgets of petsync's own have in common.
+# Part: the base of petsync's own widgets.
 
 
 def asset(name: str) -> str:
@@ -106,7 +106,7 @@ class IncomingFile:
         return ReceivedFile(self.name, self.path, self.size)
 
     def drop(self) -> None:
-        """Close it as it is; whoever calls removes its folder."""
+        """Close the file; the caller removes its folder."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
@@ -178,7 +178,7 @@ class Files(Part, script="files.js"):
         self._on_forgotten.append(act)
 
     def put(self, name: str, content: bytes) -> ReceivedFile | None:
-        """Do as if a person had dropped this file; None where it is refused."""
+        """Add a file as if the user had dropped it; None if it is refused."""
         key = f"put-{self._count}"
         self._handle_message(
             self, {"do": "begin", "file": key, "name": name, "size": len(content)}, []
@@ -326,7 +326,7 @@ def accepts(accept: str, name: str, kind: str) -> bool:
     )
 
 
-# Heading: what a form is called, for the eye and for a screen reader.
+# Heading: the title of a form, also for screen readers.
 
 
 class Heading(Part, script="heading.js"):
@@ -336,7 +336,7 @@ class Heading(Part, script="heading.js"):
     level = t.Int(3).tag(sync=True)
 
     def focus(self) -> None:
-        """Have the browser go on from here: what was focused has been taken away."""
+        """Move the focus here: the focused element was removed."""
         self.send({"focus": True})
 
 
@@ -387,7 +387,7 @@ class Meter(Part, script="meter.js"):
     shown = t.Bool(False).tag(sync=True)
 
 
-# Notice: what a form says to a person, also to one who only hears it.
+# Notice: a form's messages, also for screen readers.
 
 
 class Notice(Part, script="notice.js"):
@@ -404,7 +404,7 @@ class Notice(Part, script="notice.js"):
         self._show(text, hint, "done" if done else "")
 
     def warn(self, text: str, hint: str = "") -> None:
-        """Tell what is wrong."""
+        """Show an error."""
         self._show(text, hint, "problem")
 
     def clear(self) -> None:
@@ -416,7 +416,7 @@ class Notice(Part, script="notice.js"):
             self.text, self.hint, self.tone = text, hint, tone
 
 
-# SecretField: where a person types or pastes what must not be kept.
+# SecretField: a field for a secret, which must not be saved.
 #
 # ipywidgets' Password has its text in the widget's state, which a notebook may save along. Here
 # it comes as a message, is in no state, and is gone once it was taken.
@@ -441,7 +441,7 @@ class SecretField(Part, script="secret.js"):
 
     @property
     def value(self) -> str:
-        """What was typed and not taken yet."""
+        """The input that was not taken yet."""
         return self._secret.reveal()
 
     @value.setter
@@ -449,7 +449,7 @@ class SecretField(Part, script="secret.js"):
         self._secret = Secret(text)
 
     def take(self) -> Secret:
-        """What was typed; from here on the field is empty, in the browser too."""
+        """Return the input, and clear the field, in the browser too."""
         secret, self._secret = self._secret, Secret("")
         self.send({"clear": True})
         return secret
@@ -467,7 +467,7 @@ class SecretField(Part, script="secret.js"):
                 act()
 
 
-# Steps: where one is on a page of several, and the way to the others.
+# Steps: the navigation between the steps of a page.
 
 
 class Steps(Part, script="steps.js"):

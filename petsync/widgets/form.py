@@ -24,7 +24,7 @@ from petsync.widgets.components import Heading, Notice
 __all__ = ["Form", "StaticView", "Work", "is_live", "on_enter"]
 
 
-# Work: what a form does in the background, on a loop thread that all forms share.
+# Work: a form's background work, on a loop thread that all forms share.
 #
 # A widget's callback may run on any thread or loop, which differs with each ipykernel, and must
 # never block. What may take a while is a coroutine here; its end comes back through a function.
@@ -84,7 +84,7 @@ class Work:
             self._finish(task, done, then, failed)
 
         def finish(done: Future[R]) -> None:
-            # It may be over already; whoever starts it hears of that only after this has returned.
+            # The work may have ended already; the callback must run after this has returned.
             if threading.get_ident() == starter:
                 _LOOP.start(later(done))
             else:
@@ -204,13 +204,13 @@ class StaticView:
         self._lock = threading.Lock()
 
     def show(self) -> None:
-        """Show the form as it stands, as an output of the running cell."""
+        """Show the form's current state as an output of the running cell."""
         with self._lock:
             self._shown = self._render()
             self._display(update=False)
 
     def renew(self) -> None:
-        """Show soon how the form stands by then, where it is shown at all. Returns at once."""
+        """Update the displayed state soon, if it is displayed. Returns at once."""
         if self._shown is None or self._is_due or self._is_over:
             return
         self._is_due = True
@@ -219,7 +219,7 @@ class StaticView:
         timer.start()
 
     def close(self) -> None:
-        """Leave it as it is."""
+        """Stop updating the output."""
         self._is_over = True
 
     def _renew(self) -> None:
@@ -242,7 +242,7 @@ class StaticView:
         return {"text/html": shown, "text/plain": self._text()}
 
 
-# Form: what a person fills in. With a live kernel it is widgets, else HTML and text.
+# Form: widgets with a live kernel, else HTML and text.
 
 
 _VIEW = "application/vnd.jupyter.widget-view+json"
@@ -257,7 +257,7 @@ class Form(ABC):
     """
 
     title = ""
-    """The heading, also what a screen reader calls the form."""
+    """The heading, also for screen readers."""
     level = 3
     """The heading's level in the page."""
     sign_in_hint = ""
@@ -274,7 +274,7 @@ class Form(ABC):
 
     @abstractmethod
     def html(self) -> str:
-        """The form as it stands, as an HTML fragment without anything to press."""
+        """The form's current state as an HTML fragment without controls."""
 
     @abstractmethod
     def text(self) -> str:
@@ -317,14 +317,14 @@ class Form(ABC):
         elif isinstance(error, PetsyncError):
             self.notice.warn(error.message, error.hint)
         else:
-            # What an unknown error says may hold a secret.
+            # The message of an unknown error may contain a secret.
             self.notice.warn(
                 f"This form met a fault of petsync itself ({type(error).__name__})",
                 "Nothing is lost; the kernel's log has the details.",
             )
 
     def forget_refusal(self) -> bool:
-        """Whether the last that was told is that one is not signed in; it is told no more."""
+        """Whether the last notice said that no user is signed in; clears it."""
         refused, self._refused = self._refused, ""
         if not refused or self.notice.text != refused:
             return False
@@ -332,11 +332,11 @@ class Form(ABC):
         return True
 
     def renew(self) -> None:
-        """Have a notebook keep the form as it stands now. Returns at once."""
+        """Save the form's current state in the notebook. Returns at once."""
         self._still.renew()
 
     def close(self) -> None:
-        """Stop what is under way, and take the widgets away."""
+        """Stop the work, and remove the widgets."""
         self._still.close()
         self.work.close()
         for part in (self._widget, self.heading, self.notice):
@@ -355,7 +355,7 @@ class Form(ABC):
         return bundle
 
     def _ipython_display_(self) -> None:
-        """Two outputs where a notebook is live: what it keeps, and the widgets."""
+        """Display two outputs in a live notebook: the saved one, and the widgets."""
         if self._is_closed or not is_live() or _is_page():
             raise NotImplementedError  # so that IPython goes on with the one bundle
         self._still.show()
@@ -381,7 +381,7 @@ def is_live() -> bool:
 
 
 def _is_page() -> bool:
-    """Whether this kernel is Voilà's, whose page nobody saves."""
+    """Whether this kernel is Voilà's, whose page is never saved."""
     return any(name.startswith("VOILA_") for name in os.environ)
 
 

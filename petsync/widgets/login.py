@@ -47,7 +47,7 @@ __all__ = [
 ]
 
 
-# ConnectForm: which store, where nobody has named one yet.
+# ConnectForm: asks for a store if none is configured.
 
 
 _WORDS = "The address of the store's service, as the people who run it give it to you."
@@ -105,7 +105,7 @@ class ConnectForm(Form):
             act(store)
 
 
-# The ways to sign in, in the words of a form: what each is for, and what it asks for.
+# The sign-in methods of the form: their purpose, and their fields.
 
 
 Field = Literal["client_id", "client_secret", "token", "api_key", "can_write"]
@@ -187,7 +187,7 @@ SIGN_IN_METHODS: tuple[LoginMethod, ...] = (
 )
 
 
-# Entries: what a person fills in to sign in, one set of fields for all ways.
+# Entries: the fields for signing in, one set for all methods.
 
 
 class Entries:
@@ -229,11 +229,11 @@ class Entries:
 
     @property
     def secrets(self) -> tuple[SecretField, ...]:
-        """The fields whose text nobody keeps."""
+        """The fields for secrets."""
         return (self.token, self.client_secret, self.api_key)
 
     def show(self) -> None:
-        """Show the fields of the chosen way, and no others; what was typed elsewhere is gone."""
+        """Show only the fields of the chosen method; clear the others."""
         way = self.chosen
         self.take()
         self._words.value = html.element("p", html.text(way.words))
@@ -242,21 +242,21 @@ class Entries:
         self._fields.children = [getattr(self, name) for name in way.fields]
 
     def take(self) -> dict[str, Secret]:
-        """What was typed into the secret fields, by their names; they are empty from here on."""
+        """Return the input of the secret fields, by name, and clear them."""
         names = ("token", "client_secret", "api_key")
         return {name: getattr(self, name).take() for name in names}
 
 
 def _tick() -> dict[str, Any]:
-    # Without `indent` a tick box stands at the left, and its label has all the room it needs.
+    # Without `indent`, the checkbox is at the left, and its label has enough room.
     return {"indent": False, "layout": {"width": "auto"}}
 
 
-# What the sign-in form says of an account, above all of what one may not do.
+# The sign-in form's text about an account, above all about missing permissions.
 
 
 Message = tuple[str, str]
-"""What is, and what to do about it ("" if nothing is)."""
+"""A problem, and what to do about it ("" for nothing)."""
 
 
 def lack(account: Account) -> Message | None:
@@ -284,7 +284,7 @@ def lack(account: Account) -> Message | None:
 
 
 def welcome(account: Account) -> Message:
-    """What is said right after signing in."""
+    """The message right after signing in."""
     if lack(account) is not None:
         missing = READ if account.can_read is False else WRITE
         restriction = (
@@ -313,7 +313,7 @@ def until_here(account: Account) -> str:
     return f"It {ending} {local:%H:%M} on {local:%Y-%m-%d} by this computer's clock ({local:%Z})."
 
 
-# An account as the form shows it, as HTML and as text: what it lacks comes first.
+# An account as HTML and text, with missing permissions first.
 
 
 _WIDTH = 80
@@ -323,7 +323,7 @@ _UNTOLD = ("Who you are is not known yet: the service has not answered.", "")
 def account_html(account: Account) -> str:
     """The account as an HTML fragment."""
     expiry = until_here(account)
-    # They look as the account's own style says, which stands between them.
+    # The account's own style applies to them.
     before = _wrap_html(_alert(lack(account)))
     after = _wrap_html(html.element("p", html.text(expiry)) if expiry else "")
     return before + _display.as_html(_without_lack(account)) + after
@@ -337,7 +337,7 @@ def account_text(account: Account) -> str:
 
 
 def untold_html(error: PetsyncError | None) -> str:
-    """Why it is not known who one is, as an HTML fragment."""
+    """Why the account is unknown, as an HTML fragment."""
     return html.fragment([_alert(_describe_error(error))])
 
 
@@ -375,7 +375,7 @@ def _lines(message: Message | None) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-# Panel: the sign-in form's widgets, of which those are shown that can be used now.
+# Panel: the widgets of the sign-in form; only the usable ones are shown.
 
 
 class Panel:
@@ -436,15 +436,15 @@ def _set_visible(widget: ipywidgets.DOMWidget, is_visible: bool) -> None:
     widget.layout.display = None if is_visible else "none"
 
 
-# LoginForm: what happens when a person signs in by a form.
+# LoginForm: the form for signing in.
 
 
 R = TypeVar("R")
 
 _LONG = 900.0
-"""So many seconds a person has to agree in the browser."""
+"""How many seconds the user has to agree in the browser."""
 _PATIENCE = 5.0
-"""So many seconds a cell waits for the service before it shows the form; the form goes on."""
+"""How many seconds a cell waits for the service before it shows the form, which continues."""
 
 
 class LoginForm(Form):
@@ -479,7 +479,7 @@ class LoginForm(Form):
         self._out.append(act)
 
     def html(self) -> str:
-        """Who one is, as the service says now, and what one may not do."""
+        """The account, as the service says now, with missing permissions."""
         self._know()
         account_part = (
             untold_html(self._account_error) if self.account is None else account_html(self.account)
@@ -494,7 +494,7 @@ class LoginForm(Form):
         )
 
     def close(self) -> None:
-        """Stop what is under way, and take the widgets away; what was typed is forgotten."""
+        """Stop the work, remove the widgets, and discard the input."""
         if self._panel is not None:
             self._panel.entries.take()
             self._panel.leave()
@@ -534,10 +534,10 @@ class LoginForm(Form):
         panel.address.on_enter(guarded(self._paste))
         entries.way.observe(guarded(self._show_way), "value")
 
-    # Who one is
+    # Account
 
     def ask(self) -> None:
-        """Ask the service who one is; returns at once."""
+        """Read the account from the service; returns at once."""
         self._is_asked, turn = True, self._turns
         self.work.start(
             self.store.aio.who(),
@@ -670,7 +670,7 @@ class LoginForm(Form):
         self.tell("Nothing was changed.")
 
     def _forget(self) -> None:
-        """Leave what was begun: nobody waits for a browser any more."""
+        """Cancel the pending sign-in."""
         pending, self._pending = self._pending, None
         task, self._task = self._task, None
         self._is_wanted = False
@@ -694,7 +694,7 @@ class LoginForm(Form):
         self.notice.say("You are signed out.", account.problem, done=True)
         _tell_all(self._out, account)
 
-    # What is there to see
+    # Display
 
     def _run(
         self,
@@ -733,7 +733,7 @@ def _tell_all(acts: list[Callable[[Account], object]], account: Account) -> None
         act(account)
 
 
-# The sign-in form: choose a way, fill in, see who one is and what one may do.
+# login: the public function for the sign-in form.
 
 
 def login(store: Store) -> LoginForm:

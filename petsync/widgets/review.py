@@ -32,11 +32,11 @@ from petsync.widgets.review_view import Draft, LeftFiles, Panel, ReportView, Rev
 __all__ = ["ActiveRun", "ReviewForm", "ended_run", "review", "watch_run"]
 
 
-# ActiveRun: a run under way, which a person may stop at any moment.
+# ActiveRun: a running run, which the user can stop at any time.
 
 
 class ActiveRun:
-    """A run; `task` is the work that it is, once that is begun."""
+    """A run; `task` is its work, after the start."""
 
     def __init__(self, run: Callable[[], Coroutine[Any, Any, Report | None]]) -> None:
         self.task: Task[ReportView | None] | None = None
@@ -69,7 +69,7 @@ class ActiveRun:
         return None if report is None else await asyncio.to_thread(ReportView, report)
 
 
-# PastRun: what became of a plan that was used already, here or elsewhere.
+# The run of a plan that was applied already, here or elsewhere.
 
 
 _LOOK_AGAIN = 0.5
@@ -108,7 +108,7 @@ Run = Callable[[Callable[[Progress], None]], Coroutine[object, object, Report]]
 
 
 async def watch_run(run: Run, meter: Meter, session: Session) -> Report | None:
-    """The run's report; None where it was cancelled before it had begun."""
+    """The run's report; None if it was cancelled before it started."""
     state = _State(meter, session)
     drawing = asyncio.ensure_future(state.draw())
     try:
@@ -135,7 +135,7 @@ class _State:
         self._newest = progress
 
     async def draw(self) -> None:
-        """Show it now and then: the service may have everybody wait, and a person wants to know."""
+        """Update the progress regularly, so that a pause of the service is visible."""
         while True:
             self.show()
             await asyncio.sleep(_EVERY)
@@ -162,7 +162,7 @@ class _State:
             self._meter.text = reading.line()
 
 
-# ReviewForm: a plan that a person looks over, changes, sends, and takes back.
+# ReviewForm: review, change, apply and undo a plan.
 
 
 _EASY = 5.0
@@ -194,7 +194,7 @@ class ReviewForm(Form):
 
     @property
     def draft(self) -> Draft:
-        """What the person has made of the plan so far."""
+        """The plan with the user's choices so far."""
         return self._draft
 
     @property
@@ -207,7 +207,7 @@ class ReviewForm(Form):
         self._report_callbacks.append(act)
 
     def html(self) -> str:
-        """The plan as it would be sent now, or what became of it."""
+        """The plan as it would be sent now, or its report."""
         heading = html.element("h3", html.text(review_view.title_of(self.plan)))
         if self.report is not None:
             return heading + _display.as_html(self.report)
@@ -281,7 +281,7 @@ class ReviewForm(Form):
             button.on_click(self.work.wrap_callback(lambda _, act=act: act(panel)))
         panel.sure.observe(self.work.wrap_callback(lambda _: self._may_send(panel)), "value")
 
-    # What is looked at --------------------------------------------------------------------------
+    # Review ------------------------------------------------------------------------------------
 
     def _open(self, panel: Panel) -> None:
         """Show the plan, and find out whether it can be applied at all."""
@@ -319,7 +319,7 @@ class ReviewForm(Form):
             self.work.start(self._find_unfinished(), self._show_past)
 
     async def _find_unfinished(self) -> ReportView | None:
-        """What became of the run that this plan was used in, or what the person made of it."""
+        """Show the report of the run that used this plan, or the draft."""
         made = await asyncio.to_thread(self._draft.build_plan)
         return await ended_run(self.store.aio.history, (made, self.plan), self._wait_for)
 
@@ -335,7 +335,7 @@ class ReviewForm(Form):
                 self.notice.say("The run has ended, and this is what became of it.")
 
     def _refresh_tally(self) -> None:
-        """Say what the draft comes to now; what was asked before is not what is sent any more."""
+        """Update the tally of the draft; an earlier question is no longer valid."""
         panel, draft = self._panel, self._draft
         if panel is None or self._phase_name != "plan":
             return
@@ -346,7 +346,7 @@ class ReviewForm(Form):
         panel.verdict.value = review_view.guard(draft)
         panel.apply.disabled = not (draft.is_ok and tally.sent)
 
-    # What is sent -------------------------------------------------------------------------------
+    # Apply --------------------------------------------------------------------------------------
 
     def _prepare(self, panel: Panel) -> None:
         panel.apply.disabled = True
@@ -401,7 +401,9 @@ class ReviewForm(Form):
         self._begin(panel, run)
 
     def _ask_for_ids(self, panel: Panel, plan: Plan) -> None:
-        """Offer to write the new ids into the sheet, where there are some and it can be written."""
+        """Offer to write the new ids into the sheet, if there are any and the sheet can be
+        written.
+        """
         can = self._left_files.can_write(plan)
         panel.write_ids.value = can
         name = Path(plan.source).name
@@ -415,7 +417,7 @@ class ReviewForm(Form):
             self._begin(panel, lambda tell: resume(run_id, rate=rate, on_progress=tell))
 
     def _finish(self, panel: Panel) -> None:
-        """Finish the earlier run; what is then left of the sheet, a new plan shows."""
+        """Finish the earlier run; a new plan then shows the rest of the sheet."""
         past = self._unfinished
         if past is not None and self._phase_name == "plan":
             resume, run_id = self.store.aio.resume, past.run_id
@@ -493,7 +495,7 @@ class ReviewForm(Form):
             if self._panel is not None and self.report is None:
                 self._panel.apply.disabled = not self._draft.is_ok
 
-    # What became of it --------------------------------------------------------------------------
+    # Report -------------------------------------------------------------------------------------
 
     def _show_report(self, panel: Panel, ended: ReportView) -> None:
         self.report = report = ended.report

@@ -148,26 +148,26 @@ class Draft:
         return Tally(add, update + self._more(), delete, left_out)
 
     def refusals(self) -> tuple[Refusal, ...]:
-        """What the plan's own guard says of it as things are."""
+        """The refusals of the plan's guard for the current draft."""
         return self._judge(self.plan).refusals
 
     def allows(self, refusal: Refusal) -> bool:
-        """Whether a person has let this pass, and no more since has come to it."""
+        """Whether the user has allowed this refusal, and the number has not increased since."""
         return self._over(refusal) <= self._allowed.get(refusal.limit, -1)
 
     def allow(self, refusal: Refusal, on: bool) -> None:
-        """Let what is over a limit pass, just as much as it is now; sentinels nothing lets pass."""
+        """Allow the current number above a limit; sentinels cannot be overridden."""
         self._allowed.pop(refusal.limit, None)
         if on and refusal.override:
             self._allowed[refusal.limit] = self._over(refusal)
 
     @property
     def is_ok(self) -> bool:
-        """Whether the guard lets through what is to be sent."""
+        """Whether the guard permits the draft."""
         return all(self.allows(refusal) for refusal in self.refusals())
 
     def build_plan(self) -> Plan:
-        """The plan that is to be applied; the very plan where nothing was left out or decided."""
+        """The plan to apply; the unchanged plan if nothing was left out or decided."""
         plan = self.plan
         if not self.ticked.all():
             plan = plan.select(numbers=np.flatnonzero(self.ticked).tolist())
@@ -256,7 +256,7 @@ TITLES = {
     "photo_urls": "Photos",
 }
 _LONGEST = 2_000
-"""So many characters of a value go to the browser; what differs is always among them."""
+"""How many characters of a value are sent to the browser; the difference is always included."""
 _TONES = {
     "applied": "done",
     "unchanged": "muted",
@@ -309,7 +309,7 @@ def clash_columns() -> list[Row]:
 
 
 def clash_row(key: str, conflict: Conflict, clash: Clash, winner: str) -> Row:
-    """A field that both changed, what each side says of it, and the choice between them."""
+    """A field that both sides changed, both values, and the choice between them."""
     name = _name(conflict.pet_id, conflict.name)
     options = [["store", "Keep the store's"], ["sheet", "Send the sheet's"]]
     cells: Row = {
@@ -377,7 +377,7 @@ def result_columns() -> list[Row]:
 
 
 def result_row(key: str, result: Result, name: str) -> Row:
-    """What became of one change or row."""
+    """The outcome of one change or row."""
     mark = words.OUTCOME_MARK[result.outcome]
     pet_id = result.pet_id if result.assigned_id is None else result.assigned_id
     cells = {
@@ -414,19 +414,19 @@ def _value(text: str) -> str:
 
 
 def _short(text: str, longest: int = _LONGEST) -> str:
-    """The text without its middle where it is too long to be read in a form."""
+    """The text without its middle if it is too long for a form."""
     half = longest // 2
     return text if len(text) <= longest else f"{text[:half]} ... {text[-half:]}"
 
 
-# ReportView: a run's report, with its results in groups that a person can look at one by one.
+# ReportView: a run's report, with its results in groups.
 
 
 _ALL = -1
 
 
 class ReportView:
-    """A report, looked at by a person. Making it takes a while where the report is large."""
+    """A report for display. Creating it takes a while for a large report."""
 
     def __init__(self, report: Report) -> None:
         self.report = report
@@ -441,7 +441,7 @@ class ReportView:
 
     @property
     def first(self) -> int:
-        """What a person should see first: the largest group that is none of success."""
+        """The group to show first: the largest one without success."""
         worst = (n for n, group in enumerate(self.groups) if not group.is_plain)
         return next(worst, _ALL)
 
@@ -476,11 +476,11 @@ class ReportView:
         return [r for r in self.report.results if (r.outcome, r.cause) == key]
 
 
-# Finder: which of a draft's changes a person wants to see.
+# Finder: filters a draft's changes.
 
 
 ANY = ""
-"""What a filter is set to that lets everything through."""
+"""The value of a filter that matches everything."""
 
 
 class Finder:
@@ -512,7 +512,7 @@ class Finder:
 
 
 def _text(change: Change) -> str:
-    """All that a person may look for: id, name, address, and what is there before and after."""
+    """The searchable text: id, name, address, and the values before and after."""
     pets = [pet for pet in (change.before, change.after) if pet is not None]
     parts = ["" if change.pet_id is None else str(change.pet_id), change.source]
     parts += [pet.name or "" for pet in pets]
@@ -525,7 +525,7 @@ def _text(change: Change) -> str:
 
 
 MOST = 16 * 1024 * 1024
-"""The most bytes of a file that is part of the page; a larger one is named by its path."""
+"""The maximum size of a file that is part of the page; a larger one is shown by its path."""
 
 
 class LeftFiles:
@@ -553,7 +553,7 @@ class LeftFiles:
         return True
 
     def write(self, report: Report) -> None:
-        """Write the results, and the ids that were asked for; what fails is said."""
+        """Write the results and the requested ids; return messages, also about failures."""
         self.html = ""
         plan = report.plan
         if plan.undoes or not plan.changes:
@@ -601,7 +601,7 @@ def _link(name: str, data: bytes, label: str) -> str:
     return html.element("p", f"{link} {html.text(label)}")
 
 
-# Pages: a Table filled page by page from a long list, of which only the page travels.
+# Pages: a Table filled page by page from a long list; only the page is sent to the browser.
 
 
 class Pages:
@@ -665,7 +665,7 @@ class Pages:
             return
         shown, ticked = self.shown_numbers, set(self.table.ticked)
         if not ticked <= {str(number) for number in shown}:
-            # A tick on a page that was turned meanwhile; it must not count for this one.
+            # A tick on an earlier page; it must not count for this one.
             self._again()
             return
         for on in (True, False):
@@ -681,15 +681,15 @@ class Pages:
             self._filling = False
 
 
-# What the review form says: in HTML, made of text that is escaped, and in plain sentences.
+# The review form's text, as HTML of escaped text, and as plain sentences.
 
 
 WAIT = "Nothing was sent from this form. What becomes of the run is shown here when it has ended."
-"""The way out where somebody else is at work on the plan."""
+"""The hint if another process uses the plan."""
 PLAN_AGAIN = "Plan again from the sheet to see what is left of it."
-"""What is next once an earlier run of the sheet was finished."""
+"""The next step after an earlier run of the sheet was finished."""
 _NAMED = 20
-"""So many of the pets that are deleted are named before they are."""
+"""How many of the pets to delete are named in the question."""
 _BY_HAND = "By hand: Stop was pressed, or the form was closed."
 _BUTTONS = (
     (r"`petsync resume \S+ --rate 5`", "“Go on”, with a tick at “Go easy on the service”,"),
@@ -714,12 +714,12 @@ def elsewhere(run: PastRun) -> str:
 
 
 def finish(past: PastRun) -> str:
-    """What the button says that finishes a run of the same sheet which was stopped."""
+    """The label of the button that finishes a stopped run of the same sheet."""
     return f"Finish run {past.run_id} ({words.count(left_in(past), 'change')} left)"
 
 
 def title_of(plan: Plan) -> str:
-    """What the form is called."""
+    """The title of the form."""
     return "Review what takes a run back" if plan.undoes else "Review the plan"
 
 
@@ -765,7 +765,7 @@ def describe_tally(tally: Tally, *, is_ok: bool = True) -> str:
 
 
 def guard(draft: Draft) -> str:
-    """What the guard says of the draft."""
+    """The guard's message about the draft."""
     refusals = draft.refusals()
     if not refusals:
         note = words.LIMITS_KEPT if draft.tally().sent else ""
@@ -796,7 +796,7 @@ def _describe_refusal(refusal: Refusal, *, let_through: bool) -> str:
 
 
 def box_label(refusal: Refusal, tally: Tally) -> str:
-    """What a tick would mean, by the name of the limit."""
+    """The meaning of the checkbox, by the name of the limit."""
     limit = refusal.limit
     if limit == "empty":
         return "Go on although the sheet has no row (allow_empty)"
@@ -809,7 +809,7 @@ def box_label(refusal: Refusal, tally: Tally) -> str:
 
 
 def render_question(draft: Draft, plan: Plan) -> str:
-    """What is about to be sent, before it is: the last word, in which deletes are named."""
+    """The question before the plan is sent, which names the deletes."""
     tally = draft.tally()
     each = (
         f"{words.number(tally.add)} to add, {words.number(tally.update)} to change, "
@@ -865,7 +865,7 @@ def result(report: Report) -> str:
 
 
 def causes(groups: Iterable[ResultGroup]) -> str:
-    """Why results are as they are, what needs a person first, each with its cure."""
+    """The causes of the results, those that need the user first, each with a remedy."""
     items = [
         element("strong", text(group.title))
         + element("p", prose(as_button_text(words.sentences(group.text.meaning, group.text.cure))))
@@ -879,7 +879,7 @@ def causes(groups: Iterable[ResultGroup]) -> str:
 
 
 def left_to_do(report: Report) -> str:
-    """What the button says that goes on."""
+    """The label of the button that continues."""
     remaining = words.count_left(report)
     return f"Go on with the rest ({words.number(remaining)})" if remaining else "Go on"
 
@@ -899,7 +899,7 @@ def as_button_text(text: str) -> str:
     return words.replace_terms(text, _BUTTONS)
 
 
-# Panel: the review form's widgets, of which those are shown that can be used now.
+# Panel: the widgets of the review form; only the usable ones are shown.
 
 
 _ACTIONS = [("Every change", ANY), ("Add", "add"), ("Change", "update"), ("Delete", "delete")]
@@ -970,7 +970,7 @@ class Panel:
 
     def _guard(self) -> None:
         self.verdict = ipywidgets.HTML()
-        # Without `indent` a tick box stands at the left, and its label has all the room it needs.
+        # Without `indent`, the checkbox is at the left, and its label has enough room.
         self.overrides = {
             limit: ipywidgets.Checkbox(indent=False, layout={"width": "auto"}) for limit in LIMITS
         }
@@ -1040,11 +1040,11 @@ def show(widget: ipywidgets.DOMWidget, is_visible: bool) -> None:
         widget.layout.display = display
 
 
-# ReviewTable: the part of a plan or report that a person sees now, and what is ticked in it.
+# ReviewTable: the visible part of a plan or report, and its ticked rows.
 
 
 _FEW = 10
-"""So many rows has a page of what stands above or below the changes."""
+"""The number of rows of a page above or below the changes."""
 Guarded = Callable[[Callable[..., object]], Callable[..., None]]
 
 
@@ -1098,7 +1098,7 @@ class ReviewTable:
         self._judge()
 
     def open_report(self, ended: ReportView) -> None:
-        """Show a run's results, those first that need a person."""
+        """Show a run's results, those that need the user first."""
         self._ended = ended
         self._filling = True
         self._panel.outcome.options = ended.views

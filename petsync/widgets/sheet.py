@@ -68,7 +68,7 @@ __all__ = [
 
 
 _UNCERTAIN = ("ragged-row", "broken-quote")
-"""What is wrong with a row whose cells may be in wrong columns."""
+"""The problem of a row whose cells may be in wrong columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +179,7 @@ class HeaderChoices:
 
     @classmethod
     def of_peek(cls, peek: Peek) -> HeaderChoices:
-        """Those of a file that could not be read as it is."""
+        """The choices for a file that could not be read."""
         return cls(peek.tab, peek.tabs, peek.headers, peek.meant)
 
 
@@ -224,7 +224,7 @@ class FileChooser:
 
     @property
     def named(self) -> Path | None:
-        """The file that the path names, None where it is empty."""
+        """The file that the path names, None if the field is empty."""
         text = self.path.value.strip()
         return self.folder / Path(text).expanduser() if text else None
 
@@ -243,12 +243,12 @@ def _is_sheet(path: Path) -> bool:
     return path.suffix.casefold() in SUFFIXES and not is_lock and path.is_file()
 
 
-# Columns: which worksheet is read, and what the headers mean that petsync does not know.
+# Columns: the worksheet to read, and the meaning of unknown headers.
 
 
 _OURS = (*COLUMNS, "action")
 _ASKED = 12
-"""So many headers are asked about; the others are a person's own columns."""
+"""How many headers the form asks about; the others count as the user's own columns."""
 _ENCODINGS = (
     ("UTF-8", ""),
     ("Windows, Western Europe (cp1252)", "cp1252"),
@@ -296,7 +296,7 @@ class Columns:
 
     @property
     def mapping(self) -> dict[str, str]:
-        """What the person said: our column by header."""
+        """The user's choices: petsync's column by header."""
         return {header: each.value for header, each in self.headers.items() if each.value}
 
     def offer(self, likely: str) -> None:
@@ -308,7 +308,7 @@ class Columns:
         self._decoding.layout.display = self.box.layout.display = None
 
     def decode(self, encoding: str | None) -> None:
-        """Show the encoding that the file is read in, where it was chosen."""
+        """Show the encoding of the file, if the user has chosen it."""
         self._offered.value = ""
         self.encoding.value = encoding or ""
         self._decoding.layout.display = None if encoding else "none"
@@ -316,7 +316,7 @@ class Columns:
             self.box.layout.display = None
 
     def show(self, shown: HeaderChoices, mapping: Mapping[str, str]) -> None:
-        """Show the worksheets and the headers; what was said of some stays to be seen."""
+        """Show the worksheets and the headers; earlier choices stay visible."""
         self._show_tabs(shown)
         headers = [*mapping, *(name for name in shown.headers if name not in mapping)]
         self.headers = {name: _field(name, shown, mapping) for name in headers[:_ASKED]}
@@ -324,7 +324,7 @@ class Columns:
         words = _WORDS if shown.ours else _NOTHING_KNOWN
         rest = f" There are {more:,} more." if more > 0 else ""
         self._words.value = element("p", text(words + rest)) if self.headers else ""
-        # What nobody can see any more goes from the browser too.
+        # Remove hidden widgets from the browser too.
         for old in self._chosen.children:
             old.close()
         self._chosen.children = list(self.headers.values())
@@ -349,7 +349,7 @@ def _field(name: str, shown: HeaderChoices, mapping: Mapping[str, str]) -> ipywi
     )
 
 
-# Findings: what is wrong with a sheet, cell by cell, with a choice for each.
+# Findings: the problems of a sheet, cell by cell, with a choice for each.
 
 
 PAGE = 20
@@ -403,20 +403,20 @@ class Findings:
         self.box = ipywidgets.VBox([self.which, self.table, self._own])
 
     def show(self, look: SheetView) -> None:
-        """Show these findings; what was chosen before is in them already."""
+        """Show these findings; earlier choices are applied already."""
         self._look, self.chosen = look, {}
         self._ask("")
         self._filter()
 
     def take(self) -> None:
-        """Choose the text that a person wrote for the cell that was asked about."""
+        """Use the user's text for the open cell."""
         address, text = self._open_address, self.own.value
         if address:
             self._leave()
             self.set(address, text)
 
     def take_choices(self) -> dict[str, str]:
-        """What was chosen, with what was typed and not taken yet: nothing typed is passed over."""
+        """The choices, including input that was not taken yet."""
         if self._is_typed:
             address, text = self._open_address, self.own.value
             self._ask("")
@@ -503,7 +503,7 @@ class Findings:
         return {"options": options, "value": value, "label": f"Correction of {address}"}
 
     def _on_choices(self, chosen: dict[str, Any]) -> None:
-        """Do what the person chose in the table."""
+        """Apply the user's choice in the table."""
         if not chosen or self._look is None:
             return
         for key, choice in chosen.items():
@@ -528,7 +528,7 @@ class Findings:
             self.chosen[address] = look.suggestions[address].after
 
     def _ask(self, address: str) -> None:
-        """Ask for a person's own text for the cell; with "" for none."""
+        """Ask for the user's text for the cell; "" closes the field."""
         self._open_address = address
         self._own.layout.display = None if address else "none"
         if address:
@@ -548,7 +548,7 @@ def _quote_value(text: str) -> str:
     return f"“{shorten(visible(text), _VALUE)}”" if text else "a blank cell"
 
 
-# CorrectionTable: the corrections that a sheet is read with, each of which can be taken back.
+# CorrectionTable: the corrections of a sheet, each of which can be removed.
 
 
 _CORRECTION_COLUMNS = [
@@ -558,7 +558,7 @@ _CORRECTION_COLUMNS = [
 
 
 class CorrectionTable:
-    """A table of corrections; `on_back` is told the address of one that is taken back."""
+    """A table of corrections; `on_back` gets the address of a removed one."""
 
     def __init__(self, guarded: Guarded, on_back: Callable[[str], object]) -> None:
         self._made: tuple[Correction, ...] = ()
@@ -678,7 +678,7 @@ def _small(words: str) -> str:
 
 
 def _tick(words: str) -> ipywidgets.Checkbox:
-    # Without `indent` a tick box stands at the left, and its label has all the room it needs.
+    # Without `indent`, the checkbox is at the left, and its label has enough room.
     return ipywidgets.Checkbox(
         value=False, description=words, indent=False, layout={"width": "auto"}
     )
@@ -688,7 +688,7 @@ def _tick(words: str) -> ipywidgets.Checkbox:
 
 
 class SaveForm:
-    """Where the copies go, and `box`, which has the fields and the buttons."""
+    """The fields for saving copies, in `box`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -720,7 +720,7 @@ class SaveForm:
         self.marked_as.value = str(path.with_name(f"{path.stem}.marked{suffix}"))
 
     def path(self, field: ipywidgets.Text) -> Path:
-        """The file that a field names. Raises SheetError where it is empty."""
+        """The file that a field names. Raises SheetError if it is empty."""
         text = field.value.strip()
         if not text:
             raise SheetError("the copy has no name", hint="Write one into the field.")
@@ -728,21 +728,21 @@ class SaveForm:
 
 
 def save_corrected(sheet: Sheet, path: Path) -> tuple[str, str]:
-    """Save the corrected copy; what is to be said of that. Raises SheetError."""
+    """Save the corrected copy, and return the message. Raises SheetError."""
     backup = write_corrected(sheet, path)
     backup_note = f"The file of that name is kept as {backup.name}." if backup else ""
     return f"The corrected copy is saved: {path}", backup_note
 
 
 def save_marked(sheet: Sheet, path: Path) -> tuple[str, str]:
-    """Save the marked copy; what is to be said of that. Raises SheetError."""
+    """Save the marked copy, and return the message. Raises SheetError."""
     if lexists(path):
         raise SheetError(f"{path}: there is a file of that name", hint="Give the copy another one.")
     done = annotate_sheet(sheet, path)
     return f"The copy with {done.cells:,} marked cells is saved: {path}", " ".join(done.lost)
 
 
-# Panel: the sheet form's widgets, of which those are shown that can be used now.
+# Panel: the widgets of the sheet form; only the usable ones are shown.
 
 
 class Panel:
@@ -854,7 +854,7 @@ def _button(words: str, *, primary: bool = False) -> ipywidgets.Button:
     return ipywidgets.Button(description=words, button_style=style, layout={"width": "max-content"})
 
 
-# The sheet form without a live kernel, and the sentences that it says with one.
+# The static view of the sheet form, and its messages.
 
 
 _HOW = (
@@ -876,7 +876,7 @@ def html(
     plan: Plan | None,
     review: ReviewForm | None = None,
 ) -> str:
-    """The form as it stands, as HTML."""
+    """The form's current state as HTML."""
     parts = _parts(sheet, problem, _outcome(plan, review))
     return markup.element("h3", markup.text(title)) + "\n".join(parts)
 
@@ -887,7 +887,7 @@ def static_text(
     plan: Plan | None,
     review: ReviewForm | None = None,
 ) -> str:
-    """The form as it stands, as plain text."""
+    """The form's current state as plain text."""
     if problem is not None:
         return f"{problem.message}\n{problem.hint}".rstrip()
     if sheet is None:
@@ -898,7 +898,7 @@ def static_text(
 
 
 def describe_sheet(sheet: Sheet) -> str:
-    """What is said when a sheet was read."""
+    """The message after a sheet was read."""
     rows = count(len(sheet) + len(sheet.blocked), "row")
     if not sheet.problems:
         return f"Read: {rows}, no findings."
@@ -908,7 +908,7 @@ def describe_sheet(sheet: Sheet) -> str:
 
 
 def describe_plan(plan: Plan) -> str:
-    """What is said when a plan was made."""
+    """The message after a plan was made."""
     changes = count(len(plan.changes), "change")
     return f"Compared: {changes} would be made. Nothing has been sent; look at the plan first."
 
@@ -976,7 +976,7 @@ class SheetForm(Form):
 
     @property
     def received(self) -> Sheet | None:
-        """The sheet, where its file was sent to this machine, and a person has the original."""
+        """The sheet, if its file was sent to this machine and the user has the original."""
         return self.sheet if self._called else None
 
     def on_plan(self, act: Callable[[Plan], object]) -> None:
@@ -985,7 +985,7 @@ class SheetForm(Form):
 
     @property
     def sheet(self) -> Sheet | None:
-        """The sheet as it is read now."""
+        """The current sheet."""
         return None if self.look is None else self.look.sheet
 
     @property
@@ -1017,13 +1017,13 @@ class SheetForm(Form):
         self._start_reading(self.path, None, {}, {})
 
     def close(self) -> None:
-        """Stop what is under way, and take the widgets away."""
+        """Stop the work, and remove the widgets."""
         self._drop_review()
         super().close()
         self._panel = None
 
     def _know(self) -> None:
-        """Read the sheet now, where a notebook runs without anybody who could wait for it."""
+        """Read the sheet now, if a notebook runs without a user."""
         if self.path is None or self.look is not None or self.problem is not None:
             return
         try:
@@ -1035,7 +1035,7 @@ class SheetForm(Form):
         except PetsyncError as error:
             self.problem = error
 
-    # What a person presses
+    # Buttons
 
     def _body(self) -> ipywidgets.Widget:
         self._panel = panel = Panel(
@@ -1100,14 +1100,14 @@ class SheetForm(Form):
         self.open(named)
 
     def _change_tab(self, tab: str | None) -> None:
-        """Read another worksheet: what was said of the columns of this one means nothing there."""
+        """Read another worksheet; the choices for the columns of this one do not apply to it."""
         if self.path is not None and tab and tab != self.tab:
             self._leave_review()
             self._forget()
             self._start_reading(self.path, tab, {}, {})
 
     def _change_encoding(self, encoding: str) -> None:
-        """Read the file in another encoding: nothing is known of what it says in this one."""
+        """Read the file in another encoding; earlier choices do not apply to it."""
         if self.path is not None and (encoding or None) != self.encoding:
             self._leave_review()
             self.encoding = encoding or None
@@ -1125,7 +1125,7 @@ class SheetForm(Form):
         if not self.look.sure:
             self.tell("No correction is sure.", "Guesses are yours to choose, cell by cell.")
         else:
-            # What a person chose for a cell comes before what is suggested there.
+            # The user's choice for a cell has priority over the suggestion.
             sure = {**self.corrections, **self.look.sure, **self._take_choices()}
             self.again.focus()  # the button may have nothing more to do
             self._start_reading(self.path, self.tab, self.mapping, sure)
@@ -1162,7 +1162,7 @@ class SheetForm(Form):
         mapping: Mapping[str, str],
         corrections: Mapping[str, str],
     ) -> None:
-        """Read the file so; returns at once. Corrections hold for the bytes that a person saw."""
+        """Read the file; returns at once. Corrections apply only to the bytes that the user saw."""
         self.mapping = dict(mapping)
         digest = self.sheet.digest if self.sheet is not None and corrections else ""
         self._begin(
@@ -1195,7 +1195,7 @@ class SheetForm(Form):
             if isinstance(error, EncodingError) and self._panel is not None:
                 self._panel.columns.offer(error.offered)
                 return
-            # A file whose headers are all unknown can be read once somebody says what they mean.
+            # A file with only unknown headers can be read after the user chooses their meaning.
             self._begin(
                 asyncio.to_thread(peek, self.path, tab=self.tab, encoding=self.encoding),
                 lambda seen: self._show_columns(HeaderChoices.of_peek(seen)),
@@ -1320,7 +1320,7 @@ class SheetForm(Form):
         then: Callable[[R], object],
         failed: Callable[[PetsyncError], object] | None = None,
     ) -> None:
-        """Begin it, in place of what was under way; the end of that is not heard any more."""
+        """Start the work, and ignore the result of earlier work."""
         if self._task is not None:
             self._task.cancel()
         self._turn += 1
@@ -1347,7 +1347,7 @@ class SheetForm(Form):
         self._rest()
         self.tell("Stopped. Nothing was changed.")
         if self._panel is not None:
-            # The button that was pressed is gone; the keyboard goes on from here.
+            # The pressed button was removed; move the keyboard focus here.
             self._panel.compare.focus()
 
     def _rest(self) -> None:
@@ -1356,7 +1356,7 @@ class SheetForm(Form):
             self._panel.busy(False)
 
 
-# The sheet loader: open a spreadsheet, see what is wrong with it and correct it, compare it.
+# open_sheet: the public function for the sheet form.
 
 
 def open_sheet(store: Store, path: str | Path | None = None) -> SheetForm:

@@ -101,7 +101,7 @@ class Finder:
         self.table.on_pick(work.wrap_callback(self._pick))
 
     def look(self) -> None:
-        """Show the pets that fit what is typed; returns at once."""
+        """Show the pets that match the input; returns at once."""
         text = self.search.value.strip()
         self.table.layout.display = None if text else "none"
         if not text:
@@ -117,7 +117,7 @@ class Finder:
         self._work.start(self._pet(pet_id), self._chosen)
 
     def forget(self) -> None:
-        """Read the store anew before anything is looked for again."""
+        """Read the store again before the next search."""
         self._catalogue = None
 
     async def _pet(self, pet_id: int) -> Pet:
@@ -191,7 +191,7 @@ def _number(text: str) -> int | None:
         return None
 
 
-# Item: one file of an upload form, and how it is said to a person.
+# Item: one file of an upload form, and its message.
 
 
 State = Literal[
@@ -266,7 +266,9 @@ class Item:
         return self.state not in ("done", "cancelled")
 
     def look(self, found: Picture | PictureProblem) -> None:
-        """Be as it was found to be; what failed is still said, until it is sent again."""
+        """Set the state after the inspection; the message of a failure stays until it is sent
+        again.
+        """
         if self.state in ("failed", "unknown", "too large"):
             self.picture = found if isinstance(found, Picture) else None
             return
@@ -294,7 +296,7 @@ class Item:
             self.message = sentences(f"It was not looked at: {reason}", _ANEW)
 
     def follow(self, step: FileProgress) -> None:
-        """Be as the upload says."""
+        """Set the state from the upload's progress."""
         if step.result is not None:
             self.end(step.result)
             return
@@ -332,7 +334,7 @@ class Item:
 
 
 def columns_for(items: Sequence[Item]) -> list[dict[str, Any]]:
-    """The columns for these files: what is said of none, and a link that none has, take no room."""
+    """The columns for these files; without messages or links, their columns are left out."""
     rows = [item.row["cells"] for item in items]
     empty = {key for key in _WHERE_ANY if not any(cells[key] for cells in rows)}
     return [column for column in _COLUMNS if column["key"] not in empty]
@@ -367,7 +369,7 @@ _CURES = {
 
 
 def plain(text: str) -> str:
-    """The text without options of the command line; what a form has instead, in their place."""
+    """The text with options of the command line replaced by the form's controls."""
     cures = [cure for name, cure in _CURES.items() if name in text]
     return " ".join(filter(None, [_OF_COMMANDS.sub("", text).rstrip(" ;").lstrip(), *cures]))
 
@@ -377,7 +379,7 @@ _LIMIT = re.compile(r"(\d[\d,_ ]*(?:\.\d+)?)\s*([kmg])?i?(?:b\b|bytes?\b)", re.I
 
 
 def limit_in(text: str) -> int | None:
-    """How many bytes a service takes that says so where it refuses more; None if it says none."""
+    """The size limit in bytes in a service's refusal; None if it names none."""
     found = _LIMIT.search(text)
     if found is None:
         return None
@@ -423,7 +425,7 @@ def make_small(items: Iterable[Item]) -> None:
 async def inspect_items(
     items: Sequence[Item], options: PictureOptions
 ) -> list[Picture | PictureProblem]:
-    """What each file is as it lies here, whoever's picture it is; no store is asked."""
+    """Inspect the files without a pet and without requests."""
     nobody = Pet(id=0)
     candidates = [
         Candidate(path=each.path, file=each.path.name, pet_id=0, place=place, row=place)
@@ -436,7 +438,7 @@ def _is_plain(path: Path) -> bool:
     return path.is_file() and not path.name.startswith(".")
 
 
-# Panel: an upload form's widgets, and how they show what is.
+# Panel: the widgets of an upload form.
 
 
 _FILES_A_PAGE = 10
@@ -500,7 +502,7 @@ class Panel:
         self.photos.show(pet)
 
     def takes(self, limit: int | None) -> None:
-        """Say how large a picture the service takes, where it told that."""
+        """Show the service's size limit for pictures."""
         most = f" The service takes at most {size(limit)} each." if limit else ""
         self.files.hint = _KINDS + most
 
@@ -567,7 +569,7 @@ def _tick(label: str) -> ipywidgets.Checkbox:
     )
 
 
-# An upload form where nobody can press anything: the pet, its pictures, and what was uploaded.
+# The static view of an upload form: the pet, its pictures, and the uploaded files.
 
 
 _MOST = 10
@@ -575,7 +577,7 @@ _HOW = "In a live notebook this is a form. In plain Python:"
 
 
 def pet_now(store: Store, pet: Pet | None, pet_id: int | None) -> Pet | PetsyncError | None:
-    """The pet, asked for where nobody has and nobody waits for the cell."""
+    """The pet; read now if it was not, and no user waits for the cell."""
     if pet is not None or pet_id is None or forms.is_live():
         return pet
     try:
@@ -637,7 +639,7 @@ def _code(pet: Pet | PetsyncError | None, pet_id: int | None) -> str:
 _SIDE = 2000
 _EVERY = 0.1
 _LIMITS: WeakKeyDictionary[Store, int] = WeakKeyDictionary()
-"""How many bytes a picture may have, where a service said so to one of its forms."""
+"""The size limits of services in bytes, as they told their forms."""
 
 
 def upload_images(store: Store, pet_id: int | None = None) -> UploadForm:
@@ -673,7 +675,7 @@ class UploadForm(Form):
         self._drawn_at = 0.0
 
     def html(self) -> str:
-        """The pet with its pictures' addresses, and what became of each file."""
+        """The pet with its pictures' addresses, and the outcome of each file."""
         return html(self.title, self._pet_now(), self.report, self._pet_id)
 
     def text(self) -> str:
@@ -724,7 +726,7 @@ class UploadForm(Form):
         self._draw()
 
     def close(self) -> None:
-        """Stop what is under way, and take the widgets away."""
+        """Stop the work, and remove the widgets."""
         super().close()
         self._panel = None
 
@@ -770,7 +772,7 @@ class UploadForm(Form):
                 self.items, self.pet, self._inspected, is_sending=self._task is not None
             )
 
-    # What the files are
+    # Files
 
     def _options(self) -> dict[str, Any]:
         panel = self._panel
@@ -900,7 +902,7 @@ class UploadForm(Form):
             self._panel.progress(so_far)
 
     def _learn(self, item: Item, result: UploadedFile) -> None:
-        """What the service says where something is too large for it, and the way out."""
+        """Set the service's message about a file that is too large, and a hint."""
         _, refused, response = result.message.partition(": 413")
         if not refused:
             return
@@ -977,7 +979,7 @@ class UploadForm(Form):
 
 
 def _is_bad(result: UploadedFile) -> bool:
-    """Whether a person has to do something about it, who did not leave it out of their own will."""
+    """Whether the user must act on it, and did not leave it out."""
     return result.outcome not in ("applied", "unchanged") and result.cause != "not-begun"
 
 

@@ -44,7 +44,7 @@ __all__ = ["Gate", "serve"]
 _THERE = re.compile(
     r"/|/api/kernels/.+|/voila/(templates/[^/]+/static|static|api/themes|api/shutdown|labextensions)/.+"
 )
-"""What a page asks for; Voilà has more, which no page of petsync needs."""
+"""The handlers that a page needs; Voilà has more."""
 _GATE_POLICY = (
     "default-src 'none'; img-src data:; style-src 'unsafe-inline'; frame-ancestors 'none'"
 )
@@ -132,7 +132,7 @@ _HERE = Path(__file__).parent / "assets"
 _HOST = "127.0.0.1"
 _NOTEBOOK = _HERE / "app.ipynb"
 _MOST_BYTES = 64 * 1024 * 1024
-"""So large may one message be; tornado drops the connection of whoever sends a larger one."""
+"""The maximum size of a message; tornado drops a connection that sends a larger one."""
 _PAGE_POLICY = "; ".join(
     (
         "default-src 'self'",

@@ -30,7 +30,7 @@ def _sent(files: Files, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]
 
 
 def _hear(files: Files, do: str, *pieces: bytes, file: str = "a", **said: Any) -> None:
-    files._heard(files, {"do": do, "file": file, **said}, [*pieces])
+    files._handle_message(files, {"do": do, "file": file, **said}, [*pieces])
 
 
 def test_pieces_become_the_file(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,7 +180,7 @@ def test_full_disk_is_told(files: Files, monkeypatch: pytest.MonkeyPatch) -> Non
 )
 def test_strange_messages_do_nothing(files: Files, said: dict[str, Any]) -> None:
     """A message that is not as the part's own script sends it changes nothing."""
-    files._heard(files, said, [])
+    files._handle_message(files, said, [])
     assert (files.received, files._coming) == ((), {})
 
 

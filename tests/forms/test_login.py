@@ -154,7 +154,7 @@ def test_secrets_are_in_no_widget(form: LoginForm, way: str, field: str) -> None
     form.client_id.value = "somebody"
     sent: list[object] = []
     entry.send = lambda content, *_: sent.append(content)  # type: ignore[method-assign]
-    entry._heard(entry, {"text": secret}, [])
+    entry._handle_message(entry, {"text": secret}, [])
     assert entry.value == secret
     assert secret not in states(form) + repr(entry) + repr(vars(entry))
     form.go.click()
@@ -168,7 +168,7 @@ def test_secrets_are_in_no_widget(form: LoginForm, way: str, field: str) -> None
 def test_enter_in_the_field_signs_in(form: LoginForm, box: Sandbox) -> None:
     """The keyboard alone will do: Enter in the field is what the button is."""
     form.way.value = "token"
-    form.token._heard(form.token, {"text": box.token(), "enter": True}, [])
+    form.token._handle_message(form.token, {"text": box.token(), "enter": True}, [])
     assert form.work.wait(120)
     assert form.account is not None
     assert form.account.signed_in
@@ -234,7 +234,7 @@ def test_the_link_is_in_no_widget(form: LoginForm) -> None:
     assert state not in states(form)
     sent: list[object] = []
     form.link.send = lambda content, *_: sent.append(content)
-    form.link._heard(form.link, {"ready": True}, [])
+    form.link._handle_message(form.link, {"ready": True}, [])
     assert sent == [{"url": url}]
 
 

@@ -61,8 +61,8 @@ def test_a_picked_row_is_told() -> None:
     """A row's button calls what wants to know, with the row's key, and nothing else does."""
     table, picked = Table(), list[str]()
     table.on_pick(picked.append)
-    table._heard(table, {"picked": "pet 7"}, [])
-    table._heard(table, {"picked": 7}, [])
-    table._heard(table, {"other": "pet 8"}, [])
+    table._handle_message(table, {"picked": "pet 7"}, [])
+    table._handle_message(table, {"picked": 7}, [])
+    table._handle_message(table, {"other": "pet 8"}, [])
     assert picked == ["pet 7"]
     table.close()
