@@ -38,7 +38,7 @@ class Notices:
         """What arrived from a process that was killed may be told again, or never."""
         for each in letters:
             event, job = each["title"].split("|", 1)
-            self._handle_message(job, {event})
+            self._heard(job, {event})
         self.well.clear()
         self.waiting.clear()
 
@@ -66,7 +66,7 @@ class Notices:
             assert "waiting" not in events, letters
         is_over = told.code == 0 and job in self.owed
         assert ("recovery" in events) == is_over, f"{job}: owed {is_over}, told {letters}"
-        self._handle_message(job, events)
+        self._heard(job, events)
         self.well[job] = told.code == 0
         if told.status == "waiting":
             self.waiting[job] = told.round["waiting"]
