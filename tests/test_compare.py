@@ -246,6 +246,19 @@ def test_merged_photos_keep_their_order_whatever_their_spelling() -> None:
     assert change.after.photo_urls == ("b", "e\u0301", "new")
 
 
+@pytest.mark.parametrize("number", [None, 0, 3])
+def test_a_tag_that_lost_its_id_in_the_store_can_be_taken_out(number: int | None) -> None:
+    """The store has the tag without its id by now, or with 0; another tag of that name stays."""
+    old = Pet(id=1, name="Rex", status="sold", tags=(Tag(3, "shy"), Tag(4, "calm")))
+    now = msgspec.structs.replace(old, tags=(Tag(number, "shy"), Tag(0, "calm"), Tag(0, "old")))
+    sheet = sheet_saying(
+        {"id": 1, "tags": [Tag(None, "calm"), Tag(None, "new")]}, base=base_of([old])
+    )
+    (change,) = plan_of([now], sheet).changes
+    assert change.after is not None
+    assert [tag.name for tag in change.after.tags] == ["calm", "old", "new"]
+
+
 @pytest.mark.parametrize("is_based", [False, True])
 def test_a_category_without_a_name_can_be_cleared(is_based: bool) -> None:
     """[clear] takes away a category that has an id alone; the change stands at the cell that says

@@ -582,7 +582,14 @@ def merged_tags(base: Tags, said: Sequence[Tag], store: Tags, vocabulary: Vocabu
     meant = _resolve_tags(said, base, vocabulary)
     had, has = set(map(tag_key, base)), set(map(tag_key, meant))
     gone = [tag for tag in base if tag_key(tag) not in has]
-    kept = [tag for tag in store if not any(matches(each, tag) for each in gone)]
+    # A service may have lost the id of a tag: without one, the name tells.
+    names = {tag_key(tag)[1] for tag in gone} - {"", *(tag_key(tag)[1] for tag in meant)}
+    kept = [
+        tag
+        for tag in store
+        if not any(matches(each, tag) for each in gone)
+        and not (tag_key(tag)[0] is None and tag_key(tag)[1] in names)
+    ]
     come = [
         _tag(tag, store, vocabulary)
         for tag, known in zip(said, meant, strict=True)
