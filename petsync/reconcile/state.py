@@ -842,11 +842,7 @@ def older_copy(
     written = [each for each in current if each.is_written and not each.is_state]
     for at in reversed(range(len(upto_known))):
         if current[at].before == sheet.digest:
-            # The bytes of a workbook come again with a copy alone.
-            is_text = not carried and not sheet.tab
-            is_meant = is_text and _is_meant(written[-1:], sheet, base)
-            newest = _latest(current, base)
-            return OlderCopy() if is_meant else of_file(sheet, current[at:], newest)
+            return of_file(sheet, current[at:], _latest(current, base))
     gone = [each for each in versions if each.is_undone]
 
     def since(one: Version) -> tuple[Version, ...]:
@@ -887,16 +883,18 @@ def _like(sheet: Sheet, versions: Sequence[Version], base: Base) -> list[Version
 def of_file(sheet: Sheet, versions: Sequence[Version], base: Base) -> OlderCopy:
     """The older copy that has the very bytes of before the first of the versions, or as that left
     it. Bytes of text come again where a person takes back edits by hand; of one pet alone, that is
-    what they did, unless it lacks a row that came with its id, from another sheet. Whether a round
-    that was killed wrote the sheet, the base of the next one tells.
+    what they did, unless it lacks a row that came with its id, from another sheet. Where a round
+    wrote that pet's cells, it may be either. Whether a round that was killed wrote the sheet, the
+    base of the next one tells.
     """
     copy = OlderCopy(tuple(versions))
     first, last = versions[0], versions[-1]
     is_left_so = first.after == sheet.digest
-    if first.is_written and not is_left_so:
-        return copy
     then = Base.from_lines(first.base)
     moved = _find_moved(then, base)
+    if first.is_written and not is_left_so:
+        is_one = len(moved) < _LEAST and all(moved.values()) and not numbered_by(versions)
+        return replace(copy, is_sure=bool(sheet.tab) or not is_one)
     written = _written_in(versions if last.is_known else versions[is_left_so:-1], then)
     is_sure = bool(sheet.tab) or bool(written if last.is_known else written & moved.keys())
     has_lost = bool(base.ids - then.ids - numbered_by(versions))
@@ -1145,19 +1143,6 @@ def lacking_id(sheet: Sheet, pets: Collection[int], base: Base) -> set[int]:
 
 def _since(versions: Sequence[Version]) -> Iterable[Sequence[Version]]:
     return (versions[at:] for at in range(len(versions)))
-
-
-def _is_meant(last: Sequence[Version], sheet: Sheet, base: Base) -> bool:
-    """Whether one pet alone is set back for the second time: whoever does it twice means it, unless
-    more has been agreed on since the `last` write.
-    """
-    return any(
-        each.is_again
-        and each.before == sheet.digest
-        and each.pets < _LEAST
-        and len(_find_moved(Base.from_lines(each.base), base)) < _LEAST
-        for each in last
-    )
 
 
 def _find_moved(then: Base, base: Base) -> dict[int, frozenset[Column]]:
