@@ -273,6 +273,33 @@ def test_a_new_row_that_moves_after_a_killed_round_is_not_added_again(
         assert edits.get("name") not in _new(night)
 
 
+@pytest.mark.parametrize("name", ["a.csv", "b.csv"])
+@pytest.mark.parametrize("is_seen", [False, True])
+def test_a_held_row_that_gets_the_id_is_an_edit(
+    box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, is_seen: bool
+) -> None:
+    """The way out that the conflict names: what the row says is sent, wherever the row stands."""
+    night = _moving(box, tmp_path)
+    row = {**QUUX, "tags": "calm; shy", "photo_urls": "https://shop.example/quux.jpg"}
+    path = night.folder / "in" / "a.csv"
+    before = path.read_bytes()
+    _type(night, "a.csv", row)
+    with monkeypatch.context() as patch:
+        patch.setattr(round_of_jobs, "write", Mock(side_effect=KeyboardInterrupt))
+        assert night.rounds().exit_code == 7
+    added = max(night.stored())
+    path.write_bytes(before)
+    edited = {**row, "name": "Zoe", "tags": "old"}
+    _type(night, name, edited)
+    if is_seen:
+        night.rounds()
+    _type(night, name, {**edited, "id": str(added)}, over="Zoe")
+    assert night.rounds().exit_code == 0
+    pet = night.stored()[added]
+    assert (pet.name, [tag.name for tag in pet.tags]) == ("Zoe", ["old"])
+    assert night.rounds().exit_code == 0
+
+
 def test_a_new_row_stays_held_beside_a_new_row_of_another_file(
     box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

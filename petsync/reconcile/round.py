@@ -2020,8 +2020,10 @@ def _select_known(comparison: Comparison, others: Sequence[Base], wanted: set[in
     that, else the newest.
     """
     parts: list[Base] = []
+    # A pet without a status has lost its row there: that base does not know what was agreed on.
+    known = [other.without(other.frame["id"][other.frame["status"].isna()]) for other in others]
     for is_any in (False, True):
-        for other in others:
+        for other in known:
             found = other.without(other.ids - wanted)
             if not is_any:
                 seen = replace(comparison.seen, frame=found.said_frame)
