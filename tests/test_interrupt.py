@@ -40,10 +40,10 @@ PATIENCE_S = 60
 """Below all that the runs wait for."""
 LONG = ("--settle", 600)
 WITHOUT_END_OF_GRACE = """
-from petsync.apply.engine import Halt
+from petsync.apply.engine import Stopper
 from petsync.cli import main
-made = Halt.__init__
-Halt.__init__ = lambda self, grace, on_wire: made(self, 3600.0, on_wire)
+made = Stopper.__init__
+Stopper.__init__ = lambda self, grace, on_wire: made(self, 3600.0, on_wire)
 main()
 """
 Press = Callable[[pexpect.spawn], None]

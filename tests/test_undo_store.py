@@ -370,7 +370,7 @@ def test_a_run_at_work_is_not_undone(store: ps.Store, tmp_path: Path) -> None:
         total=1,
     )
     try:
-        with pytest.raises(LockedError, match="still at work"):
+        with pytest.raises(LockedError, match="still running"):
             store.undo("20261121")
     finally:
         asyncio.run(begun.close())

@@ -78,7 +78,7 @@ def test_a_killed_run_is_finished(shell: Shell, shop: Sandbox) -> None:
     assert 0 <= shop.requests["updatePetWithForm"] - PETS <= 2
     again = shell("resume", "--url", shop.url)
     assert again.code == 1
-    assert "is to be resumed" in again.err
+    assert "can be resumed" in again.err
 
 
 def test_a_run_at_work_is_left_alone(shell: Shell, shop: Sandbox) -> None:
@@ -253,7 +253,7 @@ def test_an_undone_run_is_never_sent_again(shell: Shell, shop: Sandbox, arrived:
     undo = ("undo", run, "--url", shop.url, "--yes", "--max-delete", "100%")
     undone = shell(*undo)
     assert undone.code == 5
-    assert f"`petsync resume {run}` finds out" in " ".join(undone.err.split())
+    assert f"`petsync resume {run}` determines" in " ".join(undone.err.split())
     adds = shop.requests["addPet"]
     plain = shell("resume", "--url", shop.url)
     assert plain.code == 1
