@@ -349,7 +349,7 @@ def reconcile_command(
 ) -> int:
     """Bring sheets and stores into agreement, as a configuration says.
 
-    CONFIG is the file with the jobs, petsync.toml by default; that one needs a confirmation by
+    CONFIG is the file with the jobs, petsync.toml by default; that one gets your secrets only after
     `petsync trust`. For each job, petsync finds out what an unfinished round sent, compares both
     sides, applies the changes, compares again, writes a report and sends notifications. It asks
     nobody: a plan that exceeds a limit waits in a file, and `petsync apply` of that file releases
