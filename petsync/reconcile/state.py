@@ -893,8 +893,10 @@ def of_file(sheet: Sheet, versions: Sequence[Version], base: Base) -> OlderCopy:
     then = Base.from_lines(first.base)
     moved = _find_moved(then, base)
     if first.is_written and not is_left_so:
-        is_one = len(moved) < _LEAST and all(moved.values()) and not numbered_by(versions)
-        return replace(copy, is_sure=bool(sheet.tab) or not is_one)
+        # What was written beside an edit of the sheet's own, as a category's number, is none.
+        agreed = _find_moved(replace(then, said={}), replace(base, said={}))
+        is_one = len(moved | agreed) == len(agreed) == 1 and all(agreed.values())
+        return replace(copy, is_sure=bool(sheet.tab) or not is_one or bool(numbered_by(versions)))
     written = _written_in(versions if last.is_known else versions[is_left_so:-1], then)
     is_sure = bool(sheet.tab) or bool(written if last.is_known else written & moved.keys())
     has_lost = bool(base.ids - then.ids - numbered_by(versions))
