@@ -162,7 +162,7 @@ def test_an_answer_that_drips_ends(transport: type[httpx.AsyncHTTPTransport] | N
     profile = replace(STANDARD, answer_seconds=1)
     with (
         ScriptedServer(Endless(b" ", 0.05)) as server,
-        pytest.raises(TransportError, match="not whole after 1 second") as failed,
+        pytest.raises(TransportError, match="not complete after 1 second") as failed,
     ):
         do(get, server.url, profile=profile, transport=transport, timeout=30.0)
     assert failed.value.may_have_happened

@@ -683,7 +683,7 @@ def test_too_many_failures_stop_a_run(tmp_path: Path) -> None:
     plan = plan_of(store, sheet_of([msgspec.structs.replace(p, name="x") for p in store]))
     report = carry_out(plan, target, tmp_path, concurrency=1, max_failures=2)
     assert outcomes(report) == ["failed"] * 3 + ["not sent"] * 7
-    assert "no more than 2 may (--max-failures, in Python max_failures)" in report.stopped
+    assert "the limit is 2 (--max-failures, in Python max_failures)" in report.stopped
     target.failures.clear()
     assert outcomes(resumed(plan, target, tmp_path)) == ["applied"] * 10
 

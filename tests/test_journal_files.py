@@ -413,7 +413,7 @@ def test_a_plan_that_was_damaged_is_no_plan(state: Path) -> None:
             question("run-1")
     with pytest.raises(PetsyncError, match="run run-3 does not match its checksum"):
         journal.runs()
-    with pytest.raises(PetsyncError, match="what it says of change 0 of run run-2"):
+    with pytest.raises(PetsyncError, match="change 0 of run run-2 does not match its checksum"):
         list(journal.entries("run-2"))
     assert isinstance(journal.plan("run-2"), Plan)
 

@@ -22,7 +22,7 @@ import petsync as ps
 from petsync.report.progress import run_bar
 
 store = ps.demo()
-pets = pd.DataFrame({"name": [f"Pet {n}" for n in range(3000)], "status": "available"})
+pets = pd.DataFrame({"name": [f"Pet {n}" for n in range(6000)], "status": "available"})
 plan = store.plan(pets, guard=ps.Guard(max_add=None))
 short = store.plan(pets.head(5).assign(name="Rex"))
 """,
@@ -80,7 +80,7 @@ def notebook(tmp_path_factory: pytest.TempPathFactory) -> Watched:
 
 
 def test_a_widget_shows_how_far_a_run_is(notebook: Watched) -> None:
-    """While 3,000 changes are applied there is one widget, in the cell that waits for them, and it
+    """While 6,000 changes are applied there is one widget, in the cell that waits for them, and it
     moves.
     """
     shown = notebook.said(LONG, "display_data")
@@ -90,9 +90,9 @@ def test_a_widget_shows_how_far_a_run_is(notebook: Watched) -> None:
     done = [state["value"] for state in moves if isinstance(state.get("value"), float)]
     assert len(done) >= 2
     assert done == sorted(done)
-    assert done[-1] <= 3000
+    assert done[-1] <= 6000
     texts = " ".join(state["value"] for state in moves if isinstance(state.get("value"), str))
-    assert "/3,000" in texts.replace("\u2007", " ")
+    assert "/6,000" in texts.replace("\u2007", " ")
     assert "16\u2007at\u2007once" in texts
 
 

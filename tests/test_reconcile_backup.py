@@ -287,38 +287,6 @@ def test_a_round_that_is_killed_while_it_notes_an_older_copy(
     assert 7 not in night.stored()
 
 
-def _killed_before_it_sent(_: Kept, patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ps.Store, "apply", Mock(side_effect=KeyboardInterrupt))
-
-
-def test_a_value_that_a_row_says_again_after_a_killed_round_is_a_conflict(
-    either: Kept, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Nobody can tell an older copy from an edit then: the store keeps what it has, each round
-    names the field, and an edit of another kind is sent.
-    """
-    night = either
-    night.box.put(changed(PETS, 5, status="pending", tags=(ps.Tag(name="neu"),))[4])
-    night.run()
-    night.edit(lambda pets: changed(pets, 2, name="Rex"))
-    with monkeypatch.context() as patch:
-        _killed_before_it_sent(night, patch)
-        assert night.run().round.status == "interrupted"
-    night.edit(lambda pets: changed(pets, 5, name="Otto", status=PETS[4].status))
-    for _ in range(2):
-        told = night.run()
-        assert told.round.status == "conflicts"
-        (left,) = (each for each in told.open if each.pet_id == 5)
-        assert left.fields == ("status",)
-    assert (night.stored()[5].name, night.stored()[5].status) == ("Otto", "pending")
-    assert night.stored()[2].name == "Rex"
-    night.edit(lambda pets: changed(pets, 5, status="pending"))
-    assert night.run().round.status == "in-sync"
-    night.edit(lambda pets: changed(pets, 5, status=PETS[4].status))
-    assert night.run().round.status == "done"
-    assert night.stored()[5].status == PETS[4].status
-
-
 def test_a_row_that_may_be_lost_is_not_written_again(night: Kept) -> None:
     """The only row that a round has written is taken out: it may be a backup. The pet stays, and is
     a conflict without a row until somebody decides.

@@ -502,6 +502,7 @@ def test_a_row_that_lacks_its_id_in_an_older_copy_is_not_lost(box: Sandbox, tmp_
     night.put("a.csv", [*box.pets()[:6], new])
     night.put("b.csv", box.pets()[6:])
     box.put(changed(PETS, 2, name="Store 2")[1])
+    box.put(changed(PETS, 10, name="Store 10")[9])
     box.put(changed(PETS, 11, name="Store 11")[10])
     backups = {told.round.part: told.round.backup for told in night.rounds()}
     (added,) = [pet for pet in box.pets() if pet.name == "Neu"]

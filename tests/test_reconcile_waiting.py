@@ -225,7 +225,9 @@ def test_what_a_sheet_waits_for_says_so_too(
     assert "`petsync apply` with `--limit 0`" in said
 
 
-@pytest.mark.parametrize(("mode", "said"), [("push", "sends all of it again"), ("two-way", "too")])
+@pytest.mark.parametrize(
+    ("mode", "said"), [("push", "sends all changes again"), ("two-way", "too")]
+)
 def test_the_undo_of_a_round_says_what_the_next_one_does(
     night: Night, mode: str, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -540,8 +540,7 @@ class RoundStart:
     killed. The rows of pets that `may_lack` their id had it, unless the sheet is a backup from
     before. `added` are runs by hand with what they sent of pets that they added and that no row
     names: the base lacks these. Pets that are `returning` had a row in the folder's file of which
-    an older copy was put back, and get it again. `is_cut_off`: a round wrote the sheet, or was
-    about to, and did not end.
+    an older copy was put back, and get it again.
     """
 
     base: Base | None
@@ -558,7 +557,6 @@ class RoundStart:
     may_lack: frozenset[int] = frozenset()
     added: tuple[RecentRun, ...] = ()
     returning: frozenset[int] = frozenset()
-    is_cut_off: bool = False
 
     def carrying(self, carried: Base | None) -> RoundStart:
         """The same once the sheet carries another base; None if it still has the same one."""
@@ -612,16 +610,15 @@ def find_start(
     elsewhere: Collection[int] = (),
 ) -> RoundStart:
     """The base that a round compares by, as `_find_base` says, unsure of what rows say again that
-    they said before: in every column where the last round did not end, or an older copy was put
-    back, else in columns that were missing at the last round.
+    they said before: in every column where an older copy was put back, else in columns that were
+    missing at the last round.
     """
     start, files = _find_base(context, sheet, service, past, elsewhere), SheetFiles.of(context)
     base = start.base
     if base is None or context.job.mode != "two-way":
         return start
-    is_open = bool(start.is_cut_off or start.undone or start.doubts)
-    is_open = is_open or files.pending.has_own or files.versions.has_back
-    columns = {*COLUMNS} if is_open else base.missing
+    is_older = bool(start.undone) or files.versions.has_back
+    columns = {*COLUMNS} if is_older else base.missing
     if not columns.intersection(sheet.rows):
         return start
     versions = files.versions.all()
@@ -663,7 +660,6 @@ def _find_base(
     )
     taken = SheetFiles.of(context).sheet.released_edits(sheet)
     every = _versions(context, base, taken)
-    is_cut_off = any(not (each.is_agreed or each.is_state) for each in every)
     versions = [each for each in every if not each.is_undone]
     last = [each for each in versions if not each.is_state][-1:]
     cut_off = next((each for each in last if not each.is_agreed), None)
@@ -701,9 +697,7 @@ def _find_base(
         then = _with_unnumbered(then, numbered_by(every) | base.unnumbered)
         notes = (*_notes(memory.problem, moved), _put_back(lost, context.job.mode))
         returning = base.ids - then.ids - named_ids(sheet) - {*elsewhere}
-        return RoundStart(
-            then, carried, notes, undone=lost, returning=returning, is_cut_off=is_cut_off
-        )
+        return RoundStart(then, carried, notes, undone=lost, returning=returning)
     notes = (*_notes(memory.problem, moved), *told)
     doubts = doubtful(sheet, versions, base) if context.job.mode == "two-way" else ()
     if mixed or doubts:
@@ -724,7 +718,6 @@ def _find_base(
         has_ids_by_hand=has_ids_by_hand,
         may_lack=frozenset(may_lack),
         added=added,
-        is_cut_off=is_cut_off,
     )
 
 

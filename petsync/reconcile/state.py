@@ -415,11 +415,6 @@ class PendingRuns:
         """The runs that have begun with the plans, in the order of the notes."""
         return [run for note in self._notes() if (run := _run(note, store)) is not None]
 
-    @property
-    def has_own(self) -> bool:
-        """Whether a round of the job may have begun to send, and did not end."""
-        return any(note.is_own for note in self._notes())
-
     def _notes(self) -> tuple[_Note, ...]:
         try:
             body = self.path.read_bytes()

@@ -64,7 +64,7 @@ def test_demo_overwrites_nothing(shell: Shell, tmp_path: Path) -> None:
     assert (tmp_path / "petsync-demo" / "report.html").read_text("utf-8") == "mine"
     refused = shell("demo", "--keep", "petsync-demo")
     assert refused.code == 64
-    assert "something in it" in refused.err
+    assert "the folder is not empty" in refused.err
 
 
 def test_demo_has_its_own_store(shell: Shell) -> None:

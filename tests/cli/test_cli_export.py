@@ -140,7 +140,7 @@ def test_an_edited_export_is_not_replaced(
     requests = len(box.requests)
     done = shell("export", path.name, *to(box))
     assert done.code == 1
-    assert "use --force; a backup" in " ".join(done.err.split())
+    assert "use --force; petsync then keeps a backup" in " ".join(done.err.split())
     assert path.read_bytes() == edited
     assert len(box.requests) == requests
     there = names()

@@ -91,7 +91,7 @@ def test_json_of_what_is_not_as_planned(shell: Shell, box: Sandbox) -> None:
 def test_how_the_store_would_look(shell: Shell, box: Sandbox) -> None:
     """-o writes the pets as they would be, without a base: it is no export of the store."""
     done = shell("rehearse", _sheet(), *to(box), "-o", "after.csv")
-    assert "How the store would look is in after.csv." in done.err
+    assert "The resulting store is in after.csv." in done.err
     sheet = read_sheet("after.csv")
     assert sheet.base is None
     assert not Path("after.csv.petsync-base").exists()

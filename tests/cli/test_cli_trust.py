@@ -264,17 +264,15 @@ def test_an_error_names_the_variable_and_not_its_value(
     monkeypatch.setenv("PETSYNC_TOKEN", _TOKEN)
     _file(f'url = "{stranger.url}/${{PLACE}}"\n')
     done = shell("export", "pets.csv")
-    assert (done.code, "/v2/${PLACE}, and nobody" in " ".join(done.err.split())) == (64, True)
+    assert (done.code, "/v2/${PLACE}, and it is not" in " ".join(done.err.split())) == (64, True)
     _file('url = "ftp://shop.example/${PLACE}"\n')
     assert shell("trust", "--yes").code == 0
     wrong = shell("export", "pets.csv")
     assert (wrong.code, "ftp://shop.example/${PLACE}" in wrong.err) == (64, True)
     _file(f'url = "{stranger.url}/${{PETSYNC_TOKEN}}"\n')
     listed = shell("export", "pets.csv")
-    assert (listed.code, "may not use the environment variable PETSYNC_TOKEN" in listed.err) == (
-        64,
-        True,
-    )
+    problem = "may not use the environment variable PETSYNC_TOKEN"
+    assert (listed.code, problem in " ".join(listed.err.split())) == (64, True)
     assert "wJalr" not in done.err + wrong.err
     assert stranger.seen == []
 
@@ -389,12 +387,12 @@ def test_from_python(
     """connect() keeps to the same, with `auth` of one's own as well."""
     del shell
     _file(f'url = "{stranger.url}"\n')
-    with pytest.raises(SettingsError, match="nobody has confirmed") as caught:
+    with pytest.raises(SettingsError, match="is not confirmed") as caught:
         ps.connect(auth=ps.auth.bearer(_TOKEN), environ={})
     assert "[auth]" not in caught.value.hint
-    with pytest.raises(SettingsError, match="nobody has confirmed"):
+    with pytest.raises(SettingsError, match="is not confirmed"):
         ps.connect(environ={"PETSYNC_TOKEN": _TOKEN})
-    with ps.connect(environ={}) as store, pytest.raises(SettingsError, match="nobody has"):
+    with ps.connect(environ={}) as store, pytest.raises(SettingsError, match="is not confirmed"):
         store.sign_in(ps.auth.bearer(_TOKEN))
     monkeypatch.setenv("PETSYNC_TOKEN", _TOKEN)
     with ps.connect(box.url) as store:
