@@ -56,8 +56,7 @@ from petsync.plan.guard import CAPACITY_CURE, Refusal
 from petsync.plan.lineage import actions_of, find_alike, said_in
 from petsync.plan.match import Row, pets_of, said_pet, said_rows
 from petsync.plan.plan import IdentifiedRow, Inbound, Plan
-from petsync.plan.report import PastRun as PastRun
-from petsync.plan.report import Report, Result, RoundReport, Rounds, undone_by
+from petsync.plan.report import PastRun, Report, Result, RoundReport, Rounds, undone_by
 from petsync.plan.rounds import Counts, Difference, Round, SheetChange, Status, exit_code_of
 from petsync.reconcile import state
 from petsync.reconcile.compare import (

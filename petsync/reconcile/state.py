@@ -957,7 +957,7 @@ def find_reverted(
     not what it last said by the `base`: it was set back, or is from an older copy. Of a list, each
     item counts by itself. Only the `columns` are looked at.
     """
-    edited = _edited_pets(sheet, base) & base.ids
+    edited = _edited_pets(sheet, base) & base.ids & named_ids(sheet)
     if not edited or not versions:
         return {}
     last = {pet.id: pet for pet in pets_of(edited, base.said_frame)}
