@@ -555,6 +555,34 @@ def test_one_pet_that_is_set_back_is_a_conflict(either: Kept) -> None:
     assert night.stored()[5].name == night.said()[5].name == "Pet 5"
 
 
+@pytest.mark.parametrize("is_away", [True, False])
+def test_an_older_value_in_a_column_that_comes_back_is_a_conflict(
+    night: Kept, is_away: bool
+) -> None:
+    """One row says what it said before a round wrote into it, another one what was written: where
+    a column was away, nobody knows whether the first one was edited; else it was.
+    """
+    tags = (*PETS[5].tags, ps.Tag(106, "young"))
+    news = (changed(PETS, 5, status="available")[4], changed(PETS, 6, status="sold", tags=tags)[5])
+    for pet in news:
+        night.box.put(pet)
+    night.run()
+    if is_away:
+        frame = ps.read_sheet(night.sheet).frame
+        ps.write_sheet(frame.drop(columns=["status", "tags"]), night.sheet, base=False)
+        assert night.run().round.status == "in-sync"
+    older = changed([*night.stored().values()], 5, status=PETS[4].status)
+    night.write(changed(older, 6, tags=PETS[5].tags))
+    told = night.run()
+    if not is_away:
+        assert (told.round.status, told.round.to_store.total) == ("done", 2)
+        return
+    assert (told.round.exit_code, told.round.to_store.total, told.round.to_sheet.total) == (5, 0, 0)
+    found = {each.pet_id: each.fields for each in told.open if each.kind == "conflict"}
+    assert found == {5: ("status",), 6: ("tags",)}
+    assert [night.stored()[pet.id or 0] for pet in news] == [*news]
+
+
 def test_a_backup_in_which_rows_lack_their_ids_is_known_each_time(night: Kept) -> None:
     """One cell alone says something else, and nobody takes ids out of rows to set that back."""
     night.box.put(changed(PETS, 5, name="Store 5")[4])
