@@ -1374,7 +1374,7 @@ def test_a_lost_add_of_a_round_whose_pet_was_edited_is_not_sent_again(
     for _ in range(2):
         told = night.run()
         assert told.round.status == "conflicts"
-        assert f"may be pet {new.id}, edited since" in told.open[0].problem
+        assert f"may be pet {new.id} ({new.name!r}), edited since" in told.open[0].problem
         assert (night.stored(), night.rows()) == (before, rows)
     night.save([[str(new.id), *row[1:]] if row[1] == "Neu" else row for row in rows])
     told = night.run()

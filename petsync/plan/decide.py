@@ -1106,24 +1106,29 @@ def _hold_begun(record: RowRecord) -> _RowConflict:
 
 def _doubtful(match: Match) -> _RowConflict:
     records = match.records
-    ids = some([*dict.fromkeys(str(r.pet_id) for r in records if r.pet_id is not None)])
+    pets = {r.pet_id: normal(r.said.name) for r in records if r.pet_id is not None}
     record = match.record
-    if not ids:
+    if not pets:
         return _hold_begun(record)
+    ids = some([*map(str, pets)])
+    named = some([f"{pet_id} ({name!r})" if name else str(pet_id) for pet_id, name in pets.items()])
     if all(each.is_undone for each in records):
         return _RowConflict(
             "added-before",
-            f"may be the row that was {record.how} on {record.on} as {ids}, and an undo took that "
-            "pet away",
+            f"may be the row that was {record.how} on {record.on} as {named}, and an undo took "
+            "that pet away",
             "Take the row out, or write `add-another` in the action column to add it.",
             record.pet_id,
         )
-    what = f"may be the row that was {record.how} on {record.on} as {ids}"
-    if not record.is_sure:
-        what = f"may be pet {ids}, edited since: its add on {record.on} got no answer"
-    if len(records) > 1:
-        what = f"may be one of the rows that were {record.how} on {record.on} as {ids}"
-    says = ", and says something else now" if match.is_edited else ""
+    if not record.run_id:
+        rows = "the row of pet" if len(pets) == 1 else "a row of one of the pets"
+        what = f"may be {rows} {named}, which no row names any more"
+    elif not record.is_sure:
+        what = f"may be pet {named}, edited since: its add on {record.on} got no answer"
+    else:
+        rows = "the row that was" if len(records) == 1 else "one of the rows that were"
+        what = f"may be {rows} {record.how} on {record.on} as {named}"
+    says = ", and says something else now" if match.is_edited and record.run_id else ""
     way = "write `add-another` in the action column if it is another one"
     if any(each.action == "add-another" for each in records):
         rows = "a row with the id" if len(records) == 1 else "rows with the ids"

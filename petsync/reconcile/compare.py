@@ -400,8 +400,14 @@ class Comparer:
             return {}
         pets = pets_of(sorted(lost), base.frame)
         pets += pets_of(sorted(lost - base.ids), seen.frame)
+        added = {
+            record.pet_id: record
+            for record in reversed(self.store.aio.history.read_row_records(self.store.url, sheet))
+            if record.pet_id in lost and record.state == "added" and record.is_added
+        }
         records = tuple(
-            RowRecord(
+            added.get(pet.id)
+            or RowRecord(
                 run_id="",
                 on=base.taken_at[:10],
                 source=sheet.source,
