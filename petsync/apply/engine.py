@@ -7,6 +7,7 @@ the pet; docs/safety.md states this race.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import time
 from collections import Counter, defaultdict
@@ -485,6 +486,7 @@ Recheck = Literal["each", "bulk", "none"]
 beginning, or (for measurements only) not at all.
 """
 
+_LOG = logging.getLogger(__name__)
 _MAX_CONCURRENCY = 128
 _EXTRA_INTENTS = 16
 
@@ -1679,7 +1681,7 @@ class _Engine:
             self._confirm(pets)
             unknown = [number for number in self._find_unsettled() if number not in lost]
             if not lost and (wait := self._seconds_to_wait(unknown)) > 0:
-                await self._stopper.wait_for(asyncio.sleep(wait))
+                await self._wait(wait)
                 continue
             edited = {} if lost else self._hold_edited(unknown, pets)
             for number in lost or [number for number in unknown if number not in edited]:
@@ -1746,7 +1748,7 @@ class _Engine:
             left = self._find_unknown() - unread
             adds = [n for n in left if is_unassigned(self._changes[n])]
             if (wait := self._seconds_to_wait(adds if self._is_replanned else [*left])) > 0:
-                await self._stopper.wait_for(asyncio.sleep(wait))
+                await self._wait(wait)
                 continue
             for number in left.difference(self._hold_edited(adds, pets)):
                 self._reset_result(number)
@@ -1808,6 +1810,11 @@ class _Engine:
             if result is not None:
                 self._unread.discard(number)
                 self._record(result)
+
+    async def _wait(self, seconds: float) -> None:
+        """Wait until a request that had no response cannot arrive any more."""
+        _LOG.info("waiting %.1f s: requests without a response may still arrive", seconds)
+        await self._stopper.wait_for(asyncio.sleep(seconds))
 
     def _seconds_to_wait(self, unknown: list[int]) -> float:
         """Seconds until a request without a response is no longer expected to arrive."""

@@ -406,7 +406,7 @@ class Comparer:
             if record.pet_id in lost and record.state == "added" and record.is_added
         }
         records = tuple(
-            added.get(pet.id)
+            added.get(pet.id or 0)
             or RowRecord(
                 run_id="",
                 on=base.taken_at[:10],

@@ -218,8 +218,8 @@ def _describe_end(round_: Round) -> str:
     texts = {
         "in-sync": f"sheet and store agree{_except_notes(round_.notes)}",
         "drift": f"{differences} between sheet and store",
-        "findings": f"{count(round_.findings, 'row')} of the sheet cannot be used as "
-        f"{'it stands' if round_.findings == 1 else 'they stand'}",
+        "findings": f"{count(round_.findings, 'error')} in the sheet "
+        f"{'keeps' if round_.findings == 1 else 'keep'} rows from being used",
         "conflicts": f"{count(round_.conflicts, 'conflict')}, which a person has to decide",
         "failed-rows": f"{count(round_.failed, 'change')} did not arrive",
         "waiting": "the plan is over its limits, and nothing is done until somebody releases it",

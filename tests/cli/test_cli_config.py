@@ -95,6 +95,13 @@ def test_the_meaning_is_told(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> N
     assert "s3cret" not in done.out
 
 
+def test_the_limits_that_hold_by_default_are_told(shell: Shell) -> None:
+    """The least number of new pets that pass, too."""
+    written(JOB)
+    line = "at most 10 % deleted, 30 % changed, 50 % added (at least 100)"
+    assert line in " ".join(shell("config", "check").out.split())
+
+
 def test_the_meaning_is_told_to_machines(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     """As data; of a secret only that it is there."""
     monkeypatch.setenv("SHOP_TOKEN", "t0ken-of-the-shop")

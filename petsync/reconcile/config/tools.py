@@ -118,7 +118,9 @@ def _short(query: str) -> str:
 
 def _guard(guard: Guard) -> str:
     most = f"at most {guard.max_delete} deleted, {guard.max_update} changed"
-    added = f", {guard.max_add} added" if guard.max_add is not None else ""
+    least = guard.max_add.at_least if guard.max_add is not None else 0
+    at_least = f" (at least {least})" if least else ""
+    added = f", {guard.max_add} added{at_least}" if guard.max_add is not None else ""
     empty = "; an empty sheet may pass" if guard.allow_empty else ""
     ids = ", ".join(map(str, guard.sentinels))
     return f"{most}{added}{empty}" + (f"; only while {ids} are there" if ids else "")

@@ -190,6 +190,8 @@ class Play:
             self.log.append("-- to settle")
             code = self._round(kill=False, lock=False)
             self._decide(everything=True)
+            if code == 5:
+                self._give_ids()
             if code == 0 and not [*differences(self.view())]:
                 break
         self.log.append("-- the end")
@@ -645,6 +647,18 @@ class Play:
         else:
             return
         grid.save()
+
+    def _give_ids(self) -> None:
+        """A row that may be a pet's, and that nobody added since, is that pet's: it gets the id."""
+        pets = self.view().pets
+        lines = [(grid, row) for grid in map(read_grid, self.paths) for row in grid.rows]
+        for grid, row in lines:
+            key, place = key_of(grid.text(row, "name")) or "", grid.column("id")
+            is_known = key in pets and key not in self.ledger.rows_added
+            if is_known and place is not None and not row[place]:
+                row[place] = pets[key]["id"]
+                grid.save()
+                self.log.append(f"decided: row {key} gets the id {row[place]}")
 
     def _give_way(self, key: str, unit: tuple[str, str]) -> None:
         for path in self.paths:
