@@ -517,6 +517,30 @@ def test_a_row_that_lacks_its_id_in_an_older_copy_is_not_lost(box: Sandbox, tmp_
     assert [told.round.status for told in night.rounds()] == ["in-sync", "in-sync"]
 
 
+def test_a_new_row_is_not_lost_beside_an_older_copy_of_another_file(
+    box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The round that added its pet was killed, and the row has another name by now: it is known by
+    its place, and what was edited in it arrives, also what was taken out.
+    """
+    night = _moving(box, tmp_path)
+    for number in (11, 12):
+        box.put(changed(PETS, number, name=f"Store {number}")[number - 1])
+    backup = night.rounds()[1].round.backup
+    row = {**QUUX, "tags": "calm; shy", "photo_urls": "https://shop.example/quux.jpg"}
+    _type(night, "a.csv", row)
+    with monkeypatch.context() as patch:
+        patch.setattr(round_of_jobs, "write", Mock(side_effect=KeyboardInterrupt))
+        assert night.rounds().exit_code == 7
+    edited = {**row, "name": "Zoe", "status": "pending", "photo_urls": "[clear]"}
+    _type(night, "a.csv", edited, over="Quux")
+    shutil.copy(backup, tmp_path / "in" / "b.csv")
+    assert night.rounds().exit_code == 0
+    (pet,) = [pet for number, pet in night.stored().items() if number > len(PETS)]
+    assert (pet.name, pet.status, pet.photo_urls) == ("Zoe", "pending", ())
+    assert [told.round.status for told in night.rounds()] == ["in-sync", "in-sync"]
+
+
 @pytest.mark.parametrize("count", [1, 2])
 @pytest.mark.parametrize("is_written", [True, False])
 def test_rows_that_an_own_older_copy_lacks_are_not_lost(

@@ -133,6 +133,7 @@ __all__ = [
     "same_place",
     "settle_runs",
     "with_claims",
+    "with_found_rows",
     "with_older_rows",
     "with_siblings",
     "work",
@@ -539,7 +540,8 @@ class RoundStart:
     killed. The rows of pets that `may_lack` their id had it, unless the sheet is a backup from
     before. `added` are runs by hand with what they sent of pets that they added and that no row
     names: the base lacks these. Pets that are `returning` had a row in the folder's file of which
-    an older copy was put back, and get it again.
+    an older copy was put back, and get it again. The rows of pets that are `lost` are not found by
+    an id or a name; `before_loss` is the base that still has what was agreed on of them.
     """
 
     base: Base | None
@@ -556,6 +558,9 @@ class RoundStart:
     may_lack: frozenset[int] = frozenset()
     added: tuple[RecentRun, ...] = ()
     returning: frozenset[int] = frozenset()
+    lost: frozenset[int] = frozenset()
+    lost_notes: tuple[Difference, ...] = ()
+    before_loss: Base | None = None
 
     def carrying(self, carried: Base | None) -> RoundStart:
         """The same once the sheet carries another base; None if it still has the same one."""
@@ -698,13 +703,13 @@ def _find_base(
         returning = base.ids - then.ids - named_ids(sheet) - {*elsewhere}
         return RoundStart(then, carried, notes, undone=lost, returning=returning)
     notes = (*_notes(memory.problem, moved), *told)
+    before_loss, in_doubt = base, tuple[Difference, ...]()
     doubts = doubtful(sheet, versions, base) if context.job.mode == "two-way" else ()
     if mixed or doubts:
         notes = (*notes, *(_in_doubt(mixed) if context.job.mode == "two-way" else ()))
         base, in_doubt = _with_doubts(
             base, mixed or doubts, sheet, elsewhere=elsewhere, is_seen=bool(mixed)
         )
-        notes = (*notes, *in_doubt)
     may_lack = may_lack_again(sheet, every, base)
     base = _with_earlier(_with_unnumbered(base, may_lack), sheet, every)
     return RoundStart(
@@ -717,6 +722,9 @@ def _find_base(
         has_ids_by_hand=has_ids_by_hand,
         may_lack=frozenset(may_lack),
         added=added,
+        lost=frozenset(each.pet_id for each in in_doubt if each.pet_id is not None),
+        lost_notes=in_doubt,
+        before_loss=before_loss,
     )
 
 
@@ -851,7 +859,7 @@ def _with_doubts(
     is_seen: bool,
 ) -> tuple[Base, tuple[Difference, ...]]:
     """The base of a sheet that may be from before the versions: unsure of what differs, without the
-    pets whose rows may have been taken out; and what has to be said of these. `is_seen`: an earlier
+    pets whose rows may have been taken out; and a note on each of these. `is_seen`: an earlier
     round saw that it is, and some of what came since stands in it; else the base is unsure of what
     the versions wrote, and of the other pets that are as they were then.
     """
@@ -871,7 +879,7 @@ def _with_doubts(
     pets = [with_fields(pet, Pet(id=pet.id), ["name"]) for pet in pets_of(rows, then.frame)]
     # A row that is not there may have been taken out of a backup: its pet has changed since.
     pets += pets_of({*units} - named_ids(sheet), then.frame)
-    told = tuple(
+    notes = tuple(
         Difference(
             kind="note",
             problem=f"its row, which came after round {versions[0].round}, is not in the sheet: it "
@@ -883,7 +891,24 @@ def _with_doubts(
         for pet_id in sorted(lacking - {*elsewhere})
     )
     base = _with_lost(base, lacking - {*elsewhere}).without(lacking & {*elsewhere})
-    return _with_unsure(base.with_pets(pets), units), told
+    return _with_unsure(base.with_pets(pets), units), notes
+
+
+def with_found_rows(start: RoundStart, comparison: Comparison) -> RoundStart:
+    """The start that has again what was agreed on of lost pets whose rows were recognised without
+    an id, and the notes on those that stay lost.
+    """
+    base, before = start.base, start.before_loss
+    if not start.lost or base is None or before is None:
+        return start
+    found = start.lost & {*comparison.settled.values()}
+    notes = [note for note in start.lost_notes if note.pet_id not in found]
+    base = base.without(found).with_pets(pets_of(sorted(found), before.frame))
+    said = {i: pet for i, pet in before.said.items() if i in found}
+    unsure = {i: units for i, units in before.unsure.items() if i in found}
+    base = replace(base, said={**base.said, **said}, unsure={**base.unsure, **unsure})
+    start = replace(start, base=base, lost=frozenset(), lost_notes=())
+    return replace(start, notes=(*start.notes, *notes))
 
 
 def with_older_rows(start: RoundStart, comparison: Comparison) -> RoundStart:
@@ -1408,8 +1433,14 @@ def with_claims(
         problem = f"no pet is deleted as missing: another sheet may have it. {error.message}"
     told = [Difference(kind="note", problem=problem)] if problem else []
     if put_back:
-        start = replace(start, base=_with_lost(base, lost))
-        told += (_told_lost(job, pet_id, put_back[0]) for pet_id in sorted(lost))
+        more = [_told_lost(job, pet_id, put_back[0]) for pet_id in sorted(lost)]
+        start = replace(
+            start,
+            base=_with_lost(base, lost),
+            lost=start.lost | lost,
+            lost_notes=(*start.lost_notes, *(more if job.delete_missing else ())),
+            before_loss=start.before_loss or base,
+        )
     notes = (*start.notes, *(told if job.delete_missing else ()))
     return replace(start, claimed=frozenset({*found, *away}), notes=notes)
 
@@ -2085,7 +2116,8 @@ def work(context: RoundContext, comparer: Comparer) -> None:
         notes = (*_note_former_names(context), *start.notes, *_worksheets(context, sheet))
         start = replace(start, notes=notes)
         comparison = compare_sides(comparer, sheet, snapshot, start)
-        known = with_siblings(context, comparison, start, comparer.store.url)
+        known = with_found_rows(start, comparison)
+        known = with_siblings(context, comparison, known, comparer.store.url)
         known = with_older_rows(known, comparison)
         known = _with_new_rows(context, known, comparison, comparer)
         if known is not start:
