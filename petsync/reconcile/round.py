@@ -541,7 +541,8 @@ class RoundStart:
     before. `added` are runs by hand with what they sent of pets that they added and that no row
     names: the base lacks these. Pets that are `returning` had a row in the folder's file of which
     an older copy was put back, and get it again. The rows of pets that are `lost` are not found by
-    an id or a name; `before_loss` is the base that still has what was agreed on of them.
+    an id or a name; `before_loss` is the base that still has what was agreed on of them. `put_back`
+    is when a round last found that the sheet is an older copy, ISO 8601; "" if none that is known.
     """
 
     base: Base | None
@@ -561,6 +562,7 @@ class RoundStart:
     lost: frozenset[int] = frozenset()
     lost_notes: tuple[Difference, ...] = ()
     before_loss: Base | None = None
+    put_back: str = ""
 
     def carrying(self, carried: Base | None) -> RoundStart:
         """The same once the sheet carries another base; None if it still has the same one."""
@@ -725,6 +727,7 @@ def _find_base(
         lost=frozenset(each.pet_id for each in in_doubt if each.pet_id is not None),
         lost_notes=in_doubt,
         before_loss=before_loss,
+        put_back=max((each.undone_at for each in every), default=""),
     )
 
 
@@ -913,9 +916,10 @@ def with_found_rows(start: RoundStart, comparison: Comparison) -> RoundStart:
 
 def with_older_rows(start: RoundStart, comparison: Comparison) -> RoundStart:
     """The start with the pets that its base lacks and that runs by hand added since, where a row
-    without an id is known to be that of such a pet. Where the sheet is a backup, with those that
-    any run added later: each as its row said it then. The row of the backup may say what it said
-    even before, so that nobody knows whether it was edited where it says something else.
+    without an id is known to be that of such a pet. Where the sheet is a backup, or was one since
+    the run, with those that any run added: each as its row said it then. The row of the backup may
+    say what it said even before, so that nobody knows whether it was edited where it says something
+    else.
     """
     base = start.base
     if base is None:
@@ -923,10 +927,15 @@ def with_older_rows(start: RoundStart, comparison: Comparison) -> RoundStart:
     if not start.undone:
         runs = [_limit_to(run, comparison.records.keys() - base.ids) for run in start.added]
         runs = [run for run in runs if run.report.results]
-        return replace(start, base=_with_runs(base, runs)) if runs else start
-    later = {i: each.said for i, each in comparison.records.items() if i not in base.ids}
+        base = _with_runs(base, runs) or base
+    later = {
+        pet_id: each.said
+        for pet_id, each in comparison.records.items()
+        if pet_id not in base.ids
+        if start.undone or (start.put_back and _is_before(each.written, start.put_back))
+    }
     if not later:
-        return start
+        return start if base is start.base else replace(start, base=base)
     pets = [msgspec.structs.replace(pet, id=pet_id) for pet_id, pet in later.items()]
     unsure = {**base.unsure, **dict.fromkeys(later, UNITS)}
     return replace(start, base=replace(base.with_pets(pets), unsure=unsure))
