@@ -191,7 +191,7 @@ class Play:
             code = self._round(kill=False, lock=False)
             self._decide(everything=True)
             if code == 5:
-                self._give_ids()
+                self._answer()
             if code == 0 and not [*differences(self.view())]:
                 break
         self.log.append("-- the end")
@@ -640,25 +640,28 @@ class Play:
             self.log.append(f"decided: row {key} is a pet of its own")
         elif key in view.pets and key in ledger.pets_added and self.is_folder:
             grid = read_grid(self.paths[0])
-            body = next(pet for pet in self.service.pets() if key_of(pet["name"]) == key)
-            cells = dict(zip(COLUMNS, self._cells(body), strict=True))
+            cells = dict(zip(COLUMNS, self._cells(self._body(key)), strict=True))
             grid.rows.append([cells.get(name, "") for name in grid.head])
             self.log.append(f"decided: pet {key} becomes a row")
         else:
             return
         grid.save()
 
-    def _give_ids(self) -> None:
-        """A row that may be a pet's, and that nobody added since, is that pet's: it gets the id."""
-        pets = self.view().pets
-        lines = [(grid, row) for grid in map(read_grid, self.paths) for row in grid.rows]
-        for grid, row in lines:
-            key, place = key_of(grid.text(row, "name")) or "", grid.column("id")
-            is_known = key in pets and key not in self.ledger.rows_added
-            if is_known and place is not None and not row[place]:
-                row[place] = pets[key]["id"]
-                grid.save()
-                self.log.append(f"decided: row {key} gets the id {row[place]}")
+    def _answer(self) -> None:
+        """A row that may be a pet's, and that nobody added since, is that pet's: it gets the id. Of
+        photos that differ in their order alone, the sheet takes the store's.
+        """
+        view = self.view()
+        for key in sorted((view.pets.keys() & view.rows.keys()) - self.ledger.rows_added):
+            photos = view.pets[key]["photo_urls"]
+            if len(photos) > 1 and photos == view.rows[key]["photo_urls"]:
+                self._give_way(key, ("photo_urls", min(photos)))
+            for grid in map(read_grid, self.paths):
+                row, place = grid.row_of(key), grid.column("id")
+                if row is not None and place is not None and not row[place]:
+                    row[place] = view.pets[key]["id"]
+                    grid.save()
+                    self.log.append(f"decided: row {key} gets the id {row[place]}")
 
     def _give_way(self, key: str, unit: tuple[str, str]) -> None:
         for path in self.paths:
@@ -669,7 +672,7 @@ class Play:
             if row is None or place is None:
                 continue
             if isinstance(pet, frozenset):
-                text = ("; " if unit[0] == "tags" else "\n").join(sorted(pet)) or "[clear]"
+                text = self._items_of(key, unit[0]) or "[clear]"
                 edited = [(key, (unit[0], item)) for item in pet]
             else:
                 # Beside a name an empty cell says that there is no number.
@@ -720,6 +723,16 @@ class Play:
                 "photoUrls": [texts["photo_urls"]],
             },
         )
+
+    def _items_of(self, key: str, column: str) -> str:
+        """The store's tags or photos of a pet in their order, as a cell says them."""
+        body = self._body(key)
+        if column == "tags":
+            return "; ".join(tag["name"] for tag in body.get("tags") or ())
+        return "\n".join(body.get("photoUrls") or ())
+
+    def _body(self, key: str) -> dict[str, Any]:
+        return next(pet for pet in self.service.pets() if key_of(pet["name"]) == key)
 
     def _cells(self, pet: dict[str, Any]) -> list[str]:
         return [
