@@ -400,11 +400,7 @@ class Comparer:
             return {}
         pets = pets_of(sorted(lost), base.frame)
         pets += pets_of(sorted(lost - base.ids), seen.frame)
-        added = {
-            record.pet_id: record
-            for record in reversed(self.store.aio.history.read_row_records(self.store.url, sheet))
-            if record.pet_id in lost and record.state == "added" and record.is_added
-        }
+        added = self.find_added(sheet, lost)
         records = tuple(
             added.get(pet.id or 0)
             or RowRecord(
@@ -442,12 +438,12 @@ class Comparer:
             if normal(record.said.name) not in waiting
         )
 
-    def added_pets(self, sheet: Sheet, ids: Collection[int]) -> dict[int, Pet]:
-        """The pets of these ids that runs added from rows of the sheet, or of the folder's other
-        files, each as it was sent.
+    def find_added(self, sheet: Sheet, ids: Collection[int]) -> dict[int, RowRecord]:
+        """The newest record of each of these pets that a run added from a row of the sheet, or of
+        the folder's other files, by id.
         """
         return {
-            record.pet_id: msgspec.structs.replace(record.said, id=record.pet_id)
+            record.pet_id: record
             for record in reversed(self.store.aio.history.read_row_records(self.store.url, sheet))
             if record.pet_id is not None and record.pet_id in ids
             if record.state == "added" and record.is_added

@@ -53,7 +53,7 @@ from petsync.plan.change import Change, Snapshot, Update, describe_limits
 from petsync.plan.compare import IdExchange, find_exchanged
 from petsync.plan.fields import COLUMNS_OF, UNITS, Vocabulary, normal, same, says, with_fields
 from petsync.plan.guard import CAPACITY_CURE, Refusal
-from petsync.plan.lineage import actions_of, find_alike, said_in
+from petsync.plan.lineage import RowRecord, actions_of, find_alike, said_in
 from petsync.plan.match import Row, pets_of, said_pet, said_rows
 from petsync.plan.plan import IdentifiedRow, Inbound, Plan
 from petsync.plan.report import PastRun, Report, Result, RoundReport, Rounds, undone_by
@@ -568,6 +568,13 @@ class RoundStart:
         """The same once the sheet carries another base; None if it still has the same one."""
         return self if carried is None else replace(self, carried=digest_of(carried))
 
+    def is_put_back_since(self, record: RowRecord) -> bool:
+        """Whether an older copy is there, or was since the run of the record: the row may be older
+        than the run.
+        """
+        is_older = bool(self.put_back) and _is_before(record.written, self.put_back)
+        return bool(self.undone) or is_older
+
 
 def compare_sides(
     comparer: Comparer, sheet: Sheet, snapshot: Snapshot, start: RoundStart
@@ -932,7 +939,7 @@ def with_older_rows(start: RoundStart, comparison: Comparison) -> RoundStart:
         pet_id: each.said
         for pet_id, each in comparison.records.items()
         if pet_id not in base.ids
-        if start.undone or (start.put_back and _is_before(each.written, start.put_back))
+        if start.is_put_back_since(each)
     }
     if not later:
         return start if base is start.base else replace(start, base=base)
@@ -947,8 +954,8 @@ def _with_new_rows(
     """The start with the pets that its base lacks and that rows mean: what is blank in such a row
     was never emptied, and takes the store's value. One that a row without an id was found to mean,
     where the row says nothing else than the store, is as the row says it. One that a row names by
-    its id is as the run sent it that added it from a row; of any other, nothing is agreed on in
-    which the two differ.
+    its id is as the run sent it that added it from a row, unsure where an older copy was put back
+    since; of any other, nothing is agreed on in which the two differ.
     """
     base = start.base
     if base is None:
@@ -966,9 +973,11 @@ def _with_new_rows(
     ]
     named = named_ids(comparison.sheet) - base.ids - {*context.job.guard.sentinels}
     if context.job.mode == "two-way" and named:
-        sent = comparer.added_pets(comparison.sheet, named)
-        said += sent.values()
-        named -= sent.keys()
+        records = comparer.find_added(comparison.sheet, named)
+        said += [msgspec.structs.replace(each.said, id=i) for i, each in records.items()]
+        older = [pet_id for pet_id, each in records.items() if start.is_put_back_since(each)]
+        base = _with_unsure(base, dict.fromkeys(older, UNITS)) if older else base
+        named -= records.keys()
         merged = rows[rows["action"].isin(("merge", "update")) & rows["id"].isin(named)]
         whole = with_unknown(base, comparison.sheet, comparison.seen, {})
         known = {pet.id: pet for pet in pets_of(named, whole.frame)}
