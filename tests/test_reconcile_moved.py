@@ -14,6 +14,7 @@ from nightly import PETS, Night, changed
 from openpyxl import Workbook, load_workbook
 
 import petsync as ps
+from petsync import sheets
 from petsync.plan.guard import Guard, Limit
 from petsync.plan.report import Rounds
 from petsync.plan.rounds import Difference
@@ -539,6 +540,34 @@ def test_a_new_row_is_not_lost_beside_an_older_copy_of_another_file(
     (pet,) = [pet for number, pet in night.stored().items() if number > len(PETS)]
     assert (pet.name, pet.status, pet.photo_urls) == ("Zoe", "pending", ())
     assert [told.round.status for told in night.rounds()] == ["in-sync", "in-sync"]
+
+
+def test_an_older_row_stays_in_conflict_beside_a_new_row_of_another_file(
+    box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A backup that was put back has the row from before its pet was added. The round that knows
+    the pet is killed, and somebody types a row into the other file, which may be that pet's too.
+    """
+    night = _moving(box, tmp_path)
+    _type(night, "a.csv", {**QUUX, "tags": "calm", "action": "ignore"})
+    for number in (1, 2):
+        box.put(changed(PETS, number, name=f"Store {number}")[number - 1])
+    backup = night.rounds()[0].round.backup
+    _type(night, "a.csv", {**QUUX, "tags": "calm; loud"}, over="Quux")
+    night.rounds()
+    (added,) = [pet for pet in box.pets() if pet.name == "Quux"]
+    shutil.copy(backup, tmp_path / "in" / "a.csv")
+    night.rounds()
+    _type(night, "a.csv", {**QUUX, "tags": "calm"}, over="Quux")
+    with monkeypatch.context() as patch:
+        patch.setattr(sheets, "write_synced", Mock(side_effect=KeyboardInterrupt))
+        assert night.rounds().exit_code == 7
+    _type(night, "b.csv", {"name": "Bar", "status": "sold"})
+    told = night.rounds()
+    assert [(o.pet_id, o.fields) for o in told[0].open if o.kind == "conflict"] == [
+        (added.id, ("tags",))
+    ]
+    assert added in box.pets()
 
 
 @pytest.mark.parametrize("count", [1, 2])

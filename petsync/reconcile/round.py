@@ -906,12 +906,15 @@ def _with_doubts(
 
 def with_found_rows(start: RoundStart, comparison: Comparison) -> RoundStart:
     """The start that has again what was agreed on of lost pets whose rows were recognised without
-    an id, and the notes on those that stay lost.
+    an id, and the notes on those that stay lost. Pets of rows that were recognised are not claimed
+    by another sheet.
     """
-    base, before = start.base, start.before_loss
+    base, before, known = start.base, start.before_loss, {*comparison.settled.values()}
+    if start.claimed & known:
+        start = replace(start, claimed=start.claimed - known)
     if not start.lost or base is None or before is None:
         return start
-    found = start.lost & {*comparison.settled.values()}
+    found = start.lost & known
     notes = [note for note in start.lost_notes if note.pet_id not in found]
     base = base.without(found).with_pets(pets_of(sorted(found), before.frame))
     said = {i: pet for i, pet in before.said.items() if i in found}
