@@ -619,8 +619,8 @@ class Play:
             self.log.append(f"decided: pet {key} goes")
 
     def _decide_whose(self, key: str, view: View) -> None:
-        """A row that may be the pet of another one is a pet of its own; a pet that became no row of
-        a folder's sheets becomes one.
+        """A row that may be the pet of another one is a pet of its own; a pet that became no row
+        becomes one.
         """
         ledger = self.ledger
         if key in view.rows and key in ledger.rows_added:
@@ -638,7 +638,7 @@ class Play:
             if grid.text(row, "category_id") and not grid.text(row, "category"):
                 row[grid.head.index("category_id")] = ""
             self.log.append(f"decided: row {key} is a pet of its own")
-        elif key in view.pets and key in ledger.pets_added and self.is_folder:
+        elif key in view.pets and key in ledger.pets_added:
             grid = read_grid(self.paths[0])
             cells = dict(zip(COLUMNS, self._cells(self._body(key)), strict=True))
             grid.rows.append([cells.get(name, "") for name in grid.head])
