@@ -444,7 +444,7 @@ def test_an_update_whose_end_nobody_saw_is_never_set_back_silently(desk: Desk) -
     desk.box.put(old)
     moved = continue_base(sheet, sheet.base, [run], [], desk.store.snapshot().frame)
     assert moved.unsure == {}
-    assert moved.said_frame.equals(sheet.base.said_frame)
+    assert moved.sheet_frame.equals(sheet.base.sheet_frame)
 
 
 @pytest.mark.parametrize("writes", [False, True], ids=["", "write-ids"])

@@ -42,7 +42,7 @@ def full_plan() -> Plan:
         coverage=Coverage(("available",), (SILENT,)),
         undoes="20261120-093100-4f2a",
         recognised={3: 7},
-        slots={3: Slot(above=2, said=FULL, run="20261120-093100-4f2a", on="2026-11-20")},
+        slots={3: Slot(above=2, row_pet=FULL, run="20261120-093100-4f2a", on="2026-11-20")},
         older=(5,),
         sentinels=(FULL,),
     )

@@ -31,7 +31,7 @@ from petsync.plan.fields import (
     with_columns,
     with_fields,
 )
-from petsync.plan.match import Candidates, Row, Said, clears, pets_of, said_rows
+from petsync.plan.match import Candidates, Row, RowValues, clears, iter_rows, pets_of
 from petsync.plan.plan import Inbound, RowEdit
 from petsync.plan.report import Report
 from petsync.table.base import Base
@@ -55,8 +55,8 @@ __all__ = [
     "missing_columns",
     "moved_units",
     "named_ids",
-    "restore_said_columns",
-    "said_category",
+    "read_category",
+    "restore_missing_columns",
     "sharing",
     "sight_of",
     "with_inbound",
@@ -92,9 +92,11 @@ def advance_base(sheet: Sheet, report: Report) -> Base | None:
     sent = _partly_applied(report)
     moved = dict(_iter_applied_pets(report))
     regrouped = _find_sent_categories(report)
-    before = {pet.id: pet for pet in pets_from_frame(sheet.base.said_frame)}
-    said = {
-        pet_id: pet for pet_id, pet in sheet.base.said.items() if _is_agreed(pets, moved, pet_id)
+    before = {pet.id: pet for pet in pets_from_frame(sheet.base.sheet_frame)}
+    sheet_pets = {
+        pet_id: pet
+        for pet_id, pet in sheet.base.sheet_pets.items()
+        if _is_agreed(pets, moved, pet_id)
     }
     for row in _iter_settled_rows(sheet, report, sheet.base, sent):
         if row.number in report.plan.recognised and row.pet_id is not None:
@@ -106,14 +108,14 @@ def advance_base(sheet: Sheet, report: Report) -> Base | None:
             last = before.get(row.pet_id, pets[row.pet_id])
             agreed = _overlaid(pets[row.pet_id], cells, last, regrouped)
             pets[row.pet_id] = agreed
-            said.pop(row.pet_id, None)
+            sheet_pets.pop(row.pet_id, None)
             spelled = msgspec.structs.replace(agreed, category=_build_category(cells, last))
             if not all(equal(agreed, spelled, column) for column in COLUMNS_OF["category"]):
-                said[row.pet_id] = spelled
+                sheet_pets[row.pet_id] = spelled
     ordered = sorted(pets.values(), key=lambda pet: pet.id or 0)
     unsure = {i: units for i, units in sheet.base.unsure.items() if i not in moved}
     frame = frame_from_pets(ordered)
-    return replace(sheet.base, frame=frame, said=said, unsure=unsure, tab=sheet.tab)
+    return replace(sheet.base, frame=frame, sheet_pets=sheet_pets, unsure=unsure, tab=sheet.tab)
 
 
 def _is_agreed(
@@ -165,7 +167,7 @@ def _partly_applied(report: Report) -> dict[int | None, frozenset[str]]:
 
 def _of(row: Row, sent: Mapping[int | None, frozenset[str]]) -> Mapping[Column, Any]:
     fields = sent.get(row.number)
-    return {c: value for c, value in row.said.items() if fields is None or c in fields}
+    return {c: value for c, value in row.values.items() if fields is None or c in fields}
 
 
 def _iter_settled_rows(
@@ -183,16 +185,16 @@ def _iter_settled_rows(
     rows = frame[settled]
     edited = _edited_since(rows, base)
     rows = rows[edited | (rows["action"] == "delete").to_numpy(dtype=bool)]
-    yield from said_rows(rows, match.positions(rows["id"], base.frame))
+    yield from iter_rows(rows, match.positions(rows["id"], base.frame))
 
 
 def _edited_since(rows: pd.DataFrame, base: Base) -> match.Mask:
     """Which rows say anything that the base does not; rows that it lacks do."""
-    said = base.said_frame
-    places = match.positions(rows["id"], said)
+    sheet_frame = base.sheet_frame
+    places = match.positions(rows["id"], sheet_frame)
     result = places < 0
     at = np.flatnonzero(~result)
-    masks = match.differences(rows, at, said, places[at])
+    masks = match.differences(rows, at, sheet_frame, places[at])
     result[at] = np.logical_or.reduce(list(masks.values()))
     return result
 
@@ -210,28 +212,28 @@ def with_pet_ids(frame: pd.DataFrame, recognised: Mapping[int, int]) -> pd.DataF
 
 def _overlaid(
     pet: Pet,
-    said: Mapping[Column, Any],
+    values: Mapping[Column, Any],
     last: Pet,
     regrouped: Mapping[int | None, Category | None],
 ) -> Pet:
     """The pet with what a row says; with the category as it was sent, or as the row says it where
     it says another one than it `last` did.
     """
-    new = {name: said[name] for name in ("name", "status") if name in said}
-    new |= {name: tuple(said[name]) for name in ("tags", "photo_urls") if name in said}
+    new = {name: values[name] for name in ("name", "status") if name in values}
+    new |= {name: tuple(values[name]) for name in ("tags", "photo_urls") if name in values}
     if pet.id in regrouped:
         new["category"] = regrouped[pet.id]
-    elif _build_category(said, last) != last.category:
-        new["category"] = _build_category(said, pet)
+    elif _build_category(values, last) != last.category:
+        new["category"] = _build_category(values, pet)
     return msgspec.structs.replace(pet, **new)
 
 
-def _build_category(said: Mapping[Column, Any], last: Pet) -> Category | None:
+def _build_category(values: Mapping[Column, Any], last: Pet) -> Category | None:
     """The category as a row says it: a cell that says nothing counts as what it `last` said."""
-    if "category" in said and clears(said, last.category):
+    if "category" in values and clears(values, last.category):
         return None
     old = last.category or Category()
-    number, name = said.get("category_id", old.id), said.get("category", old.name)
+    number, name = values.get("category_id", old.id), values.get("category", old.name)
     if (number, name) == (old.id, old.name):
         return last.category
     return Category(number, name, old.extra)
@@ -302,7 +304,9 @@ class RowComparison:
         agreeing = {place for _, place in pairs} - mixed.keys()
         parts = [
             snapshot.frame.iloc[sorted(agreeing)],
-            *_build_mixed_pets(snapshot, mixed, None if old is None else restore_said_columns(old)),
+            *_build_mixed_pets(
+                snapshot, mixed, None if old is None else restore_missing_columns(old)
+            ),
         ]
         if old is not None:
             parts.append(self._one_sided(snapshot, old, elsewhere))
@@ -323,7 +327,7 @@ class RowComparison:
         )
         return replace(
             base,
-            said=self._collect_said_pets(base, old),
+            sheet_pets=self._collect_sheet_pets(base, old),
             gone=self._find_gone(base, snapshot, old),
             unsure=self._unsure(base, old),
         )
@@ -362,8 +366,8 @@ class RowComparison:
         """By row, the units that say nothing and had nothing, and of which the store has something
         by now.
         """
-        said = old.said_frame
-        before = match.positions(self.frame["id"], said)
+        sheet_frame = old.sheet_frame
+        before = match.positions(self.frame["id"], sheet_frame)
         places = np.array(self.places, dtype=np.intp)
         at = np.flatnonzero((places >= 0) & (before >= 0))
         found: dict[int, tuple[Unit, ...]] = {}
@@ -373,7 +377,7 @@ class RowComparison:
             for column in columns:
                 some = some[is_blank(self.frame[column].iloc[some])]
             for column in columns if len(some) else ():
-                some = some[is_empty(said[column].iloc[before[some]])]
+                some = some[is_empty(sheet_frame[column].iloc[before[some]])]
             if len(some):
                 now = [is_empty(snapshot.frame[c].iloc[places[some]]) for c in columns]
                 some = some[~np.logical_and.reduce(now)]
@@ -381,25 +385,27 @@ class RowComparison:
                 found[self.rows[n]] = (*found.get(self.rows[n], ()), unit)
         return found
 
-    def _collect_said_pets(self, base: Base, old: Base | None) -> dict[int, Pet]:
+    def _collect_sheet_pets(self, base: Base, old: Base | None) -> dict[int, Pet]:
         """The pets as the sheet says them, or last said them, where that differs from the base."""
         rows = dict(zip(self.ids, self.rows, strict=True))
         seen = {i for i, place in zip(self.ids, self.places, strict=True) if place >= 0}
         before = {} if old is None else self._before(base, old)
-        wanted = [*self.cells, *before, *(old.said if old is not None else ())]
-        said: dict[int, Pet] = {}
+        wanted = [*self.cells, *before, *(old.sheet_pets if old is not None else ())]
+        found: dict[int, Pet] = {}
         for pet in pets_of(wanted, base.frame):
             pet_id = pet.id or 0
-            then = before.get(pet_id) or (old.said.get(pet_id) if old is not None else None)
+            then = before.get(pet_id) or (old.sheet_pets.get(pet_id) if old is not None else None)
             if pet_id not in seen:
                 new = pet if then is None else then
             else:
-                new = self._as_said(pet, rows[pet_id], then, base.missing)
+                new = self._build_sheet_pet(pet, rows[pet_id], then, base.missing)
             if is_other(pet, new):
-                said[pet_id] = new
-        return said
+                found[pet_id] = new
+        return found
 
-    def _as_said(self, pet: Pet, row: int, then: Pet | None, missing: Collection[str]) -> Pet:
+    def _build_sheet_pet(
+        self, pet: Pet, row: int, then: Pet | None, missing: Collection[str]
+    ) -> Pet:
         """A pet of the base as its row says it; `then` is how the sheet last said it."""
         if "category" in self.differing.get(row, ()):
             pet = pet if then is None else with_fields(pet, then, ("category",))
@@ -413,19 +419,19 @@ class RowComparison:
         """
         if not base.missing:
             return {}
-        said = old.said_frame
-        places = match.positions(said["id"], base.frame)
+        sheet_frame = old.sheet_frame
+        places = match.positions(sheet_frame["id"], base.frame)
         at = np.flatnonzero(places >= 0)
-        masks = match.differences(said, at, base.frame, places[at])
+        masks = match.differences(sheet_frame, at, base.frame, places[at])
         units = [unit for unit in UNITS if {*COLUMNS_OF[unit]} & base.missing]
         some = at[np.logical_or.reduce([masks[unit] for unit in units])]
-        return {pet.id or 0: pet for pet in pets_at(said, some)}
+        return {pet.id or 0: pet for pet in pets_at(sheet_frame, some)}
 
     def _one_sided(self, snapshot: Snapshot, old: Base, elsewhere: frozenset[int]) -> pd.DataFrame:
         settled = {i for i, place in zip(self.ids, self.places, strict=True) if place >= 0}
         there = {*snapshot.frame["id"].tolist(), *self.named, *elsewhere}
         # Of a removed row, too, what the store changed in a column that is missing was not seen.
-        frame = restore_said_columns(old).frame
+        frame = restore_missing_columns(old).frame
         keep = [i not in settled and i in there for i in frame["id"].tolist()]
         return frame[np.array(keep, dtype=bool)]
 
@@ -455,8 +461,8 @@ def as_exported(base: Base) -> Base:
     """The base that a sheet carries, with the columns in which the export said anything."""
     if base.columns is not None:
         return base
-    said = {c for c in COLUMNS if c == "id" or not is_empty(base.frame[c]).all()}
-    return replace(base, columns=frozenset(said))
+    columns = {c for c in COLUMNS if c == "id" or not is_empty(base.frame[c]).all()}
+    return replace(base, columns=frozenset(columns))
 
 
 def missing_columns(sheet: Sheet, base: Base | None) -> tuple[frozenset[str], tuple[str, ...]]:
@@ -478,9 +484,9 @@ def with_missing(base: Base | None, sheet: Sheet) -> Base | None:
     return base if base is None else replace(base, missing=base.missing | missing, tab=sheet.tab)
 
 
-def is_other(pet: Pet, said: Pet) -> bool:
+def is_other(pet: Pet, row_pet: Pet) -> bool:
     """Whether a sheet says anything of a pet otherwise, ids that were assigned since among it."""
-    return not all(equal(pet, said, column) for column in COLUMNS)
+    return not all(equal(pet, row_pet, column) for column in COLUMNS)
 
 
 def is_blank(column: pd.Series[Any]) -> match.Mask:
@@ -518,12 +524,16 @@ def sight_of(
     edited, and so which category a row means that names one and gives the number of another; rows
     whose category is `unclear` agree on none.
     """
-    said = sheet.rows
-    frame = with_pet_ids(said, recognised)
+    sheet_rows = sheet.rows
+    frame = with_pet_ids(sheet_rows, recognised)
     numbers = frame["id"].array
     has_pet = ~numbers.isna()
     named = frozenset([*numbers[has_pet].tolist(), *sheet.blocked_ids])
-    lacks_id = said["id"].array.isna() if "id" in said else np.ones(len(said), dtype=bool)
+    lacks_id = (
+        sheet_rows["id"].array.isna()
+        if "id" in sheet_rows
+        else np.ones(len(sheet_rows), dtype=bool)
+    )
     shared = sharing(sheet, recognised) & recognised.keys()
     tells = has_pet & np.asarray(frame["action"].array != "delete", dtype=bool)
     tells &= ~frame.index.isin([*shared])
@@ -567,9 +577,9 @@ def _find_used_columns(sheet: Sheet) -> frozenset[str]:
     """The columns in which a row says anything; all that are there where no row can be used."""
     frame = sheet.rows
     there = [column for column in COLUMNS if column in frame and column != "id"]
-    said = {c for c in there if frame.empty or not is_blank(frame[c]).all()}
+    filled = {c for c in there if frame.empty or not is_blank(frame[c]).all()}
     ids = {"id"} if named_ids(sheet) else set()
-    return frozenset({*said, *ids, *({"action"} & {*sheet.columns})})
+    return frozenset({*filled, *ids, *({"action"} & {*sheet.columns})})
 
 
 def _exact(
@@ -589,30 +599,32 @@ def _exact(
         return mask, {}
     vocabulary = Vocabulary(snapshot.words)
     pets = pets_at(snapshot.frame, places[some])
-    lines = [*said_rows(rows.iloc[some], places[some])]
+    lines = [*iter_rows(rows.iloc[some], places[some])]
     judge = Judge(vocabulary, base=base)
     ids = [pet.id or 0 for pet in pets]
     known = {} if base is None else {pet.id: pet for pet in pets_of(ids, base.frame)}
     result = mask.copy()
     result[some] = [
         bool(
-            changed_columns(judge.meant_category(row.said, pet, known.get(pet.id)), pet, "category")
+            changed_columns(
+                judge.meant_category(row.values, pet, known.get(pet.id)), pet, "category"
+            )
         )
         for row, pet in zip(lines, pets, strict=True)
     ]
     result |= mask & unclear
     agree = zip(lines, pets, result[some].tolist(), strict=True)
     return result, {
-        pet.id or 0: said_category(row.said) for row, pet, differs in agree if not differs
+        pet.id or 0: read_category(row.values) for row, pet, differs in agree if not differs
     }
 
 
-def said_category(said: Said) -> Category:
+def read_category(values: RowValues) -> Category:
     """The category's cells as a row says them; None for one that says nothing."""
-    return Category(said.get("category_id"), said.get("category"))
+    return Category(values.get("category_id"), values.get("category"))
 
 
-def restore_said_columns(old: Base) -> Base:
+def restore_missing_columns(old: Base) -> Base:
     """The base in which columns that said nothing are as the sheet said them before: what comes
     back and differs is still to be compared by that. Of a category's name and id one may have said
     nothing.
@@ -622,9 +634,12 @@ def restore_said_columns(old: Base) -> Base:
     known = {unit: {*COLUMNS_OF[unit]} & old.columns for unit in UNITS}
     units = [unit for unit in UNITS if known[unit] and known[unit] <= old.missing]
     rest = old.missing.difference(*(COLUMNS_OF[unit] for unit in units))
-    pairs = [(pet, old.said[pet.id or 0]) for pet in pets_of(old.said, old.frame)]
+    pairs = [(pet, old.sheet_pets[pet.id or 0]) for pet in pets_of(old.sheet_pets, old.frame)]
     return old.with_pets(
-        [with_columns(with_fields(pet, said, units), said, rest) for pet, said in pairs]
+        [
+            with_columns(with_fields(pet, sheet_pet, units), sheet_pet, rest)
+            for pet, sheet_pet in pairs
+        ]
     )
 
 
@@ -674,8 +689,8 @@ def categories_of(
     pets |= {each.row: each.after for each in conflicts if each.clashes}
     sent = {row: category_cells(pet) for row, pet in pets.items() if row is not None and pet}
     frame = sheet.rows[sheet.rows.index.isin([*sent])]
-    lines = said_rows(frame, np.full(len(frame), -1, dtype=np.intp))
-    cells = {line.number: said_category(line.said) for line in lines}
+    lines = iter_rows(frame, np.full(len(frame), -1, dtype=np.intp))
+    cells = {line.number: read_category(line.values) for line in lines}
     return {
         row: each
         for row, each in cells.items()
@@ -701,7 +716,9 @@ def with_report(base: Base | None, report: Report) -> Base:
             before = Pet(id=pet_id)
         elif before is None and isinstance(change, Update):
             before = _as_first_seen(change, clashes)
-        moves[pet_id] = _sent_of(change, pet_id, before, start.said.get(pet_id, before), start)
+        moves[pet_id] = _sent_of(
+            change, pet_id, before, start.sheet_pets.get(pet_id, before), start
+        )
         # What a row says of a category that clashes is not agreed on.
         if _regroups(change) or (is_new and base is None and "category" not in clashes):
             cells[pet_id] = _cells_of(change, report.plan.categories)
@@ -726,7 +743,7 @@ def with_inbound(base: Base, inbound: Inbound) -> Base:
     """The base with all that a sheet took. A pet that the base lacks is not known as a whole."""
     ids = [*(e.pet.id or 0 for e in inbound.edits), *(pet.id or 0 for pet in inbound.added)]
     old = {pet.id: pet for pet in pets_of(ids, base.frame)}
-    last = {pet_id: base.said.get(pet_id or 0, pet) for pet_id, pet in old.items()}
+    last = {pet_id: base.sheet_pets.get(pet_id or 0, pet) for pet_id, pet in old.items()}
     away = base.missing.difference(inbound.places)
     moves: dict[int, tuple[Pet, Pet] | None] = {
         edit.pet.id: (
@@ -767,11 +784,11 @@ def find_remembered(sheet: Sheet, base: Base, pets: pd.DataFrame) -> dict[int, i
         return {}
     free = ~base.frame["id"].isin(named_ids(sheet)).to_numpy(dtype=bool)
     names = {normal(name) for name in rows["name"].dropna()}
-    lines = list(said_rows(rows, np.full(len(rows), -1, dtype=np.intp)))
+    lines = list(iter_rows(rows, np.full(len(rows), -1, dtype=np.intp)))
     vocabulary = Vocabulary(pets)
     found: dict[int, int] = {}
     # A row may say what it last said, or what both sides agreed on.
-    for before in (base.said_frame, base.frame):
+    for before in (base.sheet_frame, base.frame):
         free = ~before["id"].isin([*named_ids(sheet), *found.values()]).to_numpy(dtype=bool)
         left = [line for line in lines if line.number not in found]
         known = Candidates(before, free, names, ()).identical(left, vocabulary)
@@ -859,17 +876,19 @@ def _with_moves(base: Base, moves: Moves, categories: Mapping[int, Category]) ->
         return base
     gone = [pet_id for pet_id, pets in moves.items() if pets is None]
     both = {pet_id: pets for pet_id, pets in moves.items() if pets is not None}
-    said = {pet_id: pet for pet_id, pet in base.said.items() if pet_id not in moves}
+    sheet_pets = {pet_id: pet for pet_id, pet in base.sheet_pets.items() if pet_id not in moves}
     old = {pet.id or 0: pet for pet in pets_of(both, base.frame)}
-    before = {**old, **base.said}
+    before = {**old, **base.sheet_pets}
     for pet_id, (pet, then) in both.items():
         if pet_id in categories:
             then = _with_cells(then, categories[pet_id], before.get(pet_id))
-        elif pet_id in base.said and same(pet, old[pet_id], "category"):
-            then = with_fields(then, base.said[pet_id], ["category"])
+        elif pet_id in base.sheet_pets and same(pet, old[pet_id], "category"):
+            then = with_fields(then, base.sheet_pets[pet_id], ["category"])
         if is_other(pet, then):
-            said[pet_id] = then
-    return replace(base.without(gone).with_pets([pet for pet, _ in both.values()]), said=said)
+            sheet_pets[pet_id] = then
+    return replace(
+        base.without(gone).with_pets([pet for pet, _ in both.values()]), sheet_pets=sheet_pets
+    )
 
 
 def _with_cells(pet: Pet, cells: Category | None, before: Pet | None) -> Pet:
@@ -889,9 +908,9 @@ def _with_cells(pet: Pet, cells: Category | None, before: Pet | None) -> Pet:
     return msgspec.structs.replace(pet, category=blank)
 
 
-def _fill_missing_columns(pet: Pet, said: Pet | None, missing: Collection[str]) -> Pet:
+def _fill_missing_columns(pet: Pet, sheet_pet: Pet | None, missing: Collection[str]) -> Pet:
     """A pet that is new, in the columns that are missing as the sheet last said it."""
-    return pet if said is None else with_columns(pet, said, missing)
+    return pet if sheet_pet is None else with_columns(pet, sheet_pet, missing)
 
 
 def _complete(cells: Category, before: Pet | None) -> Category:
@@ -998,9 +1017,9 @@ class _SheetAfterRuns:
         self._base = self._with_added(base, own)
         self._old = {pet.id or 0: pet for pet in pets_of(wanted, self._base.frame)}
         self._first = {
-            pet_id: self._base.said.get(pet_id, old) for pet_id, old in self._old.items()
+            pet_id: self._base.sheet_pets.get(pet_id, old) for pet_id, old in self._old.items()
         }
-        self._new, self._said = dict(self._old), dict(self._first)
+        self._new, self._row_pets = dict(self._old), dict(self._first)
         self._cells: dict[tuple[int, Unit], _Cell] = {}
         for number, run in enumerate(own, 1):
             self._take(number, run)
@@ -1044,16 +1063,18 @@ class _SheetAfterRuns:
                 continue
             before = self._new[pet_id]
             after = self._new[pet_id] = _apply_update(change, before)
-            said = self._said[pet_id] = self._said_after(run, change, self._said[pet_id])
+            row_pet = self._row_pets[pet_id] = self._find_sheet_pet(
+                run, change, self._row_pets[pet_id]
+            )
             for unit in UNITS:
                 if changed_columns(before, after, unit):
                     known = self._cells.get((pet_id, unit), _Cell([(0, self._first[pet_id])]))
-                    self._cells[pet_id, unit] = _Cell([*known.states, (number, said)], is_seen)
+                    self._cells[pet_id, unit] = _Cell([*known.states, (number, row_pet)], is_seen)
 
-    def _said_after(self, run: SentRun, change: Update, said: Pet) -> Pet:
+    def _find_sheet_pet(self, run: SentRun, change: Update, row_pet: Pet) -> Pet:
         """The pet as the row said it when the run sent the change."""
         cells = _cells_of(change, run.categories) if _regroups(change) else None
-        return _with_cells(_apply_update(change, said), cells, said)
+        return _with_cells(_apply_update(change, row_pet), cells, row_pet)
 
     def _seen_now(self, change: Update) -> Update | None:
         """The update in the fields in which its pet is as it was to be."""
@@ -1086,11 +1107,13 @@ class _SheetAfterRuns:
 
     def _states_of(self, row: Row, unit: Unit, cell: _Cell) -> list[int]:
         """The runs, by number, since which the row may say what it says of the unit."""
-        return [number for number, pet in cell.states if _is_said(self._judge, row, unit, pet)]
+        return [
+            number for number, pet in cell.states if _has_same_values(self._judge, row, unit, pet)
+        ]
 
     def _is_doubtful(self, row: Row, unit: Unit, cell: _Cell) -> bool:
         """Whether the cell says something else than was sent last, and may be older than that."""
-        if not says(row.said, unit) or cell.last in self._states_of(row, unit, cell):
+        if not says(row.values, unit) or cell.last in self._states_of(row, unit, cell):
             return False
         return not cell.is_seen or any(
             self.older[number] > self.newer[number] for number in range(cell.last)
@@ -1113,14 +1136,14 @@ class _SheetAfterRuns:
             if not isinstance(change, Update) or row is None or old is None:
                 continue
             first = self._first[pet_id]
-            after, said = _apply_update(change, old), self._said_after(run, change, first)
+            after, row_pet = _apply_update(change, old), self._find_sheet_pet(run, change, first)
             for unit in UNITS:
                 if (pet_id, unit) in self._cells or not changed_columns(old, after, unit):
                     continue
-                if _is_said(self._judge, row, unit, first):
-                    as_before.append(((pet_id, unit), (after, said)))
+                if _has_same_values(self._judge, row, unit, first):
+                    as_before.append(((pet_id, unit), (after, row_pet)))
                 else:
-                    count += _is_said(self._judge, row, unit, said)
+                    count += _has_same_values(self._judge, row, unit, row_pet)
         return iter(as_before if count >= max(1, len(as_before)) else ())
 
 
@@ -1132,20 +1155,21 @@ def with_newer_cells(then: Base, base: Base, sheet: Sheet) -> Base:
     units, judge = moved_units(then, base), Judge(Vocabulary(base.frame))
     was, last, new = (
         {pet.id: pet for pet in pets_of(units, frame)}
-        for frame in (then.said_frame, base.said_frame, base.frame)
+        for frame in (then.sheet_frame, base.sheet_frame, base.frame)
     )
     sides = {
         (pet_id, unit): (new[pet_id], last[pet_id])
         for pet_id, row in _rows_of(sheet, units).items()
         for unit in units[pet_id]
-        if _is_said(judge, row, unit, last[pet_id]) and not _is_said(judge, row, unit, was[pet_id])
+        if _has_same_values(judge, row, unit, last[pet_id])
+        and not _has_same_values(judge, row, unit, was[pet_id])
     }
     return _with_units(then, sides)
 
 
 def moved_units(then: Base, base: Base) -> dict[int, tuple[Unit, ...]]:
     """The units in which the pets of both differ, by pet."""
-    frame, now = then.said_frame, base.said_frame
+    frame, now = then.sheet_frame, base.sheet_frame
     places = match.positions(frame["id"], now)
     at = np.flatnonzero(places >= 0)
     ids = frame["id"].to_numpy()[at].tolist()
@@ -1159,13 +1183,13 @@ def moved_units(then: Base, base: Base) -> dict[int, tuple[Unit, ...]]:
 def _rows_of(sheet: Sheet, ids: Collection[int]) -> dict[int, Row]:
     """The rows of these pets, by the pet's id."""
     rows = sheet.rows[sheet.rows["id"].isin([*ids])] if "id" in sheet.rows else sheet.rows[:0]
-    lines = said_rows(rows, np.full(len(rows), -1, dtype=np.intp))
+    lines = iter_rows(rows, np.full(len(rows), -1, dtype=np.intp))
     return {row.pet_id or 0: row for row in lines}
 
 
-def _is_said(judge: Judge, row: Row, unit: Unit, pet: Pet) -> bool:
+def _has_same_values(judge: Judge, row: Row, unit: Unit, pet: Pet) -> bool:
     """Whether the row says of the unit what the pet has."""
-    return says(row.said, unit) and not judge.edits(row.said, pet, (unit,))
+    return says(row.values, unit) and not judge.edits(row.values, pet, (unit,))
 
 
 def _with_units(base: Base, sides: Mapping[tuple[int, Unit], tuple[Pet, Pet]]) -> Base:
@@ -1174,13 +1198,13 @@ def _with_units(base: Base, sides: Mapping[tuple[int, Unit], tuple[Pet, Pet]]) -
     """
     ids = {pet_id for pet_id, _ in sides}
     pets = {pet.id or 0: pet for pet in pets_of(ids, base.frame)}
-    said = {pet_id: base.said.get(pet_id, pet) for pet_id, pet in pets.items()}
+    sheet_pets = {pet_id: base.sheet_pets.get(pet_id, pet) for pet_id, pet in pets.items()}
     for (pet_id, unit), (pet, then) in sides.items():
         pets[pet_id] = with_fields(pets[pet_id], pet, COLUMNS_OF[unit])
-        said[pet_id] = with_fields(said[pet_id], then, COLUMNS_OF[unit])
-    others = {pet_id: pet for pet_id, pet in said.items() if is_other(pets[pet_id], pet)}
-    kept = {pet_id: pet for pet_id, pet in base.said.items() if pet_id not in ids}
-    return replace(base.with_pets([*pets.values()]), said={**kept, **others}) if ids else base
+        sheet_pets[pet_id] = with_fields(sheet_pets[pet_id], then, COLUMNS_OF[unit])
+    others = {pet_id: pet for pet_id, pet in sheet_pets.items() if is_other(pets[pet_id], pet)}
+    kept = {pet_id: pet for pet_id, pet in base.sheet_pets.items() if pet_id not in ids}
+    return replace(base.with_pets([*pets.values()]), sheet_pets={**kept, **others}) if ids else base
 
 
 # Unknown: pets of which nobody knows what both sides last agreed on.

@@ -21,7 +21,7 @@ import pandas as pd
 from petsync.errors import GuardError, PlanError
 from petsync.models import Pet
 from petsync.plan import match
-from petsync.plan.base import categories_of, named_ids, restore_said_columns
+from petsync.plan.base import categories_of, named_ids, restore_missing_columns
 from petsync.plan.change import Add, Blocked, Change, Conflict, Delete, Snapshot, Update
 from petsync.plan.decide import Decisions, FoundPets
 from petsync.plan.fields import (
@@ -47,7 +47,7 @@ from petsync.plan.lineage import (
     VacantId,
     actions_of,
     lost_rows,
-    said_in,
+    read_row_pets,
     slots_of,
 )
 from petsync.plan.match import Alignment, names_among, pets_of
@@ -179,9 +179,9 @@ def misplaced(
         return changes, []
     before = pets
     if base is not None:
-        before = pd.concat([base.said_frame, pets[~pets["id"].isin(base.ids)]], ignore_index=True)
+        before = pd.concat([base.sheet_frame, pets[~pets["id"].isin(base.ids)]], ignore_index=True)
     taken_ids = {*sheet.rows["id"].dropna().tolist(), *sheet.blocked_ids}
-    unnamed = pets if base is None else base.said_frame
+    unnamed = pets if base is None else base.sheet_frame
     lost = _find_others(sheet, before, updates, unnamed[~unnamed["id"].isin(taken_ids)])
     taken = [*_find_others(sheet, before, updates), *lost] if lost else []
     owners = {each.pet_id: row for row, each in updates.items()}
@@ -269,8 +269,8 @@ def twins(rows: pd.DataFrame, pets: pd.DataFrame, *, is_sole: bool = False) -> m
     if not pairs:
         return result
     at, places = (np.array(each, dtype=np.intp) for each in zip(*pairs, strict=True))
-    said = rows.iloc[at].reset_index(drop=True)
-    masks = match.differences(said, np.arange(len(said)), pets, places)
+    lines = rows.iloc[at].reset_index(drop=True)
+    masks = match.differences(lines, np.arange(len(lines)), pets, places)
     same = ~np.logical_or.reduce([*masks.values()])
     # The first one of each row is what stays.
     result[at[same][::-1]] = places[same][::-1]
@@ -357,9 +357,9 @@ def _edited_in_one_column(
             yield from near
 
 
-def _differing(said: Pet, pet: Pet) -> set[Column]:
+def _differing(row_pet: Pet, pet: Pet) -> set[Column]:
     """The columns beside the name in which the pet is not what is said."""
-    return {*find_filled_columns(said)} - {"name", "category_id", *_agreeing(said, pet)}
+    return {*find_filled_columns(row_pet)} - {"name", "category_id", *_agreeing(row_pet, pet)}
 
 
 def split_renamed(
@@ -661,13 +661,15 @@ def _index_pets(
     return by_name, by_photos
 
 
-def _agreeing(said: Pet, pet: Pet) -> tuple[Column, ...]:
+def _agreeing(row_pet: Pet, pet: Pet) -> tuple[Column, ...]:
     """The columns in which the pet is what is said."""
-    return tuple(c for c in find_filled_columns(said) if c != "category_id" and same(said, pet, c))
+    return tuple(
+        c for c in find_filled_columns(row_pet) if c != "category_id" and same(row_pet, pet, c)
+    )
 
 
-def _is_like(said: Pet, agreeing: Collection[Column]) -> bool:
-    others = [c for c in find_filled_columns(said) if c not in ("name", "category_id")]
+def _is_like(row_pet: Pet, agreeing: Collection[Column]) -> bool:
+    others = [c for c in find_filled_columns(row_pet) if c not in ("name", "category_id")]
     return 2 * sum(c in agreeing for c in others) >= len(others)
 
 
@@ -872,7 +874,7 @@ def missing(
     fields: list[tuple[Column, ...]] = [()] * len(pets)
     if base is not None:
         # Nobody saw what the store changed in a column that the sheet lacks.
-        shown = restore_said_columns(base).frame
+        shown = restore_missing_columns(base).frame
         before = pets_at(shown, match.positions(base.frame["id"].iloc[old], shown))
         fields = [differing(was, now) for was, now in zip(before, pets, strict=True)]
     moved = [
@@ -1007,12 +1009,12 @@ def _renamed_ids(
     }
     if not adds:
         return []
-    said = {row: add.after for row, add in adds.items()}
+    row_pets = {row: add.after for row, add in adds.items()}
     pets = {pet.id or 0: pet for pet in pets_at(snapshot.frame, places)}
     pairs = {(pet.id, add.row) for pet, add in known}
     return [
         (pets[pet_id], adds[row])
-        for pet_id, row in lost_rows(sheet, said, pets, order.tolist())
+        for pet_id, row in lost_rows(sheet, row_pets, pets, order.tolist())
         if (pet_id, row) not in pairs
     ]
 
@@ -1136,11 +1138,11 @@ def find_shifted(changes: Iterable[Change], sheet: Sheet, base: Base | None) -> 
             continue
         was = {row: unit_key(pet, unit) for row, pet in exported.items()}
         texts = {row: _text(pet, unit) for row, pet in exported.items()}
-        said = {u.row: _text(u.after, unit) for u in updates if u.row in edits}
-        now = {**texts, **said}
+        edited = {u.row: _text(u.after, unit) for u in updates if u.row in edits}
+        now = {**texts, **edited}
         there = {*was.values()}
         # What is spelt differently has not moved.
-        others = {row: text for row, text in said.items() if text != texts[row]}
+        others = {row: text for row, text in edited.items() if text != texts[row]}
         new = len(sheet.rows) - len(exported)
         if (
             _is_moved(edits, was)
@@ -1222,10 +1224,10 @@ def _chance(met: Collection[int], edits: Values, was: Values) -> float:
     """How unlikely it is, as a power of two, that these edits meet what is expected, if they have
     values as the column and the other edits have.
     """
-    said = Counter([*was.values(), *edits.values()])
-    total = said.total() - 1
+    share = Counter([*was.values(), *edits.values()])
+    total = share.total() - 1
     bits = sum(
-        math.log2((total - said[was[row]]) / min(said[edits[row]] - 1, total - said[was[row]]))
+        math.log2((total - share[was[row]]) / min(share[edits[row]] - 1, total - share[was[row]]))
         for row in met
     )
     return bits - _choices(len(edits), len(edits) - len(met))
@@ -1333,7 +1335,7 @@ def _evidence(before: match.Positions, after: match.Positions) -> float:
         (pairs, 0.0),
     )
     rate = (edited.sum() + 1) / (count + 2)
-    said = np.bincount(after[edited], minlength=len(values)) / edited.sum()
+    counts = np.bincount(after[edited], minlength=len(values)) / edited.sum()
     best = 0.0
     for target, choices in targets:
         is_met = target == after
@@ -1341,7 +1343,7 @@ def _evidence(before: match.Positions, after: match.Positions) -> float:
         moved = edited & is_met
         if misses > _STRAY * count or moved.sum() < _PART * edited.sum():
             continue
-        chance = rate * said[after[moved]] / (1 - said[before[moved]])
+        chance = rate * counts[after[moved]] / (1 - counts[before[moved]])
         bits = -math.log2(1 - rate) * (is_met & ~edited).sum() - np.log2(chance).sum()
         best = max(best, float(bits) - choices - _choices(count, misses))
     return best
@@ -1552,7 +1554,7 @@ def _build_plan(
     changes: list[Change] = sorted([*decided, *gone.deletes], key=_order)
     conflicts = (*decisions.conflicts, *lookalikes, *refused, *gone.conflicts)
     moved = find_shifted(decided, sheet, base)
-    before = snapshot.frame if base is None else base.said_frame
+    before = snapshot.frame if base is None else base.sheet_frame
     edited = _find_edited_columns(decided, conflicts)
     watched = pets_of(guard.sentinels, snapshot.frame)
     plan = Plan(
@@ -1637,7 +1639,7 @@ def _slots(
     }
     places = slots_of(sheet)
     held = decisions.may_be.keys() & places.keys() - remarks.recognised.keys()
-    says = said_in(sheet, (remarks.recognised.keys() - kept) | held, decisions.vocabulary)
+    says = read_row_pets(sheet, (remarks.recognised.keys() - kept) | held, decisions.vocabulary)
     added = {change.row for change in changes if isinstance(change, Add)}
     actions = actions_of(sheet, places)
     slots = {}
@@ -1648,7 +1650,7 @@ def _slots(
             slots[row] = Slot(
                 above=place[0],
                 below=place[1],
-                said=says.get(row),
+                row_pet=says.get(row),
                 run="" if record is None else record.run_id,
                 on="" if record is None else record.on,
                 action=actions[row],
@@ -1675,14 +1677,14 @@ def _vacant(
         if place < 0 and row not in changed and not isinstance(found.get(pet_id), Pet)
     }
     named = [row for row in lacking if row not in sheet.blocked_pets]
-    says = said_in(sheet, named, decisions.vocabulary)
+    says = read_row_pets(sheet, named, decisions.vocabulary)
     actions = actions_of(sheet, named)
     return tuple(
         VacantId(
             pet_id=pet_id,
             row=row,
             source=sheet.address(row, "id"),
-            said=says.get(row),
+            row_pet=says.get(row),
             action=actions.get(row, ""),
         )
         for row, pet_id in sorted(lacking.items())
@@ -1818,16 +1820,16 @@ def _blocked_row(
     sheet: Sheet, row: int, errors: Sequence[Finding], names: Mapping[int, str]
 ) -> Blocked:
     """The row under its first error's address, with what is wrong in every cell, and the cure."""
-    said = [_describe_finding(finding) for finding in errors]
+    texts = [_describe_finding(finding) for finding in errors]
     rest = [
-        f"{finding.address}: {text}" for finding, text in zip(errors[1:], said[1:], strict=True)
+        f"{finding.address}: {text}" for finding, text in zip(errors[1:], texts[1:], strict=True)
     ]
     source = errors[0].address if errors else sheet.address(row)
     pet_id = sheet.blocked_pets.get(row)
     return Blocked(
         row=row,
         source=source,
-        problem="; ".join([*said[:1], *rest]),
+        problem="; ".join([*texts[:1], *rest]),
         pet_id=pet_id,
         name="" if pet_id is None else names.get(pet_id, ""),
     )

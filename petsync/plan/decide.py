@@ -29,6 +29,7 @@ from petsync.plan.fields import (
     differing,
     equal,
     find_filled_columns,
+    find_row_columns,
     is_another,
     kept_photos,
     key,
@@ -37,7 +38,6 @@ from petsync.plan.fields import (
     merged_tags,
     normal,
     photo_keys,
-    said_columns,
     says,
     spelling,
     unit_text,
@@ -57,7 +57,8 @@ from petsync.plan.match import (
     Alignment,
     Candidates,
     Row,
-    Said,
+    RowValues,
+    build_pet,
     clears,
     contradiction,
     laid_over,
@@ -65,7 +66,6 @@ from petsync.plan.match import (
     nameless,
     names_among,
     positions,
-    said_pet,
 )
 from petsync.plan.notes import Remarks, is_converted, some
 from petsync.plan.plan import PlanOptions, Side, both_changed, hint_of
@@ -120,16 +120,18 @@ class Judge:
     Of the `base` only the sheet's side counts here: what a row last said, where both sides differed
     in that, the columns that were missing, and the units of which nobody knows whether the row is
     older than the base: what it says otherwise clashes, whatever the store has. Of pets that the
-    base lacks, `last_said` has what their rows said when a run last knew them.
+    base lacks, `last_row_pets` has what their rows said when a run last knew them.
     """
 
     vocabulary: Vocabulary
     sheet_wins: bool = False
     uploads: Uploads = field(default_factory=Uploads)
     base: Base | None = None
-    last_said: dict[int, Pet] = field(default_factory=dict)
+    last_row_pets: dict[int, Pet] = field(default_factory=dict)
 
-    def judge(self, said: Said, now: Pet, old: Pet | None, units: Iterable[Unit]) -> Judgement:
+    def judge(
+        self, values: RowValues, now: Pet, old: Pet | None, units: Iterable[Unit]
+    ) -> Judgement:
         """The judgement of a row on the pet as it is `now`; `old` is the pet as exported, None
         where that is not known. Units that are not given are in agreement.
         """
@@ -138,8 +140,8 @@ class Judge:
         clashes: list[Clash] = []
         rules: list[tuple[Unit, FieldRule]] = []
         for unit in units:
-            agreed = self._find_agreed_pet(unit, said, old)
-            rule, new, changed = self._one(unit, said, now, agreed)
+            agreed = self._find_agreed_pet(unit, values, old)
+            rule, new, changed = self._one(unit, values, now, agreed)
             rules.append((unit, rule))
             if rule in _CLASHING and agreed is not None:
                 clashes.append(_clash(unit, agreed, new, now))
@@ -148,60 +150,61 @@ class Judge:
                 after = new if after is now else _with(after, unit, new)
         return Judgement(after, tuple(fields), tuple(clashes), tuple(rules))
 
-    def edits(self, said: Said, old: Pet | None, units: Iterable[Unit] = UNITS) -> Said:
+    def edits(self, values: RowValues, old: Pet | None, units: Iterable[Unit] = UNITS) -> RowValues:
         """What the row says of the units and did not say when it was exported: all, where that is
         not known.
         """
         if old is None:
-            return said
-        edited = (c for unit in units for c in self._find_edited_columns(unit, said, old))
-        return {column: said[column] for column in edited}
+            return values
+        edited = (c for unit in units for c in self._find_edited_columns(unit, values, old))
+        return {column: values[column] for column in edited}
 
-    def meant_category(self, said: Said, now: Pet, old: Pet | None) -> Pet:
+    def meant_category(self, values: RowValues, now: Pet, old: Pet | None) -> Pet:
         """The pet with the category that a row means: by what was edited in it, else by all that it
         says.
         """
-        edits = {} if old is None else self.edits(said, old, ("category",))
-        return laid_over(now, "category", edits or said, self.vocabulary)
+        edits = {} if old is None else self.edits(values, old, ("category",))
+        return laid_over(now, "category", edits or values, self.vocabulary)
 
-    def keeps(self, said: Said, now: Pet, old: Pet | None) -> bool:
+    def keeps(self, values: RowValues, now: Pet, old: Pet | None) -> bool:
         """Whether photos stay that uploads added and the row lacks."""
-        return old is None and bool(said.get("photo_urls")) and bool(self._lacking(said, now))
+        return old is None and bool(values.get("photo_urls")) and bool(self._lacking(values, now))
 
-    def _lacking(self, said: Said, now: Pet) -> frozenset[str]:
-        there = frozenset(photo_keys(said["photo_urls"]))
+    def _lacking(self, values: RowValues, now: Pet) -> frozenset[str]:
+        there = frozenset(photo_keys(values["photo_urls"]))
         return frozenset(url for url in self.uploads.photos(now) if normal(url) not in there)
 
-    def find_older_units(self, said: Said, now: Pet, old: Pet | None) -> tuple[Unit, ...]:
+    def find_older_units(self, values: RowValues, now: Pet, old: Pet | None) -> tuple[Unit, ...]:
         """The units in which the row may be older than the base, and says something else than the
         pet `now` has.
         """
         if old is None or self.base is None:
             return ()
         unsure = self.base.unsure.get(old.id or 0, ())
-        units = [unit for unit in UNITS if unit in unsure and says(said, unit)]
-        laid = ((unit, laid_over(now, unit, said, self.vocabulary)) for unit in units)
+        units = [unit for unit in UNITS if unit in unsure and says(values, unit)]
+        laid = ((unit, laid_over(now, unit, values, self.vocabulary)) for unit in units)
         return tuple(unit for unit, new in laid if changed_columns(new, now, unit))
 
-    def is_older(self, judged: Judgement, said: Said, now: Pet) -> bool:
+    def is_older(self, judged: Judgement, values: RowValues, now: Pet) -> bool:
         """Whether the row says of some unit what was exported, and the store something newer."""
         kept = (unit for unit, rule in judged.rules if rule == "not-edited")
         return any(
-            changed_columns(laid_over(now, unit, said, self.vocabulary), now, unit) for unit in kept
+            changed_columns(laid_over(now, unit, values, self.vocabulary), now, unit)
+            for unit in kept
         )
 
     def _one(
-        self, unit: Unit, said: Said, now: Pet, old: Pet | None
+        self, unit: Unit, values: RowValues, now: Pet, old: Pet | None
     ) -> tuple[FieldRule, Pet, tuple[Column, ...]]:
         """The rule that holds for a unit, a pet that has it as the sheet wants it then, and the
         columns in which that one differs.
         """
-        if not says(said, unit):
+        if not says(values, unit):
             return "blank", now, ()
         if old is None:
-            return self._alone(unit, said, now)
+            return self._alone(unit, values, now)
         moved = changed_columns(old, now, unit)
-        edits = {column: said[column] for column in self._find_edited_columns(unit, said, old)}
+        edits = {column: values[column] for column in self._find_edited_columns(unit, values, old)}
         if not edits:
             return ("not-edited" if moved else "same"), now, ()
         new = laid_over(now, unit, edits, self.vocabulary)
@@ -213,18 +216,20 @@ class Judge:
             return "edited", new, changed
         return self._both(unit, edits, now, old, new, merges=not is_unsure)
 
-    def _alone(self, unit: Unit, said: Said, now: Pet) -> tuple[FieldRule, Pet, tuple[Column, ...]]:
+    def _alone(
+        self, unit: Unit, values: RowValues, now: Pet
+    ) -> tuple[FieldRule, Pet, tuple[Column, ...]]:
         """As `_one`, where what was exported is not known."""
-        new = laid_over(now, unit, said, self.vocabulary)
-        kept = unit == "photo_urls" and self.keeps(said, now, None)
+        new = laid_over(now, unit, values, self.vocabulary)
+        kept = unit == "photo_urls" and self.keeps(values, now, None)
         if kept:
-            urls = kept_photos(said["photo_urls"], now.photo_urls, self._lacking(said, now))
+            urls = kept_photos(values["photo_urls"], now.photo_urls, self._lacking(values, now))
             new = msgspec.structs.replace(now, photo_urls=urls)
         changed = changed_columns(new, now, unit)
         return ("differs" if changed else "uploaded" if kept else "equal"), new, changed
 
     def _both(
-        self, unit: Unit, edits: Said, now: Pet, old: Pet, new: Pet, *, merges: bool
+        self, unit: Unit, edits: RowValues, now: Pet, old: Pet, new: Pet, *, merges: bool
     ) -> tuple[FieldRule, Pet, tuple[Column, ...]]:
         # A pet without a status could not be found any more, so the store's stays.
         can_win = unit != "status" or bool(normal(new.status))
@@ -240,38 +245,38 @@ class Judge:
                 rule, new = "merged", msgspec.structs.replace(now, photo_urls=urls)
         return rule, new, changed_columns(new, now, unit)
 
-    def _find_agreed_pet(self, unit: Unit, said: Said, old: Pet | None) -> Pet | None:
+    def _find_agreed_pet(self, unit: Unit, values: RowValues, old: Pet | None) -> Pet | None:
         """The pet as both sides last agreed on it: where columns of the row were missing at the
         last round, as the sheet said it before, since the sheet has not seen what came meanwhile.
         Of a category's name and id one may have been missing, and counts if it was edited.
         """
         if old is None or self.base is None or not self.base.missing:
             return old
-        given = {column for column in COLUMNS_OF[unit] if column in said}
+        given = {column for column in COLUMNS_OF[unit] if column in values}
         if not given & self.base.missing:
             return old
         if given <= self.base.missing:
-            return self._last_said(old)
-        edited = self.base.missing.intersection(self._find_edited_columns(unit, said, old))
-        return with_columns(old, self._last_said(old), edited)
+            return self._find_sheet_pet(old)
+        edited = self.base.missing.intersection(self._find_edited_columns(unit, values, old))
+        return with_columns(old, self._find_sheet_pet(old), edited)
 
-    def _last_said(self, old: Pet) -> Pet:
+    def _find_sheet_pet(self, old: Pet) -> Pet:
         """The pet as the sheet last said it."""
         if self.base is None or old.id is None:
             return old
-        return self.base.said.get(old.id) or self.last_said.get(old.id, old)
+        return self.base.sheet_pets.get(old.id) or self.last_row_pets.get(old.id, old)
 
-    def _find_edited_columns(self, unit: Unit, said: Said, old: Pet) -> tuple[Column, ...]:
+    def _find_edited_columns(self, unit: Unit, values: RowValues, old: Pet) -> tuple[Column, ...]:
         """The unit's columns that the row says otherwise than the export: of a category's name
         and id each cell by itself, as people change the one and leave the other.
         """
-        given = tuple(column for column in COLUMNS_OF[unit] if column in said)
-        old = self._last_said(old)
+        given = tuple(column for column in COLUMNS_OF[unit] if column in values)
+        old = self._find_sheet_pet(old)
         if unit == "category":
-            if clears(said, old.category):
+            if clears(values, old.category):
                 given = given[:1]  # whatever number stands beside a category that is cleared
-            return tuple(column for column in given if _other_cell(column, said, old))
-        new = laid_over(old, unit, said, self.vocabulary) if given else old
+            return tuple(column for column in given if _other_cell(column, values, old))
+        new = laid_over(old, unit, values, self.vocabulary) if given else old
         return given if changed_columns(new, old, unit) else ()
 
 
@@ -284,13 +289,13 @@ def _with(pet: Pet, unit: Unit, other: Pet) -> Pet:
     return msgspec.structs.replace(pet, **{unit: getattr(other, unit)})
 
 
-def _other_cell(column: Column, said: Said, old: Pet) -> bool:
-    if column == "category" and clears(said, old.category):
+def _other_cell(column: Column, values: RowValues, old: Pet) -> bool:
+    if column == "category" and clears(values, old.category):
         if category_cells(old).name == CLEARED:
             return False
         # [clear] takes away a category that has an id alone, too.
         return bool(normal(cell(old, column)) or key(old, "category_id") is not None)
-    return not equal(said_pet({column: said[column]}), old, column)
+    return not equal(build_pet({column: values[column]}), old, column)
 
 
 def _clash(unit: Unit, old: Pet, new: Pet, now: Pet) -> Clash:
@@ -442,7 +447,7 @@ class Decisions:
             return change
         if row.action in ADDING:
             return self._add(row)
-        matches = self._candidates.agreeing(row.said) if self._options.match_on else []
+        matches = self._candidates.agreeing(row.values) if self._options.match_on else []
         if len(matches) > 1:
             ids = ", ".join(str(pet.id) for _, pet in matches[:5])
             problem = f"matches several pets: {ids}"
@@ -471,7 +476,7 @@ class Decisions:
             match = match._replace(records=same)
         if match.kind == "lost":
             there = tuple(filter(self._may_be_there, match.records))
-            by_key = self._options.match_on and self._candidates.agreeing(row.said)
+            by_key = self._options.match_on and self._candidates.agreeing(row.values)
             if not by_key and not there and match.was_held and row.action == "merge":
                 raise _hold_gone(match)
             if by_key or not there:
@@ -609,8 +614,8 @@ class Decisions:
             return old
         old = msgspec.structs.replace(record.last_agreed, id=pet_id)
         if record.category is not None and pet_id is not None:
-            said = msgspec.structs.replace(old, category=record.category)
-            self.judge.last_said[pet_id] = said
+            row_pet = msgspec.structs.replace(old, category=record.category)
+            self.judge.last_row_pets[pet_id] = row_pet
         return old
 
     def _on_nothing(self, row: Row, old: Pet | None) -> Change | None:
@@ -624,7 +629,7 @@ class Decisions:
             self._check_renumbered(row)
             return self._add(row)
         run = self._undone.get(row.pet_id or 0)
-        if self.judge.edits(row.said, old):
+        if self.judge.edits(row.values, old):
             problem = f"was edited, and pet {row.pet_id} is gone from the store since the export"
             if since := self._gone.get(row.pet_id or 0):
                 on = datetime.fromisoformat(since).astimezone()
@@ -647,7 +652,7 @@ class Decisions:
             return
         (place,) = positions(pd.Series([known.pet_id], dtype="Int64"), self.sides.pets).tolist()
         is_there = place >= 0 or isinstance(self._found.get(known.pet_id), Pet)
-        is_same = normal(row.said.get("name")) == normal(known.name)
+        is_same = normal(row.values.get("name")) == normal(known.name)
         if is_there and (is_same or known.source == self._sheet.source):
             if place >= 0:
                 self.sides.named[place] = True
@@ -676,7 +681,7 @@ class Decisions:
             raise _RowConflict(
                 "delete-changed", problem, "Export afresh, and decide again.", pet.id
             )
-        if unsure := self.judge.find_older_units(row.said, pet, old):
+        if unsure := self.judge.find_older_units(row.values, pet, old):
             problem = (
                 f"is to delete pet {pet.id}, and says something else in {', '.join(unsure)}: the "
                 "row may be older than what was changed in another copy of the sheet"
@@ -684,7 +689,7 @@ class Decisions:
             raise _RowConflict(
                 "delete-changed", problem, "Export afresh, and decide again.", pet.id
             )
-        name = row.said.get("name")
+        name = row.values.get("name")
         if old is None and name and normal(name) != normal(pet.name):
             self.remarks.misnamed[row.number] = (pet, name)
         return Delete(row=row.number, source=self._source(row), before=pet)
@@ -692,16 +697,16 @@ class Decisions:
     def _update(self, row: Row, pet: Pet, old: Pet | None) -> Change | None:
         if row.action in ADDING:
             old = None
-        judged = self.judge.judge(row.said, pet, old, row.units)
-        if "photo_urls" in row.units and self.judge.keeps(row.said, pet, old):
+        judged = self.judge.judge(row.values, pet, old, row.units)
+        if "photo_urls" in row.units and self.judge.keeps(row.values, pet, old):
             self.remarks.uploaded.append(row.number)
-        edits: Said = {}
+        edits: RowValues = {}
         if "category" in row.units:
-            edits = self.judge.edits(row.said, old, ("category",))
+            edits = self.judge.edits(row.values, old, ("category",))
             if contradiction(edits, self.vocabulary):
                 self.remarks.by_name.append(row.number)
         if not judged.fields and not judged.clashes:
-            if self.judge.is_older(judged, row.said, pet):
+            if self.judge.is_older(judged, row.values, pet):
                 self.remarks.older.append(row.number)
             return self._agrees()
         self._check(row, pet, old, judged, edits)
@@ -716,7 +721,7 @@ class Decisions:
             self._mind_name(row, old)
         return Update(
             row=row.number,
-            source=self._source(row, said_columns(judged.fields, row.said)[0]),
+            source=self._source(row, find_row_columns(judged.fields, row.values)[0]),
             fields=judged.fields,
             before=pet,
             after=judged.after,
@@ -724,14 +729,16 @@ class Decisions:
 
     def _mind_name(self, row: Row, old: Pet | None) -> None:
         """Note what may be wrong with a name that changes."""
-        name = row.said["name"]
+        name = row.values["name"]
         if old is not None and is_converted(old.name, name):
             self.remarks.converted[row.number] = (str(old.name), name)
         record = self.remarks.known.get(row.number)
-        if record is not None and is_renamed(record, merge_row(Pet(), row.said, self.vocabulary)):
+        if record is not None and is_renamed(record, merge_row(Pet(), row.values, self.vocabulary)):
             self.remarks.renamed[row.number] = (record, name)
 
-    def _check(self, row: Row, pet: Pet, old: Pet | None, judged: Judgement, edits: Said) -> None:
+    def _check(
+        self, row: Row, pet: Pet, old: Pet | None, judged: Judgement, edits: RowValues
+    ) -> None:
         """Raise _RowConflict where the row asks for what cannot be meant."""
         if old is not None and not self._profile.assigns_unique_ids and is_another(old, pet):
             raise _hold_replaced(old, pet)
@@ -751,9 +758,9 @@ class Decisions:
     def _clash(self, row: Row, pet: Pet, old: Pet | None, judged: Judgement) -> None:
         forced = judged
         if not self.judge.sheet_wins:
-            forced = replace(self.judge, sheet_wins=True).judge(row.said, pet, old, row.units)
+            forced = replace(self.judge, sheet_wins=True).judge(row.values, pet, old, row.units)
         clashes = [self._annotate_clash(clash, row) for clash in judged.clashes]
-        source = self._source(row, _column(clashes[0].column, row.said))
+        source = self._source(row, _column(clashes[0].column, row.values))
         sides: tuple[Side, ...] = ("sheet", "store")
         for winner in sides:
             is_sheets = winner == "sheet"
@@ -772,7 +779,7 @@ class Decisions:
                         winner=winner,
                         before=pet,
                         after=forced.after,
-                        says=said_columns(forced.fields, row.said),
+                        says=find_row_columns(forced.fields, row.values),
                     )
                 )
 
@@ -782,19 +789,19 @@ class Decisions:
 
     def _annotate_clash(self, clash: Clash, row: Row) -> Clash:
         """The clash with what is to be said of the sheet's value."""
-        refused, said = "", Remarks()
+        refused, remarks = "", Remarks()
         if clash.column == "status" and not normal(clash.sheet):
             refused = "the pet would have no status, and no query of the service could find it"
-        if clash.column == "category" and self._is_new(row.said.get("category")):
-            said.categories[row.said["category"]] = [row.number]
-        if clash.column == "name" and is_converted(clash.base, row.said["name"]):
-            said.converted[row.number] = (clash.base, row.said["name"])
-        known = self.vocabulary.categories if said.categories else ()
-        note = " ".join(said.notes(self._sheet.address, known))
+        if clash.column == "category" and self._is_new(row.values.get("category")):
+            remarks.categories[row.values["category"]] = [row.number]
+        if clash.column == "name" and is_converted(clash.base, row.values["name"]):
+            remarks.converted[row.number] = (clash.base, row.values["name"])
+        known = self.vocabulary.categories if remarks.categories else ()
+        note = " ".join(remarks.notes(self._sheet.address, known))
         return msgspec.structs.replace(clash, refused=refused, note=note)
 
     def _add(self, row: Row) -> Change | None:
-        after = merge_row(Pet(id=row.pet_id), row.said, self.vocabulary)
+        after = merge_row(Pet(id=row.pet_id), row.values, self.vocabulary)
         if not normal(after.name) and "name" in self._profile.required:
             hint = "Give it a name, or the id of its pet."
             raise _RowConflict("no-name", "would be a new pet without a name", hint, row.pet_id)
@@ -803,9 +810,9 @@ class Decisions:
                 "would be a new pet without a status, which no query of the service could find"
             )
             raise _RowConflict("no-status", problem, self._a_status(), row.pet_id)
-        if nameless(None, row.said, self.vocabulary):
+        if nameless(None, row.values, self.vocabulary):
             raise self._nameless(row, row.pet_id)
-        if contradiction(row.said, self.vocabulary):
+        if contradiction(row.values, self.vocabulary):
             self.remarks.by_name.append(row.number)
         fields = find_filled_columns(after)
         self._check_spelling(row, fields, None, after)
@@ -821,9 +828,9 @@ class Decisions:
         return Add(row=row.number, source=source, fields=fields, after=after, alike=len(alike))
 
     def _nameless(self, row: Row, pet_id: int | None) -> _RowConflict:
-        problem = f"names the category {row.said['category_id']}, which the store does not know"
+        problem = f"names the category {row.values['category_id']}, which the store does not know"
         hint = "Write the category's name as well."
-        if normal(row.said.get("category")):
+        if normal(row.values.get("category")):
             hint = "The name beside it is another category's: correct the id, or write a new name."
         return _RowConflict("no-category-name", problem, hint, pet_id)
 
@@ -842,8 +849,8 @@ class Decisions:
         if "category" in fields:
             self._check_category(row, pet_id)
             has_number = new.category is not None and known_id(new.category.id) is not None
-            if not has_number and self._is_new(row.said.get("category")):
-                self._must_be_heard("category", normal(row.said.get("category")), pet_id)
+            if not has_number and self._is_new(row.values.get("category")):
+                self._must_be_heard("category", normal(row.values.get("category")), pet_id)
         if "tags" not in fields:
             return
         had = {normal(tag.name) for tag in now.tags} if now is not None else set()
@@ -878,7 +885,7 @@ class Decisions:
         if not self._sheet.is_table:
             return
         for column, hint in _INSTEAD.items():
-            if column in fields and normal(row.said.get(column)).casefold() == CLEAR:
+            if column in fields and normal(row.values.get(column)).casefold() == CLEAR:
                 problem = f"says {CLEAR!r} in {column}, which is only a text in a DataFrame"
                 raise _RowConflict("clear-text", problem, hint, pet_id)
 
@@ -894,7 +901,7 @@ class Decisions:
             is_known = column == "category" and self.vocabulary.category_named(meant) is not None
             if meant and (normal(meant) == normal(had) or is_known):
                 problem = (
-                    f"says {row.said.get(column)!r} in {column}, and the store has {meant!r}: "
+                    f"says {row.values.get(column)!r} in {column}, and the store has {meant!r}: "
                     "some program has read the text in a wrong encoding"
                 )
                 hint = f"Write {meant!r}, or leave the cell blank to say nothing."
@@ -915,7 +922,10 @@ class Decisions:
         return _find_usual_spelling(name, self.vocabulary.tag_spelled(name), self._new_tags)
 
     def _check_category(self, row: Row, pet_id: int | None) -> None:
-        name, number = str(row.said.get("category") or ""), known_id(row.said.get("category_id"))
+        name, number = (
+            str(row.values.get("category") or ""),
+            known_id(row.values.get("category_id")),
+        )
         if not self._is_new(name):
             return
         if number is not None and self.vocabulary.category_numbered(number) is None:
@@ -933,7 +943,7 @@ class Decisions:
     @cached_property
     def _new_categories(self) -> Mapping[str, Counter[str]]:
         """How many rows name each new category, by the form that its spellings have in common."""
-        names = Counter(str(row.said.get("category") or "") for row in self._rows)
+        names = Counter(str(row.values.get("category") or "") for row in self._rows)
         return _by_spelling({name: n for name, n in names.items() if self._is_new(name)})
 
     @cached_property
@@ -942,13 +952,13 @@ class Decisions:
         names = Counter(
             tag.name or ""
             for row in self._rows
-            for tag in row.said.get("tags") or ()
+            for tag in row.values.get("tags") or ()
             if known_id(tag.id) is None
         )
         return _by_spelling({name: n for name, n in names.items() if self._is_new_tag(name)})
 
     def _mind_category(self, row: Row, fields: Sequence[Column]) -> None:
-        name = row.said.get("category")
+        name = row.values.get("category")
         if "category" in fields and self._is_new(name):
             self.remarks.categories.setdefault(str(name), []).append(row.number)
 
@@ -989,12 +999,12 @@ class Decisions:
         pet = self.sides.pet(row.place) if row.place >= 0 else self._found.get(row.pet_id or 0)
         if row.action not in ADDING or not isinstance(pet, Pet):
             return False
-        return normal(row.said.get("name")) != normal(pet.name)
+        return normal(row.values.get("name")) != normal(pet.name)
 
     def _name(self, row: Row) -> str:
         """What the pet of a row is called, as the store or else the row has it."""
         known = self.sides.pet(row.place).name if row.place >= 0 else ""
-        return known or row.said.get("name") or ""
+        return known or row.values.get("name") or ""
 
     def _source(self, row: Row, column: Column = "id") -> str:
         return self._sheet.address(row.number, column)
@@ -1106,7 +1116,7 @@ def _hold_begun(record: RowRecord) -> _RowConflict:
 
 def _doubtful(match: Match) -> _RowConflict:
     records = match.records
-    pets = {r.pet_id: normal(r.said.name) for r in records if r.pet_id is not None}
+    pets = {r.pet_id: normal(r.row_pet.name) for r in records if r.pet_id is not None}
     record = match.record
     if not pets:
         return _hold_begun(record)
@@ -1153,9 +1163,9 @@ _MAY_BE = frozenset({"looks-alike", "lost-id", "misplaced-id"})
 """The rules by which a row is held as it may be one certain pet."""
 
 
-def _column(column: Column, said: Said) -> Column:
+def _column(column: Column, values: RowValues) -> Column:
     """The column of a clash that the row says something in."""
-    return "category_id" if column == "category" and column not in said else column
+    return "category_id" if column == "category" and column not in values else column
 
 
 def _find_untrusted_ids(sheet: Sheet) -> list[str]:

@@ -16,7 +16,7 @@ from petsync.plan.compare import base_of
 from petsync.plan.decide import FoundPets, Judge
 from petsync.plan.fields import COLUMNS_OF, UNITS, Unit, Vocabulary, cell
 from petsync.plan.lineage import Match
-from petsync.plan.match import Row, pet_of, said_pet, said_rows
+from petsync.plan.match import Row, build_pet, iter_rows, pet_of
 from petsync.plan.plan import Plan
 from petsync.plan.uploads import Uploads
 from petsync.table.base import Base
@@ -187,7 +187,7 @@ class _Case:
             return old
         if match.kind != "certain" or row.number not in self.plan.recognised:
             return None
-        return match.record.said if match.record.base else None
+        return match.record.row_pet if match.record.base else None
 
     def _now(self) -> Pet | None:
         listed = pet_of(self.pet_id, self.snapshot.frame)
@@ -201,12 +201,12 @@ class _Case:
         mask = frame.index.isin(known)
         if "id" in frame:
             mask |= (frame["id"] == self.pet_id).fillna(value=False).to_numpy(dtype=bool)
-        return said_rows(frame[mask], np.full(int(mask.sum()), -1, dtype=np.intp))
+        return iter_rows(frame[mask], np.full(int(mask.sum()), -1, dtype=np.intp))
 
     def _of_row(self, row: Row, now: Pet | None, old: Pet | None) -> Explanation:
         change = next((c for c in self.plan.changes if c.row == row.number), None)
         conflict = next((c for c in self.plan.conflicts if c.row == row.number), None)
-        fate, rule, said = self._fate(row, change, conflict)
+        fate, rule, sentence = self._fate(row, change, conflict)
         is_held = conflict is not None and not conflict.clashes
         after = change.after if change is not None else now
         return Explanation(
@@ -216,7 +216,7 @@ class _Case:
             row=row.number,
             source=self.sheet.address(row.number),
             rule=rule,
-            said=said,
+            said=sentence,
             fields=tuple(self._reasons(row, now, old, after, is_held=is_held)),
         )
 
@@ -224,9 +224,9 @@ class _Case:
         self, row: Row, change: Change | None, conflict: Conflict | None
     ) -> tuple[Fate, str, str]:
         if conflict is not None and (change is None or conflict.is_open):
-            said = f"The row {conflict.problem}. {conflict.suggestion}"
+            sentence = f"The row {conflict.problem}. {conflict.suggestion}"
             fate: Fate = "conflict" if change is None else change.kind
-            return fate, conflict.rule, said
+            return fate, conflict.rule, sentence
         if change is not None:
             rule = {"add": "new", "update": "updated", "delete": "asked"}[change.kind]
             return change.kind, rule, f"{_of_change(change)}{self._how(row)}"
@@ -271,8 +271,8 @@ class _Case:
             return self._without_row("delete", "missing", now, old)
         for conflict in self.plan.conflicts:
             if conflict.row is None and conflict.pet_id == self.pet_id:
-                said = f"Pet {self.pet_id} {conflict.problem}. {conflict.suggestion}"
-                return self._without_row("conflict", conflict.rule, now, old, said)
+                sentence = f"Pet {self.pet_id} {conflict.problem}. {conflict.suggestion}"
+                return self._without_row("conflict", conflict.rule, now, old, sentence)
         if now is None:
             return self._without_row("absent", "absent", now, old)
         return self._without_row("unchanged", self._why_kept(now, old), now, old)
@@ -285,7 +285,7 @@ class _Case:
         return "uncertain" if self.plan.options.delete_missing else "left-alone"
 
     def _without_row(
-        self, fate: Fate, rule: str, now: Pet | None, old: Pet | None, said: str = ""
+        self, fate: Fate, rule: str, now: Pet | None, old: Pet | None, sentence: str = ""
     ) -> Explanation:
         after = None if fate == "delete" else now
         why = "deleted" if fate == "delete" else "no-row"
@@ -297,20 +297,20 @@ class _Case:
             row=None,
             source="",
             rule=rule,
-            said=said or PET_RULES[rule],
+            said=sentence or PET_RULES[rule],
             fields=tuple(reasons),
         )
 
     def _reasons(
         self, row: Row, now: Pet | None, old: Pet | None, after: Pet | None, *, is_held: bool
     ) -> Iterator[Reason]:
-        says = said_pet(row.said)
+        says = build_pet(row.values)
         known = None if row.action in ADDING else old
-        judged = self.judge.judge(row.said, now, known, UNITS) if now is not None else None
+        judged = self.judge.judge(row.values, now, known, UNITS) if now is not None else None
         rules = dict(judged.rules) if judged is not None else {}
         for unit in UNITS:
             for column in COLUMNS_OF[unit]:
-                sheet = cell(says, column) if column in row.said else None
+                sheet = cell(says, column) if column in row.values else None
                 rule = self._rule(row, unit, column, rules.get(unit, "new"))
                 if row.action == "ignore":
                     rule = "ignored"
@@ -321,9 +321,9 @@ class _Case:
                 yield _reason(column, old, sheet, now, after, rule)
 
     def _rule(self, row: Row, unit: Unit, column: Column, rule: str) -> str:
-        if column in row.said:
+        if column in row.values:
             return rule
-        if unit == "category" and any(each in row.said for each in COLUMNS_OF[unit]):
+        if unit == "category" and any(each in row.values for each in COLUMNS_OF[unit]):
             return "together"
         return "blank" if column in self.sheet.rows else "no-column"
 

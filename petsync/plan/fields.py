@@ -30,6 +30,7 @@ __all__ = [
     "differing",
     "equal",
     "find_filled_columns",
+    "find_row_columns",
     "fold_status",
     "is_another",
     "kept_photos",
@@ -43,7 +44,6 @@ __all__ = [
     "normal",
     "pair_rows",
     "photo_keys",
-    "said_columns",
     "same",
     "same_photos",
     "same_tags",
@@ -101,11 +101,11 @@ class _Pairing:
         """
         came: dict[Hashable, tuple[Hashable, Hashable | None]] = {}
         waiting: list[tuple[Hashable, Hashable | None]] = [(self._rows[row], None)]
-        for said, through in waiting:
-            for kind in self._choices_of(said, row):
+        for value, through in waiting:
+            for kind in self._choices_of(value, row):
                 if kind in came or kind in self._lost:
                     continue
-                came[kind] = (said, through)
+                came[kind] = (value, through)
                 if self._room[kind]:
                     self._take(row, kind, came)
                     return
@@ -121,23 +121,23 @@ class _Pairing:
                 result[row] = place
         return result
 
-    def _choices_of(self, said: Hashable, row: int) -> list[Hashable]:
-        if said not in self._choices:
+    def _choices_of(self, value: Hashable, row: int) -> list[Hashable]:
+        if value not in self._choices:
             kinds = self._places.items()
-            self._choices[said] = [kind for kind, (at, *_) in kinds if self._fits(row, at)]
-        return self._choices[said]
+            self._choices[value] = [kind for kind, (at, *_) in kinds if self._fits(row, at)]
+        return self._choices[value]
 
     def _take(
         self, row: int, kind: Hashable, came: dict[Hashable, tuple[Hashable, Hashable | None]]
     ) -> None:
         """Let each row on the way move on by one kind, and the new one take what gets free."""
         self._room[kind] -= 1
-        said, through = came[kind]
+        value, through = came[kind]
         while through is not None:
-            self._held[kind][said].append(self._held[through][said].pop())
+            self._held[kind][value].append(self._held[through][value].pop())
             kind = through
-            said, through = came[kind]
-        self._held[kind][said].append(row)
+            value, through = came[kind]
+        self._held[kind][value].append(row)
 
 
 # One field of a pet: its value, its text as a cell shows it, and what counts as the same.
@@ -375,10 +375,10 @@ _HAS: Mapping[Column, Callable[[Pet], object]] = {
 Urls = tuple[str, ...]
 
 
-def meant_photos(old: Urls, said: Iterable[str]) -> Urls:
+def meant_photos(old: Urls, urls: Iterable[str]) -> Urls:
     """The list that is said, with the pet's own spelling of each address that the pet has."""
-    said = tuple(said)
-    return old if same_photos(old, said) else _restore_spelling(photo_keys(said), old, said)
+    urls = tuple(urls)
+    return old if same_photos(old, urls) else _restore_spelling(photo_keys(urls), old, urls)
 
 
 def merged_photos(base: Iterable[str], sheet: Iterable[str], store: Iterable[str]) -> Urls | None:
@@ -565,21 +565,21 @@ def _by_use(counts: Counter[T]) -> tuple[dict[str, T], dict[int, T]]:
 Tags = tuple[Tag, ...]
 
 
-def meant_tags(old: Tags, said: Iterable[Tag], vocabulary: Vocabulary) -> Tags:
+def meant_tags(old: Tags, tags: Iterable[Tag], vocabulary: Vocabulary) -> Tags:
     """The tags that are meant, those of the pet first and in its order, so that a tag that stays
     keeps its id and its unknown fields.
     """
-    meant = _resolve_tags(said, old, vocabulary)
+    meant = _resolve_tags(tags, old, vocabulary)
     kept = [tag for tag in old if tag in meant]
     fresh = dict.fromkeys(tag for tag in meant if tag not in kept)
     return (*kept, *fresh)
 
 
-def merged_tags(base: Tags, said: Sequence[Tag], store: Tags, vocabulary: Vocabulary) -> Tags:
+def merged_tags(base: Tags, tags: Sequence[Tag], store: Tags, vocabulary: Vocabulary) -> Tags:
     """The store's tags without those that the sheet took from the base, and with those that it
     added to it.
     """
-    meant = _resolve_tags(said, base, vocabulary)
+    meant = _resolve_tags(tags, base, vocabulary)
     had, has = set(map(tag_key, base)), set(map(tag_key, meant))
     gone = [tag for tag in base if tag_key(tag) not in has]
     # A service may have lost the id of a tag: without one, the name tells.
@@ -592,17 +592,19 @@ def merged_tags(base: Tags, said: Sequence[Tag], store: Tags, vocabulary: Vocabu
     ]
     come = [
         _tag(tag, store, vocabulary)
-        for tag, known in zip(said, meant, strict=True)
+        for tag, known in zip(tags, meant, strict=True)
         if tag_key(known) not in had and _among(tag, kept) is None
     ]
     return (*kept, *dict.fromkeys(come))
 
 
-def _resolve_tags(said: Iterable[Tag], old: Sequence[Tag], vocabulary: Vocabulary) -> list[Tag]:
+def _resolve_tags(
+    sheet_tags: Iterable[Tag], old: Sequence[Tag], vocabulary: Vocabulary
+) -> list[Tag]:
     """The tag that each of the sheet's is. Those that say all come first, so that one without an id
     is a tag of that name that no other of the sheet's is, if there is one.
     """
-    tags = list(said)
+    tags = list(sheet_tags)
     found: dict[int, Tag] = {}
     free = list(old)
     for place in sorted(range(len(tags)), key=lambda place: None in _parts(tags[place])):
@@ -618,22 +620,22 @@ def _parts(tag: Tag) -> tuple[int | None, str | None]:
     return number, name or None
 
 
-def _tag(said: Tag, old: Sequence[Tag], vocabulary: Vocabulary) -> Tag:
-    known = _among(said, old)
+def _tag(tag: Tag, old: Sequence[Tag], vocabulary: Vocabulary) -> Tag:
+    known = _among(tag, old)
     if known is not None:
         return known
-    number, name = tag_key(said)
+    number, name = tag_key(tag)
     if number is None and name:
-        return vocabulary.tag_named(name) or said
+        return vocabulary.tag_named(name) or tag
     if number is not None and not name:
-        return vocabulary.tag_numbered(number) or said
-    return said
+        return vocabulary.tag_numbered(number) or tag
+    return tag
 
 
-def _among(said: Tag, old: Sequence[Tag]) -> Tag | None:
+def _among(sheet_tag: Tag, old: Sequence[Tag]) -> Tag | None:
     """The tag that the sheet's is, the very same before one that says more."""
-    meant = [tag for tag in old if matches(said, tag)]
-    exact = (tag for tag in meant if tag_key(tag) == tag_key(said))
+    meant = [tag for tag in old if matches(sheet_tag, tag)]
+    exact = (tag for tag in meant if tag_key(tag) == tag_key(sheet_tag))
     return next(exact, meant[0]) if meant else None
 
 
@@ -652,18 +654,18 @@ COLUMNS_OF: Mapping[Unit, tuple[Column, ...]] = {
 }
 
 
-def says(said: Mapping[Column, Any], unit: Unit) -> bool:
+def says(values: Mapping[Column, Any], unit: Unit) -> bool:
     """Whether a row says anything of the unit."""
-    return unit in said or (unit == "category" and "category_id" in said)
+    return unit in values or (unit == "category" and "category_id" in values)
 
 
-def said_columns(fields: Iterable[Column], said: Container[Column]) -> tuple[Column, ...]:
+def find_row_columns(fields: Iterable[Column], values: Container[Column]) -> tuple[Column, ...]:
     """The columns in which a row says what changes: of a category that changes in one column
     alone, it may be the other one.
     """
     units = {unit: of for unit, of in COLUMNS_OF.items() if any(c in of for c in fields)}
-    own = [column for column in fields if column in said]
-    others = [column for of in units.values() for column in of if column in said]
+    own = [column for column in fields if column in values]
+    others = [column for of in units.values() for column in of if column in values]
     return tuple(dict.fromkeys([*own, *others]))
 
 

@@ -122,7 +122,7 @@ class Guard(msgspec.Struct, frozen=True, kw_only=True):
         that it breaks, with `sentinels`, what was found of these. Of the adds, `namesakes` have the
         name of a pet that is in no row; `shifted` columns were moved without their rows.
         """
-        said = [
+        sentences = [
             self._empty(rows),
             self._adds(adds, namesakes, pets),
             self._over("update", updates, pets, self.max_update, _SMALL_UPDATES),
@@ -130,7 +130,7 @@ class Guard(msgspec.Struct, frozen=True, kw_only=True):
             self._everything(pets, deletes),
             self._refuse_shifted(shifted),
         ]
-        return Verdict(refusals=(*(refusal for refusal in said if refusal), *sentinels))
+        return Verdict(refusals=(*(refusal for refusal in sentences if refusal), *sentinels))
 
     def _empty(self, rows: int) -> Refusal | None:
         if rows or self.allow_empty:

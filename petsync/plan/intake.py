@@ -27,7 +27,7 @@ from petsync.plan.fields import (
     same,
 )
 from petsync.plan.guard import Guard
-from petsync.plan.match import Mask, Row, Said, said_pet, said_rows
+from petsync.plan.match import Mask, Row, RowValues, build_pet, iter_rows
 from petsync.plan.plan import IdentifiedRow, Inbound, Lead, Plan, Removal, RowEdit, places_of
 from petsync.plan.rounds import Difference
 from petsync.table.base import Base
@@ -215,7 +215,7 @@ class _IntakeInput:
         self._base, self._leads = base, lead == "store"
         self._pets = snapshot.frame
         self._stays = on_conflict == "ask"
-        self._said_before = self._pets if base is None else base.said_frame
+        self._sheet_frame = self._pets if base is None else base.sheet_frame
         self._judge = Judge(Vocabulary(snapshot.words), on_conflict == "sheet", base=base)
         self.rows = with_pet_ids(sheet.rows, settled)
         self._places = match.positions(self.rows["id"], self._pets)
@@ -242,7 +242,7 @@ class _IntakeInput:
         old = self._find_exported_pets(at[some])
         given = [tuple(unit for unit in UNITS if wanted[unit][n]) for n in some.tolist()]
         own = [frozenset(unit for unit in UNITS if edited[unit][n]) for n in some.tolist()]
-        lines = said_rows(frame, self._places[at[some]], given)
+        lines = iter_rows(frame, self._places[at[some]], given)
         for row, pet, was, mine in zip(lines, now, old, own, strict=True):
             fields = tuple(self._fields(row, pet, was, mine))
             if fields:
@@ -250,7 +250,7 @@ class _IntakeInput:
                     row=row.number,
                     source=self._sheet.address(row.number, fields[0]),
                     fields=fields,
-                    before=_texts(row.said, fields),
+                    before=_texts(row.values, fields),
                     pet=pet,
                 )
 
@@ -287,9 +287,7 @@ class _IntakeInput:
             _note(self.rows, at, self._sheet, _HIDDEN.format(names), kind="conflict", hint=_SHOWN)
             for at in (np.flatnonzero(goes).tolist() if new and names else ())
         ]
-        removed = (
-            [] if hidden else [_removal(row, self._sheet) for row in self._iter_said_rows(goes)]
-        )
+        removed = [] if hidden else [_removal(row, self._sheet) for row in self._iter_rows(goes)]
         told = IntakeRows(
             frame=self.rows,
             takes=self._takes,
@@ -413,7 +411,7 @@ class _IntakeInput:
             blank &= self._old[at] >= 0
             some = np.flatnonzero(blank)
             if self._base is not None:
-                blank[some] = is_empty(self._said_before[column].iloc[self._old[at[some]]])
+                blank[some] = is_empty(self._sheet_frame[column].iloc[self._old[at[some]]])
         return blank
 
     def _mask_edited(self, at: match.Positions) -> Mapping[Unit, match.Mask]:
@@ -422,7 +420,7 @@ class _IntakeInput:
         there = np.flatnonzero(self._old[at] >= 0)
         if not self._leads and self._base is not None:
             places = self._old[at[there]]
-            seen = match.differences(self.rows, at[there], self._said_before, places)
+            seen = match.differences(self.rows, at[there], self._sheet_frame, places)
             for unit, mask in seen.items():
                 masks[unit][there] = mask
         return masks
@@ -440,34 +438,34 @@ class _IntakeInput:
         self, row: Row, now: Pet, old: Pet | None, edited: frozenset[Unit]
     ) -> Iterator[Column]:
         for unit in row.units:
-            if unit in edited and not self._yields(unit, row.said, now, old):
+            if unit in edited and not self._yields(unit, row.values, now, old):
                 continue
             for column in COLUMNS_OF[unit]:
-                if column in self.rows and self._differs(column, row.said, now, old):
+                if column in self.rows and self._differs(column, row.values, now, old):
                     yield column
 
-    def _yields(self, unit: Unit, said: Said, now: Pet, old: Pet | None) -> bool:
+    def _yields(self, unit: Unit, values: RowValues, now: Pet, old: Pet | None) -> bool:
         """Whether a unit that the row has edited is as it is meant to be in the store already; a
         cell of it may say otherwise, as the number beside a category that was emptied.
         """
-        judged = self._judge.judge(said, now, old, (unit,))
+        judged = self._judge.judge(values, now, old, (unit,))
         return not judged.fields and not (self._stays and judged.clashes)
 
-    def _differs(self, column: Column, said: Said, now: Pet, old: Pet | None) -> bool:
-        if column not in said or (column == "category_id" and known_id(said[column]) is None):
-            then = None if old is None else self._as_said(old)
+    def _differs(self, column: Column, values: RowValues, now: Pet, old: Pet | None) -> bool:
+        if column not in values or (column == "category_id" and known_id(values[column]) is None):
+            then = None if old is None else self._find_sheet_pet(old)
             fills = self._leads or (then is not None and not _shows(column, then))
             return fills and _shows(column, now)
-        return not same(said_pet(said), now, column)
+        return not same(build_pet(values), now, column)
 
-    def _as_said(self, old: Pet) -> Pet:
+    def _find_sheet_pet(self, old: Pet) -> Pet:
         """A pet of the base as the sheet last said it."""
-        said = {} if self._base is None else self._base.said
-        return said.get(old.id or 0, old)
+        sheet_pets = {} if self._base is None else self._base.sheet_pets
+        return sheet_pets.get(old.id or 0, old)
 
-    def _iter_said_rows(self, mask: match.Mask) -> Iterator[Row]:
+    def _iter_rows(self, mask: match.Mask) -> Iterator[Row]:
         at = np.flatnonzero(mask)
-        return said_rows(self.rows.iloc[at], self._places[at])
+        return iter_rows(self.rows.iloc[at], self._places[at])
 
 
 def _positions(ids: pd.Series[Any], base: Base | None) -> match.Positions:
@@ -494,8 +492,8 @@ def _shows(column: Column, pet: Pet) -> bool:
     return column in find_filled_columns(pet) and bool(trim(cell(pet, column)))
 
 
-def _texts(said: Said, fields: Iterable[Column]) -> dict[Column, str]:
-    pet = said_pet(said)
+def _texts(values: RowValues, fields: Iterable[Column]) -> dict[Column, str]:
+    pet = build_pet(values)
     return {column: cell(pet, column) for column in fields}
 
 
@@ -504,6 +502,6 @@ def _removal(row: Row, sheet: Sheet) -> Removal:
         row=row.number,
         source=sheet.address(row.number),
         pet_id=row.pet_id or 0,
-        name=row.said.get("name") or "",
-        before=_texts(row.said, [c for c in COLUMNS if c in row.said]),
+        name=row.values.get("name") or "",
+        before=_texts(row.values, [c for c in COLUMNS if c in row.values]),
     )

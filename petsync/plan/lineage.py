@@ -42,7 +42,7 @@ from petsync.plan.fields import (
     normal,
     photo_keys,
 )
-from petsync.plan.match import merge_row, said_rows
+from petsync.plan.match import iter_rows, merge_row
 from petsync.table.sheet import Sheet
 
 __all__ = [
@@ -64,7 +64,7 @@ __all__ = [
     "lost_rows",
     "mark_doubts",
     "means_gone",
-    "said_in",
+    "read_row_pets",
     "slots_of",
     "suspects",
     "without_base",
@@ -90,7 +90,7 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True):
 
     above: int | None = None
     below: int | None = None
-    said: Pet | None = None
+    row_pet: Pet | None = msgspec.field(default=None, name="said")
     run: str = ""
     on: str = ""
     action: str = ""
@@ -119,14 +119,14 @@ class RenumberedPet(NamedTuple):
 
 class VacantId(msgspec.Struct, frozen=True, kw_only=True):
     """A row that names an id under which the store has no pet. A service may assign that id to a
-    new pet. `source` is the row's address, `said` what it says, None where that is not known, and
+    new pet. `source` is the row's address, `row_pet` its values, None where they are not known, and
     `action` its action; "" for `merge`.
     """
 
     pet_id: int
     row: int
     source: str
-    said: Pet | None = None
+    row_pet: Pet | None = msgspec.field(default=None, name="said")
     action: str = ""
 
 
@@ -189,7 +189,7 @@ class RowRecord(msgspec.Struct, frozen=True, kw_only=True):
     row: int
     above: int | None = None
     below: int | None = None
-    said: Pet
+    row_pet: Pet
     agreed: Pet | None = None
     category: Category | None = None
     pet_id: int | None = None
@@ -211,7 +211,7 @@ class RowRecord(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def last_agreed(self) -> Pet:
         """What sheet and store last agreed on."""
-        return self.said if self.agreed is None else self.agreed
+        return self.row_pet if self.agreed is None else self.agreed
 
     @property
     def how(self) -> str:
@@ -266,11 +266,13 @@ def actions_of(sheet: Sheet, rows: Iterable[int]) -> dict[int, str]:
     return {row: "" if action == "merge" else action for row, action in pairs}
 
 
-def said_in(sheet: Sheet, rows: Iterable[int], vocabulary: Vocabulary) -> dict[int, Pet]:
+def read_row_pets(sheet: Sheet, rows: Iterable[int], vocabulary: Vocabulary) -> dict[int, Pet]:
     """What these rows say, each as a pet, by row number."""
     frame = sheet.rows.loc[sorted(rows)]
     nowhere = np.full(len(frame), -1, dtype=np.intp)
-    return {row.number: merge_row(Pet(), row.said, vocabulary) for row in said_rows(frame, nowhere)}
+    return {
+        row.number: merge_row(Pet(), row.values, vocabulary) for row in iter_rows(frame, nowhere)
+    }
 
 
 def suspects(
@@ -288,15 +290,17 @@ def suspects(
     names = _names_of(there)
     actions = actions_of(sheet, numbers)
     found = {}
-    for row, said in said_in(sheet, numbers, Vocabulary(pets)).items():
-        each, name = reused[numbers[row]], normal(said.name)
+    for row, row_pet in read_row_pets(sheet, numbers, Vocabulary(pets)).items():
+        each, name = reused[numbers[row]], normal(row_pet.name)
         now = names.get(numbers[row])
         if name and now == name != normal(each.pet.name):
             continue  # The row's own pet is back.
         is_named = bool(name) and name == normal(each.pet.name)
-        harms = actions[row] == "delete" or content(said) != content(each.pet)
-        is_same = any(_is_unchanged(old, said, actions[row]) for old in each.rows)
-        had_name = any(name and old.said and normal(old.said.name) == name for old in each.rows)
+        harms = actions[row] == "delete" or content(row_pet) != content(each.pet)
+        is_same = any(_is_unchanged(old, row_pet, actions[row]) for old in each.rows)
+        had_name = any(
+            name and old.row_pet and normal(old.row_pet.name) == name for old in each.rows
+        )
         is_sure = (is_same and harms) or (had_name and not is_named)
         if is_sure or not is_named:
             found[row] = Suspect(each, is_sure)
@@ -317,8 +321,8 @@ def means_gone(
     names = _names_of(pets[pets["id"].isin(list(gone))])
     exported = {} if sheet.base is None else _names_of(sheet.base.frame)
     found = {}
-    for row, said in said_in(sheet, numbers, Vocabulary(pets)).items():
-        pet_id, name = numbers[row], normal(said.name)
+    for row, row_pet in read_row_pets(sheet, numbers, Vocabulary(pets)).items():
+        pet_id, name = numbers[row], normal(row_pet.name)
         old, now = normal(gone[pet_id].pet.name), names.get(pet_id)
         if now is None or now in (old, name, exported.get(pet_id)):
             continue  # The pet is back, or the row knows the other one.
@@ -331,8 +335,12 @@ def _names_of(pets: pd.DataFrame) -> dict[int, str]:
     return dict(zip(pets["id"].tolist(), map(normal, pets["name"].fillna("")), strict=True))
 
 
-def _is_unchanged(old: VacantId, said: Pet, action: str) -> bool:
-    return old.said is not None and content(old.said) == content(said) and old.action == action
+def _is_unchanged(old: VacantId, row_pet: Pet, action: str) -> bool:
+    return (
+        old.row_pet is not None
+        and content(old.row_pet) == content(row_pet)
+        and old.action == action
+    )
 
 
 def identify(
@@ -393,18 +401,18 @@ def mark_doubts(
         and len(match.records) == 1
     ]
     doubts = {}
-    for row, said in said_in(sheet, rows, vocabulary).items():
+    for row, row_pet in read_row_pets(sheet, rows, vocabulary).items():
         record = matches[row].record
         had_id = record.pet_id in numbered or record.pet_id in may_lack
-        if _is_named_otherwise(record, said) if had_id else is_renamed(record, said):
+        if _is_named_otherwise(record, row_pet) if had_id else is_renamed(record, row_pet):
             kind: Literal["other", "doubt"] = "other" if record.pet_id in numbered else "doubt"
             doubts[row] = matches[row]._replace(kind=kind)
     return {**matches, **doubts}
 
 
-def _is_named_otherwise(record: RowRecord, said: Pet) -> bool:
-    names = normal(record.said.name), normal(said.name)
-    line = _Line(record.row, None, None, said)
+def _is_named_otherwise(record: RowRecord, row_pet: Pet) -> bool:
+    names = normal(record.row_pet.name), normal(row_pet.name)
+    line = _Line(record.row, None, None, row_pet)
     return not (any(_names(record, line)) or _share_a_word(*names))
 
 
@@ -443,11 +451,11 @@ def added_for(
     return found
 
 
-def is_renamed(record: RowRecord, said: Pet) -> bool:
+def is_renamed(record: RowRecord, row_pet: Pet) -> bool:
     """Whether a row that says this has the place of the record, and neither a name like that one's
     nor its tags or photos.
     """
-    return not _is_close(record, _Line(record.row, None, None, said))
+    return not _is_close(record, _Line(record.row, None, None, row_pet))
 
 
 def find_alike(adds: Mapping[int, Pet], pets: Iterable[Pet]) -> dict[int, Pet]:
@@ -459,9 +467,9 @@ def find_alike(adds: Mapping[int, Pet], pets: Iterable[Pet]) -> dict[int, Pet]:
         for look in _looks_of(pet):
             by_look[look].append(pet)
     found: dict[int, Pet] = {}
-    for number, said in adds.items():
-        near = (pet for look in _looks_of(said) for pet in by_look.get(look, ()))
-        alike = next((pet for pet in near if not _is_of_series(said, pet)), None)
+    for number, added in adds.items():
+        near = (pet for look in _looks_of(added) for pet in by_look.get(look, ()))
+        alike = next((pet for pet in near if not _is_of_series(added, pet)), None)
         if alike is not None:
             found[number] = alike
     return found
@@ -487,7 +495,7 @@ def _is_of_series(one: Pet, other: Pet) -> bool:
 
 
 def _content(item: _Item) -> Hashable:
-    return content(item.said)
+    return content(item.row_pet)
 
 
 def _is_close(record: RowRecord, line: _Line) -> bool:
@@ -513,12 +521,12 @@ def lost_rows(
     slots = slots_of(sheet)
     found = []
     for pet_id, pet in gone.items():
-        record = RowRecord(run_id="", on="", source="", row=0, said=pet, pet_id=pet_id)
-        for row, said in adds.items():
-            line = _Line(row, *slots.get(row, _NOWHERE), said)
-            stated = [unit for unit in _LOOKS if _PARTS[unit](said)]
+        record = RowRecord(run_id="", on="", source="", row=0, row_pet=pet, pet_id=pet_id)
+        for row, added in adds.items():
+            line = _Line(row, *slots.get(row, _NOWHERE), added)
+            stated = [unit for unit in _LOOKS if _PARTS[unit](added)]
             if not _support(record, line) or any(
-                _PARTS[unit](pet) != _PARTS[unit](said) for unit in stated
+                _PARTS[unit](pet) != _PARTS[unit](added) for unit in stated
             ):
                 continue
             is_like = any(_names(record, line)) or _share_a_word(_name(record), _name(line))
@@ -555,7 +563,7 @@ class _Line(NamedTuple):
     row: int
     above: int | None
     below: int | None
-    said: Pet
+    row_pet: Pet
     action: str = ""
 
 
@@ -640,9 +648,9 @@ def _order_of(sheet: Sheet, records: Iterable[RowRecord], ids: Collection[int]) 
 
 def _lines(sheet: Sheet, vocabulary: Vocabulary) -> list[_Line]:
     slots = slots_of(sheet)
-    says = said_in(sheet, slots, vocabulary)
+    says = read_row_pets(sheet, slots, vocabulary)
     actions = actions_of(sheet, slots)
-    return [_Line(row, *slots[row], said, actions[row]) for row, said in says.items()]
+    return [_Line(row, *slots[row], pet, actions[row]) for row, pet in says.items()]
 
 
 def _ignored_names(sheet: Sheet, vocabulary: Vocabulary) -> set[str]:
@@ -652,7 +660,7 @@ def _ignored_names(sheet: Sheet, vocabulary: Vocabulary) -> set[str]:
     if "id" in frame:
         ignored &= frame["id"].isna()
     rows = frame.index[ignored].tolist()
-    return {normal(pet.name) for pet in said_in(sheet, rows, vocabulary).values()} - {""}
+    return {normal(pet.name) for pet in read_row_pets(sheet, rows, vocabulary).values()} - {""}
 
 
 def _files(
@@ -907,7 +915,7 @@ def _possible(files: Iterable[_File]) -> set[Identity]:
 def _said_with(sheet: Sheet, ids: Collection[Identity], vocabulary: Vocabulary) -> set[Hashable]:
     """What the rows with these ids say."""
     rows = sheet.frame.index[sheet.frame["id"].isin(ids)].tolist() if ids else []
-    return {content(pet) for pet in said_in(sheet, rows, vocabulary).values()}
+    return {content(pet) for pet in read_row_pets(sheet, rows, vocabulary).values()}
 
 
 def is_free(match: Match | None) -> bool:
@@ -933,7 +941,7 @@ def _may_be(record: RowRecord, line: _Line, looks: Collection[Unit], *, is_named
         return True
     if _support(record, line) & {"tags", "photo_urls"}:
         return True
-    return bool(looks) and all(_PARTS[u](record.said) == _PARTS[u](line.said) for u in looks)
+    return bool(looks) and all(_PARTS[u](record.row_pet) == _PARTS[u](line.row_pet) for u in looks)
 
 
 def _is_in_common(record: RowRecord, line: _Line, *, is_moved: bool, is_open: bool) -> bool:
@@ -951,14 +959,14 @@ def _is_in_common(record: RowRecord, line: _Line, *, is_moved: bool, is_open: bo
     has_status = "status" in _agreeing(record, line)
     if "category" in _support(record, line):
         return is_open or (is_moved and has_status)
-    return is_open and has_status and not any(_PARTS[unit](record.said) for unit in _TELLING)
+    return is_open and has_status and not any(_PARTS[unit](record.row_pet) for unit in _TELLING)
 
 
 def _share(record: RowRecord, line: _Line, unit: Literal["tags", "photo_urls"]) -> bool:
     """Whether both have a tag, or a photo, in common."""
     if unit == "photo_urls":
-        return not {*record.said.photo_urls}.isdisjoint(line.said.photo_urls)
-    one, other = ({normal(tag.name) for tag in each.said.tags} - {""} for each in (record, line))
+        return not {*record.row_pet.photo_urls}.isdisjoint(line.row_pet.photo_urls)
+    one, other = ({normal(tag.name) for tag in each.row_pet.tags} - {""} for each in (record, line))
     return not one.isdisjoint(other)
 
 
@@ -976,12 +984,12 @@ def _newest(records: Iterable[RowRecord]) -> list[RowRecord]:
     rows: dict[int, str] = {}
     contents: dict[Hashable, str] = {}
     for record in records:
-        said = _content(record)
+        content = _content(record)
         # A row to which a run did not come, and a later one did.
-        is_done = max(rows.get(record.row, ""), contents.get(said, "")) > record.written
+        is_done = max(rows.get(record.row, ""), contents.get(content, "")) > record.written
         if record.state != "unsent":
             rows.setdefault(record.row, record.written)
-            contents.setdefault(said, record.written)
+            contents.setdefault(content, record.written)
         elif is_done:
             continue
         found.setdefault(record.identity, record)
@@ -1006,8 +1014,8 @@ def _trust(
     base = _base_of(sheet)
     if base and any(record.base == base for record in records):
         return "kin"
-    said = {_key(line.said, units) for line in lines}
-    same = sum(_key(record.said, units) in said for record in newest)
+    keys = {_key(line.row_pet, units) for line in lines}
+    same = sum(_key(record.row_pet, units) in keys for record in newest)
     least = 1 if first.source == sheet.source else 2
     return "kin" if same >= least and 2 * same >= len(newest) else "any"
 
@@ -1224,7 +1232,7 @@ class _Matching:
         self._new = [line for line in self._new if line.row not in self._found]
 
     def _key(self, item: _Item) -> Hashable:
-        return _key(item.said, self._units)
+        return _key(item.row_pet, self._units)
 
 
 class _Place(NamedTuple):
@@ -1277,7 +1285,7 @@ def _evidence(pair: _Pair, place: _Place) -> _Evidence:
         _is_backed(record, line),
         _support(record, line),
         len(_agreeing(record, line)),
-        all(_PARTS[unit](record.said) == _PARTS[unit](line.said) for unit in _LOOKS),
+        all(_PARTS[unit](record.row_pet) == _PARTS[unit](line.row_pet) for unit in _LOOKS),
         bool(_both_state(record, line)),
     )
 
@@ -1403,7 +1411,7 @@ def _is_there(record: RowRecord, line: _Line | None) -> bool:
 
 
 def _is_nearly(record: RowRecord, line: _Line | None) -> bool:
-    if line is None or any(_PARTS[u](record.said) != _PARTS[u](line.said) for u in _LOOKS):
+    if line is None or any(_PARTS[u](record.row_pet) != _PARTS[u](line.row_pet) for u in _LOOKS):
         return False
     return any(_names(record, line)) or _share_a_word(_name(record), _name(line))
 
@@ -1445,18 +1453,18 @@ _ANY = -1
 def _support(record: RowRecord, line: _Line) -> frozenset[Unit]:
     """The units, of those that tell pets apart, in which both say the same."""
     return frozenset(
-        u for u in _both_state(record, line) if _PARTS[u](record.said) == _PARTS[u](line.said)
+        u for u in _both_state(record, line) if _PARTS[u](record.row_pet) == _PARTS[u](line.row_pet)
     )
 
 
 def _agreeing(record: RowRecord, line: _Line) -> list[Unit]:
     """The units, beside the name, in which both say the same, and anything."""
-    same = (u for u in _LOOKS if _PARTS[u](record.said) == _PARTS[u](line.said))
-    return [unit for unit in same if _PARTS[unit](line.said)]
+    same = (u for u in _LOOKS if _PARTS[u](record.row_pet) == _PARTS[u](line.row_pet))
+    return [unit for unit in same if _PARTS[unit](line.row_pet)]
 
 
 def _both_state(record: RowRecord, line: _Line) -> list[Unit]:
-    return [u for u in _TELLING if _PARTS[u](record.said) and _PARTS[u](line.said)]
+    return [u for u in _TELLING if _PARTS[u](record.row_pet) and _PARTS[u](line.row_pet)]
 
 
 def _is_backed(record: RowRecord, line: _Line) -> bool:
@@ -1490,7 +1498,7 @@ def _letters(name: str) -> str:
 
 
 def _name(item: _Item) -> str:
-    return normal(item.said.name)
+    return normal(item.row_pet.name)
 
 
 def _key(pet: Pet, units: Sequence[Unit]) -> Hashable:

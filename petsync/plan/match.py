@@ -44,13 +44,15 @@ __all__ = [
     "Mask",
     "Positions",
     "Row",
-    "Said",
+    "RowValues",
+    "build_pet",
     "clears",
     "contradiction",
     "differences",
     "find_absent_ids",
     "find_unproved_ids",
     "has_unknown_names",
+    "iter_rows",
     "key_of",
     "laid_over",
     "merge_row",
@@ -59,8 +61,6 @@ __all__ = [
     "pet_of",
     "pets_of",
     "positions",
-    "said_pet",
-    "said_rows",
 ]
 
 
@@ -147,8 +147,8 @@ def _take_rows(rows: pd.DataFrame, column: Column, at: Positions) -> _Array:
 def _texts(
     meaning: Callable[[str | None], str], *, clears: bool = False
 ) -> Callable[[_Array, _Array, Positions], Mask]:
-    def compare(said: _Array, old: _Array, places: Positions) -> Mask:
-        left, right = _arrow(said), _arrow(old).take(pa.array(places))
+    def compare(cells: _Array, old: _Array, places: Positions) -> Mask:
+        left, right = _arrow(cells), _arrow(old).take(pa.array(places))
         unequal = pc.fill_null(pc.not_equal(left, right), fill_value=True)
         mask = _bools(pc.and_(pc.is_valid(left), unequal))
         where = np.flatnonzero(mask)
@@ -167,9 +167,9 @@ def _texts(
     return compare
 
 
-def _numbers(said: _Array, old: _Array, places: Positions) -> Mask:
+def _numbers(cells: _Array, old: _Array, places: Positions) -> Mask:
     # An id of 0 is none, and a row without an id says nothing of it.
-    left = said.to_numpy(dtype=np.int64, na_value=0)
+    left = cells.to_numpy(dtype=np.int64, na_value=0)
     right = old.to_numpy(dtype=np.int64, na_value=0)[places]
     unequal: Mask = (left != 0) & (left != right)
     return unequal
@@ -178,8 +178,8 @@ def _numbers(said: _Array, old: _Array, places: Positions) -> Mask:
 def _lists(
     same: Callable[[Any, Any], bool],
 ) -> Callable[[_Array, _Array, Positions], Mask]:
-    def compare(said: _Array, old: _Array, places: Positions) -> Mask:
-        left, right = said.to_numpy(dtype=object), old.to_numpy(dtype=object)
+    def compare(cells: _Array, old: _Array, places: Positions) -> Mask:
+        left, right = cells.to_numpy(dtype=object), old.to_numpy(dtype=object)
         result = np.zeros(len(left), dtype=bool)
         for start, mine, theirs in _blocks(left, right, places):
             for n in np.flatnonzero(mine != theirs):
@@ -234,56 +234,56 @@ def pet_of(pet_id: int, frame: pd.DataFrame) -> Pet | None:
 # What a row says, laid over a pet: fields that the row does not name stay as they are.
 
 
-Said = Mapping[Column, Any]
+RowValues = Mapping[Column, Any]
 
 
-def merge_row(pet: Pet, said: Said, vocabulary: Vocabulary) -> Pet:
+def merge_row(pet: Pet, values: RowValues, vocabulary: Vocabulary) -> Pet:
     """The pet with what the row says; a value that means the same as the pet's is kept as it is."""
     new = {
-        unit: _MEANT[unit](getattr(pet, unit), said, vocabulary)
+        unit: _MEANT[unit](getattr(pet, unit), values, vocabulary)
         for unit in UNITS
-        if says(said, unit)
+        if says(values, unit)
     }
     return msgspec.structs.replace(pet, **new) if new else pet
 
 
-def said_pet(said: Said) -> Pet:
+def build_pet(values: RowValues) -> Pet:
     """A pet that has just what a row says."""
-    name = said.get("category")
+    name = values.get("category")
     return Pet(
-        name=said.get("name"),
-        status=said.get("status"),
-        category=Category(said.get("category_id"), "" if name == CLEARED else name),
-        tags=tuple(said.get("tags") or ()),
-        photo_urls=tuple(said.get("photo_urls") or ()),
+        name=values.get("name"),
+        status=values.get("status"),
+        category=Category(values.get("category_id"), "" if name == CLEARED else name),
+        tags=tuple(values.get("tags") or ()),
+        photo_urls=tuple(values.get("photo_urls") or ()),
     )
 
 
-def laid_over(pet: Pet, unit: Unit, said: Said, vocabulary: Vocabulary) -> Pet:
+def laid_over(pet: Pet, unit: Unit, values: RowValues, vocabulary: Vocabulary) -> Pet:
     """The pet with what the row says of one unit."""
     old = getattr(pet, unit)
-    new = _MEANT[unit](old, said, vocabulary)
+    new = _MEANT[unit](old, values, vocabulary)
     return pet if new is old else msgspec.structs.replace(pet, **{unit: new})
 
 
-def clears(said: Said, old: Category | None) -> bool:
+def clears(values: RowValues, old: Category | None) -> bool:
     """Whether a row takes the category away: CLEARED does, and so does an empty name, unless the
     category is called just that, and the row gives no other id.
     """
-    name = said.get("category")
+    name = values.get("category")
     if name is None or normal(name):
         return False
     if name == CLEARED or old is None or old.name != name:
         return True
-    return known_id(said.get("category_id")) not in (None, known_id(old.id))
+    return known_id(values.get("category_id")) not in (None, known_id(old.id))
 
 
-def contradiction(said: Said, vocabulary: Vocabulary) -> bool:
+def contradiction(values: RowValues, vocabulary: Vocabulary) -> bool:
     """Whether a row gives a category's name with the id of another one.
 
     People change a category's name and leave the id beside it as it was; the name is meant.
     """
-    name, number = said.get("category") or "", known_id(said.get("category_id"))
+    name, number = values.get("category") or "", known_id(values.get("category_id"))
     if not normal(name) or number is None:
         return False
     named = vocabulary.category_named(name)
@@ -292,10 +292,10 @@ def contradiction(said: Said, vocabulary: Vocabulary) -> bool:
     return bool(named or vocabulary.category_numbered(number))
 
 
-def nameless(old: Category | None, said: Said, vocabulary: Vocabulary) -> bool:
+def nameless(old: Category | None, values: RowValues, vocabulary: Vocabulary) -> bool:
     """Whether a row gives nothing but an id of a category that nobody has a name for."""
-    number = known_id(said.get("category_id"))
-    if number is None or "category" in said or (old is not None and old.id == number):
+    number = known_id(values.get("category_id"))
+    if number is None or "category" in values or (old is not None and old.id == number):
         return False
     return vocabulary.category_numbered(number) is None
 
@@ -323,31 +323,31 @@ def has_unknown_names(sheet: Sheet, pets: pd.DataFrame) -> bool:
     )
 
 
-def _name(old: str | None, said: Said, _: Vocabulary) -> Any:
-    return old if normal(said["name"]) == normal(old) else said["name"]
+def _name(old: str | None, values: RowValues, _: Vocabulary) -> Any:
+    return old if normal(values["name"]) == normal(old) else values["name"]
 
 
-def _status(old: str | None, said: Said, _: Vocabulary) -> Any:
-    return old if fold_status(said["status"]) == fold_status(old) else said["status"] or None
+def _status(old: str | None, values: RowValues, _: Vocabulary) -> Any:
+    return old if fold_status(values["status"]) == fold_status(old) else values["status"] or None
 
 
-def _tags(old: Any, said: Said, vocabulary: Vocabulary) -> Any:
-    return meant_tags(old, said["tags"], vocabulary)
+def _tags(old: Any, values: RowValues, vocabulary: Vocabulary) -> Any:
+    return meant_tags(old, values["tags"], vocabulary)
 
 
-def _photos(old: Any, said: Said, _: Vocabulary) -> Any:
-    return meant_photos(old, said["photo_urls"])
+def _photos(old: Any, values: RowValues, _: Vocabulary) -> Any:
+    return meant_photos(old, values["photo_urls"])
 
 
-def _category(old: Category | None, said: Said, vocabulary: Vocabulary) -> Category | None:
-    name, number = said.get("category"), known_id(said.get("category_id"))
-    if clears(said, old):
+def _category(old: Category | None, values: RowValues, vocabulary: Vocabulary) -> Category | None:
+    name, number = values.get("category"), known_id(values.get("category_id"))
+    if clears(values, old):
         return None
     if name is None or not normal(name):
         return _resolve_category_id(old, number, vocabulary)
     if old is not None and (known_id(old.id), normal(old.name)) == (number, normal(name)):
         return old
-    if number is None or contradiction(said, vocabulary):
+    if number is None or contradiction(values, vocabulary):
         return _resolve_category_name(old, name, vocabulary)
     return Category(number, name)
 
@@ -366,7 +366,7 @@ def _resolve_category_name(old: Category | None, name: str, vocabulary: Vocabula
     return vocabulary.category_named(name) or Category(None, name)
 
 
-_MEANT: Mapping[Unit, Callable[[Any, Said, Vocabulary], Any]] = {
+_MEANT: Mapping[Unit, Callable[[Any, RowValues, Vocabulary], Any]] = {
     "name": _name,
     "status": _status,
     "category": _category,
@@ -386,12 +386,12 @@ class Row(msgspec.Struct, frozen=True, gc=False):
     number: int
     action: str
     pet_id: int | None
-    said: Said
+    values: RowValues
     place: int
     units: tuple[Unit, ...] = UNITS
 
 
-def said_rows(
+def iter_rows(
     frame: pd.DataFrame, places: Positions, units: Sequence[tuple[Unit, ...]] | None = None
 ) -> Iterator[Row]:
     """The rows of a sheet's frame, each with the place of its pet."""
@@ -403,8 +403,8 @@ def said_rows(
     heads = zip(frame.index.tolist(), frame["action"].tolist(), ids, strict=True)
     for head, values, place, may_differ in zip(heads, cells, places.tolist(), given, strict=True):
         pairs = zip(names, values, strict=True)
-        said: dict[Column, Any] = {name: value for name, value in pairs if value is not None}
-        yield Row(*head, said, place, may_differ)
+        row_values: dict[Column, Any] = {name: value for name, value in pairs if value is not None}
+        yield Row(*head, row_values, place, may_differ)
 
 
 def _list_values(column: pd.Series[Any]) -> list[Any]:
@@ -437,9 +437,9 @@ class Candidates:
         for place, pet in zip(places.tolist(), pets_at(pets, places), strict=True):
             self._places[_pet_key(pet, self._on)].append((place, pet))
 
-    def agreeing(self, said: Said) -> list[tuple[int, Pet]]:
+    def agreeing(self, values: RowValues) -> list[tuple[int, Pet]]:
         """The pets that agree with the row in the columns to match on."""
-        key = key_of(said, self._on)
+        key = key_of(values, self._on)
         return [] if key is None else self._places.get(key, [])
 
     def identical(self, rows: Sequence[Row], vocabulary: Vocabulary) -> dict[int, tuple[int, Pet]]:
@@ -449,8 +449,8 @@ class Candidates:
         whatever order they stand in.
         """
         groups: dict[tuple[object, ...], list[Row]] = defaultdict(list)
-        for row in sorted(rows, key=lambda row: (-len(row.said), _content(row))):
-            key = key_of(row.said, self._on)
+        for row in sorted(rows, key=lambda row: (-len(row.values), _content(row))):
+            key = key_of(row.values, self._on)
             if key is not None and key in self._places:
                 groups[key].append(row)
         found: dict[int, tuple[int, Pet]] = {}
@@ -463,7 +463,7 @@ class Candidates:
     ) -> dict[int, tuple[int, Pet]]:
         def fits(row: int, place: int) -> bool:
             pet = pets[place][1]
-            return not differing(merge_row(pet, rows[row].said, vocabulary), pet)
+            return not differing(merge_row(pet, rows[row].values, vocabulary), pet)
 
         kinds = [tuple(unit_key(pet, unit) for unit in UNITS) for _, pet in pets]
         places = pair_rows([_content(row) for row in rows], kinds, fits)
@@ -484,14 +484,14 @@ def names_among(names: pd.Series[Any], wanted: Collection[str]) -> Mask:
 
 def _content(row: Row) -> str:
     """What the row says, for sorting and to tell rows apart that say the same."""
-    return repr(sorted(row.said.items()))
+    return repr(sorted(row.values.items()))
 
 
-def key_of(said: Said, on: Sequence[Column]) -> tuple[object, ...] | None:
+def key_of(values: RowValues, on: Sequence[Column]) -> tuple[object, ...] | None:
     """What a row says in the columns to match on; None where it leaves one out."""
-    if any(said.get(column) in (None, "", CLEARED) for column in on):
+    if any(values.get(column) in (None, "", CLEARED) for column in on):
         return None
-    return _pet_key(said_pet(said), on)
+    return _pet_key(build_pet(values), on)
 
 
 def _pet_key(pet: Pet, on: Sequence[Column]) -> tuple[object, ...]:
@@ -527,7 +527,7 @@ class Alignment:
     ) -> None:
         self.pets, self._frame, self._base = pets, sheet.rows, base
         self._suspect = list(suspect)
-        self._said = pets if base is None else base.said_frame
+        self._sheet_frame = pets if base is None else base.sheet_frame
         action = sheet.rows["action"]
         self.active = (action != "ignore").to_numpy(dtype=bool)
         self._deletes = (action == "delete").to_numpy(dtype=bool)
@@ -543,7 +543,7 @@ class Alignment:
     def rows(self) -> Iterator[Row]:
         """The rows that may be anything but in agreement with their pet, in the sheet's order."""
         units = [_UNITS_OF[bits] for bits in self._bits.tolist()]
-        return said_rows(self._frame.iloc[self._at], self._places[self._at], units)
+        return iter_rows(self._frame.iloc[self._at], self._places[self._at], units)
 
     def pet(self, place: int) -> Pet:
         """The pet of the snapshot at a place."""
@@ -597,10 +597,10 @@ class Alignment:
         result = np.full(len(at), len(_UNITS_OF) - 1, np.uint8)
         if self._base is None or not len(at):
             return result
-        places = positions(self._frame["id"].iloc[at], self._said)
+        places = positions(self._frame["id"].iloc[at], self._sheet_frame)
         # A row that is to add its pet says all that it says, whatever was exported.
         there = (places >= 0) & ~self._adds[at]
-        result[there] = _bits(differences(self._frame, at[there], self._said, places[there]))
+        result[there] = _bits(differences(self._frame, at[there], self._sheet_frame, places[there]))
         return result
 
     @cached_property

@@ -132,7 +132,7 @@ class Remarks:
     def _iter_renamed_notes(self, address: Callable[[int, str], str]) -> Iterator[str]:
         pairs = [
             f"{address(n, 'name')} (pet {record.pet_id}, {record.how} on {record.on} as "
-            f"{record.said.name!r}, now {name!r})"
+            f"{record.row_pet.name!r}, now {name!r})"
             for n, (record, name) in sorted(self.renamed.items())
         ]
         if pairs:

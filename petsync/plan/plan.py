@@ -21,7 +21,7 @@ from petsync.plan.fields import (
     changed_columns,
     differing,
     find_filled_columns,
-    said_columns,
+    find_row_columns,
     with_fields,
 )
 from petsync.plan.guard import (
@@ -494,7 +494,7 @@ def _update(
     fields = tuple(c for unit in UNITS for c in changed_columns(pet, before, unit))
     if not fields:
         return None
-    source = address(row, next(iter(said_columns(fields, conflict.says)), fields[0]))
+    source = address(row, next(iter(find_row_columns(fields, conflict.says)), fields[0]))
     return Update(row=row, source=source, fields=fields, before=before, after=pet)
 
 

@@ -236,12 +236,12 @@ def treatment(picture: Picture) -> str:
     """What is done to a picture before it is sent: `as it is`, or `metadata removed, scaled to
     800 × 600, saved again as JPEG, quality 90`.
     """
-    said = [_DONE[each] for each in picture.done]
+    steps = [_DONE[each] for each in picture.done]
     if "scaled" in picture.done:
-        said.append(f"scaled to {picture.sent_width} × {picture.sent_height}")
+        steps.append(f"scaled to {picture.sent_width} × {picture.sent_height}")
     if picture.saved:
-        said.append(f"saved again as {picture.saved}")
-    return ", ".join(filter(None, said)) or "as it is"
+        steps.append(f"saved again as {picture.saved}")
+    return ", ".join(filter(None, steps)) or "as it is"
 
 
 _DONE = {

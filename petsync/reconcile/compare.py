@@ -35,11 +35,11 @@ from petsync.plan.lineage import (
     find_alike,
     is_free,
     mark_doubts,
-    said_in,
+    read_row_pets,
     slots_of,
     without_base,
 )
-from petsync.plan.match import names_among, pets_of, said_pet, said_rows
+from petsync.plan.match import build_pet, iter_rows, names_among, pets_of
 from petsync.plan.plan import Inbound, Plan, PlanOptions
 from petsync.plan.report import Report, Result
 from petsync.plan.rounds import Counts, Difference, SheetChange
@@ -303,7 +303,7 @@ class Comparer:
                 if row in compared.matches and compared.matches[row].kind == "certain"
             },
             begun={
-                normal(record.said.name): sheet.address(row)
+                normal(record.row_pet.name): sheet.address(row)
                 for row, match in compared.matches.items()
                 for record in match.records
                 if record.state == "unknown"
@@ -408,7 +408,7 @@ class Comparer:
                 on=base.taken_at[:10],
                 source=sheet.source,
                 row=0,
-                said=pet,
+                row_pet=pet,
                 pet_id=pet.id,
                 is_added=False,
             )
@@ -435,7 +435,7 @@ class Comparer:
             if record.pet_id is not None and record.pet_id not in named
             if record.state == "added" and record.is_added
             if _is_beside(record.source, sheet.source) and _is_later(record.written, since)
-            if normal(record.said.name) not in waiting
+            if normal(record.row_pet.name) not in waiting
         )
 
     def find_added(self, sheet: Sheet, ids: Collection[int]) -> dict[int, RowRecord]:
@@ -474,11 +474,11 @@ class Comparer:
         strays = pets_of(records, seen.frame)
         if not strays:
             return {}
-        before = [msgspec.structs.replace(records[p.id or 0].said, id=p.id) for p in strays]
-        said = said_in(sheet, rows, Vocabulary(seen.words))
+        before = [msgspec.structs.replace(records[p.id or 0].row_pet, id=p.id) for p in strays]
+        row_pets = read_row_pets(sheet, rows, Vocabulary(seen.words))
         return {
             row: Match("lost", (records[pet.id or 0],), is_edited=True)
-            for row, pet in find_alike(said, [*strays, *before]).items()
+            for row, pet in find_alike(row_pets, [*strays, *before]).items()
         }
 
     def _numbers(self, sheet: Sheet) -> bool:
@@ -666,11 +666,11 @@ class Differences:
 
     def all(self) -> tuple[Difference, ...]:
         """All of them: what needs a person first, then the rest, in the sheet's order each."""
-        said = [*self._conflicts(), *self._blocked_rows(), *self._changes(), *self._sheet()]
-        said += self._unnamed_pets(said)
+        found = [*self._conflicts(), *self._blocked_rows(), *self._changes(), *self._sheet()]
+        found += self._unnamed_pets(found)
         columns = [*self._columns()]
         first = [each for each in columns if each.kind != "note"]
-        return (*first, *said, *self._rest(said), *(columns if not first else ()))
+        return (*first, *found, *self._rest(found), *(columns if not first else ()))
 
     def _columns(self) -> Iterator[Difference]:
         """The columns that say nothing any more: a header that has come since may be the new one of
@@ -761,11 +761,11 @@ class Differences:
             )
         yield from self.comparison.inbound.notes
 
-    def _unnamed_pets(self, said: Sequence[Difference]) -> Iterator[Difference]:
+    def _unnamed_pets(self, found: Sequence[Difference]) -> Iterator[Difference]:
         """The pets of the store that no row names, and that nothing else was said of: each by
         itself whose row was taken out; of very many that never had one, their number.
         """
-        told = {each.pet_id for each in said} | self.comparison.sight.named
+        told = {each.pet_id for each in found} | self.comparison.sight.named
         left = [each for each in self.comparison.snapshot.frame["id"].tolist() if each not in told]
         known = (
             frozenset()
@@ -817,9 +817,9 @@ class Differences:
             return "is in no row any more; it is not deleted, as the plan's notes say"
         return "is in no row any more, and delete_missing is off: it stays in the store"
 
-    def _rest(self, said: Sequence[Difference]) -> Iterator[Difference]:
+    def _rest(self, found: Sequence[Difference]) -> Iterator[Difference]:
         """Rows that differ, and that no rule wants changed; what they are is never left out."""
-        rows = {each.row for each in said}
+        rows = {each.row for each in found}
         sight, kind = self.comparison.sight, "drift" if self.job.mode == "check" else "note"
         ignored = {*sight.frame.index[sight.frame["action"] == "ignore"]}
         for row, pet_id, place in zip(sight.rows, sight.ids, sight.places, strict=True):
@@ -847,9 +847,9 @@ class Differences:
 
     def _both(self, row: int, pet: Pet, fields: Sequence[Column]) -> str:
         """What a row and its pet say of the fields in which they differ."""
-        (line,) = said_rows(self.comparison.sight.frame.loc[[row]], np.array([-1], dtype=np.intp))
-        said = said_pet(line.said)
-        texts = [(c, cell(pet, c), cell(said, c)) for c in fields if c in line.said]
+        (line,) = iter_rows(self.comparison.sight.frame.loc[[row]], np.array([-1], dtype=np.intp))
+        row_pet = build_pet(line.values)
+        texts = [(c, cell(pet, c), cell(row_pet, c)) for c in fields if c in line.values]
         other = [each for each in texts if each[1] != each[2]]
         told = "; ".join(_apart(*each) for each in other or texts)
         return told if self.job.mode == "check" else f"{told}; neither is changed"
@@ -859,8 +859,8 @@ class Differences:
         if change.kind != "update":
             return self._in_mode(_TAKES[change.kind])
         if self.job.mode != "pull":
-            said = "; ".join(_find_moved(name, *texts) for name, texts in change.values.items())
-            return f"{said} (the store has it so)"
+            moves = "; ".join(_find_moved(name, *texts) for name, texts in change.values.items())
+            return f"{moves} (the store has it so)"
         lost = (
             f"{name}: {_short(old)} gives way to {_short(new)}"
             if old
@@ -880,11 +880,11 @@ class Differences:
         if is_check and change.kind in _CHECKED:
             return _CHECKED[change.kind]
         ids = change.kind == "add" and change.pet_id is None and self._is_merged
-        said = f"is to be {_VERBS[change.kind]} in the store"
-        return self._in_mode(f"{said}, and its row gets the id" if ids else said)
+        action = f"is to be {_VERBS[change.kind]} in the store"
+        return self._in_mode(f"{action}, and its row gets the id" if ids else action)
 
-    def _in_mode(self, said: str) -> str:
-        return said.replace("is to ", "would ") if self.is_refused else said
+    def _in_mode(self, action: str) -> str:
+        return action.replace("is to ", "would ") if self.is_refused else action
 
     @property
     def _is_merged(self) -> bool:

@@ -119,19 +119,19 @@ class LiveConfiguration:
 
 def tell(config: Configuration, name: str, error: Exception) -> None:
     """Tell people of an error that no round tells of, as if it were one that failed."""
-    said = {"problem": type(error).__name__, "hint": "The log has more.", "exit_code": 1}
+    facts = {"problem": type(error).__name__, "hint": "The log has more.", "exit_code": 1}
     if isinstance(error, PetsyncError):
-        said = {"problem": error.message, "hint": error.hint, "exit_code": error.exit_code}
-    _notify(config, _round(name, status="error", **said))
+        facts = {"problem": error.message, "hint": error.hint, "exit_code": error.exit_code}
+    _notify(config, _round(name, status="error", **facts))
 
 
 def _notify(config: Configuration, round_: Round) -> None:
     Notifier(config).notify((RoundReport(round=round_),), datetime.now(UTC))
 
 
-def _round(job: str, **said: Any) -> Round:
+def _round(job: str, **facts: Any) -> Round:
     now = datetime.now(UTC)
-    return Round(id=f"{now:%Y%m%d-%H%M%S-%f}-every", job=job, started=now.isoformat(), **said)
+    return Round(id=f"{now:%Y%m%d-%H%M%S-%f}-every", job=job, started=now.isoformat(), **facts)
 
 
 def _content(path: Path) -> bytes:

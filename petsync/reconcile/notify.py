@@ -246,11 +246,11 @@ def _notices_of(
     failures = [*_failure(standing, told, now, remind)]
     violations = [*_violation(standing, told, after_failure=was_failing)]
     # A failure's notice lists what is open too.
-    said = [replace(failures[0], new=violations[0].new)] if failures and violations else failures
-    yield from said or violations
+    notices = [replace(failures[0], new=violations[0].new)] if failures and violations else failures
+    yield from notices or violations
     waits = [*_waiting(standing, told.round, told, now, remind)]
     yield from waits
-    if said or violations or waits:
+    if notices or violations or waits:
         standing.owed_since = standing.owed_since if standing.owed else now
         standing.owed = True
     elif told.round.is_well and standing.owed:
@@ -608,18 +608,18 @@ def _late(pending: PendingNotice, now: datetime) -> str:
 
 def _not_sent(pending: PendingNotice, marks: Sequence[str], failed: Mapping[str, str]) -> str:
     whys = (f"address {marks.index(m) + 1}: {failed.get(m, 'not tried')}" for m in pending.to)
-    said = (
+    message = (
         f"the notice {pending.title!r} could not be sent ({'; '.join(whys)}); "
         "it is tried again after the next round"
     )
-    log.warning("%s", said)
-    return said
+    log.warning("%s", message)
+    return message
 
 
 def _given_up(pending: PendingNotice, why: str) -> str:
-    said = f"the notice {pending.title!r} is given up: {why}"
-    log.error("%s", said)
-    return said
+    message = f"the notice {pending.title!r} is given up: {why}"
+    log.error("%s", message)
+    return message
 
 
 # What stands for each name of a template: a round in words that can be sent to anybody.
@@ -687,8 +687,8 @@ def _few(names: tuple[str, ...]) -> str:
 
 def _describe_counts(counts: Counts) -> str:
     parts = [(counts.add, "to add"), (counts.update, "to change"), (counts.delete, "to delete")]
-    said = ", ".join(f"{number} {what}" for number, what in parts if number)
-    return f"{said} ({count(counts.total, 'pet')})" if said else ""
+    text = ", ".join(f"{number} {what}" for number, what in parts if number)
+    return f"{text} ({count(counts.total, 'pet')})" if text else ""
 
 
 def _open(notice: Notice, safe: Safe) -> Iterator[str]:
@@ -772,9 +772,9 @@ class Notifier:
             why = str(error)
         except Exception as error:  # noqa: BLE001 - a surprise here must not change a round
             why = f"{type(error).__name__} while it was made"
-        said = self._clean(f"people could not be told of these rounds: {why}")
-        log.error("%s", said)
-        return (said,)
+        messages = self._clean(f"people could not be told of these rounds: {why}")
+        log.error("%s", messages)
+        return (messages,)
 
     def _notify_rounds(self, rounds: Sequence[RoundReport], now: datetime) -> tuple[str, ...]:
         with open_memory(self._config.state, now) as (memory, path):
@@ -785,9 +785,9 @@ class Notifier:
             save(memory, path)
             if not memory.outbox:
                 return given_up
-            said = (*given_up, *send_pending(memory, self._notify.urls, now, self._deliver))
+            message = (*given_up, *send_pending(memory, self._notify.urls, now, self._deliver))
             save(memory, path)
-        return said
+        return message
 
     def _wants(self, notice: Notice) -> bool:
         return notice.event in self._notify.on

@@ -123,8 +123,8 @@ class TextLines(logging.Formatter):
         about = dict(_fields(record))
         names = [str(about[name]) for name in ("job", "part") if about.get(name)]
         where = f" {'/'.join(names)} [{about.get('round', '')}]" if names else ""
-        said = f"{record.name}: {record.getMessage()}"
-        line = f"{_time(record)} {record.levelname}{where} {said}"
+        message = f"{record.name}: {record.getMessage()}"
+        line = f"{_time(record)} {record.levelname}{where} {message}"
         every = (line, *_trace(record).splitlines())
         return log_text(map(self._clean, every), self._stream)
 
@@ -206,8 +206,8 @@ class LogWatcher(logging.Filter):
         level = _LEVELS.get(round_.exit_code, logging.WARNING)
         reason = round_.problem or format_open(round_)
         reason = reason or (count(round_.applied, "change") if round_.applied else "")
-        said = ": ".join(filter(None, (round_.status, reason)))
-        log.log(level, "%s ended: %s", round_.name, said, extra=_numbers(round_))
+        ending = ": ".join(filter(None, (round_.status, reason)))
+        log.log(level, "%s ended: %s", round_.name, ending, extra=_numbers(round_))
         self._round = None
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -220,9 +220,9 @@ class LogWatcher(logging.Filter):
                 setattr(record, name, value)
         return True
 
-    def _after(self, name: Step, began: float, said: str, level: int) -> None:
+    def _after(self, name: Step, began: float, ending: str, level: int) -> None:
         extra = {"event": "step", "seconds": round(time.monotonic() - began, 3)}
-        log.log(level, "%s: %s", name, said, extra=extra)
+        log.log(level, "%s: %s", name, ending, extra=extra)
 
     def _about(self) -> Mapping[str, Any]:
         each = self._round
@@ -838,9 +838,9 @@ class TraceWatcher:
     def _note_failure(self, span: Any, kind: str, message: str) -> None:
         from opentelemetry.trace import Status, StatusCode
 
-        said = self._clean(message)
-        span.add_event("exception", {"exception.type": kind, "exception.message": said})
-        span.set_status(Status(StatusCode.ERROR, said))
+        clean = self._clean(message)
+        span.add_event("exception", {"exception.type": kind, "exception.message": clean})
+        span.set_status(Status(StatusCode.ERROR, clean))
 
 
 @contextmanager

@@ -53,8 +53,8 @@ from petsync.plan.change import Change, Snapshot, Update, describe_limits
 from petsync.plan.compare import IdExchange, find_exchanged
 from petsync.plan.fields import COLUMNS_OF, UNITS, Vocabulary, normal, same, says, with_fields
 from petsync.plan.guard import CAPACITY_CURE, Refusal
-from petsync.plan.lineage import RowRecord, actions_of, find_alike, said_in
-from petsync.plan.match import Row, pets_of, said_pet, said_rows
+from petsync.plan.lineage import RowRecord, actions_of, find_alike, read_row_pets
+from petsync.plan.match import Row, build_pet, iter_rows, pets_of
 from petsync.plan.plan import IdentifiedRow, Inbound, Plan
 from petsync.plan.report import PastRun, Report, Result, RoundReport, Rounds, undone_by
 from petsync.plan.rounds import Counts, Difference, Round, SheetChange, Status, exit_code_of
@@ -319,7 +319,7 @@ class RoundContext:
     opens: tuple[Difference, ...] = ()
     sheet: tuple[SheetChange, ...] = ()
     is_ended: bool = False
-    _is_said: bool = False
+    _has_status: bool = False
     _since: float = field(default_factory=time.monotonic)
 
     @classmethod
@@ -346,7 +346,7 @@ class RoundContext:
 
     def ends(self, status: Status, problem: str = "", hint: str = "") -> None:
         """Say how it ends, whatever else stands."""
-        self._is_said = True
+        self._has_status = True
         self._say(status, problem, hint)
 
     @contextmanager
@@ -425,7 +425,7 @@ class RoundContext:
             notes=kinds["note"],
             left=kinds["drift"],
         )
-        if not self._is_said:
+        if not self._has_status:
             self._say(self._end(kinds))
 
     def _say(self, status: Status, problem: str = "", hint: str = "") -> None:
@@ -569,7 +569,7 @@ class RoundStart:
         return self if carried is None else replace(self, carried=digest_of(carried))
 
     def is_put_back_since(self, record: RowRecord) -> bool:
-        """Whether an older copy is there, or was since the run of the record: the row may be older
+        """Whether an then copy is there, or was since the run of the record: the row may be then
         than the run.
         """
         is_older = bool(self.put_back) and _is_before(record.written, self.put_back)
@@ -854,8 +854,14 @@ def _with_earlier(base: Base, sheet: Sheet, versions: Sequence[Version]) -> Base
         ids = {each.pet_id for each in version.inbound.identified if each.lacks_id} & left
         then = Base.from_lines(version.base) if ids else base
         pets = [pet for pet in pets_of(ids, then.frame) if normal(pet.name) in names]
-        said = {pet.id or 0: then.said[pet.id or 0] for pet in pets if pet.id in then.said}
-        base = replace(base.with_pets(pets), said={**base.said, **said}) if pets else base
+        sheet_pets = {
+            pet.id or 0: then.sheet_pets[pet.id or 0] for pet in pets if pet.id in then.sheet_pets
+        }
+        base = (
+            replace(base.with_pets(pets), sheet_pets={**base.sheet_pets, **sheet_pets})
+            if pets
+            else base
+        )
         left -= ids
     return base
 
@@ -889,7 +895,7 @@ def _with_doubts(
     pets = [with_fields(pet, Pet(id=pet.id), ["name"]) for pet in pets_of(rows, then.frame)]
     # A row that is not there may have been taken out of a backup: its pet has changed since.
     pets += pets_of({*units} - named_ids(sheet), then.frame)
-    notes = tuple(
+    told = tuple(
         Difference(
             kind="note",
             problem=f"its row, which came after round {versions[0].round}, is not in the sheet: it "
@@ -901,13 +907,14 @@ def _with_doubts(
         for pet_id in sorted(lacking - {*elsewhere})
     )
     base = _with_lost(base, lacking - {*elsewhere}).without(lacking & {*elsewhere})
-    return _with_unsure(base.with_pets(pets), units), notes
+    return _with_unsure(base.with_pets(pets), units), told
 
 
 def with_found_rows(start: RoundStart, comparison: Comparison) -> RoundStart:
-    """The start that has again what was agreed on of lost pets whose rows were recognised without
-    an id, and the notes on those that stay lost. Pets of rows that were recognised are not claimed
-    by another sheet.
+    """Return the start after rows without an id were recognised.
+
+    It has again what was agreed on of lost pets with such a row, and the notes on pets that stay
+    lost. Pets of recognised rows are not claimed by another sheet.
     """
     base, before, known = start.base, start.before_loss, {*comparison.settled.values()}
     if start.claimed & known:
@@ -917,9 +924,13 @@ def with_found_rows(start: RoundStart, comparison: Comparison) -> RoundStart:
     found = start.lost & known
     notes = [note for note in start.lost_notes if note.pet_id not in found]
     base = base.without(found).with_pets(pets_of(sorted(found), before.frame))
-    said = {i: pet for i, pet in before.said.items() if i in found}
-    unsure = {i: units for i, units in before.unsure.items() if i in found}
-    base = replace(base, said={**base.said, **said}, unsure={**base.unsure, **unsure})
+    pets = {i: pet for i, pet in before.sheet_pets.items() if i in found}
+    units = {i: units for i, units in before.unsure.items() if i in found}
+    base = replace(
+        base,
+        sheet_pets={**base.sheet_pets, **pets},
+        unsure={**base.unsure, **units},
+    )
     start = replace(start, base=base, lost=frozenset(), lost_notes=())
     return replace(start, notes=(*start.notes, *notes))
 
@@ -939,7 +950,7 @@ def with_older_rows(start: RoundStart, comparison: Comparison) -> RoundStart:
         runs = [run for run in runs if run.report.results]
         base = _with_runs(base, runs) or base
     later = {
-        pet_id: each.said
+        pet_id: each.row_pet
         for pet_id, each in comparison.records.items()
         if pet_id not in base.ids
         if start.is_put_back_since(each)
@@ -970,35 +981,35 @@ def _with_new_rows(
         if pet_id not in base.ids and not differing.get(row)
     }
     rows = comparison.sheet.rows
-    said = [
-        msgspec.structs.replace(said_pet(row.said), id=pets[row.number])
+    added = [
+        msgspec.structs.replace(build_pet(row.values), id=pets[row.number])
         for row in _said_in(rows[rows.index.isin(pets)])
     ]
     named = named_ids(comparison.sheet) - base.ids - {*context.job.guard.sentinels}
     if context.job.mode == "two-way" and named:
         records = comparer.find_added(comparison.sheet, named)
-        said += [msgspec.structs.replace(each.said, id=i) for i, each in records.items()]
+        added += [msgspec.structs.replace(each.row_pet, id=i) for i, each in records.items()]
         older = [pet_id for pet_id, each in records.items() if start.is_put_back_since(each)]
         base = _with_unsure(base, dict.fromkeys(older, UNITS)) if older else base
         named -= records.keys()
         merged = rows[rows["action"].isin(("merge", "update")) & rows["id"].isin(named)]
         whole = with_unknown(base, comparison.sheet, comparison.seen, {})
         known = {pet.id: pet for pet in pets_of(named, whole.frame)}
-        said += [
+        added += [
             with_fields(known[row.pet_id], Pet(id=row.pet_id), _blank_columns(row, merged))
             for row in _said_in(merged)
             if row.pet_id in known
         ]
-    return replace(start, base=base.with_pets(said)) if said else start
+    return replace(start, base=base.with_pets(added)) if added else start
 
 
 def _said_in(rows: pd.DataFrame) -> Iterable[Row]:
-    return said_rows(rows, np.full(len(rows), -1, dtype=np.intp)) if len(rows) else ()
+    return iter_rows(rows, np.full(len(rows), -1, dtype=np.intp)) if len(rows) else ()
 
 
 def _blank_columns(row: Row, rows: pd.DataFrame) -> list[Column]:
     """The columns of the units of which a row says nothing, though the sheet has them."""
-    units = (unit for unit in UNITS if not says(row.said, unit))
+    units = (unit for unit in UNITS if not says(row.values, unit))
     return [column for unit in units for column in COLUMNS_OF[unit] if column in rows]
 
 
@@ -1122,13 +1133,13 @@ def _set_back(report: Report, last: Base | None) -> frozenset[CellKey]:
     """
     if last is None or not _is_before(report.plan.created, last.taken_at):
         return frozenset()
-    said = {pet.id: pet for pet in pets_of(last.ids, last.said_frame)}
+    row_pets = {pet.id: pet for pet in pets_of(last.ids, last.sheet_frame)}
     return frozenset(
         (pet_id, column)
         for change in report.plan.updates
-        if (pet_id := change.pet_id or 0) in said
+        if (pet_id := change.pet_id or 0) in row_pets
         for column in change.fields
-        if not same(said[pet_id], change.after, column)
+        if not same(row_pets[pet_id], change.after, column)
     )
 
 
@@ -1625,11 +1636,11 @@ def _ids_named(
     yield from named_ids(sheet) & pets.keys()
     frame = sheet.rows
     rows = frame.index[frame["id"].isna()] if "id" in frame else frame.index
-    said = said_in(sheet, rows, Vocabulary(frame_from_pets([*pets.values()])))
-    names = {normal(each.name) for each in said.values()} - {""}
+    row_pets = read_row_pets(sheet, rows, Vocabulary(frame_from_pets([*pets.values()])))
+    names = {normal(each.name) for each in row_pets.values()} - {""}
     yield from (pet_id for pet_id, pet in pets.items() if normal(pet.name) in names)
-    yield from (pet.id or 0 for pet in find_alike(said, pets.values()).values())
-    if "" in actions_of(sheet, said).values():
+    yield from (pet.id or 0 for pet in find_alike(row_pets, pets.values()).values())
+    if "" in actions_of(sheet, row_pets).values():
         yield from pets.keys() & unnumbered
 
 
@@ -1735,7 +1746,7 @@ def _mixed_up(job: Job, comparison: Comparison) -> tuple[IdExchange, ...]:
     """Rows whose ids went astray, if the store is to take what they say."""
     if job.mode not in ("push", "two-way"):
         return ()
-    before = None if comparison.base is None else comparison.base.said_frame
+    before = None if comparison.base is None else comparison.base.sheet_frame
     return find_exchanged(comparison.sheet, before, comparison.sight.differing)
 
 
@@ -2049,9 +2060,11 @@ def with_siblings(
     first = base or replace(parts[0].without(parts[0].ids), taken_at=context.told.started)
     frames = [each.frame for each in (first, *parts) if len(each)]
     frame = pd.concat(frames, ignore_index=True).sort_values("id", kind="stable", ignore_index=True)
-    said = {pet_id: pet for each in (*parts, first) for pet_id, pet in each.said.items()}
+    sheet_pets = {
+        pet_id: pet for each in (*parts, first) for pet_id, pet in each.sheet_pets.items()
+    }
     unsure = {pet_id: units for each in (*parts, first) for pet_id, units in each.unsure.items()}
-    merged = replace(first, frame=frame, said=said, unsure=unsure)
+    merged = replace(first, frame=frame, sheet_pets=sheet_pets, unsure=unsure)
     rows = "1 row is new here, and is" if count == 1 else f"{count:,} rows are new here, and are"
     note = Difference(
         kind="note", problem=f"{rows} compared by what was agreed on with another sheet"
@@ -2070,7 +2083,7 @@ def _select_known(comparison: Comparison, others: Sequence[Base], wanted: set[in
         for other in known:
             found = other.without(other.ids - wanted)
             if not is_any:
-                seen = replace(comparison.seen, frame=found.said_frame)
+                seen = replace(comparison.seen, frame=found.sheet_frame)
                 sight = sight_of(comparison.sheet, seen, comparison.settled, found)
                 pairs = zip(sight.rows, sight.ids, strict=True)
                 found = found.without({i for row, i in pairs if sight.differing.get(row)})

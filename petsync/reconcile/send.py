@@ -51,24 +51,24 @@ def deliver_by_apprise(address: Secret, event: Event, title: str, body: str, tim
         return MISSING
     if not service:
         return _UNKNOWN
-    said: list[str] = []
-    notice = (service, address, event, title, body, said)
+    problems: list[str] = []
+    notice = (service, address, event, title, body, problems)
     thread = threading.Thread(target=_deliver, args=notice, name="notice", daemon=True)
     thread.start()
     thread.join(timeout)
-    return said[0] if said else f"no answer within {timeout:.0f} seconds"
+    return problems[0] if problems else f"no answer within {timeout:.0f} seconds"
 
 
 def _deliver(
-    service: Any, address: Secret, event: Event, title: str, body: str, said: list[str]
+    service: Any, address: Secret, event: Event, title: str, body: str, problems: list[str]
 ) -> None:
-    """What `deliver` answers, put into `said`. No error leaves it, for its text may hold the
+    """What `deliver` answers, put into `problems`. No error leaves it, for its text may hold the
     address.
     """
     try:
-        said.append(_send_one(service, address, event, title, body))
+        problems.append(_send_one(service, address, event, title, body))
     except Exception as error:  # noqa: BLE001 - a plugin can raise anything, and nobody must fall
-        said.append(f"{type(error).__name__} in apprise")
+        problems.append(f"{type(error).__name__} in apprise")
 
 
 def _send_one(service: Any, address: Secret, event: Event, title: str, body: str) -> str:

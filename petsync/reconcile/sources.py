@@ -21,7 +21,7 @@ from petsync import sheets
 from petsync.errors import SettingsError, SheetError
 from petsync.models import Pet
 from petsync.plan.fields import find_filled_columns, normal, same
-from petsync.plan.match import Row, key_of, said_pet, said_rows
+from petsync.plan.match import Row, build_pet, iter_rows, key_of
 from petsync.reconcile.config.model import Job
 from petsync.redact import Redactor
 from petsync.settings import Secret, Settings
@@ -166,7 +166,7 @@ class _New(NamedTuple):
     """
 
     place: str
-    said: Pet
+    row_pet: Pet
     keys: tuple[Hashable, ...]
 
 
@@ -200,7 +200,7 @@ class Folder:
     def new_names(self, part: str) -> frozenset[str]:
         """The names in the rows without an id of files other than this one."""
         others = (rows.values() for other, rows in self._new.items() if other != part)
-        return frozenset(normal(new.said.name) for rows in others for new in rows)
+        return frozenset(normal(new.row_pet.name) for rows in others for new in rows)
 
     def note(self, part: str, sheet: Sheet) -> None:
         """Take note of what the rows of a file name and add now."""
@@ -229,11 +229,11 @@ class Folder:
         return replace(held, rejudge=lambda statuses: self.block_twins(part, rejudge(statuses)))
 
     def _describe_row(self, part: str, sheet: Sheet, row: Row) -> _New:
-        said = said_pet(row.said)
-        keys: list[Hashable] = [("name", normal(said.name))]
-        if self._match_on and (key := key_of(row.said, self._match_on)) is not None:
+        row_pet = build_pet(row.values)
+        keys: list[Hashable] = [("name", normal(row_pet.name))]
+        if self._match_on and (key := key_of(row.values, self._match_on)) is not None:
             keys.append(key)
-        return _New(f"{part} ({sheet.address(row.number)})", said, tuple(keys))
+        return _New(f"{part} ({sheet.address(row.number)})", row_pet, tuple(keys))
 
     def _named_twice(self, part: str, sheet: Sheet) -> Iterator[tuple[int, int, list[str]]]:
         """The rows whose id rows of other files name, with the id and the places of these."""
@@ -255,7 +255,7 @@ class Folder:
                 each.place
                 for key in new.keys
                 for each in others.get(key, ())
-                if key != new.keys[0] or _may_be_one(new.said, each.said)
+                if key != new.keys[0] or _may_be_one(new.row_pet, each.row_pet)
             ]
             if places:
                 yield row, (new, [*dict.fromkeys(places)])
@@ -278,7 +278,7 @@ def _new_rows(sheet: Sheet) -> Iterator[Row]:
     rows = frame[is_new]
     if "name" in rows and len(rows):
         rows = rows[rows["name"].notna()]
-        yield from said_rows(rows, np.full(len(rows), -1, dtype=np.intp))
+        yield from iter_rows(rows, np.full(len(rows), -1, dtype=np.intp))
 
 
 def _may_be_one(one: Pet, other: Pet) -> bool:
@@ -301,7 +301,7 @@ def _also_new(sheet: Sheet, row: int, new: _New, places: Sequence[str]) -> Findi
     return _error(
         sheet,
         row,
-        ("name", "row-repeated", new.said.name or ""),
+        ("name", "row-repeated", new.row_pet.name or ""),
         f"The row has no id, and may be the same new pet as that of {_list_places(places)}.",
         "If they are one pet, leave the row in one of the files. If not, write add-another into "
         "the action column of each further one.",

@@ -33,7 +33,7 @@ from petsync.plan.base import SETTLED, moved_units, named_ids
 from petsync.plan.change import Coverage, describe_limits, released_note
 from petsync.plan.fields import COLUMNS_OF, UNITS, Unit, cell, equal, normal, photo_keys
 from petsync.plan.guard import Guard, Limit, Refusal
-from petsync.plan.match import differences, pets_of, positions, said_pet, said_rows
+from petsync.plan.match import build_pet, differences, iter_rows, pets_of, positions
 from petsync.plan.plan import Inbound, Plan
 from petsync.plan.report import Report, RoundReport, undone_by
 from petsync.plan.rounds import Difference, Round, SheetChange
@@ -781,9 +781,9 @@ def has_arrived(sheet: Sheet, version: Version, *, has_ids_by_hand: bool = False
     }
     if not has_ids_by_hand:
         texts |= {(pet_id, None): (None, "") for pet_id in numbered_by([version])}
-    said, named = _cell_texts(sheet, [touch for touch in texts if touch[1]]), named_ids(sheet)
+    row_texts, named = _cell_texts(sheet, [touch for touch in texts if touch[1]]), named_ids(sheet)
     there = {touch: "" if touch[0] in named else None for touch in texts if not touch[1]}
-    found = {**there, **said}
+    found = {**there, **row_texts}
     pairs = [(found.get(touch, _NOWHERE), each) for touch, each in texts.items()]
     has = [text == after for text, (before, after) in pairs if text in (before, after)]
     return sum(has) * 2 > len(has)
@@ -869,7 +869,7 @@ def _like(sheet: Sheet, versions: Sequence[Version], base: Base) -> list[Version
     """
     if len(_edited_pets(sheet, base)) < _LEAST:
         return []
-    base = replace(base, frame=base.said_frame, said={})
+    base = replace(base, frame=base.sheet_frame, sheet_pets={})
     like = [each for each in versions if _is_from(sheet, each, base)]
     lacking = [_lacking(sheet, each, base) for each in like]
     return [each for each, n in zip(like, lacking, strict=True) if n == min(lacking)]
@@ -889,7 +889,7 @@ def of_file(sheet: Sheet, versions: Sequence[Version], base: Base) -> OlderCopy:
     moved = _find_moved(then, base)
     if first.is_written and not is_left_so:
         # What was written beside an edit of the sheet's own, as a category's number, is none.
-        agreed = _find_moved(replace(then, said={}), replace(base, said={}))
+        agreed = _find_moved(replace(then, sheet_pets={}), replace(base, sheet_pets={}))
         is_one = len(moved | agreed) == len(agreed) == 1 and all(agreed.values())
         return replace(copy, is_sure=bool(sheet.tab) or not is_one or bool(numbered_by(versions)))
     written = _written_in(versions if last.is_known else versions[is_left_so:-1], then)
@@ -940,7 +940,7 @@ def _nearest(sheet: Sheet, versions: Iterable[Version]) -> Version:
 
 def _edited_pets(sheet: Sheet, base: Base) -> set[int]:
     """The pets of which the sheet says something else than it last did, by the base."""
-    last, rows = base.said_frame, sheet.rows
+    last, rows = base.sheet_frame, sheet.rows
     edited = {*(base.ids ^ named_ids(sheet))}
     if "id" in rows:
         places = positions(rows["id"], last)
@@ -960,21 +960,21 @@ def find_reverted(
     edited = _edited_pets(sheet, base) & base.ids & named_ids(sheet)
     if not edited or not versions:
         return {}
-    last = {pet.id: pet for pet in pets_of(edited, base.said_frame)}
+    last = {pet.id: pet for pet in pets_of(edited, base.sheet_frame)}
     older: dict[int, list[Pet]] = {}
     for version in versions:
-        for pet in pets_of(edited, Base.from_lines(version.base).said_frame):
+        for pet in pets_of(edited, Base.from_lines(version.base).sheet_frame):
             older.setdefault(pet.id or 0, []).append(pet)
     rows = sheet.rows[sheet.rows["id"].isin(list(older))]
     found: dict[int, tuple[Unit, ...]] = {}
-    for row in said_rows(rows, np.full(len(rows), -1, dtype=np.intp)):
-        pet_id, said = row.pet_id or 0, said_pet(row.said)
-        stated = {column for column in row.said if column in columns}
+    for row in iter_rows(rows, np.full(len(rows), -1, dtype=np.intp)):
+        pet_id, row_pet = row.pet_id or 0, build_pet(row.values)
+        stated = {column for column in row.values if column in columns}
         units = tuple(
             unit
             for unit in UNITS
             if stated.intersection(COLUMNS_OF[unit])
-            and _is_reverted(unit, stated, said, last[pet_id], older[pet_id])
+            and _is_reverted(unit, stated, row_pet, last[pet_id], older[pet_id])
         )
         if units:
             found[pet_id] = units
@@ -982,15 +982,15 @@ def find_reverted(
 
 
 def _is_reverted(
-    unit: Unit, columns: Collection[str], said: Pet, last: Pet, older: Sequence[Pet]
+    unit: Unit, columns: Collection[str], row_pet: Pet, last: Pet, older: Sequence[Pet]
 ) -> bool:
     if unit in ("tags", "photo_urls"):
-        now, before = _items(said, unit), _items(last, unit)
+        now, before = _items(row_pet, unit), _items(last, unit)
         changed = now ^ before
         lists = [_items(pet, unit) for pet in older] if changed else []
         return any((item in now) == (item in each) for item in changed for each in lists)
     return any(
-        not equal(said, last, column) and any(equal(said, pet, column) for pet in older)
+        not equal(row_pet, last, column) and any(equal(row_pet, pet, column) for pet in older)
         for column in COLUMNS_OF[unit]
         if column in columns
     )
@@ -1033,7 +1033,7 @@ def traces(sheet: Sheet, then: Base, base: Base) -> Traces:
     moved, named = _find_moved(then, base), named_ids(sheet)
     came, went = base.ids - then.ids, then.ids - base.ids
     older, newer = {*(came - named), *(went & named)}, {*(came & named), *(went - named)}
-    was, now = ({pet.id: pet for pet in pets_of(moved, each.said_frame)} for each in (then, base))
+    was, now = ({pet.id: pet for pet in pets_of(moved, each.sheet_frame)} for each in (then, base))
     has_others = False
     cells = [(pet_id, c) for pet_id, some in moved.items() for c in some if c in sheet.frame]
     for (pet_id, column), text in _cell_texts(sheet, cells).items():
@@ -1085,7 +1085,7 @@ def _is_from(sheet: Sheet, version: Version, base: Base) -> bool:
         return False
     then = Base.from_lines(version.base)
     moved = _find_moved(then, base)
-    pets, last = ({p.id: p for p in pets_of(moved, each.said_frame)} for each in (then, base))
+    pets, last = ({p.id: p for p in pets_of(moved, each.sheet_frame)} for each in (then, base))
     named = named_ids(sheet)
     came, went = base.ids - then.ids, then.ids - base.ids
     agreeing = {*came, *(went & named)}
@@ -1135,7 +1135,7 @@ def lacking_id(sheet: Sheet, pets: Collection[int], base: Base) -> set[int]:
         return set()
     rows = rows[rows["id"].isna()] if "id" in rows else rows
     names = {normal(name) for name in rows["name"].dropna()} - {""}
-    return {pet.id or 0 for pet in pets_of(pets, base.said_frame) if normal(pet.name) in names}
+    return {pet.id or 0 for pet in pets_of(pets, base.sheet_frame) if normal(pet.name) in names}
 
 
 def _since(versions: Sequence[Version]) -> Iterable[Sequence[Version]]:
@@ -1161,19 +1161,19 @@ class _Beside:
     columns: frozenset[str]
     named: frozenset[int]
     unnumbered: int
-    said: Mapping[CellKey, Text]
+    texts: Mapping[CellKey, Text]
     last: Mapping[int, Pet]
 
     @classmethod
     def of(cls, sheet: Sheet, versions: Sequence[Version], base: Base) -> _Beside:
         """The sheet is read once for all of the versions."""
         named, touches = named_ids(sheet), written_cells(versions)
-        pets = pets_of({pet_id for pet_id, _ in touches}, base.said_frame)
+        pets = pets_of({pet_id for pet_id, _ in touches}, base.sheet_frame)
         return cls(
             columns=frozenset(map(str, sheet.frame)),
             named=named,
             unnumbered=_count_unnumbered(sheet),
-            said=_cell_texts(sheet, [touch for touch in touches if touch[0] in named]),
+            texts=_cell_texts(sheet, [touch for touch in touches if touch[0] in named]),
             last={pet.id or 0: pet for pet in pets},
         )
 
@@ -1187,7 +1187,7 @@ def undone_pets(beside: _Beside, versions: Sequence[Version]) -> frozenset[int] 
     """
     moved = written_since(versions)
     moved = {t: text for t, text in moved.items() if t[1] is None or t[1] in beside.columns}
-    named, last, said = beside.named, beside.last, beside.said
+    named, last, texts = beside.named, beside.last, beside.texts
     numbered = numbered_by(versions)
     if numbered & named:
         return None
@@ -1202,7 +1202,7 @@ def undone_pets(beside: _Beside, versions: Sequence[Version]) -> frozenset[int] 
     for (pet_id, column), text in moved.items():
         if column is None or pet_id not in named:
             continue
-        now = said.get((pet_id, column), text)
+        now = texts.get((pet_id, column), text)
         if now == text:
             as_before.add(pet_id)
         elif now == written[pet_id, column] or (
@@ -1255,8 +1255,8 @@ def _stands(sheet: Sheet, versions: Sequence[Version]) -> bool:
     ):
         return True
     cells = {touch: text for touch, text in moved.items() if touch[1] in sheet.frame}
-    said = _cell_texts(sheet, cells)
-    return any(said.get(touch) == text for touch, text in cells.items())
+    texts = _cell_texts(sheet, cells)
+    return any(texts.get(touch) == text for touch, text in cells.items())
 
 
 def _count_unnumbered(sheet: Sheet) -> int:
@@ -1310,9 +1310,9 @@ def _cell_texts(sheet: Sheet, cells: Iterable[CellKey]) -> dict[CellKey, Text]:
     if not wanted or "id" not in rows:
         return {}
     rows = rows[rows["id"].isin(list(wanted))]
-    lines = said_rows(rows, np.full(len(rows), -1, dtype=np.intp))
-    said = ((line.pet_id or 0, said_pet(line.said)) for line in lines)
-    return {(pet_id, c): cell(pet, c) for pet_id, pet in said for c in wanted[pet_id]}
+    lines = iter_rows(rows, np.full(len(rows), -1, dtype=np.intp))
+    row_pets = ((line.pet_id or 0, build_pet(line.values)) for line in lines)
+    return {(pet_id, c): cell(pet, c) for pet_id, pet in row_pets for c in wanted[pet_id]}
 
 
 # Waiting: a plan over its guard, kept until a person releases it or its reason is gone.

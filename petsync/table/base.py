@@ -132,11 +132,11 @@ class Base:
     are those that were queried, () for everything or if it is not known. `tab` is the worksheet
     with the pets, "" for CSV or if it is not known.
 
-    The base of a reconciliation also has the sheet's side. `said`: by id, the pets as the sheet
-    last had them, if they differ from `frame`: a row has a category's new name with the number of
-    the old one, or the column was missing when the store changed. `columns`: the columns in which
-    the sheet has had values so far, None if that is not known; `missing`: those of them without
-    values in the last round; `headers`: the sheet's headers that petsync does not use;
+    The base of a reconciliation also has the sheet's side. `sheet_pets`: by id, the pets as the
+    sheet last had them, if they differ from `frame`: a row has a category's new name with the
+    number of the old one, or the column was missing when the store changed. `columns`: the columns
+    in which the sheet has had values so far, None if that is not known; `missing`: those of them
+    without values in the last round; `headers`: the sheet's headers that petsync does not use;
     `unnumbered`: the pets whose rows lack their id; `gone`: by id, the moment at which a pet was
     found to be in no row and no longer in the store, ISO 8601 in UTC; `unsure`: by id, the units in
     which the row may be from a backup, so that its values may be older than the store's.
@@ -148,14 +148,14 @@ class Base:
     statuses: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     tab: str = ""
-    said: Mapping[int, Pet] = field(default_factory=dict)
+    sheet_pets: Mapping[int, Pet] = field(default_factory=dict)
     columns: frozenset[str] | None = None
     missing: frozenset[str] = frozenset()
     headers: tuple[str, ...] = ()
     unnumbered: frozenset[int] = frozenset()
     gone: Mapping[int, str] = field(default_factory=dict)
     unsure: Mapping[int, Collection[str]] = field(default_factory=dict)
-    _said_frames: list[pd.DataFrame] = field(default_factory=list, init=False, repr=False)
+    _sheet_frames: list[pd.DataFrame] = field(default_factory=list, init=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -166,24 +166,24 @@ class Base:
         return frozenset(self.frame["id"].tolist())
 
     @property
-    def said_frame(self) -> pd.DataFrame:
+    def sheet_frame(self) -> pd.DataFrame:
         """`frame` with the pets as the sheet last had them."""
-        if not self.said:
+        if not self.sheet_pets:
             return self.frame
-        if not self._said_frames:  # A round asks for it many times.
+        if not self._sheet_frames:  # A round asks for it many times.
             ids = self.ids
-            pets = [pet for pet_id, pet in self.said.items() if pet_id in ids]
-            self._said_frames.append(self.with_pets(pets).frame if pets else self.frame)
-        return self._said_frames[0]
+            pets = [pet for pet_id, pet in self.sheet_pets.items() if pet_id in ids]
+            self._sheet_frames.append(self.with_pets(pets).frame if pets else self.frame)
+        return self._sheet_frames[0]
 
     def without(self, ids: Collection[int]) -> Base:
         """The base without these pets."""
         keep = ~self.frame["id"].isin(ids)
         if keep.all():
             return self
-        said = {pet_id: pet for pet_id, pet in self.said.items() if pet_id not in ids}
+        said = {pet_id: pet for pet_id, pet in self.sheet_pets.items() if pet_id not in ids}
         unsure = {pet_id: units for pet_id, units in self.unsure.items() if pet_id not in ids}
-        return replace(self, frame=_sort_by_id(self.frame[keep]), said=said, unsure=unsure)
+        return replace(self, frame=_sort_by_id(self.frame[keep]), sheet_pets=said, unsure=unsure)
 
     def with_pets(self, pets: Sequence[Pet]) -> Base:
         """The base with these pets; each replaces the pet with its id."""
@@ -213,8 +213,8 @@ class Base:
             msgspec.json.encode(header),
             _encode_frame(self.frame.sort_values("id", kind="stable")),
         ]
-        if self.said:
-            parts.append(encode_pets([pet for _, pet in sorted(self.said.items())]))
+        if self.sheet_pets:
+            parts.append(encode_pets([pet for _, pet in sorted(self.sheet_pets.items())]))
         return pack(b"\n".join(parts))
 
     @classmethod
@@ -237,7 +237,7 @@ class Base:
             statuses=header.statuses,
             tags=header.tags,
             tab=header.tab or "",
-            said={pet.id: pet for pet in pets if pet.id is not None},
+            sheet_pets={pet.id: pet for pet in pets if pet.id is not None},
             columns=None if header.columns is msgspec.UNSET else frozenset(header.columns),
             missing=frozenset(header.missing or ()),
             headers=header.headers or (),

@@ -537,7 +537,7 @@ def row_payload(plan: Plan) -> bytes:
             above=slot.above,
             below=slot.below,
             pet_id=plan.recognised.get(row),
-            said=slot.said or updates.get(row),
+            said=slot.row_pet or updates.get(row),
             run=slot.run,
             on=slot.on,
             action=slot.action,
@@ -628,7 +628,7 @@ def read_row_records(
             # The values of a pet in one file say nothing about another file with the same pet.
             for place in (_ANYWHERE, (each.source, each.tab)):
                 agreed[place, each.pet_id] = each.last_agreed
-                known[place, each.pet_id] = each.said
+                known[place, each.pet_id] = each.row_pet
                 categories[place, each.pet_id] = each.category
         added |= {(run, each.pet_id) for each in records if each.run_id == run and each.is_added}
         found += [
@@ -834,7 +834,9 @@ def read_reused(connection: sqlite3.Connection, store: str) -> dict[int, ReusedI
             if pet_id in ids:
                 pet = None if after is None else _pet_decoder.decode(after)
                 action = "delete" if change == "delete" else ""
-                vacant_id = VacantId(pet_id=pet_id, row=row, source=cell, said=pet, action=action)
+                vacant_id = VacantId(
+                    pet_id=pet_id, row=row, source=cell, row_pet=pet, action=action
+                )
                 vacant.setdefault(pet_id, []).append(vacant_id)
         date = datetime.fromisoformat(started).astimezone().date().isoformat()
         for pet_id, cell, after in assigned:
@@ -903,7 +905,7 @@ def _iter_records(
             row=row,
             above=place.above,
             below=place.below,
-            said=msgspec.structs.replace(_pet_decoder.decode(after), id=None),
+            row_pet=msgspec.structs.replace(_pet_decoder.decode(after), id=None),
             category=sheet_rows.categories.get(row),
             pet_id=pet_id,
             state=state,
@@ -928,7 +930,7 @@ def _iter_records(
             row=each.row,
             above=each.above,
             below=each.below,
-            said=msgspec.structs.replace(said, id=None),
+            row_pet=msgspec.structs.replace(said, id=None),
             agreed=None if is_agreed else agreed.get(own) or agreed.get(anywhere),
             category=(
                 sheet_rows.categories.get(each.row)
@@ -978,7 +980,7 @@ def _iter_unsent_rows(
             row=change.row,
             above=place.above,
             below=place.below,
-            said=change.after,
+            row_pet=change.after,
             state="unsent",
             source=origin.source,
             digest=origin.digest,
