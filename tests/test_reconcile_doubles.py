@@ -45,18 +45,18 @@ class Somebody(Double, of=Watcher):
     def __init__(self, night: Night) -> None:
         self.night = night
 
-    def began(self, begun: Round) -> None:
+    def began(self, round_: Round) -> None:
         """Nothing yet."""
 
     @contextmanager
-    def step(self, begun: Round, name: Step) -> Iterator[None]:
+    def step(self, round_: Round, name: Step) -> Iterator[None]:
         """Once the round has applied."""
         yield
         if name == "apply":
             made = next(pet for pet in self.night.box.pets() if pet.name == "New")
             self.night.box.reset([*self.night.box.pets(), other(made, id=500)])
 
-    def ended(self, told: RoundReport) -> None:
+    def ended(self, report: RoundReport) -> None:
         """Nothing more."""
 
 

@@ -63,19 +63,19 @@ class Meddler(Double, of=Watcher):
     def __init__(self, step: Step, do: object) -> None:
         self.when, self.do, self.ends = step, do, list[str]()
 
-    def began(self, begun: Round) -> None:
+    def began(self, round_: Round) -> None:
         """Nothing yet."""
 
     @contextmanager
-    def step(self, begun: Round, name: Step) -> Iterator[None]:
+    def step(self, round_: Round, name: Step) -> Iterator[None]:
         """Do it where it is the one."""
         if name == self.when and callable(self.do):
             self.do()
         yield
 
-    def ended(self, told: RoundReport) -> None:
+    def ended(self, report: RoundReport) -> None:
         """How the round ended."""
-        self.ends.append(told.round.status)
+        self.ends.append(report.round.status)
 
 
 def test_a_job_that_is_at_work_is_left_alone(night: Night) -> None:

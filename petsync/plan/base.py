@@ -537,33 +537,33 @@ def sight_of(
     shared = sharing(sheet, recognised) & recognised.keys()
     tells = has_pet & np.asarray(frame["action"].array != "delete", dtype=bool)
     tells &= ~frame.index.isin([*shared])
-    told = frame if tells.all() else frame[tells]
-    places = match.positions(told["id"], snapshot.frame)
+    rows_now = frame if tells.all() else frame[tells]
+    places = match.positions(rows_now["id"], snapshot.frame)
     at = np.flatnonzero(places >= 0)
-    masks = {**match.differences(told, at, snapshot.frame, places[at])}
-    is_unclear = told.index[at].isin([row for row in unclear if row is not None])
+    masks = {**match.differences(rows_now, at, snapshot.frame, places[at])}
+    is_unclear = rows_now.index[at].isin([row for row in unclear if row is not None])
     masks["category"], cells = _exact(
         masks["category"],
-        told if len(at) == len(told) else told.iloc[at],
+        rows_now if len(at) == len(rows_now) else rows_now.iloc[at],
         places[at],
         snapshot,
         base,
         is_unclear,
     )
-    rows = told.index.tolist()
+    rows = rows_now.index.tolist()
     differing = {
         rows[place]: tuple(unit for unit in UNITS if masks[unit][n])
         for n, place in enumerate(at.tolist())
         if any(masks[unit][n] for unit in UNITS)
     }
-    ids = tuple(int(each) for each in told["id"].tolist())
+    ids = tuple(int(each) for each in rows_now["id"].tolist())
     return RowComparison(
         rows=tuple(rows),
         ids=ids,
         places=tuple(places.tolist()),
         differing=differing,
         named=named,
-        frame=told,
+        frame=rows_now,
         cells=cells,
         voiced=_find_used_columns(sheet),
         headers=tuple(map(str, sheet.others.columns)),

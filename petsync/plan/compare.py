@@ -598,10 +598,10 @@ def namesakes(changes: Iterable[Change], pets: pd.DataFrame, sheet: Sheet) -> li
     named = pets[names_among(pets["name"], {normal(add.after.name) for add in adds})]
     for name, number in zip(named["name"].tolist(), named["id"].tolist(), strict=True):
         there.setdefault(normal(name), int(number))
-    told = {id(add): there.get(normal(add.after.name)) for add in adds}
+    ids = {id(add): there.get(normal(add.after.name)) for add in adds}
     return [
         msgspec.structs.replace(each, namesake=number)
-        if isinstance(each, Add) and (number := told.get(id(each))) is not None
+        if isinstance(each, Add) and (number := ids.get(id(each))) is not None
         else each
         for each in changes
     ]

@@ -36,7 +36,7 @@ from petsync.table.columns import ADDING, COLUMNS, Column
 from petsync.table.frame import no_collection, pets_at, pets_from_frame
 from petsync.table.sheet import Sheet
 
-__all__ = ["Inbound", "IntakeRows", "Lead", "build_inbound", "told_rows", "uncertain"]
+__all__ = ["Inbound", "IntakeRows", "Lead", "build_inbound", "note_rows", "uncertain"]
 
 
 # Rows of a sheet that stand for no pet, and why they stay: notes of a round.
@@ -74,14 +74,14 @@ class IntakeRows(NamedTuple):
     unknown: Mask
 
 
-def told_rows(rows: IntakeRows, sheet: Sheet, *, leads: bool) -> Iterator[Difference]:
+def note_rows(rows: IntakeRows, sheet: Sheet, *, leads: bool) -> Iterator[Difference]:
     """A note on each row that has no pet and stays. In a merge the plan tells of all but those
     whose pet is gone.
     """
     action = rows.frame["action"]
     asks = action.isin(("delete", *ADDING)).to_numpy() & ~rows.takes
     free = rows.takes & rows.frame["id"].isna().to_numpy()
-    told: tuple[tuple[Mask, str], ...] = ((rows.left, _GONE),)
+    reasons: tuple[tuple[Mask, str], ...] = ((rows.left, _GONE),)
     if leads:
         others = (
             (asks, _UNSENT),
@@ -89,8 +89,8 @@ def told_rows(rows: IntakeRows, sheet: Sheet, *, leads: bool) -> Iterator[Differ
             (rows.never, _NEVER),
             (rows.unknown, _UNANSWERED),
         )
-        told = (*told, *others)
-    why = {at: problem for mask, problem in told for at in np.flatnonzero(mask).tolist()}
+        reasons = (*reasons, *others)
+    why = {at: problem for mask, problem in reasons for at in np.flatnonzero(mask).tolist()}
     for at, problem in sorted(why.items()):
         yield _note(rows.frame, at, sheet, problem.format(action.iloc[at]))
 
@@ -288,14 +288,14 @@ class _IntakeInput:
             for at in (np.flatnonzero(goes).tolist() if new and names else ())
         ]
         removed = [] if hidden else [_removal(row, self._sheet) for row in self._iter_rows(goes)]
-        told = IntakeRows(
+        unclear = IntakeRows(
             frame=self.rows,
             takes=self._takes,
             left=known & (not delete_missing),
             never=gone & ~known,
             unknown=lacking & ~gone,
         )
-        return removed, [*hidden, *told_rows(told, self._sheet, leads=self._leads)]
+        return removed, [*hidden, *note_rows(unclear, self._sheet, leads=self._leads)]
 
     def find_added(
         self,

@@ -60,7 +60,7 @@ __all__ = [
     "describe_drift",
     "frame_of",
     "hint_of",
-    "is_told",
+    "is_selected",
     "lagging",
     "lost_or_touched",
     "moved_since",
@@ -584,7 +584,7 @@ def conflicts_of(changes: Iterable[Change], conflicts: Iterable[Conflict]) -> tu
     return tuple(part for conflict in conflicts for part in _by_winner(conflict, sent))
 
 
-def is_told(each: Change | Conflict) -> bool:
+def is_selected(each: Change | Conflict) -> bool:
     """Whether a report has a result for it."""
     return not isinstance(each, Conflict) or each.is_open
 
@@ -1106,8 +1106,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         if not self.verdict.ok:
             notes.append(_OF_REFUSED)
         conflicts = conflicts_of(changes, self.conflicts)
-        told = {_place(each) for each in (*changes, *conflicts) if is_told(each)}
-        left_out = self.left_out + sum(_place(change) not in told for change in self.changes)
+        selected = {_place(each) for each in (*changes, *conflicts) if is_selected(each)}
+        left_out = self.left_out + sum(_place(change) not in selected for change in self.changes)
         part = msgspec.structs.replace(
             self,
             changes=changes,

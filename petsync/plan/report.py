@@ -235,10 +235,10 @@ def without_request(plan: Plan) -> Iterator[Result]:
 
 def _merge_results(one: Result, other: Result) -> Result:
     worse = max(one, other, key=lambda result: _WORST.index(result.outcome))
-    told = [_describe(result) for result in (one, other)]
+    texts = [_describe(result) for result in (one, other)]
     return msgspec.structs.replace(
         worse,
-        message=". ".join(text.rstrip(".") for text in told if text),
+        message=". ".join(text.rstrip(".") for text in texts if text),
         assigned_id=one.assigned_id if one.assigned_id is not None else other.assigned_id,
     )
 
@@ -361,13 +361,13 @@ class Rounds(tuple[RoundReport, ...]):
     @property
     def exit_code(self) -> int:
         """That of the round that a person should hear of first; 0 where there is none."""
-        return exit_code_of(told.round.exit_code for told in self)
+        return exit_code_of(report.round.exit_code for report in self)
 
     def to_frame(self) -> pd.DataFrame:
         """The rounds with the fields of `Round`, one a row; `started` is a moment in UTC, and
         `to_store` and `to_sheet` are numbers of pets.
         """
-        rows = [_row(told.round) for told in self]
+        rows = [_row(report.round) for report in self]
         frame = pd.DataFrame(rows, columns=list(Round.__struct_fields__))
         return frame.assign(started=pd.to_datetime(frame["started"], utc=True, format="ISO8601"))
 

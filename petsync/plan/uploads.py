@@ -413,7 +413,7 @@ class UploadReport(msgspec.Struct, frozen=True, kw_only=True):
 
     def to_json(self) -> bytes:
         """One JSON object: the fields, `counts`, `bytes` and `exit_code`."""
-        told = {
+        data = {
             "run_id": self.run_id,
             "store": self.store,
             "source": self.source,
@@ -426,7 +426,7 @@ class UploadReport(msgspec.Struct, frozen=True, kw_only=True):
             "ignored": self.ignored,
             "results": self.results,
         }
-        return msgspec.json.format(msgspec.json.encode(told), indent=1)
+        return msgspec.json.format(msgspec.json.encode(data), indent=1)
 
     def __repr__(self) -> str:
         return as_text(self)

@@ -765,8 +765,10 @@ class Differences:
         """The pets of the store that no row names, and that nothing else was said of: each by
         itself whose row was taken out; of very many that never had one, their number.
         """
-        told = {each.pet_id for each in found} | self.comparison.sight.named
-        left = [each for each in self.comparison.snapshot.frame["id"].tolist() if each not in told]
+        known_ids = {each.pet_id for each in found} | self.comparison.sight.named
+        left = [
+            each for each in self.comparison.snapshot.frame["id"].tolist() if each not in known_ids
+        ]
         known = (
             frozenset()
             if self.comparison.base is None
@@ -784,7 +786,7 @@ class Differences:
                 pet_id=pet.id,
                 name=pet.name or "",
             )
-        yield from (each for each in self._outside() if each.pet_id not in told)
+        yield from (each for each in self._outside() if each.pet_id not in known_ids)
 
     def _outside(self) -> Iterator[Difference]:
         """The pets whose rows were taken out, and that the job's scope does not have."""
@@ -851,8 +853,8 @@ class Differences:
         row_pet = build_pet(line.values)
         texts = [(c, cell(pet, c), cell(row_pet, c)) for c in fields if c in line.values]
         other = [each for each in texts if each[1] != each[2]]
-        told = "; ".join(_apart(*each) for each in other or texts)
-        return told if self.job.mode == "check" else f"{told}; neither is changed"
+        text = "; ".join(_apart(*each) for each in other or texts)
+        return text if self.job.mode == "check" else f"{text}; neither is changed"
 
     def _takes(self, change: SheetChange) -> str:
         """What is to become of a row; in pull, whose value gives way there."""

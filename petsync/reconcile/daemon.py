@@ -251,11 +251,11 @@ class Daemon:
         }
 
     @contextmanager
-    def serve(self, told: Callable[[str], object]) -> Iterator[None]:
+    def serve(self, announce: Callable[[str], object]) -> Iterator[None]:
         """Meanwhile the metrics and the health can be asked for, if the configuration says so."""
         endpoint = self._endpoint()
         if endpoint is not None:
-            told(endpoint.address)
+            announce(endpoint.address)
         try:
             yield
         finally:
@@ -296,7 +296,7 @@ class Daemon:
         self.due.runs(job)
         config = self.fresh.config
         try:
-            return tuple(told.round.exit_code for told in self.run(config, job=job.name))
+            return tuple(report.round.exit_code for report in self.run(config, job=job.name))
         except (KeyboardInterrupt, InterruptedRunError):
             self.stop.set()
             return (_INTERRUPTED,)

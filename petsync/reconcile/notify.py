@@ -199,14 +199,14 @@ _DIGITS = re.compile(r"\b(?![45]\d\d\b)\d+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """One thing to tell: of `name`, after the round in `told`, and of `also` the same. `new` are
+    """One thing to tell: of `name`, after the round in `report`, and of `also` the same. `new` are
     the differences, as digests, that people have not heard of yet; `since` is when it began, 0
     where that is now.
     """
 
     event: Event
     name: str
-    told: RoundReport
+    report: RoundReport
     also: tuple[str, ...] = ()
     others: tuple[RoundReport, ...] = ()
     since: float = 0.0
@@ -218,20 +218,20 @@ def decide(
     memory: Memory, rounds: Sequence[RoundReport], now: float, remind: float
 ) -> tuple[Notice, ...]:
     """What to tell of these rounds; `memory` is brought up to date in place."""
-    real = [told for told in rounds if not told.round.dry_run]
+    real = [report for report in rounds if not report.round.dry_run]
     notices: list[Notice] = []
-    for told in real:
-        standing = memory.standings.setdefault(told.round.name, JobHealth(told.round.job))
-        _count(standing, told.round)
-        notices += _notice_lock(standing, told, now, remind)
-        if told.round.status != "locked":
-            notices += _notices_of(standing, told, now, remind)
+    for report in real:
+        standing = memory.standings.setdefault(report.round.name, JobHealth(report.round.job))
+        _count(standing, report.round)
+        notices += _notice_lock(standing, report, now, remind)
+        if report.round.status != "locked":
+            notices += _notices_of(standing, report, now, remind)
     return tuple(_together([*notices, *_notice_missing(memory, real)]))
 
 
-def open_of(told: RoundReport) -> tuple[Difference, ...]:
+def open_of(report: RoundReport) -> tuple[Difference, ...]:
     """The differences of a round that a person has to decide on."""
-    return tuple(each for each in told.open if each.kind in _TO_DECIDE)
+    return tuple(each for each in report.open if each.kind in _TO_DECIDE)
 
 
 def is_new(each: Difference, new: frozenset[str]) -> bool:
@@ -240,22 +240,22 @@ def is_new(each: Difference, new: frozenset[str]) -> bool:
 
 
 def _notices_of(
-    standing: JobHealth, told: RoundReport, now: float, remind: float
+    standing: JobHealth, report: RoundReport, now: float, remind: float
 ) -> Iterator[Notice]:
     was_failing = bool(standing.failing)
-    failures = [*_failure(standing, told, now, remind)]
-    violations = [*_violation(standing, told, after_failure=was_failing)]
+    failures = [*_failure(standing, report, now, remind)]
+    violations = [*_violation(standing, report, after_failure=was_failing)]
     # A failure's notice lists what is open too.
     notices = [replace(failures[0], new=violations[0].new)] if failures and violations else failures
     yield from notices or violations
-    waits = [*_waiting(standing, told.round, told, now, remind)]
+    waits = [*_waiting(standing, report.round, report, now, remind)]
     yield from waits
     if notices or violations or waits:
         standing.owed_since = standing.owed_since if standing.owed else now
         standing.owed = True
-    elif told.round.is_well and standing.owed:
+    elif report.round.is_well and standing.owed:
         standing.owed = False
-        yield _notice("recovery", told, since=standing.owed_since)
+        yield _notice("recovery", report, since=standing.owed_since)
 
 
 def _count(standing: JobHealth, round_: Round) -> None:
@@ -269,10 +269,10 @@ def _count(standing: JobHealth, round_: Round) -> None:
 
 
 def _notice_lock(
-    standing: JobHealth, told: RoundReport, now: float, remind: float
+    standing: JobHealth, report: RoundReport, now: float, remind: float
 ) -> Iterator[Notice]:
     """A lock that is held is somebody at work, unless that takes longer than `remind`."""
-    if told.round.status != "locked":
+    if report.round.status != "locked":
         standing.locked_since = standing.locked_told = 0.0
     elif not standing.locked_since:
         standing.locked_since = standing.locked_told = now
@@ -280,7 +280,7 @@ def _notice_lock(
         standing.locked_told = now
         standing.owed_since = standing.owed_since if standing.owed else standing.locked_since
         standing.owed = True
-        yield _notice("failure", told, since=standing.locked_since, reason="locked")
+        yield _notice("failure", report, since=standing.locked_since, reason="locked")
 
 
 def _is_failing(round_: Round) -> bool:
@@ -292,46 +292,50 @@ def _saw_both(round_: Round) -> bool:
     return round_.status not in ("error", "interrupted", "refused")
 
 
-def _failure(standing: JobHealth, told: RoundReport, now: float, remind: float) -> Iterator[Notice]:
-    if not _is_failing(told.round):
+def _failure(
+    standing: JobHealth, report: RoundReport, now: float, remind: float
+) -> Iterator[Notice]:
+    if not _is_failing(report.round):
         standing.failing = ""
         return
-    reason = _reason(told.round)
+    reason = _reason(report.round)
     is_new_one = reason != standing.failing
     if not standing.failing:
         standing.failing_since = now
     if is_new_one or now - standing.failing_told >= remind:
         since = 0.0 if standing.failing_since == now else standing.failing_since
         standing.failing, standing.failing_told = reason, now
-        yield _notice("failure", told, since=since, reason=reason)
+        yield _notice("failure", report, since=since, reason=reason)
 
 
-def _violation(standing: JobHealth, told: RoundReport, *, after_failure: bool) -> Iterator[Notice]:
-    if not _saw_both(told.round):
+def _violation(
+    standing: JobHealth, report: RoundReport, *, after_failure: bool
+) -> Iterator[Notice]:
+    if not _saw_both(report.round):
         return
-    keys = {_key(each) for each in open_of(told)}
-    count = max(len(keys), told.round.conflicts + told.round.findings + told.round.left)
+    keys = {_key(each) for each in open_of(report)}
+    count = max(len(keys), report.round.conflicts + report.round.findings + report.round.left)
     new = keys.difference(standing.open)
     has_grown = bool(new) or count > standing.open_count
-    is_first = not standing.is_violated or (after_failure and not _is_failing(told.round))
+    is_first = not standing.is_violated or (after_failure and not _is_failing(report.round))
     standing.open, standing.open_count = tuple(sorted(keys)), count
     standing.is_violated = count > 0
     if count and (has_grown or is_first):
-        yield _notice("violation", told, new=frozenset(new))
+        yield _notice("violation", report, new=frozenset(new))
 
 
 def _waiting(
-    standing: JobHealth, round_: Round, told: RoundReport, now: float, remind: float
+    standing: JobHealth, round_: Round, report: RoundReport, now: float, remind: float
 ) -> Iterator[Notice]:
     if round_.status == "waiting":
-        plan = _plan(told)
+        plan = _plan(report)
         is_first = plan != standing.waiting
         if is_first:
             standing.waiting, standing.waiting_since = plan, now
         if is_first or now - standing.waiting_told >= remind:
             standing.waiting_told = now
             since = 0.0 if is_first else standing.waiting_since
-            yield _notice("waiting", told, since=since, reason=round_.name)
+            yield _notice("waiting", report, since=since, reason=round_.name)
     elif _saw_both(round_):
         standing.waiting = ""
 
@@ -340,10 +344,10 @@ def _notice_missing(memory: Memory, rounds: Sequence[RoundReport]) -> Iterator[N
     """Files that a folder's job does not have any more; what was told of them is over once all
     that it has are well.
     """
-    for job, each in groupby(rounds, key=lambda told: told.round.job):
+    for job, each in groupby(rounds, key=lambda report: report.round.job):
         of_job = list(each)
-        present = {told.round.name for told in of_job}
-        are_well = all(told.round.is_well for told in of_job)
+        present = {report.round.name for report in of_job}
+        are_well = all(report.round.is_well for report in of_job)
         if job in present and not are_well:
             continue  # it did not come as far as its files
         absent = {n: s for n, s in memory.standings.items() if s.job == job and n not in present}
@@ -359,12 +363,12 @@ def _together(notices: Iterable[Notice]) -> Iterator[Notice]:
     """The same thing of several files of a job is told once."""
     found: dict[tuple[str, str, str], list[Notice]] = {}
     for each in notices:
-        found.setdefault((each.event, each.told.round.job, each.reason), []).append(each)
+        found.setdefault((each.event, each.report.round.job, each.reason), []).append(each)
     for first, *rest in found.values():
         yield replace(
             first,
             also=tuple(each.name for each in rest),
-            others=tuple(each.told for each in rest),
+            others=tuple(each.report for each in rest),
             new=first.new.union(*(each.new for each in rest)),
             since=min((each.since for each in (first, *rest) if each.since), default=0.0),
         )
@@ -372,23 +376,25 @@ def _together(notices: Iterable[Notice]) -> Iterator[Notice]:
 
 def _notice(
     event: Event,
-    told: RoundReport,
+    report: RoundReport,
     *,
     since: float = 0.0,
     new: frozenset[str] = frozenset(),
     reason: str = "",
 ) -> Notice:
-    return Notice(event=event, name=told.round.name, told=told, since=since, new=new, reason=reason)
+    return Notice(
+        event=event, name=report.round.name, report=report, since=since, new=new, reason=reason
+    )
 
 
 def _reason(round_: Round) -> str:
     return _digest(f"{round_.status} {round_.exit_code} {_DIGITS.sub('#', round_.problem)}")
 
 
-def _plan(told: RoundReport) -> str:
+def _plan(report: RoundReport) -> str:
     """What makes the plan that waits this one: another one may have the same file."""
-    parts = sorted(_key(each) + each.problem for each in told.open if each.kind == "waiting")
-    return _digest("\n".join((told.round.waiting, *parts)))
+    parts = sorted(_key(each) + each.problem for each in report.open if each.kind == "waiting")
+    return _digest("\n".join((report.round.waiting, *parts)))
 
 
 def _key(each: Difference) -> str:
@@ -634,7 +640,7 @@ def values_of(
     notice: Notice, config: Configuration, clean: Callable[[str], str]
 ) -> Mapping[str, str]:
     """A text for each of NAMES. `clean` takes secrets out, before anything is cut or rewritten."""
-    round_ = notice.told.round
+    round_ = notice.report.round
     job = next((each for each in config.jobs if each.name == round_.job), None)
 
     known = origins((round_.store, *(each.url for each in config.jobs)))
@@ -670,7 +676,7 @@ def values_of(
 
 def _numbers(notice: Notice) -> Mapping[str, str]:
     """Those of all the sheets of which the same is told; they have one store, and one exit code."""
-    rounds = [told.round for told in (notice.told, *notice.others)]
+    rounds = [report.round for report in (notice.report, *notice.others)]
     names = ("rows", "drift", "applied", "conflicts", "findings", "failed", "left", "notes")
     totals = {name: str(sum(getattr(each, name) for each in rounds)) for name in names}
     return totals | {name: str(getattr(rounds[0], name)) for name in ("exit_code", "pets")}
@@ -693,7 +699,9 @@ def _describe_counts(counts: Counts) -> str:
 
 def _open(notice: Notice, safe: Safe) -> Iterator[str]:
     """A line for each open difference, what is new in front."""
-    every = [each for told in (notice.told, *notice.others) for each in _select_open(notice, told)]
+    every = [
+        each for report in (notice.report, *notice.others) for each in _select_open(notice, report)
+    ]
     every.sort(key=lambda each: not is_new(each, notice.new))
     for each in every[:_MOST_LINES]:
         yield f"- {_place(each, safe)}: {safe(each.problem)}"
@@ -701,12 +709,12 @@ def _open(notice: Notice, safe: Safe) -> Iterator[str]:
         yield f"- and {len(every) - _MOST_LINES} more, which the report lists"
 
 
-def _select_open(notice: Notice, told: RoundReport) -> tuple[Difference, ...]:
+def _select_open(notice: Notice, report: RoundReport) -> tuple[Difference, ...]:
     if notice.event == "failure":
         # Of what is refused, the changes that did not come to pass are no news.
-        passed = ("note", "waiting", "drift" if told.round.status == "refused" else "")
-        return tuple(each for each in told.open if each.kind not in passed)
-    return open_of(told) if notice.event == "violation" else ()
+        passed = ("note", "waiting", "drift" if report.round.status == "refused" else "")
+        return tuple(each for each in report.open if each.kind not in passed)
+    return open_of(report) if notice.event == "violation" else ()
 
 
 def _place(each: Difference, safe: Safe) -> str:
@@ -761,7 +769,7 @@ class Notifier:
         Returns what could not be sent, a sentence each. Nothing is raised: that people cannot be
         told must not change what a round was.
         """
-        real = [told for told in rounds if not told.round.dry_run]
+        real = [report for report in rounds if not report.round.dry_run]
         if not self._notify.urls or not real:
             return ()
         try:
@@ -800,7 +808,7 @@ class Notifier:
             return ()
         lines = digest_lines(memory, self._config, now)
         note_digest(memory, day, now)
-        notice = Notice(event="digest", name=last.round.job, told=last)
+        notice = Notice(event="digest", name=last.round.job, report=last)
         return (self._pending(notice, now, "\n".join(lines)),)
 
     def _pending(self, notice: Notice, now: datetime, lines: str = "") -> PendingNotice:

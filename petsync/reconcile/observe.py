@@ -94,7 +94,7 @@ class JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """`{"time": …, "level": …, "logger": …, "message": …, …}`."""
-        told = {
+        data = {
             "time": _time(record),
             "level": record.levelname.lower(),
             "logger": record.name,
@@ -102,8 +102,8 @@ class JsonLines(logging.Formatter):
             **{name: self._clean_value(value) for name, value in _fields(record)},
         }
         if trace := _trace(record):
-            told["traceback"] = self._clean(trace)
-        return msgspec.json.encode(_encodable(told)).decode()
+            data["traceback"] = self._clean(trace)
+        return msgspec.json.encode(_encodable(data)).decode()
 
     def _clean_value(self, value: Any) -> Any:
         return self._clean(value) if isinstance(value, str) else value
@@ -148,13 +148,13 @@ def _trace(record: logging.LogRecord) -> str:
     return "".join(traceback.format_exception(*record.exc_info)).rstrip("\n")
 
 
-def _encodable(told: Mapping[str, Any]) -> Mapping[str, Any]:
+def _encodable(data: Mapping[str, Any]) -> Mapping[str, Any]:
     """The same without halves of characters, as a file's name may have them."""
     return {
         name: value.encode("utf-8", "backslashreplace").decode()
         if isinstance(value, str)
         else value
-        for name, value in told.items()
+        for name, value in data.items()
     }
 
 
@@ -179,15 +179,15 @@ class LogWatcher(logging.Filter):
         self._round: Round | None = None
         self._step: Step | None = None
 
-    def began(self, begun: Round) -> None:
+    def began(self, round_: Round) -> None:
         """Log that it began."""
-        self._round, self._step = begun, None
-        log.info("%s begins (%s)", begun.name, begun.mode, extra={"event": "began"})
+        self._round, self._step = round_, None
+        log.info("%s begins (%s)", round_.name, round_.mode, extra={"event": "began"})
 
     @contextmanager
-    def step(self, begun: Round, name: Step) -> Iterator[None]:
+    def step(self, round_: Round, name: Step) -> Iterator[None]:
         """Log how long the step took, and what ended it, if anything did."""
-        before, self._round, self._step = self._step, begun, name
+        before, self._round, self._step = self._step, round_, name
         began = time.monotonic()
         try:
             yield
@@ -199,10 +199,10 @@ class LogWatcher(logging.Filter):
         finally:
             self._step = before
 
-    def ended(self, told: RoundReport) -> None:
+    def ended(self, report: RoundReport) -> None:
         """Log how it ended, with its numbers."""
-        self._round, self._step = told.round, None
-        round_ = told.round
+        self._round, self._step = report.round, None
+        round_ = report.round
         level = _LEVELS.get(round_.exit_code, logging.WARNING)
         reason = round_.problem or format_open(round_)
         reason = reason or (count(round_.applied, "change") if round_.applied else "")
@@ -412,9 +412,9 @@ class Endpoint:
             answer: Iterable[bytes] = self._metrics(environ, start)
             return answer
         if path == "/healthz":
-            told = dict(self._health())
-            status = "200 OK" if told.get("ok") else "503 Service Unavailable"
-            return _respond(start, status, "application/json", json.dumps(told))
+            health = dict(self._health())
+            status = "200 OK" if health.get("ok") else "503 Service Unavailable"
+            return _respond(start, status, "application/json", json.dumps(health))
         return _respond(start, "404 Not Found", "text/plain", "There are /metrics and /healthz.\n")
 
 
@@ -611,19 +611,19 @@ class MetricsWatcher:
         self._config = config
         self._seen: dict[str, dict[str, Round]] = {}
 
-    def began(self, begun: Round) -> None:
+    def began(self, round_: Round) -> None:
         """Nothing: a round counts when it has ended."""
 
-    def step(self, begun: Round, name: Step) -> AbstractContextManager[object]:  # noqa: ARG002
+    def step(self, round_: Round, name: Step) -> AbstractContextManager[object]:  # noqa: ARG002
         """Nothing: a round counts as a whole."""
         return nullcontext()
 
-    def ended(self, told: RoundReport) -> None:
+    def ended(self, report: RoundReport) -> None:
         """Keep it. Raises OSError or filelock.Timeout where it cannot be kept."""
-        if told.round.dry_run:
+        if report.round.dry_run:
             return
-        self._seen.setdefault(told.round.job, {})[told.round.name] = told.round
-        self._write_textfile(note_round(self._config.state, told.round))
+        self._seen.setdefault(report.round.job, {})[report.round.name] = report.round
+        self._write_textfile(note_round(self._config.state, report.round))
 
     def close(self) -> None:
         """Take away the numbers of files that their folder has no more."""
@@ -788,20 +788,20 @@ class TraceWatcher:
         self._span: Any = None
         self._context: Any = None
 
-    def began(self, begun: Round) -> None:
+    def began(self, round_: Round) -> None:
         """Begin the round's span."""
         from opentelemetry.trace import set_span_in_context
 
-        self._span = self._tracer.start_span("petsync.round", attributes=self._about(begun))
+        self._span = self._tracer.start_span("petsync.round", attributes=self._about(round_))
         self._context = set_span_in_context(self._span)
 
     @contextmanager
-    def step(self, begun: Round, name: Step) -> Iterator[None]:
+    def step(self, round_: Round, name: Step) -> Iterator[None]:
         """A span around the step, in the round's."""
         with self._tracer.start_as_current_span(
             f"petsync.{name}",
             context=self._context,
-            attributes=self._about(begun),
+            attributes=self._about(round_),
             record_exception=False,
             set_status_on_exception=False,
         ) as span:
@@ -811,12 +811,12 @@ class TraceWatcher:
                 self._note_failure(span, type(error).__name__, str(error))
                 raise
 
-    def ended(self, told: RoundReport) -> None:
+    def ended(self, report: RoundReport) -> None:
         """End the round's span with how it ended; one that never began is a span of its own."""
         if self._span is None:
-            self.began(told.round)
+            self.began(report.round)
         span, self._span = self._span, None  # what follows, such as the notices, is its child too
-        round_ = told.round
+        round_ = report.round
         span.set_attribute("petsync.status", round_.status)
         span.set_attribute("petsync.exit_code", round_.exit_code)
         span.set_attribute("petsync.runs", round_.runs)

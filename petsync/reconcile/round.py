@@ -165,13 +165,13 @@ STEPS: tuple[Step, ...] = (
 class Watcher(Protocol):
     """Logs, metrics, spans: what they raise is logged and never ends a round."""
 
-    def began(self, begun: Round) -> None:
+    def began(self, round_: Round) -> None:
         """A round has the job's lock and begins; of it only what identifies it is filled in."""
 
-    def step(self, begun: Round, name: Step) -> AbstractContextManager[object]:
+    def step(self, round_: Round, name: Step) -> AbstractContextManager[object]:
         """Entered and left around each step; an error passes through it."""
 
-    def ended(self, told: RoundReport) -> None:
+    def ended(self, report: RoundReport) -> None:
         """The round is over, and its report is written."""
 
 
@@ -190,35 +190,35 @@ class Watchers:
     def __init__(self, watchers: Iterable[Watcher] = ()) -> None:
         self._watchers = tuple(watchers)
 
-    def began(self, told: Round) -> None:
+    def began(self, round_: Round) -> None:
         """A round begins."""
         for watcher in self._watchers:
-            _safely(watcher, partial(watcher.began, told))
+            _safely(watcher, partial(watcher.began, round_))
 
     @contextmanager
-    def step(self, told: Round, name: Step) -> Iterator[None]:
+    def step(self, round_: Round, name: Step) -> Iterator[None]:
         """Around a step; an error of it reaches every watcher, and then the caller."""
         with ExitStack() as stack:
             for watcher in self._watchers:
-                stack.enter_context(_Step(watcher, told, name))
+                stack.enter_context(_Step(watcher, round_, name))
             yield
 
-    def ended(self, told: RoundReport) -> None:
+    def ended(self, report: RoundReport) -> None:
         """A round is over."""
         for watcher in self._watchers:
-            _safely(watcher, partial(watcher.ended, told))
+            _safely(watcher, partial(watcher.ended, report))
 
 
 class _Step(AbstractContextManager[None]):
     """A watcher's own step, from which nothing comes out."""
 
-    def __init__(self, watcher: Watcher, told: Round, name: Step) -> None:
-        self._watcher, self._do, self._name = watcher, told, name
+    def __init__(self, watcher: Watcher, round_: Round, name: Step) -> None:
+        self._watcher, self._round, self._name = watcher, round_, name
         self._inner: AbstractContextManager[object] | None = None
 
     def __enter__(self) -> None:
         def enter() -> None:
-            inner = self._watcher.step(self._do, self._name)
+            inner = self._watcher.step(self._round, self._name)
             inner.__enter__()
             self._inner = inner
 
@@ -289,7 +289,7 @@ class Reconciliation:
     """
 
     config: Configuration
-    telling: Watchers
+    watchers: Watchers
     dry_run: bool = False
     moved: bool = False
     formers: Mapping[str, str] = field(default_factory=dict)
@@ -306,13 +306,13 @@ class Reconciliation:
 
 @dataclass(slots=True)
 class RoundContext:
-    """One round; `told` says of it what is known so far. `is_ended` where a person ended it, and
+    """One round; `round` says of it what is known so far. `is_ended` where a person ended it, and
     with it all that was to follow.
     """
 
     owner: Reconciliation
     job: Job
-    told: Round
+    round: Round
     read_at: str = ""
     plan: Plan | None = None
     report: Report | None = None
@@ -328,7 +328,7 @@ class RoundContext:
     ) -> RoundContext:
         """A round that begins now."""
         now = datetime.now(UTC)
-        told = Round(
+        round_ = Round(
             id=f"{now:%Y%m%d-%H%M%S-%f}-{secrets.token_hex(2)}",
             job=job.name,
             part=part,
@@ -338,11 +338,11 @@ class RoundContext:
             source=source,
             started=now.isoformat(timespec="microseconds"),
         )
-        return cls(owner, job, told)
+        return cls(owner, job, round_)
 
     def note(self, **facts: Any) -> None:
         """Fill in what is known of the round now."""
-        self.told = msgspec.structs.replace(self.told, **facts)
+        self.round = msgspec.structs.replace(self.round, **facts)
 
     def ends(self, status: Status, problem: str = "", hint: str = "") -> None:
         """Say how it ends, whatever else stands."""
@@ -352,7 +352,7 @@ class RoundContext:
     @contextmanager
     def step(self, name: Step) -> Iterator[None]:
         """Around a step, which the watchers are told of."""
-        with self.owner.telling.step(self.told, name):
+        with self.owner.watchers.step(self.round, name):
             yield
 
     @contextmanager
@@ -379,7 +379,7 @@ class RoundContext:
                 self.note(exit_code=SettingsError.exit_code)
             return
         trace = "".join(traceback.format_exception(error))
-        _LOG.error("round %s failed:\n%s", self.told.id, self.owner.scrub(trace))
+        _LOG.error("round %s failed:\n%s", self.round.id, self.owner.scrub(trace))
         reason = " ".join(str(error).split())[:300]
         self.ends("error", f"unexpected: {type(error).__name__}: {reason}", _FAULT)
 
@@ -404,8 +404,8 @@ class RoundContext:
         """What became of it there."""
         self.report = report
         applied = sum(each.outcome == "applied" for each in report.results)
-        runs = dict.fromkeys([*self.told.runs, report.run_id])
-        self.note(runs=tuple(runs), applied=self.told.applied + applied)
+        runs = dict.fromkeys([*self.round.runs, report.run_id])
+        self.note(runs=tuple(runs), applied=self.round.applied + applied)
 
     def note_open(self, opens: tuple[Difference, ...]) -> None:
         """What is open at the end, and how the round ends by that."""
@@ -437,7 +437,7 @@ class RoundContext:
             if kinds.get(kind):
                 return status
         # Ids that rows got are no changes, and a run that was resumed was an earlier round's.
-        did = self.told.applied or self.told.backup or self.told.resumed
+        did = self.round.applied or self.round.backup or self.round.resumed
         return "done" if did else "in-sync"
 
     def close(self) -> RoundReport:
@@ -445,13 +445,13 @@ class RoundContext:
         self.note(seconds=round(time.monotonic() - self._since, 3))
         if not self.owner.dry_run:
             self._write()
-        told = self._all()
-        self.owner.telling.ended(told)
-        return told
+        report = self._all()
+        self.owner.watchers.ended(report)
+        return report
 
     def _write(self) -> None:
         settings = self.owner.config.report
-        page = state.path_of(settings, self.job.name, self.told.id)
+        page = state.path_of(settings, self.job.name, self.round.id)
         self.note(report=str(page))
         try:
             with self.step("report"):
@@ -460,22 +460,22 @@ class RoundContext:
             self.note(report="")
             self._note_error(error)
         try:
-            History(self.owner.config.state).append(self.told)
+            History(self.owner.config.state).append(self.round)
         except Exception as error:  # noqa: BLE001 - told, not swallowed
             self._note_error(error)
 
     def _note_error(self, error: BaseException) -> None:
         """A round that went well, and of which nothing can be kept, did not go well."""
-        before = self.told.exit_code, self.told.status, self.told.problem, self.told.hint
+        before = self.round.exit_code, self.round.status, self.round.problem, self.round.hint
         self.fail(error)
-        if exit_code_of((before[0], self.told.exit_code)) == before[0]:
+        if exit_code_of((before[0], self.round.exit_code)) == before[0]:
             code, status, problem, hint = before
             self.note(exit_code=code, status=status, problem=problem, hint=hint)
-            _LOG.error("round %s: %s", self.told.id, self.owner.scrub(str(error)))
+            _LOG.error("round %s: %s", self.round.id, self.owner.scrub(str(error)))
 
     def _all(self) -> RoundReport:
         return RoundReport(
-            round=self.told, open=self.opens, plan=self.plan, report=self.report, sheet=self.sheet
+            round=self.round, open=self.opens, plan=self.plan, report=self.report, sheet=self.sheet
         )
 
 
@@ -513,7 +513,7 @@ class SheetFiles:
     @classmethod
     def of(cls, context: RoundContext) -> SheetFiles:
         """Those of the sheet that a round is about."""
-        return cls.for_sheet(context.owner.paths, context.job.name, context.told.part)
+        return cls.for_sheet(context.owner.paths, context.job.name, context.round.part)
 
     @classmethod
     def for_sheet(cls, paths: StatePaths, job: str, part: str) -> SheetFiles:
@@ -606,7 +606,7 @@ def settle_runs(context: RoundContext, store: Store) -> tuple[RecentRun, ...]:
     past: list[RecentRun] = []
     for run in files.pending.runs(store):
         if run.is_stopped and not is_dry:
-            context.note(runs=(*context.told.runs, run.id), resumed=context.told.resumed + 1)
+            context.note(runs=(*context.round.runs, run.id), resumed=context.round.resumed + 1)
             report: Report | None = store.settle(run.id)
         else:
             report = report_of(run.id, store)
@@ -690,7 +690,9 @@ def _find_base(
         # Beside the kept base, what the killed round wrote would look like an older copy.
         newest = with_inbound(base, taken)
     copy = _older_copy(context, sheet, every, newest, other)
-    by_hand, told = _by_hand(context, sheet, base.taken_at, service, own, versions=every, last=base)
+    by_hand, notes_by_hand = _by_hand(
+        context, sheet, base.taken_at, service, own, versions=every, last=base
+    )
     by_hand, added = _split(by_hand, sheet)
     base = base.without(_added_again(base, sheet, service, own))
     past = sorted([*past, *by_hand], key=lambda each: each.report.started)
@@ -711,7 +713,7 @@ def _find_base(
         notes = (*_notes(memory.problem, moved), _put_back(lost, context.job.mode))
         returning = base.ids - then.ids - named_ids(sheet) - {*elsewhere}
         return RoundStart(then, carried, notes, undone=lost, returning=returning)
-    notes = (*_notes(memory.problem, moved), *told)
+    notes = (*_notes(memory.problem, moved), *notes_by_hand)
     before_loss, in_doubt = base, tuple[Difference, ...]()
     doubts = doubtful(sheet, versions, base) if context.job.mode == "two-way" else ()
     if mixed or doubts:
@@ -813,7 +815,7 @@ def _of_export(
     is_older = bool(last) and _is_before(base.taken_at, last)
     since = last if is_older else base.taken_at
     bases = (base.taken_at,) if is_older else (base.taken_at, "")
-    by_hand, told = _by_hand(context, sheet, since, service, (), bases)
+    by_hand, notes_by_hand = _by_hand(context, sheet, since, service, (), bases)
     by_hand, added = _split(by_hand, sheet)
     # An export is dated in whole seconds: one of this very second is no older file.
     older = base.taken_at[:19] < last[:19] and (
@@ -825,7 +827,7 @@ def _of_export(
     return RoundStart(
         _with_runs(base, by_hand) or base,
         carried,
-        (*notes, *told),
+        (*notes, *notes_by_hand),
         found=(_state("", base.to_lines(), base, sheet, carried=carried),),
         added=added,
     )
@@ -895,7 +897,7 @@ def _with_doubts(
     pets = [with_fields(pet, Pet(id=pet.id), ["name"]) for pet in pets_of(rows, then.frame)]
     # A row that is not there may have been taken out of a backup: its pet has changed since.
     pets += pets_of({*units} - named_ids(sheet), then.frame)
-    told = tuple(
+    notes = tuple(
         Difference(
             kind="note",
             problem=f"its row, which came after round {versions[0].round}, is not in the sheet: it "
@@ -907,7 +909,7 @@ def _with_doubts(
         for pet_id in sorted(lacking - {*elsewhere})
     )
     base = _with_lost(base, lacking - {*elsewhere}).without(lacking & {*elsewhere})
-    return _with_unsure(base.with_pets(pets), units), told
+    return _with_unsure(base.with_pets(pets), units), notes
 
 
 def with_found_rows(start: RoundStart, comparison: Comparison) -> RoundStart:
@@ -1463,9 +1465,9 @@ def with_claims(
     except PetsyncError as error:
         found = dict.fromkeys(gone, "")
         problem = f"no pet is deleted as missing: another sheet may have it. {error.message}"
-    told = [Difference(kind="note", problem=problem)] if problem else []
+    lost_notes = [Difference(kind="note", problem=problem)] if problem else []
     if put_back:
-        more = [_told_lost(job, pet_id, put_back[0]) for pet_id in sorted(lost)]
+        more = [_note_lost_row(job, pet_id, put_back[0]) for pet_id in sorted(lost)]
         start = replace(
             start,
             base=_with_lost(base, lost),
@@ -1473,7 +1475,7 @@ def with_claims(
             lost_notes=(*start.lost_notes, *(more if job.delete_missing else ())),
             before_loss=start.before_loss or base,
         )
-    notes = (*start.notes, *(told if job.delete_missing else ()))
+    notes = (*start.notes, *(lost_notes if job.delete_missing else ()))
     return replace(start, claimed=frozenset({*found, *away}), notes=notes)
 
 
@@ -1495,7 +1497,7 @@ def give_up(context: RoundContext, base: Base, own: frozenset[int], named: froze
         return
     new, named = base.ids - own, base.ids & named
     away = {*_bases_away(context, job)}
-    path_of_own = context.owner.paths.base(job.name, context.told.part)
+    path_of_own = context.owner.paths.base(job.name, context.round.part)
     for path in (*away, *_bases(context.owner.paths, job)) if new else away:
         ids = new | named if path in away else new
         file = BaseFile(path)
@@ -1538,7 +1540,7 @@ def _put_back_since(context: RoundContext, store: Store, base: Base) -> Iterator
             yield source.name
 
 
-def _told_lost(job: Job, pet_id: int, sheet: str) -> Difference:
+def _note_lost_row(job: Job, pet_id: int, sheet: str) -> Difference:
     return Difference(
         kind="note",
         problem="its row is not in the sheet any more, and is not taken for missing: it may have "
@@ -1602,7 +1604,7 @@ def _told_away(path: Path, ids: Sequence[int]) -> Difference:
 
 def _sources(context: RoundContext, store: str) -> Iterator[Source]:
     """The sheets that say what the store is to have, but for this one."""
-    own = (context.job.name, context.told.part)
+    own = (context.job.name, context.round.part)
     for job in _heard(context, store):
         others = [each for each in sources_of(job) if (job.name, each.part) != own]
         yield from _with_last(context.owner.paths, others)
@@ -1719,9 +1721,9 @@ def _note_new_ids(
     context: RoundContext, comparer: Comparer, comparison: Comparison
 ) -> tuple[Difference, ...]:
     """Say beforehand how many rows are to get an id, beside those that are told one by one."""
-    told, planned = context.told.to_sheet.update, comparer.to_sheet(comparison)
+    before, planned = context.round.to_sheet.update, comparer.to_sheet(comparison)
     context.note(to_sheet=planned)
-    count = planned.update - told
+    count = planned.update - before
     if not count:
         return ()
     rows = "1 row without an id is" if count == 1 else f"{count:,} rows without an id are"
@@ -1931,7 +1933,7 @@ def write(
     # Its backup may be there even where nothing is written, so that it stays.
     version = versions.keep(_version(context, comparison, done, start))
     backup = sheets.write_synced(sheet, rest, base=carried)
-    context.note(backup=str(backup), applied=context.told.applied + done.touched.total)
+    context.note(backup=str(backup), applied=context.round.applied + done.touched.total)
     digest = comparer.read().digest
     versions.put(msgspec.structs.replace(version, after=digest))
     return WriteResult(done, stuck, carried, digest)
@@ -1945,7 +1947,7 @@ def _version(
         comparison.seen, start.base, comparison.elsewhere, fills=comparison.inbound is not None
     )
     return Version(
-        round=context.told.id,
+        round=context.round.id,
         before=comparison.sheet.digest,
         base=tuple(agreed.to_lines()),
         inbound=inbound,
@@ -2057,7 +2059,7 @@ def with_siblings(
     if not parts:
         return start
     count = sum(map(len, parts))
-    first = base or replace(parts[0].without(parts[0].ids), taken_at=context.told.started)
+    first = base or replace(parts[0].without(parts[0].ids), taken_at=context.round.started)
     frames = [each.frame for each in (first, *parts) if len(each)]
     frame = pd.concat(frames, ignore_index=True).sort_values("id", kind="stable", ignore_index=True)
     sheet_pets = {
@@ -2096,7 +2098,7 @@ def _others(context: RoundContext, store: str) -> Iterator[Base]:
     """The bases of the other sheets of the store, the newest first, and then those before them,
     with the pets that no newer base has: their rows were there once.
     """
-    own = context.owner.paths.base(context.job.name, context.told.part)
+    own = context.owner.paths.base(context.job.name, context.round.part)
     there = [path for path in own.parent.glob("*.base") if path != own]
     before = [BaseFile(path).previous for path in there]
     known: set[int] = set()
@@ -2132,7 +2134,7 @@ def work(context: RoundContext, comparer: Comparer) -> None:
         return
     with context.step("read"):
         sheet = comparer.read()
-        context.read_at = comparer.read_at or context.told.started
+        context.read_at = comparer.read_at or context.round.started
         context.note(rows=len(sheet) + len(sheet.blocked))
         # Whatever ends the round from here on, a backup that was put back is known as one.
         start = find_start(context, sheet, comparer.store, past, comparer.elsewhere)
@@ -2193,12 +2195,12 @@ class _Execution:
             self.files.versions.keep(version)
         if self.comparison.plan.changes and context.job.mode != "pull":
             with context.step("apply"):
-                self._do(self._apply)
+                self._round(self._apply)
             changed = True
         inbound = self.comparison.inbound
         if inbound is not None and (inbound or context.report is not None):
             with context.step("write"):
-                self._do(self._write)
+                self._round(self._write)
             changed = True
         if self.comparer.takes_ids(self.comparison.sheet):
             changed = self._number() or changed
@@ -2208,7 +2210,7 @@ class _Execution:
         self._keep()
         self._note_open(self.comparison, report=context.report, stuck=self.stuck)
 
-    def _do(self, do: Callable[[], None]) -> None:
+    def _round(self, do: Callable[[], None]) -> None:
         """Do it; where it ends the round, what had arrived by then is told."""
         try:
             do()
@@ -2313,7 +2315,7 @@ class _Execution:
         lines, start = base.to_lines(), self.start
         self.files.base.keep(lines, start.carried, start.runs)
         if digest:
-            round_ = self.context.told.id
+            round_ = self.context.round.id
             state = _state(round_, lines, base, self.sheet, digest=digest, carried=start.carried)
             self.files.versions.settle(state)
         self.files.versions.agree(self.sheet, has_ids_by_hand=start.has_ids_by_hand)
@@ -2352,7 +2354,7 @@ def _make(context: RoundContext, comparer: Comparer) -> None:
         comparison = comparer.compare(sheet, comparer.snapshot(), sheet.base)
     files, base, carried = SheetFiles.of(context), comparison.next_base(), digest_of(sheet.base)
     lines = base.to_lines()
-    state = _state(context.told.id, lines, base, sheet, digest=sheet.digest, carried=carried)
+    state = _state(context.round.id, lines, base, sheet, digest=sheet.digest, carried=carried)
     files.base.keep(lines, carried)
     files.versions.settle(state)
     context.note_open(Differences(context.job, comparison, is_first=comparer.is_first).all())
@@ -2375,14 +2377,14 @@ def reconcile_jobs(
     report; a person's interrupt ends it and what would have followed. Raises SettingsError where
     there is no such job.
     """
-    owner = Reconciliation(config=config, telling=Watchers(watchers), dry_run=dry_run, moved=moved)
-    told: list[RoundReport] = []
+    owner = Reconciliation(config=config, watchers=Watchers(watchers), dry_run=dry_run, moved=moved)
+    reports: list[RoundReport] = []
     for each in _choose_jobs(config, job):
         for context in _rounds(owner, each):
-            told.append(context.close())
+            reports.append(context.close())
             if context.is_ended:
-                return Rounds(told)
-    return Rounds(told)
+                return Rounds(reports)
+    return Rounds(reports)
 
 
 def _choose_jobs(config: Configuration, name: str) -> list[Job]:
@@ -2437,14 +2439,16 @@ def _formers(owner: Reconciliation, job: Job) -> dict[str, str]:
     if all(paths.base(job.name, part).exists() for part in parts.values()):
         return {}
     names = {each.name for each in owner.config.jobs}
-    last = {told.source: told for told in History(paths.state).rounds() if told.mode != "check"}
+    last = {
+        round_.source: round_ for round_ in History(paths.state).rounds() if round_.mode != "check"
+    }
     for source, part in parts.items():
-        told = last.get(source)
-        if told is None or told.job in names or not same_place(told.store, job.url):
+        round_ = last.get(source)
+        if round_ is None or round_.job in names or not same_place(round_.store, job.url):
             continue
         is_new = not paths.base(job.name, part).exists()
-        if is_new and told.part == part and paths.base(told.job, part).exists():
-            return {job.name: told.job}
+        if is_new and round_.part == part and paths.base(round_.job, part).exists():
+            return {job.name: round_.job}
     return {}
 
 
@@ -2469,7 +2473,7 @@ def _one(owner: Reconciliation, job: Job, comparer: Comparer) -> RoundContext:
     """A round, over."""
     context = RoundContext.begin(owner, job, part=comparer.source.part, source=comparer.source.name)
     context.note(store=comparer.store.url)
-    owner.telling.began(context.told)
+    owner.watchers.began(context.round)
     with context.guard():
         work(context, comparer)
     return context

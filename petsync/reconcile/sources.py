@@ -476,8 +476,8 @@ def _check_sqlite_file(arguments: Sequence[Any], options: Mapping[str, Any]) -> 
 
 
 def _query_error(error: Exception, name: str, database: Secret) -> SheetError:
-    told = str(getattr(error, "orig", None) or error).strip().splitlines()
-    reason = told[0] if told else type(error).__name__
+    lines = str(getattr(error, "orig", None) or error).strip().splitlines()
+    reason = lines[0] if lines else type(error).__name__
     if reason.startswith(("not authorized", "authorization denied")):
         reason = "a query only reads: it attaches no database, and writes no file"
     reason = Redactor((database, *map(Secret, _passwords(database))))(reason)

@@ -268,8 +268,8 @@ class BaseFile:
             older = StoredBase()
         if older.base is None:
             return StoredBase(problem=f"{problem}. This round is as the first one")
-        told = f"{problem}. The one of the round before is used, and nothing is deleted by it"
-        return StoredBase(older.base, older.carried, told, is_older=True)
+        note = f"{problem}. The one of the round before is used, and nothing is deleted by it"
+        return StoredBase(older.base, older.carried, note, is_older=True)
 
     def keep(self, base: Base | Sequence[str], carried: str, runs: Collection[str] = ()) -> None:
         """Write a base, or its lines, in place of the last one, which stays as the previous one;
@@ -463,9 +463,9 @@ class History:
     def __init__(self, state: str | Path) -> None:
         self.path = StatePaths(Path(state)).history
 
-    def append(self, told: Round) -> None:
+    def append(self, round_: Round) -> None:
         """Add a round; it is on the disk when this returns. Raises PetsyncError."""
-        line = msgspec.json.encode(told) + b"\n"
+        line = msgspec.json.encode(round_) + b"\n"
         try:
             make_private_folder(self.path.parent)
             with open(self.path, "ab+", opener=open_private) as file:
@@ -484,7 +484,7 @@ class History:
         Lines that a crash or another program left are passed over. Raises PetsyncError where the
         file cannot be read.
         """
-        found = [told for told in self._all() if not job or told.job == job]
+        found = [round_ for round_ in self._all() if not job or round_.job == job]
         return found if limit is None else found[max(0, len(found) - limit) :]
 
     def _all(self) -> Iterator[Round]:
@@ -523,14 +523,14 @@ def path_of(reports: Reports, job: str, round_id: str) -> Path:
     return reports.folder / file_name(job) / f"{round_id}.html"
 
 
-def save(reports: Reports, told: RoundReport) -> None:
+def save(reports: Reports, report: RoundReport) -> None:
     """Write both files of a round; those of the oldest go, where more are there than are kept.
 
     Raises PetsyncError where they cannot be written.
     """
-    page = path_of(reports, told.round.job, told.round.id)
-    write(page.with_suffix(".json"), round_json(told), private=reports.is_private)
-    write(page, round_page(told).encode(), private=reports.is_private)
+    page = path_of(reports, report.round.job, report.round.id)
+    write(page.with_suffix(".json"), round_json(report), private=reports.is_private)
+    write(page, round_page(report).encode(), private=reports.is_private)
     if reports.keep is not None:
         _prune(page.parent, reports.keep)
 

@@ -248,8 +248,8 @@ class Reader:
     def _inner(self, table: Table, raw: object, here: KeyPath) -> dict[str, Any]:
         header = header_of(table.name, here)
         if not isinstance(raw, dict):
-            told = "a list of tables" if isinstance(raw, list) else _format_value(raw)
-            self._tell(here, f"is {told}, and must be a table", f"Write [{header}] above it.")
+            text = "a list of tables" if isinstance(raw, list) else _format_value(raw)
+            self._tell(here, f"is {text}, and must be a table", f"Write [{header}] above it.")
             return {}
         if table.names is None:
             return self.table(table.name, raw, here)
@@ -654,8 +654,8 @@ def _endings(draft: Draft) -> Iterator[ConfigMistake]:
         name = str(draft.raw[key] if draft.is_filled(key) else draft.own.get(key, ""))
         ending = name[name.rfind(".") :].casefold() if "." in name else ""
         is_open = key == "files" and ("*" in ending or not ending)
-        told = draft.own.get(key, "")
-        if not told or is_open or str(told).casefold().endswith(READ):
+        path = draft.own.get(key, "")
+        if not path or is_open or str(path).casefold().endswith(READ):
             continue
         near = f"{name[: len(name) - len(ending)]}{nearest(ending, READ) or '.xlsx'}"
         advice = "" if draft.is_filled(key) else f', and write {key} = "{near}"'
@@ -1277,7 +1277,7 @@ def _refuse(read: _ConfigFile, wrong: list[ConfigMistake]) -> None:
     if not wrong:
         return
     lines = lines_of(read.text)
-    shown = [ConfigMistake(path, *map(read.reader.as_written, told)) for path, *told in wrong]
+    shown = [ConfigMistake(path, *map(read.reader.as_written, texts)) for path, *texts in wrong]
     problems = [_problem(read.named, each, line_of(each.path, lines)) for each in shown]
     raise _error(read.named, sorted(problems, key=lambda problem: problem.line))
 

@@ -133,10 +133,10 @@ def _when(job: Job, now: datetime) -> str:
 
 def _rest(configuration: Configuration) -> Iterator[tuple[str, str]]:
     yield "state", str(configuration.state)
-    told, count = configuration.notify, len(configuration.notify.urls)
+    notify, count = configuration.notify, len(configuration.notify.urls)
     where = "1 address" if count == 1 else f"{count} addresses"
-    digest = f", from {told.digest:%H:%M}" if "digest" in told.on else ""
-    yield "notices", f"to {where}: {', '.join(told.on)}{digest}" if count else "to nobody"
+    digest = f", from {notify.digest:%H:%M}" if "digest" in notify.on else ""
+    yield "notices", f"to {where}: {', '.join(notify.on)}{digest}" if count else "to nobody"
     keep = configuration.report.keep
     kept = "all are kept" if keep is None else f"the last {keep} of each job"
     yield "reports", f"{configuration.report.folder}, {kept}"
@@ -284,10 +284,10 @@ def example() -> str:
     """The text of the file; it can be read as it is, and its job run once url and sheet are
     right.
     """
-    told: set[str] = set()
-    parts = [_HEAD, *_options(options_of("").values(), told, on=("url",))]
+    explained: set[str] = set()
+    parts = [_HEAD, *_options(options_of("").values(), explained, on=("url",))]
     for job in _JOBS:
-        parts += _example_job(job, told)
+        parts += _example_job(job, explained)
     for table in TABLES.values():
         if table.name not in ("", "jobs", "guard"):
             header = table.header.replace("EVENT", "failure")
@@ -296,32 +296,32 @@ def example() -> str:
     return "".join(parts)
 
 
-def _example_job(job: _Job, told: set[str]) -> Iterator[str]:
+def _example_job(job: _Job, explained: set[str]) -> Iterator[str]:
     mark = "" if job.is_on else "#"
     yield f"\n{_comment(job.meaning)}{mark}[jobs.{job.name}]\n"
     options = options_of("jobs")
     chosen = [options[name] for name in job.options]
-    yield from _options(chosen, told, on=_ON if job.is_on else (), values=job.values)
+    yield from _options(chosen, explained, on=_ON if job.is_on else (), values=job.values)
     if job.guard:
         yield f"\n{_comment(TABLES['guard'].meaning)}#[jobs.{job.name}.guard]\n"
-        yield from _options(options_of("guard").values(), told)
+        yield from _options(options_of("guard").values(), explained)
 
 
 def _options(
     options: Iterable[Option],
-    told: set[str],
+    explained: set[str],
     *,
     on: Collection[str] = (),
     values: Mapping[str, str] | None = None,
 ) -> Iterator[str]:
-    """The options, each explained where its name is not among those that were `told`."""
+    """The options, each explained where its name is not among those that were `explained`."""
     for option in options:
         usual = "" if option.default in _NOTHING else f" Default: {option.default}."
-        comment = "" if option.name in told else _comment(option.meaning + usual)
+        comment = "" if option.name in explained else _comment(option.meaning + usual)
         mark = "" if option.name in on else "#"
         value = (values or {}).get(option.name, option.example)
         yield f"{comment}{mark}{option.name} = {value}\n" + ("" if mark else "\n")
-        told.add(option.name)
+        explained.add(option.name)
 
 
 def _comment(text: str) -> str:
