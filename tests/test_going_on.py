@@ -440,10 +440,10 @@ def test_an_update_whose_end_nobody_saw_is_never_set_back_silently(desk: Desk) -
     run = SentRun("r", str(path), sheet.tab, (), (update,))
     desk.box.put(new)
     moved = continue_base(sheet, sheet.base, [run], [], desk.store.snapshot().frame)
-    assert moved.unsure == {1001: ("name",)}
+    assert moved.unsure_units == {1001: ("name",)}
     desk.box.put(old)
     moved = continue_base(sheet, sheet.base, [run], [], desk.store.snapshot().frame)
-    assert moved.unsure == {}
+    assert moved.unsure_units == {}
     assert moved.sheet_frame.equals(sheet.base.sheet_frame)
 
 

@@ -258,7 +258,7 @@ def test_a_pet_that_a_row_may_mean_is_not_added_beside_it(lead: Any) -> None:
 def test_a_row_that_was_settled_gets_its_id() -> None:
     """It takes no second row, and its action `add` goes."""
     sheet = sheet_saying(SAID, {"name": "Neo", "status": "available", "action": "add"})
-    one = taken(sheet, [REX, NEW], [REX], settled={3: 9}, planned=False)
+    one = taken(sheet, [REX, NEW], [REX], pet_ids={3: 9}, planned=False)
     (row,) = one.identified
     assert (row.row, row.pet_id, row.lacks_id, row.was_add) == (3, 9, True, True)
     assert not one.added

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from picturing import image, put
 
 import petsync as ps
-from petsync.plan.fields import kept_photos
+from petsync.plan.fields import with_kept_photos
 from petsync.plan.report import Entry
 from petsync.plan.uploads import Attempt, Uploads, added_urls
 from petsync.sandbox import Sandbox
@@ -138,7 +138,7 @@ def test_unseen_outcome_protects_too(tmp_path: Path, box: Sandbox, store: ps.Sto
 @given(URLS, URLS, st.sets(st.sampled_from("abcdefgh")))
 def test_kept_photos_law(sheet: list[str], store: list[str], kept: set[str]) -> None:
     """The sheet's list in its order, and just those of the store's that are to be kept."""
-    result = kept_photos(sheet, store, kept - set(sheet))
+    result = with_kept_photos(sheet, store, kept - set(sheet))
     assert [url for url in result if url in sheet] == sheet
     assert set(result) == set(sheet) | (set(store) & kept)
     assert len(set(result)) == len(result)

@@ -430,7 +430,7 @@ def test_settled_rows_get_their_ids(tmp_path):
     path = plain(
         tmp_path / "pets.xlsx", [["id", "name", "status", "action"], [None, "Rex", "sold", "add"]]
     )
-    sheet, edits = led(path, [replace(REX, category=None, photo_urls=())], settled={2: 1})
+    sheet, edits = led(path, [replace(REX, category=None, photo_urls=())], pet_ids={2: 1})
     assert edits.cells == {2: {"id": "1", "action": "merge"}}
     write_synced(sheet, edits)
     assert cells(path, "A2:D2") == [["1", "Rex", "sold", "merge"]]

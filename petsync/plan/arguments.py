@@ -48,20 +48,20 @@ def winner(on_conflict: object) -> Literal["store", "sheet"]:
     raise SettingsError(f"on_conflict is {on_conflict!r}; it must be 'store' or 'sheet'")
 
 
-def run_name(given: object) -> str:
+def run_name(value: object) -> str:
     """The id of a run, or the beginning of one; a report will do. Raises PlanError."""
-    name = getattr(given, "run_id", given)
+    name = getattr(value, "run_id", value)
     if isinstance(name, str):
         return name
     raise PlanError(
-        f"{given!r} names no run", hint="Give the id of a run as text, as report.run_id has it."
+        f"{value!r} names no run", hint="Give the id of a run as text, as report.run_id has it."
     )
 
 
-def pet_ids(given: object) -> tuple[int, ...]:
+def pet_ids(value: object) -> tuple[int, ...]:
     """One id or several. Raises SettingsError for what is no id."""
-    many = isinstance(given, Iterable) and not isinstance(given, str | bytes)
-    ids = tuple(given) if many and isinstance(given, Iterable) else (given,)
+    many = isinstance(value, Iterable) and not isinstance(value, str | bytes)
+    ids = tuple(value) if many and isinstance(value, Iterable) else (value,)
     for each in ids:
         if type(each) is not int or not MIN_ID <= each <= MAX_ID:
             raise SettingsError(f"{each!r} is no pet's id: a whole number of 64 bits")

@@ -47,17 +47,17 @@ __all__ = [
     "as_exported",
     "categories_of",
     "continue_base",
+    "find_changed_units",
     "find_remembered",
+    "find_shared_pets",
     "follows",
     "is_blank",
     "is_empty",
     "is_other",
     "missing_columns",
-    "moved_units",
     "named_ids",
     "read_category",
     "restore_missing_columns",
-    "sharing",
     "sight_of",
     "with_inbound",
     "with_missing",
@@ -113,9 +113,11 @@ def advance_base(sheet: Sheet, report: Report) -> Base | None:
             if not all(equal(agreed, spelled, column) for column in COLUMNS_OF["category"]):
                 sheet_pets[row.pet_id] = spelled
     ordered = sorted(pets.values(), key=lambda pet: pet.id or 0)
-    unsure = {i: units for i, units in sheet.base.unsure.items() if i not in moved}
+    unsure = {i: units for i, units in sheet.base.unsure_units.items() if i not in moved}
     frame = frame_from_pets(ordered)
-    return replace(sheet.base, frame=frame, sheet_pets=sheet_pets, unsure=unsure, tab=sheet.tab)
+    return replace(
+        sheet.base, frame=frame, sheet_pets=sheet_pets, unsure_units=unsure, tab=sheet.tab
+    )
 
 
 def _is_agreed(
@@ -181,8 +183,8 @@ def _iter_settled_rows(
     }
     frame = with_pet_ids(sheet.rows, {**report.plan.recognised, **added})
     stuck = {result.row for result in report.results if result.outcome != "applied"} - set(sent)
-    settled = ~frame.index.isin(stuck) & (frame["action"] != "ignore").to_numpy(dtype=bool)
-    rows = frame[settled]
+    is_done = ~frame.index.isin(stuck) & (frame["action"] != "ignore").to_numpy(dtype=bool)
+    rows = frame[is_done]
     edited = _edited_since(rows, base)
     rows = rows[edited | (rows["action"] == "delete").to_numpy(dtype=bool)]
     yield from iter_rows(rows, match.positions(rows["id"], base.frame))
@@ -310,8 +312,8 @@ class RowComparison:
         ]
         if old is not None:
             parts.append(self._one_sided(snapshot, old, elsewhere))
-        kept = [part for part in parts if len(part)] or parts[:1]
-        frame = kept[0] if len(kept) == 1 else pd.concat(kept, ignore_index=True)
+        filled = [part for part in parts if len(part)] or parts[:1]
+        frame = filled[0] if len(filled) == 1 else pd.concat(filled, ignore_index=True)
         known = frozenset[str]() if old is None or old.columns is None else old.columns
         missing = known - self.voiced - {"id"}
         renamed = old is not None and bool(missing - ({*self.frame.columns} - {"action"}))
@@ -328,34 +330,36 @@ class RowComparison:
         return replace(
             base,
             sheet_pets=self._collect_sheet_pets(base, old),
-            gone=self._find_gone(base, snapshot, old),
-            unsure=self._unsure(base, old),
+            missing_since=self._find_missing_since(base, snapshot, old),
+            unsure_units=self._find_unsure_units(base, old),
         )
 
-    def _find_gone(self, base: Base, snapshot: Snapshot, old: Base | None) -> dict[int, str]:
+    def _find_missing_since(
+        self, base: Base, snapshot: Snapshot, old: Base | None
+    ) -> dict[int, str]:
         """The pets that have gone from both sides, for a while: their rows may come back."""
         if old is None:
             return {}
         oldest = (snapshot.taken_at - _REMEMBERED).isoformat(timespec="microseconds")
         there = {*snapshot.frame["id"].tolist()}
         # A row that names such a pet again brings it into the base, and it is gone all the same.
-        gone = {**dict.fromkeys(old.ids - base.ids, base.taken_at), **old.gone}
-        return {i: on for i, on in gone.items() if i not in there and on >= oldest}
+        since = {**dict.fromkeys(old.ids - base.ids, base.taken_at), **old.missing_since}
+        return {i: on for i, on in since.items() if i not in there and on >= oldest}
 
-    def _unsure(self, base: Base, old: Base | None) -> dict[int, tuple[str, ...]]:
+    def _find_unsure_units(self, base: Base, old: Base | None) -> dict[int, tuple[str, ...]]:
         """What was unsure before and differs still, or is on one side alone, or whose column is
         missing.
         """
         missing = {unit for unit in UNITS if base.missing.intersection(COLUMNS_OF[unit])}
-        before = {} if old is None else {i: u for i, u in old.unsure.items() if i in base.ids}
+        before = {} if old is None else {i: u for i, u in old.unsure_units.items() if i in base.ids}
         pairs = zip(self.rows, self.ids, self.places, strict=True)
         rows = {pet_id: row for row, pet_id, at in pairs if at >= 0 and pet_id in before}
         differing = {pet_id: self.differing.get(row, ()) for pet_id, row in rows.items()}
-        left = {
+        units_left = {
             pet_id: tuple(u for u in units if u in missing or u in differing.get(pet_id, units))
             for pet_id, units in before.items()
         }
-        return {pet_id: units for pet_id, units in left.items() if units}
+        return {pet_id: units for pet_id, units in units_left.items() if units}
 
     def _find_unnumbered(self, old: Base | None) -> frozenset[int]:
         """The pets whose rows lack their id; those of before too while a row may be theirs."""
@@ -379,8 +383,8 @@ class RowComparison:
             for column in columns if len(some) else ():
                 some = some[is_empty(sheet_frame[column].iloc[before[some]])]
             if len(some):
-                now = [is_empty(snapshot.frame[c].iloc[places[some]]) for c in columns]
-                some = some[~np.logical_and.reduce(now)]
+                empty = [is_empty(snapshot.frame[c].iloc[places[some]]) for c in columns]
+                some = some[~np.logical_and.reduce(empty)]
             for n in some.tolist():
                 found[self.rows[n]] = (*found.get(self.rows[n], ()), unit)
         return found
@@ -394,24 +398,24 @@ class RowComparison:
         found: dict[int, Pet] = {}
         for pet in pets_of(wanted, base.frame):
             pet_id = pet.id or 0
-            then = before.get(pet_id) or (old.sheet_pets.get(pet_id) if old is not None else None)
+            last = before.get(pet_id) or (old.sheet_pets.get(pet_id) if old is not None else None)
             if pet_id not in seen:
-                new = pet if then is None else then
+                new = pet if last is None else last
             else:
-                new = self._build_sheet_pet(pet, rows[pet_id], then, base.missing)
+                new = self._build_sheet_pet(pet, rows[pet_id], last, base.missing)
             if is_other(pet, new):
                 found[pet_id] = new
         return found
 
     def _build_sheet_pet(
-        self, pet: Pet, row: int, then: Pet | None, missing: Collection[str]
+        self, pet: Pet, row: int, last: Pet | None, missing: Collection[str]
     ) -> Pet:
-        """A pet of the base as its row says it; `then` is how the sheet last said it."""
+        """A pet of the base as its row says it; `last` is how the sheet last said it."""
         if "category" in self.differing.get(row, ()):
-            pet = pet if then is None else with_fields(pet, then, ("category",))
+            pet = pet if last is None else with_fields(pet, last, ("category",))
         elif (cells := self.cells.get(pet.id or 0)) is not None:
             pet = _with_cells(pet, cells, None)
-        return pet if then is None else with_columns(pet, then, missing)
+        return pet if last is None else with_columns(pet, last, missing)
 
     def _before(self, base: Base, old: Base) -> dict[int, Pet]:
         """The pets as the sheet said them before columns of it were missing, where the base has
@@ -428,11 +432,11 @@ class RowComparison:
         return {pet.id or 0: pet for pet in pets_at(sheet_frame, some)}
 
     def _one_sided(self, snapshot: Snapshot, old: Base, elsewhere: frozenset[int]) -> pd.DataFrame:
-        settled = {i for i, place in zip(self.ids, self.places, strict=True) if place >= 0}
+        present = {i for i, place in zip(self.ids, self.places, strict=True) if place >= 0}
         there = {*snapshot.frame["id"].tolist(), *self.named, *elsewhere}
         # Of a removed row, too, what the store changed in a column that is missing was not seen.
         frame = restore_missing_columns(old).frame
-        keep = [i not in settled and i in there for i in frame["id"].tolist()]
+        keep = [i not in present and i in there for i in frame["id"].tolist()]
         return frame[np.array(keep, dtype=bool)]
 
 
@@ -443,16 +447,16 @@ def named_ids(sheet: Sheet) -> frozenset[int]:
     return frozenset([*(each for each in known if each is not None), *sheet.blocked_ids])
 
 
-def sharing(sheet: Sheet, settled: Mapping[int, int]) -> set[int]:
-    """The rows whose pet, by `settled`, has an id that other rows name, and these others. Nobody
+def find_shared_pets(sheet: Sheet, pet_ids: Mapping[int, int]) -> set[int]:
+    """The rows whose pet, by `pet_ids`, has an id that other rows name, and these others. Nobody
     knows which of them is about the pet.
     """
-    if not settled:
+    if not pet_ids:
         return set()
     frame = sheet.frame
     ids = plain_values(frame["id"].array) if "id" in frame else [None] * len(frame)
     named = [*zip(frame.index.tolist(), ids, strict=True), *sheet.blocked_pets.items()]
-    wanted = {pet_id: row for row, pet_id in settled.items()}
+    wanted = {pet_id: row for row, pet_id in pet_ids.items()}
     pairs = [(row, wanted[i]) for row, i in named if i in wanted and wanted[i] != row]
     return {row for pair in pairs for row in pair}
 
@@ -504,8 +508,8 @@ def is_empty(column: pd.Series[Any]) -> match.Mask:
         return np.array([not any(map(_has_text, value or ())) for value in column], dtype=bool)
     nothing = 0 if column.name == "category_id" else ""
     same = pd.array(column.array == nothing, dtype="boolean")
-    gone: match.Mask = column.array.isna() | same.to_numpy(dtype=bool, na_value=False)
-    return gone
+    blank: match.Mask = column.array.isna() | same.to_numpy(dtype=bool, na_value=False)
+    return blank
 
 
 def _has_text(item: Tag | str) -> bool:
@@ -534,7 +538,7 @@ def sight_of(
         if "id" in sheet_rows
         else np.ones(len(sheet_rows), dtype=bool)
     )
-    shared = sharing(sheet, recognised) & recognised.keys()
+    shared = find_shared_pets(sheet, recognised) & recognised.keys()
     tells = has_pet & np.asarray(frame["action"].array != "delete", dtype=bool)
     tells &= ~frame.index.isin([*shared])
     rows_now = frame if tells.all() else frame[tells]
@@ -653,12 +657,12 @@ def _build_mixed_pets(
     ids = pd.Series([pet.id for pet in pets], dtype="Int64")
     places = match.positions(ids, old.frame)
     before = iter(pets_at(old.frame, places[places >= 0]))
-    made = [
+    mixed_pets = [
         with_fields(pet, next(before), units)
         for pet, units, place in zip(pets, mixed.values(), places.tolist(), strict=True)
         if place >= 0
     ]
-    return [frame_from_pets(made)] if made else []
+    return [frame_from_pets(mixed_pets)] if mixed_pets else []
 
 
 # The base once something has arrived: what a run sent, and what a sheet took, is agreed on.
@@ -707,10 +711,10 @@ def with_report(base: Base | None, report: Report) -> Base:
     old = {pet.id: pet for pet in pets_of(ids, start.frame)}
     moves: dict[int, tuple[Pet, Pet] | None] = {}
     cells: dict[int, Category] = {}
-    held = {conflict.row: conflict.clashes for conflict in report.plan.conflicts}
+    clashes_by_row = {conflict.row: conflict.clashes for conflict in report.plan.conflicts}
     for pet_id, change in _iter_sent_changes(report):
         before = old.get(pet_id)
-        clashes = {clash.column for clash in held.get(change.row, ())}
+        clashes = {clash.column for clash in clashes_by_row.get(change.row, ())}
         is_new = before is None and isinstance(change, Update)
         if is_new and base is not None:
             before = Pet(id=pet_id)
@@ -726,7 +730,10 @@ def with_report(base: Base | None, report: Report) -> Base:
     return replace(
         _with_moves(start, moves, cells),
         unnumbered=start.unnumbered.union(filter(None, added)),
-        gone={**start.gone, **{i: report.started for i, pets in moves.items() if pets is None}},
+        missing_since={
+            **start.missing_since,
+            **{i: report.started for i, pets in moves.items() if pets is None},
+        },
     )
 
 
@@ -734,8 +741,8 @@ def _as_first_seen(change: Update, clashes: Collection[Column]) -> Pet:
     """What both sides agree on of a pet that the first plan changes, before that change: what the
     store has, but for what clashes, and for the tags and photos that the change joins.
     """
-    held = {*clashes, *(column for column in change.fields if column in _MERGING)}
-    columns = [column for unit in UNITS if unit in held for column in COLUMNS_OF[unit]]
+    unclear = {*clashes, *(column for column in change.fields if column in _MERGING)}
+    columns = [column for unit in UNITS if unit in unclear for column in COLUMNS_OF[unit]]
     return with_fields(change.before, Pet(id=change.pet_id), columns)
 
 
@@ -758,7 +765,7 @@ def with_inbound(base: Base, inbound: Inbound) -> Base:
         for pet in inbound.added
         if pet.id is not None
     }
-    moves |= {gone.pet_id: None for gone in inbound.removed}
+    moves |= {removal.pet_id: None for removal in inbound.removed}
     cells = {
         pet_id: _merge_category_edit(last[pet_id], edit, base.missing)
         for edit in inbound.edits
@@ -769,7 +776,10 @@ def with_inbound(base: Base, inbound: Inbound) -> Base:
         _with_moves(base, moves, cells),
         taken_at=inbound.created,
         unnumbered=base.unnumbered - numbered,
-        gone={**base.gone, **{each.pet_id: inbound.created for each in inbound.removed}},
+        missing_since={
+            **base.missing_since,
+            **{each.pet_id: inbound.created for each in inbound.removed},
+        },
     )
 
 
@@ -790,8 +800,8 @@ def find_remembered(sheet: Sheet, base: Base, pets: pd.DataFrame) -> dict[int, i
     # A row may say what it last said, or what both sides agreed on.
     for before in (base.sheet_frame, base.frame):
         free = ~before["id"].isin([*named_ids(sheet), *found.values()]).to_numpy(dtype=bool)
-        left = [line for line in lines if line.number not in found]
-        known = Candidates(before, free, names, ()).identical(left, vocabulary)
+        rest = [line for line in lines if line.number not in found]
+        known = Candidates(before, free, names, ()).identical(rest, vocabulary)
         found |= {row: pet.id for row, (_, pet) in known.items() if pet.id is not None}
     return found
 
@@ -874,20 +884,21 @@ def _with_moves(base: Base, moves: Moves, categories: Mapping[int, Category]) ->
     """The base with the pets as they are now, and the cells of their categories in the sheet."""
     if not moves:
         return base
-    gone = [pet_id for pet_id, pets in moves.items() if pets is None]
+    removed_ids = [pet_id for pet_id, pets in moves.items() if pets is None]
     both = {pet_id: pets for pet_id, pets in moves.items() if pets is not None}
     sheet_pets = {pet_id: pet for pet_id, pet in base.sheet_pets.items() if pet_id not in moves}
     old = {pet.id or 0: pet for pet in pets_of(both, base.frame)}
     before = {**old, **base.sheet_pets}
-    for pet_id, (pet, then) in both.items():
+    for pet_id, (pet, row_pet) in both.items():
         if pet_id in categories:
-            then = _with_cells(then, categories[pet_id], before.get(pet_id))
+            row_pet = _with_cells(row_pet, categories[pet_id], before.get(pet_id))
         elif pet_id in base.sheet_pets and same(pet, old[pet_id], "category"):
-            then = with_fields(then, base.sheet_pets[pet_id], ["category"])
-        if is_other(pet, then):
-            sheet_pets[pet_id] = then
+            row_pet = with_fields(row_pet, base.sheet_pets[pet_id], ["category"])
+        if is_other(pet, row_pet):
+            sheet_pets[pet_id] = row_pet
     return replace(
-        base.without(gone).with_pets([pet for pet, _ in both.values()]), sheet_pets=sheet_pets
+        base.without(removed_ids).with_pets([pet for pet, _ in both.values()]),
+        sheet_pets=sheet_pets,
     )
 
 
@@ -973,28 +984,31 @@ def continue_base(
     base: Base,
     own: Sequence[SentRun],
     copies: Sequence[SentRun],
-    now: pd.DataFrame | None = None,
+    current: pd.DataFrame | None = None,
 ) -> Base:
-    """The base of the sheet by what its `own` runs sent, the oldest first. It is unsure of a cell
-    that says something else than the last of them sent, if more of the cells that were sent say
-    what they said before than what they said since; and of one that was exported so and that a
-    run of one of its `copies` sent, if most cells of that run say what it sent.
+    """Return the sheet's base after its `own` runs, the oldest first.
 
-    `now` are the store's pets: an update whose end nobody saw counts if its pet is so. A pet that
-    no row names is agreed on only if other rows show that the sheet is not older than the run.
+    The base is unsure of a cell that has another value than the last of these runs sent, if most of
+    the sent cells have values from before the run. It is also unsure of a cell that was exported so
+    and that a run of one of the sheet's `copies` sent, if most cells of that run have the values
+    that it sent.
+
+    `current` are the store's pets: an update without a recorded end counts if the store's pet has
+    its values. A pet that no row names is agreed on only if other rows show that the sheet is not
+    older than the run.
     """
     if not own and not copies:
         return base
-    return _SheetAfterRuns(sheet, base, own, copies, now).build_base(copies)
+    return _SheetAfterRuns(sheet, base, own, copies, current).build_base(copies)
 
 
 def follows(
-    sheet: Sheet, base: Base, runs: Sequence[SentRun], now: pd.DataFrame | None = None
+    sheet: Sheet, base: Base, runs: Sequence[SentRun], current: pd.DataFrame | None = None
 ) -> bool:
     """Whether more of the cells that the runs sent say that, or what they sent later, than what
     they said before: the sheet is the one that was sent, or a copy of it.
     """
-    beside = _SheetAfterRuns(sheet, base, runs, [], now)
+    beside = _SheetAfterRuns(sheet, base, runs, [], current)
     return bool(runs) and beside.newer[0] > beside.older[0]
 
 
@@ -1007,13 +1021,13 @@ class _SheetAfterRuns:
         base: Base,
         own: Sequence[SentRun],
         copies: Sequence[SentRun],
-        now: pd.DataFrame | None,
+        current: pd.DataFrame | None,
     ) -> None:
         wanted = {c.pet_id or 0 for run in (*own, *copies) for c in (*run.sent, *run.unseen)}
         self._rows = _rows_of(sheet, wanted)
         unseen = [change.pet_id or 0 for run in own for change in run.unseen]
-        self._now = {} if now is None else {pet.id: pet for pet in pets_of(unseen, now)}
-        self._judge = Judge(Vocabulary(base.frame if now is None else now))
+        self._current = {} if current is None else {pet.id: pet for pet in pets_of(unseen, current)}
+        self._judge = Judge(Vocabulary(base.frame if current is None else current))
         self._base = self._with_added(base, own)
         self._old = {pet.id or 0: pet for pet in pets_of(wanted, self._base.frame)}
         self._first = {
@@ -1027,7 +1041,7 @@ class _SheetAfterRuns:
 
     def build_base(self, copies: Sequence[SentRun]) -> Base:
         """The base by the runs, unsure of the cells that may be older."""
-        sides, unsure = dict[tuple[int, Unit], tuple[Pet, Pet]](), dict(self._base.unsure)
+        sides, unsure = dict[tuple[int, Unit], tuple[Pet, Pet]](), dict(self._base.unsure_units)
         for (pet_id, unit), cell in self._cells.items():
             row = self._rows.get(pet_id)
             if row is None and not self._is_shown(cell):
@@ -1039,8 +1053,8 @@ class _SheetAfterRuns:
         for (pet_id, unit), both in (each for run in copies for each in self._set_back(run)):
             sides[pet_id, unit] = both
             unsure[pet_id] = (*unsure.get(pet_id, ()), unit)
-        kept = {pet_id: units for pet_id, units in unsure.items() if units}
-        return replace(_with_units(self._base, sides), unsure=kept)
+        unsure_units = {pet_id: units for pet_id, units in unsure.items() if units}
+        return replace(_with_units(self._base, sides), unsure_units=unsure_units)
 
     def _with_added(self, base: Base, own: Sequence[SentRun]) -> Base:
         """The base with the pets that its own runs added under ids that rows gave."""
@@ -1078,7 +1092,7 @@ class _SheetAfterRuns:
 
     def _seen_now(self, change: Update) -> Update | None:
         """The update in the fields in which its pet is as it was to be."""
-        pet = self._now.get(change.pet_id)
+        pet = self._current.get(change.pet_id)
         if pet is None:
             return None
         fields = tuple(each for each in change.fields if same(change.after, pet, each))
@@ -1147,15 +1161,15 @@ class _SheetAfterRuns:
         return iter(as_before if count >= max(1, len(as_before)) else ())
 
 
-def with_newer_cells(then: Base, base: Base, sheet: Sheet) -> Base:
-    """The older base `then`, of the units in which the sheet says what it last said by the newer
+def with_newer_cells(older: Base, base: Base, sheet: Sheet) -> Base:
+    """The older base `older`, of the units in which the sheet says what it last said by the newer
     one, and not what it said then, as the newer one has them: a column that was put into a backup
     is not from before what was sent and written since.
     """
-    units, judge = moved_units(then, base), Judge(Vocabulary(base.frame))
+    units, judge = find_changed_units(older, base), Judge(Vocabulary(base.frame))
     was, last, new = (
         {pet.id: pet for pet in pets_of(units, frame)}
-        for frame in (then.sheet_frame, base.sheet_frame, base.frame)
+        for frame in (older.sheet_frame, base.sheet_frame, base.frame)
     )
     sides = {
         (pet_id, unit): (new[pet_id], last[pet_id])
@@ -1164,17 +1178,17 @@ def with_newer_cells(then: Base, base: Base, sheet: Sheet) -> Base:
         if _has_same_values(judge, row, unit, last[pet_id])
         and not _has_same_values(judge, row, unit, was[pet_id])
     }
-    return _with_units(then, sides)
+    return _with_units(older, sides)
 
 
-def moved_units(then: Base, base: Base) -> dict[int, tuple[Unit, ...]]:
+def find_changed_units(older: Base, newer: Base) -> dict[int, tuple[Unit, ...]]:
     """The units in which the pets of both differ, by pet."""
-    frame, now = then.sheet_frame, base.sheet_frame
-    places = match.positions(frame["id"], now)
+    frame, newer_frame = older.sheet_frame, newer.sheet_frame
+    places = match.positions(frame["id"], newer_frame)
     at = np.flatnonzero(places >= 0)
     ids = frame["id"].to_numpy()[at].tolist()
     found: dict[int, tuple[Unit, ...]] = {}
-    for unit, mask in match.differences(frame, at, now, places[at]).items():
+    for unit, mask in match.differences(frame, at, newer_frame, places[at]).items():
         for n in np.flatnonzero(mask):
             found[ids[n]] = (*found.get(ids[n], ()), unit)
     return found
@@ -1199,12 +1213,14 @@ def _with_units(base: Base, sides: Mapping[tuple[int, Unit], tuple[Pet, Pet]]) -
     ids = {pet_id for pet_id, _ in sides}
     pets = {pet.id or 0: pet for pet in pets_of(ids, base.frame)}
     sheet_pets = {pet_id: base.sheet_pets.get(pet_id, pet) for pet_id, pet in pets.items()}
-    for (pet_id, unit), (pet, then) in sides.items():
+    for (pet_id, unit), (pet, row_pet) in sides.items():
         pets[pet_id] = with_fields(pets[pet_id], pet, COLUMNS_OF[unit])
-        sheet_pets[pet_id] = with_fields(sheet_pets[pet_id], then, COLUMNS_OF[unit])
+        sheet_pets[pet_id] = with_fields(sheet_pets[pet_id], row_pet, COLUMNS_OF[unit])
     others = {pet_id: pet for pet_id, pet in sheet_pets.items() if is_other(pets[pet_id], pet)}
-    kept = {pet_id: pet for pet_id, pet in base.sheet_pets.items() if pet_id not in ids}
-    return replace(base.with_pets([*pets.values()]), sheet_pets={**kept, **others}) if ids else base
+    stored = {pet_id: pet for pet_id, pet in base.sheet_pets.items() if pet_id not in ids}
+    return (
+        replace(base.with_pets([*pets.values()]), sheet_pets={**stored, **others}) if ids else base
+    )
 
 
 # Unknown: pets of which nobody knows what both sides last agreed on.
@@ -1214,28 +1230,28 @@ def with_unknown(
     base: Base | None,
     sheet: Sheet,
     snapshot: Snapshot,
-    settled: Mapping[int, int],
+    pet_ids: Mapping[int, int],
     leave: Collection[int] = (),
 ) -> Base:
     """The base, and besides it the pets of the sheet that it lacks, but for those to `leave`: as
     the store has them where the sheet agrees, or says nothing, and with nothing in the fields in
     which it does not. To such a field both sides have something of their own, so that texts
-    are in conflict, and tags and photos are joined: neither side is taken for newer. `settled`
+    are in conflict, and tags and photos are joined: neither side is taken for newer. `pet_ids`
     are the pets of rows without an id.
     """
     known = {*leave} if base is None else {*leave, *base.frame["id"].tolist()}
-    if base is not None and {*named_ids(sheet), *settled.values()} <= known:
+    if base is not None and {*named_ids(sheet), *pet_ids.values()} <= known:
         return base
-    sight = sight_of(sheet, snapshot, settled)
+    sight = sight_of(sheet, snapshot, pet_ids)
     pairs = zip(sight.rows, sight.ids, sight.places, strict=True)
     places = {place: row for row, pet_id, place in pairs if place >= 0 and pet_id not in known}
     pets = pets_at(snapshot.frame, list(places))
     rows = places.values()
-    made = [
+    updated = [
         with_fields(pet, Pet(id=pet.id), sight.differing.get(row, ()))
         for pet, row in zip(pets, rows, strict=True)
     ]
     if base is None:
         moment = snapshot.taken_at.isoformat(timespec="microseconds")
-        return Base(frame=frame_from_pets(made), store=snapshot.source, taken_at=moment)
-    return base.with_pets(made) if made else base
+        return Base(frame=frame_from_pets(updated), store=snapshot.source, taken_at=moment)
+    return base.with_pets(updated) if updated else base

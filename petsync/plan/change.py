@@ -263,10 +263,10 @@ class Snapshot:
         """Raise SheetError where a query failed: a sheet made of the rest would lack pets."""
         if not self.coverage.failed:
             return
-        asked = ", ".join(query.asked for query in self.coverage.failed)
+        queries = ", ".join(query.asked for query in self.coverage.failed)
         answered = ", ".join(self.coverage.statuses)
         raise SheetError(
-            f"the pets of the status {asked} would be missing from the sheet: "
+            f"the pets of the status {queries} would be missing from the sheet: "
             f"{self.coverage.failed[0].problem}",
             hint="Try again when the store answers, or export by their names the statuses that it "
             f"does list: {answered} (--status, or snapshot(statuses=[…])).",

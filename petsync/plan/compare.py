@@ -182,8 +182,8 @@ def misplaced(
         before = pd.concat([base.sheet_frame, pets[~pets["id"].isin(base.ids)]], ignore_index=True)
     taken_ids = {*sheet.rows["id"].dropna().tolist(), *sheet.blocked_ids}
     unnamed = pets if base is None else base.sheet_frame
-    lost = _find_others(sheet, before, updates, unnamed[~unnamed["id"].isin(taken_ids)])
-    taken = [*_find_others(sheet, before, updates), *lost] if lost else []
+    unnamed_twins = _find_others(sheet, before, updates, unnamed[~unnamed["id"].isin(taken_ids)])
+    exchanges = [*_find_others(sheet, before, updates), *unnamed_twins] if unnamed_twins else []
     owners = {each.pet_id: row for row, each in updates.items()}
     adds = [each.row for each in changes if isinstance(each, Add) and _is_open(each, sheet)]
     at = twins(sheet.rows.loc[adds], before, is_sole=True).tolist()
@@ -191,14 +191,14 @@ def misplaced(
     pairs = {row: i for row, i in zip(adds, ids, strict=True) if row and i in owners}
     if not pairs and base is None and not is_all:
         return changes, []
-    conflicts = {each.row: _build_misplaced(sheet, each) for each in taken}
+    conflicts = {each.row: _build_misplaced(sheet, each) for each in exchanges}
     for row, pet_id in pairs.items():
         owner = owners[pet_id]
         conflicts[row] = _build_displaced(sheet, row, pet_id, owner, has_id=False)
         other = _build_displaced(sheet, owner, pet_id, row, has_id=True)
         conflicts.setdefault(owner, other)
-    kept = [each for each in changes if each.row not in conflicts]
-    return kept, [conflicts[row] for row in sorted(conflicts)]
+    rest = [each for each in changes if each.row not in conflicts]
+    return rest, [conflicts[row] for row in sorted(conflicts)]
 
 
 def _build_misplaced(sheet: Sheet, found: IdExchange) -> Conflict:
@@ -334,8 +334,8 @@ def looking_alike(
     for add, pet in _edited_in_one_column(adds, by_name, len(open_rows(sheet)), identical):
         why = ", and most rows have the name of a pet"
         conflicts.setdefault(add.row, _look_alike(add, pet, ("name",), why))
-    kept = [each for each in changes if not (isinstance(each, Add) and each.row in conflicts)]
-    return kept, [*conflicts.values()]
+    rest = [each for each in changes if not (isinstance(each, Add) and each.row in conflicts)]
+    return rest, [*conflicts.values()]
 
 
 def _edited_in_one_column(
@@ -408,24 +408,30 @@ def split_renamed(
             conflicts[add.row] = _look_alike(
                 add, like[0], [c for c in columns if c in find_filled_columns(add.after)]
             )
-    kept = [each for each in changes if not (isinstance(each, Add) and each.row in conflicts)]
-    return kept, [*conflicts.values()]
+    rest = [each for each in changes if not (isinstance(each, Add) and each.row in conflicts)]
+    return rest, [*conflicts.values()]
 
 
 def in_a_copy(
-    changes: Iterable[Change], sheet: Sheet, pets: pd.DataFrame, held: Collection[Conflict]
+    changes: Iterable[Change],
+    sheet: Sheet,
+    pets: pd.DataFrame,
+    conflicts_so_far: Collection[Conflict],
 ) -> tuple[list[Change], list[Conflict]]:
-    """The changes without the adds that may be one of the `pets`, which no row names, in a sheet
-    without ids of which most rows are `held`, as they look like pets; and these as conflicts.
+    """Return the changes without adds that may be pets of the store, and these adds as conflicts.
 
-    Such a row says what such a pet is but for the name, or has its name in capitals. Each pet is
-    one row at the most: first the one of its name, in capitals or with more letters behind it.
+    This is for a sheet without ids of which most rows are `conflicts_so_far`, because they look
+    like pets. An add is a conflict if it says what one of the `pets`, which no row names, is except
+    for the name, or if it has the pet's name in capitals. Each pet is one row at most: first the
+    one with its name, in capitals or with more letters at the end.
     """
     changes = list(changes)
-    if len(held) < _LEAST_EXCHANGED or 2 * len(held) <= len(open_rows(sheet)):
+    if len(conflicts_so_far) < _LEAST_EXCHANGED or 2 * len(conflicts_so_far) <= len(
+        open_rows(sheet)
+    ):
         return changes, []
-    taken = {each.pet_id for each in held}
-    free = {pet.id: pet for pet in pets_from_frame(pets[~pets["id"].isin(taken)])}
+    taken_ids = {each.pet_id for each in conflicts_so_far}
+    free = {pet.id: pet for pet in pets_from_frame(pets[~pets["id"].isin(taken_ids)])}
     by_look: dict[tuple[Column, ...], dict[Hashable, list[Pet]]] = {}
     by_name: dict[str, list[Pet]] = defaultdict(list)
     for pet in free.values():
@@ -439,10 +445,10 @@ def in_a_copy(
             by_look[columns] = _by_look(free.values(), columns)
         name = fold_status(add.after.name)
         like = by_look[columns].get(_look(add.after, columns), [])
-        near = [pet for pet in (*by_name.get(name, ()), *like) if pet.id not in taken]
+        near = [pet for pet in (*by_name.get(name, ()), *like) if pet.id not in taken_ids]
         if near:
             pet = min(near, key=lambda pet: _likeness(name, fold_status(pet.name), pet.id or 0))
-            taken.add(pet.id)
+            taken_ids.add(pet.id)
             agreeing = _agreeing(add.after, pet) or ("name",)
             why = ", and most rows look like pets"
             conflicts.append(_look_alike(add, pet, agreeing, why))
@@ -534,13 +540,13 @@ def under_other_ids(
     if not adds or not unnamed.any():
         return changes, []
     by_name, by_photos = _index_pets(pets, adds)
-    given = Counter(photo_keys(add.after.photo_urls) for add in adds)
+    counts = Counter(photo_keys(add.after.photo_urls) for add in adds)
     free = {*pets["id"][unnamed].tolist()}
     pairs: list[tuple[Add, Pet, tuple[Column, ...]]] = []
     for add in adds:
         photos = photo_keys(add.after.photo_urls)
         named = by_name.get(normal(add.after.name), [])
-        shown = by_photos.get(photos, []) if photos and given[photos] == 1 else []
+        shown = by_photos.get(photos, []) if photos and counts[photos] == 1 else []
         sole = [near[0] for near in (named, shown) if len(near) == 1]
         for pet in [*sole, *named[: _MOST if len(named) > 1 else 0]]:
             agreeing = _agreeing(add.after, pet)
@@ -572,14 +578,14 @@ def _held_once(
     the most, the one that agrees in most columns.
     """
     conflicts: dict[int | None, Conflict] = {}
-    taken: set[int | None] = set()
+    taken_ids: set[int | None] = set()
     for add, pet, agreeing in sorted(pairs, key=lambda pair: -len(pair[2])):
-        if add.row not in conflicts and pet.id not in taken:
-            taken.add(pet.id)
+        if add.row not in conflicts and pet.id not in taken_ids:
+            taken_ids.add(pet.id)
             why = problem(add, pet, ", ".join(agreeing))
             conflicts[add.row] = _build_lookalike(add, pet, why, suggestion(pet))
-    kept = [each for each in changes if not (isinstance(each, Add) and each.row in conflicts)]
-    return kept, sorted(conflicts.values(), key=lambda each: each.row or 0)
+    rest = [each for each in changes if not (isinstance(each, Add) and each.row in conflicts)]
+    return rest, sorted(conflicts.values(), key=lambda each: each.row or 0)
 
 
 def namesakes(changes: Iterable[Change], pets: pd.DataFrame, sheet: Sheet) -> list[Change]:
@@ -805,12 +811,15 @@ _WHICH_BELOW = (
 
 @dataclass(frozen=True, slots=True)
 class MissingPets:
-    """What becomes of the pets that no row names. `held` are the rows whose adds are conflicts."""
+    """What becomes of the pets that no row names.
+
+    `conflict_rows` are the rows of the adds that become conflicts.
+    """
 
     deletes: list[Delete]
     conflicts: list[Conflict]
     notes: list[str]
-    held: frozenset[int] = frozenset()
+    conflict_rows: frozenset[int] = frozenset()
 
 
 def missing(
@@ -851,17 +860,17 @@ def missing(
     order = order if options.delete_missing else order[:0]
     pairs += _renamed_ids(snapshot, places, changes, open_rows, sheet, order, pairs)
     conflicts = [*_conflicts(pairs)]
-    held = frozenset(add.row for _, add in pairs if add.row is not None)
+    conflict_rows = frozenset(add.row for _, add in pairs if add.row is not None)
     if not options.delete_missing:
-        return MissingPets([], conflicts, [*_left_alone(len(places)), *never], held)
+        return MissingPets([], conflicts, [*_left_alone(len(places)), *never], conflict_rows)
     if uncertain:
         note = (
             f"No missing pet is deleted: {some(uncertain)} may be about any of them. Correct these "
             "rows, or give them their ids, first."
         )
-        return MissingPets([], conflicts, [note], held)
-    kept = {pet.id for pet, _ in pairs}
-    sure = ~snapshot.frame["id"].iloc[places].isin(kept).to_numpy(dtype=bool)
+        return MissingPets([], conflicts, [note], conflict_rows)
+    paired_ids = {pet.id for pet, _ in pairs}
+    sure = ~snapshot.frame["id"].iloc[places].isin(paired_ids).to_numpy(dtype=bool)
     conflicts += _held_deletes(pairs)
     places, old = places[sure], old[sure]
     statuses = snapshot.frame["status"].iloc[places]
@@ -876,18 +885,20 @@ def missing(
         # Nobody saw what the store changed in a column that the sheet lacks.
         shown = restore_missing_columns(base).frame
         before = pets_at(shown, match.positions(base.frame["id"].iloc[old], shown))
-        fields = [differing(was, now) for was, now in zip(before, pets, strict=True)]
+        fields = [
+            differing(old_pet, new_pet) for old_pet, new_pet in zip(before, pets, strict=True)
+        ]
     moved = [
         _build_removed_conflict(pet, each) for pet, each in zip(pets, fields, strict=True) if each
     ]
     sure = ~beyond & np.array([not each for each in fields], dtype=bool)
-    gone = [pets[at] for at in np.flatnonzero(sure).tolist()]
-    there = {pet.id: tab for pet in gone if (tab := _worksheet_with(pet.id, elsewhere))}
-    moved += [_in_worksheet(pet, there[pet.id], elsewhere) for pet in gone if pet.id in there]
-    gone = [pet for pet in gone if pet.id not in there]
-    deletes = [Delete(row=None, source="", before=pet, why="missing") for pet in gone]
+    deleted = [pets[at] for at in np.flatnonzero(sure).tolist()]
+    there = {pet.id: tab for pet in deleted if (tab := _worksheet_with(pet.id, elsewhere))}
+    moved += [_in_worksheet(pet, there[pet.id], elsewhere) for pet in deleted if pet.id in there]
+    deleted = [pet for pet in deleted if pet.id not in there]
+    deletes = [Delete(row=None, source="", before=pet, why="missing") for pet in deleted]
     notes = [*never, *_describe_uncovered(uncovered), *_renames(deletes, changes)]
-    return MissingPets(deletes, [*conflicts, *moved], notes, held)
+    return MissingPets(deletes, [*conflicts, *moved], notes, conflict_rows)
 
 
 def _split_exported(
@@ -1139,7 +1150,7 @@ def find_shifted(changes: Iterable[Change], sheet: Sheet, base: Base | None) -> 
         was = {row: unit_key(pet, unit) for row, pet in exported.items()}
         texts = {row: _text(pet, unit) for row, pet in exported.items()}
         edited = {u.row: _text(u.after, unit) for u in updates if u.row in edits}
-        now = {**texts, **edited}
+        after = {**texts, **edited}
         there = {*was.values()}
         # What is spelt differently has not moved.
         others = {row: text for row, text in edited.items() if text != texts[row]}
@@ -1147,11 +1158,11 @@ def find_shifted(changes: Iterable[Change], sheet: Sheet, base: Base | None) -> 
         if (
             _is_moved(edits, was)
             or _is_moved(others, texts)
-            or _is_sorted(edits, was, texts, now, new)
+            or _is_sorted(edits, was, texts, after, new)
         ):
             first = next((row for row, value in edits.items() if value in there), min(edits))
         else:
-            start = _find_rearranged(texts, now | _blanks(sheet, unit, now))
+            start = _find_rearranged(texts, after | _blanks(sheet, unit, after))
             if start is None:
                 continue
             first = start
@@ -1400,16 +1411,16 @@ def must_have_columns(sheet: Sheet, *, matches_rows: bool = False) -> None:
     the column would not be seen, and rows without their ids would be new pets. Where the plan
     `matches_rows` by other columns, it needs no ids.
     """
-    lost = [each for each in sheet.problems if each.rule == _RENAMED]
+    renamed = [each for each in sheet.problems if each.rule == _RENAMED]
     if matches_rows:
-        lost = [each for each in lost if each.meant not in (None, "id")]
-    if lost:
-        is_id = any(each.meant in (None, "id") for each in lost)
+        renamed = [each for each in renamed if each.meant not in (None, "id")]
+    if renamed:
+        is_id = any(each.meant in (None, "id") for each in renamed)
         why = "rows without their ids would become new pets" if is_id else "edits would be missed"
         raise GuardError(
-            f"{sheet.source}: " + " ".join(f"{each.address}: {each.problem}" for each in lost),
+            f"{sheet.source}: " + " ".join(f"{each.address}: {each.problem}" for each in renamed),
             hint=f"Nothing is planned: {why}. "
-            + " ".join(dict.fromkeys(each.suggestion for each in lost)),
+            + " ".join(dict.fromkeys(each.suggestion for each in renamed)),
         )
     base, frame = sheet.base, sheet.rows
     if base is None or matches_rows or not len(base) or named_ids(sheet) or "name" not in frame:
@@ -1531,7 +1542,7 @@ def _build_plan(
     lookalikes += strangers
     decided = namesakes(decided, unnamed, sheet)
     below = [each for each in decided if isinstance(each, Add) and _is_below_one(each.pet_id)]
-    gone = missing(
+    missing_pets = missing(
         snapshot,
         decisions.sides.named,
         [*decisions.uncertain, *(each.source for each in below)],
@@ -1546,13 +1557,17 @@ def _build_plan(
         outside=outside,
         elsewhere=sheet.ids_elsewhere,
     )
-    decisions.forget(each for each in gone.conflicts if each.row in gone.held)
-    refused = [_below_one(each) for each in below if each.row not in gone.held]
+    decisions.forget(
+        each for each in missing_pets.conflicts if each.row in missing_pets.conflict_rows
+    )
+    refused = [_below_one(each) for each in below if each.row not in missing_pets.conflict_rows]
     decisions.forget(refused)
-    held = {*gone.held, *(each.row for each in refused)}
-    decided = [each for each in decided if not (isinstance(each, Add) and each.row in held)]
-    changes: list[Change] = sorted([*decided, *gone.deletes], key=_order)
-    conflicts = (*decisions.conflicts, *lookalikes, *refused, *gone.conflicts)
+    conflict_rows = {*missing_pets.conflict_rows, *(each.row for each in refused)}
+    decided = [
+        each for each in decided if not (isinstance(each, Add) and each.row in conflict_rows)
+    ]
+    changes: list[Change] = sorted([*decided, *missing_pets.deletes], key=_order)
+    conflicts = (*decisions.conflicts, *lookalikes, *refused, *missing_pets.conflicts)
     moved = find_shifted(decided, sheet, base)
     before = snapshot.frame if base is None else base.sheet_frame
     edited = _find_edited_columns(decided, conflicts)
@@ -1590,7 +1605,7 @@ def _build_plan(
             *_iter_warning_notes(sheet),
             *_iter_unread(sheet, snapshot.frame),
             *decisions.notes(),
-            *gone.notes,
+            *missing_pets.notes,
             *namesakes_note(decided),
             *([moved.note] if moved.note else exchanged_note(edited, sheet, before)),
             *strange_letters(decided, snapshot.frame),
@@ -1632,20 +1647,22 @@ def _slots(
     """
     remarks = decisions.remarks
     here = (sheet.source, sheet.tab)
-    kept = {
+    identities = {
         row
         for row, record in remarks.known.items()
         if not matches[row].is_edited and (record.source, record.tab) == here
     }
     places = slots_of(sheet)
-    held = decisions.may_be.keys() & places.keys() - remarks.recognised.keys()
-    says = read_row_pets(sheet, (remarks.recognised.keys() - kept) | held, decisions.vocabulary)
+    conflict_rows = decisions.may_be.keys() & places.keys() - remarks.recognised.keys()
+    says = read_row_pets(
+        sheet, (remarks.recognised.keys() - identities) | conflict_rows, decisions.vocabulary
+    )
     added = {change.row for change in changes if isinstance(change, Add)}
     actions = actions_of(sheet, places)
     slots = {}
     for row, place in places.items():
         is_told = place != (None, None) or bool(actions[row])
-        if row in remarks.recognised or row in held or (row in added and is_told):
+        if row in remarks.recognised or row in conflict_rows or (row in added and is_told):
             record = remarks.known.get(row)
             slots[row] = Slot(
                 above=place[0],
@@ -1654,7 +1671,7 @@ def _slots(
                 run="" if record is None else record.run_id,
                 on="" if record is None else record.on,
                 action=actions[row],
-                may_be=decisions.may_be[row] if row in held else (),
+                may_be=decisions.may_be[row] if row in conflict_rows else (),
             )
     return slots
 
@@ -1669,11 +1686,11 @@ def _vacant(
         return ()
     changed = {change.row for change in plan.changes}
     ids = sheet.rows["id"].dropna() if "id" in sheet.rows else pd.Series(dtype="Int64")
-    given = {**dict(zip(ids.index.tolist(), ids.tolist(), strict=True)), **sheet.blocked_pets}
-    places = match.positions(pd.Series([*given.values()], dtype="Int64"), decisions.sides.pets)
+    ids_by_row = {**dict(zip(ids.index.tolist(), ids.tolist(), strict=True)), **sheet.blocked_pets}
+    places = match.positions(pd.Series([*ids_by_row.values()], dtype="Int64"), decisions.sides.pets)
     lacking = {
         row: pet_id
-        for (row, pet_id), place in zip(given.items(), places.tolist(), strict=True)
+        for (row, pet_id), place in zip(ids_by_row.items(), places.tolist(), strict=True)
         if place < 0 and row not in changed and not isinstance(found.get(pet_id), Pet)
     }
     named = [row for row in lacking if row not in sheet.blocked_pets]
@@ -1699,31 +1716,31 @@ def _find_edited_columns(
     for each in changes:
         if isinstance(each, Update) and each.row is not None:
             edited[each.row] = frozenset(each.fields)
-    for held in conflicts:
-        units = {clash.column for clash in held.clashes}
-        if held.row is not None and units:
+    for conflict in conflicts:
+        units = {clash.column for clash in conflict.clashes}
+        if conflict.row is not None and units:
             columns = {c for unit in UNITS if unit in units for c in COLUMNS_OF[unit]}
-            edited[held.row] = edited.get(held.row, frozenset()) | columns
+            edited[conflict.row] = edited.get(conflict.row, frozenset()) | columns
     return edited
 
 
 def _silent(sheet: Sheet, base: Base | None, edited: Iterable[frozenset[Column]]) -> Iterator[str]:
     """Of an export, the columns that it has lost: a header that was renamed, more likely."""
-    lost = [column for column in COLUMNS if base is not None and column not in sheet.frame]
-    if lost:
+    absent = [column for column in COLUMNS if base is not None and column not in sheet.frame]
+    if absent:
         own = ", ".join(repr(str(name)) for name in sheet.others.columns)
         unused = f" Columns that are not used: {own}." if own else ""
         way = "(--column HEADER=COLUMN, in Python mapping={HEADER: COLUMN})"
         hint = f" Map a header that was renamed {way}." if own else ""
-        which = "column" if len(lost) == 1 else "columns"
+        which = "column" if len(absent) == 1 else "columns"
         sent = frozenset[Column]().union(*edited)
-        kept = [column for column in lost if column != "id" and column not in sent]
-        stay = f"; the plan leaves {', '.join(kept)} as the store has it" if kept else ""
-        if "category_id" in lost and "category_id" in sent:
+        unsent = [column for column in absent if column != "id" and column not in sent]
+        stay = f"; the plan leaves {', '.join(unsent)} as the store has it" if unsent else ""
+        if "category_id" in absent and "category_id" in sent:
             stay += "; category_id changes with a category that was edited"
-        if "category" in lost and "category" in sent:
+        if "category" in absent and "category" in sent:
             stay += "; category changes with a category_id that was edited"
-        yield f"The sheet lacks the {which} {', '.join(lost)} of its export{stay}.{unused}{hint}"
+        yield f"The sheet lacks the {which} {', '.join(absent)} of its export{stay}.{unused}{hint}"
 
 
 def _iter_warning_notes(sheet: Sheet) -> Iterator[str]:

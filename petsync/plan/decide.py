@@ -31,17 +31,17 @@ from petsync.plan.fields import (
     find_filled_columns,
     find_row_columns,
     is_another,
-    kept_photos,
     key,
     known_id,
-    merged_photos,
-    merged_tags,
+    merge_photos,
+    merge_tags,
     normal,
     photo_keys,
     says,
     spelling,
     unit_text,
     with_columns,
+    with_kept_photos,
 )
 from petsync.plan.lineage import (
     Identity,
@@ -130,24 +130,24 @@ class Judge:
     last_row_pets: dict[int, Pet] = field(default_factory=dict)
 
     def judge(
-        self, values: RowValues, now: Pet, old: Pet | None, units: Iterable[Unit]
+        self, values: RowValues, current: Pet, old: Pet | None, units: Iterable[Unit]
     ) -> Judgement:
-        """The judgement of a row on the pet as it is `now`; `old` is the pet as exported, None
+        """The judgement of a row on the pet as it is `current`; `old` is the pet as exported, None
         where that is not known. Units that are not given are in agreement.
         """
-        after = now
+        after = current
         fields: list[Column] = []
         clashes: list[Clash] = []
         rules: list[tuple[Unit, FieldRule]] = []
         for unit in units:
             agreed = self._find_agreed_pet(unit, values, old)
-            rule, new, changed = self._one(unit, values, now, agreed)
+            rule, new, changed = self._one(unit, values, current, agreed)
             rules.append((unit, rule))
             if rule in _CLASHING and agreed is not None:
-                clashes.append(_clash(unit, agreed, new, now))
+                clashes.append(_clash(unit, agreed, new, current))
             if changed and rule in _CHANGING:
                 fields += changed
-                after = new if after is now else _with(after, unit, new)
+                after = new if after is current else _with(after, unit, new)
         return Judgement(after, tuple(fields), tuple(clashes), tuple(rules))
 
     def edits(self, values: RowValues, old: Pet | None, units: Iterable[Unit] = UNITS) -> RowValues:
@@ -159,91 +159,97 @@ class Judge:
         edited = (c for unit in units for c in self._find_edited_columns(unit, values, old))
         return {column: values[column] for column in edited}
 
-    def meant_category(self, values: RowValues, now: Pet, old: Pet | None) -> Pet:
+    def meant_category(self, values: RowValues, current: Pet, old: Pet | None) -> Pet:
         """The pet with the category that a row means: by what was edited in it, else by all that it
         says.
         """
         edits = {} if old is None else self.edits(values, old, ("category",))
-        return laid_over(now, "category", edits or values, self.vocabulary)
+        return laid_over(current, "category", edits or values, self.vocabulary)
 
-    def keeps(self, values: RowValues, now: Pet, old: Pet | None) -> bool:
+    def keeps(self, values: RowValues, current: Pet, old: Pet | None) -> bool:
         """Whether photos stay that uploads added and the row lacks."""
-        return old is None and bool(values.get("photo_urls")) and bool(self._lacking(values, now))
+        return (
+            old is None and bool(values.get("photo_urls")) and bool(self._lacking(values, current))
+        )
 
-    def _lacking(self, values: RowValues, now: Pet) -> frozenset[str]:
+    def _lacking(self, values: RowValues, current: Pet) -> frozenset[str]:
         there = frozenset(photo_keys(values["photo_urls"]))
-        return frozenset(url for url in self.uploads.photos(now) if normal(url) not in there)
+        return frozenset(url for url in self.uploads.photos(current) if normal(url) not in there)
 
-    def find_older_units(self, values: RowValues, now: Pet, old: Pet | None) -> tuple[Unit, ...]:
+    def find_older_units(
+        self, values: RowValues, current: Pet, old: Pet | None
+    ) -> tuple[Unit, ...]:
         """The units in which the row may be older than the base, and says something else than the
-        pet `now` has.
+        pet `current` has.
         """
         if old is None or self.base is None:
             return ()
-        unsure = self.base.unsure.get(old.id or 0, ())
+        unsure = self.base.unsure_units.get(old.id or 0, ())
         units = [unit for unit in UNITS if unit in unsure and says(values, unit)]
-        laid = ((unit, laid_over(now, unit, values, self.vocabulary)) for unit in units)
-        return tuple(unit for unit, new in laid if changed_columns(new, now, unit))
+        laid = ((unit, laid_over(current, unit, values, self.vocabulary)) for unit in units)
+        return tuple(unit for unit, new in laid if changed_columns(new, current, unit))
 
-    def is_older(self, judged: Judgement, values: RowValues, now: Pet) -> bool:
+    def is_older(self, judged: Judgement, values: RowValues, current: Pet) -> bool:
         """Whether the row says of some unit what was exported, and the store something newer."""
-        kept = (unit for unit, rule in judged.rules if rule == "not-edited")
+        units = (unit for unit, rule in judged.rules if rule == "not-edited")
         return any(
-            changed_columns(laid_over(now, unit, values, self.vocabulary), now, unit)
-            for unit in kept
+            changed_columns(laid_over(current, unit, values, self.vocabulary), current, unit)
+            for unit in units
         )
 
     def _one(
-        self, unit: Unit, values: RowValues, now: Pet, old: Pet | None
+        self, unit: Unit, values: RowValues, current: Pet, old: Pet | None
     ) -> tuple[FieldRule, Pet, tuple[Column, ...]]:
         """The rule that holds for a unit, a pet that has it as the sheet wants it then, and the
         columns in which that one differs.
         """
         if not says(values, unit):
-            return "blank", now, ()
+            return "blank", current, ()
         if old is None:
-            return self._alone(unit, values, now)
-        moved = changed_columns(old, now, unit)
+            return self._alone(unit, values, current)
+        moved = changed_columns(old, current, unit)
         edits = {column: values[column] for column in self._find_edited_columns(unit, values, old)}
         if not edits:
-            return ("not-edited" if moved else "same"), now, ()
-        new = laid_over(now, unit, edits, self.vocabulary)
-        changed = changed_columns(new, now, unit)
+            return ("not-edited" if moved else "same"), current, ()
+        new = laid_over(current, unit, edits, self.vocabulary)
+        changed = changed_columns(new, current, unit)
         if not changed:
-            return ("alike" if moved else "same"), now, ()
-        is_unsure = self.base is not None and unit in self.base.unsure.get(old.id or 0, ())
+            return ("alike" if moved else "same"), current, ()
+        is_unsure = self.base is not None and unit in self.base.unsure_units.get(old.id or 0, ())
         if not moved and not is_unsure:
             return "edited", new, changed
-        return self._both(unit, edits, now, old, new, merges=not is_unsure)
+        return self._both(unit, edits, current, old, new, merges=not is_unsure)
 
     def _alone(
-        self, unit: Unit, values: RowValues, now: Pet
+        self, unit: Unit, values: RowValues, current: Pet
     ) -> tuple[FieldRule, Pet, tuple[Column, ...]]:
         """As `_one`, where what was exported is not known."""
-        new = laid_over(now, unit, values, self.vocabulary)
-        kept = unit == "photo_urls" and self.keeps(values, now, None)
-        if kept:
-            urls = kept_photos(values["photo_urls"], now.photo_urls, self._lacking(values, now))
-            new = msgspec.structs.replace(now, photo_urls=urls)
-        changed = changed_columns(new, now, unit)
-        return ("differs" if changed else "uploaded" if kept else "equal"), new, changed
+        new = laid_over(current, unit, values, self.vocabulary)
+        keeps_photos = unit == "photo_urls" and self.keeps(values, current, None)
+        if keeps_photos:
+            urls = with_kept_photos(
+                values["photo_urls"], current.photo_urls, self._lacking(values, current)
+            )
+            new = msgspec.structs.replace(current, photo_urls=urls)
+        changed = changed_columns(new, current, unit)
+        return ("differs" if changed else "uploaded" if keeps_photos else "equal"), new, changed
 
     def _both(
-        self, unit: Unit, edits: RowValues, now: Pet, old: Pet, new: Pet, *, merges: bool
+        self, unit: Unit, edits: RowValues, current: Pet, old: Pet, new: Pet, *, merges: bool
     ) -> tuple[FieldRule, Pet, tuple[Column, ...]]:
         # A pet without a status could not be found any more, so the store's stays.
         can_win = unit != "status" or bool(normal(new.status))
         rule: FieldRule = "clash-sheet" if self.sheet_wins and can_win else "clash-store"
         if not merges:
-            return rule, new, changed_columns(new, now, unit)
+            return rule, new, changed_columns(new, current, unit)
         if unit == "tags":
-            tags = merged_tags(old.tags, edits["tags"], now.tags, self.vocabulary)
-            rule, new = "merged", msgspec.structs.replace(now, tags=tags)
+            tags = merge_tags(old.tags, edits["tags"], current.tags, self.vocabulary)
+            rule, new = "merged", msgspec.structs.replace(current, tags=tags)
         elif unit == "photo_urls":
-            urls = merged_photos(old.photo_urls, edits["photo_urls"], now.photo_urls)
+            urls = merge_photos(old.photo_urls, edits["photo_urls"], current.photo_urls)
             if urls is not None:
-                rule, new = "merged", msgspec.structs.replace(now, photo_urls=urls)
-        return rule, new, changed_columns(new, now, unit)
+                rule, new = "merged", msgspec.structs.replace(current, photo_urls=urls)
+        return rule, new, changed_columns(new, current, unit)
 
     def _find_agreed_pet(self, unit: Unit, values: RowValues, old: Pet | None) -> Pet | None:
         """The pet as both sides last agreed on it: where columns of the row were missing at the
@@ -252,10 +258,10 @@ class Judge:
         """
         if old is None or self.base is None or not self.base.missing:
             return old
-        given = {column for column in COLUMNS_OF[unit] if column in values}
-        if not given & self.base.missing:
+        columns = {column for column in COLUMNS_OF[unit] if column in values}
+        if not columns & self.base.missing:
             return old
-        if given <= self.base.missing:
+        if columns <= self.base.missing:
             return self._find_sheet_pet(old)
         edited = self.base.missing.intersection(self._find_edited_columns(unit, values, old))
         return with_columns(old, self._find_sheet_pet(old), edited)
@@ -270,14 +276,14 @@ class Judge:
         """The unit's columns that the row says otherwise than the export: of a category's name
         and id each cell by itself, as people change the one and leave the other.
         """
-        given = tuple(column for column in COLUMNS_OF[unit] if column in values)
+        columns = tuple(column for column in COLUMNS_OF[unit] if column in values)
         old = self._find_sheet_pet(old)
         if unit == "category":
             if clears(values, old.category):
-                given = given[:1]  # whatever number stands beside a category that is cleared
-            return tuple(column for column in given if _other_cell(column, values, old))
-        new = laid_over(old, unit, values, self.vocabulary) if given else old
-        return given if changed_columns(new, old, unit) else ()
+                columns = columns[:1]  # whatever number stands beside a category that is cleared
+            return tuple(column for column in columns if _other_cell(column, values, old))
+        new = laid_over(old, unit, values, self.vocabulary) if columns else old
+        return columns if changed_columns(new, old, unit) else ()
 
 
 _CLASHING: frozenset[FieldRule] = frozenset({"clash-store", "clash-sheet"})
@@ -298,8 +304,8 @@ def _other_cell(column: Column, values: RowValues, old: Pet) -> bool:
     return not equal(build_pet({column: values[column]}), old, column)
 
 
-def _clash(unit: Unit, old: Pet, new: Pet, now: Pet) -> Clash:
-    base, sheet, store = (unit_text(pet, unit, cell) for pet in (old, new, now))
+def _clash(unit: Unit, old: Pet, new: Pet, current: Pet) -> Clash:
+    base, sheet, store = (unit_text(pet, unit, cell) for pet in (old, new, current))
     return Clash(column=unit, base=base, sheet=sheet, store=store)
 
 
@@ -378,7 +384,7 @@ class Decisions:
         self._rows: list[Row] = []
         self._meant_tags: dict[str, tuple[str, str]] = {}
         self._has_base = base is not None
-        self._gone = {} if base is None else base.gone
+        self._missing_since = {} if base is None else base.missing_since
         self._undone, self._restored = undone or {}, restored or {}
         self._renumbered = renumbered or {}
         self._known = self._claim()
@@ -415,14 +421,14 @@ class Decisions:
             if row in ids and ids[row] in as_left:
                 self.remarks.restored[row] = as_left[ids[row]]
 
-    def forget(self, held: Iterable[Conflict]) -> None:
+    def forget(self, conflicts: Iterable[Conflict]) -> None:
         """Take note that these rows, which were decided, are held after all."""
-        held = list(held)
-        for each in held:
+        conflicts = list(conflicts)
+        for each in conflicts:
             if each.row is not None and each.pet_id is not None and each.rule in _MAY_BE:
                 self.may_be[each.row] = (each.pet_id,)
-        self.uncertain += [conflict.source for conflict in held]
-        self.remarks.forget({conflict.row for conflict in held})
+        self.uncertain += [conflict.source for conflict in conflicts]
+        self.remarks.forget({conflict.row for conflict in conflicts})
 
     def notes(self) -> Iterator[str]:
         """What a person should look at, in a sentence each."""
@@ -585,10 +591,10 @@ class Decisions:
         if row.action in ("update", "delete"):
             problem = f"is to {row.action} a pet, but has no id"
             raise _RowConflict("no-id", problem, "Give the row the pet's id.")
-        taken = self._identical.get(row.number)
-        if taken is None:
+        identical = self._identical.get(row.number)
+        if identical is None:
             return self._add(row)
-        place, pet = taken
+        place, pet = identical
         self._recognise(row, place, pet)
         self.remarks.identical.append(row.number)
         return self._agrees()
@@ -631,7 +637,7 @@ class Decisions:
         run = self._undone.get(row.pet_id or 0)
         if self.judge.edits(row.values, old):
             problem = f"was edited, and pet {row.pet_id} is gone from the store since the export"
-            if since := self._gone.get(row.pet_id or 0):
+            if since := self._missing_since.get(row.pet_id or 0):
                 on = datetime.fromisoformat(since).astimezone()
                 problem = f"has the id of pet {row.pet_id}, which is gone since {on:%Y-%m-%d}"
             if run:
@@ -838,14 +844,14 @@ class Decisions:
         return f"Give it a status: {', '.join(self._profile.statuses)}."
 
     def _check_spelling(
-        self, row: Row, fields: Sequence[Column], now: Pet | None, new: Pet
+        self, row: Row, fields: Sequence[Column], current: Pet | None, new: Pet
     ) -> None:
         """Raise _RowConflict where a new category or tag of the row is only another spelling of one
         that is there, or that more rows name. A number of its own says that it is meant.
         """
-        pet_id = row.pet_id if now is None else now.id
+        pet_id = row.pet_id if current is None else current.id
         self._check_marker(row, fields, pet_id)
-        self._check_damage(row, fields, now, pet_id)
+        self._check_damage(row, fields, current, pet_id)
         if "category" in fields:
             self._check_category(row, pet_id)
             has_number = new.category is not None and known_id(new.category.id) is not None
@@ -853,17 +859,17 @@ class Decisions:
                 self._must_be_heard("category", normal(row.values.get("category")), pet_id)
         if "tags" not in fields:
             return
-        had = {normal(tag.name) for tag in now.tags} if now is not None else set()
+        had = {normal(tag.name) for tag in current.tags} if current is not None else set()
         for tag in new.tags:
             name = normal(tag.name)
             if known_id(tag.id) is not None or name in had:
                 continue
             if name not in self._meant_tags:
                 self._meant_tags[name] = self._meant_tag(name)
-            meant, who = self._meant_tags[name]
-            if meant:
-                problem = f"names the tag {name!r}, and {who} {meant!r}"
-                hint = f"Write {meant!r}, or put a number before it to have both: `NUMBER:{name}`."
+            usual, who = self._meant_tags[name]
+            if usual:
+                problem = f"names the tag {name!r}, and {who} {usual!r}"
+                hint = f"Write {usual!r}, or put a number before it to have both: `NUMBER:{name}`."
                 raise _RowConflict("tag-spelling", problem, hint, pet_id)
             if self._is_new_tag(name):
                 self._must_be_heard("tag", name, pet_id)
@@ -871,10 +877,10 @@ class Decisions:
     def _must_be_heard(self, what: str, name: str, pet_id: int | None) -> None:
         """Raise _RowConflict where pets that were not listed may have the category or tag."""
         if self._unheard:
-            asked = ", ".join(each.asked for each in self._unheard)
+            queries = ", ".join(each.asked for each in self._unheard)
             problem = (
                 f"names the {what} {name!r}, whose number could not be looked up: the store did "
-                f"not list its pets of status {asked}"
+                f"not list its pets of status {queries}"
             )
             raise _RowConflict(
                 "not-looked-up", problem, "Plan again once the service answers.", pet_id
@@ -890,21 +896,23 @@ class Decisions:
                 raise _RowConflict("clear-text", problem, hint, pet_id)
 
     def _check_damage(
-        self, row: Row, fields: Sequence[Column], now: Pet | None, pet_id: int | None
+        self, row: Row, fields: Sequence[Column], current: Pet | None, pet_id: int | None
     ) -> None:
         """Raise _RowConflict where a text of the store would be replaced by the same text read in a
         wrong encoding.
         """
         for column in _TEXTS:
-            meant = self._damaged.get((row.number, column), "") if column in fields else ""
-            had = None if now is None else cell(now, column)
-            is_known = column == "category" and self.vocabulary.category_named(meant) is not None
-            if meant and (normal(meant) == normal(had) or is_known):
+            undamaged = self._damaged.get((row.number, column), "") if column in fields else ""
+            had = None if current is None else cell(current, column)
+            is_known = (
+                column == "category" and self.vocabulary.category_named(undamaged) is not None
+            )
+            if undamaged and (normal(undamaged) == normal(had) or is_known):
                 problem = (
-                    f"says {row.values.get(column)!r} in {column}, and the store has {meant!r}: "
-                    "some program has read the text in a wrong encoding"
+                    f"says {row.values.get(column)!r} in {column}, and the store has "
+                    f"{undamaged!r}: some program has read the text in a wrong encoding"
                 )
-                hint = f"Write {meant!r}, or leave the cell blank to say nothing."
+                hint = f"Write {undamaged!r}, or leave the cell blank to say nothing."
                 raise _RowConflict("damaged-text", problem, hint, pet_id)
 
     @cached_property
@@ -931,13 +939,13 @@ class Decisions:
         if number is not None and self.vocabulary.category_numbered(number) is None:
             return
         known = self.vocabulary.category_spelled(name)
-        meant, who = _find_usual_spelling(normal(name), known, self._new_categories)
+        usual, who = _find_usual_spelling(normal(name), known, self._new_categories)
         numbered = _NUMBERED.fullmatch(normal(name))
-        if not meant and numbered and (known := self.vocabulary.category_spelled(numbered[1])):
-            meant, who = known.name or "", "the store has"
-        if meant:
-            problem = f"names the category {name!r}, and {who} {meant!r}"
-            hint = f"Write {meant!r}, or give {name!r} a category_id of its own to have both."
+        if not usual and numbered and (known := self.vocabulary.category_spelled(numbered[1])):
+            usual, who = known.name or "", "the store has"
+        if usual:
+            problem = f"names the category {name!r}, and {who} {usual!r}"
+            hint = f"Write {usual!r}, or give {name!r} a category_id of its own to have both."
             raise _RowConflict("category-spelling", problem, hint, pet_id)
 
     @cached_property
@@ -972,7 +980,7 @@ class Decisions:
         self.unchanged += 1
         return None
 
-    def _hold(self, row: Row, held: _RowConflict) -> None:
+    def _hold(self, row: Row, conflict: _RowConflict) -> None:
         is_new = row.pet_id is None or (row.pet_id < 1 and not self._is_there(row))
         if is_new or self._has_id_of_another(row):
             self.uncertain.append(self._source(row))
@@ -980,11 +988,11 @@ class Decisions:
             Conflict(
                 row=row.number,
                 source=self._source(row),
-                pet_id=held.pet_id,
+                pet_id=conflict.pet_id,
                 name=self._name(row),
-                rule=held.rule,
-                problem=held.problem,
-                suggestion=held.suggestion,
+                rule=conflict.rule,
+                problem=conflict.problem,
+                suggestion=conflict.suggestion,
             )
         )
 

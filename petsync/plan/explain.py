@@ -172,13 +172,13 @@ class _Case:
 
     def explanations(self) -> Iterator[Explanation]:
         old = None if self.base is None else pet_of(self.pet_id, self.base.frame)
-        now = self._now()
+        current = self._find_current_pet()
         rows = list(self._rows())
-        yield from (self._of_row(row, now, self._base_of(row, old)) for row in rows)
+        yield from (self._of_row(row, current, self._base_of(row, old)) for row in rows)
         blocked = [each for each in self.plan.blocked if each.pet_id == self.pet_id]
-        yield from (self._of_blocked(each, now, old) for each in blocked)
+        yield from (self._of_blocked(each, current, old) for each in blocked)
         if not rows and not blocked:
-            yield self._of_none(now, old)
+            yield self._of_none(current, old)
 
     def _base_of(self, row: Row, old: Pet | None) -> Pet | None:
         """The pet as exported or, of a row that a run added, as the row said then."""
@@ -189,7 +189,7 @@ class _Case:
             return None
         return match.record.row_pet if match.record.base else None
 
-    def _now(self) -> Pet | None:
+    def _find_current_pet(self) -> Pet | None:
         listed = pet_of(self.pet_id, self.snapshot.frame)
         looked_up = self.found.get(self.pet_id)
         return looked_up if listed is None and isinstance(looked_up, Pet) else listed
@@ -203,21 +203,21 @@ class _Case:
             mask |= (frame["id"] == self.pet_id).fillna(value=False).to_numpy(dtype=bool)
         return iter_rows(frame[mask], np.full(int(mask.sum()), -1, dtype=np.intp))
 
-    def _of_row(self, row: Row, now: Pet | None, old: Pet | None) -> Explanation:
+    def _of_row(self, row: Row, current: Pet | None, old: Pet | None) -> Explanation:
         change = next((c for c in self.plan.changes if c.row == row.number), None)
         conflict = next((c for c in self.plan.conflicts if c.row == row.number), None)
         fate, rule, sentence = self._fate(row, change, conflict)
         is_held = conflict is not None and not conflict.clashes
-        after = change.after if change is not None else now
+        after = change.after if change is not None else current
         return Explanation(
             pet_id=self.pet_id,
-            name=_name(now, after, old),
+            name=_name(current, after, old),
             fate=fate,
             row=row.number,
             source=self.sheet.address(row.number),
             rule=rule,
             said=sentence,
-            fields=tuple(self._reasons(row, now, old, after, is_held=is_held)),
+            fields=tuple(self._reasons(row, current, old, after, is_held=is_held)),
         )
 
     def _fate(
@@ -252,11 +252,11 @@ class _Case:
             return "known-row" if slot is not None and slot.run else "recognised"
         return "not-there" if row.action == "delete" else "agrees"
 
-    def _of_blocked(self, blocked: Blocked, now: Pet | None, old: Pet | None) -> Explanation:
-        reasons = (_reason(c, old, None, now, now, "blocked") for c in COLUMNS[1:])
+    def _of_blocked(self, blocked: Blocked, current: Pet | None, old: Pet | None) -> Explanation:
+        reasons = (_reason(c, old, None, current, current, "blocked") for c in COLUMNS[1:])
         return Explanation(
             pet_id=self.pet_id,
-            name=_name(now, old),
+            name=_name(current, old),
             fate="blocked",
             row=blocked.row,
             source=blocked.source,
@@ -265,34 +265,36 @@ class _Case:
             fields=tuple(reasons),
         )
 
-    def _of_none(self, now: Pet | None, old: Pet | None) -> Explanation:
+    def _of_none(self, current: Pet | None, old: Pet | None) -> Explanation:
         """The explanation of a pet that no row is about."""
         if any(change.row is None and change.pet_id == self.pet_id for change in self.plan.deletes):
-            return self._without_row("delete", "missing", now, old)
+            return self._without_row("delete", "missing", current, old)
         for conflict in self.plan.conflicts:
             if conflict.row is None and conflict.pet_id == self.pet_id:
                 sentence = f"Pet {self.pet_id} {conflict.problem}. {conflict.suggestion}"
-                return self._without_row("conflict", conflict.rule, now, old, sentence)
-        if now is None:
-            return self._without_row("absent", "absent", now, old)
-        return self._without_row("unchanged", self._why_kept(now, old), now, old)
+                return self._without_row("conflict", conflict.rule, current, old, sentence)
+        if current is None:
+            return self._without_row("absent", "absent", current, old)
+        return self._without_row("unchanged", self._why_kept(current, old), current, old)
 
-    def _why_kept(self, now: Pet, old: Pet | None) -> str:
+    def _why_kept(self, current: Pet, old: Pet | None) -> str:
         if self.plan.base and old is None:
             return "not-exported"
-        if now.status not in self.snapshot.coverage:
+        if current.status not in self.snapshot.coverage:
             return "uncovered"
         return "uncertain" if self.plan.options.delete_missing else "left-alone"
 
     def _without_row(
-        self, fate: Fate, rule: str, now: Pet | None, old: Pet | None, sentence: str = ""
+        self, fate: Fate, rule: str, current: Pet | None, old: Pet | None, sentence: str = ""
     ) -> Explanation:
-        after = None if fate == "delete" else now
+        after = None if fate == "delete" else current
         why = "deleted" if fate == "delete" else "no-row"
-        reasons = (_reason(c, old, None, now, after, why) for c in COLUMNS[1:] if now is not None)
+        reasons = (
+            _reason(c, old, None, current, after, why) for c in COLUMNS[1:] if current is not None
+        )
         return Explanation(
             pet_id=self.pet_id,
-            name=_name(now, old),
+            name=_name(current, old),
             fate=fate,
             row=None,
             source="",
@@ -302,11 +304,13 @@ class _Case:
         )
 
     def _reasons(
-        self, row: Row, now: Pet | None, old: Pet | None, after: Pet | None, *, is_held: bool
+        self, row: Row, current: Pet | None, old: Pet | None, after: Pet | None, *, is_held: bool
     ) -> Iterator[Reason]:
         says = build_pet(row.values)
         known = None if row.action in ADDING else old
-        judged = self.judge.judge(row.values, now, known, UNITS) if now is not None else None
+        judged = (
+            self.judge.judge(row.values, current, known, UNITS) if current is not None else None
+        )
         rules = dict(judged.rules) if judged is not None else {}
         for unit in UNITS:
             for column in COLUMNS_OF[unit]:
@@ -315,10 +319,10 @@ class _Case:
                 if row.action == "ignore":
                     rule = "ignored"
                 elif after is None:
-                    rule = "gone" if now is None else "deleted"
+                    rule = "gone" if current is None else "deleted"
                 elif is_held and rule in ("differs", "edited", "merged", "new", "clash-sheet"):
                     rule = "held"
-                yield _reason(column, old, sheet, now, after, rule)
+                yield _reason(column, old, sheet, current, after, rule)
 
     def _rule(self, row: Row, unit: Unit, column: Column, rule: str) -> str:
         if column in row.values:
@@ -332,7 +336,7 @@ def _reason(
     column: Column,
     old: Pet | None,
     sheet: str | None,
-    now: Pet | None,
+    current: Pet | None,
     after: Pet | None,
     rule: str,
 ) -> Reason:
@@ -340,7 +344,7 @@ def _reason(
         column=column,
         base=None if old is None else cell(old, column),
         sheet=sheet,
-        store=None if now is None else cell(now, column),
+        store=None if current is None else cell(current, column),
         after=None if after is None else cell(after, column),
         rule=rule,
         said=FIELD_RULES[rule],

@@ -33,17 +33,16 @@ __all__ = [
     "find_row_columns",
     "fold_status",
     "is_another",
-    "kept_photos",
     "key",
     "known_id",
     "matches",
-    "meant_photos",
-    "meant_tags",
-    "merged_photos",
-    "merged_tags",
+    "merge_photos",
+    "merge_tags",
     "normal",
     "pair_rows",
     "photo_keys",
+    "resolve_photos",
+    "resolve_tags",
     "same",
     "same_photos",
     "same_tags",
@@ -55,6 +54,7 @@ __all__ = [
     "with_category",
     "with_columns",
     "with_fields",
+    "with_kept_photos",
 ]
 
 
@@ -87,12 +87,12 @@ class _Pairing:
         self._places: dict[Hashable, list[int]] = defaultdict(list)
         for place, pet in enumerate(pets):
             self._places[pet].append(place)
-        self._held: dict[Hashable, dict[Hashable, list[int]]] = {
+        self._rows_of: dict[Hashable, dict[Hashable, list[int]]] = {
             kind: defaultdict(list) for kind in self._places
         }
         self._room = {kind: len(places) for kind, places in self._places.items()}
         self._choices: dict[Hashable, list[Hashable]] = {}
-        self._lost: set[Hashable] = set()
+        self._lost_kinds: set[Hashable] = set()
 
     def add(self, row: int) -> None:
         """Give the row a pet, if need be by giving other rows others of theirs.
@@ -103,19 +103,19 @@ class _Pairing:
         waiting: list[tuple[Hashable, Hashable | None]] = [(self._rows[row], None)]
         for value, through in waiting:
             for kind in self._choices_of(value, row):
-                if kind in came or kind in self._lost:
+                if kind in came or kind in self._lost_kinds:
                     continue
                 came[kind] = (value, through)
                 if self._room[kind]:
                     self._take(row, kind, came)
                     return
-                waiting += [(holder, kind) for holder, held in self._held[kind].items() if held]
-        self._lost.update(came)
+                waiting += [(holder, kind) for holder, rows in self._rows_of[kind].items() if rows]
+        self._lost_kinds.update(came)
 
     def result(self) -> list[int | None]:
         """The place of each row's pet; of equal ones the first to the first."""
         result: list[int | None] = [None] * len(self._rows)
-        for kind, held in self._held.items():
+        for kind, held in self._rows_of.items():
             takers = sorted(row for rows in held.values() for row in rows)
             for row, place in zip(takers, self._places[kind], strict=False):
                 result[row] = place
@@ -134,10 +134,10 @@ class _Pairing:
         self._room[kind] -= 1
         value, through = came[kind]
         while through is not None:
-            self._held[kind][value].append(self._held[through][value].pop())
+            self._rows_of[kind][value].append(self._rows_of[through][value].pop())
             kind = through
             value, through = came[kind]
-        self._held[kind][value].append(row)
+        self._rows_of[kind][value].append(row)
 
 
 # One field of a pet: its value, its text as a cell shows it, and what counts as the same.
@@ -247,12 +247,12 @@ def key(pet: Pet, column: Column) -> Hashable:
     return _KEYS[column](pet)
 
 
-def is_another(old: Pet, now: Pet) -> bool:
+def is_another(old: Pet, current: Pet) -> bool:
     """Whether what an id stood for then and now looks like two pets: the names differ, and so does
     all else that both of them have. Where that is one thing alone, the status differs as well, or
     the pet of now lacks something that the other one had.
     """
-    if normal(old.name) == normal(now.name):
+    if normal(old.name) == normal(current.name):
         return False
     sides = [
         (
@@ -260,11 +260,13 @@ def is_another(old: Pet, now: Pet) -> bool:
             frozenset({normal(tag.name) for tag in pet.tags} - {""}),
             frozenset(photo_keys(pet.photo_urls)),
         )
-        for pet in (old, now)
+        for pet in (old, current)
     ]
     both = [(one, other) for one, other in zip(*sides, strict=True) if one and other]
     lacks = any(one and not other for one, other in zip(*sides, strict=True))
-    is_otherwise = len(both) > 1 or (both and (lacks or normal(old.status) != normal(now.status)))
+    is_otherwise = len(both) > 1 or (
+        both and (lacks or normal(old.status) != normal(current.status))
+    )
     return bool(is_otherwise) and not any(one & other for one, other in both)
 
 
@@ -375,13 +377,13 @@ _HAS: Mapping[Column, Callable[[Pet], object]] = {
 Urls = tuple[str, ...]
 
 
-def meant_photos(old: Urls, urls: Iterable[str]) -> Urls:
+def resolve_photos(old: Urls, urls: Iterable[str]) -> Urls:
     """The list that is said, with the pet's own spelling of each address that the pet has."""
     urls = tuple(urls)
     return old if same_photos(old, urls) else _restore_spelling(photo_keys(urls), old, urls)
 
 
-def merged_photos(base: Iterable[str], sheet: Iterable[str], store: Iterable[str]) -> Urls | None:
+def merge_photos(base: Iterable[str], sheet: Iterable[str], store: Iterable[str]) -> Urls | None:
     """The list with what both sides took out, put in and moved; None where both moved the same
     items apart.
 
@@ -402,13 +404,15 @@ def merged_photos(base: Iterable[str], sheet: Iterable[str], store: Iterable[str
     return _restore_spelling(merged, sides[2], sides[1])
 
 
-def kept_photos(sheet: Iterable[str], store: Iterable[str], kept: Collection[str]) -> Urls:
+def with_kept_photos(
+    sheet: Iterable[str], store: Iterable[str], kept_urls: Collection[str]
+) -> Urls:
     """The sheet's list with those of the store's items that are to be kept, each behind the item
     that it follows there.
     """
     sides = tuple(store), tuple(sheet)
     theirs, mine = map(photo_keys, sides)
-    held = frozenset(map(normal, kept))
+    held = frozenset(map(normal, kept_urls))
     old = tuple(url for url in theirs if url in mine or url not in held)
     return _restore_spelling(_merge_urls(old, mine, theirs), *sides)
 
@@ -565,37 +569,37 @@ def _by_use(counts: Counter[T]) -> tuple[dict[str, T], dict[int, T]]:
 Tags = tuple[Tag, ...]
 
 
-def meant_tags(old: Tags, tags: Iterable[Tag], vocabulary: Vocabulary) -> Tags:
+def resolve_tags(old: Tags, tags: Iterable[Tag], vocabulary: Vocabulary) -> Tags:
     """The tags that are meant, those of the pet first and in its order, so that a tag that stays
     keeps its id and its unknown fields.
     """
-    meant = _resolve_tags(tags, old, vocabulary)
-    kept = [tag for tag in old if tag in meant]
-    fresh = dict.fromkeys(tag for tag in meant if tag not in kept)
-    return (*kept, *fresh)
+    resolved = _resolve_tags(tags, old, vocabulary)
+    rest = [tag for tag in old if tag in resolved]
+    fresh = dict.fromkeys(tag for tag in resolved if tag not in rest)
+    return (*rest, *fresh)
 
 
-def merged_tags(base: Tags, tags: Sequence[Tag], store: Tags, vocabulary: Vocabulary) -> Tags:
+def merge_tags(base: Tags, tags: Sequence[Tag], store: Tags, vocabulary: Vocabulary) -> Tags:
     """The store's tags without those that the sheet took from the base, and with those that it
     added to it.
     """
-    meant = _resolve_tags(tags, base, vocabulary)
-    had, has = set(map(tag_key, base)), set(map(tag_key, meant))
-    gone = [tag for tag in base if tag_key(tag) not in has]
+    resolved = _resolve_tags(tags, base, vocabulary)
+    had, has = set(map(tag_key, base)), set(map(tag_key, resolved))
+    removed = [tag for tag in base if tag_key(tag) not in has]
     # A service may have lost the id of a tag: without one, the name tells.
-    names = {tag_key(tag)[1] for tag in gone} - {"", *(tag_key(tag)[1] for tag in meant)}
-    kept = [
+    names = {tag_key(tag)[1] for tag in removed} - {"", *(tag_key(tag)[1] for tag in resolved)}
+    rest = [
         tag
         for tag in store
-        if not any(matches(each, tag) for each in gone)
+        if not any(matches(each, tag) for each in removed)
         and not (tag_key(tag)[0] is None and tag_key(tag)[1] in names)
     ]
     come = [
         _tag(tag, store, vocabulary)
-        for tag, known in zip(tags, meant, strict=True)
-        if tag_key(known) not in had and _among(tag, kept) is None
+        for tag, known in zip(tags, resolved, strict=True)
+        if tag_key(known) not in had and _among(tag, rest) is None
     ]
-    return (*kept, *dict.fromkeys(come))
+    return (*rest, *dict.fromkeys(come))
 
 
 def _resolve_tags(
@@ -634,9 +638,9 @@ def _tag(tag: Tag, old: Sequence[Tag], vocabulary: Vocabulary) -> Tag:
 
 def _among(sheet_tag: Tag, old: Sequence[Tag]) -> Tag | None:
     """The tag that the sheet's is, the very same before one that says more."""
-    meant = [tag for tag in old if matches(sheet_tag, tag)]
-    exact = (tag for tag in meant if tag_key(tag) == tag_key(sheet_tag))
-    return next(exact, meant[0]) if meant else None
+    candidates = [tag for tag in old if matches(sheet_tag, tag)]
+    exact = (tag for tag in candidates if tag_key(tag) == tag_key(sheet_tag))
+    return next(exact, candidates[0]) if candidates else None
 
 
 # Units: the parts of a pet that change as one. A category's name and id are one unit.

@@ -199,8 +199,8 @@ def over_capacity(adds: int, pets: int, capacity: int | None) -> Iterator[Refusa
     """The refusal of adds beyond what the service keeps: for each it drops another pet."""
     if capacity is None or not adds or pets + adds <= capacity:
         return
-    lost = pets + adds - max(pets, capacity)
-    dropped = "the oldest pet" if lost == 1 else f"the {lost:,} oldest pets"
+    overflow = pets + adds - max(pets, capacity)
+    dropped = "the oldest pet" if overflow == 1 else f"the {overflow:,} oldest pets"
     changes = f"{adds:,} add{'' if adds == 1 else 's'} to {pets:,} pets"
     problem = f"{changes} would make the service drop {dropped}: it keeps {capacity:,}"
     yield Refusal("capacity", problem)

@@ -11,7 +11,7 @@ import pandas as pd
 
 from petsync.models import Pet
 from petsync.plan import match
-from petsync.plan.base import is_blank, is_empty, missing_columns, sharing, with_pet_ids
+from petsync.plan.base import find_shared_pets, is_blank, is_empty, missing_columns, with_pet_ids
 from petsync.plan.change import Snapshot
 from petsync.plan.decide import Judge
 from petsync.plan.fields import (
@@ -63,15 +63,18 @@ _NAMELESS = "the row has no id and means no pet that the store has; it is not se
 
 
 class IntakeRows(NamedTuple):
-    """The rows of a sheet: which take from the store, and of these: `left`, whose pet was there
-    once and that stay; `never`, whose pet the store has not; `unknown`, of which it did not tell.
+    """The rows of a sheet, with masks of those that take values from the store.
+
+    Of the rows with `takes`: `removed` marks rows whose pet is no longer in the store, and that
+    stay; `unknown_ids` marks rows whose id the store never had; `unanswered` marks rows for which
+    the store gave no answer.
     """
 
     frame: pd.DataFrame
     takes: Mask
-    left: Mask
-    never: Mask
-    unknown: Mask
+    removed: Mask
+    unknown_ids: Mask
+    unanswered: Mask
 
 
 def note_rows(rows: IntakeRows, sheet: Sheet, *, leads: bool) -> Iterator[Difference]:
@@ -81,13 +84,13 @@ def note_rows(rows: IntakeRows, sheet: Sheet, *, leads: bool) -> Iterator[Differ
     action = rows.frame["action"]
     asks = action.isin(("delete", *ADDING)).to_numpy() & ~rows.takes
     free = rows.takes & rows.frame["id"].isna().to_numpy()
-    reasons: tuple[tuple[Mask, str], ...] = ((rows.left, _GONE),)
+    reasons: tuple[tuple[Mask, str], ...] = ((rows.removed, _GONE),)
     if leads:
         others = (
             (asks, _UNSENT),
             (free, _NAMELESS),
-            (rows.never, _NEVER),
-            (rows.unknown, _UNANSWERED),
+            (rows.unknown_ids, _NEVER),
+            (rows.unanswered, _UNANSWERED),
         )
         reasons = (*reasons, *others)
     why = {at: problem for mask, problem in reasons for at in np.flatnonzero(mask).tolist()}
@@ -152,32 +155,39 @@ def build_inbound(
     lead: Lead,
     created: str,
     plan: Plan | None = None,
-    settled: Mapping[int, int] | None = None,
+    pet_ids: Mapping[int, int] | None = None,
     on_conflict: Literal["ask", "store", "sheet"] = "ask",
     delete_missing: bool = False,
     adds: Collection[int] | None = None,
     statuses: Sequence[str] = (),
     tags: Sequence[str] = (),
-    begun: Mapping[str, str] | None = None,
-    meant: Mapping[int, str] | None = None,
+    unclear_names: Mapping[str, str] | None = None,
+    candidates: Mapping[int, str] | None = None,
     guard: Guard = _NO_GUARD,
 ) -> Inbound:
-    """What the sheet is to take from the store as the snapshot has it, judged by the guard.
+    """Return what the sheet takes from the store's snapshot, judged by the guard.
 
-    `base` is what both sides last agreed on, as the `plan` had it: the changes that go the other
-    way. Rows that the plan holds as conflicts are left alone, as are rows that are blocked or whose
-    action is `ignore`, `add`, `add-another` or `delete`. The snapshot has every pet that a row
-    names, also those that only getPetById gave: of the others the pet is gone, unless the plan says
-    that it could not be looked up. `settled` gives the pets of rows without an id, by row: those
-    that the plan recognised and those that a run added. Of the pets in no row only `adds` become
-    rows, None for all of them, and none that is `meant` by a row, perhaps: its address, by pet.
+    `base` is what both sides last agreed on, as the `plan` had it: the plan has the changes for the
+    store. Rows that the plan holds as conflicts, blocked rows and rows with the action `ignore`,
+    `add`, `add-another` or `delete` do not change. The snapshot has every pet that a row names,
+    also pets that only getPetById returned: other named pets are deleted from the store, unless the
+    plan says that they could not be looked up.
+
+    `pet_ids` has the pets of rows without an id, by row: pets that the plan recognised or that a
+    run added. Of the pets in no row only `adds` become rows (None: all), except `candidates`: pets
+    that a row without an id may be, with that row's address.
     """
     with no_collection():
-        asked = _IntakeInput(sheet, snapshot, base, lead, plan, settled or {}, on_conflict)
-        edits = tuple(asked.edits())
-        removed, stay = asked.find_removed(delete_missing)
-        added, held = asked.find_added(
-            statuses, tags, begun or {}, delete_missing, adds=adds, meant=meant or {}
+        intake = _IntakeInput(sheet, snapshot, base, lead, plan, pet_ids or {}, on_conflict)
+        edits = tuple(intake.edits())
+        removed, stay = intake.find_removed(delete_missing)
+        added, notes = intake.find_added(
+            statuses,
+            tags,
+            unclear_names or {},
+            delete_missing,
+            adds=adds,
+            candidates=candidates or {},
         )
         return Inbound(
             created=created,
@@ -191,10 +201,10 @@ def build_inbound(
             lead=lead,
             rows=len(sheet.rows) + len(sheet.blocked),
             edits=edits,
-            identified=tuple(asked.iter_identified()),
+            identified=tuple(intake.iter_identified()),
             added=tuple(added),
             removed=tuple(removed),
-            notes=(*stay, *held),
+            notes=(*stay, *notes),
         ).judged(guard)
 
 
@@ -208,26 +218,26 @@ class _IntakeInput:
         base: Base | None,
         lead: Lead,
         plan: Plan | None,
-        settled: Mapping[int, int],
+        pet_ids: Mapping[int, int],
         on_conflict: str,
     ) -> None:
-        self._sheet, self._plan, self._settled = sheet, plan, settled
+        self._sheet, self._plan, self._pet_ids = sheet, plan, pet_ids
         self._base, self._leads = base, lead == "store"
         self._pets = snapshot.frame
         self._stays = on_conflict == "ask"
         self._sheet_frame = self._pets if base is None else base.sheet_frame
         self._judge = Judge(Vocabulary(snapshot.words), on_conflict == "sheet", base=base)
-        self.rows = with_pet_ids(sheet.rows, settled)
+        self.rows = with_pet_ids(sheet.rows, pet_ids)
         self._places = match.positions(self.rows["id"], self._pets)
         self._old = _positions(self.rows["id"], base)
         action = self.rows["action"]
         asks = action.isin(("merge", "update")).to_numpy(dtype=bool)
-        adds = action.isin(ADDING).to_numpy(dtype=bool) & self.rows.index.isin(list(settled))
-        self._shared = sharing(sheet, settled)
+        adds = action.isin(ADDING).to_numpy(dtype=bool) & self.rows.index.isin(list(pet_ids))
+        self._shared = find_shared_pets(sheet, pet_ids)
         self._takes: match.Mask = (asks | adds) & ~self.rows.index.isin([*self._shared])
         if plan is not None and not self._leads:
-            held = [c.row for c in plan.conflicts if not c.clashes]
-            self._takes = self._takes & ~self.rows.index.isin(held)
+            conflict_rows = [c.row for c in plan.conflicts if not c.clashes]
+            self._takes = self._takes & ~self.rows.index.isin(conflict_rows)
 
     def edits(self) -> Iterator[RowEdit]:
         """The rows that take something, in the sheet's order."""
@@ -238,12 +248,12 @@ class _IntakeInput:
         wanted = {unit: differs[unit] | fills[unit] for unit in UNITS}
         some = np.flatnonzero(np.logical_or.reduce(list(wanted.values())))
         frame = self.rows.iloc[at[some]]
-        now = pets_at(self._pets, self._places[at[some]])
+        current = pets_at(self._pets, self._places[at[some]])
         old = self._find_exported_pets(at[some])
-        given = [tuple(unit for unit in UNITS if wanted[unit][n]) for n in some.tolist()]
+        units = [tuple(unit for unit in UNITS if wanted[unit][n]) for n in some.tolist()]
         own = [frozenset(unit for unit in UNITS if edited[unit][n]) for n in some.tolist()]
-        lines = iter_rows(frame, self._places[at[some]], given)
-        for row, pet, was, mine in zip(lines, now, old, own, strict=True):
+        lines = iter_rows(frame, self._places[at[some]], units)
+        for row, pet, was, mine in zip(lines, current, old, own, strict=True):
             fields = tuple(self._fields(row, pet, was, mine))
             if fields:
                 yield RowEdit(
@@ -259,16 +269,16 @@ class _IntakeInput:
         say `add` of one that is there.
         """
         own = self._sheet.rows
-        settled = self._settled.keys() - self._shared
-        rows = own.loc[sorted(row for row in settled if row in own.index)]
+        known_rows = self._pet_ids.keys() - self._shared
+        rows = own.loc[sorted(row for row in known_rows if row in own.index)]
         adds = rows["action"].isin(ADDING).tolist()
         ids = rows["id"].tolist() if "id" in own else [pd.NA] * len(rows)
-        pets = [self._settled[row] for row in rows.index]
+        pets = [self._pet_ids[row] for row in rows.index]
         lacking = [bool(pd.isna(i)) or i != pet for i, pet in zip(ids, pets, strict=True)]
         for row, lacks, was_add in zip(rows.index.tolist(), lacking, adds, strict=True):
             if lacks or was_add:
                 source = self._sheet.address(row, "id" if lacks else "action")
-                pet_id = self._settled[row]
+                pet_id = self._pet_ids[row]
                 yield IdentifiedRow(
                     row=row, source=source, pet_id=pet_id, lacks_id=lacks, was_add=was_add
                 )
@@ -276,8 +286,8 @@ class _IntakeInput:
     def find_removed(self, delete_missing: bool) -> tuple[list[Removal], list[Difference]]:
         """The rows that go, and notes on those that name no pet and stay."""
         lacking = self._takes & (self._places < 0) & self.rows["id"].notna().to_numpy()
-        gone = lacking & ~self.rows.index.isin(self._untold)
-        known = gone & (self._old >= 0)
+        is_removed = lacking & ~self.rows.index.isin(self._unanswered)
+        known = is_removed & (self._old >= 0)
         if not self._leads:
             at = np.flatnonzero(known)
             known[at] = ~np.logical_or.reduce(list(self._mask_edited(at).values()))
@@ -291,9 +301,9 @@ class _IntakeInput:
         unclear = IntakeRows(
             frame=self.rows,
             takes=self._takes,
-            left=known & (not delete_missing),
-            never=gone & ~known,
-            unknown=lacking & ~gone,
+            removed=known & (not delete_missing),
+            unknown_ids=is_removed & ~known,
+            unanswered=lacking & ~is_removed,
         )
         return removed, [*hidden, *note_rows(unclear, self._sheet, leads=self._leads)]
 
@@ -301,14 +311,14 @@ class _IntakeInput:
         self,
         statuses: Sequence[str],
         tags: Sequence[str],
-        begun: Mapping[str, str],
+        unclear_names: Mapping[str, str],
         delete_missing: bool,
         *,
         adds: Collection[int] | None,
-        meant: Mapping[int, str],
+        candidates: Mapping[int, str],
     ) -> tuple[list[Pet], list[Difference]]:
         """The pets that become rows, `adds` alone if they are given, and notes on those that are in
-        no row and stay so, as those that a row may have `meant`.
+        no row and stay so, as those that a row may have `candidates`.
         """
         is_lacking = ~self._mask_named()
         if adds is not None:
@@ -317,12 +327,12 @@ class _IntakeInput:
         lacking = lacking[_in_scope(lacking, statuses, tags)]
         old = _positions(lacking["id"], self._base) >= 0
         doubts = uncertain(self._sheet)
-        awaited = {**begun, **self._find_awaited_names()}
+        names = {**unclear_names, **self._find_unmatched_names()}
         added, notes = [], []
         for pet, was_there in zip(pets_from_frame(lacking), old.tolist(), strict=True):
-            why = self._why_not(pet, was_there, doubts, awaited, delete_missing)
-            if why is None and pet.id is not None and pet.id in meant:
-                why = _MAY_BE.format(meant[pet.id])
+            why = self._why_not(pet, was_there, doubts, names, delete_missing)
+            if why is None and pet.id is not None and pet.id in candidates:
+                why = _MAY_BE.format(candidates[pet.id])
             if why is None:
                 added.append(pet)
             elif why:
@@ -336,7 +346,7 @@ class _IntakeInput:
         pet: Pet,
         was_there: bool,
         doubts: Sequence[str],
-        awaited: Mapping[str, str],
+        names: Mapping[str, str],
         delete_missing: bool,
     ) -> str | None:
         """Why a pet does not become a row, "" where the plan tells that, None where it does."""
@@ -344,18 +354,18 @@ class _IntakeInput:
             return ""
         if doubts and (was_there or self._base is None):
             return f"it is in no row, unless {doubts[0]} is about it, whose id cannot be told"
-        if normal(pet.name) in awaited:
-            row = awaited[normal(pet.name)]
+        if normal(pet.name) in names:
+            row = names[normal(pet.name)]
             return f"it is in no row, unless {row} is meant, which has its name and no id"
-        if pet.id in self._meant:
-            return _MAY_BE.format(self._meant[pet.id])
+        if pet.id in self._find_candidates:
+            return _MAY_BE.format(self._find_candidates[pet.id])
         if was_there and not self._leads:
             end = "" if delete_missing else ", as deleting was not asked for"
             return f"its row was taken out of the sheet, and it stays in the store{end}"
         return None
 
     @property
-    def _untold(self) -> list[int | None]:
+    def _unanswered(self) -> list[int | None]:
         """The rows of whose pets the store did not say whether it has them."""
         plan = self._plan
         return [] if plan is None else [c.row for c in plan.conflicts if c.rule == _NOT_LOOKED_UP]
@@ -369,26 +379,26 @@ class _IntakeInput:
         return frozenset(conflicts | {change.pet_id for change in self._plan.deletes})
 
     @cached_property
-    def _meant(self) -> Mapping[int | None, str]:
+    def _find_candidates(self) -> Mapping[int | None, str]:
         """The pets that a row may be which the plan holds, with that row."""
         if self._plan is None:
             return {}
-        held = [each for each in self._plan.conflicts if each.row is not None]
+        conflicts = [each for each in self._plan.conflicts if each.row is not None]
         may_be = {row: slot.may_be for row, slot in self._plan.slots.items()}
-        found = {i: each.source for each in held for i in may_be.get(each.row or 0, ())}
+        found = {i: each.source for each in conflicts for i in may_be.get(each.row or 0, ())}
         return {
             **{pet_id: source for pet_id, source in found.items() if isinstance(pet_id, int)},
-            **{each.pet_id: each.source for each in held if each.rule == "looks-alike"},
+            **{each.pet_id: each.source for each in conflicts if each.rule == "looks-alike"},
         }
 
     def _mask_named(self) -> match.Mask:
-        ids = [*self.rows["id"].dropna(), *self._sheet.blocked_ids, *self._settled.values()]
+        ids = [*self.rows["id"].dropna(), *self._sheet.blocked_ids, *self._pet_ids.values()]
         places = match.positions(pd.Series(ids, dtype="Int64"), self._pets)
         named = np.zeros(len(self._pets), dtype=bool)
         named[places[places >= 0]] = True
         return named
 
-    def _find_awaited_names(self) -> dict[str, str]:
+    def _find_unmatched_names(self) -> dict[str, str]:
         """The names in rows whose pet is not known yet, with a row that has it."""
         if "name" not in self.rows:
             return {}
@@ -435,28 +445,28 @@ class _IntakeInput:
         return old
 
     def _fields(
-        self, row: Row, now: Pet, old: Pet | None, edited: frozenset[Unit]
+        self, row: Row, current: Pet, old: Pet | None, edited: frozenset[Unit]
     ) -> Iterator[Column]:
         for unit in row.units:
-            if unit in edited and not self._yields(unit, row.values, now, old):
+            if unit in edited and not self._yields(unit, row.values, current, old):
                 continue
             for column in COLUMNS_OF[unit]:
-                if column in self.rows and self._differs(column, row.values, now, old):
+                if column in self.rows and self._differs(column, row.values, current, old):
                     yield column
 
-    def _yields(self, unit: Unit, values: RowValues, now: Pet, old: Pet | None) -> bool:
+    def _yields(self, unit: Unit, values: RowValues, current: Pet, old: Pet | None) -> bool:
         """Whether a unit that the row has edited is as it is meant to be in the store already; a
         cell of it may say otherwise, as the number beside a category that was emptied.
         """
-        judged = self._judge.judge(values, now, old, (unit,))
+        judged = self._judge.judge(values, current, old, (unit,))
         return not judged.fields and not (self._stays and judged.clashes)
 
-    def _differs(self, column: Column, values: RowValues, now: Pet, old: Pet | None) -> bool:
+    def _differs(self, column: Column, values: RowValues, current: Pet, old: Pet | None) -> bool:
         if column not in values or (column == "category_id" and known_id(values[column]) is None):
-            then = None if old is None else self._find_sheet_pet(old)
-            fills = self._leads or (then is not None and not _shows(column, then))
-            return fills and _shows(column, now)
-        return not same(build_pet(values), now, column)
+            last = None if old is None else self._find_sheet_pet(old)
+            fills = self._leads or (last is not None and not _shows(column, last))
+            return fills and _shows(column, current)
+        return not same(build_pet(values), current, column)
 
     def _find_sheet_pet(self, old: Pet) -> Pet:
         """A pet of the base as the sheet last said it."""

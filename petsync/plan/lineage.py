@@ -63,7 +63,7 @@ __all__ = [
     "is_renamed",
     "lost_rows",
     "mark_doubts",
-    "means_gone",
+    "means_removed_pet",
     "read_row_pets",
     "slots_of",
     "suspects",
@@ -170,7 +170,7 @@ class RowRecord(msgspec.Struct, frozen=True, kw_only=True):
     left the row in conflict, as it `may_be` one of several pets. `is_undone`: an undo took the pet
     away.
 
-    `written` is when the run began that wrote this down, ISO 8601 in UTC; `folder` is the state
+    `run_started` is when the run began that wrote this down, ISO 8601 in UTC; `folder` is the state
     folder that it is in, "" for the one in use. `is_added`: the run added the pet; else it took the
     row for a pet that was there. `seen` is when the run's plan was made, if it knew the pet of each
     row without an id; else "". `action` is what the row's action was; "" for `merge`, and where the
@@ -194,7 +194,7 @@ class RowRecord(msgspec.Struct, frozen=True, kw_only=True):
     category: Category | None = None
     pet_id: int | None = None
     state: Literal["added", "unknown", "unsent", "held"] = "added"
-    written: str = ""
+    run_started: str = ""
     folder: str = ""
     is_added: bool = True
     seen: str = ""
@@ -292,8 +292,8 @@ def suspects(
     found = {}
     for row, row_pet in read_row_pets(sheet, numbers, Vocabulary(pets)).items():
         each, name = reused[numbers[row]], normal(row_pet.name)
-        now = names.get(numbers[row])
-        if name and now == name != normal(each.pet.name):
+        name_now = names.get(numbers[row])
+        if name and name_now == name != normal(each.pet.name):
             continue  # The row's own pet is back.
         is_named = bool(name) and name == normal(each.pet.name)
         harms = actions[row] == "delete" or content(row_pet) != content(each.pet)
@@ -307,27 +307,27 @@ def suspects(
     return found
 
 
-def means_gone(
-    sheet: Sheet, gone: Mapping[int, RemovedPet], pets: pd.DataFrame
+def means_removed_pet(
+    sheet: Sheet, removed: Mapping[int, RemovedPet], pets: pd.DataFrame
 ) -> dict[int, Suspect]:
     """The rows that name the id of a pet which a run took away, while the store has another pet
     under it, by row number: those with the old name, and those whose export did not have the id.
     """
     frame = sheet.rows
-    if not gone or "id" not in frame:
+    if not removed or "id" not in frame:
         return {}
-    ids = frame["id"][frame["id"].isin(list(gone))]
+    ids = frame["id"][frame["id"].isin(list(removed))]
     numbers: dict[int, int] = dict(zip(ids.index.tolist(), ids.tolist(), strict=True))
-    names = _names_of(pets[pets["id"].isin(list(gone))])
+    names = _names_of(pets[pets["id"].isin(list(removed))])
     exported = {} if sheet.base is None else _names_of(sheet.base.frame)
     found = {}
     for row, row_pet in read_row_pets(sheet, numbers, Vocabulary(pets)).items():
         pet_id, name = numbers[row], normal(row_pet.name)
-        old, now = normal(gone[pet_id].pet.name), names.get(pet_id)
-        if now is None or now in (old, name, exported.get(pet_id)):
+        old, name_now = normal(removed[pet_id].pet.name), names.get(pet_id)
+        if name_now is None or name_now in (old, name, exported.get(pet_id)):
             continue  # The pet is back, or the row knows the other one.
         if name == old or sheet.base is not None:
-            found[row] = Suspect(gone[pet_id], is_sure=True)
+            found[row] = Suspect(removed[pet_id], is_sure=True)
     return found
 
 
@@ -506,21 +506,23 @@ def _is_close(record: RowRecord, line: _Line) -> bool:
 def lost_rows(
     sheet: Sheet,
     adds: Mapping[int, Pet],
-    gone: Mapping[int, Pet],
+    missing_pets: Mapping[int, Pet],
     ids: Sequence[int],
 ) -> list[tuple[int, int]]:
-    """The ids of `gone` pets, which no row names, each with a row without an id that may be its
-    row, with the name edited: all values that the row states are the pet's, one of them more than
-    a status; and the name is nearly the same, or the row stands where the pet's stood among the
-    `ids`, which are those of the export in their order; without them the place says nothing.
-    `adds` are what the rows say.
+    """Return pairs of a missing pet's id and a row without an id that may be its row with an edited
+    name.
+
+    All values of such a row are those of the pet, and at least one of them is not a status. The
+    name is similar, or the row is at the pet's place among `ids`, the ids of the export in their
+    order. Without `ids` the place does not count. `missing_pets` are pets that no row names; `adds`
+    are the pets that rows would add.
     """
-    if not adds or not gone or len(adds) * len(gone) > _MOST_LOST:
+    if not adds or not missing_pets or len(adds) * len(missing_pets) > _MOST_LOST:
         return []
     places = dict(_places({*_ids(sheet)}, ids))
     slots = slots_of(sheet)
     found = []
-    for pet_id, pet in gone.items():
+    for pet_id, pet in missing_pets.items():
         record = RowRecord(run_id="", on="", source="", row=0, row_pet=pet, pet_id=pet_id)
         for row, added in adds.items():
             line = _Line(row, *slots.get(row, _NOWHERE), added)
@@ -543,7 +545,7 @@ def _places(there: Collection[int], ids: Sequence[int]) -> Iterator[tuple[int, _
         if each is not None and each not in there:
             waiting.append(each)
             continue
-        yield from ((gone, (above, each)) for gone in waiting)
+        yield from ((place, (above, each)) for place in waiting)
         waiting, above = [], each
 
 
@@ -610,25 +612,25 @@ class _Order(NamedTuple):
         """Whether both are one place: one neighbour is the same, and the other one as well, or the
         old one has gone, or the new one came later.
         """
-        same = [was == now for was, now in zip(old, new, strict=True)]
+        same = [old_id == new_id for old_id, new_id in zip(old, new, strict=True)]
         return any(same) and all(
-            was == now
-            or (was is not None and was not in self.ids)
-            or (now is not None and now in self.later)
-            for was, now in zip(old, new, strict=True)
+            old_id == new_id
+            or (old_id is not None and old_id not in self.ids)
+            or (new_id is not None and new_id in self.later)
+            for old_id, new_id in zip(old, new, strict=True)
         )
 
 
 class _File(NamedTuple):
     """The newest record of each pet in a file, and those of them that the sheet should have a row
-    of: where it is, or comes from, that file. `held` are the rows that runs left in conflict.
+    of: where it is, or comes from, that file. `conflicts` are the rows that runs left in conflict.
     """
 
     trust: _Trust
     tie: _Tie
     records: list[RowRecord]
     expected: list[RowRecord]
-    held: list[RowRecord]
+    conflicts: list[RowRecord]
 
 
 def _order_of(sheet: Sheet, records: Iterable[RowRecord], ids: Collection[int]) -> _Order:
@@ -679,13 +681,13 @@ def _files(
     base = _base_of(sheet)
     files = []
     for of_file in groups.values():
-        held, known = _split(of_file)
+        conflicts, known = _split(of_file)
         newest = _newest(known)
-        trust = _trust(sheet, lines, newest or held, of_file, units)
+        trust = _trust(sheet, lines, newest or conflicts, of_file, units)
         # An export that took the place of an older one has none of its new rows.
         expected = _newest(r for r in known if not base or r.base in ("", base))
         tie = _tie(sheet, expected, trust, ids)
-        files.append(_File(trust, tie, newest, expected if tie else [], held))
+        files.append(_File(trust, tie, newest, expected if tie else [], conflicts))
     return files
 
 
@@ -701,14 +703,14 @@ def _each_content(records: Iterable[RowRecord]) -> list[RowRecord]:
 
 def _split(records: Iterable[RowRecord]) -> tuple[list[RowRecord], list[RowRecord]]:
     """The rows that were left in conflict, each as the newest run found it, and all others."""
-    held, known = list[RowRecord](), list[RowRecord]()
+    conflicts, known = list[RowRecord](), list[RowRecord]()
     contents: dict[Hashable, str] = {}
     for record in records:
         if record.state != "held":
             known.append(record)
-        elif contents.setdefault(_content(record), record.written) == record.written:
-            held.append(record)
-    return held, known
+        elif contents.setdefault(_content(record), record.run_started) == record.run_started:
+            conflicts.append(record)
+    return conflicts, known
 
 
 def _tie(sheet: Sheet, records: Sequence[RowRecord], trust: _Trust, ids: Collection[int]) -> _Tie:
@@ -739,7 +741,7 @@ def _match_lost_rows(
     there = {*order.ids, *(each.identity for each in certain)}
     matched = {id(record) for record in certain}
     by_row = {line.row: line for line in lines}
-    left = [line for line in lines if is_free(found.get(line.row))]
+    free_lines = [line for line in lines if is_free(found.get(line.row))]
     # Where one row alone is in doubt, as it has the name or the action, another needs its name.
     alone = [(m.record, by_row[row]) for row, m in found.items() if m.kind == "doubt"]
     has_row = {
@@ -751,7 +753,7 @@ def _match_lost_rows(
     in_doubt = {record.identity for record, _ in alone} - has_row
     may_be: defaultdict[int, dict[Hashable, RowRecord]] = defaultdict(dict)
     for file in files:
-        lost = [
+        rows_lost = [
             record
             for record in file.expected
             if record.state != "unsent"
@@ -760,13 +762,13 @@ def _match_lost_rows(
         ]
         shares = any(id(record) in matched for record in file.records)
         tie: _Tie = "rows" if file.tie == "name" and shares else file.tie
-        is_much = len(lost) * len(left) > _MOST_LOST
+        is_much = len(rows_lost) * len(free_lines) > _MOST_LOST
         if is_much and tie == "name":
             continue
-        for record in lost:
-            is_away = record.written < last_seen or tie == "name"
+        for record in rows_lost:
+            is_away = record.run_started < last_seen or tie == "name"
             looks = [] if is_away else [u for u in _LOOKS if u in units]
-            for line in left:
+            for line in free_lines:
                 if _were_both_known(found.get(line.row), record):
                     continue
                 is_another = _is_another_still(record, line) and not is_away
@@ -821,9 +823,9 @@ def _match_held_rows(
     unsure = set[int]()
     still = [
         file._replace(
-            held=[
+            conflicts=[
                 view
-                for view in file.held
+                for view in file.conflicts
                 if any(each not in there for each in view.may_be) and _content(view) not in numbered
             ]
         )
@@ -854,8 +856,8 @@ def _match_held_rows(
             continue
         ordered = tuple(sorted(records.values(), key=_row))
         matches[row] = Match("lost", ordered, is_edited=True, was_held=row in same)
-    held = {identity for row in matches for identity in may_be[row]}
-    unsure |= {row for identity, row in placed.items() if identity in held}
+    identities = {identity for row in matches for identity in may_be[row]}
+    unsure |= {row for identity, row in placed.items() if identity in identities}
     return matches | {row: found[row]._replace(kind="doubt") for row in unsure}
 
 
@@ -872,23 +874,25 @@ def _held_rows(
     """
     possible = _possible(files)
     for file in files:
-        if not file.held:
+        if not file.conflicts:
             continue
-        left = [
+        free_lines = [
             line
             for line in lines
             if _is_open(found.get(line.row), possible)
-            and not any(_were_both_known(found.get(line.row), view) for view in file.held)
+            and not any(_were_both_known(found.get(line.row), view) for view in file.conflicts)
         ]
-        newest = max(last_seen, *(view.written for view in file.held))
-        matches = _Matching(file.trust, units, file.held, left, order, newest).matches()
-        settled = {id(m.record) for m in matches.values() if m.kind == "certain"}
+        newest = max(last_seen, *(view.run_started for view in file.conflicts))
+        matches = _Matching(file.trust, units, file.conflicts, free_lines, order, newest).matches()
+        certain = {id(m.record) for m in matches.values() if m.kind == "certain"}
         for row, match in matches.items():
             if match.kind != "other":
                 yield from ((row, view) for view in match.records)
-        edited = [v for v in file.held if id(v) not in settled and v.written >= newest]
+        edited = [v for v in file.conflicts if id(v) not in certain and v.run_started >= newest]
         rest = [
-            line for line in left if line.row not in matches or matches[line.row].kind != "certain"
+            line
+            for line in free_lines
+            if line.row not in matches or matches[line.row].kind != "certain"
         ]
         is_much = len(edited) * len(rest) > _MOST_LOST
         for view in edited:
@@ -909,7 +913,7 @@ def _is_open(match: Match | None, possible: Container[Identity]) -> bool:
 
 def _possible(files: Iterable[_File]) -> set[Identity]:
     """The pets of which rows in conflict may be one."""
-    return {each for file in files for view in file.held for each in view.may_be}
+    return {each for file in files for view in file.conflicts for each in view.may_be}
 
 
 def _said_with(sheet: Sheet, ids: Collection[Identity], vocabulary: Vocabulary) -> set[Hashable]:
@@ -928,7 +932,7 @@ def is_free(match: Match | None) -> bool:
 def _were_both_known(match: Match | None, record: RowRecord) -> bool:
     """Whether a run that stopped knew the record's row beside this one, which says the same yet."""
     is_unsent = match is not None and match.kind == "certain" and not match.is_edited
-    return is_unsent and match is not None and match.record.written == record.written
+    return is_unsent and match is not None and match.record.run_started == record.run_started
 
 
 def _may_be(record: RowRecord, line: _Line, looks: Collection[Unit], *, is_named: bool) -> bool:
@@ -986,10 +990,10 @@ def _newest(records: Iterable[RowRecord]) -> list[RowRecord]:
     for record in records:
         content = _content(record)
         # A row to which a run did not come, and a later one did.
-        is_done = max(rows.get(record.row, ""), contents.get(content, "")) > record.written
+        is_done = max(rows.get(record.row, ""), contents.get(content, "")) > record.run_started
         if record.state != "unsent":
-            rows.setdefault(record.row, record.written)
-            contents.setdefault(content, record.written)
+            rows.setdefault(record.row, record.run_started)
+            contents.setdefault(content, record.run_started)
         elif is_done:
             continue
         found.setdefault(record.identity, record)
@@ -1104,14 +1108,14 @@ class _Matching:
             for one in (known, *_sides(known)):
                 gaps[one].add(known)
         # A row that was away before is in no place: what stands there now is another one.
-        olds = _by(_gap, (each for each in self._old if each.written >= self._last_seen))
+        olds = _by(_gap, (each for each in self._old if each.run_started >= self._last_seen))
         news = _by(lambda n: _gap_among(n, gaps, self._order), self._new)
-        settled = _by(lambda pair: _gap(pair[0]), self._pairs)
+        certain = _by(lambda pair: _gap(pair[0]), self._pairs)
         is_mostly_there = 2 * len(self._pairs) >= self._total
         for gap, lines in news.items():
             if gap is None:
                 continue
-            pairs = sorted(settled.get(gap, []), key=lambda pair: pair[0].row)
+            pairs = sorted(certain.get(gap, []), key=lambda pair: pair[0].row)
             after = [line.row for _, line in pairs]
             if after != sorted(after):
                 continue
@@ -1392,13 +1396,13 @@ def _is_another_still(record: RowRecord, line: _Line) -> bool:
 
 def _each_once(pairs: Iterable[_Pair]) -> list[_Pair]:
     """The pairs of which neither side has been paired before."""
-    records, lines, kept = set[int](), set[int](), list[_Pair]()
+    records, lines, found = set[int](), set[int](), list[_Pair]()
     for record, line in pairs:
         if id(record) not in records and line.row not in lines:
             records.add(id(record))
             lines.add(line.row)
-            kept.append((record, line))
-    return kept
+            found.append((record, line))
+    return found
 
 
 def _part(rows: Sequence[int], item: _Item) -> int:

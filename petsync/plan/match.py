@@ -24,10 +24,10 @@ from petsync.plan.fields import (
     fold_status,
     key,
     known_id,
-    meant_photos,
-    meant_tags,
     normal,
     pair_rows,
+    resolve_photos,
+    resolve_tags,
     same_photos,
     same_tags,
     says,
@@ -82,11 +82,11 @@ _BLOCK = 4_096
 def positions(ids: pd.Series[Any], pets: pd.DataFrame) -> Positions:
     """For each id its row in `pets`, -1 where it is missing or not there."""
     known = pets["id"].to_numpy(dtype=np.int64)
-    given = ~ids.array.isna()
-    if given.all():
+    has_id = ~ids.array.isna()
+    if has_id.all():
         return _find_positions(ids.to_numpy(dtype=np.int64), known)
     found = np.full(len(ids), -1, dtype=np.intp)
-    found[given] = _find_positions(ids[given].to_numpy(dtype=np.int64), known)
+    found[has_id] = _find_positions(ids[has_id].to_numpy(dtype=np.int64), known)
     return found
 
 
@@ -101,9 +101,9 @@ def find_unproved_ids(rows: pd.DataFrame, pets: pd.DataFrame) -> list[int]:
 
 def find_absent_ids(ids: Iterable[int], pets: pd.DataFrame) -> list[int]:
     """Those of the ids that no pet has."""
-    given = list(dict.fromkeys(ids))
-    places = positions(pd.Series(given, dtype="Int64"), pets).tolist()
-    return [identity for identity, place in zip(given, places, strict=True) if place < 0]
+    unique = list(dict.fromkeys(ids))
+    places = positions(pd.Series(unique, dtype="Int64"), pets).tolist()
+    return [identity for identity, place in zip(unique, places, strict=True) if place < 0]
 
 
 def differences(
@@ -332,11 +332,11 @@ def _status(old: str | None, values: RowValues, _: Vocabulary) -> Any:
 
 
 def _tags(old: Any, values: RowValues, vocabulary: Vocabulary) -> Any:
-    return meant_tags(old, values["tags"], vocabulary)
+    return resolve_tags(old, values["tags"], vocabulary)
 
 
 def _photos(old: Any, values: RowValues, _: Vocabulary) -> Any:
-    return meant_photos(old, values["photo_urls"])
+    return resolve_photos(old, values["photo_urls"])
 
 
 def _category(old: Category | None, values: RowValues, vocabulary: Vocabulary) -> Category | None:
@@ -399,9 +399,11 @@ def iter_rows(
     columns = [_list_values(frame[c]) for c in names]
     ids = _list_values(frame["id"]) if "id" in frame else [None] * len(frame)
     cells = zip(*columns, strict=True) if columns else iter([()] * len(frame))
-    given = units or [UNITS] * len(frame)
+    units_of_rows = units or [UNITS] * len(frame)
     heads = zip(frame.index.tolist(), frame["action"].tolist(), ids, strict=True)
-    for head, values, place, may_differ in zip(heads, cells, places.tolist(), given, strict=True):
+    for head, values, place, may_differ in zip(
+        heads, cells, places.tolist(), units_of_rows, strict=True
+    ):
         pairs = zip(names, values, strict=True)
         row_values: dict[Column, Any] = {name: value for name, value in pairs if value is not None}
         yield Row(*head, row_values, place, may_differ)
@@ -560,8 +562,8 @@ class Alignment:
 
     def names(self, ids: Iterable[int]) -> dict[int, str]:
         """What the store calls the pets of these ids, those that are in the snapshot."""
-        given = pd.Series(list(dict.fromkeys(ids)), dtype="Int64")
-        places = positions(given, self.pets)
+        series = pd.Series(list(dict.fromkeys(ids)), dtype="Int64")
+        places = positions(series, self.pets)
         there = self.pets.iloc[places[places >= 0]]
         named = there[there["name"].notna()]
         return dict(zip(named["id"].tolist(), named["name"].tolist(), strict=True))

@@ -54,10 +54,10 @@ class Remarks:
         """Leave out what is said of the adds of these rows."""
         self.by_name = [row for row in self.by_name if row not in rows]
         self.twins = [row for row in self.twins if row not in rows]
-        left = {
+        rest = {
             name: [row for row in own if row not in rows] for name, own in self.categories.items()
         }
-        self.categories = {name: own for name, own in left.items() if own}
+        self.categories = {name: own for name, own in rest.items() if own}
 
     def notes(self, address: Callable[[int, str], str], known: Iterable[str]) -> Iterator[str]:
         """The sentences. `address` gives a row's address in a column, `known` are the store's
@@ -124,9 +124,9 @@ class Remarks:
             )
         yield from (self._new(name, address, list(known)) for name in sorted(self.categories))
         yield from (
-            f"{address(row, 'name')}: {was!r} became {now!r}, which a spreadsheet program may have "
-            "done when it opened the file. If nobody meant it, type the name again."
-            for row, (was, now) in sorted(self.converted.items())
+            f"{address(row, 'name')}: {old!r} became {current!r}, which a spreadsheet program may "
+            "have done when it opened the file. If nobody meant it, type the name again."
+            for row, (old, current) in sorted(self.converted.items())
         )
 
     def _iter_renamed_notes(self, address: Callable[[int, str], str]) -> Iterator[str]:
@@ -168,9 +168,9 @@ class Remarks:
     def _new(self, name: str, address: Callable[[int, str], str], known: Sequence[str]) -> str:
         folded = {each.casefold(): each for each in known}
         near = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.75)
-        meant = f" Write {folded[near[0]]!r} if that is meant." if near else ""
+        hint = f" Write {folded[near[0]]!r} if that is meant." if near else ""
         where = _at(self.categories[name], address, "category")
-        return f"{where}: the store has no category {name!r} yet; it is made.{meant}"
+        return f"{where}: the store has no category {name!r} yet; it is made.{hint}"
 
 
 def is_converted(old: str | None, new: str | None) -> bool:

@@ -186,7 +186,7 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
     def pet_ids(self) -> tuple[int, ...]:
         """The pets that it is about."""
         pets = (*(edit.pet.id for edit in self.edits), *(pet.id for pet in self.added))
-        return (*filter(None, pets), *(gone.pet_id for gone in self.removed))
+        return (*filter(None, pets), *(removal.pet_id for removal in self.removed))
 
     @property
     def fingerprint(self) -> str:
@@ -224,13 +224,13 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
         """Only what still holds: rows and pets that the store has as they are here, rows whose pet
         is still gone. `pet_of` gives the pet that the store has by an id.
         """
-        kept = msgspec.structs.replace(
+        inbound = msgspec.structs.replace(
             self,
             edits=tuple(each for each in self.edits if _is_as(each.pet, pet_of(each.pet.id or 0))),
             added=tuple(pet for pet in self.added if _is_as(pet, pet_of(pet.id or 0))),
             removed=tuple(each for each in self.removed if pet_of(each.pet_id) is None),
         )
-        return kept.judged()
+        return inbound.judged()
 
     def to_json(self) -> bytes:
         """All of it as a file holds it: one JSON object with its fingerprint."""
@@ -280,14 +280,14 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
         for pet in self.added:
             values = {c: ("", cell(pet, c)) for c in find_filled_columns(pet) if c in self.places}
             yield SheetChange(kind="add", pet_id=pet.id, name=pet.name or "", values=values)
-        for gone in self.removed:
+        for removal in self.removed:
             yield SheetChange(
                 kind="delete",
-                pet_id=gone.pet_id,
-                name=gone.name,
-                row=gone.row,
-                address=gone.source,
-                values={c: (text, "") for c, text in gone.before.items()},
+                pet_id=removal.pet_id,
+                name=removal.name,
+                row=removal.row,
+                address=removal.source,
+                values={c: (text, "") for c, text in removal.before.items()},
             )
 
     def address(self, row: int, column: str = "id") -> str:
@@ -311,8 +311,8 @@ class _SavedIntake(msgspec.Struct, frozen=True):
     sheet_plan: Inbound
 
 
-def _is_as(pet: Pet, now: Pet | None) -> bool:
-    return now is not None and not differing(pet, now)
+def _is_as(pet: Pet, current: Pet | None) -> bool:
+    return current is not None and not differing(pet, current)
 
 
 def places_of(columns: Mapping[str, str]) -> dict[str, str]:
@@ -387,13 +387,13 @@ def resolve_clashes(
         if conflict.clashes and conflict.row in touched:
             groups[conflict.row].append(conflict)
     parts = {row: list(_split_conflict(group, wanted)) for row, group in groups.items()}
-    made = [_update(parts[row], edits.get(row), address) for row in groups]
-    kept = [c for c in changes if not (isinstance(c, Update) and c.row in groups)]
+    updates = [_update(parts[row], edits.get(row), address) for row in groups]
+    rest = [c for c in changes if not (isinstance(c, Update) and c.row in groups)]
     after = tuple(_laid(conflicts, parts))
     winners = {each.winner for each in after if each.clashes}
     own = {clash.note for conflict in conflicts for clash in conflict.clashes}
     return Resolution(
-        changes=tuple(_insert_updates(kept, [update for update in made if update is not None])),
+        changes=tuple(_insert_updates(rest, [update for update in updates if update is not None])),
         conflicts=after,
         notes=(*(note for note in notes if note not in own), *notes_of(after)),
         winner="sheet" if winners == {"sheet"} else "store",
@@ -511,9 +511,9 @@ def _laid(
             yield from parts[conflict.row]
 
 
-def _insert_updates(changes: Sequence[Change], made: Sequence[Update]) -> Iterator[Change]:
+def _insert_updates(changes: Sequence[Change], updates: Sequence[Update]) -> Iterator[Change]:
     """The changes with updates put among the others by their rows."""
-    waiting = sorted(made, key=lambda update: update.row or 0, reverse=True)
+    waiting = sorted(updates, key=lambda update: update.row or 0, reverse=True)
     for change in changes:
         while waiting and _is_behind(change, waiting[-1]):
             yield waiting.pop()
@@ -595,14 +595,16 @@ def _by_winner(
     if conflict.winner != "sheet":
         yield conflict
         return
-    kept = [c for c in conflict.clashes if any((conflict.row, f) in sent for f in _both(c.column))]
-    lost = [clash for clash in conflict.clashes if clash not in kept]
-    if kept:
-        yield msgspec.structs.replace(conflict, clashes=tuple(kept))
-    if lost:
+    open_clashes = [
+        c for c in conflict.clashes if any((conflict.row, f) in sent for f in _both(c.column))
+    ]
+    resolved = [clash for clash in conflict.clashes if clash not in open_clashes]
+    if open_clashes:
+        yield msgspec.structs.replace(conflict, clashes=tuple(open_clashes))
+    if resolved:
         hint = "The store's value stays, as the change was left out."
         yield msgspec.structs.replace(
-            conflict, clashes=tuple(lost), winner="store", suggestion=hint
+            conflict, clashes=tuple(resolved), winner="store", suggestion=hint
         )
 
 
@@ -615,14 +617,16 @@ def _part(
 ) -> Change | None:
     if not isinstance(change, Update):
         return change if fields is None else None
-    asked = [_whole(each) for each in (fields, picked) if each is not None]
-    kept = tuple(column for column in change.fields if all(column in each for each in asked))
-    if kept == change.fields:
+    selections = [_whole(each) for each in (fields, picked) if each is not None]
+    columns = tuple(
+        column for column in change.fields if all(column in each for each in selections)
+    )
+    if columns == change.fields:
         return change
-    if not kept:
+    if not columns:
         return None
-    after = with_fields(change.before, change.after, kept)
-    return msgspec.structs.replace(change, fields=kept, after=after)
+    after = with_fields(change.before, change.after, columns)
+    return msgspec.structs.replace(change, fields=columns, after=after)
 
 
 def _whole(columns: frozenset[str]) -> frozenset[str]:
@@ -639,8 +643,8 @@ def _query_columns(
         n for n, change in enumerate(changes) for _ in _selectable_rows(change, address)
     ]
     try:
-        kept = frame.query(query, engine="python")
-        pairs = list(zip(kept["place"].tolist(), kept["column"].tolist(), strict=True))
+        selected = frame.query(query, engine="python")
+        pairs = list(zip(selected["place"].tolist(), selected["column"].tolist(), strict=True))
     except Exception as error:  # noqa: BLE001 - pandas raises what the expression makes it raise
         raise PlanError(
             f"the query {query!r} cannot be answered: {error}",
@@ -652,22 +656,22 @@ def _query_columns(
     return picked
 
 
-def _ids(given: Iterable[int] | int) -> list[int]:
+def _ids(ids: Iterable[int] | int) -> list[int]:
     try:
-        values = [given] if isinstance(given, int | str) else list(given)
+        values = [ids] if isinstance(ids, int | str) else list(ids)
         if any(isinstance(value, bool) for value in values):
             raise TypeError
         return [index(value) for value in values]
     except TypeError:
         raise PlanError(
-            f"ids: {given!r} are no pets' ids", hint="Give whole numbers, such as ids=[1, 7]."
+            f"ids: {ids!r} are no pets' ids", hint="Give whole numbers, such as ids=[1, 7]."
         ) from None
 
 
-def _check_known(given: object, known: Sequence[str], name: str) -> tuple[str, ...]:
-    many = isinstance(given, Iterable) and not isinstance(given, str)
-    values = tuple(given) if many and isinstance(given, Iterable) else (given,)
-    for value in () if given is None else values:
+def _check_known(names: object, known: Sequence[str], name: str) -> tuple[str, ...]:
+    many = isinstance(names, Iterable) and not isinstance(names, str)
+    values = tuple(names) if many and isinstance(names, Iterable) else (names,)
+    for value in () if names is None else values:
         if value not in known:
             raise PlanError(
                 f"{name}: {value!r} cannot be selected by", hint=f"These can: {', '.join(known)}."
@@ -678,9 +682,9 @@ def _check_known(given: object, known: Sequence[str], name: str) -> tuple[str, .
 def unknown_ids(changes: Iterable[Change], ids: Iterable[int] | int | None) -> Iterator[str]:
     """A note on the ids that were asked for and of which no change is."""
     there = {change.pet_id for change in changes}
-    lost = [str(each) for each in (() if ids is None else _ids(ids)) if each not in there]
-    if lost:
-        yield f"Selected, and in no change of the plan: {some(lost)}."
+    unknown = [str(each) for each in (() if ids is None else _ids(ids)) if each not in there]
+    if unknown:
+        yield f"Selected, and in no change of the plan: {some(unknown)}."
 
 
 def _selectable_rows(change: Change, address: Address) -> Iterator[list[object]]:
@@ -724,11 +728,11 @@ def lost_or_touched(
             yield Refusal("sentinel", problem)
 
 
-def describe_drift(sentinel: Pet, now: Pet | None) -> str:
+def describe_drift(sentinel: Pet, current: Pet | None) -> str:
     """How a plan's sentinel is not as it was, "" where it is."""
-    if now is None:
+    if current is None:
         return f"sentinel {sentinel.id} is gone from the store since the plan"
-    moved = differing(sentinel, now)
+    moved = differing(sentinel, current)
     if not moved:
         return ""
     return f"the store changed {', '.join(moved)} of sentinel {sentinel.id} since the plan"
@@ -1128,20 +1132,20 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         """
         if not choices:
             return self
-        made = resolve_clashes(self.changes, self.conflicts, self.notes, choices, self._cell)
+        resolution = resolve_clashes(self.changes, self.conflicts, self.notes, choices, self._cell)
         new = msgspec.structs.replace(
             self,
-            changes=made.changes,
-            conflicts=made.conflicts,
-            notes=made.notes,
-            options=msgspec.structs.replace(self.options, on_conflict=made.winner),
+            changes=resolution.changes,
+            conflicts=resolution.conflicts,
+            notes=resolution.notes,
+            options=msgspec.structs.replace(self.options, on_conflict=resolution.winner),
         )
         return new.judged()
 
     def guarded(self, guard: Guard) -> Plan:
         """The plan under another guard, judged by it. Its sentinels stay as they were."""
-        kept = msgspec.structs.replace(guard, sentinels=self.guard.sentinels)
-        return msgspec.structs.replace(self, guard=kept).judged()
+        with_sentinels = msgspec.structs.replace(guard, sentinels=self.guard.sentinels)
+        return msgspec.structs.replace(self, guard=with_sentinels).judged()
 
     def to_frame(self) -> pd.DataFrame:
         """The changes: source, kind, id, name, column, before, after; a row a changed field."""

@@ -200,8 +200,10 @@ def surprises(report: Report, before: Pets, after: Pets) -> pd.DataFrame:
         pet_id = change.pet_id if result.assigned_id is None else result.assigned_id
         if pet_id is not None:
             touched.add(pet_id)
-        now = None if pet_id is None else after.get(pet_id)
-        rows += _of_change(change, result, pet_id, _build_wanted_pet(change, pet_id, before), now)
+        current = None if pet_id is None else after.get(pet_id)
+        rows += _of_change(
+            change, result, pet_id, _build_wanted_pet(change, pet_id, before), current
+        )
     rows += _of_others(before, after, touched)
     # As objects first: beside a missing one, pandas would round an id to a float.
     frame = pd.DataFrame(rows, columns=_NAMES, dtype=object)
@@ -217,17 +219,17 @@ def _build_wanted_pet(change: Change, pet_id: int | None, before: Pets) -> Pet |
     return _overlaid(before.get(change.before.id or 0, change.before), change)
 
 
-def _overlaid(now: Pet, change: Update) -> Pet:
+def _overlaid(current: Pet, change: Update) -> Pet:
     names = {"category" if column == "category_id" else column for column in change.fields}
     new: dict[str, Any] = {name: getattr(change.after, name) for name in names}
-    return msgspec.structs.replace(now, **new)
+    return msgspec.structs.replace(current, **new)
 
 
 def _of_change(
-    change: Change, result: Result, pet_id: int | None, wanted: Pet | None, now: Pet | None
+    change: Change, result: Result, pet_id: int | None, wanted: Pet | None, current: Pet | None
 ) -> Iterator[_MismatchRow]:
     pet = change.after or change.before
-    for column, expected, found in _apart(wanted, now):
+    for column, expected, found in _apart(wanted, current):
         name = (pet.name or "") if pet else ""
         about = pet_id, name, change.source, change.kind
         yield _MismatchRow(*about, column, expected, found, result.outcome, result.message)
@@ -236,25 +238,25 @@ def _of_change(
 def _of_others(before: Pets, after: Pets, touched: set[int]) -> Iterator[_MismatchRow]:
     others = (before.keys() | after.keys()) - touched
     for pet_id in sorted(each for each in others if before.get(each) != after.get(each)):
-        old, now = before.get(pet_id), after.get(pet_id)
-        name = (now or old or Pet()).name or ""
+        old, current = before.get(pet_id), after.get(pet_id)
+        name = (current or old or Pet()).name or ""
         # Even what counts as equal elsewhere, such as blanks around a name, must not change here.
-        apart = [*_apart(old, now)] or [("", _exact(old), _exact(now))]
+        apart = [*_apart(old, current)] or [("", _exact(old), _exact(current))]
         for column, expected, found in apart:
             yield _MismatchRow(pet_id, name, "", "none", column, expected, found, "", _UNPLANNED)
 
 
-def _apart(wanted: Pet | None, now: Pet | None) -> Iterator[tuple[str, str, str]]:
+def _apart(wanted: Pet | None, current: Pet | None) -> Iterator[tuple[str, str, str]]:
     """Column, expected and found, for each column; no column where the pet is there or is not."""
-    if wanted is None or now is None:
-        if now is not wanted:
-            found = _NOT_THERE if now is None else _IN_THE_STORE
+    if wanted is None or current is None:
+        if current is not wanted:
+            found = _NOT_THERE if current is None else _IN_THE_STORE
             yield "", _NOT_THERE if wanted is None else _IN_THE_STORE, found
         return
-    for column in differing(wanted, now):
-        yield column, cell(wanted, column), cell(now, column)
-    if wanted.extra != now.extra:
-        yield _UNKNOWN_FIELDS, _exact(wanted.extra), _exact(now.extra)
+    for column in differing(wanted, current):
+        yield column, cell(wanted, column), cell(current, column)
+    if wanted.extra != current.extra:
+        yield _UNKNOWN_FIELDS, _exact(wanted.extra), _exact(current.extra)
 
 
 def _exact(value: object) -> str:

@@ -548,16 +548,16 @@ class Uploads:
             self.doubts.update(dict.fromkeys(keys, attempt))
         self._remember(entry.pet_id, attempt)
 
-    def fate(self, picture: tuple[int, Sequence[str]], now: Pet, *, adds: bool) -> Fate:
+    def fate(self, picture: tuple[int, Sequence[str]], current: Pet, *, adds: bool) -> Fate:
         """What is to be done with a picture (its pet's id, its digests), the pet being as it is
-        `now`. `adds` says whether the service adds an address to a pet for each upload.
+        `current`. `adds` says whether the service adds an address to a pet for each upload.
         """
         if self.attempt(picture) is not None:
             return "already"
         doubt = self.doubt(picture)
         if doubt is None:
             return "new"
-        if self.find_arrived_urls(doubt, now):
+        if self.find_arrived_urls(doubt, current):
             return "confirm"
         return "retry" if adds else "doubtful"
 
@@ -577,14 +577,14 @@ class Uploads:
         found = (self.doubts.get((pet_id, digest)) for digest in digests)
         return next((each for each in found if each is not None), None)
 
-    def find_arrived_urls(self, doubt: Attempt, now: Pet) -> tuple[str, ...]:
+    def find_arrived_urls(self, doubt: Attempt, current: Pet) -> tuple[str, ...]:
         """The address that the pet has since such an upload was begun, and that no other upload
         added; () if there is none.
         """
         if doubt.entry.before is None or doubt.entry.pet_id is None:
             return ()
         known = self._added[doubt.entry.pet_id]
-        new = (url for url in added_urls(doubt.entry.before, now) if url not in known)
+        new = (url for url in added_urls(doubt.entry.before, current) if url not in known)
         return tuple(new)[:1]
 
     def photos(self, pet: Pet) -> frozenset[str]:

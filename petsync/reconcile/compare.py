@@ -112,18 +112,22 @@ def _contents_added(report: Report) -> dict[Hashable, int]:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Sheet and store beside each other: the `snapshot` is of the job's scope, `seen` has the pets
-    outside of it too that rows name. `plan` is what the store is to take, `inbound` what the sheet
-    is, None where nothing is ever written to it. What was agreed on of pets that are `elsewhere`
-    stays, for the sheet that has their rows now: rows of the folder's other sheets name those that
-    are `named_elsewhere`. Pets that are `claimed` are in no row here, and not missing either. Of
-    the pets in no row `returning` alone become rows of a folder's sheet.
-    `settled` are the pets of rows without an id.
-    `silence`: why the store answered for none of the pets that were looked up, "" where it did.
-    `outside`: pets whose rows were taken out and that the job's scope does not have, as the store
-    has them, or why it does not say.
-    `records`: by pet, how the run that added it knew a row that has no id. `begun`: where nobody
-    knows whether a run added a row's pet, the row's address by the name that it had then.
+    """A sheet compared with the store, and what follows for both.
+
+    `snapshot` has the pets of the job's scope; `seen` also has pets outside of it that rows name.
+    `plan` has the changes for the store, `inbound` those for the sheet, None if the job never
+    writes the sheet. `pet_ids` has the pets of rows without an id, by row.
+
+    For pets that are `elsewhere` the agreed values stay, for the sheet that has their rows; rows of
+    the folder's other sheets name those in `named_elsewhere`. Pets that are `claimed` are in no row
+    of this sheet and are not missing. Of the pets in no row only `returning` become rows of a
+    folder's sheet.
+
+    `silence` says why the store gave no answer for any pet that was looked up, "" if it did.
+    `outside` has the pets whose rows were taken out and that are outside of the job's scope, as the
+    store has them, or the reason why they are unknown. `records` has, by pet, the record of the run
+    that added a row without an id. `unclear_names` has the addresses of rows of which it is unknown
+    whether a run added their pet, by the name that they had then.
     """
 
     sheet: Sheet
@@ -131,7 +135,7 @@ class Comparison:
     seen: Snapshot
     base: Base | None
     plan: Plan
-    settled: Mapping[int, int]
+    pet_ids: Mapping[int, int]
     sight: RowComparison
     inbound: Inbound | None = None
     elsewhere: frozenset[int] = frozenset()
@@ -141,7 +145,7 @@ class Comparison:
     silence: str = ""
     outside: Mapping[int, Found] = field(default_factory=dict)
     records: Mapping[int, RowRecord] = field(default_factory=dict)
-    begun: Mapping[str, str] = field(default_factory=dict)
+    unclear_names: Mapping[str, str] = field(default_factory=dict)
 
     def must_have_answers(self) -> None:
         """Raise ServiceError where the store answered for no pet that was looked up: that is an
@@ -211,9 +215,9 @@ class Comparer:
         snapshot = self.store.snapshot(statuses=statuses)
         failed = snapshot.coverage.failed
         if failed:
-            asked = ", ".join(query.asked for query in failed)
+            queries = ", ".join(query.asked for query in failed)
             raise ServiceError(
-                f"the store did not list its pets of status {asked}: {failed[0].problem}",
+                f"the store did not list its pets of status {queries}: {failed[0].problem}",
                 hint="Nothing was changed: what is not listed would look as if it were gone. The "
                 "next round tries again.",
             )
@@ -237,8 +241,10 @@ class Comparer:
         """
         sheet = self._with_known_statuses(sheet, snapshot, base)
         own = None if base is None else base.without(self.elsewhere)
-        meant = {} if own is None else find_remembered(sheet, own, snapshot.frame)
-        rows = replace(sheet, frame=with_pet_ids(sheet.frame, meant) if meant else sheet.frame)
+        remembered = {} if own is None else find_remembered(sheet, own, snapshot.frame)
+        rows = replace(
+            sheet, frame=with_pet_ids(sheet.frame, remembered) if remembered else sheet.frame
+        )
         missing = None if own is None else own.without(claimed - named_ids(rows))
         outside = self._outside(rows, snapshot, missing)
         near = self._with_namesakes(rows, snapshot)
@@ -252,7 +258,7 @@ class Comparer:
         near = replace(near, whole=compared.snapshot.whole)
         there = _with(near, [pet for pet in compared.found.values() if isinstance(pet, Pet)])
         compared = replace(compared, outside=frozenset(outside))
-        given = self._whole(self._plan_base(rows, missing), rows, there, {})
+        plan_base = self._whole(self._plan_base(rows, missing), rows, there, {})
         if self.job.mode == "push":
             # Every row is compared with the store alone.
             compared = replace(compared, matches=without_base(compared.matches))
@@ -263,25 +269,25 @@ class Comparer:
         doubts = self._doubts(rows, own, there, compared.matches)
         moved = self._doubts_of_moved_rows(rows, there, compared.matches)
         compared = replace(compared, matches={**compared.matches, **moved, **doubts})
-        plan = replace(compared, sheet=replace(compared.sheet, base=given)).plan(
+        plan = replace(compared, sheet=replace(compared.sheet, base=plan_base)).plan(
             self._options(base, may_delete),
             self.job.guard,
             profile=self.store.api.aio.session.profile,
             created=_now(),
         )
-        settled = {**meant, **plan.recognised}
-        named = named_ids(sheet) | {*settled.values()}
+        pet_ids = {**remembered, **plan.recognised}
+        named = named_ids(sheet) | {*pet_ids.values()}
         outside = {i: each for i, each in outside.items() if i not in named}
-        held = {each.pet_id for each in plan.conflicts}
+        conflict_ids = {each.pet_id for each in plan.conflicts}
         agreed = {} if missing is None else {p.id or 0: p for p in pets_of(outside, missing.frame)}
         # On these both sides agreed last, and the job has nothing to do with them any more.
-        left = {
+        unchanged = {
             i
             for i, pet in outside.items()
-            if i not in held and isinstance(pet, Pet) and not differing(agreed[i], pet)
+            if i not in conflict_ids and isinstance(pet, Pet) and not differing(agreed[i], pet)
         }
-        untold = {i for i, each in outside.items() if isinstance(each, FailedLookup)}
-        seen = _without(there, left)
+        unanswered = {i for i, each in outside.items() if isinstance(each, FailedLookup)}
+        seen = _without(there, unchanged)
         others = self.elsewhere | claimed if self.job.mode == "two-way" else frozenset[int]()
         comparison = Comparison(
             sheet=sheet,
@@ -289,9 +295,9 @@ class Comparer:
             seen=seen,
             base=base,
             plan=plan,
-            settled=settled,
-            sight=sight_beside(plan, sheet, seen, settled, base),
-            elsewhere=others | untold,
+            pet_ids=pet_ids,
+            sight=sight_beside(plan, sheet, seen, pet_ids, base),
+            elsewhere=others | unanswered,
             named_elsewhere=self.elsewhere,
             claimed=claimed,
             returning=returning,
@@ -302,7 +308,7 @@ class Comparer:
                 for row, pet_id in plan.recognised.items()
                 if row in compared.matches and compared.matches[row].kind == "certain"
             },
-            begun={
+            unclear_names={
                 normal(record.row_pet.name): sheet.address(row)
                 for row, match in compared.matches.items()
                 for record in match.records
@@ -322,37 +328,37 @@ class Comparer:
         that a run of that plan added without an id.
         """
         job = self.job
-        settled = {**comparison.settled, **added}
+        pet_ids = {**comparison.pet_ids, **added}
         return build_inbound(
             comparison.sheet,
             comparison.seen,
-            self._whole(comparison.base, comparison.sheet, comparison.seen, settled),
+            self._whole(comparison.base, comparison.sheet, comparison.seen, pet_ids),
             lead="store" if job.mode == "pull" else "merge",
             created=_now(),
             plan=plan,
-            settled=settled,
+            pet_ids=pet_ids,
             on_conflict=job.on_conflict,
             delete_missing=job.delete_missing and may_delete and comparison.base is not None,
             # Nobody can tell which of several sheets a new pet belongs into.
             adds=None if job.folder is None else comparison.returning,
             statuses=job.statuses,
             tags=job.tags,
-            begun=comparison.begun,
-            meant=self._may_have_rows(comparison, settled),
+            unclear_names=comparison.unclear_names,
+            candidates=self._may_have_rows(comparison, pet_ids),
             guard=job.guard,
         )
 
-    def _may_have_rows(self, comparison: Comparison, settled: Mapping[int, int]) -> dict[int, str]:
+    def _may_have_rows(self, comparison: Comparison, pet_ids: Mapping[int, int]) -> dict[int, str]:
         """The pets that runs added from rows of the sheet and that no row names, with a row without
         an id that cannot be added now: it may be any of theirs, edited since.
         """
         sheet = comparison.sheet
-        held = {each.row for each in comparison.plan.conflicts}
-        stuck = [row for row in slots_of(sheet) if row in held and row not in settled]
+        conflict_rows = {each.row for each in comparison.plan.conflicts}
+        stuck = [row for row in slots_of(sheet) if row in conflict_rows and row not in pet_ids]
         rows = stuck or [*sheet.unidentified]
         if not rows or self.job.mode != "two-way":
             return {}
-        named = named_ids(sheet) | {*settled.values()} | self.elsewhere
+        named = named_ids(sheet) | {*pet_ids.values()} | self.elsewhere
         records = self.store.aio.history.read_row_records(self.store.url, sheet)
         return {
             each.pet_id: sheet.address(rows[0])
@@ -361,9 +367,9 @@ class Comparer:
             if each.pet_id is not None and each.pet_id not in named
         }
 
-    def plan_ids(self, comparison: Comparison, settled: Mapping[int, int]) -> Inbound:
+    def plan_ids(self, comparison: Comparison, pet_ids: Mapping[int, int]) -> Inbound:
         """The ids that rows of a sheet that leads are to get, beside a comparison."""
-        whole = self.plan_inbound(comparison, comparison.plan, settled, may_delete=False)
+        whole = self.plan_inbound(comparison, comparison.plan, pet_ids, may_delete=False)
         ids = tuple(each for each in whole.identified if each.lacks_id)
         return msgspec.structs.replace(
             whole, edits=(), added=(), removed=(), notes=(), identified=ids, verdict=Verdict()
@@ -379,7 +385,7 @@ class Comparer:
         adds = [
             each for each in comparison.plan.adds if each.pet_id is None and self.job.mode != "pull"
         ]
-        known = comparison.settled if comparison.inbound is None else {}
+        known = comparison.pet_ids if comparison.inbound is None else {}
         return msgspec.structs.replace(counts, update=counts.update + len(adds) + len(known))
 
     def takes_ids(self, sheet: Sheet) -> bool:
@@ -395,12 +401,14 @@ class Comparer:
         if base is None or self.job.match_on or not self._numbers(sheet):
             return {}
         known = {each.record.pet_id for each in matches.values() if each.kind == "certain"}
-        lost = base.unnumbered & {*seen.frame["id"]} - named_ids(sheet) - known - self.elsewhere
-        if not lost:
+        missing_ids = (
+            base.unnumbered & {*seen.frame["id"]} - named_ids(sheet) - known - self.elsewhere
+        )
+        if not missing_ids:
             return {}
-        pets = pets_of(sorted(lost), base.frame)
-        pets += pets_of(sorted(lost - base.ids), seen.frame)
-        added = self.find_added(sheet, lost)
+        pets = pets_of(sorted(missing_ids), base.frame)
+        pets += pets_of(sorted(missing_ids - base.ids), seen.frame)
+        added = self.find_added(sheet, missing_ids)
         records = tuple(
             added.get(pet.id or 0)
             or RowRecord(
@@ -434,7 +442,7 @@ class Comparer:
             for record in self.store.aio.history.read_row_records(self.store.url, sheet)
             if record.pet_id is not None and record.pet_id not in named
             if record.state == "added" and record.is_added
-            if _is_beside(record.source, sheet.source) and _is_later(record.written, since)
+            if _is_beside(record.source, sheet.source) and _is_later(record.run_started, since)
             if normal(record.row_pet.name) not in waiting
         )
 
@@ -511,14 +519,14 @@ class Comparer:
         return replace(_with(snapshot, pets_from_frame(frame)), whole=whole)
 
     def _whole(
-        self, base: Base | None, sheet: Sheet, seen: Snapshot, settled: Mapping[int, int]
+        self, base: Base | None, sheet: Sheet, seen: Snapshot, pet_ids: Mapping[int, int]
     ) -> Base | None:
         """The base; where both sides merge, with the pets too of which nobody knows the past. The
         guard looks after sentinels.
         """
         if self.job.mode != "two-way":
             return base
-        return with_unknown(base, sheet, seen, settled, self.job.guard.sentinels)
+        return with_unknown(base, sheet, seen, pet_ids, self.job.guard.sentinels)
 
     def _outside(self, sheet: Sheet, snapshot: Snapshot, base: Base | None) -> Mapping[int, Found]:
         """The pets of the base that no row names, and that the store has outside of the job's
@@ -551,13 +559,13 @@ class Comparer:
 
 
 def sight_beside(
-    plan: Plan, sheet: Sheet, seen: Snapshot, settled: Mapping[int, int], base: Base | None
+    plan: Plan, sheet: Sheet, seen: Snapshot, pet_ids: Mapping[int, int], base: Base | None
 ) -> RowComparison:
     """The sheet beside the pets that were seen. A category is unclear that the plan holds for the
     number beside its name.
     """
     unclear = [each.row for each in plan.conflicts if each.rule == "no-category-name"]
-    return sight_of(sheet, seen, settled, base, unclear)
+    return sight_of(sheet, seen, pet_ids, base, unclear)
 
 
 def _is_beside(one: str, other: str) -> bool:
@@ -701,7 +709,7 @@ class Differences:
     def _conflicts(self) -> Iterator[Difference]:
         base = self.comparison.base
         agreed = frozenset() if base is None else base.ids
-        unsure = frozenset() if base is None else frozenset(base.unsure)
+        unsure = frozenset() if base is None else frozenset(base.unsure_units)
         for conflict in self.comparison.plan.open_conflicts:
             if self.job.mode == "pull" and conflict.rule not in _IDENTITY:
                 continue
@@ -766,7 +774,7 @@ class Differences:
         itself whose row was taken out; of very many that never had one, their number.
         """
         known_ids = {each.pet_id for each in found} | self.comparison.sight.named
-        left = [
+        unnamed = [
             each for each in self.comparison.snapshot.frame["id"].tolist() if each not in known_ids
         ]
         known = (
@@ -774,12 +782,12 @@ class Differences:
             if self.comparison.base is None
             else frozenset(self.comparison.base.frame["id"])
         )
-        never = [each for each in left if each not in known] if self.is_first else []
+        never = [each for each in unnamed if each not in known] if self.is_first else []
         if len(never) > _LISTED:
             problem = f"{len(never):,} pets of the store are in no row, and never were"
             yield Difference(kind="note", problem=problem, hint="Nothing happens to them.")
             never = []
-        for pet in pets_of(sorted({*left} & known) + never, self.comparison.snapshot.frame):
+        for pet in pets_of(sorted({*unnamed} & known) + never, self.comparison.snapshot.frame):
             yield Difference(
                 kind="note",
                 problem=self._why_unnamed(pet.id or 0, was_there=pet.id in known),
@@ -863,13 +871,13 @@ class Differences:
         if self.job.mode != "pull":
             moves = "; ".join(_find_moved(name, *texts) for name, texts in change.values.items())
             return f"{moves} (the store has it so)"
-        lost = (
+        losses = (
             f"{name}: {_short(old)} gives way to {_short(new)}"
             if old
             else f"{name}: the empty cell takes {_short(new)}"
             for name, (old, new) in change.values.items()
         )
-        return f"{'; '.join(lost)} (the store leads)"
+        return f"{'; '.join(losses)} (the store leads)"
 
     def _to_do(self, change: Change) -> str:
         """What the store is to take, before and after; of a check, how the sides differ."""

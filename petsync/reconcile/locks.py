@@ -112,9 +112,9 @@ def turn(paths: StatePaths, store: str, *, patience: float = _PATIENCE) -> Itera
     of this user on this machine wait for each other even if they keep their state apart. Raises as
     `locked`, after this many seconds.
     """
-    with ExitStack() as held:
+    with ExitStack() as stack:
         for path in filter(None, (paths.turn(store), turn_of(store))):
-            if not held.enter_context(_hold(path, patience)):
+            if not stack.enter_context(_hold(path, patience)):
                 raise LockedError(
                     f"another job has been at work on {store} for {patience / 60:g} minutes",
                     hint="`petsync runs` shows what is at work. The next round tries again.",

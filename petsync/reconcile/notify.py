@@ -518,8 +518,8 @@ def _facts(job: Job, standings: Sequence[JobHealth], now: datetime) -> Iterator[
         yield count(applied, "change")
     if failed := sum(each.failed for each in tallies):
         yield f"{failed} failed"
-    if left := sum(each.open_count for each in standings):
-        yield f"{left} to decide"
+    if number := sum(each.open_count for each in standings):
+        yield f"{number} to decide"
     if waiting := sum(bool(each.waiting) for each in standings):
         yield f"{count(waiting, 'plan')} waiting"
     yield from _time(job, standings, now)
@@ -570,7 +570,7 @@ def send_pending(
     until = time.monotonic() + _ALL
     by_mark = {mark_of(address): address for address in addresses}
     failed: dict[str, str] = {}
-    left = []
+    rest = []
     for pending in memory.outbox:
         _try(pending, by_mark, failed, now, until, deliver)
         if not pending.to:
@@ -578,9 +578,9 @@ def send_pending(
         if now.timestamp() - pending.made > _WEEK:
             yield _given_up(pending, "it could not be sent for a week")
             continue
-        left.append(pending)
+        rest.append(pending)
         yield _not_sent(pending, list(by_mark), failed)
-    memory.outbox = tuple(left)
+    memory.outbox = tuple(rest)
 
 
 def _try(
@@ -608,8 +608,8 @@ def _try(
 
 
 def _late(pending: PendingNotice, now: datetime) -> str:
-    made = datetime.fromtimestamp(pending.made, UTC).astimezone(now.tzinfo)
-    return f"(This is from {made:%Y-%m-%d %H:%M %z}; it could not be sent then.)"
+    created = datetime.fromtimestamp(pending.made, UTC).astimezone(now.tzinfo)
+    return f"(This is from {created:%Y-%m-%d %H:%M %z}; it could not be sent then.)"
 
 
 def _not_sent(pending: PendingNotice, marks: Sequence[str], failed: Mapping[str, str]) -> str:

@@ -447,9 +447,9 @@ class _Server(ThreadingMixIn, WSGIServer):
 
     daemon_threads = True
 
-    def __init__(self, *given: Any, **options: Any) -> None:
+    def __init__(self, *arguments: Any, **options: Any) -> None:
         self._room = threading.BoundedSemaphore(_MOST)
-        super().__init__(*given, **options)
+        super().__init__(*arguments, **options)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Answer in a thread, if there is room for one."""

@@ -40,7 +40,7 @@ from petsync.plan import arguments
 from petsync.plan.base import (
     SETTLED,
     as_exported,
-    moved_units,
+    find_changed_units,
     named_ids,
     sight_of,
     with_inbound,
@@ -87,6 +87,7 @@ from petsync.reconcile.state import (
     doubtful,
     find_came_since,
     find_reverted,
+    find_traces,
     has_arrived,
     is_final,
     lacking_id,
@@ -97,7 +98,6 @@ from petsync.reconcile.state import (
     older_copy,
     report_of,
     still_back,
-    traces,
     written_cells,
 )
 from petsync.redact import Redactor
@@ -569,10 +569,10 @@ class RoundStart:
         return self if carried is None else replace(self, carried=digest_of(carried))
 
     def is_put_back_since(self, record: RowRecord) -> bool:
-        """Whether an then copy is there, or was since the run of the record: the row may be then
+        """Whether an older copy is there, or was since the run of the record: the row may be older
         than the run.
         """
-        is_older = bool(self.put_back) and _is_before(record.written, self.put_back)
+        is_older = bool(self.put_back) and _is_before(record.run_started, self.put_back)
         return bool(self.undone) or is_older
 
 
@@ -671,8 +671,8 @@ def _find_base(
     base, moved = _base_of_store(
         context, memory.base, store, f"the base of job {context.job.name} is of"
     )
-    taken = SheetFiles.of(context).sheet.released_edits(sheet)
-    every = _versions(context, base, taken)
+    inbound = SheetFiles.of(context).sheet.released_edits(sheet)
+    every = _versions(context, base, inbound)
     versions = [each for each in every if not each.is_undone]
     last = [each for each in versions if not each.is_state][-1:]
     cut_off = next((each for each in last if not each.is_agreed), None)
@@ -682,13 +682,13 @@ def _find_base(
     own = {*(each.report.run_id for each in past), *(mark.partition(":")[0] for mark in runs)}
     has_ids_by_hand = _has_ids_by_hand(context, sheet, every, service, own)
     if (
-        taken is None
+        inbound is None
         and cut_off is not None
         and has_arrived(sheet, cut_off, has_ids_by_hand=has_ids_by_hand)
     ):
-        taken = cut_off.inbound
+        inbound = cut_off.inbound
         # Beside the kept base, what the killed round wrote would look like an older copy.
-        newest = with_inbound(base, taken)
+        newest = with_inbound(base, inbound)
     copy = _older_copy(context, sheet, every, newest, other)
     by_hand, notes_by_hand = _by_hand(
         context, sheet, base.taken_at, service, own, versions=every, last=base
@@ -697,29 +697,29 @@ def _find_base(
     base = base.without(_added_again(base, sheet, service, own))
     past = sorted([*past, *by_hand], key=lambda each: each.report.started)
     new = [each for each in past if each.mark not in runs or each.is_by_hand]
-    written = [*_written_by_hand(sheet, base, new, taken, service, every)]
+    writes_by_hand = [*_written_by_hand(sheet, base, new, inbound, service, every)]
     base = _with_runs(base, new) or base
-    if taken is not None:
-        base = with_inbound(base, taken)
+    if inbound is not None:
+        base = with_inbound(base, inbound)
     copy = _older_than_runs(context, copy, sheet, versions, base, new)
-    lost, mixed = copy.lost, copy.doubtful
-    if lost:
-        then = replace(Base.from_lines(lost[0].base), store=store)
-        if sheet.digest != lost[0].before:
+    undone, mixed_versions = copy.undone, copy.doubts
+    if undone:
+        older = replace(Base.from_lines(undone[0].base), store=store)
+        if sheet.digest != undone[0].before:
             writes = [each for each in every if not each.is_state]
-            then = then.without(find_came_since(sheet, writes or every))
-            then = with_newer_cells(then, base, sheet)
-        then = _with_unnumbered(then, numbered_by(every) | base.unnumbered)
-        notes = (*_notes(memory.problem, moved), _put_back(lost, context.job.mode))
-        returning = base.ids - then.ids - named_ids(sheet) - {*elsewhere}
-        return RoundStart(then, carried, notes, undone=lost, returning=returning)
+            older = older.without(find_came_since(sheet, writes or every))
+            older = with_newer_cells(older, base, sheet)
+        older = _with_unnumbered(older, numbered_by(every) | base.unnumbered)
+        notes = (*_notes(memory.problem, moved), _put_back(undone, context.job.mode))
+        returning = base.ids - older.ids - named_ids(sheet) - {*elsewhere}
+        return RoundStart(older, carried, notes, undone=undone, returning=returning)
     notes = (*_notes(memory.problem, moved), *notes_by_hand)
     before_loss, in_doubt = base, tuple[Difference, ...]()
     doubts = doubtful(sheet, versions, base) if context.job.mode == "two-way" else ()
-    if mixed or doubts:
-        notes = (*notes, *(_in_doubt(mixed) if context.job.mode == "two-way" else ()))
+    if mixed_versions or doubts:
+        notes = (*notes, *(_in_doubt(mixed_versions) if context.job.mode == "two-way" else ()))
         base, in_doubt = _with_doubts(
-            base, mixed or doubts, sheet, elsewhere=elsewhere, is_seen=bool(mixed)
+            base, mixed_versions or doubts, sheet, elsewhere=elsewhere, is_seen=bool(mixed_versions)
         )
     may_lack = may_lack_again(sheet, every, base)
     base = _with_earlier(_with_unnumbered(base, may_lack), sheet, every)
@@ -728,8 +728,10 @@ def _find_base(
         carried,
         notes,
         not (memory.is_older or context.owner.formers),
-        doubts=mixed or doubts,
-        found=tuple(msgspec.structs.replace(each, runs=tuple(sorted(runs))) for each in written),
+        doubts=mixed_versions or doubts,
+        found=tuple(
+            msgspec.structs.replace(each, runs=tuple(sorted(runs))) for each in writes_by_hand
+        ),
         has_ids_by_hand=has_ids_by_hand,
         may_lack=frozenset(may_lack),
         added=added,
@@ -750,9 +752,9 @@ def _older_copy(
     back = still_back(sheet, versions)
     # Rows that were taken out or edited since may look like a newer copy.
     if back and not (copy.versions and copy.versions[0].number <= back[0].number):
-        found = traces(sheet, Base.from_lines(back[0].base), base)
+        found = find_traces(sheet, Base.from_lines(back[0].base), base)
         if not found.is_newer:
-            copy = OlderCopy(back, is_sure=not found.now)
+            copy = OlderCopy(back, is_sure=not found.current_ids)
     return _remember_copy(context, copy)
 
 
@@ -782,10 +784,10 @@ def _older_than_runs(
 
 def _remember_copy(context: RoundContext, copy: OlderCopy) -> OlderCopy:
     job = context.job
-    if copy.doubtful and not (job.mode == "two-way" or (job.mode == "push" and job.delete_missing)):
+    if copy.doubts and not (job.mode == "two-way" or (job.mode == "push" and job.delete_missing)):
         return OlderCopy()  # nothing follows from what the base says of such a sheet
-    if copy.lost and not context.owner.dry_run:
-        SheetFiles.of(context).versions.back(copy.lost)
+    if copy.undone and not context.owner.dry_run:
+        SheetFiles.of(context).versions.back(copy.undone)
     return copy
 
 
@@ -851,20 +853,20 @@ def _with_earlier(base: Base, sheet: Sheet, versions: Sequence[Version]) -> Base
         return base
     rows = frame[frame["id"].isna()] if "id" in frame else frame
     names = {normal(name) for name in rows["name"].dropna()} - {""}
-    left = base.ids - named_ids(sheet)
+    unnamed_ids = base.ids - named_ids(sheet)
     for version in reversed(versions) if names else ():
-        ids = {each.pet_id for each in version.inbound.identified if each.lacks_id} & left
-        then = Base.from_lines(version.base) if ids else base
-        pets = [pet for pet in pets_of(ids, then.frame) if normal(pet.name) in names]
+        ids = {each.pet_id for each in version.inbound.identified if each.lacks_id} & unnamed_ids
+        older = Base.from_lines(version.base) if ids else base
+        pets = [pet for pet in pets_of(ids, older.frame) if normal(pet.name) in names]
         sheet_pets = {
-            pet.id or 0: then.sheet_pets[pet.id or 0] for pet in pets if pet.id in then.sheet_pets
+            pet.id or 0: older.sheet_pets[pet.id or 0] for pet in pets if pet.id in older.sheet_pets
         }
         base = (
             replace(base.with_pets(pets), sheet_pets={**base.sheet_pets, **sheet_pets})
             if pets
             else base
         )
-        left -= ids
+        unnamed_ids -= ids
     return base
 
 
@@ -883,12 +885,12 @@ def _with_doubts(
     """
     then = Base.from_lines(versions[0].base)
     older, written = (
-        traces(sheet, then, base).then,
+        find_traces(sheet, then, base).older_ids,
         {pet_id for pet_id, _ in written_cells(versions)},
     )
     units = {
         pet_id: some
-        for pet_id, some in moved_units(then, base).items()
+        for pet_id, some in find_changed_units(then, base).items()
         if is_seen or pet_id in older or pet_id in written
     }
     lacking = older & (base.ids - then.ids)
@@ -918,7 +920,7 @@ def with_found_rows(start: RoundStart, comparison: Comparison) -> RoundStart:
     It has again what was agreed on of lost pets with such a row, and the notes on pets that stay
     lost. Pets of recognised rows are not claimed by another sheet.
     """
-    base, before, known = start.base, start.before_loss, {*comparison.settled.values()}
+    base, before, known = start.base, start.before_loss, {*comparison.pet_ids.values()}
     if start.claimed & known:
         start = replace(start, claimed=start.claimed - known)
     if not start.lost or base is None or before is None:
@@ -927,11 +929,11 @@ def with_found_rows(start: RoundStart, comparison: Comparison) -> RoundStart:
     notes = [note for note in start.lost_notes if note.pet_id not in found]
     base = base.without(found).with_pets(pets_of(sorted(found), before.frame))
     pets = {i: pet for i, pet in before.sheet_pets.items() if i in found}
-    units = {i: units for i, units in before.unsure.items() if i in found}
+    units = {i: units for i, units in before.unsure_units.items() if i in found}
     base = replace(
         base,
         sheet_pets={**base.sheet_pets, **pets},
-        unsure={**base.unsure, **units},
+        unsure_units={**base.unsure_units, **units},
     )
     start = replace(start, base=base, lost=frozenset(), lost_notes=())
     return replace(start, notes=(*start.notes, *notes))
@@ -960,8 +962,8 @@ def with_older_rows(start: RoundStart, comparison: Comparison) -> RoundStart:
     if not later:
         return start if base is start.base else replace(start, base=base)
     pets = [msgspec.structs.replace(pet, id=pet_id) for pet_id, pet in later.items()]
-    unsure = {**base.unsure, **dict.fromkeys(later, UNITS)}
-    return replace(start, base=replace(base.with_pets(pets), unsure=unsure))
+    unsure = {**base.unsure_units, **dict.fromkeys(later, UNITS)}
+    return replace(start, base=replace(base.with_pets(pets), unsure_units=unsure))
 
 
 def _with_new_rows(
@@ -979,7 +981,7 @@ def _with_new_rows(
     differing = comparison.sight.differing
     pets = {
         row: pet_id
-        for row, pet_id in comparison.settled.items()
+        for row, pet_id in comparison.pet_ids.items()
         if pet_id not in base.ids and not differing.get(row)
     }
     rows = comparison.sheet.rows
@@ -1070,8 +1072,8 @@ def _added_again(base: Base, sheet: Sheet, store: Store, own: Collection[str]) -
     """The pets of the base in no row that runs by hand, also undos, have added since: they are new
     in the store, and not missing in the sheet.
     """
-    since, left = datetime.fromisoformat(base.taken_at), base.ids - named_ids(sheet)
-    if not left:
+    since, unnamed_ids = datetime.fromisoformat(base.taken_at), base.ids - named_ids(sheet)
+    if not unnamed_ids:
         return set()
     runs = [
         run
@@ -1084,7 +1086,7 @@ def _added_again(base: Base, sheet: Sheet, store: Store, own: Collection[str]) -
         for entry in store.aio.history.entries(run.run_id)
         if entry.kind == "add"
         and entry.outcome == "applied"
-        and entry.pet_id in left
+        and entry.pet_id in unnamed_ids
         and entry.intended
         and datetime.fromisoformat(entry.intended) > since
     }
@@ -1169,8 +1171,8 @@ def _with_run(base: Base | None, past: RecentRun) -> Base:
 
 def _with_unsure(base: Base, units: Mapping[int, Collection[str]]) -> Base:
     """The base that is unsure of these units, too."""
-    more = {i: tuple({*some, *base.unsure.get(i, ())}) for i, some in units.items()}
-    return replace(base, unsure={**base.unsure, **more})
+    more = {i: tuple({*some, *base.unsure_units.get(i, ())}) for i, some in units.items()}
+    return replace(base, unsure_units={**base.unsure_units, **more})
 
 
 def _without_cells(change: Change, cells: Collection[CellKey]) -> Change | None:
@@ -1178,8 +1180,8 @@ def _without_cells(change: Change, cells: Collection[CellKey]) -> Change | None:
     if not isinstance(change, Update):
         return None if (change.pet_id, None) in cells else change
     units = [u for u in UNITS if any((change.pet_id, c) in cells for c in COLUMNS_OF[u])]
-    gone = {column for unit in units for column in COLUMNS_OF[unit]}
-    fields = tuple(column for column in change.fields if column not in gone)
+    columns = {column for unit in units for column in COLUMNS_OF[unit]}
+    fields = tuple(column for column in change.fields if column not in columns)
     return msgspec.structs.replace(change, fields=fields) if fields else None
 
 
@@ -1213,12 +1215,12 @@ def _written_by_hand(
     sheet: Sheet,
     base: Base,
     past: Sequence[RecentRun],
-    taken: Inbound | None,
+    inbound: Inbound | None,
     store: Store,
     versions: Sequence[Version],
 ) -> Iterator[Version]:
     """The versions that runs by hand wrote into the sheet, ids or all results, where the sheet
-    still follows from them. `base` is that of before the `past`, and `taken` what the sheet has
+    still follows from them. `base` is that of before the `past`, and `inbound` what the sheet has
     taken since.
     """
     known = {each.round for each in versions}
@@ -1245,7 +1247,7 @@ def _written_by_hand(
             is_agreed=not has_it,
             is_lost=not has_it,
             is_left=not has_it,
-            base=tuple((base if taken is None else with_inbound(base, taken)).to_lines()),
+            base=tuple((base if inbound is None else with_inbound(base, inbound)).to_lines()),
             inbound=Inbound(
                 created=base.taken_at,
                 store=base.store,
@@ -1365,26 +1367,26 @@ def same_place(one: str, other: str) -> bool:
     return place_of(one) == place_of(other)
 
 
-def _versions(context: RoundContext, base: Base, taken: Inbound | None) -> Sequence[Version]:
+def _versions(context: RoundContext, base: Base, inbound: Inbound | None) -> Sequence[Version]:
     """What was written into the sheet; what a person has released since comes last."""
     versions = SheetFiles.of(context).versions
     known = versions.all()
-    if taken is None or any(each.inbound == taken for each in known):
+    if inbound is None or any(each.inbound == inbound for each in known):
         return known
     released = Version(
-        round=f"of {taken.created}",
-        before=taken.digest,
+        round=f"of {inbound.created}",
+        before=inbound.digest,
         is_agreed=True,
         base=tuple(base.to_lines()),
-        inbound=taken,
+        inbound=inbound,
     )
     return (*known, released if context.owner.dry_run else versions.keep(released))
 
 
-def _put_back(lost: Sequence[Version], mode: str) -> Difference:
-    what = "an older copy or a backup" if lost[0].is_state else "a backup"
+def _put_back(versions: Sequence[Version], mode: str) -> Difference:
+    what = "an older copy or a backup" if versions[0].is_state else "a backup"
     problem = (
-        f"the sheet is as it was {_moment_of(lost[0])}: {what} was put back? It is compared by "
+        f"the sheet is as it was {_moment_of(versions[0])}: {what} was put back? It is compared by "
         "what was agreed on then"
     )
     hint = (
@@ -1449,34 +1451,38 @@ def with_claims(
     if base is None or not (job.mode == "two-way" or job.delete_missing):
         return start
     ids = base.ids - named_ids(sheet) - comparer.elsewhere
-    gone = {pet.id or 0: pet for pet in pets_of(sorted(ids), base.frame)}
+    missing_pets = {pet.id or 0: pet for pet in pets_of(sorted(ids), base.frame)}
     there = {*snapshot.frame["id"]}
-    problem, found, away = "", dict[int, str](), dict[int, Path]()
-    lost, put_back = frozenset[int](), list[str]()
+    problem, found, elsewhere = "", dict[int, str](), dict[int, Path]()
+    lost_ids, put_back = frozenset[int](), list[str]()
     try:
-        for source in _sources(context, comparer.store.url) if gone else ():
-            claims = _ids_named(source.read(comparer.store), gone, base.unnumbered)
+        for source in _sources(context, comparer.store.url) if missing_pets else ():
+            claims = _ids_named(source.read(comparer.store), missing_pets, base.unnumbered)
             found |= dict.fromkeys(claims, source.name)
-        away = _away(context, comparer.store.url, gone.keys() - found.keys()) if gone else {}
+        elsewhere = (
+            _away(context, comparer.store.url, missing_pets.keys() - found.keys())
+            if missing_pets
+            else {}
+        )
         problem = _describe_moved({i: found[i] for i in sorted(found.keys() & there)})
-        lost = frozenset(gone.keys() & there - found.keys() - away.keys())
-        lost -= lacking_id(sheet, lost, base)
-        put_back = [*_put_back_since(context, comparer.store, base)] if lost else []
+        lost_ids = frozenset(missing_pets.keys() & there - found.keys() - elsewhere.keys())
+        lost_ids -= lacking_id(sheet, lost_ids, base)
+        put_back = [*_put_back_since(context, comparer.store, base)] if lost_ids else []
     except PetsyncError as error:
-        found = dict.fromkeys(gone, "")
+        found = dict.fromkeys(missing_pets, "")
         problem = f"no pet is deleted as missing: another sheet may have it. {error.message}"
     lost_notes = [Difference(kind="note", problem=problem)] if problem else []
     if put_back:
-        more = [_note_lost_row(job, pet_id, put_back[0]) for pet_id in sorted(lost)]
+        more = [_note_lost_row(job, pet_id, put_back[0]) for pet_id in sorted(lost_ids)]
         start = replace(
             start,
-            base=_with_lost(base, lost),
-            lost=start.lost | lost,
+            base=_with_lost(base, lost_ids),
+            lost=start.lost | lost_ids,
             lost_notes=(*start.lost_notes, *(more if job.delete_missing else ())),
             before_loss=start.before_loss or base,
         )
     notes = (*start.notes, *(lost_notes if job.delete_missing else ()))
-    return replace(start, claimed=frozenset({*found, *away}), notes=notes)
+    return replace(start, claimed=frozenset({*found, *elsewhere}), notes=notes)
 
 
 def _with_lost(base: Base, ids: Collection[int]) -> Base:
@@ -1579,12 +1585,12 @@ def _lost_with_files(
         base = BaseFile(path).load(set_aside=False).base
         if base is None or not same_place(base.store, comparer.store.url):
             continue
-        gone = {pet.id or 0: pet for pet in pets_of(sorted(base.ids & listed), base.frame)}
-        if not gone:
+        missing_pets = {pet.id or 0: pet for pet in pets_of(sorted(base.ids & listed), base.frame)}
+        if not missing_pets:
             continue
         sheets_now = [sheet, *(each.read(comparer.store) for each in _sources(context, base.store))]
-        named = {pet_id for each in sheets_now for pet_id in _ids_named(each, gone)}
-        if ids := sorted(gone.keys() - named):
+        named = {pet_id for each in sheets_now for pet_id in _ids_named(each, missing_pets)}
+        if ids := sorted(missing_pets.keys() - named):
             yield _told_away(path, ids)
 
 
@@ -1707,8 +1713,8 @@ def is_held(
         _would_wait(context, comparer, comparison, start, refusals)
     elif to_store:
         files = SheetFiles.of(context)
-        held = files.waiting.hold(comparison.plan, comparer.store)
-        files.pending.remember(held, is_own=False)
+        waits = files.waiting.hold(comparison.plan, comparer.store)
+        files.pending.remember(waits, is_own=False)
         _wait(context, comparer, comparison, start, refusals, str(files.waiting.path))
     elif comparison.inbound is not None:
         files = SheetFiles.of(context)
@@ -1803,7 +1809,7 @@ def _undo_of(comparer: Comparer, comparison: Comparison) -> str:
     """How the pets come back whose rows would go from the sheet: by an undo of the runs that have
     deleted them, or by their rows.
     """
-    left = (
+    removed_ids = (
         set[int]()
         if comparison.inbound is None
         else {each.pet_id for each in comparison.inbound.removed}
@@ -1811,7 +1817,7 @@ def _undo_of(comparer: Comparer, comparison: Comparison) -> str:
     history, runs = comparer.store.aio.history, list[str]()
     past = history.runs(comparer.store.url)
     undone = undone_by(past)
-    for run in past if left else ():
+    for run in past if removed_ids else ():
         if run.run_id in undone:
             continue
         deleted = {
@@ -1819,12 +1825,12 @@ def _undo_of(comparer: Comparer, comparison: Comparison) -> str:
             for entry in history.entries(run.run_id)
             if entry.kind == "delete" and entry.outcome == "applied"
         }
-        runs += [run.run_id] if left & deleted else []
-        left = {pet_id for pet_id in left if pet_id not in deleted}
-        if not left:
+        runs += [run.run_id] if removed_ids & deleted else []
+        removed_ids = {pet_id for pet_id in removed_ids if pet_id not in deleted}
+        if not removed_ids:
             break
     undo = " and ".join(f"`petsync undo {run}`" for run in runs)
-    if undo and not left:
+    if undo and not removed_ids:
         return f"petsync deleted these pets in the store: {undo} brings them back."
     if undo:
         undo = f" petsync deleted some of them: {undo} brings these back."
@@ -2047,14 +2053,21 @@ def with_siblings(
     wanted |= sight.cells.keys() - own
     others = [*_others(context, store)] if wanted else []
     parts = _select_known(comparison, others, wanted)
-    gone = {i: on for each in (*others, base) if each is not None for i, on in each.gone.items()}
-    lost = gone.keys() & {i for _, i, at in pairs if at < 0} - own - {
+    missing_since = {
+        i: on
+        for each in (*others, base)
+        if each is not None
+        for i, on in each.missing_since.items()
+    }
+    forgotten = missing_since.keys() & {i for _, i, at in pairs if at < 0} - own - {
         i for each in parts for i in each.ids
     }
-    if lost and base is not None:
+    if forgotten and base is not None:
         # Nobody knows any more what was agreed on of it: in every field both sides have moved on.
-        base = base.with_pets([Pet(id=i) for i in sorted(lost)])
-        base = replace(base, gone={**base.gone, **{i: gone[i] for i in lost}})
+        base = base.with_pets([Pet(id=i) for i in sorted(forgotten)])
+        base = replace(
+            base, missing_since={**base.missing_since, **{i: missing_since[i] for i in forgotten}}
+        )
         start = replace(start, base=base)
     if not parts:
         return start
@@ -2065,8 +2078,10 @@ def with_siblings(
     sheet_pets = {
         pet_id: pet for each in (*parts, first) for pet_id, pet in each.sheet_pets.items()
     }
-    unsure = {pet_id: units for each in (*parts, first) for pet_id, units in each.unsure.items()}
-    merged = replace(first, frame=frame, sheet_pets=sheet_pets, unsure=unsure)
+    unsure = {
+        pet_id: units for each in (*parts, first) for pet_id, units in each.unsure_units.items()
+    }
+    merged = replace(first, frame=frame, sheet_pets=sheet_pets, unsure_units=unsure)
     rows = "1 row is new here, and is" if count == 1 else f"{count:,} rows are new here, and are"
     note = Difference(
         kind="note", problem=f"{rows} compared by what was agreed on with another sheet"
@@ -2086,7 +2101,7 @@ def _select_known(comparison: Comparison, others: Sequence[Base], wanted: set[in
             found = other.without(other.ids - wanted)
             if not is_any:
                 seen = replace(comparison.seen, frame=found.sheet_frame)
-                sight = sight_of(comparison.sheet, seen, comparison.settled, found)
+                sight = sight_of(comparison.sheet, seen, comparison.pet_ids, found)
                 pairs = zip(sight.rows, sight.ids, strict=True)
                 found = found.without({i for row, i in pairs if sight.differing.get(row)})
             wanted = wanted - found.ids
@@ -2256,44 +2271,44 @@ class _Execution:
             # What the run sent is agreed on: a cell beside it that nobody edited takes the store's.
             now = now if start.base is None else replace(now, base=self.base)
         added = assigned_ids(self.context.report)
-        beside = replace(now, settled={**now.settled, **self.comparison.settled})
+        beside = replace(now, pet_ids={**now.pet_ids, **self.comparison.pet_ids})
         inbound = self.comparer.plan_inbound(
             beside, self.comparison.plan, added, may_delete=start.may_delete
         )
         if not inbound.verdict.ok:
             # The store moved meanwhile, and much: the next round holds it back.
             return
-        settled = {**beside.settled, **added}
-        sight = sight_beside(now.plan, sheet, now.seen, settled, now.base)
+        pet_ids = {**beside.pet_ids, **added}
+        sight = sight_beside(now.plan, sheet, now.seen, pet_ids, now.base)
         beside = replace(beside, sight=sight, inbound=inbound)
         standing = replace(start, base=self.base)
-        written = write(self.context, self.comparer, beside, inbound, standing)
-        self.stuck = written.stuck
+        result = write(self.context, self.comparer, beside, inbound, standing)
+        self.stuck = result.stuck
         if self.base is not None:
-            self.base = with_inbound(self.base, written.inbound)
-            self.start = start.carrying(written.carried)
-            self._keep_base(self.base, written.digest or sheet.digest)
+            self.base = with_inbound(self.base, result.inbound)
+            self.start = start.carrying(result.carried)
+            self._keep_base(self.base, result.digest or sheet.digest)
 
     def _number(self) -> bool:
         """Give rows without an id that of their pet, whatever comes between; whether any got it."""
         added = assigned_ids(self.context.report)
-        if not (added or self.comparison.settled):
+        if not (added or self.comparison.pet_ids):
             return False
         comparison = self.comparison
         if self.context.report is not None:
             comparison = self.comparer.compare(
                 comparison.sheet, self.comparer.snapshot(), self.base
             )
-        known = {**comparison.settled, **self.comparison.settled, **added}
+        known = {**comparison.pet_ids, **self.comparison.pet_ids, **added}
         ids = self.comparer.plan_ids(comparison, known)
         if not ids:
             return False
         standing = replace(self.start, base=self.base)
         try:
             with self.context.step("write"):
-                written = write(self.context, self.comparer, comparison, ids, standing)
-            self.start = self.start.carrying(written.carried)
-            why = "; ".join(each.problem for each in written.stuck[:1])
+                result = write(self.context, self.comparer, comparison, ids, standing)
+            self.start = self.start.carrying(result.carried)
+            why = "; ".join(each.problem for each in result.stuck[:1])
         except SheetError as error:
             why = error.message
         if why:
@@ -2404,11 +2419,11 @@ def _choose_jobs(config: Configuration, name: str) -> list[Job]:
 def _rounds(owner: Reconciliation, job: Job) -> Iterator[RoundContext]:
     """The job's rounds, each when it is over: one for each sheet, or the one in which it failed."""
     context = RoundContext.begin(owner, job)
-    with ExitStack() as held:
+    with ExitStack() as stack:
         ready: list[Comparer] = []
         with context.guard():
             owner = replace(owner, formers=_formers(owner, job))
-            ready = _prepare(owner, job, held)
+            ready = _prepare(owner, job, stack)
         if not ready:
             yield context
             return
@@ -2416,17 +2431,17 @@ def _rounds(owner: Reconciliation, job: Job) -> Iterator[RoundContext]:
             yield _one(owner, job, comparer)
 
 
-def _prepare(owner: Reconciliation, job: Job, held: ExitStack) -> list[Comparer]:
+def _prepare(owner: Reconciliation, job: Job, stack: ExitStack) -> list[Comparer]:
     """The job's lock and its store, held until the end, and a comparer for each of its sheets."""
     if not owner.dry_run:
-        held.enter_context(lock_job(owner.paths, job.name))
+        stack.enter_context(lock_job(owner.paths, job.name))
         for former in owner.formers.values():
-            held.enter_context(lock_job(owner.paths, former))
+            stack.enter_context(lock_job(owner.paths, former))
             owner.paths.rename(former, job.name, [each.part for each in sources_of(job)])
-    store = held.enter_context(connect_store(job, owner.config.state))
+    store = stack.enter_context(connect_store(job, owner.config.state))
     sources = [*_with_last(owner.paths, sources_of(job))]
     if job.mode in ("push", "two-way") and not owner.dry_run:
-        held.enter_context(turn(owner.paths, store.url))
+        stack.enter_context(turn(owner.paths, store.url))
     return [*_comparers(job, store, sources, owner.paths)]
 
 

@@ -222,11 +222,11 @@ class Folder:
             row: _also_named(sheet, row, i, at) for row, i, at in self._named_twice(part, sheet)
         }
         found |= {row: _also_new(sheet, row, *each) for row, each in self._added_twice(part)}
-        held = _with_errors(sheet, found) if found else sheet
+        blocked = _with_errors(sheet, found) if found else sheet
         if sheet.rejudge is None:
-            return held
+            return blocked
         rejudge = sheet.rejudge
-        return replace(held, rejudge=lambda statuses: self.block_twins(part, rejudge(statuses)))
+        return replace(blocked, rejudge=lambda statuses: self.block_twins(part, rejudge(statuses)))
 
     def _describe_row(self, part: str, sheet: Sheet, row: Row) -> _New:
         row_pet = build_pet(row.values)
@@ -333,18 +333,18 @@ def _list_places(places: Sequence[str]) -> str:
 def _with_errors(sheet: Sheet, found: Mapping[int, Finding]) -> Sheet:
     """The sheet whose rows with an error of these are blocked."""
     blocked = {*sheet.blocked, *found}
-    held = sheet.frame.index.intersection([*found])
-    ids = sheet.frame.loc[held, "id"].dropna() if "id" in sheet.frame else pd.Series(dtype="Int64")
+    rows = sheet.frame.index.intersection([*found])
+    ids = sheet.frame.loc[rows, "id"].dropna() if "id" in sheet.frame else pd.Series(dtype="Int64")
     pets = {**sheet.blocked_pets, **dict(zip(ids.index.tolist(), ids.tolist(), strict=True))}
     return replace(
         sheet,
-        frame=sheet.frame.drop(index=held),
-        others=sheet.others.drop(index=held),
+        frame=sheet.frame.drop(index=rows),
+        others=sheet.others.drop(index=rows),
         problems=(*sheet.problems, *found.values()),
         blocked=tuple(sorted(blocked)),
         blocked_ids=sheet.blocked_ids.union(ids.tolist()),
         blocked_pets=pets,
-        unidentified=tuple(sorted({*sheet.unidentified, *held} - pets.keys())),
+        unidentified=tuple(sorted({*sheet.unidentified, *rows} - pets.keys())),
     )
 
 

@@ -29,7 +29,7 @@ from petsync.apply.engine import is_resumable
 from petsync.apply.planfile import load_plan, save_plan
 from petsync.errors import PetsyncError, PlanError
 from petsync.models import Pet
-from petsync.plan.base import SETTLED, moved_units, named_ids
+from petsync.plan.base import SETTLED, find_changed_units, named_ids
 from petsync.plan.change import Coverage, describe_limits, released_note
 from petsync.plan.fields import COLUMNS_OF, UNITS, Unit, cell, equal, normal, photo_keys
 from petsync.plan.guard import Guard, Limit, Refusal
@@ -65,6 +65,7 @@ __all__ = [
     "file_name",
     "find_came_since",
     "find_reverted",
+    "find_traces",
     "has_arrived",
     "is_final",
     "lacking_id",
@@ -78,7 +79,6 @@ __all__ = [
     "report_of",
     "save",
     "still_back",
-    "traces",
     "with_room",
     "write",
     "written_cells",
@@ -158,8 +158,8 @@ class StatePaths:
         """
         paths = (self.folder / "bases").glob("*.base")
         names = [path.name.removesuffix(".base") for path in paths if self.is_part(path, former)]
-        gone = (unquote(name).removeprefix(f"{former}--") for name in names)
-        for part in {*parts, *gone}:
+        missing_parts = (unquote(name).removeprefix(f"{former}--") for name in names)
+        for part in {*parts, *missing_parts}:
             both = zip(self._all(former, part), self._all(job, part), strict=True)
             for old, new in both:
                 if old.exists() and not new.exists():
@@ -680,14 +680,16 @@ class Versions:
         as this round has read it tells whether it was, as `arrived` does. Raises PetsyncError.
         """
         for version in self.all():
-            now = version
-            if not now.is_agreed:
-                has_it = bool(now.after) or has_arrived(sheet, now, has_ids_by_hand=has_ids_by_hand)
-                now = msgspec.structs.replace(now, is_agreed=True, is_lost=not has_it)
-            if now.is_lost and not now.is_left and sheet.digest != now.before:
-                now = msgspec.structs.replace(now, is_left=True)
-            if now is not version:
-                self.put(now)
+            current = version
+            if not current.is_agreed:
+                has_it = bool(current.after) or has_arrived(
+                    sheet, current, has_ids_by_hand=has_ids_by_hand
+                )
+                current = msgspec.structs.replace(current, is_agreed=True, is_lost=not has_it)
+            if current.is_lost and not current.is_left and sheet.digest != current.before:
+                current = msgspec.structs.replace(current, is_left=True)
+            if current is not version:
+                self.put(current)
 
     def back(self, versions: Collection[Version]) -> None:
         """Remember, on the disk when this returns, that the sheet is from before these, and from
@@ -757,12 +759,12 @@ def _too_many(sizes: Mapping[int, int]) -> list[int]:
     """The oldest of the versions, by number, if there is to be one more: more than are kept, or
     more than may be kept of large ones. `sizes` are in bytes.
     """
-    left = sorted(sizes)
-    while len(left) >= _ALWAYS_KEPT and (
-        len(left) >= _KEPT or sum(sizes[number] for number in left) > _KEPT_BYTES
+    numbers = sorted(sizes)
+    while len(numbers) >= _ALWAYS_KEPT and (
+        len(numbers) >= _KEPT or sum(sizes[number] for number in numbers) > _KEPT_BYTES
     ):
-        left = left[1:]
-    return sorted(sizes.keys() - {*left})
+        numbers = numbers[1:]
+    return sorted(sizes.keys() - {*numbers})
 
 
 def has_arrived(sheet: Sheet, version: Version, *, has_ids_by_hand: bool = False) -> bool:
@@ -800,12 +802,12 @@ class OlderCopy:
     is_sure: bool = True
 
     @property
-    def lost(self) -> tuple[Version, ...]:
+    def undone(self) -> tuple[Version, ...]:
         """The versions, if it is sure."""
         return self.versions if self.is_sure else ()
 
     @property
-    def doubtful(self) -> tuple[Version, ...]:
+    def doubts(self) -> tuple[Version, ...]:
         """The versions, if it is not sure."""
         return () if self.is_sure else self.versions
 
@@ -834,27 +836,27 @@ def older_copy(
         if sheet.digest == (one.after if one.is_known else one.before):
             is_last = at + 1 == len(current)
             return OlderCopy() if is_last else of_file(sheet, current[at:], _latest(current, base))
-    written = [each for each in current if each.is_written and not each.is_state]
+    writes = [each for each in current if each.is_written and not each.is_state]
     for at in reversed(range(len(upto_known))):
         if current[at].before == sheet.digest:
             return of_file(sheet, current[at:], _latest(current, base))
-    gone = [each for each in versions if each.is_undone]
+    undone_versions = [each for each in versions if each.is_undone]
 
     def since(one: Version) -> tuple[Version, ...]:
         return (one, *_newer(current, one))
 
-    if undone := [each for each in gone if each.before == sheet.digest]:
+    if undone := [each for each in undone_versions if each.before == sheet.digest]:
         return of_file(sheet, since(undone[-1]), base)
     if carried:
-        alike = [each for each in (*gone, *upto_known) if each.carried == carried]
+        alike = [each for each in (*undone_versions, *upto_known) if each.carried == carried]
         return OlderCopy(since(_nearest(sheet, alike))) if alike else OlderCopy()
-    beside = _Beside.of(sheet, written, base)
-    for some in _since(written):
+    beside = _Beside.of(sheet, writes, base)
+    for some in _since(writes):
         if _may_be_from(sheet, some[0]) and len(undone_pets(beside, some) or ()) >= _LEAST:
             older = [each for each in upto_known if each.number <= some[0].number]
             return OlderCopy(since(_nearest(sheet, older)))
     # What the kept base does not know yet starts from a newer one, which the sheet may well have.
-    like = _like(sheet, [*gone, *(each for each in known if each.is_agreed)], base)
+    like = _like(sheet, [*undone_versions, *(each for each in known if each.is_agreed)], base)
     return _of_values(sheet, since(_nearest(sheet, like)), base) if like else OlderCopy()
 
 
@@ -885,17 +887,19 @@ def of_file(sheet: Sheet, versions: Sequence[Version], base: Base) -> OlderCopy:
     copy = OlderCopy(tuple(versions))
     first, last = versions[0], versions[-1]
     is_left_so = first.after == sheet.digest
-    then = Base.from_lines(first.base)
-    moved = _find_moved(then, base)
+    older = Base.from_lines(first.base)
+    changed = _find_changed_cells(older, base)
     if first.is_written and not is_left_so:
         # What was written beside an edit of the sheet's own, as a category's number, is none.
-        agreed = _find_moved(replace(then, sheet_pets={}), replace(base, sheet_pets={}))
-        is_one = len(moved | agreed) == len(agreed) == 1 and all(agreed.values())
+        agreed = _find_changed_cells(replace(older, sheet_pets={}), replace(base, sheet_pets={}))
+        is_one = len(changed | agreed) == len(agreed) == 1 and all(agreed.values())
         return replace(copy, is_sure=bool(sheet.tab) or not is_one or bool(numbered_by(versions)))
-    written = _written_in(versions if last.is_known else versions[is_left_so:-1], then)
-    is_sure = bool(sheet.tab) or bool(written if last.is_known else written & moved.keys())
-    has_lost = bool(base.ids - then.ids - numbered_by(versions))
-    if not moved or (not is_sure and not has_lost and len(moved) < _LEAST):
+    written_ids = _written_in(versions if last.is_known else versions[is_left_so:-1], older)
+    is_sure = bool(sheet.tab) or bool(
+        written_ids if last.is_known else written_ids & changed.keys()
+    )
+    has_lost = bool(base.ids - older.ids - numbered_by(versions))
+    if not changed or (not is_sure and not has_lost and len(changed) < _LEAST):
         return OlderCopy()
     return replace(copy, is_sure=is_sure)
 
@@ -904,20 +908,20 @@ def _of_values(sheet: Sheet, versions: Sequence[Version], base: Base) -> OlderCo
     """The older copy that has the values of before the first of the versions. Rows alone that are
     not there were taken out, and one that lacks its id was there.
     """
-    first, then = versions[0], Base.from_lines(versions[0].base)
-    pets = traces(sheet, then, base).then
-    if first.is_by_hand or first.is_undone or pets & _written_in(versions, then):
+    first, older = versions[0], Base.from_lines(versions[0].base)
+    pets = find_traces(sheet, older, base).older_ids
+    if first.is_by_hand or first.is_undone or pets & _written_in(versions, older):
         return OlderCopy(tuple(versions))
     pets -= lacking_id(sheet, pets, base)
-    is_like = len(pets) >= _LEAST and pets & then.ids
+    is_like = len(pets) >= _LEAST and pets & older.ids
     return OlderCopy(tuple(versions), is_sure=False) if is_like else OlderCopy()
 
 
-def _written_in(versions: Sequence[Version], then: Base) -> set[int]:
-    """The pets of which the versions changed a cell or a row since `then`; whoever takes out a row
+def _written_in(versions: Sequence[Version], older: Base) -> set[int]:
+    """The pets of which the versions changed a cell or a row since `older`; whoever takes out a row
     that came since takes out all that was written in it.
     """
-    return {i for i, column in written_since(versions) if column is None or i in then.ids}
+    return {i for i, column in written_since(versions) if column is None or i in older.ids}
 
 
 def _nearest(sheet: Sheet, versions: Iterable[Version]) -> Version:
@@ -929,11 +933,14 @@ def _nearest(sheet: Sheet, versions: Iterable[Version]) -> Version:
     named = named_ids(sheet)
     for each in older:
         newer = Base.from_lines(best.base)
-        found = traces(sheet, Base.from_lines(each.base), newer)
-        then, now = found.then - lacking_id(sheet, found.then, newer), found.now
-        if (then | now) & named:
-            then, now = then & named, now & named
-        if then and len(then) >= len(now):
+        found = find_traces(sheet, Base.from_lines(each.base), newer)
+        older_ids, current_ids = (
+            found.older_ids - lacking_id(sheet, found.older_ids, newer),
+            found.current_ids,
+        )
+        if (older_ids | current_ids) & named:
+            older_ids, current_ids = older_ids & named, current_ids & named
+        if older_ids and len(older_ids) >= len(current_ids):
             best = each
     return best
 
@@ -985,10 +992,10 @@ def _is_reverted(
     unit: Unit, columns: Collection[str], row_pet: Pet, last: Pet, older: Sequence[Pet]
 ) -> bool:
     if unit in ("tags", "photo_urls"):
-        now, before = _items(row_pet, unit), _items(last, unit)
-        changed = now ^ before
+        current, before = _items(row_pet, unit), _items(last, unit)
+        changed = current ^ before
         lists = [_items(pet, unit) for pet in older] if changed else []
-        return any((item in now) == (item in each) for item in changed for each in lists)
+        return any((item in current) == (item in each) for item in changed for each in lists)
     return any(
         not equal(row_pet, last, column) and any(equal(row_pet, pet, column) for pet in older)
         for column in COLUMNS_OF[unit]
@@ -1014,36 +1021,37 @@ def still_back(sheet: Sheet, versions: Sequence[Version]) -> tuple[Version, ...]
 
 @dataclass(frozen=True, slots=True)
 class Traces:
-    """How a sheet is beside two bases: the pets of which it says what the older one says (`then`),
-    those of which it says what the newer one says (`now`), and whether it says anything else.
+    """A sheet compared with two bases: the pets whose rows have the values of the older base
+    (`older_ids`) and of the newer base (`current_ids`). `has_others`: a row has other values.
     """
 
-    then: frozenset[int]
-    now: frozenset[int]
+    older_ids: frozenset[int]
+    current_ids: frozenset[int]
     has_others: bool
 
     @property
     def is_newer(self) -> bool:
-        """Whether it says what the newer base says, and nothing else."""
-        return not (self.then or self.has_others)
+        """Whether all values are those of the newer base."""
+        return not (self.older_ids or self.has_others)
 
 
-def traces(sheet: Sheet, then: Base, base: Base) -> Traces:
-    """How the sheet is beside what was agreed on then, and by now, wherever that differs."""
-    moved, named = _find_moved(then, base), named_ids(sheet)
-    came, went = base.ids - then.ids, then.ids - base.ids
-    older, newer = {*(came - named), *(went & named)}, {*(came & named), *(went - named)}
-    was, now = ({pet.id: pet for pet in pets_of(moved, each.sheet_frame)} for each in (then, base))
+def find_traces(sheet: Sheet, older: Base, newer: Base) -> Traces:
+    """The sheet compared with two bases, in the values in which they differ."""
+    changed, named = _find_changed_cells(older, newer), named_ids(sheet)
+    new_ids, removed_ids = newer.ids - older.ids, older.ids - newer.ids
+    older_ids = {*(new_ids - named), *(removed_ids & named)}
+    current_ids = {*(new_ids & named), *(removed_ids - named)}
+    sides = [{pet.id: pet for pet in pets_of(changed, b.sheet_frame)} for b in (older, newer)]
     has_others = False
-    cells = [(pet_id, c) for pet_id, some in moved.items() for c in some if c in sheet.frame]
+    cells = [(pet_id, c) for pet_id, some in changed.items() for c in some if c in sheet.frame]
     for (pet_id, column), text in _cell_texts(sheet, cells).items():
-        texts = ["" if column is None else cell(side[pet_id], column) for side in (was, now)]
+        texts = ["" if column is None else cell(side[pet_id], column) for side in sides]
         if text in texts:
             if texts[0] != texts[1]:
-                (older if text == texts[0] else newer).add(pet_id)
+                (older_ids if text == texts[0] else current_ids).add(pet_id)
         else:
             has_others = True
-    return Traces(frozenset(older), frozenset(newer), has_others)
+    return Traces(frozenset(older_ids), frozenset(current_ids), has_others)
 
 
 def find_came_since(sheet: Sheet, versions: Sequence[Version]) -> frozenset[int]:
@@ -1077,32 +1085,31 @@ def _may_be_from(sheet: Sheet, version: Version) -> bool:
     return columns is not None and "id" not in columns
 
 
-def _is_from(sheet: Sheet, version: Version, base: Base) -> bool:
-    """Whether the sheet says what both sides had agreed on before the version, of two pets or more,
-    and nothing that the base says otherwise.
+def _is_from(sheet: Sheet, version: Version, newer: Base) -> bool:
+    """Whether the sheet has the values of before the version for at least two pets, and no value
+    that only the newer base has.
     """
     if not _may_be_from(sheet, version):
         return False
-    then = Base.from_lines(version.base)
-    moved = _find_moved(then, base)
-    pets, last = ({p.id: p for p in pets_of(moved, each.sheet_frame)} for each in (then, base))
+    older = Base.from_lines(version.base)
+    changed = _find_changed_cells(older, newer)
+    sides = [{pet.id: pet for pet in pets_of(changed, b.sheet_frame)} for b in (older, newer)]
     named = named_ids(sheet)
-    came, went = base.ids - then.ids, then.ids - base.ids
-    agreeing = {*came, *(went & named)}
-    cells = [(pet_id, c) for pet_id, some in moved.items() for c in some if c in sheet.frame]
+    new_ids, removed_ids = newer.ids - older.ids, older.ids - newer.ids
+    agreeing = {*new_ids, *(removed_ids & named)}
+    cells = [(pet_id, c) for pet_id, some in changed.items() for c in some if c in sheet.frame]
     for (pet_id, column), text in _cell_texts(sheet, cells).items():
-        texts = ["" if column is None else cell(side[pet_id], column) for side in (pets, last)]
-        was, now = texts
-        if text != was and text == now:
+        before, after = ("" if column is None else cell(side[pet_id], column) for side in sides)
+        if text != before and text == after:
             return False
-        agreeing |= {pet_id} if text == was else set()
-    return not came & named and len(agreeing) >= _LEAST
+        agreeing |= {pet_id} if text == before else set()
+    return not new_ids & named and len(agreeing) >= _LEAST
 
 
 def _lacking(sheet: Sheet, version: Version, base: Base) -> int:
     """How many rows the sheet lacks of those that it had before the version."""
-    then = Base.from_lines(version.base)
-    return max(0, len(then.ids - base.ids - named_ids(sheet)) - _count_unnumbered(sheet))
+    older = Base.from_lines(version.base)
+    return max(0, len(older.ids - base.ids - named_ids(sheet)) - _count_unnumbered(sheet))
 
 
 def doubtful(sheet: Sheet, versions: Sequence[Version], base: Base) -> tuple[Version, ...]:
@@ -1142,12 +1149,12 @@ def _since(versions: Sequence[Version]) -> Iterable[Sequence[Version]]:
     return (versions[at:] for at in range(len(versions)))
 
 
-def _find_moved(then: Base, base: Base) -> dict[int, frozenset[Column]]:
+def _find_changed_cells(older: Base, newer: Base) -> dict[int, frozenset[Column]]:
     """The pets in which the two differ, with the columns of the units in which they do; none for a
     pet that one of them lacks.
     """
-    found: dict[int, frozenset[Column]] = dict.fromkeys(then.ids ^ base.ids, frozenset())
-    for pet_id, units in moved_units(then, base).items():
+    found: dict[int, frozenset[Column]] = dict.fromkeys(older.ids ^ newer.ids, frozenset())
+    for pet_id, units in find_changed_units(older, newer).items():
         found[pet_id] = frozenset(column for unit in units for column in COLUMNS_OF[unit])
     return found
 
@@ -1185,27 +1192,29 @@ def undone_pets(beside: _Beside, versions: Sequence[Version]) -> frozenset[int] 
     a row that got its id lacks it again, or is not there: where that is so of such rows alone, a
     person took them out.
     """
-    moved = written_since(versions)
-    moved = {t: text for t, text in moved.items() if t[1] is None or t[1] in beside.columns}
+    changed = written_since(versions)
+    changed = {t: text for t, text in changed.items() if t[1] is None or t[1] in beside.columns}
     named, last, texts = beside.named, beside.last, beside.texts
     numbered = numbered_by(versions)
     if numbered & named:
         return None
-    moved = {touch: text for touch, text in moved.items() if touch[0] not in numbered}
+    changed = {touch: text for touch, text in changed.items() if touch[0] not in numbered}
     has_rows = beside.unnumbered >= len(numbered)
-    if numbered and not moved and not has_rows:
+    if numbered and not changed and not has_rows:
         return None
-    if any((text is not None) != (pet_id in named) for (pet_id, c), text in moved.items() if not c):
+    if any(
+        (text is not None) != (pet_id in named) for (pet_id, c), text in changed.items() if not c
+    ):
         return None
-    written = _touches(versions)[1]
-    as_before = {pet_id for pet_id, column in moved if column is None}
-    for (pet_id, column), text in moved.items():
+    texts_written = _touches(versions)[1]
+    as_before = {pet_id for pet_id, column in changed if column is None}
+    for (pet_id, column), text in changed.items():
         if column is None or pet_id not in named:
             continue
         now = texts.get((pet_id, column), text)
         if now == text:
             as_before.add(pet_id)
-        elif now == written[pet_id, column] or (
+        elif now == texts_written[pet_id, column] or (
             pet_id in last and now == cell(last[pet_id], column)
         ):
             return None
@@ -1236,7 +1245,7 @@ def may_lack_again(sheet: Sheet, versions: Sequence[Version], base: Base) -> set
         if (
             new
             and _count_unnumbered(sheet)
-            and traces(sheet, Base.from_lines(version.base), base).now
+            and find_traces(sheet, Base.from_lines(version.base), base).current_ids
         ):
             break
         found |= new
@@ -1249,12 +1258,12 @@ def _stands(sheet: Sheet, versions: Sequence[Version]) -> bool:
     if numbered_by(versions) & named:
         return True
     first, last = _touches(versions)
-    moved = {touch: text for touch, text in last.items() if first[touch] != text}
+    changed = {touch: text for touch, text in last.items() if first[touch] != text}
     if any(
-        text == "" and pet_id in named for (pet_id, column), text in moved.items() if not column
+        text == "" and pet_id in named for (pet_id, column), text in changed.items() if not column
     ):
         return True
-    cells = {touch: text for touch, text in moved.items() if touch[1] in sheet.frame}
+    cells = {touch: text for touch, text in changed.items() if touch[1] in sheet.frame}
     texts = _cell_texts(sheet, cells)
     return any(texts.get(touch) == text for touch, text in cells.items())
 
@@ -1296,8 +1305,8 @@ def _iter_written(inbound: Inbound) -> Iterable[tuple[CellKey, Text, Text]]:
             yield (edit.pet.id or 0, column), edit.before.get(column, ""), cell(edit.pet, column)
     for pet in inbound.added:
         yield (pet.id or 0, None), None, ""
-    for gone in inbound.removed:
-        yield (gone.pet_id, None), "", None
+    for removal in inbound.removed:
+        yield (removal.pet_id, None), "", None
 
 
 def _cell_texts(sheet: Sheet, cells: Iterable[CellKey]) -> dict[CellKey, Text]:
@@ -1417,8 +1426,8 @@ class SheetWaiting:
         """What the sheet took so; None where the base has it already. Of what was only intended the
         sheet tells whether it was written, as `arrived` does.
         """
-        if (taken := self._load(self._released)) is not None:
-            return taken
+        if (edits := self._load(self._released)) is not None:
+            return edits
         if (intended := self._load(self._intended)) is None:
             return None
         version = Version(round="", before=intended.digest, base=(), inbound=intended)

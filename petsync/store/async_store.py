@@ -49,7 +49,7 @@ from petsync.plan.lineage import (
     Suspect,
     identify,
     mark_doubts,
-    means_gone,
+    means_removed_pet,
     slots_of,
     suspects,
 )
@@ -966,7 +966,7 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
         suspect_rows = suspects(read, reused_ids, now.frame)
         if "id" in read.rows:
             removed = await asyncio.to_thread(self.history.read_removed, self._session.base_url)
-            suspect_rows = means_gone(read, removed, now.frame) | suspect_rows
+            suspect_rows = means_removed_pet(read, removed, now.frame) | suspect_rows
         suspect_ids = {each.reused.pet.id or 0 for each in suspect_rows.values()}
         suspect_ids |= reused_ids.keys() & read.blocked_ids
         matches = await asyncio.to_thread(

@@ -220,7 +220,7 @@ class History:
                 return {}
             made = {each.number: each.assigned_id for each in journal.entries(run_id)}
         started = datetime.fromisoformat(self.find(run_id).started)
-        records = [r for r in later.added if datetime.fromisoformat(r.written) > started]
+        records = [r for r in later.added if datetime.fromisoformat(r.run_started) > started]
         runs = {record.pet_id: record.run_id for record in records}
         return {
             old: (runs[new], new)
@@ -705,7 +705,7 @@ def _find_overtaken(plan: Plan, journal: Journal, run_session: RunSession) -> Ea
         if record.state == "added" and record.pet_id is not None and record.pet_id not in recognised
         if record.is_added and record.run_id != run_session.run_id
         # A run of the future started before the clock was set back.
-        if planned_at <= datetime.fromisoformat(record.written) <= now
+        if planned_at <= datetime.fromisoformat(record.run_started) <= now
         if is_of_file(plan, record)
         or (record.base == plan.base if plan.base else _is_of_table(plan, record))
     ]

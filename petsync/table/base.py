@@ -137,9 +137,10 @@ class Base:
     number of the old one, or the column was missing when the store changed. `columns`: the columns
     in which the sheet has had values so far, None if that is not known; `missing`: those of them
     without values in the last round; `headers`: the sheet's headers that petsync does not use;
-    `unnumbered`: the pets whose rows lack their id; `gone`: by id, the moment at which a pet was
-    found to be in no row and no longer in the store, ISO 8601 in UTC; `unsure`: by id, the units in
-    which the row may be from a backup, so that its values may be older than the store's.
+    `unnumbered`: the pets whose rows lack their id; `missing_since`: by id, the moment at which a
+    pet was found to be in no row and no longer in the store, ISO 8601 in UTC; `unsure_units`: by
+    id, the units in which the row may be from a backup, so that its values may be older than the
+    store's.
     """
 
     frame: pd.DataFrame
@@ -153,8 +154,8 @@ class Base:
     missing: frozenset[str] = frozenset()
     headers: tuple[str, ...] = ()
     unnumbered: frozenset[int] = frozenset()
-    gone: Mapping[int, str] = field(default_factory=dict)
-    unsure: Mapping[int, Collection[str]] = field(default_factory=dict)
+    missing_since: Mapping[int, str] = field(default_factory=dict)
+    unsure_units: Mapping[int, Collection[str]] = field(default_factory=dict)
     _sheet_frames: list[pd.DataFrame] = field(default_factory=list, init=False, repr=False)
 
     def __len__(self) -> int:
@@ -182,8 +183,10 @@ class Base:
         if keep.all():
             return self
         said = {pet_id: pet for pet_id, pet in self.sheet_pets.items() if pet_id not in ids}
-        unsure = {pet_id: units for pet_id, units in self.unsure.items() if pet_id not in ids}
-        return replace(self, frame=_sort_by_id(self.frame[keep]), sheet_pets=said, unsure=unsure)
+        unsure = {pet_id: units for pet_id, units in self.unsure_units.items() if pet_id not in ids}
+        return replace(
+            self, frame=_sort_by_id(self.frame[keep]), sheet_pets=said, unsure_units=unsure
+        )
 
     def with_pets(self, pets: Sequence[Pet]) -> Base:
         """The base with these pets; each replaces the pet with its id."""
@@ -206,8 +209,9 @@ class Base:
             missing=sorted(self.missing) or msgspec.UNSET,
             headers=self.headers or msgspec.UNSET,
             unnumbered=sorted(self.unnumbered) or msgspec.UNSET,
-            gone=dict(sorted(self.gone.items())) or msgspec.UNSET,
-            unsure={i: sorted(units) for i, units in sorted(self.unsure.items())} or msgspec.UNSET,
+            gone=dict(sorted(self.missing_since.items())) or msgspec.UNSET,
+            unsure={i: sorted(units) for i, units in sorted(self.unsure_units.items())}
+            or msgspec.UNSET,
         )
         parts = [
             msgspec.json.encode(header),
@@ -242,8 +246,8 @@ class Base:
             missing=frozenset(header.missing or ()),
             headers=header.headers or (),
             unnumbered=frozenset(header.unnumbered or ()),
-            gone=header.gone or {},
-            unsure=header.unsure or {},
+            missing_since=header.gone or {},
+            unsure_units=header.unsure or {},
         )
 
 

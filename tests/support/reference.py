@@ -164,7 +164,7 @@ def most_said(line: Line) -> Any:
     return -len(said), repr(sorted(said.items()))
 
 
-def merged_tags(base: Pet, sheet: list[Tag], store: Pet, words: Words) -> tuple[Tag, ...]:
+def merge_tags(base: Pet, sheet: list[Tag], store: Pet, words: Words) -> tuple[Tag, ...]:
     """The store's without what the sheet took away, and with what it added."""
     in_base = [words.tag(tag, base) for tag in sheet]
     kept_or_new = [(tag.id, plain(tag.name)) for tag in in_base]
@@ -590,7 +590,7 @@ class Reference:
         if old is None or compared(unit, old) == compared(unit, pet):
             return wanted
         if unit == "tags":
-            return merged_tags(old, once(line["tags"]), pet, self.words)
+            return merge_tags(old, once(line["tags"]), pet, self.words)
         if unit == "photo_urls":
             three = old.photo_urls, line["photo_urls"], pet.photo_urls
             return merged_urls(*(once(map(plain, urls)) for urls in three))

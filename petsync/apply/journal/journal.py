@@ -185,7 +185,7 @@ class Journal:
         for path, found in others:
             folder = str(path.parent)
             records += [msgspec.structs.replace(each, folder=folder) for each in found]
-        return sorted(records, key=lambda each: each.written, reverse=True)
+        return sorted(records, key=lambda each: each.run_started, reverse=True)
 
     def read_undone_adds(self, store: str) -> dict[int, str]:
         """The pets that undos removed and that were not added again: by id, the undone run."""

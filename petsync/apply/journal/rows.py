@@ -913,7 +913,7 @@ def _iter_records(
             source=origin.source,
             digest=origin.digest,
             base=origin.base,
-            written=origin.started,
+            run_started=origin.started,
             seen=origin.seen,
             action=place.action,
         )
@@ -944,7 +944,7 @@ def _iter_records(
             source=origin.source,
             digest=origin.digest,
             base=origin.base,
-            written=origin.started,
+            run_started=origin.started,
             seen=origin.seen,
             action=each.action,
         )
@@ -985,7 +985,7 @@ def _iter_unsent_rows(
             source=origin.source,
             digest=origin.digest,
             base=origin.base,
-            written=origin.started,
+            run_started=origin.started,
             seen=origin.seen,
             action=place.action,
         )

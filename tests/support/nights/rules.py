@@ -12,7 +12,7 @@ from typing import Any
 
 from nights.reading import agree
 
-__all__ = ["Outcome", "merged_tags", "outcomes"]
+__all__ = ["Outcome", "merge_tags", "outcomes"]
 
 Outcome = tuple[Any, Any]
 """What the sheet and the store say afterwards."""
@@ -30,7 +30,7 @@ def outcomes(field: str, candidates: Iterable[Any], sheet: Any, store: Any) -> l
         elif store == last:
             found.append((sheet, sheet))
         elif field == "tags":
-            both = merged_tags(last, sheet, store)
+            both = merge_tags(last, sheet, store)
             found.append((both, both))
         elif field == "photo_urls":
             found += _merged_photos(last, sheet, store)
@@ -41,14 +41,14 @@ def outcomes(field: str, candidates: Iterable[Any], sheet: Any, store: Any) -> l
     return found
 
 
-def merged_tags(last: frozenset[str], sheet: frozenset[str], store: frozenset[str]) -> Any:
+def merge_tags(last: frozenset[str], sheet: frozenset[str], store: frozenset[str]) -> Any:
     """The store's, without what the sheet took away and with what it added."""
     return (store - (last - sheet)) | (sheet - last)
 
 
 def _merged_photos(last: Sequence[str], sheet: Sequence[str], store: Sequence[str]) -> list[Any]:
     """A list with what both added and without what one took out; in whatever order."""
-    both = merged_tags(frozenset(last), frozenset(sheet), frozenset(store))
+    both = merge_tags(frozenset(last), frozenset(sheet), frozenset(store))
     return [(sheet, store), (_Any(both), _Any(both))]
 
 
