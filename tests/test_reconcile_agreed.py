@@ -2070,7 +2070,7 @@ def test_a_row_that_is_pasted_after_a_round_has_deleted_its_pet_is_a_conflict(
     with monkeypatch.context() as patch:
         if killed == "sheet":
             patch.setattr(
-                "petsync.reconcile.round._Execution._look_again", Mock(side_effect=OSError)
+                "petsync.reconcile.round._Execution._compare_again", Mock(side_effect=OSError)
             )
         elif killed == "base":
             patch.setattr(BaseFile, "keep", Mock(side_effect=KeyboardInterrupt))

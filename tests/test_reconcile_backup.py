@@ -1411,7 +1411,7 @@ def test_a_push_sends_an_older_copy_and_deletes_nothing_by_it(
 
 def test_large_versions_are_fewer() -> None:
     """Twenty, or so many as take 50 MB, but always ten."""
-    assert state._too_many(dict.fromkeys(range(1, 20), 10)) == []
-    assert state._too_many(dict.fromkeys(range(1, 21), 10)) == [1]
-    assert state._too_many(dict.fromkeys(range(1, 20), 5000000)) == [*range(1, 10)]
-    assert state._too_many(dict.fromkeys(range(1, 13), 50000000)) == [1, 2, 3]
+    assert state._select_surplus(dict.fromkeys(range(1, 20), 10)) == []
+    assert state._select_surplus(dict.fromkeys(range(1, 21), 10)) == [1]
+    assert state._select_surplus(dict.fromkeys(range(1, 20), 5000000)) == [*range(1, 10)]
+    assert state._select_surplus(dict.fromkeys(range(1, 13), 50000000)) == [1, 2, 3]

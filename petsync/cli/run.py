@@ -78,7 +78,7 @@ def apply_sheet_plan(context: Context, path: Path, *, yes: bool, limit: int | No
     has changed since are left out; the next round of the job compares them again.
     """
     from petsync import sheets
-    from petsync.reconcile.round import writable
+    from petsync.reconcile.round import select_writable
     from petsync.reconcile.state import SheetWaiting
 
     inbound = sheets.load_edits(path)
@@ -96,7 +96,7 @@ def apply_sheet_plan(context: Context, path: Path, *, yes: bool, limit: int | No
     rest = edits.without(obstacles)
     waiting = SheetWaiting(path)
     # Before the sheet is written: if this is killed, the next round checks whether it was written.
-    waiting.intend(writable(current, obstacles))
+    waiting.intend(select_writable(current, obstacles))
     backup = sheets.write_synced(sheet, rest) if rest else None
     waiting.take()
     _show_written(context, inbound, current, backup)

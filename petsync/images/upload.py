@@ -761,9 +761,9 @@ def repeated_uploads(journal: Journal, store: str, source: str) -> Uploads:
 def _collect_uploads(
     journal: Journal, runs: Sequence[PastRun], chosen: Sequence[PastRun]
 ) -> Uploads:
-    undone_pets = taken_back(runs, journal.entries)
+    find_undone_pets = taken_back(runs, journal.entries)
     attempts = (
-        Attempt(*upload, undone=upload[1].pet_id in undone_pets.get(run.run_id, ()))
+        Attempt(*upload, undone=upload[1].pet_id in find_undone_pets.get(run.run_id, ()))
         for run in reversed(chosen)
         for upload in _iter_upload_entries(journal, run.run_id)
     )

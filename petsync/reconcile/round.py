@@ -84,21 +84,21 @@ from petsync.reconcile.state import (
     Versions,
     Waiting,
     digest_of,
-    doubtful,
-    find_came_since,
+    find_doubtful_versions,
+    find_noted_backup,
+    find_numbered_pets,
+    find_older_copy,
+    find_pets_added_since,
+    find_pets_lacking_id,
+    find_pets_lacking_id_again,
     find_reverted,
     find_traces,
+    find_written_cells,
     has_arrived,
     is_final,
-    lacking_id,
+    judge_by_bytes,
     mark_of,
-    may_lack_again,
-    numbered_by,
-    of_file,
-    older_copy,
     report_of,
-    still_back,
-    written_cells,
 )
 from petsync.redact import Redactor
 from petsync.report.words import replace_terms
@@ -126,18 +126,18 @@ __all__ = [
     "find_start",
     "give_up",
     "is_held",
+    "is_same_address",
     "is_to_be_made",
     "make_sheet",
     "must_have_ids",
     "reconcile_jobs",
-    "same_place",
+    "select_writable",
     "settle_runs",
     "with_claims",
     "with_found_rows",
     "with_older_rows",
     "with_siblings",
     "work",
-    "writable",
     "write",
 ]
 
@@ -630,7 +630,7 @@ def find_start(
     base = start.base
     if base is None or context.job.mode != "two-way":
         return start
-    is_older = bool(start.undone) or files.versions.has_back
+    is_older = bool(start.undone) or files.versions.has_backup_note
     columns = {*COLUMNS} if is_older else base.missing
     if not columns.intersection(sheet.rows):
         return start
@@ -663,16 +663,18 @@ def _find_base(
     # The last round saw another base in the sheet: it was exported afresh, or is an older file.
     other = carried if carried != memory.carried else ""
     if own_base is not None and other and not _is_backup(context, sheet, memory, other):
-        return _of_export(context, sheet, own_base, service, memory)
+        return _start_from_export(context, sheet, own_base, service, memory)
     if memory.base is None:
         refused = sheet.base_refused and f"{sheet.base_refused}; this round is as the first one"
         first = _with_runs(None, past)
-        return RoundStart(first, carried, _notes(memory.problem, refused), not memory.is_older)
-    base, moved = _base_of_store(
+        return RoundStart(
+            first, carried, _build_notes(memory.problem, refused), not memory.is_older
+        )
+    base, moved = _check_store_of_base(
         context, memory.base, store, f"the base of job {context.job.name} is of"
     )
     inbound = SheetFiles.of(context).sheet.released_edits(sheet)
-    every = _versions(context, base, inbound)
+    every = _load_versions(context, base, inbound)
     versions = [each for each in every if not each.is_undone]
     last = [each for each in versions if not each.is_state][-1:]
     cut_off = next((each for each in last if not each.is_agreed), None)
@@ -689,39 +691,39 @@ def _find_base(
         inbound = cut_off.inbound
         # Beside the kept base, what the killed round wrote would look like an older copy.
         newest = with_inbound(base, inbound)
-    copy = _older_copy(context, sheet, every, newest, other)
-    by_hand, notes_by_hand = _by_hand(
+    copy = _find_older_copy(context, sheet, every, newest, other)
+    by_hand, notes_by_hand = _find_runs_by_hand(
         context, sheet, base.taken_at, service, own, versions=every, last=base
     )
-    by_hand, added = _split(by_hand, sheet)
-    base = base.without(_added_again(base, sheet, service, own))
+    by_hand, added = _split_added_pets(by_hand, sheet)
+    base = base.without(_find_pets_added_again(base, sheet, service, own))
     past = sorted([*past, *by_hand], key=lambda each: each.report.started)
     new = [each for each in past if each.mark not in runs or each.is_by_hand]
-    writes_by_hand = [*_written_by_hand(sheet, base, new, inbound, service, every)]
+    writes_by_hand = [*_iter_versions_by_hand(sheet, base, new, inbound, service, every)]
     base = _with_runs(base, new) or base
     if inbound is not None:
         base = with_inbound(base, inbound)
-    copy = _older_than_runs(context, copy, sheet, versions, base, new)
+    copy = _find_copy_older_than_runs(context, copy, sheet, versions, base, new)
     undone, mixed_versions = copy.undone, copy.doubts
     if undone:
         older = replace(Base.from_lines(undone[0].base), store=store)
         if sheet.digest != undone[0].before:
             writes = [each for each in every if not each.is_state]
-            older = older.without(find_came_since(sheet, writes or every))
+            older = older.without(find_pets_added_since(sheet, writes or every))
             older = with_newer_cells(older, base, sheet)
-        older = _with_unnumbered(older, numbered_by(every) | base.unnumbered)
-        notes = (*_notes(memory.problem, moved), _put_back(undone, context.job.mode))
+        older = _with_unnumbered(older, find_numbered_pets(every) | base.unnumbered)
+        notes = (*_build_notes(memory.problem, moved), _note_backup(undone, context.job.mode))
         returning = base.ids - older.ids - named_ids(sheet) - {*elsewhere}
         return RoundStart(older, carried, notes, undone=undone, returning=returning)
-    notes = (*_notes(memory.problem, moved), *notes_by_hand)
+    notes = (*_build_notes(memory.problem, moved), *notes_by_hand)
     before_loss, in_doubt = base, tuple[Difference, ...]()
-    doubts = doubtful(sheet, versions, base) if context.job.mode == "two-way" else ()
+    doubts = find_doubtful_versions(sheet, versions, base) if context.job.mode == "two-way" else ()
     if mixed_versions or doubts:
-        notes = (*notes, *(_in_doubt(mixed_versions) if context.job.mode == "two-way" else ()))
+        notes = (*notes, *(_note_doubts(mixed_versions) if context.job.mode == "two-way" else ()))
         base, in_doubt = _with_doubts(
             base, mixed_versions or doubts, sheet, elsewhere=elsewhere, is_seen=bool(mixed_versions)
         )
-    may_lack = may_lack_again(sheet, every, base)
+    may_lack = find_pets_lacking_id_again(sheet, every, base)
     base = _with_earlier(_with_unnumbered(base, may_lack), sheet, every)
     return RoundStart(
         base,
@@ -742,14 +744,14 @@ def _find_base(
     )
 
 
-def _older_copy(
+def _find_older_copy(
     context: RoundContext, sheet: Sheet, versions: Sequence[Version], base: Base, carried: str
 ) -> OlderCopy:
     """Which older copy the sheet is; what is sure of that is remembered until a round has finished
     with the sheet.
     """
-    copy = older_copy(sheet, versions, base, carried)
-    back = still_back(sheet, versions)
+    copy = find_older_copy(sheet, versions, base, carried)
+    back = find_noted_backup(sheet, versions)
     # Rows that were taken out or edited since may look like a newer copy.
     if back and not (copy.versions and copy.versions[0].number <= back[0].number):
         found = find_traces(sheet, Base.from_lines(back[0].base), base)
@@ -758,7 +760,7 @@ def _older_copy(
     return _remember_copy(context, copy)
 
 
-def _older_than_runs(
+def _find_copy_older_than_runs(
     context: RoundContext,
     copy: OlderCopy,
     sheet: Sheet,
@@ -779,7 +781,7 @@ def _older_than_runs(
     )
     if copy.versions or not is_sent:
         return copy
-    return _remember_copy(context, of_file(sheet, last, base))
+    return _remember_copy(context, judge_by_bytes(sheet, last, base))
 
 
 def _remember_copy(context: RoundContext, copy: OlderCopy) -> OlderCopy:
@@ -787,7 +789,7 @@ def _remember_copy(context: RoundContext, copy: OlderCopy) -> OlderCopy:
     if copy.doubts and not (job.mode == "two-way" or (job.mode == "push" and job.delete_missing)):
         return OlderCopy()  # nothing follows from what the base says of such a sheet
     if copy.undone and not context.owner.dry_run:
-        SheetFiles.of(context).versions.back(copy.undone)
+        SheetFiles.of(context).versions.note_backup(copy.undone)
     return copy
 
 
@@ -796,12 +798,14 @@ def _is_backup(context: RoundContext, sheet: Sheet, memory: StoredBase, carried:
     job's that was put back.
     """
     base = memory.base
-    if base is None or sheet.base is None or not same_place(base.store, sheet.base.store):
+    if base is None or sheet.base is None or not is_same_address(base.store, sheet.base.store):
         return False
-    return bool(older_copy(sheet, SheetFiles.of(context).versions.all(), base, carried).versions)
+    return bool(
+        find_older_copy(sheet, SheetFiles.of(context).versions.all(), base, carried).versions
+    )
 
 
-def _of_export(
+def _start_from_export(
     context: RoundContext,
     sheet: Sheet,
     base: Base,
@@ -812,25 +816,27 @@ def _of_export(
     Where that base is older than the last round, what was sent before that round may be of another
     file. Raises SheetError where it is of another store.
     """
-    base, moved = _base_of_store(context, base, service.url, f"{sheet.source} was exported from")
+    base, moved = _check_store_of_base(
+        context, base, service.url, f"{sheet.source} was exported from"
+    )
     last = "" if memory.base is None else memory.base.taken_at
     is_older = bool(last) and _is_before(base.taken_at, last)
     since = last if is_older else base.taken_at
     bases = (base.taken_at,) if is_older else (base.taken_at, "")
-    by_hand, notes_by_hand = _by_hand(context, sheet, since, service, (), bases)
-    by_hand, added = _split(by_hand, sheet)
+    by_hand, notes_by_hand = _find_runs_by_hand(context, sheet, since, service, (), bases)
+    by_hand, added = _split_added_pets(by_hand, sheet)
     # An export is dated in whole seconds: one of this very second is no older file.
     older = base.taken_at[:19] < last[:19] and (
         f"the sheet carries the base of {base.taken_at[:19]} UTC, which is older than the last "
         "round: an older file was put in its place? It is compared by that base"
     )
-    notes = _notes(memory.problem, moved, older or "")
+    notes = _build_notes(memory.problem, moved, older or "")
     carried = digest_of(sheet.base)
     return RoundStart(
         _with_runs(base, by_hand) or base,
         carried,
         (*notes, *notes_by_hand),
-        found=(_state("", base.to_lines(), base, sheet, carried=carried),),
+        found=(_build_state("", base.to_lines(), base, sheet, carried=carried),),
         added=added,
     )
 
@@ -886,7 +892,7 @@ def _with_doubts(
     then = Base.from_lines(versions[0].base)
     older, written = (
         find_traces(sheet, then, base).older_ids,
-        {pet_id for pet_id, _ in written_cells(versions)},
+        {pet_id for pet_id, _ in find_written_cells(versions)},
     )
     units = {
         pet_id: some
@@ -894,7 +900,7 @@ def _with_doubts(
         if is_seen or pet_id in older or pet_id in written
     }
     lacking = older & (base.ids - then.ids)
-    lacking -= lacking_id(sheet, lacking, base)
+    lacking -= find_pets_lacking_id(sheet, lacking, base)
     rows = older & (then.ids - base.ids)
     pets = [with_fields(pet, Pet(id=pet.id), ["name"]) for pet in pets_of(rows, then.frame)]
     # A row that is not there may have been taken out of a backup: its pet has changed since.
@@ -987,7 +993,7 @@ def _with_new_rows(
     rows = comparison.sheet.rows
     added = [
         msgspec.structs.replace(build_pet(row.values), id=pets[row.number])
-        for row in _said_in(rows[rows.index.isin(pets)])
+        for row in _iter_all_rows(rows[rows.index.isin(pets)])
     ]
     named = named_ids(comparison.sheet) - base.ids - {*context.job.guard.sentinels}
     if context.job.mode == "two-way" and named:
@@ -1000,18 +1006,18 @@ def _with_new_rows(
         whole = with_unknown(base, comparison.sheet, comparison.seen, {})
         known = {pet.id: pet for pet in pets_of(named, whole.frame)}
         added += [
-            with_fields(known[row.pet_id], Pet(id=row.pet_id), _blank_columns(row, merged))
-            for row in _said_in(merged)
+            with_fields(known[row.pet_id], Pet(id=row.pet_id), _find_blank_columns(row, merged))
+            for row in _iter_all_rows(merged)
             if row.pet_id in known
         ]
     return replace(start, base=base.with_pets(added)) if added else start
 
 
-def _said_in(rows: pd.DataFrame) -> Iterable[Row]:
+def _iter_all_rows(rows: pd.DataFrame) -> Iterable[Row]:
     return iter_rows(rows, np.full(len(rows), -1, dtype=np.intp)) if len(rows) else ()
 
 
-def _blank_columns(row: Row, rows: pd.DataFrame) -> list[Column]:
+def _find_blank_columns(row: Row, rows: pd.DataFrame) -> list[Column]:
     """The columns of the units of which a row says nothing, though the sheet has them."""
     units = (unit for unit in UNITS if not says(row.values, unit))
     return [column for unit in units for column in COLUMNS_OF[unit] if column in rows]
@@ -1023,7 +1029,7 @@ def _with_runs(base: Base | None, past: Sequence[RecentRun]) -> Base | None:
     return base
 
 
-def _by_hand(
+def _find_runs_by_hand(
     context: RoundContext,
     sheet: Sheet,
     taken_at: str,
@@ -1044,7 +1050,7 @@ def _by_hand(
         return past, notes
     undoing = undone_by(store.aio.history.runs(store.url))
     since = datetime.fromisoformat(taken_at)
-    for report in _hand_made(context, sheet, store, own, taken_at):
+    for report in _iter_reports_by_hand(context, sheet, store, own, taken_at):
         if bases and report.plan.base not in bases:
             continue
         later = {
@@ -1054,8 +1060,10 @@ def _by_hand(
         }
         results = tuple(each for each in report.results if each.number in later)
         report = msgspec.structs.replace(report, results=results)
-        other_cells = _written_later(report, versions) | _set_back(report, last)
-        other_cells |= _find_corrected(report)
+        other_cells = _find_cells_written_later(report, versions) | _find_cells_set_back(
+            report, last
+        )
+        other_cells |= _find_corrected_cells(report)
         past.append(RecentRun(report, is_by_hand=True, other_cells=other_cells))
         by = undoing.get(report.run_id)
         if by is not None and results:
@@ -1068,7 +1076,9 @@ def _by_hand(
     return past, notes
 
 
-def _added_again(base: Base, sheet: Sheet, store: Store, own: Collection[str]) -> set[int]:
+def _find_pets_added_again(
+    base: Base, sheet: Sheet, store: Store, own: Collection[str]
+) -> set[int]:
     """The pets of the base in no row that runs by hand, also undos, have added since: they are new
     in the store, and not missing in the sheet.
     """
@@ -1092,7 +1102,7 @@ def _added_again(base: Base, sheet: Sheet, store: Store, own: Collection[str]) -
     }
 
 
-def _split(
+def _split_added_pets(
     past: Sequence[RecentRun], sheet: Sheet
 ) -> tuple[list[RecentRun], tuple[RecentRun, ...]]:
     """The runs without the pets that they added and that no row names, and with these alone: which
@@ -1118,10 +1128,10 @@ def _pet_of(result: Result, changes: Sequence[Change]) -> int | None:
     return changes[result.number].pet_id if result.assigned_id is None else result.assigned_id
 
 
-def _written_later(report: Report, versions: Sequence[Version]) -> frozenset[CellKey]:
+def _find_cells_written_later(report: Report, versions: Sequence[Version]) -> frozenset[CellKey]:
     """The cells and rows that rounds wrote after a run was planned."""
     planned = report.plan.created
-    return written_cells(
+    return find_written_cells(
         each
         for each in versions
         if each.is_agreed
@@ -1131,7 +1141,7 @@ def _written_later(report: Report, versions: Sequence[Version]) -> frozenset[Cel
     )
 
 
-def _set_back(report: Report, last: Base | None) -> frozenset[CellKey]:
+def _find_cells_set_back(report: Report, last: Base | None) -> frozenset[CellKey]:
     """The cells of which the sheet said something else than the run sent, in a round after that run
     was planned: it was resumed since.
     """
@@ -1147,7 +1157,7 @@ def _set_back(report: Report, last: Base | None) -> frozenset[CellKey]:
     )
 
 
-def _find_corrected(report: Report) -> frozenset[CellKey]:
+def _find_corrected_cells(report: Report) -> frozenset[CellKey]:
     """The cells that a run read as somebody said, and not as the file says."""
     pets = {change.row: change.pet_id for change in report.plan.changes}
     columns: dict[str, Column] = {column: column for column in COLUMNS}
@@ -1185,7 +1195,7 @@ def _without_cells(change: Change, cells: Collection[CellKey]) -> Change | None:
     return msgspec.structs.replace(change, fields=fields) if fields else None
 
 
-def _hand_made(
+def _iter_reports_by_hand(
     context: RoundContext, sheet: Sheet, store: Store, own: Collection[str], since: str
 ) -> Iterator[Report]:
     """What became of the runs by which somebody has applied the sheet after a moment, oldest first,
@@ -1193,9 +1203,9 @@ def _hand_made(
     """
     if context.job.mode != "two-way" or not sheet.digest:
         return
-    for run in _later(store.aio.history.runs(store.url), datetime.fromisoformat(since)):
+    for run in _iter_later_runs(store.aio.history.runs(store.url), datetime.fromisoformat(since)):
         report = None if run.run_id in own else report_of(run.run_id, store)
-        if report is not None and _is_of(report, sheet):
+        if report is not None and _is_of_sheet(report, sheet):
             yield report
 
 
@@ -1208,10 +1218,12 @@ def _has_ids_by_hand(
 ) -> bool:
     """Whether somebody has applied the sheet by hand since a version whose round was killed."""
     since = [Base.from_lines(each.base).taken_at for each in versions if not each.is_agreed]
-    return bool(since) and any(True for _ in _hand_made(context, sheet, store, own, min(since)))
+    return bool(since) and any(
+        True for _ in _iter_reports_by_hand(context, sheet, store, own, min(since))
+    )
 
 
-def _written_by_hand(
+def _iter_versions_by_hand(
     sheet: Sheet,
     base: Base,
     past: Sequence[RecentRun],
@@ -1261,14 +1273,14 @@ def _written_by_hand(
         )
 
 
-def _later(runs: Sequence[PastRun], since: datetime) -> Iterator[PastRun]:
+def _iter_later_runs(runs: Sequence[PastRun], since: datetime) -> Iterator[PastRun]:
     """Those of the runs that applied something and were at work after a moment, oldest first."""
     for run in reversed(runs):
         if run.kind == "apply" and (not run.ended or datetime.fromisoformat(run.ended) > since):
             yield run
 
 
-def _is_of(report: Report, sheet: Sheet) -> bool:
+def _is_of_sheet(report: Report, sheet: Sheet) -> bool:
     """Whether the run applied this sheet: its path, as the run was given it, or its very bytes."""
     plan = report.plan
     is_same = os.path.realpath(plan.source) == os.path.realpath(sheet.source)
@@ -1312,7 +1324,7 @@ def _had_ids(context: RoundContext, sheet: Sheet, base: Base) -> bool:
 
 def _note_former_names(context: RoundContext) -> tuple[Difference, ...]:
     """A note on the job's former name."""
-    return _notes(
+    return _build_notes(
         *(
             f"the job was called {former} at its last round, and goes on from there"
             for former in context.owner.formers.values()
@@ -1320,7 +1332,7 @@ def _note_former_names(context: RoundContext) -> tuple[Difference, ...]:
     )
 
 
-def _worksheets(context: RoundContext, sheet: Sheet) -> tuple[Difference, ...]:
+def _note_worksheets(context: RoundContext, sheet: Sheet) -> tuple[Difference, ...]:
     """A note on the other worksheets that may have rows of pets, where the job names none."""
     if context.job.tab is not None or not sheet.ids_elsewhere:
         return ()
@@ -1345,11 +1357,13 @@ def _quote(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def _base_of_store(context: RoundContext, base: Base, store: str, what: str) -> tuple[Base, str]:
+def _check_store_of_base(
+    context: RoundContext, base: Base, store: str, what: str
+) -> tuple[Base, str]:
     """The base, if it is of this store, or of the same one before it moved, and what is to be said
     of that. Raises SheetError.
     """
-    if same_place(base.store, store):
+    if is_same_address(base.store, store):
         return base, ""
     if context.owner.moved:
         return replace(base, store=store), f"What was agreed on with {base.store} is taken over"
@@ -1362,12 +1376,12 @@ def _base_of_store(context: RoundContext, base: Base, store: str, what: str) -> 
     )
 
 
-def same_place(one: str, other: str) -> bool:
+def is_same_address(one: str, other: str) -> bool:
     """Whether two addresses are one, however they are spelled."""
     return place_of(one) == place_of(other)
 
 
-def _versions(context: RoundContext, base: Base, inbound: Inbound | None) -> Sequence[Version]:
+def _load_versions(context: RoundContext, base: Base, inbound: Inbound | None) -> Sequence[Version]:
     """What was written into the sheet; what a person has released since comes last."""
     versions = SheetFiles.of(context).versions
     known = versions.all()
@@ -1383,7 +1397,7 @@ def _versions(context: RoundContext, base: Base, inbound: Inbound | None) -> Seq
     return (*known, released if context.owner.dry_run else versions.keep(released))
 
 
-def _put_back(versions: Sequence[Version], mode: str) -> Difference:
+def _note_backup(versions: Sequence[Version], mode: str) -> Difference:
     what = "an older copy or a backup" if versions[0].is_state else "a backup"
     problem = (
         f"the sheet is as it was {_moment_of(versions[0])}: {what} was put back? It is compared by "
@@ -1406,7 +1420,7 @@ def _moment_of(version: Version) -> str:
     return f"after round {version.round} of {at}" if version.round else f"at its export of {at}"
 
 
-def _in_doubt(mixed: Sequence[Version]) -> tuple[Difference, ...]:
+def _note_doubts(mixed: Sequence[Version]) -> tuple[Difference, ...]:
     return tuple(
         Difference(
             kind="note",
@@ -1420,7 +1434,7 @@ def _in_doubt(mixed: Sequence[Version]) -> tuple[Difference, ...]:
     )
 
 
-def _notes(*texts: str) -> tuple[Difference, ...]:
+def _build_notes(*texts: str) -> tuple[Difference, ...]:
     return tuple(Difference(kind="note", problem=text) for text in texts if text)
 
 
@@ -1446,7 +1460,7 @@ def with_claims(
     start = replace(start, own=own)
     if job.mode not in ("two-way", "push"):
         return start
-    files = _lost_with_files(context, sheet, snapshot, comparer)
+    files = _note_lost_files(context, sheet, snapshot, comparer)
     start = replace(start, notes=(*start.notes, *files))
     if base is None or not (job.mode == "two-way" or job.delete_missing):
         return start
@@ -1456,18 +1470,18 @@ def with_claims(
     problem, found, elsewhere = "", dict[int, str](), dict[int, Path]()
     lost_ids, put_back = frozenset[int](), list[str]()
     try:
-        for source in _sources(context, comparer.store.url) if missing_pets else ():
-            claims = _ids_named(source.read(comparer.store), missing_pets, base.unnumbered)
+        for source in _iter_other_sources(context, comparer.store.url) if missing_pets else ():
+            claims = _iter_named_ids(source.read(comparer.store), missing_pets, base.unnumbered)
             found |= dict.fromkeys(claims, source.name)
         elsewhere = (
-            _away(context, comparer.store.url, missing_pets.keys() - found.keys())
+            _find_orphaned_pets(context, comparer.store.url, missing_pets.keys() - found.keys())
             if missing_pets
             else {}
         )
         problem = _describe_moved({i: found[i] for i in sorted(found.keys() & there)})
         lost_ids = frozenset(missing_pets.keys() & there - found.keys() - elsewhere.keys())
-        lost_ids -= lacking_id(sheet, lost_ids, base)
-        put_back = [*_put_back_since(context, comparer.store, base)] if lost_ids else []
+        lost_ids -= find_pets_lacking_id(sheet, lost_ids, base)
+        put_back = [*_iter_backups_since(context, comparer.store, base)] if lost_ids else []
     except PetsyncError as error:
         found = dict.fromkeys(missing_pets, "")
         problem = f"no pet is deleted as missing: another sheet may have it. {error.message}"
@@ -1493,55 +1507,58 @@ def _with_lost(base: Base, ids: Collection[int]) -> Base:
     return base.without(ids).with_pets([Pet(id=i) for i in sorted(ids)])
 
 
-def give_up(context: RoundContext, base: Base, own: frozenset[int], named: frozenset[int]) -> None:
-    """Take pets that are new in this sheet's `base`, beside its `own`, out of those of the folder's
-    other sheets; and those that it has `named` out of those of files that are not there any more.
-    Raises PetsyncError where the folder cannot be read, or a base cannot be read or written.
+def give_up(
+    context: RoundContext, base: Base, own: frozenset[int], named_ids: frozenset[int]
+) -> None:
+    """Remove pets that are new in this sheet's `base` from the bases of the folder's other sheets.
+
+    Pets in `own` stay. Pets in `named_ids` are also removed from the bases of files that are no
+    longer in the folder. Raises PetsyncError if the folder, or a base, cannot be read or written.
     """
     job = context.job
     if job.folder is None:
         return
-    new, named = base.ids - own, base.ids & named
-    away = {*_bases_away(context, job)}
+    new, named_ids = base.ids - own, base.ids & named_ids
+    away = {*_list_orphaned_bases(context, job)}
     path_of_own = context.owner.paths.base(job.name, context.round.part)
-    for path in (*away, *_bases(context.owner.paths, job)) if new else away:
-        ids = new | named if path in away else new
+    for path in (*away, *_list_bases(context.owner.paths, job)) if new else away:
+        ids = new | named_ids if path in away else new
         file = BaseFile(path)
         memory = file.load(set_aside=False) if path != path_of_own else StoredBase()
         if memory.base is not None and not memory.is_older and ids & memory.base.ids:
             file.keep(memory.base.without(ids), memory.carried, memory.runs)
 
 
-def _bases(paths: StatePaths, job: Job) -> list[Path]:
+def _list_bases(paths: StatePaths, job: Job) -> list[Path]:
     """The files of the bases of a folder's sheets, also of those that are not there any more."""
     there = sorted(paths.base(job.name).parent.glob("*.base"))
     return [path for path in there if paths.is_part(path, job.name)]
 
 
-def _bases_away(context: RoundContext, job: Job) -> list[Path]:
+def _list_orphaned_bases(context: RoundContext, job: Job) -> list[Path]:
     """Those whose sheet is not in the folder any more. Raises SheetError."""
     there = {context.owner.paths.base(job.name, each.part) for each in sources_of(job)}
-    return [path for path in _bases(context.owner.paths, job) if path not in there]
+    return [path for path in _list_bases(context.owner.paths, job) if path not in there]
 
 
-def _away(context: RoundContext, store: str, ids: Iterable[int]) -> dict[int, Path]:
+def _find_orphaned_pets(context: RoundContext, store: str, ids: Iterable[int]) -> dict[int, Path]:
     """Those of the pets that a file of a folder had which is not there any more, with its base.
     Raises PetsyncError.
     """
     wanted, found = {*ids}, dict[int, Path]()
-    for job in _heard(context, store):
-        for path in _bases_away(context, job) if wanted and job.folder is not None else ():
+    for job in _iter_leading_jobs(context, store):
+        for path in _list_orphaned_bases(context, job) if wanted and job.folder is not None else ():
             base = BaseFile(path).load(set_aside=False).base
-            if base is not None and same_place(base.store, store):
+            if base is not None and is_same_address(base.store, store):
                 found |= dict.fromkeys(wanted & base.ids, path)
     return found
 
 
-def _put_back_since(context: RoundContext, store: Store, base: Base) -> Iterator[str]:
+def _iter_backups_since(context: RoundContext, store: Store, base: Base) -> Iterator[str]:
     """The other sheets of the store in which an older copy was put back since a round of this one
     has kept its base. Raises PetsyncError.
     """
-    for source in _sources(context, store.url):
+    for source in _iter_other_sources(context, store.url):
         if _is_put_back(context, source, store, base.taken_at):
             yield source.name
 
@@ -1569,10 +1586,10 @@ def _is_put_back(context: RoundContext, source: Source, store: Store, since: str
     sheet = source.read(store)
     carried = digest_of(sheet.base)
     other = carried if carried != memory.carried else ""
-    return bool(older_copy(sheet, versions, memory.base, other).versions)
+    return bool(find_older_copy(sheet, versions, memory.base, other).versions)
 
 
-def _lost_with_files(
+def _note_lost_files(
     context: RoundContext, sheet: Sheet, snapshot: Snapshot, comparer: Comparer
 ) -> Iterator[Difference]:
     """A conflict for each file that is not in the folder any more and had pets of the store that no
@@ -1581,20 +1598,23 @@ def _lost_with_files(
     if context.job.folder is None or not comparer.is_first:
         return
     listed = {*snapshot.frame["id"]} - named_ids(sheet)
-    for path in _bases_away(context, context.job):
+    for path in _list_orphaned_bases(context, context.job):
         base = BaseFile(path).load(set_aside=False).base
-        if base is None or not same_place(base.store, comparer.store.url):
+        if base is None or not is_same_address(base.store, comparer.store.url):
             continue
         missing_pets = {pet.id or 0: pet for pet in pets_of(sorted(base.ids & listed), base.frame)}
         if not missing_pets:
             continue
-        sheets_now = [sheet, *(each.read(comparer.store) for each in _sources(context, base.store))]
-        named = {pet_id for each in sheets_now for pet_id in _ids_named(each, missing_pets)}
+        sheets_now = [
+            sheet,
+            *(each.read(comparer.store) for each in _iter_other_sources(context, base.store)),
+        ]
+        named = {pet_id for each in sheets_now for pet_id in _iter_named_ids(each, missing_pets)}
         if ids := sorted(missing_pets.keys() - named):
-            yield _told_away(path, ids)
+            yield _note_lost_file(path, ids)
 
 
-def _told_away(path: Path, ids: Sequence[int]) -> Difference:
+def _note_lost_file(path: Path, ids: Sequence[int]) -> Difference:
     some = ", ".join(map(str, ids[:_LISTED]))
     more = f" and {len(ids) - _LISTED:,} more" if len(ids) > _LISTED else ""
     _, _, name = unquote(path.name.removesuffix(".base")).partition("--")
@@ -1608,34 +1628,34 @@ def _told_away(path: Path, ids: Sequence[int]) -> Difference:
     )
 
 
-def _sources(context: RoundContext, store: str) -> Iterator[Source]:
+def _iter_other_sources(context: RoundContext, store: str) -> Iterator[Source]:
     """The sheets that say what the store is to have, but for this one."""
     own = (context.job.name, context.round.part)
-    for job in _heard(context, store):
+    for job in _iter_leading_jobs(context, store):
         others = [each for each in sources_of(job) if (job.name, each.part) != own]
-        yield from _with_last(context.owner.paths, others)
+        yield from _with_last_bases(context.owner.paths, others)
 
 
-def _with_last(paths: StatePaths, sources: Iterable[Source]) -> Iterator[Source]:
+def _with_last_bases(paths: StatePaths, sources: Iterable[Source]) -> Iterator[Source]:
     """The sources, each with the base of its last round."""
     for source in sources:
         file = BaseFile(paths.base(source.job.name, source.part))
-        yield replace(source, last=partial(_base_in, file))
+        yield replace(source, last=partial(_load_base, file))
 
 
-def _base_in(file: BaseFile) -> Base | None:
+def _load_base(file: BaseFile) -> Base | None:
     return file.load(set_aside=False).base
 
 
-def _heard(context: RoundContext, store: str) -> Iterator[Job]:
+def _iter_leading_jobs(context: RoundContext, store: str) -> Iterator[Job]:
     """The jobs whose sheets say what the store is to have."""
     for job in context.owner.config.jobs:
         is_heard = job.enabled or job.name == context.job.name
-        if is_heard and job.mode in ("push", "two-way") and same_place(job.url, store):
+        if is_heard and job.mode in ("push", "two-way") and is_same_address(job.url, store):
             yield job
 
 
-def _ids_named(
+def _iter_named_ids(
     sheet: Sheet, pets: Mapping[int, Pet], unnumbered: Collection[int] = frozenset()
 ) -> Iterator[int]:
     """Those of the pets that a row names; one without an id by its name, or as it is like the pet
@@ -1693,24 +1713,24 @@ def is_held(
     context.note_open((*start.notes, *ids, *first))
     if context.job.strict and comparison.sheet.errors:
         arguments.no_findings(comparison.sheet)
-    mixed = _mixed_up(context.job, comparison)
-    to_store, to_sheet = _refusals_to_store(context.job, comparison), _of_sheet(comparison)
+    mixed = _find_exchanged_ids(context.job, comparison)
+    to_store, to_sheet = _refusals_to_store(context.job, comparison), _refusals_to_sheet(comparison)
     refusals = (*to_store, *to_sheet)
     is_dry = context.owner.dry_run
     if not is_dry and context.job.mode != "check":
-        keep_store, keep_sheet = (_waits(each) and not mixed for each in (to_store, to_sheet))
-        _clear(context, keep_store=keep_store, keep_sheet=keep_sheet)
+        keep_store, keep_sheet = (_can_wait(each) and not mixed for each in (to_store, to_sheet))
+        _clear_waiting(context, keep_store=keep_store, keep_sheet=keep_sheet)
     if mixed:
         context.note_open((*start.notes, *_never(context, comparer, comparison)))
-        _refuse_mixed(context, comparison, mixed)
+        _refuse_exchanged_ids(context, comparison, mixed)
         return True
     if not refusals:
         return False
-    if not _waits(refusals) or context.job.mode == "check":
+    if not _can_wait(refusals) or context.job.mode == "check":
         context.note_open((*start.notes, *_never(context, comparer, comparison)))
         _refuse(context, comparer, comparison, refusals)
     elif is_dry:
-        _would_wait(context, comparer, comparison, start, refusals)
+        _preview_wait(context, comparer, comparison, start, refusals)
     elif to_store:
         files = SheetFiles.of(context)
         waits = files.waiting.hold(comparison.plan, comparer.store)
@@ -1746,11 +1766,11 @@ def _refusals_to_store(job: Job, comparison: Comparison) -> tuple[Refusal, ...]:
     return refusals
 
 
-def _of_sheet(comparison: Comparison) -> tuple[Refusal, ...]:
+def _refusals_to_sheet(comparison: Comparison) -> tuple[Refusal, ...]:
     return () if comparison.inbound is None else comparison.inbound.verdict.refusals
 
 
-def _mixed_up(job: Job, comparison: Comparison) -> tuple[IdExchange, ...]:
+def _find_exchanged_ids(job: Job, comparison: Comparison) -> tuple[IdExchange, ...]:
     """Rows whose ids went astray, if the store is to take what they say."""
     if job.mode not in ("push", "two-way"):
         return ()
@@ -1758,7 +1778,7 @@ def _mixed_up(job: Job, comparison: Comparison) -> tuple[IdExchange, ...]:
     return find_exchanged(comparison.sheet, before, comparison.sight.differing)
 
 
-def _refuse_mixed(
+def _refuse_exchanged_ids(
     context: RoundContext, comparison: Comparison, mixed: Sequence[IdExchange]
 ) -> None:
     first = [
@@ -1774,11 +1794,11 @@ def _refuse_mixed(
     context.ends("refused", problem, _MIXED)
 
 
-def _waits(refusals: Sequence[Refusal]) -> bool:
+def _can_wait(refusals: Sequence[Refusal]) -> bool:
     return bool(refusals) and not is_final(refusals)
 
 
-def _clear(context: RoundContext, *, keep_store: bool, keep_sheet: bool) -> None:
+def _clear_waiting(context: RoundContext, *, keep_store: bool, keep_sheet: bool) -> None:
     """Take away what waits for a reason that is gone."""
     if not keep_store:
         SheetFiles.of(context).waiting.clear()
@@ -1799,7 +1819,9 @@ def _refuse(
     # An empty sheet is why everything would go: one way out is enough.
     limits -= {"everything"} if "empty" in limits else set()
     cures = dict.fromkeys(_CURES.get(each.limit, "") for each in refusals if each.limit in limits)
-    if "everything" in limits and any(each.limit == "everything" for each in _of_sheet(comparison)):
+    if "everything" in limits and any(
+        each.limit == "everything" for each in _refusals_to_sheet(comparison)
+    ):
         cures = {_undo_of(comparer, comparison): None} | cures
     hint = f"Nothing was changed, on either side. {' '.join(filter(None, cures))}".strip()
     context.ends("refused", describe_limits(refusals), hint)
@@ -1856,7 +1878,7 @@ def _wait(
     context.ends("waiting", describe_limits(refusals), hint)
 
 
-def _would_wait(
+def _preview_wait(
     context: RoundContext,
     comparer: Comparer,
     comparison: Comparison,
@@ -1929,7 +1951,7 @@ def write(
     sheet, base = comparison.sheet, start.base
     edits = sheets.edits_of(inbound, sheet)
     stuck = tuple(sheets.obstacles(sheet, edits))
-    done = writable(inbound, stuck)
+    done = select_writable(inbound, stuck)
     context.note_plan(context.plan, inbound)
     rest = edits.without(stuck)
     if not rest:
@@ -1937,7 +1959,7 @@ def write(
     carried = with_inbound(base, done) if base is not None and sheet.base is not None else None
     versions = SheetFiles.of(context).versions
     # Its backup may be there even where nothing is written, so that it stays.
-    version = versions.keep(_version(context, comparison, done, start))
+    version = versions.keep(_build_version(context, comparison, done, start))
     backup = sheets.write_synced(sheet, rest, base=carried)
     context.note(backup=str(backup), applied=context.round.applied + done.touched.total)
     digest = comparer.read().digest
@@ -1945,7 +1967,7 @@ def write(
     return WriteResult(done, stuck, carried, digest)
 
 
-def _version(
+def _build_version(
     context: RoundContext, comparison: Comparison, inbound: Inbound, start: RoundStart
 ) -> Version:
     """The sheet as it is, with all that it and the store agree on by now."""
@@ -1963,7 +1985,7 @@ def _version(
     )
 
 
-def _state(
+def _build_state(
     round_id: str,
     lines: Sequence[str],
     base: Base,
@@ -1993,7 +2015,7 @@ def _state(
     )
 
 
-def writable(inbound: Inbound, stuck: Sequence[Obstacle]) -> Inbound:
+def select_writable(inbound: Inbound, stuck: Sequence[Obstacle]) -> Inbound:
     """Only what can be written as a whole."""
     rows = {each.row for each in stuck}
     if not rows:
@@ -2051,8 +2073,8 @@ def with_siblings(
     wanted = {i for row, i, at in pairs if at < 0 or sight.differing.get(row)} - own
     # Which of a category's cells was edited, only a base tells.
     wanted |= sight.cells.keys() - own
-    others = [*_others(context, store)] if wanted else []
-    parts = _select_known(comparison, others, wanted)
+    others = [*_iter_other_bases(context, store)] if wanted else []
+    parts = _select_bases(comparison, others, wanted)
     missing_since = {
         i: on
         for each in (*others, base)
@@ -2089,7 +2111,7 @@ def with_siblings(
     return replace(start, base=merged, notes=(*start.notes, note))
 
 
-def _select_known(comparison: Comparison, others: Sequence[Base], wanted: set[int]) -> list[Base]:
+def _select_bases(comparison: Comparison, others: Sequence[Base], wanted: set[int]) -> list[Base]:
     """What they have of the pets that are wanted: of each what its row still says, if any has
     that, else the newest.
     """
@@ -2109,7 +2131,7 @@ def _select_known(comparison: Comparison, others: Sequence[Base], wanted: set[in
     return parts
 
 
-def _others(context: RoundContext, store: str) -> Iterator[Base]:
+def _iter_other_bases(context: RoundContext, store: str) -> Iterator[Base]:
     """The bases of the other sheets of the store, the newest first, and then those before them,
     with the pets that no newer base has: their rows were there once.
     """
@@ -2124,7 +2146,7 @@ def _others(context: RoundContext, store: str) -> Iterator[Base]:
                 base = BaseFile(path).load(set_aside=False).base
             except PetsyncError:
                 continue
-            if base is not None and same_place(base.store, store):
+            if base is not None and is_same_address(base.store, store):
                 found.append(base)
         for base in sorted(found, key=lambda base: base.taken_at, reverse=True):
             yield base.without(known) if paths is before else base
@@ -2164,7 +2186,7 @@ def work(context: RoundContext, comparer: Comparer) -> None:
         if start.base is not None:
             strays = comparer.strays(sheet, start.base.taken_at)
             start = replace(start, base=_with_unnumbered(start.base, strays))
-        notes = (*_note_former_names(context), *start.notes, *_worksheets(context, sheet))
+        notes = (*_note_former_names(context), *start.notes, *_note_worksheets(context, sheet))
         start = replace(start, notes=notes)
         comparison = compare_sides(comparer, sheet, snapshot, start)
         known = with_found_rows(start, comparison)
@@ -2210,22 +2232,22 @@ class _Execution:
             self.files.versions.keep(version)
         if self.comparison.plan.changes and context.job.mode != "pull":
             with context.step("apply"):
-                self._round(self._apply)
+                self._do_step(self._apply)
             changed = True
         inbound = self.comparison.inbound
         if inbound is not None and (inbound or context.report is not None):
             with context.step("write"):
-                self._round(self._write)
+                self._do_step(self._write)
             changed = True
         if self.comparer.takes_ids(self.comparison.sheet):
-            changed = self._number() or changed
+            changed = self._write_ids() or changed
         if changed:
             with context.step("verify"):
-                self._look_again()
+                self._compare_again()
         self._keep()
         self._note_open(self.comparison, report=context.report, stuck=self.stuck)
 
-    def _round(self, do: Callable[[], None]) -> None:
+    def _do_step(self, do: Callable[[], None]) -> None:
         """Do it; where it ends the round, what had arrived by then is told."""
         try:
             do()
@@ -2289,7 +2311,7 @@ class _Execution:
             self.start = start.carrying(result.carried)
             self._keep_base(self.base, result.digest or sheet.digest)
 
-    def _number(self) -> bool:
+    def _write_ids(self) -> bool:
         """Give rows without an id that of their pet, whatever comes between; whether any got it."""
         added = assigned_ids(self.context.report)
         if not (added or self.comparison.pet_ids):
@@ -2316,7 +2338,7 @@ class _Execution:
             self.notes = (Difference(kind="note", problem=problem, hint=_UNNUMBERED),)
         return True
 
-    def _look_again(self) -> None:
+    def _compare_again(self) -> None:
         sheet, snapshot = self.comparer.read(), self.comparer.snapshot()
         before, job = self.comparison.snapshot, self.context.job
         self.comparison = compare_sides(
@@ -2331,7 +2353,9 @@ class _Execution:
         self.files.base.keep(lines, start.carried, start.runs)
         if digest:
             round_ = self.context.round.id
-            state = _state(round_, lines, base, self.sheet, digest=digest, carried=start.carried)
+            state = _build_state(
+                round_, lines, base, self.sheet, digest=digest, carried=start.carried
+            )
             self.files.versions.settle(state)
         self.files.versions.agree(self.sheet, has_ids_by_hand=start.has_ids_by_hand)
 
@@ -2369,7 +2393,7 @@ def _make(context: RoundContext, comparer: Comparer) -> None:
         comparison = comparer.compare(sheet, comparer.snapshot(), sheet.base)
     files, base, carried = SheetFiles.of(context), comparison.next_base(), digest_of(sheet.base)
     lines = base.to_lines()
-    state = _state(context.round.id, lines, base, sheet, digest=sheet.digest, carried=carried)
+    state = _build_state(context.round.id, lines, base, sheet, digest=sheet.digest, carried=carried)
     files.base.keep(lines, carried)
     files.versions.settle(state)
     context.note_open(Differences(context.job, comparison, is_first=comparer.is_first).all())
@@ -2395,7 +2419,7 @@ def reconcile_jobs(
     owner = Reconciliation(config=config, watchers=Watchers(watchers), dry_run=dry_run, moved=moved)
     reports: list[RoundReport] = []
     for each in _choose_jobs(config, job):
-        for context in _rounds(owner, each):
+        for context in _run_rounds(owner, each):
             reports.append(context.close())
             if context.is_ended:
                 return Rounds(reports)
@@ -2416,19 +2440,19 @@ def _choose_jobs(config: Configuration, name: str) -> list[Job]:
     )
 
 
-def _rounds(owner: Reconciliation, job: Job) -> Iterator[RoundContext]:
+def _run_rounds(owner: Reconciliation, job: Job) -> Iterator[RoundContext]:
     """The job's rounds, each when it is over: one for each sheet, or the one in which it failed."""
     context = RoundContext.begin(owner, job)
     with ExitStack() as stack:
         ready: list[Comparer] = []
         with context.guard():
-            owner = replace(owner, formers=_formers(owner, job))
+            owner = replace(owner, formers=_find_former_names(owner, job))
             ready = _prepare(owner, job, stack)
         if not ready:
             yield context
             return
         for comparer in ready:
-            yield _one(owner, job, comparer)
+            yield _run_round(owner, job, comparer)
 
 
 def _prepare(owner: Reconciliation, job: Job, stack: ExitStack) -> list[Comparer]:
@@ -2439,13 +2463,13 @@ def _prepare(owner: Reconciliation, job: Job, stack: ExitStack) -> list[Comparer
             stack.enter_context(lock_job(owner.paths, former))
             owner.paths.rename(former, job.name, [each.part for each in sources_of(job)])
     store = stack.enter_context(connect_store(job, owner.config.state))
-    sources = [*_with_last(owner.paths, sources_of(job))]
+    sources = [*_with_last_bases(owner.paths, sources_of(job))]
     if job.mode in ("push", "two-way") and not owner.dry_run:
         stack.enter_context(turn(owner.paths, store.url))
-    return [*_comparers(job, store, sources, owner.paths)]
+    return [*_build_comparers(job, store, sources, owner.paths)]
 
 
-def _formers(owner: Reconciliation, job: Job) -> dict[str, str]:
+def _find_former_names(owner: Reconciliation, job: Job) -> dict[str, str]:
     """The former name of the job, by its name: that of the job, which is there no more, of the last
     round of one of its files, where this job has nothing of that file yet. Raises PetsyncError.
     """
@@ -2459,7 +2483,7 @@ def _formers(owner: Reconciliation, job: Job) -> dict[str, str]:
     }
     for source, part in parts.items():
         round_ = last.get(source)
-        if round_ is None or round_.job in names or not same_place(round_.store, job.url):
+        if round_ is None or round_.job in names or not is_same_address(round_.store, job.url):
             continue
         is_new = not paths.base(job.name, part).exists()
         if is_new and round_.part == part and paths.base(round_.job, part).exists():
@@ -2467,7 +2491,7 @@ def _formers(owner: Reconciliation, job: Job) -> dict[str, str]:
     return {}
 
 
-def _comparers(
+def _build_comparers(
     job: Job, store: Store, sources: Iterable[Source], paths: StatePaths
 ) -> Iterator[Comparer]:
     sources = tuple(sources)
@@ -2478,13 +2502,15 @@ def _comparers(
     for source in sources:
         folder.note(source.part, source.read(store))
     if folder.has_new_rows:
-        bases = (BaseFile(path).load(set_aside=False).base for path in _bases(paths, job))
-        pets = (each.unnumbered for each in bases if each and same_place(each.store, store.url))
+        bases = (BaseFile(path).load(set_aside=False).base for path in _list_bases(paths, job))
+        pets = (
+            each.unnumbered for each in bases if each and is_same_address(each.store, store.url)
+        )
         folder.unnumbered = frozenset[int]().union(*pets)
     yield from (Comparer(job, each, store, folder, not n) for n, each in enumerate(sources))
 
 
-def _one(owner: Reconciliation, job: Job, comparer: Comparer) -> RoundContext:
+def _run_round(owner: Reconciliation, job: Job, comparer: Comparer) -> RoundContext:
     """A round, over."""
     context = RoundContext.begin(owner, job, part=comparer.source.part, source=comparer.source.name)
     context.note(store=comparer.store.url)

@@ -48,41 +48,41 @@ from petsync.table.sheet import Sheet
 
 __all__ = [
     "BaseFile",
-    "BegunRun",
     "CellKey",
     "History",
     "OlderCopy",
     "PendingRuns",
     "RecentRun",
     "SheetWaiting",
+    "StartedRun",
     "StatePaths",
     "StoredBase",
     "Version",
     "Versions",
     "Waiting",
     "digest_of",
-    "doubtful",
     "file_name",
-    "find_came_since",
+    "find_doubtful_versions",
+    "find_noted_backup",
+    "find_numbered_pets",
+    "find_older_copy",
+    "find_pets_added_since",
+    "find_pets_lacking_id",
+    "find_pets_lacking_id_again",
+    "find_replaced_texts",
     "find_reverted",
     "find_traces",
+    "find_written_cells",
     "has_arrived",
     "is_final",
-    "lacking_id",
+    "judge_by_bytes",
     "load_report",
     "mark_of",
-    "may_lack_again",
-    "numbered_by",
-    "of_file",
-    "older_copy",
     "path_of",
     "report_of",
     "save",
-    "still_back",
-    "with_room",
+    "with_raised_limits",
     "write",
-    "written_cells",
-    "written_since",
 ]
 
 
@@ -169,7 +169,7 @@ class StatePaths:
         """All that is kept of a sheet, the base last."""
         base, sheet = self.base(job, part), self.waiting(job, part, side="sheet")
         plans = (self.pending(job, part), self.waiting(job, part), sheet, _released_path(sheet))
-        return (*plans, self.versions(job, part), _previous(base), base)
+        return (*plans, self.versions(job, part), _previous_path(base), base)
 
     def _name(self, job: str, part: str) -> str:
         return file_name(self.formers.get(job, job), part)
@@ -182,7 +182,7 @@ def _rename(old: Path, new: Path) -> None:
         raise PetsyncError(f"{old} cannot be renamed to {new.name}: {error.strerror}") from None
 
 
-def _previous(base: Path) -> Path:
+def _previous_path(base: Path) -> Path:
     return base.with_name(f"{base.name}.previous")
 
 
@@ -293,7 +293,7 @@ class BaseFile:
     @property
     def previous(self) -> Path:
         """The file of the one before."""
-        return _previous(self.path)
+        return _previous_path(self.path)
 
     def _set_aside(self) -> Path:
         now = datetime.now(UTC)
@@ -351,7 +351,7 @@ class _Notes(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class BegunRun:
+class StartedRun:
     """A run of the job's plan: `is_stopped` if it is the job's own, nobody has undone it, and it
     only has to be resumed.
     """
@@ -411,9 +411,9 @@ class PendingRuns:
         except OSError as error:
             raise PetsyncError(f"{self.path} cannot be removed: {error.strerror}") from None
 
-    def runs(self, store: Store) -> list[BegunRun]:
+    def runs(self, store: Store) -> list[StartedRun]:
         """The runs that have begun with the plans, in the order of the notes."""
-        return [run for note in self._notes() if (run := _run(note, store)) is not None]
+        return [run for note in self._notes() if (run := _load_run(note, store)) is not None]
 
     def _notes(self) -> tuple[_Note, ...]:
         try:
@@ -428,7 +428,7 @@ class PendingRuns:
             return ()
 
 
-def _run(note: _Note, store: Store) -> BegunRun | None:
+def _load_run(note: _Note, store: Store) -> StartedRun | None:
     """The run of a plan, None where there is none."""
     with store.aio.history.open_journal() as journal:
         run = journal.find_run_of_plan(note.fingerprint)
@@ -442,7 +442,7 @@ def _run(note: _Note, store: Store) -> BegunRun | None:
         _LOG.warning("run %s is not resumed: %s", run, error.message)
         return None
     is_stopped = note.is_own and past.state != "done" and is_resumable(past) and not is_undone
-    return BegunRun(past.run_id, is_stopped)
+    return StartedRun(past.run_id, is_stopped)
 
 
 def report_of(run_id: str, store: Store) -> Report | None:
@@ -632,7 +632,10 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def pets(self) -> int:
         """How many pets were written, ids of rows that lacked them among it."""
-        return len({touch[0] for touch in _touches([self])[1]} | numbered_by([self]))
+        return len(
+            {touch[0] for touch in _find_first_and_last_texts([self])[1]}
+            | find_numbered_pets([self])
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -644,7 +647,7 @@ class Versions:
     def all(self) -> tuple[Version, ...]:
         """They, oldest first. One that cannot be read is left out."""
         found = (self._load(path) for path in sorted(self.folder.glob("*.json")))
-        back = self._back_numbers()
+        back = self._read_backup_note()
         return tuple(
             msgspec.structs.replace(each, is_back=each.number in back)
             for each in found
@@ -661,7 +664,7 @@ class Versions:
         self.put(numbered)
         # What both sides agree on of one file only grows.
         again = [each.number for each in last if each.before == version.before]
-        self.forget(again or _too_many(sizes))
+        self.forget(again or _select_surplus(sizes))
         return numbered
 
     def settle(self, version: Version) -> None:
@@ -691,26 +694,26 @@ class Versions:
             if current is not version:
                 self.put(current)
 
-    def back(self, versions: Collection[Version]) -> None:
+    def note_backup(self, versions: Collection[Version]) -> None:
         """Remember, on the disk when this returns, that the sheet is from before these, and from
         before no others. Raises PetsyncError.
         """
         numbers = {each.number for each in versions}
-        if numbers != self._back_numbers():
+        if numbers != self._read_backup_note():
             # One file holds them all: a round that is killed here leaves all of them or none.
-            write(self._back_path, msgspec.json.encode(sorted(numbers)))
+            write(self._backup_note_path, msgspec.json.encode(sorted(numbers)))
 
     @property
-    def has_back(self) -> bool:
+    def has_backup_note(self) -> bool:
         """Whether the sheet is from before versions, and no round has finished with it since."""
-        return bool(self._back_numbers())
+        return bool(self._read_backup_note())
 
     def undo(self, versions: Iterable[Version], digest: str, at: str) -> None:
         """Mark these as undone, as the sheet shows that was read at that moment, and remove every
         undone one that starts from the sheet as it is now, which has this digest. Raises
         PetsyncError.
         """
-        self.back(())
+        self.note_backup(())
         for version in versions:
             undone = msgspec.structs.replace(version, is_undone=True, undone_at=at)
             self.put(undone)
@@ -735,12 +738,12 @@ class Versions:
         return self.folder / f"{number:08}.json"
 
     @property
-    def _back_path(self) -> Path:
+    def _backup_note_path(self) -> Path:
         return self.folder / "back"
 
-    def _back_numbers(self) -> set[int]:
+    def _read_backup_note(self) -> set[int]:
         try:
-            return {*msgspec.json.decode(self._back_path.read_bytes(), type=list[int])}
+            return {*msgspec.json.decode(self._backup_note_path.read_bytes(), type=list[int])}
         except (OSError, msgspec.DecodeError):
             return set()
 
@@ -755,7 +758,7 @@ class Versions:
         return version
 
 
-def _too_many(sizes: Mapping[int, int]) -> list[int]:
+def _select_surplus(sizes: Mapping[int, int]) -> list[int]:
     """The oldest of the versions, by number, if there is to be one more: more than are kept, or
     more than may be kept of large ones. `sizes` are in bytes.
     """
@@ -782,7 +785,7 @@ def has_arrived(sheet: Sheet, version: Version, *, has_ids_by_hand: bool = False
         if before != after and (touch[1] is None or touch[1] in sheet.frame)
     }
     if not has_ids_by_hand:
-        texts |= {(pet_id, None): (None, "") for pet_id in numbered_by([version])}
+        texts |= {(pet_id, None): (None, "") for pet_id in find_numbered_pets([version])}
     row_texts, named = _cell_texts(sheet, [touch for touch in texts if touch[1]]), named_ids(sheet)
     there = {touch: "" if touch[0] in named else None for touch in texts if not touch[1]}
     found = {**there, **row_texts}
@@ -812,11 +815,11 @@ class OlderCopy:
         return () if self.is_sure else self.versions
 
 
-def older_copy(
+def find_older_copy(
     sheet: Sheet, versions: Sequence[Version], base: Base, carried: str = ""
 ) -> OlderCopy:
     """Which older copy the sheet is. First the one whose file it is; else the one since which
-    nothing that was written stands any more, see `undone_pets`, or whose values it has, as the
+    nothing that was written stands any more, see `find_undone_pets`, or whose values it has, as the
     `base` of the last round tells. Of several, the one that the sheet is most like.
 
     A version that is undone already is found where a newer copy is put back after an older one;
@@ -835,37 +838,50 @@ def older_copy(
         one = current[at]
         if sheet.digest == (one.after if one.is_known else one.before):
             is_last = at + 1 == len(current)
-            return OlderCopy() if is_last else of_file(sheet, current[at:], _latest(current, base))
+            return (
+                OlderCopy()
+                if is_last
+                else judge_by_bytes(sheet, current[at:], _find_latest_base(current, base))
+            )
     writes = [each for each in current if each.is_written and not each.is_state]
     for at in reversed(range(len(upto_known))):
         if current[at].before == sheet.digest:
-            return of_file(sheet, current[at:], _latest(current, base))
+            return judge_by_bytes(sheet, current[at:], _find_latest_base(current, base))
     undone_versions = [each for each in versions if each.is_undone]
 
     def since(one: Version) -> tuple[Version, ...]:
-        return (one, *_newer(current, one))
+        return (one, *_select_newer(current, one))
 
     if undone := [each for each in undone_versions if each.before == sheet.digest]:
-        return of_file(sheet, since(undone[-1]), base)
+        return judge_by_bytes(sheet, since(undone[-1]), base)
     if carried:
         alike = [each for each in (*undone_versions, *upto_known) if each.carried == carried]
-        return OlderCopy(since(_nearest(sheet, alike))) if alike else OlderCopy()
-    beside = _Beside.of(sheet, writes, base)
-    for some in _since(writes):
-        if _may_be_from(sheet, some[0]) and len(undone_pets(beside, some) or ()) >= _LEAST:
+        return OlderCopy(since(_find_nearest_version(sheet, alike))) if alike else OlderCopy()
+    sheet_texts = _SheetTexts.of(sheet, writes, base)
+    for some in _iter_suffixes(writes):
+        if (
+            _may_be_from(sheet, some[0])
+            and len(find_undone_pets(sheet_texts, some) or ()) >= _LEAST
+        ):
             older = [each for each in upto_known if each.number <= some[0].number]
-            return OlderCopy(since(_nearest(sheet, older)))
+            return OlderCopy(since(_find_nearest_version(sheet, older)))
     # What the kept base does not know yet starts from a newer one, which the sheet may well have.
-    like = _like(sheet, [*undone_versions, *(each for each in known if each.is_agreed)], base)
-    return _of_values(sheet, since(_nearest(sheet, like)), base) if like else OlderCopy()
+    like = _find_similar_versions(
+        sheet, [*undone_versions, *(each for each in known if each.is_agreed)], base
+    )
+    return (
+        _judge_by_values(sheet, since(_find_nearest_version(sheet, like)), base)
+        if like
+        else OlderCopy()
+    )
 
 
-def _latest(versions: Sequence[Version], base: Base) -> Base:
+def _find_latest_base(versions: Sequence[Version], base: Base) -> Base:
     """The base, or that of the last version, if its round was killed: it has what that one sent."""
     return base if versions[-1].is_known else Base.from_lines(versions[-1].base)
 
 
-def _like(sheet: Sheet, versions: Sequence[Version], base: Base) -> list[Version]:
+def _find_similar_versions(sheet: Sheet, versions: Sequence[Version], base: Base) -> list[Version]:
     """The versions whose values the sheet has, and of these the ones of which it lacks the fewest
     rows.
     """
@@ -873,11 +889,11 @@ def _like(sheet: Sheet, versions: Sequence[Version], base: Base) -> list[Version
         return []
     base = replace(base, frame=base.sheet_frame, sheet_pets={})
     like = [each for each in versions if _is_from(sheet, each, base)]
-    lacking = [_lacking(sheet, each, base) for each in like]
+    lacking = [_count_missing_rows(sheet, each, base) for each in like]
     return [each for each, n in zip(like, lacking, strict=True) if n == min(lacking)]
 
 
-def of_file(sheet: Sheet, versions: Sequence[Version], base: Base) -> OlderCopy:
+def judge_by_bytes(sheet: Sheet, versions: Sequence[Version], base: Base) -> OlderCopy:
     """The older copy that has the very bytes of before the first of the versions, or as that left
     it. Bytes of text come again where a person takes back edits by hand; of one pet alone, that is
     what they did, unless it lacks a row that came with its id, from another sheet. Where a round
@@ -893,38 +909,40 @@ def of_file(sheet: Sheet, versions: Sequence[Version], base: Base) -> OlderCopy:
         # What was written beside an edit of the sheet's own, as a category's number, is none.
         agreed = _find_changed_cells(replace(older, sheet_pets={}), replace(base, sheet_pets={}))
         is_one = len(changed | agreed) == len(agreed) == 1 and all(agreed.values())
-        return replace(copy, is_sure=bool(sheet.tab) or not is_one or bool(numbered_by(versions)))
-    written_ids = _written_in(versions if last.is_known else versions[is_left_so:-1], older)
+        return replace(
+            copy, is_sure=bool(sheet.tab) or not is_one or bool(find_numbered_pets(versions))
+        )
+    written_ids = _find_written_pets(versions if last.is_known else versions[is_left_so:-1], older)
     is_sure = bool(sheet.tab) or bool(
         written_ids if last.is_known else written_ids & changed.keys()
     )
-    has_lost = bool(base.ids - older.ids - numbered_by(versions))
+    has_lost = bool(base.ids - older.ids - find_numbered_pets(versions))
     if not changed or (not is_sure and not has_lost and len(changed) < _LEAST):
         return OlderCopy()
     return replace(copy, is_sure=is_sure)
 
 
-def _of_values(sheet: Sheet, versions: Sequence[Version], base: Base) -> OlderCopy:
+def _judge_by_values(sheet: Sheet, versions: Sequence[Version], base: Base) -> OlderCopy:
     """The older copy that has the values of before the first of the versions. Rows alone that are
     not there were taken out, and one that lacks its id was there.
     """
     first, older = versions[0], Base.from_lines(versions[0].base)
     pets = find_traces(sheet, older, base).older_ids
-    if first.is_by_hand or first.is_undone or pets & _written_in(versions, older):
+    if first.is_by_hand or first.is_undone or pets & _find_written_pets(versions, older):
         return OlderCopy(tuple(versions))
-    pets -= lacking_id(sheet, pets, base)
+    pets -= find_pets_lacking_id(sheet, pets, base)
     is_like = len(pets) >= _LEAST and pets & older.ids
     return OlderCopy(tuple(versions), is_sure=False) if is_like else OlderCopy()
 
 
-def _written_in(versions: Sequence[Version], older: Base) -> set[int]:
+def _find_written_pets(versions: Sequence[Version], older: Base) -> set[int]:
     """The pets of which the versions changed a cell or a row since `older`; whoever takes out a row
     that came since takes out all that was written in it.
     """
-    return {i for i, column in written_since(versions) if column is None or i in older.ids}
+    return {i for i, column in find_replaced_texts(versions) if column is None or i in older.ids}
 
 
-def _nearest(sheet: Sheet, versions: Iterable[Version]) -> Version:
+def _find_nearest_version(sheet: Sheet, versions: Iterable[Version]) -> Version:
     """The version whose file the sheet is most like, by the values in which they differ. A pet
     whose row lacks its id again was in the sheet. What the rows say counts before rows that are not
     there, which anybody may have taken out.
@@ -935,7 +953,7 @@ def _nearest(sheet: Sheet, versions: Iterable[Version]) -> Version:
         newer = Base.from_lines(best.base)
         found = find_traces(sheet, Base.from_lines(each.base), newer)
         older_ids, current_ids = (
-            found.older_ids - lacking_id(sheet, found.older_ids, newer),
+            found.older_ids - find_pets_lacking_id(sheet, found.older_ids, newer),
             found.current_ids,
         )
         if (older_ids | current_ids) & named:
@@ -1009,14 +1027,14 @@ def _items(pet: Pet, unit: Unit) -> frozenset[str]:
     return frozenset(normal(tag.name) for tag in pet.tags)
 
 
-def still_back(sheet: Sheet, versions: Sequence[Version]) -> tuple[Version, ...]:
+def find_noted_backup(sheet: Sheet, versions: Sequence[Version]) -> tuple[Version, ...]:
     """The versions, oldest first, from before which an earlier round saw the sheet to be, where no
     round has finished with it, or written into it, since; () where it is a file that is known.
     """
     back = tuple(each for each in versions if each.is_back)
     if not back or any(sheet.digest in (each.before, each.after) for each in versions):
         return ()
-    return () if _newer(versions, back[-1]) else back
+    return () if _select_newer(versions, back[-1]) else back
 
 
 @dataclass(frozen=True, slots=True)
@@ -1054,14 +1072,14 @@ def find_traces(sheet: Sheet, older: Base, newer: Base) -> Traces:
     return Traces(frozenset(older_ids), frozenset(current_ids), has_others)
 
 
-def find_came_since(sheet: Sheet, versions: Sequence[Version]) -> frozenset[int]:
+def find_pets_added_since(sheet: Sheet, versions: Sequence[Version]) -> frozenset[int]:
     """The pets that are in no row, and were in none before the oldest of the versions of which
     nothing stands in the sheet: a sheet that may be from before any of these does not lack their
     rows.
     """
     later: list[Version] = []
     for version in reversed(versions):
-        if _stands(sheet, [version, *later]):
+        if _has_written_values(sheet, [version, *later]):
             break
         later.insert(0, version)
     if not later:
@@ -1071,7 +1089,7 @@ def find_came_since(sheet: Sheet, versions: Sequence[Version]) -> frozenset[int]
     return frozenset(ids - first.ids - named_ids(sheet))
 
 
-def _newer(current: Iterable[Version], than: Version) -> list[Version]:
+def _select_newer(current: Iterable[Version], than: Version) -> list[Version]:
     return [each for each in current if each.number > than.number]
 
 
@@ -1106,13 +1124,15 @@ def _is_from(sheet: Sheet, version: Version, newer: Base) -> bool:
     return not new_ids & named and len(agreeing) >= _LEAST
 
 
-def _lacking(sheet: Sheet, version: Version, base: Base) -> int:
+def _count_missing_rows(sheet: Sheet, version: Version, base: Base) -> int:
     """How many rows the sheet lacks of those that it had before the version."""
     older = Base.from_lines(version.base)
     return max(0, len(older.ids - base.ids - named_ids(sheet)) - _count_unnumbered(sheet))
 
 
-def doubtful(sheet: Sheet, versions: Sequence[Version], base: Base) -> tuple[Version, ...]:
+def find_doubtful_versions(
+    sheet: Sheet, versions: Sequence[Version], base: Base
+) -> tuple[Version, ...]:
     """Those of the versions, oldest first, of which nothing that was written stands, and one pet
     alone is as before, or lacks its id again: a person set it back, or put a backup back and edited
     it.
@@ -1121,21 +1141,21 @@ def doubtful(sheet: Sheet, versions: Sequence[Version], base: Base) -> tuple[Ver
     digests = {versions[-1].after, written[-1].before, written[-1].after} if written else {""}
     if not written or sheet.digest in digests:
         return ()
-    beside = _Beside.of(sheet, written, base)
-    for some in _since(written):
-        pets = undone_pets(beside, some)
+    sheet_texts = _SheetTexts.of(sheet, written, base)
+    for some in _iter_suffixes(written):
+        pets = find_undone_pets(sheet_texts, some)
         if pets is None or len(pets) != 1 or (some[-1].is_again and some[-1].pets == 1):
             continue
-        if pets <= lacking_id(sheet, pets, base):
+        if pets <= find_pets_lacking_id(sheet, pets, base):
             return tuple(some)
         if pets <= _pets_of(some):
             older = [each for each in versions if each.is_known and each.number <= some[0].number]
-            first = _nearest(sheet, older)
-            return (first, *_newer(versions, first))
+            first = _find_nearest_version(sheet, older)
+            return (first, *_select_newer(versions, first))
     return ()
 
 
-def lacking_id(sheet: Sheet, pets: Collection[int], base: Base) -> set[int]:
+def find_pets_lacking_id(sheet: Sheet, pets: Collection[int], base: Base) -> set[int]:
     """Those of the pets whose name, as the sheet last said it, is in a row without an id."""
     rows = sheet.rows
     if "name" not in rows:
@@ -1145,7 +1165,7 @@ def lacking_id(sheet: Sheet, pets: Collection[int], base: Base) -> set[int]:
     return {pet.id or 0 for pet in pets_of(pets, base.sheet_frame) if normal(pet.name) in names}
 
 
-def _since(versions: Sequence[Version]) -> Iterable[Sequence[Version]]:
+def _iter_suffixes(versions: Sequence[Version]) -> Iterable[Sequence[Version]]:
     return (versions[at:] for at in range(len(versions)))
 
 
@@ -1160,7 +1180,7 @@ def _find_changed_cells(older: Base, newer: Base) -> dict[int, frozenset[Column]
 
 
 @dataclass(frozen=True, slots=True)
-class _Beside:
+class _SheetTexts:
     """What a sheet says of all that some versions wrote. `unnumbered` rows lack an id, and `last`
     are the pets as the sheet last said them, by the base.
     """
@@ -1172,9 +1192,9 @@ class _Beside:
     last: Mapping[int, Pet]
 
     @classmethod
-    def of(cls, sheet: Sheet, versions: Sequence[Version], base: Base) -> _Beside:
+    def of(cls, sheet: Sheet, versions: Sequence[Version], base: Base) -> _SheetTexts:
         """The sheet is read once for all of the versions."""
-        named, touches = named_ids(sheet), written_cells(versions)
+        named, touches = named_ids(sheet), find_written_cells(versions)
         pets = pets_of({pet_id for pet_id, _ in touches}, base.sheet_frame)
         return cls(
             columns=frozenset(map(str, sheet.frame)),
@@ -1185,28 +1205,32 @@ class _Beside:
         )
 
 
-def undone_pets(beside: _Beside, versions: Sequence[Version]) -> frozenset[int] | None:
+def find_undone_pets(
+    sheet_texts: _SheetTexts, versions: Sequence[Version]
+) -> frozenset[int] | None:
     """The pets of which something is as before the versions, where nothing that these wrote stands
     in the sheet, nor what it last said by the base; else None. What says something else again was
     edited in a backup, or was edited without one. A column that is missing says nothing of it, and
     a row that got its id lacks it again, or is not there: where that is so of such rows alone, a
     person took them out.
     """
-    changed = written_since(versions)
-    changed = {t: text for t, text in changed.items() if t[1] is None or t[1] in beside.columns}
-    named, last, texts = beside.named, beside.last, beside.texts
-    numbered = numbered_by(versions)
+    changed = find_replaced_texts(versions)
+    changed = {
+        t: text for t, text in changed.items() if t[1] is None or t[1] in sheet_texts.columns
+    }
+    named, last, texts = sheet_texts.named, sheet_texts.last, sheet_texts.texts
+    numbered = find_numbered_pets(versions)
     if numbered & named:
         return None
     changed = {touch: text for touch, text in changed.items() if touch[0] not in numbered}
-    has_rows = beside.unnumbered >= len(numbered)
+    has_rows = sheet_texts.unnumbered >= len(numbered)
     if numbered and not changed and not has_rows:
         return None
     if any(
         (text is not None) != (pet_id in named) for (pet_id, c), text in changed.items() if not c
     ):
         return None
-    texts_written = _touches(versions)[1]
+    texts_written = _find_first_and_last_texts(versions)[1]
     as_before = {pet_id for pet_id, column in changed if column is None}
     for (pet_id, column), text in changed.items():
         if column is None or pet_id not in named:
@@ -1221,17 +1245,17 @@ def undone_pets(beside: _Beside, versions: Sequence[Version]) -> frozenset[int] 
     return frozenset([*as_before, *(numbered if has_rows else ())])
 
 
-def numbered_by(versions: Iterable[Version]) -> set[int]:
+def find_numbered_pets(versions: Iterable[Version]) -> set[int]:
     """The pets whose rows got their id by the versions."""
     return {each.pet_id for one in versions for each in one.inbound.identified if each.lacks_id}
 
 
 def _pets_of(versions: Sequence[Version]) -> frozenset[int]:
     """The pets of which the versions changed anything but an id."""
-    return frozenset(pet_id for pet_id, _ in written_since(versions))
+    return frozenset(pet_id for pet_id, _ in find_replaced_texts(versions))
 
 
-def may_lack_again(sheet: Sheet, versions: Sequence[Version], base: Base) -> set[int]:
+def find_pets_lacking_id_again(sheet: Sheet, versions: Sequence[Version], base: Base) -> set[int]:
     """The pets whose rows got their id by the versions, if the sheet may be a backup from before:
     nothing that was written then or later stands in it, nor what was agreed on since by the `base`.
     """
@@ -1239,9 +1263,9 @@ def may_lack_again(sheet: Sheet, versions: Sequence[Version], base: Base) -> set
     later: list[Version] = []
     for version in reversed(versions):
         later.insert(0, version)
-        if _stands(sheet, later):
+        if _has_written_values(sheet, later):
             break
-        new = numbered_by([version])
+        new = find_numbered_pets([version])
         if (
             new
             and _count_unnumbered(sheet)
@@ -1252,12 +1276,12 @@ def may_lack_again(sheet: Sheet, versions: Sequence[Version], base: Base) -> set
     return found
 
 
-def _stands(sheet: Sheet, versions: Sequence[Version]) -> bool:
+def _has_written_values(sheet: Sheet, versions: Sequence[Version]) -> bool:
     """Whether the sheet has anything that the versions wrote, and that was not there before."""
     named = named_ids(sheet)
-    if numbered_by(versions) & named:
+    if find_numbered_pets(versions) & named:
         return True
-    first, last = _touches(versions)
+    first, last = _find_first_and_last_texts(versions)
     changed = {touch: text for touch, text in last.items() if first[touch] != text}
     if any(
         text == "" and pet_id in named for (pet_id, column), text in changed.items() if not column
@@ -1275,18 +1299,20 @@ def _count_unnumbered(sheet: Sheet) -> int:
     return int(lacking) + len(sheet.unidentified)
 
 
-def written_cells(versions: Iterable[Version]) -> frozenset[CellKey]:
+def find_written_cells(versions: Iterable[Version]) -> frozenset[CellKey]:
     """The cells and rows that the versions wrote."""
     return frozenset(touch for each in versions for touch, *_ in _iter_written(each.inbound))
 
 
-def written_since(versions: Sequence[Version]) -> dict[CellKey, Text]:
+def find_replaced_texts(versions: Sequence[Version]) -> dict[CellKey, Text]:
     """What was there before the first version, wherever the last one left something else."""
-    first, last = _touches(versions)
+    first, last = _find_first_and_last_texts(versions)
     return {touch: text for touch, text in first.items() if last[touch] != text}
 
 
-def _touches(versions: Sequence[Version]) -> tuple[dict[CellKey, Text], dict[CellKey, Text]]:
+def _find_first_and_last_texts(
+    versions: Sequence[Version],
+) -> tuple[dict[CellKey, Text], dict[CellKey, Text]]:
     """What was there before the first of them, and after the last, wherever any has written."""
     first: dict[CellKey, Text] = {}
     last: dict[CellKey, Text] = {}
@@ -1335,7 +1361,9 @@ def is_final(refusals: Sequence[Refusal]) -> bool:
     return any(refusal.limit not in _RELEASABLE for refusal in refusals)
 
 
-def with_room(guard: Guard, refusals: Sequence[Refusal], counts: Mapping[str, int]) -> Guard:
+def with_raised_limits(
+    guard: Guard, refusals: Sequence[Refusal], counts: Mapping[str, int]
+) -> Guard:
     """The guard with those limits raised that are broken, just as far as `counts` need it."""
     raised = {
         f"max_{each.limit}": Limit(counts[each.limit], is_share=False)
@@ -1357,9 +1385,9 @@ class Waiting:
         fingerprint. One that would do the same stays as it is, unless it was applied already.
         Raises PetsyncError.
         """
-        released = self._with_room(plan)
-        there = self._there()
-        if there is not None and _same(there, released) and not _is_used(there, store):
+        released = self._with_raised_limits(plan)
+        there = self._load_plan()
+        if there is not None and _is_same_plan(there, released) and not _is_used(there, store):
             return there.fingerprint
         _make_folder(self.path)
         save_plan(released, self.path)
@@ -1367,21 +1395,21 @@ class Waiting:
 
     def released_plan(self, store: Store) -> str:
         """The fingerprint of the plan that waited, if somebody has applied it; else ""."""
-        there = self._there()
+        there = self._load_plan()
         return there.fingerprint if there is not None and _is_used(there, store) else ""
 
     def clear(self) -> None:
         """Nothing waits any more."""
         _remove(self.path)
 
-    def _with_room(self, plan: Plan) -> Plan:
+    def _with_raised_limits(self, plan: Plan) -> Plan:
         refusals = plan.verdict.refusals
         counts = {"add": len(plan.adds), "update": len(plan.updates), "delete": len(plan.deletes)}
         note = released_note(self.job, describe_limits(refusals))
         noted = msgspec.structs.replace(plan, notes=(note, *plan.notes))
-        return noted.guarded(with_room(plan.guard, refusals, counts))
+        return noted.guarded(with_raised_limits(plan.guard, refusals, counts))
 
-    def _there(self) -> Plan | None:
+    def _load_plan(self) -> Plan | None:
         if not self.path.exists():
             return None
         try:
@@ -1407,7 +1435,7 @@ class SheetWaiting:
         refusals = inbound.verdict.refusals
         note = Difference(kind="note", problem=released_note(job, describe_limits(refusals)))
         noted = msgspec.structs.replace(inbound, notes=(note, *inbound.notes))
-        released = noted.judged(with_room(inbound.guard, refusals, counts))
+        released = noted.judged(with_raised_limits(inbound.guard, refusals, counts))
         if self._fingerprint() == released.fingerprint:
             return
         _make_folder(self.path)
@@ -1481,12 +1509,12 @@ def _remove(path: Path) -> None:
         raise PetsyncError(f"{path} cannot be removed: {error.strerror}") from None
 
 
-def _same(one: Plan, other: Plan) -> bool:
+def _is_same_plan(one: Plan, other: Plan) -> bool:
     """Whether two plans would do the same for the same reason."""
-    return _timeless(one) == _timeless(other)
+    return _without_times(one) == _without_times(other)
 
 
-def _timeless(plan: Plan) -> Plan:
+def _without_times(plan: Plan) -> Plan:
     return msgspec.structs.replace(plan, created="", base="", coverage=Coverage())
 
 
