@@ -12,7 +12,7 @@ from msgspec.structs import replace as other
 from nightly import PETS, Typed, changed, kinds
 
 import petsync as ps
-from petsync.plan.compare import find_exchanged, twins
+from petsync.plan.compare import find_exchanged, find_twins
 from petsync.sandbox import Sandbox
 
 pytestmark = pytest.mark.slow
@@ -169,7 +169,7 @@ def test_twins_are_looked_for_in_whole_columns() -> None:
     """Many rows of one name, and many of names that differ."""
     many = [ps.Pet(id=n, name="Rex" if n % 2 else f"Pet {n}", photo_urls=()) for n in range(6_000)]
     frame = ps.frame_from_pets(many)
-    found = twins(frame, frame)
+    found = find_twins(frame, frame)
     assert (found[::2] == pd.RangeIndex(0, 6_000, 2)).all()
     assert (found[1::2] == 1).all()
 

@@ -22,12 +22,12 @@ import petsync as ps
 from petsync.apply.engine import Precheck, UnsentError, mismatch, settle
 from petsync.apply.undo import build_undo_plan
 from petsync.models import Category, Pet, Tag
-from petsync.plan.base import sight_of
+from petsync.plan.base import compare_rows
 from petsync.plan.change import Add, Delete, Update
 from petsync.plan.fields import content, differing, equal, same, same_tags
 from petsync.plan.guard import Guard
 from petsync.plan.intake import build_inbound
-from petsync.plan.plan import describe_drift, moved_since
+from petsync.plan.plan import describe_drift, refuse_changed_sentinels
 from petsync.plan.report import Entry, PastRun, Result, result_of
 from petsync.sandbox import Sandbox
 from petsync.table.columns import COLUMNS, Column
@@ -121,7 +121,7 @@ def _of_verify(sent: Pet, found: Pet) -> set[Column]:
 
 def _of_sentinel(sent: Pet, found: Pet) -> set[Column]:
     said = describe_drift(sent, found)
-    assert bool(said) == any(True for _ in moved_since((found,), base_of([sent])))
+    assert bool(said) == any(True for _ in refuse_changed_sentinels((found,), base_of([sent])))
     return {c for c in FIELDS if f" {c}" in said.replace(",", "")}
 
 
@@ -184,7 +184,7 @@ def _of_reconcile(sent: Pet, found: Pet) -> set[Column]:
     # Beside a category's name, a blank id is filled: the cell says nothing that could differ.
     blank = {"category_id"} if sent.category and not sent.category.id else set()
     fields = {field for edit in taken.edits for field in edit.fields} - blank
-    return fields | set(sight_of(sheet, snapshot, {}).columns(2))
+    return fields | set(compare_rows(sheet, snapshot, {}).columns(2))
 
 
 def _now() -> str:

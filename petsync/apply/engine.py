@@ -50,7 +50,7 @@ from petsync.errors import (
 from petsync.models import MAX_ID, ApiResponse, Pet
 from petsync.plan.change import Add, Change, Delete, Update
 from petsync.plan.fields import content, differing, normal, same, with_fields
-from petsync.plan.lineage import RowRecord, added_for, find_alike
+from petsync.plan.lineage import RowRecord, find_added_pets, find_alike
 from petsync.plan.plan import Plan, describe_drift
 from petsync.plan.report import (
     Cause,
@@ -969,7 +969,7 @@ def settle_overtaken(
     unedited = {each.pet_id for each in unchanged.values()}
     edited = [each for each in tab_records if each.pet_id not in unedited]
     by_pet = {each.pet_id: each for each in edited}
-    added = added_for(plan.changes, plan.tab, edited, skip=found)
+    added = find_added_pets(plan.changes, plan.tab, edited, skip=found)
     found |= {number: by_pet[pet_id] for number, pet_id in added.items()}
     used = {each.pet_id for each in found.values()}
     uncertain = (r for r in edited if r.pet_id not in used and is_of_file(plan, r))

@@ -46,19 +46,19 @@ __all__ = [
     "advance_base",
     "as_exported",
     "categories_of",
+    "compare_rows",
     "continue_base",
     "find_changed_units",
     "find_remembered",
     "find_shared_pets",
-    "follows",
     "is_blank",
     "is_empty",
+    "is_from_runs",
     "is_other",
     "missing_columns",
     "named_ids",
     "read_category",
     "restore_missing_columns",
-    "sight_of",
     "with_inbound",
     "with_missing",
     "with_newer_cells",
@@ -89,7 +89,7 @@ def advance_base(sheet: Sheet, report: Report) -> Base | None:
             pets.pop(pet_id, None)
         else:
             pets[pet_id] = pets.get(pet_id, pet)
-    sent = _partly_applied(report)
+    sent = _find_partly_applied(report)
     moved = dict(_iter_applied_pets(report))
     regrouped = _find_sent_categories(report)
     before = {pet.id: pet for pet in pets_from_frame(sheet.base.sheet_frame)}
@@ -98,15 +98,15 @@ def advance_base(sheet: Sheet, report: Report) -> Base | None:
         for pet_id, pet in sheet.base.sheet_pets.items()
         if _is_agreed(pets, moved, pet_id)
     }
-    for row in _iter_settled_rows(sheet, report, sheet.base, sent):
+    for row in _iter_agreed_rows(sheet, report, sheet.base, sent):
         if row.number in report.plan.recognised and row.pet_id is not None:
             pets.setdefault(row.pet_id, Pet(id=row.pet_id))
         if row.action == "delete":
             pets.pop(row.pet_id, None)
         elif row.pet_id is not None and row.pet_id in pets:
-            cells = _of(row, sent)
+            cells = _select_sent_values(row, sent)
             last = before.get(row.pet_id, pets[row.pet_id])
-            agreed = _overlaid(pets[row.pet_id], cells, last, regrouped)
+            agreed = _apply_row(pets[row.pet_id], cells, last, regrouped)
             pets[row.pet_id] = agreed
             sheet_pets.pop(row.pet_id, None)
             spelled = msgspec.structs.replace(agreed, category=_build_category(cells, last))
@@ -160,19 +160,21 @@ def _find_sent_categories(report: Report) -> dict[int | None, Category | None]:
     }
 
 
-def _partly_applied(report: Report) -> dict[int | None, frozenset[str]]:
+def _find_partly_applied(report: Report) -> dict[int | None, frozenset[str]]:
     """The fields that were applied of rows that are in conflict in others."""
     stuck = {result.row for result in report.results if result.kind == "none"}
     applied = (r for r in report.results if r.outcome == "applied" and r.kind == "update")
     return {result.row: frozenset(result.fields) for result in applied if result.row in stuck}
 
 
-def _of(row: Row, sent: Mapping[int | None, frozenset[str]]) -> Mapping[Column, Any]:
+def _select_sent_values(
+    row: Row, sent: Mapping[int | None, frozenset[str]]
+) -> Mapping[Column, Any]:
     fields = sent.get(row.number)
     return {c: value for c, value in row.values.items() if fields is None or c in fields}
 
 
-def _iter_settled_rows(
+def _iter_agreed_rows(
     sheet: Sheet, report: Report, base: Base, sent: Mapping[int | None, frozenset[str]]
 ) -> Iterator[Row]:
     """The rows that may have been edited, and are settled now, at least in what was sent."""
@@ -185,12 +187,12 @@ def _iter_settled_rows(
     stuck = {result.row for result in report.results if result.outcome != "applied"} - set(sent)
     is_done = ~frame.index.isin(stuck) & (frame["action"] != "ignore").to_numpy(dtype=bool)
     rows = frame[is_done]
-    edited = _edited_since(rows, base)
+    edited = _mask_edited(rows, base)
     rows = rows[edited | (rows["action"] == "delete").to_numpy(dtype=bool)]
     yield from iter_rows(rows, match.positions(rows["id"], base.frame))
 
 
-def _edited_since(rows: pd.DataFrame, base: Base) -> match.Mask:
+def _mask_edited(rows: pd.DataFrame, base: Base) -> match.Mask:
     """Which rows say anything that the base does not; rows that it lacks do."""
     sheet_frame = base.sheet_frame
     places = match.positions(rows["id"], sheet_frame)
@@ -212,7 +214,7 @@ def with_pet_ids(frame: pd.DataFrame, recognised: Mapping[int, int]) -> pd.DataF
     return frame.assign(id=known.fillna(ids))
 
 
-def _overlaid(
+def _apply_row(
     pet: Pet,
     values: Mapping[Column, Any],
     last: Pet,
@@ -260,7 +262,7 @@ class RowComparison:
     (-1 where it is not there); `differing` has the units in which a row says something else than
     its pet. `named` are all pets that rows mean, blocked rows too. `frame` has the rows themselves;
     `cells`: by pet, the category's cells of the rows that mean its category and spell it otherwise.
-    `voiced` are the columns that say anything, `headers` those that petsync does not use.
+    `filled_columns` are the columns that say anything, `headers` those that petsync does not use.
     `unnumbered` are the pets of rows that lack their id; `has_unknown`: there are more such rows,
     whose pet is not known. `tab` is the worksheet.
     """
@@ -272,7 +274,7 @@ class RowComparison:
     named: frozenset[int]
     frame: pd.DataFrame
     cells: Mapping[int, Category]
-    voiced: frozenset[str]
+    filled_columns: frozenset[str]
     headers: tuple[str, ...]
     unnumbered: frozenset[int]
     has_unknown: bool
@@ -311,17 +313,17 @@ class RowComparison:
             ),
         ]
         if old is not None:
-            parts.append(self._one_sided(snapshot, old, elsewhere))
+            parts.append(self._select_one_sided(snapshot, old, elsewhere))
         filled = [part for part in parts if len(part)] or parts[:1]
         frame = filled[0] if len(filled) == 1 else pd.concat(filled, ignore_index=True)
         known = frozenset[str]() if old is None or old.columns is None else old.columns
-        missing = known - self.voiced - {"id"}
+        missing = known - self.filled_columns - {"id"}
         renamed = old is not None and bool(missing - ({*self.frame.columns} - {"action"}))
         base = Base(
             frame=frame.sort_values("id", kind="stable").reset_index(drop=True),
             store=snapshot.source,
             taken_at=snapshot.taken_at.isoformat(timespec="microseconds"),
-            columns=self.voiced | missing,
+            columns=self.filled_columns | missing,
             missing=missing,
             headers=old.headers if renamed and old is not None else self.headers,
             unnumbered=self._find_unnumbered(old),
@@ -393,7 +395,7 @@ class RowComparison:
         """The pets as the sheet says them, or last said them, where that differs from the base."""
         rows = dict(zip(self.ids, self.rows, strict=True))
         seen = {i for i, place in zip(self.ids, self.places, strict=True) if place >= 0}
-        before = {} if old is None else self._before(base, old)
+        before = {} if old is None else self._find_pets_before(base, old)
         wanted = [*self.cells, *before, *(old.sheet_pets if old is not None else ())]
         found: dict[int, Pet] = {}
         for pet in pets_of(wanted, base.frame):
@@ -417,7 +419,7 @@ class RowComparison:
             pet = _with_cells(pet, cells, None)
         return pet if last is None else with_columns(pet, last, missing)
 
-    def _before(self, base: Base, old: Base) -> dict[int, Pet]:
+    def _find_pets_before(self, base: Base, old: Base) -> dict[int, Pet]:
         """The pets as the sheet said them before columns of it were missing, where the base has
         something else by now.
         """
@@ -431,7 +433,9 @@ class RowComparison:
         some = at[np.logical_or.reduce([masks[unit] for unit in units])]
         return {pet.id or 0: pet for pet in pets_at(sheet_frame, some)}
 
-    def _one_sided(self, snapshot: Snapshot, old: Base, elsewhere: frozenset[int]) -> pd.DataFrame:
+    def _select_one_sided(
+        self, snapshot: Snapshot, old: Base, elsewhere: frozenset[int]
+    ) -> pd.DataFrame:
         present = {i for i, place in zip(self.ids, self.places, strict=True) if place >= 0}
         there = {*snapshot.frame["id"].tolist(), *self.named, *elsewhere}
         # Of a removed row, too, what the store changed in a column that is missing was not seen.
@@ -516,7 +520,7 @@ def _has_text(item: Tag | str) -> bool:
     return bool(normal(item)) if isinstance(item, str) else tag_key(item) != (None, "")
 
 
-def sight_of(
+def compare_rows(
     sheet: Sheet,
     snapshot: Snapshot,
     recognised: Mapping[int, int],
@@ -546,7 +550,7 @@ def sight_of(
     at = np.flatnonzero(places >= 0)
     masks = {**match.differences(rows_now, at, snapshot.frame, places[at])}
     is_unclear = rows_now.index[at].isin([row for row in unclear if row is not None])
-    masks["category"], cells = _exact(
+    masks["category"], cells = _find_category_differences(
         masks["category"],
         rows_now if len(at) == len(rows_now) else rows_now.iloc[at],
         places[at],
@@ -569,7 +573,7 @@ def sight_of(
         named=named,
         frame=rows_now,
         cells=cells,
-        voiced=_find_used_columns(sheet),
+        filled_columns=_find_used_columns(sheet),
         headers=tuple(map(str, sheet.others.columns)),
         unnumbered=frozenset(numbers[lacks_id & has_pet].tolist()),
         has_unknown=bool(sheet.unidentified) or not has_pet.all(),
@@ -586,7 +590,7 @@ def _find_used_columns(sheet: Sheet) -> frozenset[str]:
     return frozenset({*filled, *ids, *({"action"} & {*sheet.columns})})
 
 
-def _exact(
+def _find_category_differences(
     mask: match.Mask,
     rows: pd.DataFrame,
     places: match.Positions,
@@ -611,7 +615,7 @@ def _exact(
     result[some] = [
         bool(
             changed_columns(
-                judge.meant_category(row.values, pet, known.get(pet.id)), pet, "category"
+                judge.resolve_category(row.values, pet, known.get(pet.id)), pet, "category"
             )
         )
         for row, pet in zip(lines, pets, strict=True)
@@ -706,7 +710,7 @@ def with_report(base: Base | None, report: Report) -> Base:
     """The base with all that a run brought about: the rows say what they said in its plan until the
     sheet is written.
     """
-    start = base or _empty(report.plan.store, report.started)
+    start = base or _build_empty_base(report.plan.store, report.started)
     ids = [change.pet_id for change in report.plan.changes if change.pet_id is not None]
     old = {pet.id: pet for pet in pets_of(ids, start.frame)}
     moves: dict[int, tuple[Pet, Pet] | None] = {}
@@ -719,16 +723,16 @@ def with_report(base: Base | None, report: Report) -> Base:
         if is_new and base is not None:
             before = Pet(id=pet_id)
         elif before is None and isinstance(change, Update):
-            before = _as_first_seen(change, clashes)
-        moves[pet_id] = _sent_of(
+            before = _build_agreed_pet(change, clashes)
+        moves[pet_id] = _apply_sent_change(
             change, pet_id, before, start.sheet_pets.get(pet_id, before), start
         )
         # What a row says of a category that clashes is not agreed on.
-        if _regroups(change) or (is_new and base is None and "category" not in clashes):
+        if _changes_category(change) or (is_new and base is None and "category" not in clashes):
             cells[pet_id] = _cells_of(change, report.plan.categories)
     added = [each.assigned_id for each in report.results if each.outcome == "applied"]
     return replace(
-        _with_moves(start, moves, cells),
+        _with_sent_pets(start, moves, cells),
         unnumbered=start.unnumbered.union(filter(None, added)),
         missing_since={
             **start.missing_since,
@@ -737,7 +741,7 @@ def with_report(base: Base | None, report: Report) -> Base:
     )
 
 
-def _as_first_seen(change: Update, clashes: Collection[Column]) -> Pet:
+def _build_agreed_pet(change: Update, clashes: Collection[Column]) -> Pet:
     """What both sides agree on of a pet that the first plan changes, before that change: what the
     store has, but for what clashes, and for the tags and photos that the change joins.
     """
@@ -773,7 +777,7 @@ def with_inbound(base: Base, inbound: Inbound) -> Base:
     }
     numbered = {each.pet_id for each in inbound.identified if each.lacks_id}
     return replace(
-        _with_moves(base, moves, cells),
+        _with_sent_pets(base, moves, cells),
         taken_at=inbound.created,
         unnumbered=base.unnumbered - numbered,
         missing_since={
@@ -806,7 +810,7 @@ def find_remembered(sheet: Sheet, base: Base, pets: pd.DataFrame) -> dict[int, i
     return found
 
 
-def _regroups(change: Change) -> bool:
+def _changes_category(change: Change) -> bool:
     return isinstance(change, Add) or (
         isinstance(change, Update) and bool({"category", "category_id"} & {*change.fields})
     )
@@ -840,7 +844,7 @@ def _iter_sent_changes(report: Report) -> Iterator[tuple[int, Change]]:
             yield pet_id, change
 
 
-def _sent_of(
+def _apply_sent_change(
     change: Change, pet_id: int, old: Pet | None, last: Pet | None, base: Base
 ) -> tuple[Pet, Pet] | None:
     """What both sides agree on of a pet once a change has arrived, and how the sheet says it; `old`
@@ -880,7 +884,7 @@ def _merge_items(
     return (*stay, *(each for each in after if key(each) not in were | there))
 
 
-def _with_moves(base: Base, moves: Moves, categories: Mapping[int, Category]) -> Base:
+def _with_sent_pets(base: Base, moves: Moves, categories: Mapping[int, Category]) -> Base:
     """The base with the pets as they are now, and the cells of their categories in the sheet."""
     if not moves:
         return base
@@ -908,7 +912,7 @@ def _with_cells(pet: Pet, cells: Category | None, before: Pet | None) -> Pet:
     """
     if cells is None:
         return pet
-    cells = _complete(cells, before)
+    cells = _fill_category(cells, before)
     if cells.name == CLEARED and cells.id is not None:
         return msgspec.structs.replace(pet, category=cells)
     pet = with_category(pet, cells)
@@ -924,7 +928,7 @@ def _fill_missing_columns(pet: Pet, sheet_pet: Pet | None, missing: Collection[s
     return pet if sheet_pet is None else with_columns(pet, sheet_pet, missing)
 
 
-def _complete(cells: Category, before: Pet | None) -> Category:
+def _fill_category(cells: Category, before: Pet | None) -> Category:
     """The cells of a category; one that says nothing now counts as what it said before."""
     if before is None:
         return cells
@@ -933,7 +937,7 @@ def _complete(cells: Category, before: Pet | None) -> Category:
     return Category(number, old.name if cells.name is None else cells.name)
 
 
-def _empty(store: str, moment: str) -> Base:
+def _build_empty_base(store: str, moment: str) -> Base:
     none = frozenset[str]()
     return Base(frame=frame_from_pets([]), store=store, taken_at=moment, columns=none)
 
@@ -1002,7 +1006,7 @@ def continue_base(
     return _SheetAfterRuns(sheet, base, own, copies, current).build_base(copies)
 
 
-def follows(
+def is_from_runs(
     sheet: Sheet, base: Base, runs: Sequence[SentRun], current: pd.DataFrame | None = None
 ) -> bool:
     """Whether more of the cells that the runs sent say that, or what they sent later, than what
@@ -1037,7 +1041,7 @@ class _SheetAfterRuns:
         self._cells: dict[tuple[int, Unit], _Cell] = {}
         for number, run in enumerate(own, 1):
             self._take(number, run)
-        self.older, self.newer = self._evidence(own)
+        self.older, self.newer = self._count_evidence(own)
 
     def build_base(self, copies: Sequence[SentRun]) -> Base:
         """The base by the runs, unsure of the cells that may be older."""
@@ -1050,7 +1054,9 @@ class _SheetAfterRuns:
             unsure[pet_id] = tuple(each for each in unsure.get(pet_id, ()) if each != unit)
             if row is not None and self._is_doubtful(row, unit, cell):
                 unsure[pet_id] = (*unsure[pet_id], unit)
-        for (pet_id, unit), both in (each for run in copies for each in self._set_back(run)):
+        for (pet_id, unit), both in (
+            each for run in copies for each in self._iter_reverted_cells(run)
+        ):
             sides[pet_id, unit] = both
             unsure[pet_id] = (*unsure.get(pet_id, ()), unit)
         unsure_units = {pet_id: units for pet_id, units in unsure.items() if units}
@@ -1065,11 +1071,13 @@ class _SheetAfterRuns:
             if isinstance(change, Add) and change.after.id in self._rows.keys() - base.ids
         }
         moves = {pet_id: (pet, pet) for pet_id, (pet, _) in added.items()}
-        return _with_moves(base, moves, {pet_id: cells for pet_id, (_, cells) in added.items()})
+        return _with_sent_pets(base, moves, {pet_id: cells for pet_id, (_, cells) in added.items()})
 
     def _take(self, number: int, run: SentRun) -> None:
         """Move on by the run of this number."""
-        unseen = (each for change in run.unseen if (each := self._seen_now(change)) is not None)
+        unseen = (
+            each for change in run.unseen if (each := self._select_arrived(change)) is not None
+        )
         pairs = [*((change, True) for change in run.sent), *((change, False) for change in unseen)]
         for change, is_seen in pairs:
             pet_id = change.pet_id or 0
@@ -1087,10 +1095,10 @@ class _SheetAfterRuns:
 
     def _find_sheet_pet(self, run: SentRun, change: Update, row_pet: Pet) -> Pet:
         """The pet as the row said it when the run sent the change."""
-        cells = _cells_of(change, run.categories) if _regroups(change) else None
+        cells = _cells_of(change, run.categories) if _changes_category(change) else None
         return _with_cells(_apply_update(change, row_pet), cells, row_pet)
 
-    def _seen_now(self, change: Update) -> Update | None:
+    def _select_arrived(self, change: Update) -> Update | None:
         """The update in the fields in which its pet is as it was to be."""
         pet = self._current.get(change.pet_id)
         if pet is None:
@@ -1098,14 +1106,14 @@ class _SheetAfterRuns:
         fields = tuple(each for each in change.fields if same(change.after, pet, each))
         return msgspec.structs.replace(change, fields=fields) if fields else None
 
-    def _evidence(self, own: Sequence[SentRun]) -> tuple[list[int], list[int]]:
+    def _count_evidence(self, own: Sequence[SentRun]) -> tuple[list[int], list[int]]:
         """For the time before each run, how many cells that were sent since say what they said
         then, and how many say what they said later.
         """
         older, newer = [0] * len(own), [0] * len(own)
         for (pet_id, unit), cell in self._cells.items():
             row = self._rows.get(pet_id)
-            found = [] if row is None else self._states_of(row, unit, cell)
+            found = [] if row is None else self._find_matching_runs(row, unit, cell)
             for number in range(cell.last if found else 0):
                 if not any(each > number for each in found):
                     older[number] += cell.at(number) in found
@@ -1119,7 +1127,7 @@ class _SheetAfterRuns:
                     counts[:last] = [count + 1 for count in counts[:last]]
         return older, newer
 
-    def _states_of(self, row: Row, unit: Unit, cell: _Cell) -> list[int]:
+    def _find_matching_runs(self, row: Row, unit: Unit, cell: _Cell) -> list[int]:
         """The runs, by number, since which the row may say what it says of the unit."""
         return [
             number for number, pet in cell.states if _has_same_values(self._judge, row, unit, pet)
@@ -1127,7 +1135,7 @@ class _SheetAfterRuns:
 
     def _is_doubtful(self, row: Row, unit: Unit, cell: _Cell) -> bool:
         """Whether the cell says something else than was sent last, and may be older than that."""
-        if not says(row.values, unit) or cell.last in self._states_of(row, unit, cell):
+        if not says(row.values, unit) or cell.last in self._find_matching_runs(row, unit, cell):
             return False
         return not cell.is_seen or any(
             self.older[number] > self.newer[number] for number in range(cell.last)
@@ -1139,7 +1147,9 @@ class _SheetAfterRuns:
             self.newer[number] >= max(1, self.older[number]) for number in range(cell.last)
         )
 
-    def _set_back(self, run: SentRun) -> Iterator[tuple[tuple[int, Unit], tuple[Pet, Pet]]]:
+    def _iter_reverted_cells(
+        self, run: SentRun
+    ) -> Iterator[tuple[tuple[int, Unit], tuple[Pet, Pet]]]:
         """The cells that a copy's run sent and that are as they were before, each with its pet as
         the run sent it and as its row said it; none where not most of the run's cells say that.
         """
@@ -1242,7 +1252,7 @@ def with_unknown(
     known = {*leave} if base is None else {*leave, *base.frame["id"].tolist()}
     if base is not None and {*named_ids(sheet), *pet_ids.values()} <= known:
         return base
-    sight = sight_of(sheet, snapshot, pet_ids)
+    sight = compare_rows(sheet, snapshot, pet_ids)
     pairs = zip(sight.rows, sight.ids, sight.places, strict=True)
     places = {place: row for row, pet_id, place in pairs if place >= 0 and pet_id not in known}
     pets = pets_at(snapshot.frame, list(places))

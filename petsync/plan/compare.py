@@ -46,13 +46,13 @@ from petsync.plan.lineage import (
     Suspect,
     VacantId,
     actions_of,
-    lost_rows,
+    find_lost_rows,
     read_row_pets,
     slots_of,
 )
 from petsync.plan.match import Alignment, names_among, pets_of
 from petsync.plan.notes import some
-from petsync.plan.plan import Plan, PlanOptions, moved_since, notes_of
+from petsync.plan.plan import Plan, PlanOptions, notes_of, refuse_changed_sentinels
 from petsync.plan.uploads import Uploads
 from petsync.profile import STANDARD, ServiceProfile
 from petsync.table.base import Base
@@ -65,25 +65,25 @@ __all__ = [
     "MissingPets",
     "ShiftedColumns",
     "base_of",
-    "come_since",
     "compare",
-    "exchanged_note",
+    "describe_exchanged",
+    "describe_namesakes",
+    "describe_strange_letters",
     "find_exchanged",
+    "find_missing",
+    "find_open_rows",
     "find_shifted",
+    "find_twins",
     "find_unproved_ids",
     "has_ids",
-    "in_a_copy",
-    "looking_alike",
-    "misplaced",
-    "missing",
     "must_have_columns",
-    "namesakes",
-    "namesakes_note",
-    "open_rows",
+    "note_namesakes",
+    "split_added_since",
+    "split_copied",
+    "split_lookalikes",
+    "split_misplaced",
     "split_renamed",
-    "strange_letters",
-    "twins",
-    "under_other_ids",
+    "split_renumbered",
 ]
 
 
@@ -146,9 +146,9 @@ def _find_others(
         is_renamed &= differs >= _LEAST_DIFFERING
     renamed = at[is_renamed]
     others = before.iloc[places[at[differs > 0]]] if unnamed is None else unnamed
-    found = twins(frame.iloc[renamed], others)
+    found = find_twins(frame.iloc[renamed], others)
     if unnamed is not None:
-        found[twins(frame.iloc[renamed], before, is_sole=True) < 0] = -1
+        found[find_twins(frame.iloc[renamed], before, is_sole=True) < 0] = -1
     return [
         _build_exchanged(frame, int(row), before.iloc[places[row]], others.iloc[place])
         for row, place in zip(renamed, found, strict=True)
@@ -156,7 +156,7 @@ def _find_others(
     ]
 
 
-def misplaced(
+def split_misplaced(
     changes: Iterable[Change], sheet: Sheet, pets: pd.DataFrame, base: Base | None, *, is_all: bool
 ) -> tuple[list[Change], list[Conflict]]:
     """The changes without those of rows that say what another pet of the base was, or of the store
@@ -186,7 +186,7 @@ def misplaced(
     exchanges = [*_find_others(sheet, before, updates), *unnamed_twins] if unnamed_twins else []
     owners = {each.pet_id: row for row, each in updates.items()}
     adds = [each.row for each in changes if isinstance(each, Add) and _is_open(each, sheet)]
-    at = twins(sheet.rows.loc[adds], before, is_sole=True).tolist()
+    at = find_twins(sheet.rows.loc[adds], before, is_sole=True).tolist()
     ids = [int(before["id"].iloc[n]) if n >= 0 else 0 for n in at]
     pairs = {row: i for row, i in zip(adds, ids, strict=True) if row and i in owners}
     if not pairs and base is None and not is_all:
@@ -237,7 +237,7 @@ def _build_displaced(sheet: Sheet, row: int, pet_id: int, other: int, *, has_id:
     )
 
 
-def exchanged_note(
+def describe_exchanged(
     edited: Mapping[int, Collection[Column]], sheet: Sheet, before: pd.DataFrame
 ) -> Iterator[str]:
     """A sentence on the rows that say what other pets were `before`; `edited` are the columns in
@@ -256,7 +256,7 @@ def exchanged_note(
         )
 
 
-def twins(rows: pd.DataFrame, pets: pd.DataFrame, *, is_sole: bool = False) -> match.Positions:
+def find_twins(rows: pd.DataFrame, pets: pd.DataFrame, *, is_sole: bool = False) -> match.Positions:
     """For each row the place of a pet that has its name, and of which it says nothing else in any
     other column; -1 where there is none, or, if `is_sole`, where there is more than one, or may be.
     """
@@ -304,7 +304,7 @@ def has_ids(sheet: Sheet) -> bool:
     return named or bool(sheet.blocked_ids) or any(p.column == "id" for p in sheet.problems)
 
 
-def looking_alike(
+def split_lookalikes(
     changes: Iterable[Change], sheet: Sheet, pets: pd.DataFrame, identical: Mapping[int, int]
 ) -> tuple[list[Change], list[Conflict]]:
     """The changes without the adds that look like one of the `pets`, which no row names; and these
@@ -326,14 +326,14 @@ def looking_alike(
             *by_name.get(normal(add.after.name), ()),
             *(by_photos.get(photo_keys(add.after.photo_urls), ()) if add.after.photo_urls else ()),
         ]
-        pairs = [(pet, _agreeing(add.after, pet)) for pet in near[:_MOST]]
+        pairs = [(pet, _find_agreeing_columns(add.after, pet)) for pet in near[:_MOST]]
         like = [(pet, agreeing) for pet, agreeing in pairs if _is_like(add.after, agreeing)]
         if like:
             pet, agreeing = max(like, key=lambda pair: len(pair[1]))
-            conflicts[add.row] = _look_alike(add, pet, agreeing)
-    for add, pet in _edited_in_one_column(adds, by_name, len(open_rows(sheet)), identical):
+            conflicts[add.row] = _build_lookalike_conflict(add, pet, agreeing)
+    for add, pet in _edited_in_one_column(adds, by_name, len(find_open_rows(sheet)), identical):
         why = ", and most rows have the name of a pet"
-        conflicts.setdefault(add.row, _look_alike(add, pet, ("name",), why))
+        conflicts.setdefault(add.row, _build_lookalike_conflict(add, pet, ("name",), why))
     rest = [each for each in changes if not (isinstance(each, Add) and each.row in conflicts)]
     return rest, [*conflicts.values()]
 
@@ -348,7 +348,7 @@ def _edited_in_one_column(
     that makes most of the `total` rows pets: by the names that one pet has, and as `identical`.
     """
     pairs = [(add, pet) for add in adds for pet in by_name.get(normal(add.after.name), ())[:_MOST]]
-    differing = [_differing(add.after, pet) for add, pet in pairs]
+    differing = [_find_differing_columns(add.after, pet) for add, pet in pairs]
     for column in _COMPARED:
         near = [pair for pair, others in zip(pairs, differing, strict=True) if others <= {column}]
         ids = {pet.id for add, pet in near if len(by_name[normal(add.after.name)]) == 1}
@@ -357,16 +357,20 @@ def _edited_in_one_column(
             yield from near
 
 
-def _differing(row_pet: Pet, pet: Pet) -> set[Column]:
+def _find_differing_columns(row_pet: Pet, pet: Pet) -> set[Column]:
     """The columns beside the name in which the pet is not what is said."""
-    return {*find_filled_columns(row_pet)} - {"name", "category_id", *_agreeing(row_pet, pet)}
+    return {*find_filled_columns(row_pet)} - {
+        "name",
+        "category_id",
+        *_find_agreeing_columns(row_pet, pet),
+    }
 
 
 def split_renamed(
     changes: Iterable[Change], sheet: Sheet, pets: pd.DataFrame, identical: Mapping[int, int]
 ) -> tuple[list[Change], list[Conflict]]:
     """The changes without the adds that may be one of the `pets`, which no row names, under another
-    name; and these as conflicts. For a sheet without ids, as `looking_alike`.
+    name; and these as conflicts. For a sheet without ids, as `split_lookalikes`.
 
     Such a row says what a pet is but for the name, and stands between rows that are `identical` to
     the pets before and after it, in a sheet of which most rows are. In any other, it is all that
@@ -375,7 +379,9 @@ def split_renamed(
     changes = list(changes)
     adds = [each for each in changes if isinstance(each, Add) and _is_open(each, sheet)]
     is_whole = {*COLUMNS} - {"id"} <= {*sheet.rows}
-    is_table = len(identical) >= _LEAST_EXCHANGED and 2 * len(identical) >= len(open_rows(sheet))
+    is_table = len(identical) >= _LEAST_EXCHANGED and 2 * len(identical) >= len(
+        find_open_rows(sheet)
+    )
     if not adds or pets.empty or not (is_table or is_whole):
         return changes, []
     known = sorted(identical.items()) if is_table else []
@@ -405,14 +411,14 @@ def split_renamed(
             of_status = ids_by_status.get(_look(add.after, ("status",)), ())
             like = [pet for pet in like if _is_between(above, below, pet.id or 0, of_status)]
         if like and (known or len(like) == 1):
-            conflicts[add.row] = _look_alike(
+            conflicts[add.row] = _build_lookalike_conflict(
                 add, like[0], [c for c in columns if c in find_filled_columns(add.after)]
             )
     rest = [each for each in changes if not (isinstance(each, Add) and each.row in conflicts)]
     return rest, [*conflicts.values()]
 
 
-def in_a_copy(
+def split_copied(
     changes: Iterable[Change],
     sheet: Sheet,
     pets: pd.DataFrame,
@@ -427,7 +433,7 @@ def in_a_copy(
     """
     changes = list(changes)
     if len(conflicts_so_far) < _LEAST_EXCHANGED or 2 * len(conflicts_so_far) <= len(
-        open_rows(sheet)
+        find_open_rows(sheet)
     ):
         return changes, []
     taken_ids = {each.pet_id for each in conflicts_so_far}
@@ -449,9 +455,9 @@ def in_a_copy(
         if near:
             pet = min(near, key=lambda pet: _likeness(name, fold_status(pet.name), pet.id or 0))
             taken_ids.add(pet.id)
-            agreeing = _agreeing(add.after, pet) or ("name",)
+            agreeing = _find_agreeing_columns(add.after, pet) or ("name",)
             why = ", and most rows look like pets"
-            conflicts.append(_look_alike(add, pet, agreeing, why))
+            conflicts.append(_build_lookalike_conflict(add, pet, agreeing, why))
     rows = {each.row for each in conflicts}
     return [each for each in changes if not (isinstance(each, Add) and each.row in rows)], conflicts
 
@@ -487,7 +493,7 @@ def _look(pet: Pet, columns: Sequence[Column]) -> Hashable:
     return tuple(tags if column == "tags" else key(pet, column) for column in columns)
 
 
-def come_since(
+def split_added_since(
     changes: Iterable[Change], sheet: Sheet, pets: pd.DataFrame, base: Base
 ) -> tuple[list[Change], list[Conflict]]:
     """The changes without the adds that look like one of the `pets`, which no row names, that came
@@ -508,10 +514,10 @@ def come_since(
         (add, pet, agreeing)
         for add in adds
         for pet in by_name.get(normal(add.after.name), ())[:_MOST]
-        if _is_like(add.after, agreeing := _agreeing(add.after, pet))
+        if _is_like(add.after, agreeing := _find_agreeing_columns(add.after, pet))
         and not {*agreeing} <= {"name", "status"}
     ]
-    return _held_once(
+    return _split_pairs(
         changes,
         pairs,
         lambda _, pet, columns: (
@@ -525,7 +531,7 @@ def come_since(
     )
 
 
-def under_other_ids(
+def split_renumbered(
     changes: Iterable[Change], sheet: Sheet, pets: pd.DataFrame, unnamed: match.Mask
 ) -> tuple[list[Change], list[Conflict]]:
     """The changes without the adds under an id of their own that look like one of the `pets` of the
@@ -549,12 +555,12 @@ def under_other_ids(
         shown = by_photos.get(photos, []) if photos and counts[photos] == 1 else []
         sole = [near[0] for near in (named, shown) if len(near) == 1]
         for pet in [*sole, *named[: _MOST if len(named) > 1 else 0]]:
-            agreeing = _agreeing(add.after, pet)
+            agreeing = _find_agreeing_columns(add.after, pet)
             is_half = pet in sole and _is_like(add.after, agreeing)
-            is_same = pet in named and not _differing(add.after, pet)
+            is_same = pet in named and not _find_differing_columns(add.after, pet)
             if pet.id in free and (is_same or (is_half and not {*agreeing} <= {"name", "status"})):
                 pairs.append((add, pet, agreeing))
-    return _held_once(
+    return _split_pairs(
         changes,
         pairs,
         lambda add, pet, columns: (
@@ -568,7 +574,7 @@ def under_other_ids(
     )
 
 
-def _held_once(
+def _split_pairs(
     changes: Sequence[Change],
     pairs: Iterable[tuple[Add, Pet, Sequence[Column]]],
     problem: Callable[[Add, Pet, str], str],
@@ -588,7 +594,7 @@ def _held_once(
     return rest, sorted(conflicts.values(), key=lambda each: each.row or 0)
 
 
-def namesakes(changes: Iterable[Change], pets: pd.DataFrame, sheet: Sheet) -> list[Change]:
+def note_namesakes(changes: Iterable[Change], pets: pd.DataFrame, sheet: Sheet) -> list[Change]:
     """The changes, the adds whose rows leave open that their pet is there told of the first of the
     `pets`, which no row names, that has their name.
     """
@@ -613,7 +619,7 @@ def namesakes(changes: Iterable[Change], pets: pd.DataFrame, sheet: Sheet) -> li
     ]
 
 
-def namesakes_note(changes: Iterable[Change]) -> Iterator[str]:
+def describe_namesakes(changes: Iterable[Change]) -> Iterator[str]:
     """A sentence on the adds that have the name of a pet that is in no row."""
     pairs = [
         f"{each.source} ({each.after.name}) = pet {each.namesake}?"
@@ -628,7 +634,7 @@ def namesakes_note(changes: Iterable[Change]) -> Iterator[str]:
         )
 
 
-def open_rows(sheet: Sheet) -> frozenset[int]:
+def find_open_rows(sheet: Sheet) -> frozenset[int]:
     """The rows that do not say whether their pets are there."""
     frame = sheet.rows
     return frozenset(frame.index[(frame["action"] == "merge").to_numpy(dtype=bool)].tolist())
@@ -667,7 +673,7 @@ def _index_pets(
     return by_name, by_photos
 
 
-def _agreeing(row_pet: Pet, pet: Pet) -> tuple[Column, ...]:
+def _find_agreeing_columns(row_pet: Pet, pet: Pet) -> tuple[Column, ...]:
     """The columns in which the pet is what is said."""
     return tuple(
         c for c in find_filled_columns(row_pet) if c != "category_id" and same(row_pet, pet, c)
@@ -679,7 +685,9 @@ def _is_like(row_pet: Pet, agreeing: Collection[Column]) -> bool:
     return 2 * sum(c in agreeing for c in others) >= len(others)
 
 
-def _look_alike(add: Add, pet: Pet, agreeing: Sequence[Column], why: str = "") -> Conflict:
+def _build_lookalike_conflict(
+    add: Add, pet: Pet, agreeing: Sequence[Column], why: str = ""
+) -> Conflict:
     return _build_lookalike(
         add,
         pet,
@@ -717,7 +725,7 @@ _LOOKALIKES = str.maketrans(
 """Cyrillic, Greek and Armenian letters, and the Latin ones that look the same."""
 
 
-def strange_letters(changes: Iterable[Change], pets: pd.DataFrame) -> Iterator[str]:
+def describe_strange_letters(changes: Iterable[Change], pets: pd.DataFrame) -> Iterator[str]:
     """A sentence on texts that are to be sent and mix scripts within a word, and one on those that
     look just like another text that the store uses in the same column.
     """
@@ -740,15 +748,15 @@ def strange_letters(changes: Iterable[Change], pets: pd.DataFrame) -> Iterator[s
             "text again."
         )
     known = _collect_known_texts(pets) if whole else {}
-    twins = [
+    similar = [
         f"{source}: {text!r} looks like {twin!r}"
         for (column, text), source in whole.items()
         if (twin := known.get((column.partition(" ")[0], _looks(text))))
     ]
-    if twins:
+    if similar:
         yield (
-            f"{some(twins)}, which the store has, and is written in other letters. If nobody meant "
-            "that, type the text again."
+            f"{some(similar)}, which the store has, and is written in other letters. If nobody "
+            "meant that, type the text again."
         )
 
 
@@ -822,7 +830,7 @@ class MissingPets:
     conflict_rows: frozenset[int] = frozenset()
 
 
-def missing(
+def find_missing(
     snapshot: Snapshot,
     named: match.Mask,
     uncertain: Sequence[str],
@@ -851,18 +859,18 @@ def missing(
     """
     places = np.flatnonzero(~named)
     if base is None and not options.delete_missing:
-        return MissingPets([], [], _left_alone(len(places)))
+        return MissingPets([], [], _note_left_alone(len(places)))
     places, old, new = _split_exported(snapshot, places, base)
-    never = _never_exported(int((~snapshot.frame["id"].iloc[new].isin(in_doubt)).sum()))
-    pairs = _lost_ids(snapshot, places, changes, open_rows)
+    never = _note_never_exported(int((~snapshot.frame["id"].iloc[new].isin(in_doubt)).sum()))
+    pairs = _pair_lost_ids(snapshot, places, changes, open_rows)
     # With another name, the place alone tells little: it counts where the pet would be deleted.
     order = (snapshot if base is None else base).frame["id"]
     order = order if options.delete_missing else order[:0]
-    pairs += _renamed_ids(snapshot, places, changes, open_rows, sheet, order, pairs)
-    conflicts = [*_conflicts(pairs)]
+    pairs += _pair_renamed(snapshot, places, changes, open_rows, sheet, order, pairs)
+    conflicts = [*_iter_lost_id_conflicts(pairs)]
     conflict_rows = frozenset(add.row for _, add in pairs if add.row is not None)
     if not options.delete_missing:
-        return MissingPets([], conflicts, [*_left_alone(len(places)), *never], conflict_rows)
+        return MissingPets([], conflicts, [*_note_left_alone(len(places)), *never], conflict_rows)
     if uncertain:
         note = (
             f"No missing pet is deleted: {some(uncertain)} may be about any of them. Correct these "
@@ -871,7 +879,7 @@ def missing(
         return MissingPets([], conflicts, [note], conflict_rows)
     paired_ids = {pet.id for pet, _ in pairs}
     sure = ~snapshot.frame["id"].iloc[places].isin(paired_ids).to_numpy(dtype=bool)
-    conflicts += _held_deletes(pairs)
+    conflicts += _iter_delete_conflicts(pairs)
     places, old = places[sure], old[sure]
     statuses = snapshot.frame["status"].iloc[places]
     known = [status for status in statuses.dropna().unique() if status in snapshot.coverage]
@@ -893,11 +901,15 @@ def missing(
     ]
     sure = ~beyond & np.array([not each for each in fields], dtype=bool)
     deleted = [pets[at] for at in np.flatnonzero(sure).tolist()]
-    there = {pet.id: tab for pet in deleted if (tab := _worksheet_with(pet.id, elsewhere))}
-    moved += [_in_worksheet(pet, there[pet.id], elsewhere) for pet in deleted if pet.id in there]
+    there = {pet.id: tab for pet in deleted if (tab := _find_worksheet(pet.id, elsewhere))}
+    moved += [
+        _build_worksheet_conflict(pet, there[pet.id], elsewhere)
+        for pet in deleted
+        if pet.id in there
+    ]
     deleted = [pet for pet in deleted if pet.id not in there]
     deletes = [Delete(row=None, source="", before=pet, why="missing") for pet in deleted]
-    notes = [*never, *_describe_uncovered(uncovered), *_renames(deletes, changes)]
+    notes = [*never, *_describe_uncovered(uncovered), *_note_renames(deletes, changes)]
     return MissingPets(deletes, [*conflicts, *moved], notes, conflict_rows)
 
 
@@ -927,7 +939,7 @@ def _build_removed_conflict(pet: Pet, fields: Sequence[Column]) -> Conflict:
     )
 
 
-def _worksheet_with(
+def _find_worksheet(
     pet_id: int | None, elsewhere: Mapping[str, frozenset[int] | None]
 ) -> str | None:
     """The worksheet that has a row of the pet, else one that may have one."""
@@ -935,7 +947,9 @@ def _worksheet_with(
     return next(sure, next((tab for tab, ids in elsewhere.items() if ids is None), None))
 
 
-def _in_worksheet(pet: Pet, tab: str, elsewhere: Mapping[str, frozenset[int] | None]) -> Conflict:
+def _build_worksheet_conflict(
+    pet: Pet, tab: str, elsewhere: Mapping[str, frozenset[int] | None]
+) -> Conflict:
     has = "has a row of it" if elsewhere[tab] is not None else "may have one: it could not be read"
     return Conflict(
         row=None,
@@ -950,7 +964,7 @@ def _in_worksheet(pet: Pet, tab: str, elsewhere: Mapping[str, frozenset[int] | N
     )
 
 
-def _left_alone(count: int) -> list[str]:
+def _note_left_alone(count: int) -> list[str]:
     if not count:
         return []
     pets = "1 pet of the store is" if count == 1 else f"{count:,} pets of the store are"
@@ -959,7 +973,7 @@ def _left_alone(count: int) -> list[str]:
     return [f"{pets} in no row: nothing happens to {them} ({way})."]
 
 
-def _never_exported(count: int) -> list[str]:
+def _note_never_exported(count: int) -> list[str]:
     if not count:
         return []
     these = "1 pet of the store was" if count == 1 else f"{count:,} pets of the store were"
@@ -976,7 +990,7 @@ def _describe_uncovered(count: int) -> list[str]:
     return [f"{pets} in no row and not deleted: {why}."]
 
 
-def _lost_ids(
+def _pair_lost_ids(
     snapshot: Snapshot,
     places: match.Positions,
     changes: Sequence[Change],
@@ -1002,7 +1016,7 @@ def _lost_ids(
     return found
 
 
-def _renamed_ids(
+def _pair_renamed(
     snapshot: Snapshot,
     places: match.Positions,
     changes: Sequence[Change],
@@ -1025,12 +1039,12 @@ def _renamed_ids(
     pairs = {(pet.id, add.row) for pet, add in known}
     return [
         (pets[pet_id], adds[row])
-        for pet_id, row in lost_rows(sheet, row_pets, pets, order.tolist())
+        for pet_id, row in find_lost_rows(sheet, row_pets, pets, order.tolist())
         if (pet_id, row) not in pairs
     ]
 
 
-def _conflicts(pairs: Sequence[tuple[Pet, Add]]) -> Iterator[Conflict]:
+def _iter_lost_id_conflicts(pairs: Sequence[tuple[Pet, Add]]) -> Iterator[Conflict]:
     """One for each add that may be a pet in no row."""
     found: dict[int | None, list[Pet]] = defaultdict(list)
     adds = {add.row: add for _, add in pairs}
@@ -1050,7 +1064,7 @@ def _conflicts(pairs: Sequence[tuple[Pet, Add]]) -> Iterator[Conflict]:
         )
 
 
-def _held_deletes(pairs: Sequence[tuple[Pet, Add]]) -> Iterator[Conflict]:
+def _iter_delete_conflicts(pairs: Sequence[tuple[Pet, Add]]) -> Iterator[Conflict]:
     """One for each pet that is not deleted, because a row may be it."""
     found: dict[int | None, list[Add]] = defaultdict(list)
     pets = {pet.id: pet for pet, _ in pairs}
@@ -1069,16 +1083,16 @@ def _held_deletes(pairs: Sequence[tuple[Pet, Add]]) -> Iterator[Conflict]:
         )
 
 
-def _renames(deletes: Sequence[Delete], changes: Sequence[Change]) -> Iterator[str]:
+def _note_renames(deletes: Sequence[Delete], changes: Sequence[Change]) -> Iterator[str]:
     """A pet that goes while one just like it comes is more likely one pet that lost its id."""
-    for pet, add in _alike([delete.before for delete in deletes], changes):
+    for pet, add in _pair_alike([delete.before for delete in deletes], changes):
         yield (
             f"Pet {pet.id} ({pet.name}) would be deleted and {add.source} ({add.after.name}) "
             "added, and they are alike. If they are one pet, give the row its id."
         )
 
 
-def _alike(pets: Iterable[Pet], changes: Sequence[Change]) -> Iterator[tuple[Pet, Add]]:
+def _pair_alike(pets: Iterable[Pet], changes: Sequence[Change]) -> Iterator[tuple[Pet, Add]]:
     """Pets, each with an add of the same name or the same photos."""
     adds = [change for change in changes if isinstance(change, Add)]
     by_name = {normal(add.after.name): add for add in adds}
@@ -1217,7 +1231,7 @@ def _is_along(edits: Values, was: Values) -> bool:
         places = ((row, start + sign * at[row]) for row in edits)
         there = ((row, rows[place]) for row, place in places if 0 <= place < len(rows))
         met = [row for row, other in there if was[other] == edits[row]]
-        if len(met) < _PART * len(edits) or _chance(met, edits, was) < _BITS:
+        if len(met) < _PART * len(edits) or _log2_chance(met, edits, was) < _BITS:
             continue
         beside = {n for row in met for n in (at[row] - 1, at[row] + 1) if 0 <= n < len(rows)}
         quiet = [n for n in beside if rows[n] not in edits]
@@ -1231,7 +1245,7 @@ def _is_along(edits: Values, was: Values) -> bool:
     return False
 
 
-def _chance(met: Collection[int], edits: Values, was: Values) -> float:
+def _log2_chance(met: Collection[int], edits: Values, was: Values) -> float:
     """How unlikely it is, as a power of two, that these edits meet what is expected, if they have
     values as the column and the other edits have.
     """
@@ -1241,7 +1255,7 @@ def _chance(met: Collection[int], edits: Values, was: Values) -> float:
         math.log2((total - share[was[row]]) / min(share[edits[row]] - 1, total - share[was[row]]))
         for row in met
     )
-    return bits - _choices(len(edits), len(edits) - len(met))
+    return bits - _log2_choices(len(edits), len(edits) - len(met))
 
 
 def _is_sorted(
@@ -1307,7 +1321,9 @@ def _find_rearranged(was: Mapping[int, str], now: Mapping[int, str]) -> int | No
                 and not _is_longer(bounds, edited, run)
             ):
                 room -= run.stop - run.start
-                if room >= 0 and _evidence(before[run], after[run]) >= _SURE + math.log2(tried):
+                if room >= 0 and _log2_chance_of_order(
+                    before[run], after[run]
+                ) >= _SURE + math.log2(tried):
                     return [*was][run.start]
         half = int(np.argmax(np.diff(at))) + 1
         heapq.heappush(runs, (-half, start))
@@ -1325,7 +1341,7 @@ def _is_longer(bounds: match.Positions, edited: match.Positions, run: slice) -> 
     return bool(np.ptp(np.searchsorted(edited, outer)) > np.ptp(np.searchsorted(edited, inner)))
 
 
-def _evidence(before: match.Positions, after: match.Positions) -> float:
+def _log2_chance_of_order(before: match.Positions, after: match.Positions) -> float:
     """How unlikely it is, as a power of two, that the values of these rows are in an order that
     programs make of them: if each row is edited as often as here, to what the edits say, by chance.
     """
@@ -1356,11 +1372,11 @@ def _evidence(before: match.Positions, after: match.Positions) -> float:
             continue
         chance = rate * counts[after[moved]] / (1 - counts[before[moved]])
         bits = -math.log2(1 - rate) * (is_met & ~edited).sum() - np.log2(chance).sum()
-        best = max(best, float(bits) - choices - _choices(count, misses))
+        best = max(best, float(bits) - choices - _log2_choices(count, misses))
     return best
 
 
-def _choices(count: int, some: int) -> float:
+def _log2_choices(count: int, some: int) -> float:
     """The number of ways to choose `some` of `count`, as a power of two."""
     ways = math.lgamma(count + 1) - math.lgamma(some + 1) - math.lgamma(count - some + 1)
     return ways / math.log(2)
@@ -1500,7 +1516,7 @@ def compare(
         plan = _build_plan(
             snapshot, sheet, decisions, created, options, guard, profile, base, known, outside
         )
-        return msgspec.structs.replace(plan, vacant=_vacant(plan, sheet, decisions, found))
+        return msgspec.structs.replace(plan, vacant=_find_vacant_ids(plan, sheet, decisions, found))
 
 
 def _build_plan(
@@ -1515,7 +1531,7 @@ def _build_plan(
     matches: Mapping[int, Match],
     outside: Collection[int],
 ) -> Plan:
-    decided, lookalikes = misplaced(
+    decided, lookalikes = split_misplaced(
         decisions.changes(), sheet, snapshot.frame, base, is_all=options.delete_missing
     )
     decisions.forget(lookalikes)
@@ -1523,10 +1539,10 @@ def _build_plan(
     if not options.match_on and not has_ids(sheet):
         remarks = decisions.remarks
         identical = {row: remarks.recognised[row] for row in remarks.identical}
-        decided, alike = looking_alike(decided, sheet, unnamed, identical)
+        decided, alike = split_lookalikes(decided, sheet, unnamed, identical)
         decided, others = split_renamed(decided, sheet, unnamed, identical)
         alike += others
-        decided, rest = in_a_copy(decided, sheet, unnamed, alike)
+        decided, rest = split_copied(decided, sheet, unnamed, alike)
         decisions.forget([*alike, *rest])
         lookalikes += [*alike, *rest]
     elif (
@@ -1534,15 +1550,15 @@ def _build_plan(
         and base is not None
         and (not base.statuses or {*snapshot.coverage.statuses} <= {*base.statuses})
     ):
-        decided, others = come_since(decided, sheet, unnamed, base)
+        decided, others = split_added_since(decided, sheet, unnamed, base)
         decisions.forget(others)
         lookalikes += others
-    decided, strangers = under_other_ids(decided, sheet, snapshot.frame, ~decisions.sides.named)
+    decided, strangers = split_renumbered(decided, sheet, snapshot.frame, ~decisions.sides.named)
     decisions.forget(strangers)
     lookalikes += strangers
-    decided = namesakes(decided, unnamed, sheet)
+    decided = note_namesakes(decided, unnamed, sheet)
     below = [each for each in decided if isinstance(each, Add) and _is_below_one(each.pet_id)]
-    missing_pets = missing(
+    missing_pets = find_missing(
         snapshot,
         decisions.sides.named,
         [*decisions.uncertain, *(each.source for each in below)],
@@ -1550,7 +1566,7 @@ def _build_plan(
         options,
         base,
         sheet=sheet,
-        open_rows=open_rows(sheet),
+        open_rows=find_open_rows(sheet),
         in_doubt={
             each for pets in decisions.may_be.values() for each in pets if isinstance(each, int)
         },
@@ -1560,7 +1576,11 @@ def _build_plan(
     decisions.forget(
         each for each in missing_pets.conflicts if each.row in missing_pets.conflict_rows
     )
-    refused = [_below_one(each) for each in below if each.row not in missing_pets.conflict_rows]
+    refused = [
+        _build_below_one_conflict(each)
+        for each in below
+        if each.row not in missing_pets.conflict_rows
+    ]
     decisions.forget(refused)
     conflict_rows = {*missing_pets.conflict_rows, *(each.row for each in refused)}
     decided = [
@@ -1591,7 +1611,7 @@ def _build_plan(
         unchanged=decisions.unchanged,
         recognised=decisions.remarks.recognised,
         categories=categories_of(sheet, changes, conflicts),
-        slots=_slots(sheet, decided, decisions, matches),
+        slots=_build_slots(sheet, decided, decisions, matches),
         older=tuple(sorted(decisions.remarks.older)),
         gone=tuple(sorted(decisions.remarks.gone)),
         undone=decisions.remarks.undone
@@ -1601,20 +1621,20 @@ def _build_plan(
         pets=len(snapshot),
         capacity=profile.capacity,
         notes=(
-            *_silent(sheet, base, edited.values()),
+            *_note_lost_columns(sheet, base, edited.values()),
             *_iter_warning_notes(sheet),
             *_iter_unread(sheet, snapshot.frame),
             *decisions.notes(),
             *missing_pets.notes,
-            *namesakes_note(decided),
-            *([moved.note] if moved.note else exchanged_note(edited, sheet, before)),
-            *strange_letters(decided, snapshot.frame),
+            *describe_namesakes(decided),
+            *([moved.note] if moved.note else describe_exchanged(edited, sheet, before)),
+            *describe_strange_letters(decided, snapshot.frame),
             *notes_of(conflicts),
             *_iter_correction_notes(sheet),
         ),
         coverage=snapshot.coverage,
         sentinels=watched,
-        verdict=Verdict(tuple(moved_since(watched, base))),
+        verdict=Verdict(tuple(refuse_changed_sentinels(watched, base))),
         corrections=sheet.corrections,
         shifted=tuple(moved),
     )
@@ -1625,7 +1645,7 @@ def _is_below_one(pet_id: int | None) -> bool:
     return pet_id is not None and pet_id < 1
 
 
-def _below_one(add: Add) -> Conflict:
+def _build_below_one_conflict(add: Add) -> Conflict:
     """An add that a service may store under another id, so that the next plan adds it again."""
     return Conflict(
         row=add.row,
@@ -1639,7 +1659,7 @@ def _below_one(add: Add) -> Conflict:
     )
 
 
-def _slots(
+def _build_slots(
     sheet: Sheet, changes: Iterable[Change], decisions: Decisions, matches: Mapping[int, Match]
 ) -> dict[int, Slot]:
     """Where the rows without an id stand that have a pet, get one, or are held as they may be one,
@@ -1676,7 +1696,7 @@ def _slots(
     return slots
 
 
-def _vacant(
+def _find_vacant_ids(
     plan: Plan, sheet: Sheet, decisions: Decisions, found: FoundPets
 ) -> tuple[VacantId, ...]:
     """The rows that name the id of no pet and add none, if the service is to assign ids. A row with
@@ -1724,7 +1744,9 @@ def _find_edited_columns(
     return edited
 
 
-def _silent(sheet: Sheet, base: Base | None, edited: Iterable[frozenset[Column]]) -> Iterator[str]:
+def _note_lost_columns(
+    sheet: Sheet, base: Base | None, edited: Iterable[frozenset[Column]]
+) -> Iterator[str]:
     """Of an export, the columns that it has lost: a header that was renamed, more likely."""
     absent = [column for column in COLUMNS if base is not None and column not in sheet.frame]
     if absent:

@@ -58,12 +58,12 @@ from petsync.plan.match import (
     Candidates,
     Row,
     RowValues,
+    apply_unit,
     build_pet,
     clears,
-    contradiction,
-    laid_over,
+    has_contradiction,
+    is_nameless_category,
     merge_row,
-    nameless,
     names_among,
     positions,
 )
@@ -141,7 +141,7 @@ class Judge:
         rules: list[tuple[Unit, FieldRule]] = []
         for unit in units:
             agreed = self._find_agreed_pet(unit, values, old)
-            rule, new, changed = self._one(unit, values, current, agreed)
+            rule, new, changed = self._judge_unit(unit, values, current, agreed)
             rules.append((unit, rule))
             if rule in _CLASHING and agreed is not None:
                 clashes.append(_clash(unit, agreed, new, current))
@@ -159,20 +159,22 @@ class Judge:
         edited = (c for unit in units for c in self._find_edited_columns(unit, values, old))
         return {column: values[column] for column in edited}
 
-    def meant_category(self, values: RowValues, current: Pet, old: Pet | None) -> Pet:
+    def resolve_category(self, values: RowValues, current: Pet, old: Pet | None) -> Pet:
         """The pet with the category that a row means: by what was edited in it, else by all that it
         says.
         """
         edits = {} if old is None else self.edits(values, old, ("category",))
-        return laid_over(current, "category", edits or values, self.vocabulary)
+        return apply_unit(current, "category", edits or values, self.vocabulary)
 
-    def keeps(self, values: RowValues, current: Pet, old: Pet | None) -> bool:
+    def keeps_photos(self, values: RowValues, current: Pet, old: Pet | None) -> bool:
         """Whether photos stay that uploads added and the row lacks."""
         return (
-            old is None and bool(values.get("photo_urls")) and bool(self._lacking(values, current))
+            old is None
+            and bool(values.get("photo_urls"))
+            and bool(self._find_lacking_photos(values, current))
         )
 
-    def _lacking(self, values: RowValues, current: Pet) -> frozenset[str]:
+    def _find_lacking_photos(self, values: RowValues, current: Pet) -> frozenset[str]:
         there = frozenset(photo_keys(values["photo_urls"]))
         return frozenset(url for url in self.uploads.photos(current) if normal(url) not in there)
 
@@ -186,18 +188,18 @@ class Judge:
             return ()
         unsure = self.base.unsure_units.get(old.id or 0, ())
         units = [unit for unit in UNITS if unit in unsure and says(values, unit)]
-        laid = ((unit, laid_over(current, unit, values, self.vocabulary)) for unit in units)
+        laid = ((unit, apply_unit(current, unit, values, self.vocabulary)) for unit in units)
         return tuple(unit for unit, new in laid if changed_columns(new, current, unit))
 
     def is_older(self, judged: Judgement, values: RowValues, current: Pet) -> bool:
         """Whether the row says of some unit what was exported, and the store something newer."""
         units = (unit for unit, rule in judged.rules if rule == "not-edited")
         return any(
-            changed_columns(laid_over(current, unit, values, self.vocabulary), current, unit)
+            changed_columns(apply_unit(current, unit, values, self.vocabulary), current, unit)
             for unit in units
         )
 
-    def _one(
+    def _judge_unit(
         self, unit: Unit, values: RowValues, current: Pet, old: Pet | None
     ) -> tuple[FieldRule, Pet, tuple[Column, ...]]:
         """The rule that holds for a unit, a pet that has it as the sheet wants it then, and the
@@ -206,35 +208,35 @@ class Judge:
         if not says(values, unit):
             return "blank", current, ()
         if old is None:
-            return self._alone(unit, values, current)
+            return self._judge_without_base(unit, values, current)
         moved = changed_columns(old, current, unit)
         edits = {column: values[column] for column in self._find_edited_columns(unit, values, old)}
         if not edits:
             return ("not-edited" if moved else "same"), current, ()
-        new = laid_over(current, unit, edits, self.vocabulary)
+        new = apply_unit(current, unit, edits, self.vocabulary)
         changed = changed_columns(new, current, unit)
         if not changed:
             return ("alike" if moved else "same"), current, ()
         is_unsure = self.base is not None and unit in self.base.unsure_units.get(old.id or 0, ())
         if not moved and not is_unsure:
             return "edited", new, changed
-        return self._both(unit, edits, current, old, new, merges=not is_unsure)
+        return self._judge_both_edits(unit, edits, current, old, new, merges=not is_unsure)
 
-    def _alone(
+    def _judge_without_base(
         self, unit: Unit, values: RowValues, current: Pet
     ) -> tuple[FieldRule, Pet, tuple[Column, ...]]:
-        """As `_one`, where what was exported is not known."""
-        new = laid_over(current, unit, values, self.vocabulary)
-        keeps_photos = unit == "photo_urls" and self.keeps(values, current, None)
-        if keeps_photos:
+        """As `_judge_unit`, where what was exported is not known."""
+        new = apply_unit(current, unit, values, self.vocabulary)
+        has_uploads = unit == "photo_urls" and self.keeps_photos(values, current, None)
+        if has_uploads:
             urls = with_kept_photos(
-                values["photo_urls"], current.photo_urls, self._lacking(values, current)
+                values["photo_urls"], current.photo_urls, self._find_lacking_photos(values, current)
             )
             new = msgspec.structs.replace(current, photo_urls=urls)
         changed = changed_columns(new, current, unit)
-        return ("differs" if changed else "uploaded" if keeps_photos else "equal"), new, changed
+        return ("differs" if changed else "uploaded" if has_uploads else "equal"), new, changed
 
-    def _both(
+    def _judge_both_edits(
         self, unit: Unit, edits: RowValues, current: Pet, old: Pet, new: Pet, *, merges: bool
     ) -> tuple[FieldRule, Pet, tuple[Column, ...]]:
         # A pet without a status could not be found any more, so the store's stays.
@@ -281,8 +283,8 @@ class Judge:
         if unit == "category":
             if clears(values, old.category):
                 columns = columns[:1]  # whatever number stands beside a category that is cleared
-            return tuple(column for column in columns if _other_cell(column, values, old))
-        new = laid_over(old, unit, values, self.vocabulary) if columns else old
+            return tuple(column for column in columns if _is_other_cell(column, values, old))
+        new = apply_unit(old, unit, values, self.vocabulary) if columns else old
         return columns if changed_columns(new, old, unit) else ()
 
 
@@ -295,7 +297,7 @@ def _with(pet: Pet, unit: Unit, other: Pet) -> Pet:
     return msgspec.structs.replace(pet, **{unit: getattr(other, unit)})
 
 
-def _other_cell(column: Column, values: RowValues, old: Pet) -> bool:
+def _is_other_cell(column: Column, values: RowValues, old: Pet) -> bool:
     if column == "category" and clears(values, old.category):
         if category_cells(old).name == CLEARED:
             return False
@@ -374,7 +376,7 @@ class Decisions:
             base,
         )
         self._matches = {} if matches is None else matches
-        self._suspects = self._held_suspects(suspects or {})
+        self._suspects = self._select_suspects(suspects or {})
         self.sides = Alignment(sheet, snapshot.frame, base, self._suspects)
         self.uncertain = [*_find_untrusted_ids(sheet), *self._ignored_without_id()]
         self.unchanged = self.sides.unchanged
@@ -382,12 +384,12 @@ class Decisions:
         self.may_be: dict[int, tuple[Identity, ...]] = {}
         self.remarks = Remarks(older=list(self.sides.older))
         self._rows: list[Row] = []
-        self._meant_tags: dict[str, tuple[str, str]] = {}
+        self._usual_tags: dict[str, tuple[str, str]] = {}
         self._has_base = base is not None
         self._missing_since = {} if base is None else base.missing_since
         self._undone, self._restored = undone or {}, restored or {}
         self._renumbered = renumbered or {}
-        self._known = self._claim()
+        self._known = self._claim_places()
 
     def changes(self) -> list[Change]:
         """The changes, in the order of the rows."""
@@ -397,7 +399,7 @@ class Decisions:
             try:
                 change = self._decide(row)
             except _RowConflict as held:
-                self._hold(row, held)
+                self._add_conflict(row, held)
             else:
                 changes.append(change)
         self._note_restored()
@@ -446,7 +448,7 @@ class Decisions:
         if row.pet_id is not None:
             pet = self._pet_of(row, row.pet_id)
             if pet is not None and row.number in self._suspects:
-                raise _hold_reused(pet, self._suspects[row.number])
+                raise _conflict_of_reused_id(pet, self._suspects[row.number])
             return self._on(row, pet)
         match = self._matches.get(row.number)
         if match is not None and (change := self._of_match(row, match)) is not _UNKNOWN:
@@ -483,8 +485,8 @@ class Decisions:
         if match.kind == "lost":
             there = tuple(filter(self._may_be_there, match.records))
             by_key = self._options.match_on and self._candidates.agreeing(row.values)
-            if not by_key and not there and match.was_held and row.action == "merge":
-                raise _hold_gone(match)
+            if not by_key and not there and match.was_conflict and row.action == "merge":
+                raise _conflict_of_removed_pet(match)
             if by_key or not there:
                 return _UNKNOWN
             match = match._replace(records=there)
@@ -492,7 +494,11 @@ class Decisions:
             return _UNKNOWN
         self.may_be[row.number] = tuple(each.identity for each in match.records)
         is_unclear = not record.is_sure and not self._may_be_there(record)
-        raise _hold_begun(record) if is_begun or is_unclear else _doubtful(match)
+        raise (
+            _conflict_of_unknown_add(record)
+            if is_begun or is_unclear
+            else _conflict_of_doubt(match)
+        )
 
     def _may_be_there(self, record: RowRecord) -> bool:
         """Whether the store may have the pet of the record, or an undo took it away."""
@@ -523,7 +529,7 @@ class Decisions:
             )
         if pet is None:
             if row.action == "delete":
-                return self._agrees()
+                return self._count_unchanged()
             hint = (
                 f"Take the row out; or, to add the pet again, write {pet_id} into its id cell and "
                 "`add` into its action cell."
@@ -535,7 +541,7 @@ class Decisions:
         self.remarks.known[row.number] = record
         return self._on(row, pet)
 
-    def _claim(self) -> dict[int, int]:
+    def _claim_places(self) -> dict[int, int]:
         """The places of the pets that rows became in earlier runs, -1 outside of the snapshot. Rows
         that mean such a pet by its id come first, and then no row has it twice.
         """
@@ -554,7 +560,7 @@ class Decisions:
         self.sides.named[places[places >= 0]] = True
         return dict(zip(free, places.tolist(), strict=True))
 
-    def _held_suspects(self, suspects: Mapping[int, Suspect]) -> Mapping[int, Suspect]:
+    def _select_suspects(self, suspects: Mapping[int, Suspect]) -> Mapping[int, Suspect]:
         """The suspect rows that are held: the sure ones, and those whose id is that of the pet of a
         row without an id.
         """
@@ -597,7 +603,7 @@ class Decisions:
         place, pet = identical
         self._recognise(row, place, pet)
         self.remarks.identical.append(row.number)
-        return self._agrees()
+        return self._count_unchanged()
 
     def _recognise(self, row: Row, place: int, pet: Pet) -> None:
         self.sides.named[place] = True
@@ -626,7 +632,7 @@ class Decisions:
 
     def _on_nothing(self, row: Row, old: Pet | None) -> Change | None:
         if row.action == "delete":
-            return self._agrees()
+            return self._count_unchanged()
         if row.action == "update":
             problem = f"is to update pet {row.pet_id}, which the store does not have"
             hint = "Correct the id, or write `add`."
@@ -647,7 +653,7 @@ class Decisions:
         self.remarks.gone.append(row.number)
         if run:
             self.remarks.undone[row.number] = run
-        return self._agrees()
+        return self._count_unchanged()
 
     def _check_renumbered(self, row: Row) -> None:
         """Raise _RowConflict where an earlier run added the row and the store has its pet under
@@ -678,7 +684,7 @@ class Decisions:
             # The base lacks the pet, as a run deleted it, and that run was undone.
             self.remarks.older.append(row.number)
             self.remarks.restored[row.number] = undo
-            return self._agrees()
+            return self._count_unchanged()
         if old is not None and (moved := differing(old, pet)):
             problem = (
                 f"is to delete pet {pet.id}, of which the store changed {', '.join(moved)} since "
@@ -704,17 +710,17 @@ class Decisions:
         if row.action in ADDING:
             old = None
         judged = self.judge.judge(row.values, pet, old, row.units)
-        if "photo_urls" in row.units and self.judge.keeps(row.values, pet, old):
+        if "photo_urls" in row.units and self.judge.keeps_photos(row.values, pet, old):
             self.remarks.uploaded.append(row.number)
         edits: RowValues = {}
         if "category" in row.units:
             edits = self.judge.edits(row.values, old, ("category",))
-            if contradiction(edits, self.vocabulary):
+            if has_contradiction(edits, self.vocabulary):
                 self.remarks.by_name.append(row.number)
         if not judged.fields and not judged.clashes:
             if self.judge.is_older(judged, row.values, pet):
                 self.remarks.older.append(row.number)
-            return self._agrees()
+            return self._count_unchanged()
         self._check(row, pet, old, judged, edits)
         if judged.clashes:
             self._clash(row, pet, old, judged)
@@ -722,9 +728,9 @@ class Decisions:
             return None
         # What clashes has its remarks in its conflict.
         plain = [c for c in judged.fields if c not in {each.column for each in judged.clashes}]
-        self._mind_category(row, plain)
+        self._note_category(row, plain)
         if "name" in plain:
-            self._mind_name(row, old)
+            self._note_name(row, old)
         return Update(
             row=row.number,
             source=self._source(row, find_row_columns(judged.fields, row.values)[0]),
@@ -733,7 +739,7 @@ class Decisions:
             after=judged.after,
         )
 
-    def _mind_name(self, row: Row, old: Pet | None) -> None:
+    def _note_name(self, row: Row, old: Pet | None) -> None:
         """Note what may be wrong with a name that changes."""
         name = row.values["name"]
         if old is not None and is_converted(old.name, name):
@@ -747,9 +753,9 @@ class Decisions:
     ) -> None:
         """Raise _RowConflict where the row asks for what cannot be meant."""
         if old is not None and not self._profile.assigns_unique_ids and is_another(old, pet):
-            raise _hold_replaced(old, pet)
-        if nameless(pet.category, edits, self.vocabulary):
-            raise self._nameless(row, pet.id)
+            raise _conflict_of_replaced_pet(old, pet)
+        if is_nameless_category(pet.category, edits, self.vocabulary):
+            raise self._conflict_of_nameless_category(row, pet.id)
         if row.action in ADDING:
             differs = [*judged.fields, *(clash.column for clash in judged.clashes)]
             problem = f"is to add pet {pet.id}, which is there and differs in {', '.join(differs)}"
@@ -758,7 +764,7 @@ class Decisions:
             )
         if "status" in judged.fields and not normal(judged.after.status):
             problem = "would have no status, and no query of the service could find it"
-            raise _RowConflict("no-status", problem, self._a_status(), pet.id)
+            raise _RowConflict("no-status", problem, self._describe_statuses(), pet.id)
         self._check_spelling(row, judged.fields, pet, judged.after)
 
     def _clash(self, row: Row, pet: Pet, old: Pet | None, judged: Judgement) -> None:
@@ -815,14 +821,14 @@ class Decisions:
             problem = (
                 "would be a new pet without a status, which no query of the service could find"
             )
-            raise _RowConflict("no-status", problem, self._a_status(), row.pet_id)
-        if nameless(None, row.values, self.vocabulary):
-            raise self._nameless(row, row.pet_id)
-        if contradiction(row.values, self.vocabulary):
+            raise _RowConflict("no-status", problem, self._describe_statuses(), row.pet_id)
+        if is_nameless_category(None, row.values, self.vocabulary):
+            raise self._conflict_of_nameless_category(row, row.pet_id)
+        if has_contradiction(row.values, self.vocabulary):
             self.remarks.by_name.append(row.number)
         fields = find_filled_columns(after)
         self._check_spelling(row, fields, None, after)
-        self._mind_category(row, fields)
+        self._note_category(row, fields)
         alike = [] if row.pet_id is not None else self._alike.get(content(after), [])
         if alike and row.action == "add":
             problem = f"is to add a pet, and pet {alike[0]} says just the same"
@@ -833,14 +839,14 @@ class Decisions:
         source = self._source(row)
         return Add(row=row.number, source=source, fields=fields, after=after, alike=len(alike))
 
-    def _nameless(self, row: Row, pet_id: int | None) -> _RowConflict:
+    def _conflict_of_nameless_category(self, row: Row, pet_id: int | None) -> _RowConflict:
         problem = f"names the category {row.values['category_id']}, which the store does not know"
         hint = "Write the category's name as well."
         if normal(row.values.get("category")):
             hint = "The name beside it is another category's: correct the id, or write a new name."
         return _RowConflict("no-category-name", problem, hint, pet_id)
 
-    def _a_status(self) -> str:
+    def _describe_statuses(self) -> str:
         return f"Give it a status: {', '.join(self._profile.statuses)}."
 
     def _check_spelling(
@@ -856,7 +862,7 @@ class Decisions:
             self._check_category(row, pet_id)
             has_number = new.category is not None and known_id(new.category.id) is not None
             if not has_number and self._is_new(row.values.get("category")):
-                self._must_be_heard("category", normal(row.values.get("category")), pet_id)
+                self._check_coverage("category", normal(row.values.get("category")), pet_id)
         if "tags" not in fields:
             return
         had = {normal(tag.name) for tag in current.tags} if current is not None else set()
@@ -864,17 +870,17 @@ class Decisions:
             name = normal(tag.name)
             if known_id(tag.id) is not None or name in had:
                 continue
-            if name not in self._meant_tags:
-                self._meant_tags[name] = self._meant_tag(name)
-            usual, who = self._meant_tags[name]
+            if name not in self._usual_tags:
+                self._usual_tags[name] = self._find_usual_tag(name)
+            usual, who = self._usual_tags[name]
             if usual:
                 problem = f"names the tag {name!r}, and {who} {usual!r}"
                 hint = f"Write {usual!r}, or put a number before it to have both: `NUMBER:{name}`."
                 raise _RowConflict("tag-spelling", problem, hint, pet_id)
             if self._is_new_tag(name):
-                self._must_be_heard("tag", name, pet_id)
+                self._check_coverage("tag", name, pet_id)
 
-    def _must_be_heard(self, what: str, name: str, pet_id: int | None) -> None:
+    def _check_coverage(self, what: str, name: str, pet_id: int | None) -> None:
         """Raise _RowConflict where pets that were not listed may have the category or tag."""
         if self._unheard:
             queries = ", ".join(each.asked for each in self._unheard)
@@ -924,7 +930,7 @@ class Decisions:
             if each.rule == "damaged-characters" and each.meant
         }
 
-    def _meant_tag(self, name: str) -> tuple[str, str]:
+    def _find_usual_tag(self, name: str) -> tuple[str, str]:
         if not self._is_new_tag(name):
             return "", ""
         return _find_usual_spelling(name, self.vocabulary.tag_spelled(name), self._new_tags)
@@ -965,7 +971,7 @@ class Decisions:
         )
         return _by_spelling({name: n for name, n in names.items() if self._is_new_tag(name)})
 
-    def _mind_category(self, row: Row, fields: Sequence[Column]) -> None:
+    def _note_category(self, row: Row, fields: Sequence[Column]) -> None:
         name = row.values.get("category")
         if "category" in fields and self._is_new(name):
             self.remarks.categories.setdefault(str(name), []).append(row.number)
@@ -976,11 +982,11 @@ class Decisions:
     def _is_new_tag(self, name: str | None) -> bool:
         return bool(normal(name)) and self.vocabulary.tag_named(str(name)) is None
 
-    def _agrees(self) -> Change | None:
+    def _count_unchanged(self) -> Change | None:
         self.unchanged += 1
         return None
 
-    def _hold(self, row: Row, conflict: _RowConflict) -> None:
+    def _add_conflict(self, row: Row, conflict: _RowConflict) -> None:
         is_new = row.pet_id is None or (row.pet_id < 1 and not self._is_there(row))
         if is_new or self._has_id_of_another(row):
             self.uncertain.append(self._source(row))
@@ -1076,7 +1082,7 @@ def _find_usual_spelling(
     return next((each for each in usual if each != name), ""), "other rows name"
 
 
-def _hold_reused(pet: Pet, suspect: Suspect) -> _RowConflict:
+def _conflict_of_reused_id(pet: Pet, suspect: Suspect) -> _RowConflict:
     reused, pet_id = suspect.reused, pet.id
     name = repr(normal(reused.pet.name))
     if isinstance(reused, RemovedPet):
@@ -1100,7 +1106,7 @@ def _hold_reused(pet: Pet, suspect: Suspect) -> _RowConflict:
     return _RowConflict("id-reused", problem, hint, pet_id)
 
 
-def _hold_replaced(old: Pet, pet: Pet) -> _RowConflict:
+def _conflict_of_replaced_pet(old: Pet, pet: Pet) -> _RowConflict:
     problem = (
         f"was edited, and names pet {pet.id}, which was {normal(old.name)!r} at the export. The "
         f"store has {normal(pet.name)!r} under this id, and everything differs: the service gives "
@@ -1113,7 +1119,7 @@ def _hold_replaced(old: Pet, pet: Pet) -> _RowConflict:
     return _RowConflict("id-reused", problem, hint, pet.id)
 
 
-def _hold_begun(record: RowRecord) -> _RowConflict:
+def _conflict_of_unknown_add(record: RowRecord) -> _RowConflict:
     return _RowConflict(
         "added-unknown",
         f"was about to be added on {record.on} in run {record.run_id}, and nobody knows whether "
@@ -1122,12 +1128,12 @@ def _hold_begun(record: RowRecord) -> _RowConflict:
     )
 
 
-def _doubtful(match: Match) -> _RowConflict:
+def _conflict_of_doubt(match: Match) -> _RowConflict:
     records = match.records
     pets = {r.pet_id: normal(r.row_pet.name) for r in records if r.pet_id is not None}
     record = match.record
     if not pets:
-        return _hold_begun(record)
+        return _conflict_of_unknown_add(record)
     ids = some([*map(str, pets)])
     named = some([f"{pet_id} ({name!r})" if name else str(pet_id) for pet_id, name in pets.items()])
     if all(each.is_undone for each in records):
@@ -1155,7 +1161,7 @@ def _doubtful(match: Match) -> _RowConflict:
     return _RowConflict("added-before", f"{what}{says}", hint, record.pet_id)
 
 
-def _hold_gone(match: Match) -> _RowConflict:
+def _conflict_of_removed_pet(match: Match) -> _RowConflict:
     """A row that was in conflict as it may be a pet, and still is, though that pet is gone."""
     record = match.record
     return _RowConflict(

@@ -36,7 +36,7 @@ from petsync.table.columns import ADDING, COLUMNS, Column
 from petsync.table.frame import no_collection, pets_at, pets_from_frame
 from petsync.table.sheet import Sheet
 
-__all__ = ["Inbound", "IntakeRows", "Lead", "build_inbound", "note_rows", "uncertain"]
+__all__ = ["Inbound", "IntakeRows", "Lead", "build_inbound", "find_uncertain_rows", "note_rows"]
 
 
 # Rows of a sheet that stand for no pet, and why they stay: notes of a round.
@@ -98,7 +98,7 @@ def note_rows(rows: IntakeRows, sheet: Sheet, *, leads: bool) -> Iterator[Differ
         yield _note(rows.frame, at, sheet, problem.format(action.iloc[at]))
 
 
-def uncertain(sheet: Sheet) -> list[str]:
+def find_uncertain_rows(sheet: Sheet) -> list[str]:
     """The addresses of rows of which nobody can tell whose they are: blocked ones with no id that
     can be trusted, and ignored ones without any.
     """
@@ -243,7 +243,7 @@ class _IntakeInput:
         """The rows that take something, in the sheet's order."""
         at = np.flatnonzero(self._takes & (self._places >= 0))
         differs = match.differences(self.rows, at, self._pets, self._places[at])
-        fills = {unit: self._fillable(unit, at) for unit in UNITS}
+        fills = {unit: self._mask_fillable(unit, at) for unit in UNITS}
         edited = self._mask_edited(at)
         wanted = {unit: differs[unit] | fills[unit] for unit in UNITS}
         some = np.flatnonzero(np.logical_or.reduce(list(wanted.values())))
@@ -326,7 +326,7 @@ class _IntakeInput:
         lacking = self._pets[is_lacking]
         lacking = lacking[_in_scope(lacking, statuses, tags)]
         old = _positions(lacking["id"], self._base) >= 0
-        doubts = uncertain(self._sheet)
+        doubts = find_uncertain_rows(self._sheet)
         names = {**unclear_names, **self._find_unmatched_names()}
         added, notes = [], []
         for pet, was_there in zip(pets_from_frame(lacking), old.tolist(), strict=True):
@@ -406,12 +406,12 @@ class _IntakeInput:
         pairs = zip(free["name"].tolist(), free.index.tolist(), strict=True)
         return {normal(name): self._sheet.address(row, "name") for name, row in pairs}
 
-    def _fillable(self, unit: Unit, at: match.Positions) -> match.Mask:
+    def _mask_fillable(self, unit: Unit, at: match.Positions) -> match.Mask:
         """Where a cell of the unit is blank and to be filled."""
-        masks = [self._blank_beside(c, at) for c in COLUMNS_OF[unit] if c in self.rows]
+        masks = [self._mask_blank_beside(c, at) for c in COLUMNS_OF[unit] if c in self.rows]
         return np.logical_or.reduce(masks) if masks else np.zeros(len(at), dtype=bool)
 
-    def _blank_beside(self, column: Column, at: match.Positions) -> match.Mask:
+    def _mask_blank_beside(self, column: Column, at: match.Positions) -> match.Mask:
         blank = is_blank(self.rows[column].iloc[at])
         some = np.flatnonzero(blank)
         if not len(some):
@@ -448,13 +448,13 @@ class _IntakeInput:
         self, row: Row, current: Pet, old: Pet | None, edited: frozenset[Unit]
     ) -> Iterator[Column]:
         for unit in row.units:
-            if unit in edited and not self._yields(unit, row.values, current, old):
+            if unit in edited and not self._has_arrived(unit, row.values, current, old):
                 continue
             for column in COLUMNS_OF[unit]:
                 if column in self.rows and self._differs(column, row.values, current, old):
                     yield column
 
-    def _yields(self, unit: Unit, values: RowValues, current: Pet, old: Pet | None) -> bool:
+    def _has_arrived(self, unit: Unit, values: RowValues, current: Pet, old: Pet | None) -> bool:
         """Whether a unit that the row has edited is as it is meant to be in the store already; a
         cell of it may say otherwise, as the number beside a category that was emptied.
         """
@@ -464,8 +464,8 @@ class _IntakeInput:
     def _differs(self, column: Column, values: RowValues, current: Pet, old: Pet | None) -> bool:
         if column not in values or (column == "category_id" and known_id(values[column]) is None):
             last = None if old is None else self._find_sheet_pet(old)
-            fills = self._leads or (last is not None and not _shows(column, last))
-            return fills and _shows(column, current)
+            fills = self._leads or (last is not None and not _has_text(column, last))
+            return fills and _has_text(column, current)
         return not same(build_pet(values), current, column)
 
     def _find_sheet_pet(self, old: Pet) -> Pet:
@@ -497,7 +497,7 @@ def _in_scope(pets: pd.DataFrame, statuses: Sequence[str], tags: Sequence[str]) 
     return mask
 
 
-def _shows(column: Column, pet: Pet) -> bool:
+def _has_text(column: Column, pet: Pet) -> bool:
     """Whether the pet's cell is not blank: a text of white space alone reads as nothing."""
     return column in find_filled_columns(pet) and bool(trim(cell(pet, column)))
 

@@ -56,17 +56,17 @@ __all__ = [
     "Suspect",
     "VacantId",
     "actions_of",
-    "added_for",
+    "find_added_pets",
     "find_alike",
+    "find_lost_rows",
+    "find_rows_of_removed_pets",
+    "find_suspects",
     "identify",
     "is_free",
     "is_renamed",
-    "lost_rows",
     "mark_doubts",
-    "means_removed_pet",
     "read_row_pets",
     "slots_of",
-    "suspects",
     "without_base",
 ]
 
@@ -229,14 +229,14 @@ class Match(NamedTuple):
     """What the records say of a row: it is "certain"ly the one of the record, one of several or of
     an uncertain one ("doubt"), or an "other" row in the place of the record's. It is "lost" where
     it may be the row of any of the records, which have no row in the sheet. `is_edited` tells
-    whether it says something else by now; `was_held`, whether an earlier run left this row in
+    whether it says something else by now; `was_conflict`, whether an earlier run left this row in
     conflict for that reason.
     """
 
     kind: Literal["certain", "doubt", "lost", "other"]
     records: tuple[RowRecord, ...]
     is_edited: bool
-    was_held: bool = False
+    was_conflict: bool = False
 
     @property
     def record(self) -> RowRecord:
@@ -275,7 +275,7 @@ def read_row_pets(sheet: Sheet, rows: Iterable[int], vocabulary: Vocabulary) -> 
     }
 
 
-def suspects(
+def find_suspects(
     sheet: Sheet, reused: Mapping[int, ReusedId], pets: pd.DataFrame
 ) -> dict[int, Suspect]:
     """The rows that name the id of a reused pet and may mean an earlier one, by row number. A row
@@ -307,7 +307,7 @@ def suspects(
     return found
 
 
-def means_removed_pet(
+def find_rows_of_removed_pets(
     sheet: Sheet, removed: Mapping[int, RemovedPet], pets: pd.DataFrame
 ) -> dict[int, Suspect]:
     """The rows that name the id of a pet which a run took away, while the store has another pet
@@ -356,10 +356,10 @@ def identify(
     if not records:
         return {}
     vocabulary = Vocabulary(pets)
-    lines = _lines(sheet, vocabulary)
+    lines = _read_lines(sheet, vocabulary)
     units = tuple(unit for unit in UNITS if any(c in sheet.rows for c in COLUMNS_OF[unit]))
     claimed = {*sheet.blocked_ids, *_ids(sheet)} - {*suspect_ids} if lines else set()
-    files = _files(sheet, lines, records, units, claimed)
+    files = _group_by_file(sheet, lines, records, units, claimed)
     last_seen = max((r.seen for f in files if f.trust == "file" for r in f.records), default="")
     order = _order_of(sheet, records, claimed)
     found: dict[int, Match] = {}
@@ -367,14 +367,16 @@ def identify(
         group = [record for file in files if file.trust == trust for record in file.records]
         for state in ("added", "unknown", "unsent"):
             used = {m.record.pet_id for m in found.values() if m.kind == "certain"} - {None}
-            old = _each_content(r for r in group if r.state == state and r.pet_id not in used)
+            old = _drop_repeated_records(
+                r for r in group if r.state == state and r.pet_id not in used
+            )
             new = [line for line in lines if line.row not in found]
             if old and new:
                 found |= _Matching(trust, units, old, new, order, last_seen).matches()
     ignored = _ignored_names(sheet, vocabulary)
     found |= _match_lost_rows(lines, files, found, order, ignored, units, last_seen)
-    numbered = _said_with(sheet, _possible(files) & claimed, vocabulary)
-    found |= _match_held_rows(lines, files, found, order, units, last_seen, numbered)
+    numbered = _find_contents(sheet, _find_possible_pets(files) & claimed, vocabulary)
+    found |= _match_conflict_rows(lines, files, found, order, units, last_seen, numbered)
     return {
         row: match if match.record.is_sure else match._replace(kind="doubt")
         for row, match in found.items()
@@ -416,7 +418,7 @@ def _is_named_otherwise(record: RowRecord, row_pet: Pet) -> bool:
     return not (any(_names(record, line)) or _share_a_word(*names))
 
 
-def added_for(
+def find_added_pets(
     changes: Sequence[Change], tab: str, records: Iterable[RowRecord], *, skip: Container[int]
 ) -> dict[int, int]:
     """The pets that later runs of a sheet made of rows without an id, by the numbers of an earlier
@@ -431,7 +433,7 @@ def added_for(
     }
     known = (record for record in records if record.is_sure and record.pet_id is not None)
     of_tab = [record for record in known if record.tab == tab]
-    places, contents = _by(_row, of_tab), _by(_content, of_tab)
+    places, contents = _group_by(_row, of_tab), _group_by(_content, of_tab)
     found: dict[int, int] = {}
     used: set[int | None] = set()
 
@@ -499,11 +501,11 @@ def _content(item: _Item) -> Hashable:
 
 
 def _is_close(record: RowRecord, line: _Line) -> bool:
-    has_support = bool(_support(record, line) - {"category"}) and _is_backed(record, line)
+    has_support = bool(_find_support(record, line) - {"category"}) and _is_backed(record, line)
     return has_support or any(_names(record, line))
 
 
-def lost_rows(
+def find_lost_rows(
     sheet: Sheet,
     adds: Mapping[int, Pet],
     missing_pets: Mapping[int, Pet],
@@ -527,7 +529,7 @@ def lost_rows(
         for row, added in adds.items():
             line = _Line(row, *slots.get(row, _NOWHERE), added)
             stated = [unit for unit in _LOOKS if _PARTS[unit](added)]
-            if not _support(record, line) or any(
+            if not _find_support(record, line) or any(
                 _PARTS[unit](pet) != _PARTS[unit](added) for unit in stated
             ):
                 continue
@@ -604,7 +606,7 @@ class _Order(NamedTuple):
     table: str = ""
 
     @property
-    def is_kept(self) -> bool:
+    def is_unsorted(self) -> bool:
         """Whether nothing tells that the rows were sorted."""
         return not (self.is_shuffled or self.is_by_name)
 
@@ -648,7 +650,7 @@ def _order_of(sheet: Sheet, records: Iterable[RowRecord], ids: Collection[int]) 
     )
 
 
-def _lines(sheet: Sheet, vocabulary: Vocabulary) -> list[_Line]:
+def _read_lines(sheet: Sheet, vocabulary: Vocabulary) -> list[_Line]:
     slots = slots_of(sheet)
     says = read_row_pets(sheet, slots, vocabulary)
     actions = actions_of(sheet, slots)
@@ -665,7 +667,7 @@ def _ignored_names(sheet: Sheet, vocabulary: Vocabulary) -> set[str]:
     return {normal(pet.name) for pet in read_row_pets(sheet, rows, vocabulary).values()} - {""}
 
 
-def _files(
+def _group_by_file(
     sheet: Sheet,
     lines: Sequence[_Line],
     records: Iterable[RowRecord],
@@ -681,17 +683,17 @@ def _files(
     base = _base_of(sheet)
     files = []
     for of_file in groups.values():
-        conflicts, known = _split(of_file)
-        newest = _newest(known)
-        trust = _trust(sheet, lines, newest or conflicts, of_file, units)
+        conflicts, known = _split_conflicts(of_file)
+        newest = _select_newest(known)
+        trust = _judge_trust(sheet, lines, newest or conflicts, of_file, units)
         # An export that took the place of an older one has none of its new rows.
-        expected = _newest(r for r in known if not base or r.base in ("", base))
-        tie = _tie(sheet, expected, trust, ids)
+        expected = _select_newest(r for r in known if not base or r.base in ("", base))
+        tie = _judge_tie(sheet, expected, trust, ids)
         files.append(_File(trust, tie, newest, expected if tie else [], conflicts))
     return files
 
 
-def _each_content(records: Iterable[RowRecord]) -> list[RowRecord]:
+def _drop_repeated_records(records: Iterable[RowRecord]) -> list[RowRecord]:
     """The records, of those of one pet that say the same the first: a copy of a copy has a record
     by each file.
     """
@@ -701,7 +703,7 @@ def _each_content(records: Iterable[RowRecord]) -> list[RowRecord]:
     return [*first.values()]
 
 
-def _split(records: Iterable[RowRecord]) -> tuple[list[RowRecord], list[RowRecord]]:
+def _split_conflicts(records: Iterable[RowRecord]) -> tuple[list[RowRecord], list[RowRecord]]:
     """The rows that were left in conflict, each as the newest run found it, and all others."""
     conflicts, known = list[RowRecord](), list[RowRecord]()
     contents: dict[Hashable, str] = {}
@@ -713,7 +715,9 @@ def _split(records: Iterable[RowRecord]) -> tuple[list[RowRecord], list[RowRecor
     return conflicts, known
 
 
-def _tie(sheet: Sheet, records: Sequence[RowRecord], trust: _Trust, ids: Collection[int]) -> _Tie:
+def _judge_tie(
+    sheet: Sheet, records: Sequence[RowRecord], trust: _Trust, ids: Collection[int]
+) -> _Tie:
     base = _base_of(sheet)
     tabs = {record.tab for record in records if base and record.base == base}
     near = {each for record in records for each in _gap(record)} - {None}
@@ -777,7 +781,7 @@ def _match_lost_rows(
                 else:
                     is_like = is_another or _may_be(record, line, looks, is_named=tie == "ids")
                 if not (is_away or record.is_undone):
-                    is_moved = not order.is_place(_gap(record), _gap(line)) or not order.is_kept
+                    is_moved = not order.is_place(_gap(record), _gap(line)) or not order.is_unsorted
                     is_like = is_like or _is_in_common(
                         record,
                         line,
@@ -794,7 +798,7 @@ def _match_lost_rows(
     }
 
 
-def _match_held_rows(
+def _match_conflict_rows(
     lines: Sequence[_Line],
     files: Iterable[_File],
     found: Mapping[int, Match],
@@ -832,7 +836,7 @@ def _match_held_rows(
         for file in files
         if file.trust != "any"
     ]
-    views = [*_held_rows(lines, still, found, order, units, last_seen)]
+    views = [*_iter_conflict_rows(lines, still, found, order, units, last_seen)]
     # A column may be missing by now, so the name is enough.
     same = {row for row, view in views if _names(view, lines_of[row])[0]}
     for row, view in views:
@@ -855,13 +859,13 @@ def _match_held_rows(
         elif not is_free(match):
             continue
         ordered = tuple(sorted(records.values(), key=_row))
-        matches[row] = Match("lost", ordered, is_edited=True, was_held=row in same)
+        matches[row] = Match("lost", ordered, is_edited=True, was_conflict=row in same)
     identities = {identity for row in matches for identity in may_be[row]}
     unsure |= {row for identity, row in placed.items() if identity in identities}
     return matches | {row: found[row]._replace(kind="doubt") for row in unsure}
 
 
-def _held_rows(
+def _iter_conflict_rows(
     lines: Sequence[_Line],
     files: Iterable[_File],
     found: Mapping[int, Match],
@@ -872,7 +876,7 @@ def _held_rows(
     """The rows that may be one which a run left in conflict, each with it. Where a later run left
     others in conflict, or knew all rows, only a row that says the same is that one.
     """
-    possible = _possible(files)
+    possible = _find_possible_pets(files)
     for file in files:
         if not file.conflicts:
             continue
@@ -897,7 +901,9 @@ def _held_rows(
         is_much = len(edited) * len(rest) > _MOST_LOST
         for view in edited:
             for line in rest:
-                if is_much or _is_in_common(view, line, is_moved=True, is_open=not order.is_kept):
+                if is_much or _is_in_common(
+                    view, line, is_moved=True, is_open=not order.is_unsorted
+                ):
                     yield line.row, view
 
 
@@ -911,12 +917,14 @@ def _is_open(match: Match | None, possible: Container[Identity]) -> bool:
     )
 
 
-def _possible(files: Iterable[_File]) -> set[Identity]:
+def _find_possible_pets(files: Iterable[_File]) -> set[Identity]:
     """The pets of which rows in conflict may be one."""
     return {each for file in files for view in file.conflicts for each in view.may_be}
 
 
-def _said_with(sheet: Sheet, ids: Collection[Identity], vocabulary: Vocabulary) -> set[Hashable]:
+def _find_contents(
+    sheet: Sheet, ids: Collection[Identity], vocabulary: Vocabulary
+) -> set[Hashable]:
     """What the rows with these ids say."""
     rows = sheet.frame.index[sheet.frame["id"].isin(ids)].tolist() if ids else []
     return {content(pet) for pet in read_row_pets(sheet, rows, vocabulary).values()}
@@ -943,7 +951,7 @@ def _may_be(record: RowRecord, line: _Line, looks: Collection[Unit], *, is_named
     has_name, is_similar = _names(record, line)
     if (has_name and is_named) or ((has_name or is_similar) and _is_backed(record, line)):
         return True
-    if _support(record, line) & {"tags", "photo_urls"}:
+    if _find_support(record, line) & {"tags", "photo_urls"}:
         return True
     return bool(looks) and all(_PARTS[u](record.row_pet) == _PARTS[u](line.row_pet) for u in looks)
 
@@ -956,17 +964,17 @@ def _is_in_common(record: RowRecord, line: _Line, *, is_moved: bool, is_open: bo
     """
     if (
         any(_names(record, line))
-        or _share(record, line, "tags")
-        or _share(record, line, "photo_urls")
+        or _have_in_common(record, line, "tags")
+        or _have_in_common(record, line, "photo_urls")
     ):
         return True
-    has_status = "status" in _agreeing(record, line)
-    if "category" in _support(record, line):
+    has_status = "status" in _find_agreeing_units(record, line)
+    if "category" in _find_support(record, line):
         return is_open or (is_moved and has_status)
     return is_open and has_status and not any(_PARTS[unit](record.row_pet) for unit in _TELLING)
 
 
-def _share(record: RowRecord, line: _Line, unit: Literal["tags", "photo_urls"]) -> bool:
+def _have_in_common(record: RowRecord, line: _Line, unit: Literal["tags", "photo_urls"]) -> bool:
     """Whether both have a tag, or a photo, in common."""
     if unit == "photo_urls":
         return not {*record.row_pet.photo_urls}.isdisjoint(line.row_pet.photo_urls)
@@ -982,7 +990,7 @@ def _base_of(sheet: Sheet) -> str:
     return "" if sheet.base is None else sheet.base.taken_at
 
 
-def _newest(records: Iterable[RowRecord]) -> list[RowRecord]:
+def _select_newest(records: Iterable[RowRecord]) -> list[RowRecord]:
     """Of each pet the newest record; of rows without a pet those that nothing newer stands for."""
     found: dict[Hashable, RowRecord] = {}
     rows: dict[int, str] = {}
@@ -1000,7 +1008,7 @@ def _newest(records: Iterable[RowRecord]) -> list[RowRecord]:
     return list(found.values())
 
 
-def _trust(
+def _judge_trust(
     sheet: Sheet,
     lines: Sequence[_Line],
     newest: Sequence[RowRecord],
@@ -1046,24 +1054,24 @@ class _Matching:
 
     def matches(self) -> dict[int, Match]:
         """The matches by row number."""
-        self._same()
+        self._match_same_values()
         if self._trust != "any":
-            self._named_alone()
-        placed = list(self._in_place())
-        rivals = self._rivals([pair for pair, _, _ in placed])
+            self._match_sole_names()
+        placed = list(self._iter_pairs_in_place())
+        rivals = self._find_rivals([pair for pair, _, _ in placed])
         runs = {record.run_id for record, _ in self._pairs}
         for pair, is_anchored, is_loose in placed:
             is_shared = pair[0].run_id in runs
             self._judge(pair, _Place(is_anchored, is_loose, pair[1].row in rivals, is_shared))
         if self._trust != "any":
-            self._namesakes()
-        self._at_position()
+            self._match_namesakes()
+        self._match_positions()
         return self._found
 
-    def _same(self) -> None:
+    def _match_same_values(self) -> None:
         """Rows that say what they said."""
-        olds = _by(self._key, self._old)
-        for key, lines in _by(self._key, self._new).items():
+        olds = _group_by(self._key, self._old)
+        for key, lines in _group_by(self._key, self._new).items():
             there = {line.row: line for line in lines}
             records = olds.get(key, [])
             exact = [(r, there[r.row]) for r in records if _is_there(r, there.get(r.row))]
@@ -1071,22 +1079,22 @@ class _Matching:
             rest = [record for record in records if id(record) not in used]
             free = [line for line in lines if line.row not in filled]
             if self._trust == "any":
-                self._doubt(exact, is_edited=False)
+                self._add_doubts(exact, is_edited=False)
                 continue
-            self._certain(exact, is_edited=False)
+            self._add_certain(exact, is_edited=False)
             if len(rest) <= len(free):
-                self._certain(zip(rest, free, strict=False), is_edited=False)
+                self._add_certain(zip(rest, free, strict=False), is_edited=False)
             else:
                 for line in free:
                     self._found[line.row] = Match("doubt", tuple(rest), is_edited=False)
         self._old = [r for r in self._old if r.pet_id not in self._order.ids]
         self._drop_matched()
 
-    def _named_alone(self) -> None:
+    def _match_sole_names(self) -> None:
         """Rows that have a name which one record and one row have, and nothing against it. In a
         copy, other rows are known, and all that both say beside the status is the same.
         """
-        olds, news = _by(_name, self._old), _by(_name, self._new)
+        olds, news = _group_by(_name, self._old), _group_by(_name, self._new)
         pairs = [
             (records[0], news[name][0])
             for name, records in olds.items()
@@ -1096,10 +1104,10 @@ class _Matching:
             near = [pair for pair in pairs if _is_backed(*pair)]
         else:
             near = [pair for pair in pairs if self._pairs and _is_all_support(*pair)]
-        self._certain(near, is_edited=True)
+        self._add_certain(near, is_edited=True)
         self._drop_matched()
 
-    def _in_place(self) -> Iterator[tuple[_Pair, bool, bool]]:
+    def _iter_pairs_in_place(self) -> Iterator[tuple[_Pair, bool, bool]]:
         """Pairs of records and rows in the same place: whether the file around them is in place,
         and whether another row may be the record's.
         """
@@ -1108,9 +1116,9 @@ class _Matching:
             for one in (known, *_sides(known)):
                 gaps[one].add(known)
         # A row that was away before is in no place: what stands there now is another one.
-        olds = _by(_gap, (each for each in self._old if each.run_started >= self._last_seen))
-        news = _by(lambda n: _gap_among(n, gaps, self._order), self._new)
-        certain = _by(lambda pair: _gap(pair[0]), self._pairs)
+        olds = _group_by(_gap, (each for each in self._old if each.run_started >= self._last_seen))
+        news = _group_by(lambda n: _find_gap(n, gaps, self._order), self._new)
+        certain = _group_by(lambda pair: _gap(pair[0]), self._pairs)
         is_mostly_there = 2 * len(self._pairs) >= self._total
         for gap, lines in news.items():
             if gap is None:
@@ -1121,28 +1129,28 @@ class _Matching:
                 continue
             is_anchored = gap != _NOWHERE or (bool(pairs) and is_mostly_there)
             before = [record.row for record, _ in pairs]
-            parts = _by(partial(_part, before), olds.get(gap, []))
-            others = _by(partial(_part, after), lines)
+            parts = _group_by(partial(_count_above, before), olds.get(gap, []))
+            others = _group_by(partial(_count_above, after), lines)
             for number, records in parts.items():
                 own = others.get(number, [])
                 for pair in _align_rows(records, own):
                     is_loose = len(own) != len(records) and not _stands_out(pair, records, own)
                     yield pair, is_anchored, is_loose
 
-    def _rivals(self, placed: Sequence[_Pair]) -> set[int]:
+    def _find_rivals(self, placed: Sequence[_Pair]) -> set[int]:
         """The rows in the places of records which another row, or another record, fits as well:
         one that agrees in more, if the rows were not sorted; else any, but beside a like name. Rows
         that were written below all others are new ones, unless they have a like name.
         """
-        is_kept = self._order.is_kept and _is_in_order(self._pairs)
+        is_unsorted = self._order.is_unsorted and _is_in_order(self._pairs)
         if len(placed) * (len(self._new) + len(self._old)) > _MOST_LOST:
-            return set() if is_kept else {line.row for _, line in placed}
+            return set() if is_unsorted else {line.row for _, line in placed}
         last = max((line.row for _, line in [*self._pairs, *placed]), default=0)
         by_row = {line.row: (record, line) for record, line in placed}
         by_record = {id(record): (record, line) for record, line in placed}
         found = set()
         for record, line in placed:
-            own, is_named = _agreement(record, line), any(_names(record, line))
+            own, is_named = _score_agreement(record, line), any(_names(record, line))
             others = [
                 *((record, each, by_row.get(each.row)) for each in self._new if each is not line),
                 *(
@@ -1154,12 +1162,17 @@ class _Matching:
             for one, other, place in others:
                 if not _is_in_common(one, other, is_moved=True, is_open=False):
                     continue
-                if is_kept and one is record and other.row > last and not any(_names(one, other)):
+                if (
+                    is_unsorted
+                    and one is record
+                    and other.row > last
+                    and not any(_names(one, other))
+                ):
                     continue
-                agreement = _agreement(one, other)
+                agreement = _score_agreement(one, other)
                 is_better = agreement > own
-                if is_kept:
-                    is_rival = is_better and (place is None or _agreement(*place) < agreement)
+                if is_unsorted:
+                    is_rival = is_better and (place is None or _score_agreement(*place) < agreement)
                 else:
                     is_rival = is_better or agreement == own or not is_named
                 if is_rival:
@@ -1168,28 +1181,28 @@ class _Matching:
         return found
 
     def _judge(self, pair: _Pair, place: _Place) -> None:
-        evidence = _evidence(pair, place)
+        evidence = _collect_evidence(pair, place)
         verdict = next((rule.verdict for rule in _RULES[self._trust] if rule.holds(evidence)), "")
         is_another = pair[1].action == "add-another" != pair[0].action
         if verdict == "certain" and is_another and not any(_names(*pair)):
             verdict = "doubt"
         if verdict == "certain":
-            self._certain([pair], is_edited=True)
+            self._add_certain([pair], is_edited=True)
         elif verdict == "doubt":
-            self._doubt([pair], is_edited=True)
+            self._add_doubts([pair], is_edited=True)
         elif verdict == "other":
             self._found[pair[1].row] = Match("other", (pair[0],), is_edited=True)
 
-    def _namesakes(self) -> None:
+    def _match_namesakes(self) -> None:
         """Rows elsewhere that have the name of a record which no row has."""
         self._drop_matched()
-        olds = _by(_name, self._old)
+        olds = _group_by(_name, self._old)
         for line in self._new:
             name = _name(line)
             if name and name in olds:
                 self._found[line.row] = Match("doubt", tuple(olds[name]), is_edited=True)
 
-    def _at_position(self) -> None:
+    def _match_positions(self) -> None:
         """Rows of a DataFrame at the position of a record, between the same rows, which have
         anything of it but the name: no file tells whether it is the DataFrame of that run. Of a
         file under another name, rows at such a position with names edited alone.
@@ -1197,7 +1210,7 @@ class _Matching:
         self._drop_matched()
         is_mostly_there = bool(self._pairs) and 2 * len(self._pairs) >= self._total
         lines = {line.row: line for line in self._new}
-        renamed = self._renamed_runs(lines)
+        renamed = self._find_renamed_runs(lines)
         for record in self._old:
             line = lines.get(record.row)
             if line is None or _gap(record) != _gap(line):
@@ -1206,26 +1219,26 @@ class _Matching:
             if record.source != self._order.table and not (is_renamed and _is_nearly(record, line)):
                 continue
             is_anchored = _gap(line) != _NOWHERE or is_mostly_there or is_renamed
-            if is_anchored and (_agreeing(record, line) or any(_names(record, line))):
-                self._doubt([(record, line)], is_edited=True)
+            if is_anchored and (_find_agreeing_units(record, line) or any(_names(record, line))):
+                self._add_doubts([(record, line)], is_edited=True)
 
-    def _renamed_runs(self, lines: Mapping[int, _Line]) -> set[str]:
+    def _find_renamed_runs(self, lines: Mapping[int, _Line]) -> set[str]:
         """The runs whose sheet this one may be, with names edited alone: at least half of the
         rows that the run added have a row in their position with a name of a word in common, or
         nearly the same, and all other values.
         """
         return {
             run
-            for run, records in _by(lambda record: record.run_id, self._old).items()
+            for run, records in _group_by(lambda record: record.run_id, self._old).items()
             if 2 * sum(_is_nearly(r, lines.get(r.row)) for r in records) >= len(records)
         }
 
-    def _certain(self, pairs: Iterable[_Pair], *, is_edited: bool) -> None:
+    def _add_certain(self, pairs: Iterable[_Pair], *, is_edited: bool) -> None:
         for record, line in pairs:
             self._pairs.append((record, line))
             self._found[line.row] = Match("certain", (record,), is_edited)
 
-    def _doubt(self, pairs: Iterable[_Pair], *, is_edited: bool) -> None:
+    def _add_doubts(self, pairs: Iterable[_Pair], *, is_edited: bool) -> None:
         for record, line in pairs:
             self._found[line.row] = Match("doubt", (record,), is_edited)
 
@@ -1279,7 +1292,7 @@ class _Evidence(NamedTuple):
         return bool(self.support & {"tags", "photo_urls"})
 
 
-def _evidence(pair: _Pair, place: _Place) -> _Evidence:
+def _collect_evidence(pair: _Pair, place: _Place) -> _Evidence:
     is_named, is_similar = _names(*pair)
     record, line = pair
     return _Evidence(
@@ -1287,10 +1300,10 @@ def _evidence(pair: _Pair, place: _Place) -> _Evidence:
         is_named,
         is_similar,
         _is_backed(record, line),
-        _support(record, line),
-        len(_agreeing(record, line)),
+        _find_support(record, line),
+        len(_find_agreeing_units(record, line)),
         all(_PARTS[unit](record.row_pet) == _PARTS[unit](line.row_pet) for unit in _LOOKS),
-        bool(_both_state(record, line)),
+        bool(_find_stated_units(record, line)),
     )
 
 
@@ -1347,11 +1360,11 @@ def _is_in_order(pairs: Iterable[_Pair]) -> bool:
     return rows == sorted(rows)
 
 
-def _agreement(record: RowRecord, line: _Line) -> int:
+def _score_agreement(record: RowRecord, line: _Line) -> int:
     """How much a row has of a record, wherever it stands."""
     has_name, is_similar = _names(record, line)
-    shared = _share(record, line, "tags") + _share(record, line, "photo_urls")
-    return 4 * has_name + 3 * is_similar + len(_agreeing(record, line)) + shared
+    shared = _have_in_common(record, line, "tags") + _have_in_common(record, line, "photo_urls")
+    return 4 * has_name + 3 * is_similar + len(_find_agreeing_units(record, line)) + shared
 
 
 def _align_rows(records: Sequence[RowRecord], lines: Sequence[_Line]) -> list[_Pair]:
@@ -1361,11 +1374,11 @@ def _align_rows(records: Sequence[RowRecord], lines: Sequence[_Line]) -> list[_P
     if len(records) == len(lines) or len(records) * len(lines) > _MOST:
         return list(zip(records, lines, strict=False))
     scored = sorted(
-        (-_likeness(record, line), abs(i - k), i, k)
+        (-_score_likeness(record, line), abs(i - k), i, k)
         for i, record in enumerate(records)
         for k, line in enumerate(lines)
     )
-    return _each_once([(records[i], lines[k]) for _, _, i, k in scored])
+    return _drop_repeated_pairs([(records[i], lines[k]) for _, _, i, k in scored])
 
 
 def _stands_out(pair: _Pair, records: Sequence[RowRecord], lines: Sequence[_Line]) -> bool:
@@ -1373,19 +1386,19 @@ def _stands_out(pair: _Pair, records: Sequence[RowRecord], lines: Sequence[_Line
     record, and no record as much like the row.
     """
     record, line = pair
-    likeness = _likeness(record, line)
+    likeness = _score_likeness(record, line)
     if len(lines) < len(records) or len(lines) > _FEW or lines[records.index(record)] is not line:
         return False
     others = [
         *((record, other) for other in lines if other is not line),
         *((other, line) for other in records if other is not record),
     ]
-    return all(_likeness(*each) < likeness for each in others)
+    return all(_score_likeness(*each) < likeness for each in others)
 
 
-def _likeness(record: RowRecord, line: _Line) -> int:
+def _score_likeness(record: RowRecord, line: _Line) -> int:
     has_name, is_similar = _names(record, line)
-    likeness = 4 * has_name + 2 * is_similar + len(_support(record, line))
+    likeness = 4 * has_name + 2 * is_similar + len(_find_support(record, line))
     return likeness + 3 * _is_another_still(record, line)
 
 
@@ -1394,7 +1407,7 @@ def _is_another_still(record: RowRecord, line: _Line) -> bool:
     return record.action == line.action == "add-another"
 
 
-def _each_once(pairs: Iterable[_Pair]) -> list[_Pair]:
+def _drop_repeated_pairs(pairs: Iterable[_Pair]) -> list[_Pair]:
     """The pairs of which neither side has been paired before."""
     records, lines, found = set[int](), set[int](), list[_Pair]()
     for record, line in pairs:
@@ -1405,7 +1418,7 @@ def _each_once(pairs: Iterable[_Pair]) -> list[_Pair]:
     return found
 
 
-def _part(rows: Sequence[int], item: _Item) -> int:
+def _count_above(rows: Sequence[int], item: _Item) -> int:
     """How many of the settled rows are above this one."""
     return bisect_left(rows, item.row)
 
@@ -1430,7 +1443,7 @@ def _gap(item: _Item) -> _Gap:
     return item.above, item.below
 
 
-def _gap_among(line: _Line, gaps: Mapping[_Gap, Collection[_Gap]], order: _Order) -> _Gap | None:
+def _find_gap(line: _Line, gaps: Mapping[_Gap, Collection[_Gap]], order: _Order) -> _Gap | None:
     """The gap of records that the row is in now; one of its two neighbours may have gone. `gaps`
     are those of records, also by one neighbour alone.
     """
@@ -1454,32 +1467,34 @@ _NOWHERE: _Gap = (None, None)
 _ANY = -1
 
 
-def _support(record: RowRecord, line: _Line) -> frozenset[Unit]:
+def _find_support(record: RowRecord, line: _Line) -> frozenset[Unit]:
     """The units, of those that tell pets apart, in which both say the same."""
     return frozenset(
-        u for u in _both_state(record, line) if _PARTS[u](record.row_pet) == _PARTS[u](line.row_pet)
+        u
+        for u in _find_stated_units(record, line)
+        if _PARTS[u](record.row_pet) == _PARTS[u](line.row_pet)
     )
 
 
-def _agreeing(record: RowRecord, line: _Line) -> list[Unit]:
+def _find_agreeing_units(record: RowRecord, line: _Line) -> list[Unit]:
     """The units, beside the name, in which both say the same, and anything."""
     same = (u for u in _LOOKS if _PARTS[u](record.row_pet) == _PARTS[u](line.row_pet))
     return [unit for unit in same if _PARTS[unit](line.row_pet)]
 
 
-def _both_state(record: RowRecord, line: _Line) -> list[Unit]:
+def _find_stated_units(record: RowRecord, line: _Line) -> list[Unit]:
     return [u for u in _TELLING if _PARTS[u](record.row_pet) and _PARTS[u](line.row_pet)]
 
 
 def _is_backed(record: RowRecord, line: _Line) -> bool:
     """Whether at least half of what both say, beside name and status, is the same."""
-    return 2 * len(_support(record, line)) >= len(_both_state(record, line))
+    return 2 * len(_find_support(record, line)) >= len(_find_stated_units(record, line))
 
 
 def _is_all_support(record: RowRecord, line: _Line) -> bool:
     """Whether both say anything beside name and status, and the same in all of it."""
-    support = _support(record, line)
-    return bool(support) and len(support) == len(_both_state(record, line))
+    support = _find_support(record, line)
+    return bool(support) and len(support) == len(_find_stated_units(record, line))
 
 
 def _names(record: RowRecord, line: _Line) -> tuple[bool, bool]:
@@ -1527,7 +1542,7 @@ _LOOKS: tuple[Unit, ...] = ("status", *_TELLING)
 """All that a row says of its pet beside the name."""
 
 
-def _by(key: Callable[[T], K], items: Iterable[T]) -> dict[K, list[T]]:
+def _group_by(key: Callable[[T], K], items: Iterable[T]) -> dict[K, list[T]]:
     """The items by their keys."""
     found: defaultdict[K, list[T]] = defaultdict(list)
     for item in items:

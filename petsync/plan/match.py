@@ -45,18 +45,18 @@ __all__ = [
     "Positions",
     "Row",
     "RowValues",
+    "apply_unit",
     "build_pet",
     "clears",
-    "contradiction",
     "differences",
     "find_absent_ids",
     "find_unproved_ids",
+    "has_contradiction",
     "has_unknown_names",
+    "is_nameless_category",
     "iter_rows",
     "key_of",
-    "laid_over",
     "merge_row",
-    "nameless",
     "names_among",
     "pet_of",
     "pets_of",
@@ -240,7 +240,7 @@ RowValues = Mapping[Column, Any]
 def merge_row(pet: Pet, values: RowValues, vocabulary: Vocabulary) -> Pet:
     """The pet with what the row says; a value that means the same as the pet's is kept as it is."""
     new = {
-        unit: _MEANT[unit](getattr(pet, unit), values, vocabulary)
+        unit: _MERGE[unit](getattr(pet, unit), values, vocabulary)
         for unit in UNITS
         if says(values, unit)
     }
@@ -259,10 +259,10 @@ def build_pet(values: RowValues) -> Pet:
     )
 
 
-def laid_over(pet: Pet, unit: Unit, values: RowValues, vocabulary: Vocabulary) -> Pet:
+def apply_unit(pet: Pet, unit: Unit, values: RowValues, vocabulary: Vocabulary) -> Pet:
     """The pet with what the row says of one unit."""
     old = getattr(pet, unit)
-    new = _MEANT[unit](old, values, vocabulary)
+    new = _MERGE[unit](old, values, vocabulary)
     return pet if new is old else msgspec.structs.replace(pet, **{unit: new})
 
 
@@ -278,7 +278,7 @@ def clears(values: RowValues, old: Category | None) -> bool:
     return known_id(values.get("category_id")) not in (None, known_id(old.id))
 
 
-def contradiction(values: RowValues, vocabulary: Vocabulary) -> bool:
+def has_contradiction(values: RowValues, vocabulary: Vocabulary) -> bool:
     """Whether a row gives a category's name with the id of another one.
 
     People change a category's name and leave the id beside it as it was; the name is meant.
@@ -292,7 +292,7 @@ def contradiction(values: RowValues, vocabulary: Vocabulary) -> bool:
     return bool(named or vocabulary.category_numbered(number))
 
 
-def nameless(old: Category | None, values: RowValues, vocabulary: Vocabulary) -> bool:
+def is_nameless_category(old: Category | None, values: RowValues, vocabulary: Vocabulary) -> bool:
     """Whether a row gives nothing but an id of a category that nobody has a name for."""
     number = known_id(values.get("category_id"))
     if number is None or "category" in values or (old is not None and old.id == number):
@@ -347,7 +347,7 @@ def _category(old: Category | None, values: RowValues, vocabulary: Vocabulary) -
         return _resolve_category_id(old, number, vocabulary)
     if old is not None and (known_id(old.id), normal(old.name)) == (number, normal(name)):
         return old
-    if number is None or contradiction(values, vocabulary):
+    if number is None or has_contradiction(values, vocabulary):
         return _resolve_category_name(old, name, vocabulary)
     return Category(number, name)
 
@@ -366,7 +366,7 @@ def _resolve_category_name(old: Category | None, name: str, vocabulary: Vocabula
     return vocabulary.category_named(name) or Category(None, name)
 
 
-_MEANT: Mapping[Unit, Callable[[Any, RowValues, Vocabulary], Any]] = {
+_MERGE: Mapping[Unit, Callable[[Any, RowValues, Vocabulary], Any]] = {
     "name": _name,
     "status": _status,
     "category": _category,
@@ -538,7 +538,7 @@ class Alignment:
         self.named = self._mask_named(sheet)
         self.ignored = int((~self.active).sum())
         self.older: list[int] = []
-        at, bits = self._left_over()
+        at, bits = self._find_leftover_rows()
         self.unchanged = int(self.active.sum()) - len(at)
         self._at, self._bits = at, bits
 
@@ -575,16 +575,16 @@ class Alignment:
         named[places[places >= 0]] = True
         return named
 
-    def _left_over(self) -> tuple[Positions, Bits]:
+    def _find_leftover_rows(self) -> tuple[Positions, Bits]:
         compared = self.active & ~self._deletes & (self._places >= 0)
         others = np.flatnonzero(self.active & ~compared)
-        at, bits = self._differing(np.flatnonzero(compared))
+        at, bits = self._find_differing_rows(np.flatnonzero(compared))
         everywhere = np.concatenate([at, others])
         all_bits = np.concatenate([bits, np.full(len(others), len(_UNITS_OF) - 1, np.uint8)])
         order = np.argsort(everywhere, kind="stable")
         return everywhere[order], all_bits[order]
 
-    def _differing(self, at: Positions) -> tuple[Positions, Bits]:
+    def _find_differing_rows(self, at: Positions) -> tuple[Positions, Bits]:
         """Of the rows `at`, those that differ from their pet in what they may have edited."""
         bits = _bits(differences(self._frame, at, self.pets, self._places[at]))
         at, bits = at[bits > 0], bits[bits > 0]

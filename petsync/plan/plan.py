@@ -61,10 +61,10 @@ __all__ = [
     "frame_of",
     "hint_of",
     "is_selected",
-    "lagging",
-    "lost_or_touched",
-    "moved_since",
+    "iter_stale_rows",
     "notes_of",
+    "refuse_changed_sentinels",
+    "refuse_sentinels",
     "resolve_clashes",
     "select_changes",
     "summary_of",
@@ -389,7 +389,7 @@ def resolve_clashes(
     parts = {row: list(_split_conflict(group, wanted)) for row, group in groups.items()}
     updates = [_update(parts[row], edits.get(row), address) for row in groups]
     rest = [c for c in changes if not (isinstance(c, Update) and c.row in groups)]
-    after = tuple(_laid(conflicts, parts))
+    after = tuple(_merge_conflicts(conflicts, parts))
     winners = {each.winner for each in after if each.clashes}
     own = {clash.note for conflict in conflicts for clash in conflict.clashes}
     return Resolution(
@@ -498,7 +498,7 @@ def _update(
     return Update(row=row, source=source, fields=fields, before=before, after=pet)
 
 
-def _laid(
+def _merge_conflicts(
     conflicts: Iterable[Conflict], parts: Mapping[int | None, list[Conflict]]
 ) -> Iterator[Conflict]:
     """The conflicts in their order, with those that were decided in place of what they were."""
@@ -566,7 +566,7 @@ def select_changes(
     picked = None if query is None else _query_columns(changes, address, query)
     places = None if numbers is None else frozenset(numbers)
     parts = (
-        _part(change, columns, None if picked is None else picked.get(n))
+        _select_part(change, columns, None if picked is None else picked.get(n))
         for n, change in enumerate(changes)
         if (wanted is None or change.pet_id in wanted)
         and (actions is None or change.kind in kinds)
@@ -596,7 +596,7 @@ def _by_winner(
         yield conflict
         return
     open_clashes = [
-        c for c in conflict.clashes if any((conflict.row, f) in sent for f in _both(c.column))
+        c for c in conflict.clashes if any((conflict.row, f) in sent for f in _columns_of(c.column))
     ]
     resolved = [clash for clash in conflict.clashes if clash not in open_clashes]
     if open_clashes:
@@ -608,11 +608,11 @@ def _by_winner(
         )
 
 
-def _both(column: Column) -> frozenset[Column]:
+def _columns_of(column: Column) -> frozenset[Column]:
     return _CATEGORY if column in _CATEGORY else frozenset({column})
 
 
-def _part(
+def _select_part(
     change: Change, fields: frozenset[str] | None, picked: frozenset[str] | None
 ) -> Change | None:
     if not isinstance(change, Update):
@@ -701,7 +701,7 @@ def _selectable_rows(change: Change, address: Address) -> Iterator[list[object]]
 # Sentinels: pets that must be there and as they were, or nothing runs.
 
 
-def moved_since(sentinels: Sequence[Pet], base: Base | None) -> Iterator[Refusal]:
+def refuse_changed_sentinels(sentinels: Sequence[Pet], base: Base | None) -> Iterator[Refusal]:
     """The sentinels that the store changed since the export."""
     exported = pets_of([pet.id or 0 for pet in sentinels], base.frame) if base is not None else ()
     old = {pet.id: pet for pet in exported}
@@ -712,7 +712,7 @@ def moved_since(sentinels: Sequence[Pet], base: Base | None) -> Iterator[Refusal
             yield Refusal("sentinel", problem, of_store=True)
 
 
-def lost_or_touched(
+def refuse_sentinels(
     ids: Sequence[int], sentinels: Sequence[Pet], changes: Iterable[Change]
 ) -> Iterator[Refusal]:
     """The ids of sentinels that are not there, and the changes that would touch one."""
@@ -822,7 +822,7 @@ class _SavedCounts(_StaleRowIndex, Protocol):
     def verdict(self) -> Verdict: ...
 
 
-def lagging(plan: _StaleRowIndex) -> Iterator[StaleRows]:
+def iter_stale_rows(plan: _StaleRowIndex) -> Iterator[StaleRows]:
     """The rows that nobody edited and whose pets are otherwise in the store, by what became of the
     pets. An undo is named: nobody else changed these pets.
     """
@@ -1044,7 +1044,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         """The plan with the guard's verdict on what it holds now."""
         kinds = Counter(change.kind for change in self.changes)
         watched = [
-            *lost_or_touched(self.guard.sentinels, self.sentinels, self.changes),
+            *refuse_sentinels(self.guard.sentinels, self.sentinels, self.changes),
             *(each for each in self.verdict.refusals if each.of_store),
             *over_capacity(kinds["add"], self.pets, self.capacity),
         ]

@@ -17,10 +17,10 @@ from petsync.errors import ServiceError
 from petsync.models import Pet
 from petsync.plan.base import (
     RowComparison,
+    compare_rows,
     find_remembered,
     missing_columns,
     named_ids,
-    sight_of,
     with_pet_ids,
     with_unknown,
 )
@@ -52,13 +52,20 @@ from petsync.table.columns import COLUMNS, Column
 from petsync.table.frame import frame_from_pets, pets_at, pets_from_frame
 from petsync.table.sheet import Sheet
 
-__all__ = ["Comparer", "Comparison", "Differences", "copies", "note_twins", "sight_beside"]
+__all__ = [
+    "Comparer",
+    "Comparison",
+    "Differences",
+    "compare_planned_rows",
+    "note_copies",
+    "note_twins",
+]
 
 
 # Doubles: pets that are in the store twice, or are to be, with nothing to tell them apart.
 
 
-def copies(plan: Plan) -> Iterator[Difference]:
+def note_copies(plan: Plan) -> Iterator[Difference]:
     """A note on each row without an id that is to be one more of what the store has already."""
     for change in plan.adds:
         if change.alike:
@@ -78,7 +85,7 @@ def note_twins(report: Report | None, before: Snapshot, after: Snapshot) -> Iter
     """The pets that came while the run was at work, and that are just what it has added: somebody
     else did the same.
     """
-    added = {} if report is None else _contents_added(report)
+    added = {} if report is None else _count_added_contents(report)
     if report is None or not added:
         return
     own = [each.assigned_id for each in report.results if each.assigned_id is not None]
@@ -96,7 +103,7 @@ def note_twins(report: Report | None, before: Snapshot, after: Snapshot) -> Iter
             )
 
 
-def _contents_added(report: Report) -> dict[Hashable, int]:
+def _count_added_contents(report: Report) -> dict[Hashable, int]:
     """The pets that a run has added, by what they are."""
     return {
         content(change.after): result.assigned_id
@@ -136,7 +143,7 @@ class Comparison:
     base: Base | None
     plan: Plan
     pet_ids: Mapping[int, int]
-    sight: RowComparison
+    row_comparison: RowComparison
     inbound: Inbound | None = None
     elsewhere: frozenset[int] = frozenset()
     named_elsewhere: frozenset[int] = frozenset()
@@ -161,10 +168,10 @@ class Comparison:
     def next_base(self) -> Base:
         """What both sides agree on now, or did once."""
         fills = self.inbound is not None
-        base = self.sight.base(self.seen, self.base, self.elsewhere, fills=fills)
+        base = self.row_comparison.base(self.seen, self.base, self.elsewhere, fills=fills)
         if self.base is None:
             return base
-        claimed = (self.base.unnumbered & self.claimed) - self.sight.named
+        claimed = (self.base.unnumbered & self.claimed) - self.row_comparison.named
         return replace(base, unnumbered=(base.unnumbered | claimed) - self.named_elsewhere)
 
 
@@ -246,7 +253,7 @@ class Comparer:
             sheet, frame=with_pet_ids(sheet.frame, remembered) if remembered else sheet.frame
         )
         missing = None if own is None else own.without(claimed - named_ids(rows))
-        outside = self._outside(rows, snapshot, missing)
+        outside = self._find_outside(rows, snapshot, missing)
         near = self._with_namesakes(rows, snapshot)
         near = _with(near, [each for each in outside.values() if isinstance(each, Pet)])
         # In two-way an undo is a change of the store, which its rows do not take back.
@@ -258,16 +265,16 @@ class Comparer:
         near = replace(near, whole=compared.snapshot.whole)
         there = _with(near, [pet for pet in compared.found.values() if isinstance(pet, Pet)])
         compared = replace(compared, outside=frozenset(outside))
-        plan_base = self._whole(self._plan_base(rows, missing), rows, there, {})
+        plan_base = self._complete_base(self._plan_base(rows, missing), rows, there, {})
         if self.job.mode == "push":
             # Every row is compared with the store alone.
             compared = replace(compared, matches=without_base(compared.matches))
-        if self._numbers(sheet):
+        if self._writes_ids(sheet):
             numbered = frozenset[int]() if own is None else own.ids - own.unnumbered
             close = mark_doubts(compared.matches, rows, Vocabulary(there.words), numbered, may_lack)
             compared = replace(compared, matches=close)
-        doubts = self._doubts(rows, own, there, compared.matches)
-        moved = self._doubts_of_moved_rows(rows, there, compared.matches)
+        doubts = self._find_doubts(rows, own, there, compared.matches)
+        moved = self._find_doubts_of_moved_rows(rows, there, compared.matches)
         compared = replace(compared, matches={**compared.matches, **moved, **doubts})
         plan = replace(compared, sheet=replace(compared.sheet, base=plan_base)).plan(
             self._options(base, may_delete),
@@ -296,12 +303,12 @@ class Comparer:
             base=base,
             plan=plan,
             pet_ids=pet_ids,
-            sight=sight_beside(plan, sheet, seen, pet_ids, base),
+            row_comparison=compare_planned_rows(plan, sheet, seen, pet_ids, base),
             elsewhere=others | unanswered,
             named_elsewhere=self.elsewhere,
             claimed=claimed,
             returning=returning,
-            silence=_silence([*compared.found.values(), *outside.values()]),
+            silence=_find_silence([*compared.found.values(), *outside.values()]),
             outside=outside,
             records={
                 pet_id: compared.matches[row].record
@@ -332,7 +339,7 @@ class Comparer:
         return build_inbound(
             comparison.sheet,
             comparison.seen,
-            self._whole(comparison.base, comparison.sheet, comparison.seen, pet_ids),
+            self._complete_base(comparison.base, comparison.sheet, comparison.seen, pet_ids),
             lead="store" if job.mode == "pull" else "merge",
             created=_now(),
             plan=plan,
@@ -392,13 +399,13 @@ class Comparer:
         """Whether a sheet that leads is a file with a column for ids."""
         return self.job.mode == "push" and self.source.path is not None and "id" in sheet.columns
 
-    def _doubts(
+    def _find_doubts(
         self, sheet: Sheet, base: Base | None, seen: Snapshot, matches: Mapping[int, Match]
     ) -> dict[int, Match]:
         """The rows without an id of which nothing is known, while a pet that was added from such a
         row is in none: each may be that pet's, and would add it a second time.
         """
-        if base is None or self.job.match_on or not self._numbers(sheet):
+        if base is None or self.job.match_on or not self._writes_ids(sheet):
             return {}
         known = {each.record.pet_id for each in matches.values() if each.kind == "certain"}
         missing_ids = (
@@ -428,7 +435,7 @@ class Comparer:
         free = [row for row in rows if row not in matches or matches[row].kind == "other"]
         return {row: Match("doubt", records, is_edited=True) for row in free} if records else {}
 
-    def strays(self, sheet: Sheet, since: str) -> frozenset[int]:
+    def find_stray_pets(self, sheet: Sheet, since: str) -> frozenset[int]:
         """The pets that runs have added since a moment from rows of the folder's other files, or
         whose rows lacked their id at the last round, and that no row names: a row without an id may
         be the one of such a pet, moved and edited.
@@ -459,7 +466,7 @@ class Comparer:
             or (self.folder is not None and _is_beside(record.source, sheet.source))
         }
 
-    def _doubts_of_moved_rows(
+    def _find_doubts_of_moved_rows(
         self, sheet: Sheet, seen: Snapshot, matches: Mapping[int, Match]
     ) -> dict[int, Match]:
         """The rows of a folder's file whose pet is not known, and that are like a pet which a run
@@ -479,17 +486,17 @@ class Comparer:
             if record.pet_id is not None and record.pet_id not in named
             if record.state == "added" and _is_beside(record.source, sheet.source)
         }
-        strays = pets_of(records, seen.frame)
-        if not strays:
+        stray_pets = pets_of(records, seen.frame)
+        if not stray_pets:
             return {}
-        before = [msgspec.structs.replace(records[p.id or 0].row_pet, id=p.id) for p in strays]
+        before = [msgspec.structs.replace(records[p.id or 0].row_pet, id=p.id) for p in stray_pets]
         row_pets = read_row_pets(sheet, rows, Vocabulary(seen.words))
         return {
             row: Match("lost", (records[pet.id or 0],), is_edited=True)
-            for row, pet in find_alike(row_pets, [*strays, *before]).items()
+            for row, pet in find_alike(row_pets, [*stray_pets, *before]).items()
         }
 
-    def _numbers(self, sheet: Sheet) -> bool:
+    def _writes_ids(self, sheet: Sheet) -> bool:
         """Whether rows without an id get that of their pet."""
         return self.job.mode == "two-way" or self.takes_ids(sheet)
 
@@ -518,7 +525,7 @@ class Comparer:
             frame = frame[names_among(frame["name"], names)]
         return replace(_with(snapshot, pets_from_frame(frame)), whole=whole)
 
-    def _whole(
+    def _complete_base(
         self, base: Base | None, sheet: Sheet, seen: Snapshot, pet_ids: Mapping[int, int]
     ) -> Base | None:
         """The base; where both sides merge, with the pets too of which nobody knows the past. The
@@ -528,7 +535,9 @@ class Comparer:
             return base
         return with_unknown(base, sheet, seen, pet_ids, self.job.guard.sentinels)
 
-    def _outside(self, sheet: Sheet, snapshot: Snapshot, base: Base | None) -> Mapping[int, Found]:
+    def _find_outside(
+        self, sheet: Sheet, snapshot: Snapshot, base: Base | None
+    ) -> Mapping[int, Found]:
         """The pets of the base that no row names, and that the store has outside of the job's
         scope, or does not tell of: their rows were taken out.
         """
@@ -558,14 +567,14 @@ class Comparer:
         )
 
 
-def sight_beside(
+def compare_planned_rows(
     plan: Plan, sheet: Sheet, seen: Snapshot, pet_ids: Mapping[int, int], base: Base | None
 ) -> RowComparison:
     """The sheet beside the pets that were seen. A category is unclear that the plan holds for the
     number beside its name.
     """
     unclear = [each.row for each in plan.conflicts if each.rule == "no-category-name"]
-    return sight_of(sheet, seen, pet_ids, base, unclear)
+    return compare_rows(sheet, seen, pet_ids, base, unclear)
 
 
 def _is_beside(one: str, other: str) -> bool:
@@ -578,7 +587,7 @@ def _is_later(one: str, other: str) -> bool:
     return datetime.fromisoformat(one) > datetime.fromisoformat(other)
 
 
-def _silence(found: Collection[Pet | FailedLookup | None]) -> str:
+def _find_silence(found: Collection[Pet | FailedLookup | None]) -> str:
     """Why there is no answer at all, "" where there is one or nothing was asked."""
     unanswered = [each for each in found if isinstance(each, FailedLookup)]
     if not unanswered or len(unanswered) < len(found):
@@ -732,13 +741,15 @@ class Differences:
         for change in () if self.job.mode == "pull" else self.comparison.plan.changes:
             result = self.results.get((change.row, change.pet_id))
             if result is None:
-                yield _of_change(change, self.pending, self._to_do(change))
+                yield _of_change(change, self.pending, self._describe_change(change))
             elif result.outcome == "not sent":
-                yield _of_change(change, self.pending, result.message or self._to_do(change))
+                yield _of_change(
+                    change, self.pending, result.message or self._describe_change(change)
+                )
             elif result.outcome in ("applied", "unchanged"):
                 # It arrived; in a later comparison, somebody has changed it back meanwhile.
                 if not self.is_before:
-                    yield _of_change(change, self.pending, self._to_do(change))
+                    yield _of_change(change, self.pending, self._describe_change(change))
             elif result.outcome == "conflict":
                 yield _of_change(change, "drift", f"meanwhile: {result.message}")
             else:
@@ -752,7 +763,7 @@ class Differences:
         for change in self.comparison.inbound.changes:
             obstacle = stuck.get(change.row)
             kind: Kind = "failed" if self.unwritten else self.pending
-            problem, hint = self.unwritten or self._takes(change), ""
+            problem, hint = self.unwritten or self._describe_take(change), ""
             if "id" in change.values and change.kind == "update" and not self.unwritten:
                 problem = "its row has no id, and is to get that of its pet"
             if obstacle is not None:
@@ -773,7 +784,7 @@ class Differences:
         """The pets of the store that no row names, and that nothing else was said of: each by
         itself whose row was taken out; of very many that never had one, their number.
         """
-        known_ids = {each.pet_id for each in found} | self.comparison.sight.named
+        known_ids = {each.pet_id for each in found} | self.comparison.row_comparison.named
         unnamed = [
             each for each in self.comparison.snapshot.frame["id"].tolist() if each not in known_ids
         ]
@@ -794,9 +805,9 @@ class Differences:
                 pet_id=pet.id,
                 name=pet.name or "",
             )
-        yield from (each for each in self._outside() if each.pet_id not in known_ids)
+        yield from (each for each in self._find_outside() if each.pet_id not in known_ids)
 
-    def _outside(self) -> Iterator[Difference]:
+    def _find_outside(self) -> Iterator[Difference]:
         """The pets whose rows were taken out, and that the job's scope does not have."""
         for pet_id, found in sorted(self.comparison.outside.items()):
             if isinstance(found, Pet):
@@ -830,7 +841,10 @@ class Differences:
     def _rest(self, found: Sequence[Difference]) -> Iterator[Difference]:
         """Rows that differ, and that no rule wants changed; what they are is never left out."""
         rows = {each.row for each in found}
-        sight, kind = self.comparison.sight, "drift" if self.job.mode == "check" else "note"
+        sight, kind = (
+            self.comparison.row_comparison,
+            "drift" if self.job.mode == "check" else "note",
+        )
         ignored = {*sight.frame.index[sight.frame["action"] == "ignore"]}
         for row, pet_id, place in zip(sight.rows, sight.ids, sight.places, strict=True):
             fields = sight.columns(row)
@@ -839,7 +853,7 @@ class Differences:
             problem, name, hint = "names a pet that the store does not have", "", ""
             if fields:
                 pet = pets_at(self.comparison.seen.frame, [place])[0]
-                name, problem = pet.name or "", self._both(row, pet, fields)
+                name, problem = pet.name or "", self._describe_both(row, pet, fields)
             is_unsent = self.job.mode == "push" and row not in ignored and {*fields} & _CATEGORY
             if is_unsent:
                 problem = "gives the number of another category beside the name of the old one"
@@ -855,16 +869,18 @@ class Differences:
                 hint=hint,
             )
 
-    def _both(self, row: int, pet: Pet, fields: Sequence[Column]) -> str:
+    def _describe_both(self, row: int, pet: Pet, fields: Sequence[Column]) -> str:
         """What a row and its pet say of the fields in which they differ."""
-        (line,) = iter_rows(self.comparison.sight.frame.loc[[row]], np.array([-1], dtype=np.intp))
+        (line,) = iter_rows(
+            self.comparison.row_comparison.frame.loc[[row]], np.array([-1], dtype=np.intp)
+        )
         row_pet = build_pet(line.values)
         texts = [(c, cell(pet, c), cell(row_pet, c)) for c in fields if c in line.values]
         other = [each for each in texts if each[1] != each[2]]
         text = "; ".join(_apart(*each) for each in other or texts)
         return text if self.job.mode == "check" else f"{text}; neither is changed"
 
-    def _takes(self, change: SheetChange) -> str:
+    def _describe_take(self, change: SheetChange) -> str:
         """What is to become of a row; in pull, whose value gives way there."""
         if change.kind != "update":
             return self._in_mode(_TAKES[change.kind])
@@ -879,7 +895,7 @@ class Differences:
         )
         return f"{'; '.join(losses)} (the store leads)"
 
-    def _to_do(self, change: Change) -> str:
+    def _describe_change(self, change: Change) -> str:
         """What the store is to take, before and after; of a check, how the sides differ."""
         is_check = self.job.mode == "check"
         if change.kind == "update" and change.before is not None and change.after is not None:

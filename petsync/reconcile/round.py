@@ -40,9 +40,9 @@ from petsync.plan import arguments
 from petsync.plan.base import (
     SETTLED,
     as_exported,
+    compare_rows,
     find_changed_units,
     named_ids,
-    sight_of,
     with_inbound,
     with_missing,
     with_newer_cells,
@@ -63,9 +63,9 @@ from petsync.reconcile.compare import (
     Comparer,
     Comparison,
     Differences,
-    copies,
+    compare_planned_rows,
+    note_copies,
     note_twins,
-    sight_beside,
 )
 from petsync.reconcile.config.model import Configuration, Job
 from petsync.reconcile.locks import lock_job, place_of, turn
@@ -984,7 +984,7 @@ def _with_new_rows(
     base = start.base
     if base is None:
         return start
-    differing = comparison.sight.differing
+    differing = comparison.row_comparison.differing
     pets = {
         row: pet_id
         for row, pet_id in comparison.pet_ids.items()
@@ -1775,7 +1775,7 @@ def _find_exchanged_ids(job: Job, comparison: Comparison) -> tuple[IdExchange, .
     if job.mode not in ("push", "two-way"):
         return ()
     before = None if comparison.base is None else comparison.base.sheet_frame
-    return find_exchanged(comparison.sheet, before, comparison.sight.differing)
+    return find_exchanged(comparison.sheet, before, comparison.row_comparison.differing)
 
 
 def _refuse_exchanged_ids(
@@ -1971,7 +1971,7 @@ def _build_version(
     context: RoundContext, comparison: Comparison, inbound: Inbound, start: RoundStart
 ) -> Version:
     """The sheet as it is, with all that it and the store agree on by now."""
-    agreed = comparison.sight.base(
+    agreed = comparison.row_comparison.base(
         comparison.seen, start.base, comparison.elsewhere, fills=comparison.inbound is not None
     )
     return Version(
@@ -2067,7 +2067,7 @@ def with_siblings(
         return start
     base = start.base
     own = frozenset() if base is None else frozenset(base.frame["id"])
-    sight = comparison.sight
+    sight = comparison.row_comparison
     pairs = [*zip(sight.rows, sight.ids, sight.places, strict=True)]
     # A row whose pet is gone counts as one, too: to this sheet's base it would be a new pet.
     wanted = {i for row, i, at in pairs if at < 0 or sight.differing.get(row)} - own
@@ -2123,7 +2123,7 @@ def _select_bases(comparison: Comparison, others: Sequence[Base], wanted: set[in
             found = other.without(other.ids - wanted)
             if not is_any:
                 seen = replace(comparison.seen, frame=found.sheet_frame)
-                sight = sight_of(comparison.sheet, seen, comparison.pet_ids, found)
+                sight = compare_rows(comparison.sheet, seen, comparison.pet_ids, found)
                 pairs = zip(sight.rows, sight.ids, strict=True)
                 found = found.without({i for row, i in pairs if sight.differing.get(row)})
             wanted = wanted - found.ids
@@ -2184,8 +2184,8 @@ def work(context: RoundContext, comparer: Comparer) -> None:
         start = replace(start, base=with_missing(start.base, sheet), runs=runs)
         start = with_claims(context, sheet, snapshot, start, comparer)
         if start.base is not None:
-            strays = comparer.strays(sheet, start.base.taken_at)
-            start = replace(start, base=_with_unnumbered(start.base, strays))
+            stray_pets = comparer.find_stray_pets(sheet, start.base.taken_at)
+            start = replace(start, base=_with_unnumbered(start.base, stray_pets))
         notes = (*_note_former_names(context), *start.notes, *_note_worksheets(context, sheet))
         start = replace(start, notes=notes)
         comparison = compare_sides(comparer, sheet, snapshot, start)
@@ -2198,7 +2198,7 @@ def work(context: RoundContext, comparer: Comparer) -> None:
             comparison = compare_sides(comparer, sheet, snapshot, start)
         comparison.must_have_answers()
         if context.job.mode in ("push", "two-way"):
-            start = replace(start, notes=(*start.notes, *copies(comparison.plan)))
+            start = replace(start, notes=(*start.notes, *note_copies(comparison.plan)))
     with context.step("guard"):
         if is_held(context, comparer, comparison, start) or context.owner.dry_run:
             return
@@ -2301,8 +2301,8 @@ class _Execution:
             # The store moved meanwhile, and much: the next round holds it back.
             return
         pet_ids = {**beside.pet_ids, **added}
-        sight = sight_beside(now.plan, sheet, now.seen, pet_ids, now.base)
-        beside = replace(beside, sight=sight, inbound=inbound)
+        sight = compare_planned_rows(now.plan, sheet, now.seen, pet_ids, now.base)
+        beside = replace(beside, row_comparison=sight, inbound=inbound)
         standing = replace(start, base=self.base)
         result = write(self.context, self.comparer, beside, inbound, standing)
         self.stuck = result.stuck

@@ -219,9 +219,13 @@ class Folder:
         """
         self.note(part, sheet)
         found = {
-            row: _also_named(sheet, row, i, at) for row, i, at in self._named_twice(part, sheet)
+            row: _error_of_repeated_id(sheet, row, i, at)
+            for row, i, at in self._iter_repeated_ids(part, sheet)
         }
-        found |= {row: _also_new(sheet, row, *each) for row, each in self._added_twice(part)}
+        found |= {
+            row: _error_of_repeated_row(sheet, row, *each)
+            for row, each in self._iter_repeated_rows(part)
+        }
         blocked = _with_errors(sheet, found) if found else sheet
         if sheet.rejudge is None:
             return blocked
@@ -235,7 +239,7 @@ class Folder:
             keys.append(key)
         return _New(f"{part} ({sheet.address(row.number)})", row_pet, tuple(keys))
 
-    def _named_twice(self, part: str, sheet: Sheet) -> Iterator[tuple[int, int, list[str]]]:
+    def _iter_repeated_ids(self, part: str, sheet: Sheet) -> Iterator[tuple[int, int, list[str]]]:
         """The rows whose id rows of other files name, with the id and the places of these."""
         twice = self.elsewhere(part)
         others = [ids for other, ids in self._named.items() if other != part]
@@ -243,7 +247,7 @@ class Folder:
             if pet_id in twice:
                 yield row, pet_id, [ids[pet_id] for ids in others if pet_id in ids]
 
-    def _added_twice(self, part: str) -> Iterator[tuple[int, tuple[_New, list[str]]]]:
+    def _iter_repeated_rows(self, part: str) -> Iterator[tuple[int, tuple[_New, list[str]]]]:
         """The rows without an id that rows of other files may say as well, with their places."""
         others = defaultdict[Hashable, list[_New]](list)
         for other, rows in self._new.items():
@@ -287,7 +291,7 @@ def _may_be_one(one: Pet, other: Pet) -> bool:
     return all(same(one, other, each) or same(other, one, each) for each in columns)
 
 
-def _also_named(sheet: Sheet, row: int, pet_id: int, places: Sequence[str]) -> Finding:
+def _error_of_repeated_id(sheet: Sheet, row: int, pet_id: int, places: Sequence[str]) -> Finding:
     return _error(
         sheet,
         row,
@@ -297,7 +301,7 @@ def _also_named(sheet: Sheet, row: int, pet_id: int, places: Sequence[str]) -> F
     )
 
 
-def _also_new(sheet: Sheet, row: int, new: _New, places: Sequence[str]) -> Finding:
+def _error_of_repeated_row(sheet: Sheet, row: int, new: _New, places: Sequence[str]) -> Finding:
     return _error(
         sheet,
         row,

@@ -15,7 +15,7 @@ from rich.cells import cell_len, chop_cells, split_graphemes
 from petsync.models import Pet
 from petsync.plan.change import Add, Change, Conflict, Delete, release_of
 from petsync.plan.guard import CAPACITY_CURE, Refusal
-from petsync.plan.plan import Plan, Summary, lagging
+from petsync.plan.plan import Plan, Summary, iter_stale_rows
 from petsync.plan.report import OUTCOMES, Cause, Outcome, Report, Result
 from petsync.table.cells import visible
 from petsync.table.sheet import FINDING_FIELDS, Finding, Findings, Sheet
@@ -937,7 +937,7 @@ def _describe_unchanged(plan: Plan) -> list[str]:
         return [f"{number(plan.unchanged)} as before already"]
     ignored = [f"{number(plan.ignored)} ignored"] if plan.ignored else []
     counts: Counter[str] = Counter()
-    for each in lagging(plan):
+    for each in iter_stale_rows(plan):
         counts[each.words] += len(each.rows)
     lagging_counts = [f"{number(count)} {what}" for what, count in counts.items()]
     agreeing = plan.unchanged - len(plan.older) - len(plan.gone)

@@ -544,11 +544,13 @@ class _SheetReader:
         action = self.values[ACTION]
         without_id = self._mask(self.blank, "id", missing=True) & np.asarray(action == "merge")
         is_added = without_id | np.asarray(action.isin(ADDING))
-        nameless = self._mask(self.blank, "name", missing=True)
-        is_complete = np.ones(len(nameless), dtype=bool)
+        is_nameless_category = self._mask(self.blank, "name", missing=True)
+        is_complete = np.ones(len(is_nameless_category), dtype=bool)
         is_complete[list(self.grid.faults)] = False
         self.notes.add_all(
-            positions(is_added & nameless & is_complete), "name", Note("name-missing", "")
+            positions(is_added & is_nameless_category & is_complete),
+            "name",
+            Note("name-missing", ""),
         )
         # A blank or cleared status gets a finding of its own.
         without_status = self._mask(self.blank, "status", missing=True) | self._mask(

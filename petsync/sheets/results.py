@@ -23,7 +23,7 @@ from petsync.errors import ResponseError, SheetError
 from petsync.plan import match
 from petsync.plan.base import advance_base, named_ids
 from petsync.plan.fields import normal
-from petsync.plan.plan import lagging
+from petsync.plan.plan import iter_stale_rows
 from petsync.plan.report import Report
 from petsync.protocol.json import decode_pet, decode_pets
 from petsync.sheets.base import base_notice
@@ -243,7 +243,7 @@ def _results_by_row(report: Report, sheet: Sheet) -> pd.DataFrame:
     texts.loc[is_unchanged, "outcome"] = "unchanged"
     texts.loc[is_unchanged, "message"] = _AGREES
     texts.loc[is_unchanged & rows.isin(ignored), "message"] = _IGNORED
-    for each in lagging(plan):
+    for each in iter_stale_rows(plan):
         texts.loc[is_unchanged & rows.isin(each.rows), "message"] = each.message
     recognised = pd.Series(plan.recognised, dtype="Int64").reindex(rows)
     texts["recognised"] = recognised.where(texts["outcome"].isin(("applied", "unchanged")))

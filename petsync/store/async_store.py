@@ -47,11 +47,11 @@ from petsync.plan.lineage import (
     RenumberedPet,
     RestoredPet,
     Suspect,
+    find_rows_of_removed_pets,
+    find_suspects,
     identify,
     mark_doubts,
-    means_removed_pet,
     slots_of,
-    suspects,
 )
 from petsync.plan.match import find_absent_ids, has_unknown_names
 from petsync.plan.plan import Plan, PlanOptions
@@ -963,10 +963,10 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
         if strict:
             arguments.no_findings(read)
         reused_ids = self.history.read_reused(self._session.base_url) if named_ids(read) else {}
-        suspect_rows = suspects(read, reused_ids, now.frame)
+        suspect_rows = find_suspects(read, reused_ids, now.frame)
         if "id" in read.rows:
             removed = await asyncio.to_thread(self.history.read_removed, self._session.base_url)
-            suspect_rows = means_removed_pet(read, removed, now.frame) | suspect_rows
+            suspect_rows = find_rows_of_removed_pets(read, removed, now.frame) | suspect_rows
         suspect_ids = {each.reused.pet.id or 0 for each in suspect_rows.values()}
         suspect_ids |= reused_ids.keys() & read.blocked_ids
         matches = await asyncio.to_thread(

@@ -57,7 +57,7 @@ from petsync.client.target import ServiceTarget
 from petsync.errors import InterruptedRunError, LockedError, PetsyncError, PlanError, StalePlanError
 from petsync.images.upload import rebuild_upload_report
 from petsync.plan import arguments
-from petsync.plan.base import SentRun, continue_base, follows
+from petsync.plan.base import SentRun, continue_base, is_from_runs
 from petsync.plan.change import Add, Snapshot
 from petsync.plan.fields import content
 from petsync.plan.guard import Guard
@@ -67,7 +67,7 @@ from petsync.plan.lineage import (
     RestoredPet,
     ReusedId,
     RowRecord,
-    added_for,
+    find_added_pets,
 )
 from petsync.plan.match import find_absent_ids, pets_of
 from petsync.plan.plan import Plan
@@ -224,7 +224,7 @@ class History:
         runs = {record.pet_id: record.run_id for record in records}
         return {
             old: (runs[new], new)
-            for number, new in added_for(plan.changes, plan.tab, records, skip=()).items()
+            for number, new in find_added_pets(plan.changes, plan.tab, records, skip=()).items()
             if (old := made.get(number)) is not None
         }
 
@@ -256,7 +256,7 @@ class History:
             if source
             and (
                 _is_same(source, sheet.source)
-                or (not os.path.lexists(source) and follows(sheet, sheet.base, sent, now))
+                or (not os.path.lexists(source) and is_from_runs(sheet, sheet.base, sent, now))
             )
         }
         same = [run.source in names and run.tab == sheet.tab for run in runs]
@@ -740,7 +740,7 @@ def _update_earlier(
     else:
         earlier, decided = settle_overruled(plan, earlier, _iter_later_entries(past, journal))
         if (later := journal.find_later_run(past.run_id)) is not None:
-            added = added_for(plan.changes, plan.tab, later.added, skip=earlier.results)
+            added = find_added_pets(plan.changes, plan.tab, later.added, skip=earlier.results)
             earlier, more = settle_superseded(plan, earlier, later.run_id, added)
             decided += more
         if gives_up:
