@@ -75,11 +75,11 @@ __all__ = [
 
 
 def advance_base(sheet: Sheet, report: Report) -> Base | None:
-    """The base for the sheet after the run, None where it has none.
+    """Return the base of the sheet after the run; None if it has none.
 
-    Of each row that was applied, or that the store agreed with, the base says what the row says;
-    for every other row it stays, so that its edits are edits still. A row that was recognised
-    counts as one with its pet's id.
+    For each row that was applied, or that agrees with the store, the base takes the row's values.
+    For every other row it stays, so that its edits remain edits. A recognised row counts as one
+    with its pet's id.
     """
     if sheet.base is None:
         return None
@@ -133,7 +133,7 @@ def _is_agreed(
 
 
 def _iter_applied_pets(report: Report) -> Iterator[tuple[int | None, Pet | None]]:
-    """The pets that the run left, by id; None for those that it deleted."""
+    """Yield the pets that the run left, by id; None for pets that it deleted."""
     for result in report.results:
         if result.outcome != "applied" or result.kind == "none":
             continue
@@ -148,7 +148,7 @@ def _iter_applied_pets(report: Report) -> Iterator[tuple[int | None, Pet | None]
 
 
 def _find_sent_categories(report: Report) -> dict[int | None, Category | None]:
-    """The categories that the run sent, by the ids of the pets."""
+    """Return the categories that the run sent, by pet id."""
     changes = report.plan.changes
     columns = {*COLUMNS_OF["category"]}
     return {
@@ -161,7 +161,7 @@ def _find_sent_categories(report: Report) -> dict[int | None, Category | None]:
 
 
 def _find_partly_applied(report: Report) -> dict[int | None, frozenset[str]]:
-    """The fields that were applied of rows that are in conflict in others."""
+    """Return the applied fields of rows that are in conflict in other fields."""
     stuck = {result.row for result in report.results if result.kind == "none"}
     applied = (r for r in report.results if r.outcome == "applied" and r.kind == "update")
     return {result.row: frozenset(result.fields) for result in applied if result.row in stuck}
@@ -177,7 +177,9 @@ def _select_sent_values(
 def _iter_agreed_rows(
     sheet: Sheet, report: Report, base: Base, sent: Mapping[int | None, frozenset[str]]
 ) -> Iterator[Row]:
-    """The rows that may have been edited, and are settled now, at least in what was sent."""
+    """Yield the rows that may have been edited and now agree, at least in the fields that were
+    sent.
+    """
     added = {
         each.row: each.assigned_id
         for each in report.results
@@ -193,7 +195,7 @@ def _iter_agreed_rows(
 
 
 def _mask_edited(rows: pd.DataFrame, base: Base) -> match.Mask:
-    """Which rows say anything that the base does not; rows that it lacks do."""
+    """Return which rows have values that the base does not have; rows that it lacks count."""
     sheet_frame = base.sheet_frame
     places = match.positions(rows["id"], sheet_frame)
     result = places < 0
@@ -204,8 +206,10 @@ def _mask_edited(rows: pd.DataFrame, base: Base) -> match.Mask:
 
 
 def with_pet_ids(frame: pd.DataFrame, recognised: Mapping[int, int]) -> pd.DataFrame:
-    """The rows, those that were recognised, or whose pets the store has under another id, with the
-    ids of their pets.
+    """Return the rows with the ids of their pets.
+
+    `recognised` has the ids for rows without one, and for rows whose pets have another id in the
+    store.
     """
     ids = frame["id"] if "id" in frame else pd.Series(pd.NA, frame.index, dtype="Int64")
     if not recognised:
@@ -220,8 +224,10 @@ def _apply_row(
     last: Pet,
     regrouped: Mapping[int | None, Category | None],
 ) -> Pet:
-    """The pet with what a row says; with the category as it was sent, or as the row says it where
-    it says another one than it `last` did.
+    """Return the pet with the row's values.
+
+    The category is the one that was sent, or that of the row if the row's category differs from the
+    `last` one.
     """
     new = {name: values[name] for name in ("name", "status") if name in values}
     new |= {name: tuple(values[name]) for name in ("tags", "photo_urls") if name in values}
@@ -233,7 +239,7 @@ def _apply_row(
 
 
 def _build_category(values: Mapping[Column, Any], last: Pet) -> Category | None:
-    """The category as a row says it: a cell that says nothing counts as what it `last` said."""
+    """Return the row's category; a blank cell counts as its `last` value."""
     if "category" in values and clears(values, last.category):
         return None
     old = last.category or Category()
@@ -256,15 +262,15 @@ _REMEMBERED = timedelta(days=90)
 
 @dataclass(frozen=True, slots=True)
 class RowComparison:
-    """The rows of a sheet beside the pets that they are about.
+    """The rows of a sheet, compared with their pets.
 
     `rows` are their numbers, `ids` their pets' ids and `places` these pets' places in the snapshot
-    (-1 where it is not there); `differing` has the units in which a row says something else than
-    its pet. `named` are all pets that rows mean, blocked rows too. `frame` has the rows themselves;
-    `cells`: by pet, the category's cells of the rows that mean its category and spell it otherwise.
-    `filled_columns` are the columns that say anything, `headers` those that petsync does not use.
-    `unnumbered` are the pets of rows that lack their id; `has_unknown`: there are more such rows,
-    whose pet is not known. `tab` is the worksheet.
+    (-1 if it is not there); `differing` has the units in which a row differs from its pet. `named`
+    are all pets that rows mean, including blocked rows. `frame` has the rows themselves; `cells`
+    has, by pet, the category's cells of rows that mean its category and write it differently.
+    `filled_columns` are the columns with values, `headers` those that petsync does not use.
+    `unnumbered` are the pets of rows that lack their id; `has_unknown`: more such rows exist, whose
+    pet is unknown. `tab` is the worksheet.
     """
 
     rows: tuple[int, ...]
@@ -281,7 +287,7 @@ class RowComparison:
     tab: str
 
     def columns(self, row: int) -> tuple[Column, ...]:
-        """The columns of the units in which a row differs."""
+        """Return the columns of the units in which a row differs."""
         return tuple(c for unit in self.differing.get(row, ()) for c in COLUMNS_OF[unit])
 
     def base(
@@ -292,13 +298,13 @@ class RowComparison:
         *,
         fills: bool = False,
     ) -> Base:
-        """What both sides agree on now, or did once.
+        """Return what both sides agree on now, or agreed on before.
 
-        Of a pet that is on both sides, units that agree, or of which the sheet says nothing, are
-        as the store has them; those that differ stay as they were in `old`, and a pet that differs
-        and was not there is left out. A pet of `old` that is on one side alone, or in another
-        sheet (`elsewhere`), stays as it was. Where the round `fills` blank cells, one that is
-        still to be filled stays as it was, too.
+        For a pet on both sides, units that agree, or that are blank in the sheet, get the store's
+        values. Units that differ keep their values of `old`; a pet that differs and is not in `old`
+        is left out. A pet of `old` that only one side has, or that is in another sheet
+        (`elsewhere`), stays. If the round `fills` blank cells, one that is not filled yet stays,
+        too.
         """
         pairs = [each for each in zip(self.rows, self.places, strict=True) if each[1] >= 0]
         blank = self._find_unfilled_units(snapshot, old) if fills and old is not None else {}
@@ -339,7 +345,7 @@ class RowComparison:
     def _find_missing_since(
         self, base: Base, snapshot: Snapshot, old: Base | None
     ) -> dict[int, str]:
-        """The pets that have gone from both sides, for a while: their rows may come back."""
+        """Return the pets that recently disappeared from both sides: their rows may come back."""
         if old is None:
             return {}
         oldest = (snapshot.taken_at - _REMEMBERED).isoformat(timespec="microseconds")
@@ -349,8 +355,8 @@ class RowComparison:
         return {i: on for i, on in since.items() if i not in there and on >= oldest}
 
     def _find_unsure_units(self, base: Base, old: Base | None) -> dict[int, tuple[str, ...]]:
-        """What was unsure before and differs still, or is on one side alone, or whose column is
-        missing.
+        """Return units that were unsure before and still differ, or that only one side has, or
+        whose column is missing.
         """
         missing = {unit for unit in UNITS if base.missing.intersection(COLUMNS_OF[unit])}
         before = {} if old is None else {i: u for i, u in old.unsure_units.items() if i in base.ids}
@@ -364,13 +370,13 @@ class RowComparison:
         return {pet_id: units for pet_id, units in units_left.items() if units}
 
     def _find_unnumbered(self, old: Base | None) -> frozenset[int]:
-        """The pets whose rows lack their id; those of before too while a row may be theirs."""
+        """Return the pets whose rows lack their id, and earlier ones that a row may still mean."""
         before = frozenset[int]() if old is None or not self.has_unknown else old.unnumbered
         return self.unnumbered | (before - self.named)
 
     def _find_unfilled_units(self, snapshot: Snapshot, old: Base) -> dict[int, tuple[Unit, ...]]:
-        """By row, the units that say nothing and had nothing, and of which the store has something
-        by now.
+        """Return, by row, units that are blank, were blank before, and have a value in the store
+        now.
         """
         sheet_frame = old.sheet_frame
         before = match.positions(self.frame["id"], sheet_frame)
@@ -392,7 +398,7 @@ class RowComparison:
         return found
 
     def _collect_sheet_pets(self, base: Base, old: Base | None) -> dict[int, Pet]:
-        """The pets as the sheet says them, or last said them, where that differs from the base."""
+        """Return the sheet's pets, or its last ones, if the base differs."""
         rows = dict(zip(self.ids, self.rows, strict=True))
         seen = {i for i, place in zip(self.ids, self.places, strict=True) if place >= 0}
         before = {} if old is None else self._find_pets_before(base, old)
@@ -412,7 +418,7 @@ class RowComparison:
     def _build_sheet_pet(
         self, pet: Pet, row: int, last: Pet | None, missing: Collection[str]
     ) -> Pet:
-        """A pet of the base as its row says it; `last` is how the sheet last said it."""
+        """Return a pet of the base with the row's values; `last` is the sheet's previous pet."""
         if "category" in self.differing.get(row, ()):
             pet = pet if last is None else with_fields(pet, last, ("category",))
         elif (cells := self.cells.get(pet.id or 0)) is not None:
@@ -420,9 +426,7 @@ class RowComparison:
         return pet if last is None else with_columns(pet, last, missing)
 
     def _find_pets_before(self, base: Base, old: Base) -> dict[int, Pet]:
-        """The pets as the sheet said them before columns of it were missing, where the base has
-        something else by now.
-        """
+        """Return the sheet's pets from before columns went missing, if the base differs now."""
         if not base.missing:
             return {}
         sheet_frame = old.sheet_frame
@@ -445,15 +449,17 @@ class RowComparison:
 
 
 def named_ids(sheet: Sheet) -> frozenset[int]:
-    """The ids that rows give, blocked ones too."""
+    """Return the ids in the rows, including blocked rows."""
     frame = sheet.frame
     known = plain_values(frame["id"].array) if "id" in frame else []
     return frozenset([*(each for each in known if each is not None), *sheet.blocked_ids])
 
 
 def find_shared_pets(sheet: Sheet, pet_ids: Mapping[int, int]) -> set[int]:
-    """The rows whose pet, by `pet_ids`, has an id that other rows name, and these others. Nobody
-    knows which of them is about the pet.
+    """Return the rows whose pet, by `pet_ids`, has an id that other rows name, and these other
+    rows.
+
+    It is unknown which of them is about the pet.
     """
     if not pet_ids:
         return set()
@@ -466,7 +472,7 @@ def find_shared_pets(sheet: Sheet, pet_ids: Mapping[int, int]) -> set[int]:
 
 
 def as_exported(base: Base) -> Base:
-    """The base that a sheet carries, with the columns in which the export said anything."""
+    """Return the base that a sheet carries, with the columns in which the export has values."""
     if base.columns is not None:
         return base
     columns = {c for c in COLUMNS if c == "id" or not is_empty(base.frame[c]).all()}
@@ -474,8 +480,10 @@ def as_exported(base: Base) -> Base:
 
 
 def missing_columns(sheet: Sheet, base: Base | None) -> tuple[frozenset[str], tuple[str, ...]]:
-    """The columns in which the sheet has said something before and says nothing now, but for `id`,
-    and the headers that have come since: one of them may be the new name of such a column.
+    """Return the columns, except `id`, that had values before and have none now, and the new
+    headers.
+
+    A new header may be the new name of such a column.
     """
     if base is None or base.columns is None:
         return frozenset(), ()
@@ -485,28 +493,29 @@ def missing_columns(sheet: Sheet, base: Base | None) -> tuple[frozenset[str], tu
 
 
 def with_missing(base: Base | None, sheet: Sheet) -> Base | None:
-    """The base that knows which of its columns the sheet lacks now: what arrives from here on is
-    not what the sheet says in them. It also knows the worksheet that was read.
+    """Return the base with the columns that the sheet lacks now, and the worksheet that was read.
+
+    Later changes of the store are not what the sheet has in these columns.
     """
     missing, _ = missing_columns(sheet, base)
     return base if base is None else replace(base, missing=base.missing | missing, tab=sheet.tab)
 
 
 def is_other(pet: Pet, row_pet: Pet) -> bool:
-    """Whether a sheet says anything of a pet otherwise, ids that were assigned since among it."""
+    """Whether the sheet's pet differs in any value, including ids that were assigned since."""
     return not all(equal(pet, row_pet, column) for column in COLUMNS)
 
 
 def is_blank(column: pd.Series[Any]) -> match.Mask:
-    """Which cells of a sheet say nothing."""
+    """Return which cells of a sheet are blank."""
     if column.dtype != object:
         return np.array(column.array.isna(), dtype=bool)
     return np.array([not isinstance(value, list) for value in column.tolist()], dtype=bool)
 
 
 def is_empty(column: pd.Series[Any]) -> match.Mask:
-    """Where a pet has nothing in a column: an id of 0 is none, and a tag without name and id is
-    none, either.
+    """Return where pets have no value in a column. An id of 0 is none; so is a tag without name and
+    id.
     """
     if column.dtype == object:
         return np.array([not any(map(_has_text, value or ())) for value in column], dtype=bool)
@@ -527,10 +536,11 @@ def compare_rows(
     base: Base | None = None,
     unclear: Collection[int | None] = (),
 ) -> RowComparison:
-    """The sheet beside the snapshot; `recognised` are the pets of rows without an id. Rows that ask
-    for a deletion say nothing of their pet. By the `base` it is known which cell of a category was
-    edited, and so which category a row means that names one and gives the number of another; rows
-    whose category is `unclear` agree on none.
+    """Compare the sheet with the snapshot; `recognised` has the pets of rows without an id.
+
+    Rows with the action `delete` have no values. The `base` shows which cell of a category was
+    edited, and so which category a row means that has the name of one and the number of another.
+    Rows whose category is `unclear` agree on none.
     """
     sheet_rows = sheet.rows
     frame = with_pet_ids(sheet_rows, recognised)
@@ -582,7 +592,7 @@ def compare_rows(
 
 
 def _find_used_columns(sheet: Sheet) -> frozenset[str]:
-    """The columns in which a row says anything; all that are there where no row can be used."""
+    """Return the columns in which a row has a value; all existing columns if no row can be used."""
     frame = sheet.rows
     there = [column for column in COLUMNS if column in frame and column != "id"]
     filled = {c for c in there if frame.empty or not is_blank(frame[c]).all()}
@@ -598,9 +608,11 @@ def _find_category_differences(
     base: Base | None,
     unclear: match.Mask,
 ) -> tuple[match.Mask, dict[int, Category]]:
-    """Of the rows that may say another category than their pet, those that do: a cell that empties
-    it agrees with a pet that has none, and a name counts before the id beside it, unless the id
-    alone was edited or it is unclear which of them counts. Then the cells of the others, by pet.
+    """Return which of the rows that may have another category than their pet do have one, and the
+    category's cells of the others by pet.
+
+    A cell that clears the category agrees with a pet that has none. A name takes precedence over
+    the id beside it, unless only the id was edited or it is unclear which one counts.
     """
     some = np.flatnonzero(mask)
     if not len(some):
@@ -628,14 +640,15 @@ def _find_category_differences(
 
 
 def read_category(values: RowValues) -> Category:
-    """The category's cells as a row says them; None for one that says nothing."""
+    """Return the category's cells of a row; None for a blank one."""
     return Category(values.get("category_id"), values.get("category"))
 
 
 def restore_missing_columns(old: Base) -> Base:
-    """The base in which columns that said nothing are as the sheet said them before: what comes
-    back and differs is still to be compared by that. Of a category's name and id one may have said
-    nothing.
+    """Return the base in which missing columns have the sheet's last values.
+
+    A column that comes back is compared with these. Of a category's name and id one may have been
+    missing.
     """
     if not old.missing or old.columns is None:
         return old
@@ -654,7 +667,7 @@ def restore_missing_columns(old: Base) -> Base:
 def _build_mixed_pets(
     snapshot: Snapshot, mixed: Mapping[int, tuple[Unit, ...]], old: Base | None
 ) -> list[pd.DataFrame]:
-    """The pets that differ, with the units in which they do as they were."""
+    """Return the pets that differ, with their old values in the units that differ."""
     if old is None or not mixed:
         return []
     pets = pets_at(snapshot.frame, list(mixed))
@@ -689,8 +702,8 @@ column that was missing at the last round may have been back by then.
 def categories_of(
     sheet: Sheet, changes: Iterable[Change], conflicts: Iterable[Conflict]
 ) -> dict[int, Category]:
-    """By row, the category's cells that say another one than the change, or the conflict that
-    somebody may decide, leaves; None for one that says nothing.
+    """Return, by row, the category's cells that differ from the category that the change, or an
+    open conflict, leaves; None for a blank cell.
     """
     pets: dict[int | None, Pet | None] = {each.row: each.after for each in changes}
     # Whatever somebody decides in a conflict: the cells of its row are known then.
@@ -707,8 +720,9 @@ def categories_of(
 
 
 def with_report(base: Base | None, report: Report) -> Base:
-    """The base with all that a run brought about: the rows say what they said in its plan until the
-    sheet is written.
+    """Return the base with the results of a run.
+
+    The rows have the values of its plan until the sheet is written.
     """
     start = base or _build_empty_base(report.plan.store, report.started)
     ids = [change.pet_id for change in report.plan.changes if change.pet_id is not None]
@@ -742,8 +756,10 @@ def with_report(base: Base | None, report: Report) -> Base:
 
 
 def _build_agreed_pet(change: Update, clashes: Collection[Column]) -> Pet:
-    """What both sides agree on of a pet that the first plan changes, before that change: what the
-    store has, but for what clashes, and for the tags and photos that the change joins.
+    """Return what both sides agree on for a pet before the first change of it.
+
+    It has the store's values, except in fields that clash and in tags and photos that the change
+    merges.
     """
     unclear = {*clashes, *(column for column in change.fields if column in _MERGING)}
     columns = [column for unit in UNITS if unit in unclear for column in COLUMNS_OF[unit]]
@@ -751,7 +767,9 @@ def _build_agreed_pet(change: Update, clashes: Collection[Column]) -> Pet:
 
 
 def with_inbound(base: Base, inbound: Inbound) -> Base:
-    """The base with all that a sheet took. A pet that the base lacks is not known as a whole."""
+    """Return the base with the changes that a sheet took. A pet that the base lacks is only partly
+    known.
+    """
     ids = [*(e.pet.id or 0 for e in inbound.edits), *(pet.id or 0 for pet in inbound.added)]
     old = {pet.id: pet for pet in pets_of(ids, base.frame)}
     last = {pet_id: base.sheet_pets.get(pet_id or 0, pet) for pet_id, pet in old.items()}
@@ -788,8 +806,10 @@ def with_inbound(base: Base, inbound: Inbound) -> Base:
 
 
 def find_remembered(sheet: Sheet, base: Base, pets: pd.DataFrame) -> dict[int, int]:
-    """The pets of rows without an id, by row: of those that say what a pet of the base was that no
-    other row names. They meant it at the last round, whatever the store has made of it since.
+    """Return the pets of rows without an id, by row.
+
+    Such a row has the values that a pet of the base had, and no other row names the pet: it meant
+    this pet in the last round, whatever changed in the store since.
     """
     frame = sheet.rows
     lacking = frame["id"].isna() if "id" in frame else pd.Series(True, frame.index)
@@ -817,14 +837,15 @@ def _changes_category(change: Change) -> bool:
 
 
 def _cells_of(change: Change, categories: Mapping[int, Category]) -> Category:
-    """The category's cells as the row of a change said them, by the `categories` of its plan."""
+    """Return the category's cells of a change's row, by the `categories` of its plan."""
     sent = Category() if change.after is None else category_cells(change.after)
     return sent if change.row is None else categories.get(change.row, sent)
 
 
 def _merge_category_edit(before: Pet, edit: RowEdit, missing: Collection[str]) -> Category:
-    """The category's cells of a row once it has taken what it takes: a cell that took nothing says
-    so already, or is left blank, unless its column is missing.
+    """Return the category's cells of a row after an inbound edit.
+
+    A cell without an edit already has the value, or stays blank unless its column is missing.
     """
     old, new = category_cells(before), category_cells(edit.pet)
     stay = {*missing} - {*edit.fields}
@@ -834,7 +855,7 @@ def _merge_category_edit(before: Pet, edit: RowEdit, missing: Collection[str]) -
 
 
 def _iter_sent_changes(report: Report) -> Iterator[tuple[int, Change]]:
-    """The changes that arrived, each with its pet's id."""
+    """Yield the changes that arrived, each with its pet's id."""
     for result in report.results:
         if result.kind == "none" or not (result.outcome == "applied" or result.cause in SETTLED):
             continue
@@ -847,8 +868,9 @@ def _iter_sent_changes(report: Report) -> Iterator[tuple[int, Change]]:
 def _apply_sent_change(
     change: Change, pet_id: int, old: Pet | None, last: Pet | None, base: Base
 ) -> tuple[Pet, Pet] | None:
-    """What both sides agree on of a pet once a change has arrived, and how the sheet says it; `old`
-    and `last` are the two of before.
+    """Return what both sides agree on for a pet after a change has arrived, and the sheet's pet.
+
+    `old` and `last` are the same two from before.
     """
     if isinstance(change, Delete):
         return None
@@ -859,9 +881,10 @@ def _apply_sent_change(
 
 
 def _apply_update(change: Update, old: Pet) -> Pet:
-    """A pet of the base, or as the sheet last said it, with what the row said of it in a change.
-    Tags and photos that both sides had changed were merged, and the sheet says that only once it
-    was written: of these the pet gets what the change itself added and took away.
+    """Return a pet of the base, or of the sheet, with the row's values of a change.
+
+    Tags and photos that both sides had changed were merged; the sheet gets them only when it is
+    written. Of these the pet gets what the change itself added and removed.
     """
     merged = [c for c in change.fields if c in _MERGING and not same(old, change.before, c)]
     sent = with_fields(old, change.after, [c for c in change.fields if c not in merged])
@@ -878,14 +901,14 @@ def _apply_update(change: Update, old: Pet) -> Pet:
 def _merge_items(
     items: Sequence[_T], before: Sequence[_T], after: Sequence[_T], key: Callable[[_T], str]
 ) -> tuple[_T, ...]:
-    """The items, without those that are in `before` and not `after`, and with those that came."""
+    """Return the items without those that are in `before` but not in `after`, and with new ones."""
     were, are, there = ({key(each) for each in some} for some in (before, after, items))
     stay = (each for each in items if key(each) not in were - are)
     return (*stay, *(each for each in after if key(each) not in were | there))
 
 
 def _with_sent_pets(base: Base, moves: Moves, categories: Mapping[int, Category]) -> Base:
-    """The base with the pets as they are now, and the cells of their categories in the sheet."""
+    """Return the base with the present pets, and the category's cells of the sheet."""
     if not moves:
         return base
     removed_ids = [pet_id for pet_id, pets in moves.items() if pets is None]
@@ -907,8 +930,10 @@ def _with_sent_pets(base: Base, moves: Moves, categories: Mapping[int, Category]
 
 
 def _with_cells(pet: Pet, cells: Category | None, before: Pet | None) -> Pet:
-    """The pet with a category's cells as its row said them, if it did; `before` is how it did then.
-    A blank one counts as what it said before. The number beside a name that is cleared stays there.
+    """Return the pet with the category's cells of its row, if there are any; `before` is the row's
+    pet from before.
+
+    A blank cell counts as its value before. The number beside a cleared name stays.
     """
     if cells is None:
         return pet
@@ -924,12 +949,12 @@ def _with_cells(pet: Pet, cells: Category | None, before: Pet | None) -> Pet:
 
 
 def _fill_missing_columns(pet: Pet, sheet_pet: Pet | None, missing: Collection[str]) -> Pet:
-    """A pet that is new, in the columns that are missing as the sheet last said it."""
+    """Return a new pet with the sheet's last values in the missing columns."""
     return pet if sheet_pet is None else with_columns(pet, sheet_pet, missing)
 
 
 def _fill_category(cells: Category, before: Pet | None) -> Category:
-    """The cells of a category; one that says nothing now counts as what it said before."""
+    """Return a category's cells; a blank one counts as its value before."""
     if before is None:
         return cells
     old = category_cells(before)
@@ -952,8 +977,10 @@ def _build_empty_base(store: str, moment: str) -> Base:
 
 
 class SentRun(NamedTuple):
-    """What a run sent of the worksheet `tab` of the sheet `source`, by what is known now: the
-    changes that were applied, and the updates that began and of which nobody saw the end.
+    """What a run sent from the worksheet `tab` of the sheet `source`.
+
+    `sent` are the changes that were applied, `unseen` updates that started and have no recorded
+    end.
     """
 
     run: str
@@ -966,8 +993,10 @@ class SentRun(NamedTuple):
 
 
 class _Cell(NamedTuple):
-    """A unit of a pet that runs sent: the pet as the row said it, by the number of the run from
-    which on it did, 0 for the export. `is_seen`: the last run's end is known.
+    """A unit of a pet that runs sent: the row's pets, each with the number of the run since which
+    the row has it, 0 for the export.
+
+    `is_seen`: the end of the last run is known.
     """
 
     states: list[tuple[int, Pet]]
@@ -979,7 +1008,7 @@ class _Cell(NamedTuple):
         return self.states[-1][0]
 
     def at(self, number: int) -> int:
-        """The number of the run that had sent it last when this run had ended."""
+        """Return the number of the last run that had sent it when this run had ended."""
         return max(n for n, _ in self.states if n <= number)
 
 
@@ -1009,15 +1038,17 @@ def continue_base(
 def is_from_runs(
     sheet: Sheet, base: Base, runs: Sequence[SentRun], current: pd.DataFrame | None = None
 ) -> bool:
-    """Whether more of the cells that the runs sent say that, or what they sent later, than what
-    they said before: the sheet is the one that was sent, or a copy of it.
+    """Whether most of the cells that the runs sent have these or later values, and not those from
+    before.
+
+    The sheet is then the one that was sent, or a copy of it.
     """
     beside = _SheetAfterRuns(sheet, base, runs, [], current)
     return bool(runs) and beside.newer[0] > beside.older[0]
 
 
 class _SheetAfterRuns:
-    """A sheet beside what its own runs sent."""
+    """A sheet, compared with what its own runs sent."""
 
     def __init__(
         self,
@@ -1044,7 +1075,7 @@ class _SheetAfterRuns:
         self.older, self.newer = self._count_evidence(own)
 
     def build_base(self, copies: Sequence[SentRun]) -> Base:
-        """The base by the runs, unsure of the cells that may be older."""
+        """Return the base after the runs, unsure of cells that may be older."""
         sides, unsure = dict[tuple[int, Unit], tuple[Pet, Pet]](), dict(self._base.unsure_units)
         for (pet_id, unit), cell in self._cells.items():
             row = self._rows.get(pet_id)
@@ -1063,7 +1094,7 @@ class _SheetAfterRuns:
         return replace(_with_units(self._base, sides), unsure_units=unsure_units)
 
     def _with_added(self, base: Base, own: Sequence[SentRun]) -> Base:
-        """The base with the pets that its own runs added under ids that rows gave."""
+        """Return the base with the pets that its own runs added under ids in the rows."""
         added = {
             change.after.id or 0: (change.after, _cells_of(change, run.categories))
             for run in own
@@ -1074,7 +1105,7 @@ class _SheetAfterRuns:
         return _with_sent_pets(base, moves, {pet_id: cells for pet_id, (_, cells) in added.items()})
 
     def _take(self, number: int, run: SentRun) -> None:
-        """Move on by the run of this number."""
+        """Apply the run of this number."""
         unseen = (
             each for change in run.unseen if (each := self._select_arrived(change)) is not None
         )
@@ -1094,12 +1125,12 @@ class _SheetAfterRuns:
                     self._cells[pet_id, unit] = _Cell([*known.states, (number, row_pet)], is_seen)
 
     def _find_sheet_pet(self, run: SentRun, change: Update, row_pet: Pet) -> Pet:
-        """The pet as the row said it when the run sent the change."""
+        """Return the row's pet when the run sent the change."""
         cells = _cells_of(change, run.categories) if _changes_category(change) else None
         return _with_cells(_apply_update(change, row_pet), cells, row_pet)
 
     def _select_arrived(self, change: Update) -> Update | None:
-        """The update in the fields in which its pet is as it was to be."""
+        """Return the update with the fields in which the store's pet has its values."""
         pet = self._current.get(change.pet_id)
         if pet is None:
             return None
@@ -1107,8 +1138,8 @@ class _SheetAfterRuns:
         return msgspec.structs.replace(change, fields=fields) if fields else None
 
     def _count_evidence(self, own: Sequence[SentRun]) -> tuple[list[int], list[int]]:
-        """For the time before each run, how many cells that were sent since say what they said
-        then, and how many say what they said later.
+        """Return, for the time before each run, how many cells sent since have the values from
+        then, and how many have later ones.
         """
         older, newer = [0] * len(own), [0] * len(own)
         for (pet_id, unit), cell in self._cells.items():
@@ -1128,13 +1159,13 @@ class _SheetAfterRuns:
         return older, newer
 
     def _find_matching_runs(self, row: Row, unit: Unit, cell: _Cell) -> list[int]:
-        """The runs, by number, since which the row may say what it says of the unit."""
+        """Return the numbers of the runs since which the row may have its value of the unit."""
         return [
             number for number, pet in cell.states if _has_same_values(self._judge, row, unit, pet)
         ]
 
     def _is_doubtful(self, row: Row, unit: Unit, cell: _Cell) -> bool:
-        """Whether the cell says something else than was sent last, and may be older than that."""
+        """Whether the cell differs from what was sent last, and may be older."""
         if not says(row.values, unit) or cell.last in self._find_matching_runs(row, unit, cell):
             return False
         return not cell.is_seen or any(
@@ -1150,8 +1181,10 @@ class _SheetAfterRuns:
     def _iter_reverted_cells(
         self, run: SentRun
     ) -> Iterator[tuple[tuple[int, Unit], tuple[Pet, Pet]]]:
-        """The cells that a copy's run sent and that are as they were before, each with its pet as
-        the run sent it and as its row said it; none where not most of the run's cells say that.
+        """Yield the cells that a copy's run sent and that are as before, each with the pet that the
+        run sent and its row's pet.
+
+        Yields none unless most of the run's cells are as before.
         """
         as_before, count = list[tuple[tuple[int, Unit], tuple[Pet, Pet]]](), 0
         for change in run.sent:
@@ -1172,9 +1205,9 @@ class _SheetAfterRuns:
 
 
 def with_newer_cells(older: Base, base: Base, sheet: Sheet) -> Base:
-    """The older base `older`, of the units in which the sheet says what it last said by the newer
-    one, and not what it said then, as the newer one has them: a column that was put into a backup
-    is not from before what was sent and written since.
+    """Return the older base with the newer base's values in units in which the sheet has these.
+
+    A column that was copied into a backup is not from before what was sent and written since.
     """
     units, judge = find_changed_units(older, base), Judge(Vocabulary(base.frame))
     was, last, new = (

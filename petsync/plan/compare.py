@@ -91,19 +91,21 @@ __all__ = [
 
 
 _COMPARED: tuple[Column, ...] = ("status", "category", "tags", "photo_urls")
-"""The columns beside the name in which pets are compared."""
+"""The columns, beside the name, in which pets are compared."""
 _NEAR = 10
-"""A row is held against so many pets of its name at the most."""
+"""The most pets of its name with which a row is compared."""
 _MOST = 100
-"""An add without an id is held against so many pets at the most."""
+"""The most pets with which an add without an id is compared."""
 _LEAST_EXCHANGED = 2
-"""One row alone is what a person writes; identities go astray in pairs."""
+"""A single row may be intended; ids are exchanged in pairs."""
 _LEAST_DIFFERING = 2
-"""A row that says what another pet was differs from its own in its name and something else."""
+"""A row with another pet's values differs from its own pet in the name and something else."""
 
 
 class IdExchange(NamedTuple):
-    """A row that says of its pet what pet `other` was: its number, and both their ids and names."""
+    """A row with the values of pet `other` under another id: its number, and the ids and names of
+    both pets.
+    """
 
     row: int
     pet_id: int
@@ -115,8 +117,10 @@ class IdExchange(NamedTuple):
 def find_exchanged(
     sheet: Sheet, before: pd.DataFrame | None, rows: Collection[int]
 ) -> tuple[IdExchange, ...]:
-    """Those of the `rows` that say, in all that they say, what another pet was `before`, whose own
-    row says something else by now; none where it is one alone.
+    """Return those of the `rows` whose values are all those that another pet had `before`, if that
+    pet's own row has other values now.
+
+    Returns none if there is only one.
     """
     found = _find_others(sheet, before, rows)
     return tuple(found) if len(found) >= _LEAST_EXCHANGED else ()
@@ -128,9 +132,11 @@ def _find_others(
     rows: Collection[int],
     unnamed: pd.DataFrame | None = None,
 ) -> list[IdExchange]:
-    """The rows that say what another pet was `before`: one whose own row says something else by
-    now. Or, if these are given, one that is `unnamed`, where no other pet was the same, and the row
-    says something else than its own pet in two units or more.
+    """Return the rows with the values that another pet had `before`, if that pet's own row has
+    other values now.
+
+    If `unnamed` pets are given, return rows with the values of one of these, if no other pet had
+    the same, and if the row differs from its own pet in two units or more.
     """
     frame = sheet.rows
     if before is None or not rows or not {"id", "name"} <= {*frame.columns}:
@@ -217,8 +223,8 @@ def _build_misplaced(sheet: Sheet, found: IdExchange) -> Conflict:
 
 
 def _build_displaced(sheet: Sheet, row: int, pet_id: int, other: int, *, has_id: bool) -> Conflict:
-    """A row without an id that says what a pet was, or the `other` one, which has the pet's id and
-    another name.
+    """Return the conflict of a row without an id that has a pet's old values, or of the `other`
+    row, which has the pet's id and another name.
     """
     there = sheet.address(other, "id")
     problem = f"has no id, and says just what pet {pet_id} was, whose id is at {there}"
@@ -240,8 +246,9 @@ def _build_displaced(sheet: Sheet, row: int, pet_id: int, other: int, *, has_id:
 def describe_exchanged(
     edited: Mapping[int, Collection[Column]], sheet: Sheet, before: pd.DataFrame
 ) -> Iterator[str]:
-    """A sentence on the rows that say what other pets were `before`; `edited` are the columns in
-    which rows say something else than their pets, by row.
+    """Yield a sentence on the rows with the values that other pets had `before`.
+
+    `edited` has, by row, the columns in which rows differ from their pets.
     """
     rows = [row for row, columns in edited.items() if "name" in columns]
     pairs = [
@@ -257,8 +264,10 @@ def describe_exchanged(
 
 
 def find_twins(rows: pd.DataFrame, pets: pd.DataFrame, *, is_sole: bool = False) -> match.Positions:
-    """For each row the place of a pet that has its name, and of which it says nothing else in any
-    other column; -1 where there is none, or, if `is_sole`, where there is more than one, or may be.
+    """Return, for each row, the place of a pet with its name that no value of the row contradicts;
+    -1 for none.
+
+    If `is_sole`, the place is -1, too, if there is, or may be, more than one such pet.
     """
     result = np.full(len(rows), -1, dtype=np.intp)
     if "name" not in rows or not len(rows) or not len(pets):
@@ -298,7 +307,7 @@ def _build_exchanged(
 
 
 def has_ids(sheet: Sheet) -> bool:
-    """Whether any row of the sheet names its pet by an id, or means to."""
+    """Whether any row of the sheet has an id, or an unreadable one."""
     frame = sheet.rows
     named = "id" in frame and bool(frame["id"].notna().any())
     return named or bool(sheet.blocked_ids) or any(p.column == "id" for p in sheet.problems)
@@ -344,8 +353,10 @@ def _edited_in_one_column(
     total: int,
     identical: Mapping[int, int],
 ) -> Iterator[tuple[Add, Pet]]:
-    """The adds that differ from a pet of their name in one column alone, each with that pet, where
-    that makes most of the `total` rows pets: by the names that one pet has, and as `identical`.
+    """Yield the adds that differ from a pet of their name in a single column, each with that pet.
+
+    Yields them only if most of the `total` rows are pets: these, by names that only one pet has,
+    and the `identical` ones.
     """
     pairs = [(add, pet) for add in adds for pet in by_name.get(normal(add.after.name), ())[:_MOST]]
     differing = [_find_differing_columns(add.after, pet) for add, pet in pairs]
@@ -358,7 +369,7 @@ def _edited_in_one_column(
 
 
 def _find_differing_columns(row_pet: Pet, pet: Pet) -> set[Column]:
-    """The columns beside the name in which the pet is not what is said."""
+    """Return the columns, except the name, in which the pet differs from the row."""
     return {*find_filled_columns(row_pet)} - {
         "name",
         "category_id",
@@ -463,13 +474,14 @@ def split_copied(
 
 
 def _likeness(name: str, other: str, pet_id: int) -> tuple[bool, bool, int]:
-    """What is least for the pet whose name is most like the name; then for the lowest id."""
+    """Return a key that is lowest for the pet with the most similar name, then the lowest id."""
     return name != other, not (other and name.startswith(other)), pet_id
 
 
 def _is_between(above: int | None, below: int | None, pet_id: int, ids: Sequence[int]) -> bool:
-    """Whether the id is between the two; where one is missing, whether it is the nearest of the
-    `ids`, which are in order, to the other.
+    """Whether the id is between the two.
+
+    If one of them is missing: whether it is the nearest of the sorted `ids` to the other.
     """
     if above is not None and below is not None:
         return above < pet_id < below
@@ -488,7 +500,7 @@ def _by_look(pets: Iterable[Pet], columns: Sequence[Column]) -> dict[Hashable, l
 
 
 def _look(pet: Pet, columns: Sequence[Column]) -> Hashable:
-    """What a pet is in these columns, without the ids that a service may assign."""
+    """Return the pet's values in these columns, without the ids that a service may assign."""
     tags = frozenset(normal(tag.name) for tag in pet.tags)
     return tuple(tags if column == "tags" else key(pet, column) for column in columns)
 
@@ -580,8 +592,9 @@ def _split_pairs(
     problem: Callable[[Add, Pet, str], str],
     suggestion: Callable[[Pet], str],
 ) -> tuple[list[Change], list[Conflict]]:
-    """The changes without the adds of the pairs, and conflicts of these: each pet has one row at
-    the most, the one that agrees in most columns.
+    """Return the changes without the adds of the pairs, and conflicts of these.
+
+    Each pet has at most one row, the one that agrees in most columns.
     """
     conflicts: dict[int | None, Conflict] = {}
     taken_ids: set[int | None] = set()
@@ -595,8 +608,8 @@ def _split_pairs(
 
 
 def note_namesakes(changes: Iterable[Change], pets: pd.DataFrame, sheet: Sheet) -> list[Change]:
-    """The changes, the adds whose rows leave open that their pet is there told of the first of the
-    `pets`, which no row names, that has their name.
+    """Return the changes; adds that may be there already name the first of the `pets`, in no row,
+    with their name.
     """
     changes = list(changes)
     adds = [
@@ -620,7 +633,7 @@ def note_namesakes(changes: Iterable[Change], pets: pd.DataFrame, sheet: Sheet) 
 
 
 def describe_namesakes(changes: Iterable[Change]) -> Iterator[str]:
-    """A sentence on the adds that have the name of a pet that is in no row."""
+    """Yield a sentence on the adds with the name of a pet that is in no row."""
     pairs = [
         f"{each.source} ({each.after.name}) = pet {each.namesake}?"
         for each in changes
@@ -635,18 +648,18 @@ def describe_namesakes(changes: Iterable[Change]) -> Iterator[str]:
 
 
 def find_open_rows(sheet: Sheet) -> frozenset[int]:
-    """The rows that do not say whether their pets are there."""
+    """Return the rows that do not say whether their pets exist."""
     frame = sheet.rows
     return frozenset(frame.index[(frame["action"] == "merge").to_numpy(dtype=bool)].tolist())
 
 
 def _is_open(add: Add, sheet: Sheet) -> bool:
-    """Whether the row of an add has no id, and leaves open that its pet may be there."""
+    """Whether the row of an add has no id and leaves open whether its pet exists."""
     return add.pet_id is None and _is_merged(add, sheet)
 
 
 def _has_new_id(add: Add, sheet: Sheet) -> bool:
-    """Whether the row of an add has an id that no pet has, and leaves open that its pet is there
+    """Whether the row of an add has an id that no pet has, and leaves open whether its pet exists
     under another one.
     """
     return (add.pet_id or 0) >= 1 and _is_merged(add, sheet)
@@ -659,7 +672,7 @@ def _is_merged(change: Change, sheet: Sheet) -> bool:
 def _index_pets(
     pets: pd.DataFrame, adds: Sequence[Add]
 ) -> tuple[dict[str, list[Pet]], dict[tuple[str, ...], list[Pet]]]:
-    """The pets by their names and by their photos, those that any add has."""
+    """Return the pets by name and by photos, for the names and photos of the adds."""
     names = {normal(add.after.name) for add in adds}
     photos = {photo_keys(add.after.photo_urls) for add in adds if add.after.photo_urls}
     wanted = names_among(pets["name"], names)
@@ -674,7 +687,7 @@ def _index_pets(
 
 
 def _find_agreeing_columns(row_pet: Pet, pet: Pet) -> tuple[Column, ...]:
-    """The columns in which the pet is what is said."""
+    """Return the columns in which the pet agrees with the row."""
     return tuple(
         c for c in find_filled_columns(row_pet) if c != "category_id" and same(row_pet, pet, c)
     )
@@ -726,8 +739,8 @@ _LOOKALIKES = str.maketrans(
 
 
 def describe_strange_letters(changes: Iterable[Change], pets: pd.DataFrame) -> Iterator[str]:
-    """A sentence on texts that are to be sent and mix scripts within a word, and one on those that
-    look just like another text that the store uses in the same column.
+    """Yield a sentence on texts to send that mix scripts within a word, and one on texts that look
+    like another text of the store in the same column.
     """
     mixed: dict[str, str] = {}
     whole: dict[tuple[str, str], str] = {}
@@ -761,7 +774,7 @@ def describe_strange_letters(changes: Iterable[Change], pets: pd.DataFrame) -> I
 
 
 def _texts(pet: Pet) -> Iterator[tuple[str, str]]:
-    """The pet's texts by their columns; tags are told apart by their names."""
+    """Yield the pet's texts with their columns; tags are distinguished by their names."""
     yield "name", normal(pet.name)
     yield "status", normal(pet.status)
     if pet.category is not None:
@@ -770,7 +783,7 @@ def _texts(pet: Pet) -> Iterator[tuple[str, str]]:
 
 
 def _find_mixed_script(text: str) -> str:
-    """Which letter of a word is of another script than the rest; "" where none is."""
+    """Return the first letter of another script than the rest of its word; "" for none."""
     for word in _WORD.findall(text):
         scripts = {letter: _script(letter) for letter in word}
         found = {script for script in scripts.values() if script}
@@ -793,7 +806,7 @@ def _looks(text: str) -> str:
 
 
 def _collect_known_texts(pets: pd.DataFrame) -> dict[tuple[str, str], str]:
-    """The store's own texts of Latin letters alone, by column and look."""
+    """Return the store's texts of only Latin letters, by column and appearance."""
     known = {
         (column, text): text
         for column in ("name", "status", "category")
@@ -916,8 +929,8 @@ def find_missing(
 def _split_exported(
     snapshot: Snapshot, places: match.Positions, base: Base | None
 ) -> tuple[match.Positions, match.Positions, match.Positions]:
-    """Of the places, those of pets that were exported; these pets' places in the base; and the
-    places of those that were not.
+    """Return the places of exported pets, these pets' places in the base, and the places of the
+    others.
     """
     if base is None:
         return places, places, places[:0]
@@ -942,7 +955,7 @@ def _build_removed_conflict(pet: Pet, fields: Sequence[Column]) -> Conflict:
 def _find_worksheet(
     pet_id: int | None, elsewhere: Mapping[str, frozenset[int] | None]
 ) -> str | None:
-    """The worksheet that has a row of the pet, else one that may have one."""
+    """Return the worksheet that has a row of the pet, else one that may have one."""
     sure = (tab for tab, ids in elsewhere.items() if ids is not None and pet_id in ids)
     return next(sure, next((tab for tab, ids in elsewhere.items() if ids is None), None))
 
@@ -996,7 +1009,7 @@ def _pair_lost_ids(
     changes: Sequence[Change],
     open_rows: Collection[int],
 ) -> list[tuple[Pet, Add]]:
-    """The pets in no row, each with the adds that may be it: of its name or photos."""
+    """Return the pets in no row, each with the adds that may be it, by name or photos."""
     adds = [
         each
         for each in changes
@@ -1025,7 +1038,9 @@ def _pair_renamed(
     order: pd.Series[Any],
     known: Sequence[tuple[Pet, Add]],
 ) -> list[tuple[Pet, Add]]:
-    """The pets in no row, each with an add that may be it with another name; without the known."""
+    """Return the pets in no row, except the known ones, each with an add that may be it under
+    another name.
+    """
     adds = {
         each.row: each
         for each in changes
@@ -1045,7 +1060,7 @@ def _pair_renamed(
 
 
 def _iter_lost_id_conflicts(pairs: Sequence[tuple[Pet, Add]]) -> Iterator[Conflict]:
-    """One for each add that may be a pet in no row."""
+    """Yield a conflict for each add that may be a pet in no row."""
     found: dict[int | None, list[Pet]] = defaultdict(list)
     adds = {add.row: add for _, add in pairs}
     for pet, add in pairs:
@@ -1065,7 +1080,7 @@ def _iter_lost_id_conflicts(pairs: Sequence[tuple[Pet, Add]]) -> Iterator[Confli
 
 
 def _iter_delete_conflicts(pairs: Sequence[tuple[Pet, Add]]) -> Iterator[Conflict]:
-    """One for each pet that is not deleted, because a row may be it."""
+    """Yield a conflict for each pet that is not deleted because a row may be it."""
     found: dict[int | None, list[Add]] = defaultdict(list)
     pets = {pet.id: pet for pet, _ in pairs}
     for pet, add in pairs:
@@ -1084,7 +1099,9 @@ def _iter_delete_conflicts(pairs: Sequence[tuple[Pet, Add]]) -> Iterator[Conflic
 
 
 def _note_renames(deletes: Sequence[Delete], changes: Sequence[Change]) -> Iterator[str]:
-    """A pet that goes while one just like it comes is more likely one pet that lost its id."""
+    """Yield a note on deleted pets for which an equal pet is added: the row has probably lost its
+    id.
+    """
     for pet, add in _pair_alike([delete.before for delete in deletes], changes):
         yield (
             f"Pet {pet.id} ({pet.name}) would be deleted and {add.source} ({add.after.name}) "
@@ -1093,7 +1110,7 @@ def _note_renames(deletes: Sequence[Delete], changes: Sequence[Change]) -> Itera
 
 
 def _pair_alike(pets: Iterable[Pet], changes: Sequence[Change]) -> Iterator[tuple[Pet, Add]]:
-    """Pets, each with an add of the same name or the same photos."""
+    """Yield pets, each with an add of the same name or the same photos."""
     adds = [change for change in changes if isinstance(change, Add)]
     by_name = {normal(add.after.name): add for add in adds}
     by_photos = {key(add.after, "photo_urls"): add for add in adds if add.after.photo_urls}
@@ -1107,18 +1124,18 @@ def _pair_alike(pets: Iterable[Pet], changes: Sequence[Change]) -> Iterator[tupl
 
 
 _LEAST_SHIFTED = 3
-"""Two rows may exchange a value on purpose; so many do not."""
+"""Two rows may exchange a value on purpose; this many do not."""
 _REACH = 3
-"""A column is shifted by so many rows at the most."""
+"""The most rows by which a column is shifted."""
 _PART = 0.8
-"""So large a part of the edits has to be explained."""
+"""The part of the edits that has to be explained."""
 _BITS = 9.0
-"""So unlikely, as a power of two, it has to be that the edits agree by chance."""
+"""The improbability, in bits, from which agreeing edits are no chance."""
 _RARE = 3.0
-"""So many bits tells a value of the column by itself: then any order of them counts."""
+"""From this many bits a value of the column is enough by itself: then any order counts."""
 
 _STRAY = 0.05
-"""So large a part of the rows that were sorted may have been edited again."""
+"""The part of the sorted rows that may have been edited again."""
 _LEAST_SORTED = 5
 """Fewer edits prove no order."""
 _SURE = 12.0
@@ -1126,22 +1143,22 @@ _SURE = 12.0
 _RUNS = 2000
 """The most runs of rows that are tried."""
 _PASSES = 20
-"""The rows are gone through so often at the most."""
+"""The most passes over the rows."""
 
 Values = Mapping[int, Hashable]
 """What a column says, by row number."""
 
 
 class ShiftedColumns(tuple[Column, ...]):
-    """The columns, with `note`: a sentence that names the first cell of each; "" for none."""
+    """The shifted columns; `note` names the first cell of each, "" for none."""
 
     note: str = ""
 
 
 def find_shifted(changes: Iterable[Change], sheet: Sheet, base: Base | None) -> ShiftedColumns:
-    """The columns in which updates give rows what other rows had when the sheet was exported: what
-    a sort of the column alone, of all rows or some, or cells that were inserted or deleted, leave
-    behind.
+    """Return the columns in which updates give rows the values that other rows had at the export.
+
+    A sort of only the column, of all rows or some, or inserted or deleted cells have this effect.
     """
     updates = [each for each in changes if isinstance(each, Update) and each.row is not None]
     if base is None or len(updates) < _LEAST_SHIFTED or "id" not in sheet.rows:
@@ -1197,7 +1214,7 @@ def _build_shifted(found: Sequence[Column], places: Sequence[str]) -> ShiftedCol
 
 
 def _is_moved(edits: Values, was: Values) -> bool:
-    """Whether the edits are values of other rows, in so many that it is no chance."""
+    """Whether so many edits are values of other rows that it is no chance."""
     if len(edits) < _LEAST_SHIFTED:
         return False
     bits = _bits(was.values())
@@ -1207,21 +1224,21 @@ def _is_moved(edits: Values, was: Values) -> bool:
 
 
 def _bits(values: Iterable[Hashable]) -> float:
-    """How much a value of the column tells: of 8 that are equally frequent, 3 bits."""
+    """Return the information of a value of the column: 3 bits for 8 equally frequent values."""
     counts = Counter(values)
     total = counts.total()
     return -math.log2(sum((count / total) ** 2 for count in counts.values()))
 
 
 def _is_exchanged(edits: Values, was: Values) -> bool:
-    """Whether the edited rows have one another's values."""
+    """Whether the edited rows have exchanged their values."""
     before = Counter(was[row] for row in edits)
     return (before & Counter(edits.values())).total() >= _PART * len(edits)
 
 
 def _is_along(edits: Values, was: Values) -> bool:
-    """Whether the edited rows have the values of rows that are as far above or below, or of rows
-    that are as far from the other end; and so do the rows beside them that were not edited.
+    """Whether the edited rows have the values of rows at a constant distance, or at the same
+    distance from the other end, and so do the unedited rows beside them.
     """
     rows = [*was]
     at = {row: n for n, row in enumerate(rows)}
@@ -1246,8 +1263,10 @@ def _is_along(edits: Values, was: Values) -> bool:
 
 
 def _log2_chance(met: Collection[int], edits: Values, was: Values) -> float:
-    """How unlikely it is, as a power of two, that these edits meet what is expected, if they have
-    values as the column and the other edits have.
+    """Return the binary logarithm of the probability that these edits meet the expectation by
+    chance.
+
+    The edits then have values as frequently as the column and the other edits.
     """
     share = Counter([*was.values(), *edits.values()])
     total = share.total() - 1
@@ -1261,8 +1280,9 @@ def _log2_chance(met: Collection[int], edits: Values, was: Values) -> float:
 def _is_sorted(
     edits: Values, was: Values, before: Mapping[int, str], after: Mapping[int, str], others: int
 ) -> bool:
-    """Whether the whole column is in order and was not, and has the values that it had; `others`
-    is the number of rows that were not exported and took part.
+    """Whether the whole column is sorted now, was not, and has the same values as before.
+
+    `others` is the number of rows that were not exported and were sorted, too.
     """
     if len(edits) * _bits(was.values()) < _BITS:
         return False
@@ -1277,7 +1297,7 @@ def _is_sorted(
 
 
 def _blanks(sheet: Sheet, unit: Unit, rows: Collection[int]) -> dict[int, str]:
-    """The blank cells of the unit's column in these rows: what they had may be elsewhere."""
+    """Return the column's blank cells in these rows: their old values may be elsewhere."""
     if unit not in sheet.rows:
         return {}
     blank = sheet.rows.index[sheet.rows[unit].isna().to_numpy()]
@@ -1285,11 +1305,11 @@ def _blanks(sheet: Sheet, unit: Unit, rows: Collection[int]) -> dict[int, str]:
 
 
 def _find_rearranged(was: Mapping[int, str], now: Mapping[int, str]) -> int | None:
-    """The first of a run of rows that have the values that they had before, but sorted in whatever
-    order, turned over, or exchanged by neighbours; None if there is none. Other edits may stand
-    outside of it, and few inside.
+    """Return the first row of a run of rows with the same values as before in another order:
+    sorted, reversed, or exchanged by neighbours; None for none.
 
-    The runs are what the edits span, split at the widest gap, and so on; the largest come first.
+    Other edits may be outside of the run, and few inside. The runs are what the edits span, split
+    at the widest gap, and so on; the largest come first.
     """
     codes, _ = pd.factorize(np.array([*was.values(), *now.values()], dtype=object))
     before, after = codes[: len(was)], codes[len(was) :]
@@ -1332,8 +1352,9 @@ def _find_rearranged(was: Mapping[int, str], now: Mapping[int, str]) -> int | No
 
 
 def _is_longer(bounds: match.Positions, edited: match.Positions, run: slice) -> bool:
-    """Whether the edits that a run begins or ends with go on beyond it, as in cells that were
-    filled; `bounds` are where the column's value changes.
+    """Whether the edits at either end of a run continue beyond it, as in filled cells.
+
+    `bounds` are the rows in which the column's value changes.
     """
     first = bounds[np.searchsorted(bounds, run.start, "right") - 1]
     end = bounds[np.searchsorted(bounds, run.stop - 1, "right")]
@@ -1342,8 +1363,10 @@ def _is_longer(bounds: match.Positions, edited: match.Positions, run: slice) -> 
 
 
 def _log2_chance_of_order(before: match.Positions, after: match.Positions) -> float:
-    """How unlikely it is, as a power of two, that the values of these rows are in an order that
-    programs make of them: if each row is edited as often as here, to what the edits say, by chance.
+    """Return the binary logarithm of the probability that these values are in an order that
+    programs produce by chance.
+
+    It assumes that each row is edited as often as here, to the values of these edits.
     """
     count = len(before)
     values, both = np.unique(np.concatenate((before, after)), return_inverse=True)
@@ -1377,13 +1400,13 @@ def _log2_chance_of_order(before: match.Positions, after: match.Positions) -> fl
 
 
 def _log2_choices(count: int, some: int) -> float:
-    """The number of ways to choose `some` of `count`, as a power of two."""
+    """Return the binary logarithm of the number of ways to choose `some` of `count`."""
     ways = math.lgamma(count + 1) - math.lgamma(some + 1) - math.lgamma(count - some + 1)
     return ways / math.log(2)
 
 
 def _text(pet: Pet, unit: Unit) -> str:
-    """What a cell shows of the unit, as programs sort it."""
+    """Return the text of the unit's cell, as programs sort it."""
     if unit == "category":
         text = pet.category.name if pet.category else ""
     elif unit == "tags":
@@ -1402,8 +1425,10 @@ _RENAMED = "header-renamed"
 
 
 def base_of(sheet: Sheet, store: str, *, two_way: bool) -> Base | None:
-    """The base that the sheet is compared by. Raises PlanError where it carries one that cannot
-    be trusted, or that is another store's, unless `two_way`, which does without.
+    """Return the base with which the sheet is compared.
+
+    Raises PlanError if the sheet carries a base that cannot be trusted or is another store's,
+    unless `two_way`, which then uses none.
     """
     if two_way:
         return None
@@ -1423,8 +1448,9 @@ def base_of(sheet: Sheet, store: str, *, two_way: bool) -> Base | None:
 
 
 def must_have_columns(sheet: Sheet, *, matches_rows: bool = False) -> None:
-    """Raise GuardError where an export has lost the header of a column, or all its ids: edits in
-    the column would not be seen, and rows without their ids would be new pets. Where the plan
+    """Raise GuardError if an export has lost the header of a column, or all its ids.
+
+    Edits in the column would be ignored, and rows without their ids would be new pets. If the plan
     `matches_rows` by other columns, it needs no ids.
     """
     renamed = [each for each in sheet.problems if each.rule == _RENAMED]
@@ -1646,7 +1672,9 @@ def _is_below_one(pet_id: int | None) -> bool:
 
 
 def _build_below_one_conflict(add: Add) -> Conflict:
-    """An add that a service may store under another id, so that the next plan adds it again."""
+    """Return the conflict of an add that a service may store under another id, so that the next
+    plan would add it again.
+    """
     return Conflict(
         row=add.row,
         source=add.source,
@@ -1662,8 +1690,11 @@ def _build_below_one_conflict(add: Add) -> Conflict:
 def _build_slots(
     sheet: Sheet, changes: Iterable[Change], decisions: Decisions, matches: Mapping[int, Match]
 ) -> dict[int, Slot]:
-    """Where the rows without an id stand that have a pet, get one, or are held as they may be one,
-    and what those say that have or may be one, unless an earlier run has written that down.
+    """Return the places of rows without an id that have a pet, get one, or are in conflict because
+    they may be one.
+
+    They include the values of rows that have or may be a pet, unless an earlier run has recorded
+    them.
     """
     remarks = decisions.remarks
     here = (sheet.source, sheet.tab)
@@ -1699,8 +1730,9 @@ def _build_slots(
 def _find_vacant_ids(
     plan: Plan, sheet: Sheet, decisions: Decisions, found: FoundPets
 ) -> tuple[VacantId, ...]:
-    """The rows that name the id of no pet and add none, if the service is to assign ids. A row with
-    a change has its id there.
+    """Return the rows that name an id without a pet and add none, if the service assigns ids.
+
+    A row with a change has its id there.
     """
     if not any(add.pet_id is None for add in plan.adds):
         return ()
@@ -1731,7 +1763,7 @@ def _find_vacant_ids(
 def _find_edited_columns(
     changes: Iterable[Change], conflicts: Iterable[Conflict]
 ) -> dict[int, frozenset[Column]]:
-    """By row, the columns in which it says something else than its pet, whoever wins a clash."""
+    """Return, by row, the columns in which it differs from its pet, whoever wins a clash."""
     edited: dict[int, frozenset[Column]] = {}
     for each in changes:
         if isinstance(each, Update) and each.row is not None:
@@ -1747,7 +1779,7 @@ def _find_edited_columns(
 def _note_lost_columns(
     sheet: Sheet, base: Base | None, edited: Iterable[frozenset[Column]]
 ) -> Iterator[str]:
-    """Of an export, the columns that it has lost: a header that was renamed, more likely."""
+    """Yield a note on the columns that an export has lost, probably by a renamed header."""
     absent = [column for column in COLUMNS if base is not None and column not in sheet.frame]
     if absent:
         own = ", ".join(repr(str(name)) for name in sheet.others.columns)
@@ -1766,8 +1798,8 @@ def _note_lost_columns(
 
 
 def _iter_warning_notes(sheet: Sheet) -> Iterator[str]:
-    """What the sheet's warnings come to; a header that is nearly one of ours in full, as its whole
-    column says nothing.
+    """Yield notes on the sheet's warnings; a header that is almost one of petsync's is named in
+    full, because its whole column is ignored.
     """
     warnings = [finding for finding in sheet.problems if finding.severity == "warning"]
     headers = [finding for finding in warnings if finding.rule.startswith("header")]
@@ -1796,8 +1828,8 @@ _WHOLE = re.compile(r"[0-9]{1,19}(?:\.0+)?")
 
 
 def _iter_unread(sheet: Sheet, pets: pd.DataFrame) -> Iterator[str]:
-    """The other worksheets without a header of ours in which most rows are like rows of the pets:
-    an id and what is no category or tag, or a name and a status.
+    """Yield a note on each other worksheet without a known header in which most rows are similar to
+    rows of pets: an id and a text that is no category or tag, or a name and a status.
     """
     if not any(len(row) > 1 for head in sheet.heads.values() for row in head):
         return
@@ -1828,7 +1860,7 @@ def _iter_unread(sheet: Sheet, pets: pd.DataFrame) -> Iterator[str]:
 
 
 def _iter_correction_notes(sheet: Sheet) -> Iterator[str]:
-    """Each cell that says something else here than in the file; of very many the first ones."""
+    """Yield a note on each corrected cell; of very many only the first ones."""
     rest = len(sheet.corrections) - _CORRECTED
     for each in sheet.corrections[:_CORRECTED]:
         after = f"as '{each.after[:60]}'" if each.after else "as a blank cell"
@@ -1841,7 +1873,9 @@ def _iter_correction_notes(sheet: Sheet) -> Iterator[str]:
 
 
 def _order(change: Change) -> int:
-    """Adds first, and of these the ones with an id, before the service gives that id away."""
+    """Return the order of a change: adds first, those with an id before the service can assign that
+    id.
+    """
     is_unnumbered = change.kind == "add" and change.pet_id is None
     return _ORDER[change.kind] + is_unnumbered
 
@@ -1858,7 +1892,7 @@ def _collect_blocked_rows(sheet: Sheet, sides: Alignment) -> tuple[Blocked, ...]
 def _blocked_row(
     sheet: Sheet, row: int, errors: Sequence[Finding], names: Mapping[int, str]
 ) -> Blocked:
-    """The row under its first error's address, with what is wrong in every cell, and the cure."""
+    """Return the blocked row at its first error's address, with all errors and the cure."""
     texts = [_describe_finding(finding) for finding in errors]
     rest = [
         f"{finding.address}: {text}" for finding, text in zip(errors[1:], texts[1:], strict=True)

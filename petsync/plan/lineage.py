@@ -107,8 +107,9 @@ class RestoredPet(NamedTuple):
 
 
 class RenumberedPet(NamedTuple):
-    """The pet that an add with an id made, under another one: `pet_id`. `on` is the run's local
-    date, `source` its sheet, and `name` what the pet was called.
+    """A pet that an add with an id created under another id, `pet_id`.
+
+    `on` is the run's local date, `source` its sheet, and `name` the pet's name then.
     """
 
     pet_id: int
@@ -131,9 +132,10 @@ class VacantId(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReusedId(NamedTuple):
-    """A pet that a run added from a row without an id, `source`, under an id that other rows of the
-    sheet named. `on` is the run's local date, `pet` the pet as it was added, and `rows` are the
-    rows that named its id.
+    """A pet that a run added from a row without an id, `source`, under an id that other rows named.
+
+    `on` is the run's local date, `pet` the pet as it was added, and `rows` are the rows that named
+    its id.
     """
 
     on: str
@@ -143,8 +145,8 @@ class ReusedId(NamedTuple):
 
 
 class RemovedPet(NamedTuple):
-    """A pet, as it was, that a run took away: a delete, or the undo of an add. `run` is its id and
-    `on` its local date.
+    """A pet that a run removed by a delete or the undo of an add; `run` is its id, `on` its local
+    date.
     """
 
     run: str
@@ -153,8 +155,10 @@ class RemovedPet(NamedTuple):
 
 
 class Suspect(NamedTuple):
-    """A row that names the id of a `reused` pet, or of one that is gone, and seems to mean an
-    earlier pet of that id. It `is_sure` where the row is one of those that named the id before.
+    """A row that names the id of a reused or removed pet, and seems to mean an earlier pet of that
+    id.
+
+    `is_sure`: the row is one of those that named the id before.
     """
 
     reused: ReusedId | RemovedPet
@@ -215,7 +219,7 @@ class RowRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def how(self) -> str:
-        """How the row got its pet."""
+        """How the row got its pet: "added" or "recognised"."""
         return "added" if self.is_added else "recognised"
 
     @property
@@ -226,11 +230,12 @@ class RowRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Match(NamedTuple):
-    """What the records say of a row: it is "certain"ly the one of the record, one of several or of
-    an uncertain one ("doubt"), or an "other" row in the place of the record's. It is "lost" where
-    it may be the row of any of the records, which have no row in the sheet. `is_edited` tells
-    whether it says something else by now; `was_conflict`, whether an earlier run left this row in
-    conflict for that reason.
+    """What the records show about a row.
+
+    It is "certain"ly the row of one record; or in "doubt", if it may be that of several or of an
+    uncertain one; or an "other" row in the place of the record's. It is "lost" if it may be the row
+    of any of the records, which have no row in the sheet. `is_edited`: it has other values now;
+    `was_conflict`: an earlier run left this row in conflict for that reason.
     """
 
     kind: Literal["certain", "doubt", "lost", "other"]
@@ -240,7 +245,7 @@ class Match(NamedTuple):
 
     @property
     def record(self) -> RowRecord:
-        """The first record, the only one of a certain match."""
+        """The first record; the only one of a certain match."""
         return self.records[0]
 
 
@@ -249,7 +254,7 @@ def _ids(sheet: Sheet) -> Iterable[int]:
 
 
 def slots_of(sheet: Sheet) -> dict[int, _Gap]:
-    """The neighbours of each active row without an id: the ids above and below it."""
+    """Return, for each active row without an id, the nearest ids above and below it."""
     frame = sheet.rows
     active = (frame["action"] != "ignore").to_numpy(dtype=bool)
     if "id" not in frame:
@@ -260,14 +265,14 @@ def slots_of(sheet: Sheet) -> dict[int, _Gap]:
 
 
 def actions_of(sheet: Sheet, rows: Iterable[int]) -> dict[int, str]:
-    """The actions of these rows, by row number; "" for `merge`."""
+    """Return the actions of these rows, by row number; "" for `merge`."""
     actions = sheet.rows.loc[sorted(rows), "action"]
     pairs = zip(actions.index.tolist(), actions.tolist(), strict=True)
     return {row: "" if action == "merge" else action for row, action in pairs}
 
 
 def read_row_pets(sheet: Sheet, rows: Iterable[int], vocabulary: Vocabulary) -> dict[int, Pet]:
-    """What these rows say, each as a pet, by row number."""
+    """Return these rows' values, each as a pet, by row number."""
     frame = sheet.rows.loc[sorted(rows)]
     nowhere = np.full(len(frame), -1, dtype=np.intp)
     return {
@@ -278,8 +283,9 @@ def read_row_pets(sheet: Sheet, rows: Iterable[int], vocabulary: Vocabulary) -> 
 def find_suspects(
     sheet: Sheet, reused: Mapping[int, ReusedId], pets: pd.DataFrame
 ) -> dict[int, Suspect]:
-    """The rows that name the id of a reused pet and may mean an earlier one, by row number. A row
-    with the name of the pet means that pet, unless it is as it was before the pet got the id.
+    """Return the rows that name the id of a reused pet and may mean an earlier pet, by row number.
+
+    A row with the pet's name means that pet, unless the row is as it was before the pet got the id.
     """
     frame = sheet.rows
     if not reused or "id" not in frame:
@@ -310,8 +316,10 @@ def find_suspects(
 def find_rows_of_removed_pets(
     sheet: Sheet, removed: Mapping[int, RemovedPet], pets: pd.DataFrame
 ) -> dict[int, Suspect]:
-    """The rows that name the id of a pet which a run took away, while the store has another pet
-    under it, by row number: those with the old name, and those whose export did not have the id.
+    """Return the rows that name the id of a pet that a run removed, while the store has another pet
+    under it, by row number.
+
+    These are rows with the old name, and rows whose export did not have the id.
     """
     frame = sheet.rows
     if not removed or "id" not in frame:
@@ -349,9 +357,11 @@ def identify(
     pets: pd.DataFrame,
     suspect_ids: Collection[int] = frozenset(),
 ) -> dict[int, Match]:
-    """What is known of the sheet's rows without an id, by row number. `records` are those of one
-    store, the newest first; `pets` are the store's, for the ids of tags and categories. A row that
-    names one of the `suspect_ids` may mean another pet than the record of that id.
+    """Match the sheet's rows without an id with the records; return the matches by row number.
+
+    `records` are those of one store, the newest first; `pets` are the store's pets, for the ids of
+    tags and categories. A row that names one of the `suspect_ids` may mean another pet than the
+    record of that id.
     """
     if not records:
         return {}
@@ -390,10 +400,12 @@ def mark_doubts(
     numbered: Collection[int] = frozenset(),
     may_lack: Collection[int] = frozenset(),
 ) -> dict[int, Match]:
-    """The matches; a certain one is a doubt where its row has another name than the record, and has
-    neither tags nor photos of it: in a sheet into which ids are written, such a row is a new one as
-    a rule, in the place of one that has gone. Of pets whose rows had their id, the `numbered`, a
-    row with another name is no match; of those whose rows `may_lack` it again, it is a doubt.
+    """Return the matches; some certain ones become doubts.
+
+    A certain match is a doubt if its row has another name than the record, and neither tags nor
+    photos of it. In a sheet that gets ids, such a row is usually a new one in the place of a
+    removed row. For pets whose rows had their id (`numbered`), a row with another name is no match;
+    for pets whose rows `may_lack` it again, it is a doubt.
     """
     rows = [
         row
@@ -421,9 +433,10 @@ def _is_named_otherwise(record: RowRecord, row_pet: Pet) -> bool:
 def find_added_pets(
     changes: Sequence[Change], tab: str, records: Iterable[RowRecord], *, skip: Container[int]
 ) -> dict[int, int]:
-    """The pets that later runs of a sheet made of rows without an id, by the numbers of an earlier
-    plan's adds of the same rows; but for those to `skip`. A row of that place counts, also edited,
-    and one elsewhere that says just the same.
+    """Return the pets that later runs of a sheet created from rows without an id, by the numbers of
+    an earlier plan's adds of the same rows, except those to `skip`.
+
+    A row in the same place counts, also edited, and a row elsewhere with the same values.
     """
     lines = {
         number: _Line(change.row, None, None, change.after)
@@ -454,15 +467,17 @@ def find_added_pets(
 
 
 def is_renamed(record: RowRecord, row_pet: Pet) -> bool:
-    """Whether a row that says this has the place of the record, and neither a name like that one's
-    nor its tags or photos.
+    """Whether a row in the place of the record has neither a similar name nor the record's tags or
+    photos.
     """
     return not _is_close(record, _Line(record.row, None, None, row_pet))
 
 
 def find_alike(adds: Mapping[int, Pet], pets: Iterable[Pet]) -> dict[int, Pet]:
-    """What adds say, by number, each with one of the pets that may be its own, edited since: the
-    pet has the name, or the photos, or all but the name. `Pet 1` is no edited `Pet 2`.
+    """Return, by number, one of the pets that each add may be, edited since.
+
+    The pet has the name, or the photos, or all values except the name. `Pet 1` is no edited `Pet
+    2`.
     """
     by_look = defaultdict[Hashable, list[Pet]](list)
     for pet in pets:
@@ -478,7 +493,7 @@ def find_alike(adds: Mapping[int, Pet], pets: Iterable[Pet]) -> dict[int, Pet]:
 
 
 def _looks_of(pet: Pet) -> Iterator[Hashable]:
-    """What a pet keeps that is edited in one thing, the surest first."""
+    """Yield the keys of a pet that stay if one thing is edited, the most certain first."""
     if name := normal(pet.name):
         yield "name", name
     if pet.photo_urls:
@@ -488,7 +503,9 @@ def _looks_of(pet: Pet) -> Iterator[Hashable]:
 
 
 def _is_of_series(one: Pet, other: Pet) -> bool:
-    """Whether the names differ in their numbers alone, and the photos are no proof."""
+    """Whether the names differ only in their numbers, and no photos show that the pets are the
+    same.
+    """
     names = normal(one.name), normal(other.name)
     letters = normal(_letters(names[0])), normal(_letters(names[1]))
     is_series = names[0] != names[1] and letters[0] == letters[1]
@@ -540,7 +557,7 @@ def find_lost_rows(
 
 
 def _places(there: Collection[int], ids: Sequence[int]) -> Iterator[tuple[int, _Gap]]:
-    """The place of each id that is not there: the nearest ids above and below it that are."""
+    """Yield the place of each id that is not there: the nearest ids above and below that are."""
     above: int | None = None
     waiting: list[int] = []
     for each in (*ids, None):
@@ -552,7 +569,7 @@ def _places(there: Collection[int], ids: Sequence[int]) -> Iterator[tuple[int, _
 
 
 def without_base(matches: Mapping[int, Match]) -> dict[int, Match]:
-    """The matches, of which none says what its row was exported with."""
+    """Return the matches without the values that their rows were exported with."""
 
     def strip_base(match: Match) -> Match:
         records = (msgspec.structs.replace(each, base="") for each in match.records)
@@ -562,7 +579,7 @@ def without_base(matches: Mapping[int, Match]) -> dict[int, Match]:
 
 
 class _Line(NamedTuple):
-    """A row of the sheet: where it stands and what it says."""
+    """A row of the sheet: its place and its values."""
 
     row: int
     above: int | None
@@ -593,10 +610,12 @@ _Pair = tuple[RowRecord, _Line]
 
 
 class _Order(NamedTuple):
-    """How the rows of the sheet stand. `ids` are those in the sheet, and `later` those of pets that
-    were not in its export. `is_shuffled`: the ids are not in the order of an export; `is_by_name`:
-    the sheet may be sorted by name. A place in either says little of which row stands in it.
-    `table` is the source of a DataFrame; "" for a file's sheet.
+    """The order of the sheet's rows.
+
+    `ids` are the ids in the sheet, and `later` those of pets that were not in its export.
+    `is_shuffled`: the ids are not in the order of an export; `is_by_name`: the sheet may be sorted
+    by name. In either case a place shows little about which row it is. `table` is the source of a
+    DataFrame; "" for a file's sheet.
     """
 
     ids: Collection[int]
@@ -607,12 +626,14 @@ class _Order(NamedTuple):
 
     @property
     def is_unsorted(self) -> bool:
-        """Whether nothing tells that the rows were sorted."""
+        """Whether nothing shows that the rows were sorted."""
         return not (self.is_shuffled or self.is_by_name)
 
     def is_place(self, old: _Gap, new: _Gap) -> bool:
-        """Whether both are one place: one neighbour is the same, and the other one as well, or the
-        old one has gone, or the new one came later.
+        """Whether both gaps are the same place.
+
+        One neighbour is the same; the other is the same, too, or the old one was removed, or the
+        new one was added later.
         """
         same = [old_id == new_id for old_id, new_id in zip(old, new, strict=True)]
         return any(same) and all(
@@ -624,8 +645,10 @@ class _Order(NamedTuple):
 
 
 class _File(NamedTuple):
-    """The newest record of each pet in a file, and those of them that the sheet should have a row
-    of: where it is, or comes from, that file. `conflicts` are the rows that runs left in conflict.
+    """The newest record of each pet in a file, and those whose row should be in the sheet, because
+    it is that file or a copy of it.
+
+    `conflicts` are the rows that runs left in conflict.
     """
 
     trust: _Trust
@@ -658,7 +681,7 @@ def _read_lines(sheet: Sheet, vocabulary: Vocabulary) -> list[_Line]:
 
 
 def _ignored_names(sheet: Sheet, vocabulary: Vocabulary) -> set[str]:
-    """The names in the rows that have no id and are ignored."""
+    """Return the names in ignored rows without an id."""
     frame = sheet.rows
     ignored = frame["action"] == "ignore"
     if "id" in frame:
@@ -674,7 +697,7 @@ def _group_by_file(
     units: Sequence[Unit],
     ids: Collection[int],
 ) -> list[_File]:
-    """The records by their files. `ids` are those in the sheet."""
+    """Return the records by their files. `ids` are those in the sheet."""
     if not lines:
         return []
     groups: defaultdict[tuple[str, str], list[RowRecord]] = defaultdict(list)
@@ -694,8 +717,9 @@ def _group_by_file(
 
 
 def _drop_repeated_records(records: Iterable[RowRecord]) -> list[RowRecord]:
-    """The records, of those of one pet that say the same the first: a copy of a copy has a record
-    by each file.
+    """Return the records with only the first of those of one pet with the same values.
+
+    A copy of a copy has a record for each file.
     """
     first: dict[Hashable, RowRecord] = {}
     for n, each in enumerate(records):
@@ -704,7 +728,7 @@ def _drop_repeated_records(records: Iterable[RowRecord]) -> list[RowRecord]:
 
 
 def _split_conflicts(records: Iterable[RowRecord]) -> tuple[list[RowRecord], list[RowRecord]]:
-    """The rows that were left in conflict, each as the newest run found it, and all others."""
+    """Return the rows that were left in conflict, each from the newest run, and all others."""
     conflicts, known = list[RowRecord](), list[RowRecord]()
     contents: dict[Hashable, str] = {}
     for record in records:
@@ -740,7 +764,7 @@ def _match_lost_rows(
     units: Collection[Unit],
     last_seen: str,
 ) -> dict[int, Match]:
-    """The rows that match no record, and may be the row of a record that no row stands for."""
+    """Match rows without a match that may be the row of a record without a row."""
     certain = [match.record for match in found.values() if match.kind == "certain"]
     there = {*order.ids, *(each.identity for each in certain)}
     matched = {id(record) for record in certain}
@@ -807,10 +831,12 @@ def _match_conflict_rows(
     last_seen: str,
     numbered: Collection[Hashable],
 ) -> dict[int, Match]:
-    """The rows that a run left in conflict and nobody has decided on since: each may still be the
-    pets that it might have been, whatever was edited in it. A row that is certain by its place,
-    and not by its name, is in doubt if it is such a row, or if one may be the same pet. What one of
-    the `numbered` says, which have the ids of such pets, a person has decided on.
+    """Match the rows that a run left in conflict and that nobody has resolved.
+
+    Each may still be any of the pets that it might have been, whatever was edited in it. A row that
+    is certain by its place, but not by its name, is in doubt if it is such a row, or if one may be
+    the same pet. If one of the `numbered` pets, which have such a pet's id, has the row's values, a
+    person has resolved it.
     """
     certain = {
         match.record.identity: row for row, match in found.items() if match.kind == "certain"
@@ -873,8 +899,10 @@ def _iter_conflict_rows(
     units: Sequence[Unit],
     last_seen: str,
 ) -> Iterator[tuple[int, RowRecord]]:
-    """The rows that may be one which a run left in conflict, each with it. Where a later run left
-    others in conflict, or knew all rows, only a row that says the same is that one.
+    """Yield the rows that may be one that a run left in conflict, each with that record.
+
+    If a later run left others in conflict, or knew all rows, only a row with the same values
+    counts.
     """
     possible = _find_possible_pets(files)
     for file in files:
@@ -908,7 +936,7 @@ def _iter_conflict_rows(
 
 
 def _is_open(match: Match | None, possible: Container[Identity]) -> bool:
-    """Whether the row may be any, or is certain by its place to be one of these."""
+    """Whether the row may be any, or is certain only by its place to be one of these."""
     return (
         match is None
         or match.kind != "certain"
@@ -918,35 +946,36 @@ def _is_open(match: Match | None, possible: Container[Identity]) -> bool:
 
 
 def _find_possible_pets(files: Iterable[_File]) -> set[Identity]:
-    """The pets of which rows in conflict may be one."""
+    """Return the pets that rows in conflict may be."""
     return {each for file in files for view in file.conflicts for each in view.may_be}
 
 
 def _find_contents(
     sheet: Sheet, ids: Collection[Identity], vocabulary: Vocabulary
 ) -> set[Hashable]:
-    """What the rows with these ids say."""
+    """Return the contents of the rows with these ids."""
     rows = sheet.frame.index[sheet.frame["id"].isin(ids)].tolist() if ids else []
     return {content(pet) for pet in read_row_pets(sheet, rows, vocabulary).values()}
 
 
 def is_free(match: Match | None) -> bool:
-    """Whether the row has no pet by its match: a run that stopped before it added the row knew
-    none.
-    """
+    """Whether the row's match has no pet: a run that stopped before it added the row knew none."""
     return match is None or match.kind == "other" or match.record.state == "unsent"
 
 
 def _were_both_known(match: Match | None, record: RowRecord) -> bool:
-    """Whether a run that stopped knew the record's row beside this one, which says the same yet."""
+    """Whether a run that stopped knew the record's row beside this one, which still has the same
+    values.
+    """
     is_unsent = match is not None and match.kind == "certain" and not match.is_edited
     return is_unsent and match is not None and match.record.run_started == record.run_started
 
 
 def _may_be(record: RowRecord, line: _Line, looks: Collection[Unit], *, is_named: bool) -> bool:
-    """Whether the row may be the record's, wherever it stands: it has the name (alone, where it
-    `is_named`), or the tags or the photos, or says the same but for the name in all `looks`.
-    A category alone is many pets'.
+    """Whether the row may be the record's, in any place.
+
+    It has the name (only that, if `is_named`), or the tags or the photos, or all values in `looks`
+    except the name. A category alone belongs to many pets.
     """
     has_name, is_similar = _names(record, line)
     if (has_name and is_named) or ((has_name or is_similar) and _is_backed(record, line)):
@@ -957,10 +986,11 @@ def _may_be(record: RowRecord, line: _Line, looks: Collection[Unit], *, is_named
 
 
 def _is_in_common(record: RowRecord, line: _Line, *, is_moved: bool, is_open: bool) -> bool:
-    """Whether the row has anything of the record's, which the sheet should have a row of: nearly
-    the name, a tag, a photo; where the rows have been moved, category and status; and where that
-    `is_open`, as the rows were sorted or others are in doubt, the category alone, or the status of
-    a record that says nothing else.
+    """Whether the row has anything in common with the record, whose row should be in the sheet.
+
+    That is a similar name, a tag, or a photo; if the rows were moved, category and status; and if
+    `is_open`, because the rows were sorted or others are in doubt, the category alone, or the
+    status of a record without other values.
     """
     if (
         any(_names(record, line))
@@ -991,7 +1021,9 @@ def _base_of(sheet: Sheet) -> str:
 
 
 def _select_newest(records: Iterable[RowRecord]) -> list[RowRecord]:
-    """Of each pet the newest record; of rows without a pet those that nothing newer stands for."""
+    """Return the newest record of each pet, and the records without a pet that no newer record
+    replaces.
+    """
     found: dict[Hashable, RowRecord] = {}
     rows: dict[int, str] = {}
     contents: dict[Hashable, str] = {}
@@ -1033,7 +1065,7 @@ def _judge_trust(
 
 
 class _Matching:
-    """Records of one kind beside the rows that are left."""
+    """Matches records of one kind with the remaining rows."""
 
     def __init__(
         self,
@@ -1053,7 +1085,7 @@ class _Matching:
         self._total = len(old)
 
     def matches(self) -> dict[int, Match]:
-        """The matches by row number."""
+        """Return the matches by row number."""
         self._match_same_values()
         if self._trust != "any":
             self._match_sole_names()
@@ -1069,7 +1101,7 @@ class _Matching:
         return self._found
 
     def _match_same_values(self) -> None:
-        """Rows that say what they said."""
+        """Match rows with the same values."""
         olds = _group_by(self._key, self._old)
         for key, lines in _group_by(self._key, self._new).items():
             there = {line.row: line for line in lines}
@@ -1091,8 +1123,10 @@ class _Matching:
         self._drop_matched()
 
     def _match_sole_names(self) -> None:
-        """Rows that have a name which one record and one row have, and nothing against it. In a
-        copy, other rows are known, and all that both say beside the status is the same.
+        """Match rows with a name that only one record and one row have, if nothing contradicts it.
+
+        In a copy, other rows must be known, and all values that both have, except the status, must
+        agree.
         """
         olds, news = _group_by(_name, self._old), _group_by(_name, self._new)
         pairs = [
@@ -1108,8 +1142,8 @@ class _Matching:
         self._drop_matched()
 
     def _iter_pairs_in_place(self) -> Iterator[tuple[_Pair, bool, bool]]:
-        """Pairs of records and rows in the same place: whether the file around them is in place,
-        and whether another row may be the record's.
+        """Yield pairs of records and rows in the same place, whether the file around them is in
+        place, and whether another row may be the record's.
         """
         gaps: defaultdict[_Gap, set[_Gap]] = defaultdict(set)
         for known in map(_gap, [*self._old, *(record for record, _ in self._pairs)]):
@@ -1138,9 +1172,11 @@ class _Matching:
                     yield pair, is_anchored, is_loose
 
     def _find_rivals(self, placed: Sequence[_Pair]) -> set[int]:
-        """The rows in the places of records which another row, or another record, fits as well:
-        one that agrees in more, if the rows were not sorted; else any, but beside a like name. Rows
-        that were written below all others are new ones, unless they have a like name.
+        """Return the rows in the places of records that another row, or another record, fits as
+        well.
+
+        That is one that agrees in more, if the rows were not sorted; else any, unless the names are
+        similar. Rows below all others are new ones, unless the names are similar.
         """
         is_unsorted = self._order.is_unsorted and _is_in_order(self._pairs)
         if len(placed) * (len(self._new) + len(self._old)) > _MOST_LOST:
@@ -1194,7 +1230,7 @@ class _Matching:
             self._found[pair[1].row] = Match("other", (pair[0],), is_edited=True)
 
     def _match_namesakes(self) -> None:
-        """Rows elsewhere that have the name of a record which no row has."""
+        """Match rows elsewhere with the name of a record that no row has."""
         self._drop_matched()
         olds = _group_by(_name, self._old)
         for line in self._new:
@@ -1203,9 +1239,11 @@ class _Matching:
                 self._found[line.row] = Match("doubt", tuple(olds[name]), is_edited=True)
 
     def _match_positions(self) -> None:
-        """Rows of a DataFrame at the position of a record, between the same rows, which have
-        anything of it but the name: no file tells whether it is the DataFrame of that run. Of a
-        file under another name, rows at such a position with names edited alone.
+        """Match rows of a DataFrame at the position of a record, between the same rows, with any
+        common value except the name.
+
+        No file shows whether it is the DataFrame of that run. In a file with another name, match
+        rows at such a position in which only names were edited.
         """
         self._drop_matched()
         is_mostly_there = bool(self._pairs) and 2 * len(self._pairs) >= self._total
@@ -1223,9 +1261,10 @@ class _Matching:
                 self._add_doubts([(record, line)], is_edited=True)
 
     def _find_renamed_runs(self, lines: Mapping[int, _Line]) -> set[str]:
-        """The runs whose sheet this one may be, with names edited alone: at least half of the
-        rows that the run added have a row in their position with a name of a word in common, or
-        nearly the same, and all other values.
+        """Return the runs whose sheet this one may be, with only names edited.
+
+        At least half of the rows that the run added have a row in their position with a similar
+        name, or one with a word in common, and all other values.
         """
         return {
             run
@@ -1253,9 +1292,11 @@ class _Matching:
 
 
 class _Place(NamedTuple):
-    """What tells of the place of a pair: whether the file around it `is_anchored`, whether it
-    `is_loose`, as another row there may be the record's, and whether it `has_rival` anywhere. It
-    `is_shared` if the sheet has another row of the record's run: else it may be a copy from before.
+    """The evidence from the place of a pair.
+
+    `is_anchored`: the file around it is in place. `is_loose`: another row there may be the
+    record's. `has_rival`: a row anywhere may be the record's. `is_shared`: the sheet has another
+    row of the record's run; else it may be an earlier copy.
     """
 
     is_anchored: bool
@@ -1265,7 +1306,7 @@ class _Place(NamedTuple):
 
 
 class _Evidence(NamedTuple):
-    """What tells for and against a record and a row in its place."""
+    """The evidence for and against a record and a row in its place."""
 
     place: _Place
     is_named: bool
@@ -1283,12 +1324,12 @@ class _Evidence(NamedTuple):
 
     @property
     def is_fixed(self) -> bool:
-        """Whether the place tells the row."""
+        """Whether the place identifies the row."""
         return self.place.is_anchored and not self.place.is_loose
 
     @property
     def has_own_values(self) -> bool:
-        """Whether it has tags or photos of the record."""
+        """Whether the row has tags or photos of the record."""
         return bool(self.support & {"tags", "photo_urls"})
 
 
@@ -1355,21 +1396,21 @@ _RULES: Mapping[_Trust, Sequence[_Rule]] = {
 
 
 def _is_in_order(pairs: Iterable[_Pair]) -> bool:
-    """Whether the rows stand in the order of their records."""
+    """Whether the rows are in the order of their records."""
     rows = [line.row for record, line in sorted(pairs, key=lambda pair: pair[0].row)]
     return rows == sorted(rows)
 
 
 def _score_agreement(record: RowRecord, line: _Line) -> int:
-    """How much a row has of a record, wherever it stands."""
+    """Return how much a row has in common with a record, in any place."""
     has_name, is_similar = _names(record, line)
     shared = _have_in_common(record, line, "tags") + _have_in_common(record, line, "photo_urls")
     return 4 * has_name + 3 * is_similar + len(_find_agreeing_units(record, line)) + shared
 
 
 def _align_rows(records: Sequence[RowRecord], lines: Sequence[_Line]) -> list[_Pair]:
-    """The pairs of two runs of rows in the same place: in order, where there are as many; else each
-    record with the row that is most like it.
+    """Return pairs of records and rows in the same place: in order if their numbers are the same,
+    else each record with the most similar row.
     """
     if len(records) == len(lines) or len(records) * len(lines) > _MOST:
         return list(zip(records, lines, strict=False))
@@ -1382,9 +1423,7 @@ def _align_rows(records: Sequence[RowRecord], lines: Sequence[_Line]) -> list[_P
 
 
 def _stands_out(pair: _Pair, records: Sequence[RowRecord], lines: Sequence[_Line]) -> bool:
-    """Whether rows came behind the pair alone, and of the others there no row is as much like the
-    record, and no record as much like the row.
-    """
+    """Whether new rows follow only the pair, and no other row or record there is as similar."""
     record, line = pair
     likeness = _score_likeness(record, line)
     if len(lines) < len(records) or len(lines) > _FEW or lines[records.index(record)] is not line:
@@ -1403,12 +1442,12 @@ def _score_likeness(record: RowRecord, line: _Line) -> int:
 
 
 def _is_another_still(record: RowRecord, line: _Line) -> bool:
-    """Whether the record's row said `add-another`, and this one does: it adds a pet once."""
+    """Whether both rows have the action `add-another`: it adds one pet."""
     return record.action == line.action == "add-another"
 
 
 def _drop_repeated_pairs(pairs: Iterable[_Pair]) -> list[_Pair]:
-    """The pairs of which neither side has been paired before."""
+    """Return the pairs with a record and a row that no earlier pair has."""
     records, lines, found = set[int](), set[int](), list[_Pair]()
     for record, line in pairs:
         if id(record) not in records and line.row not in lines:
@@ -1419,7 +1458,7 @@ def _drop_repeated_pairs(pairs: Iterable[_Pair]) -> list[_Pair]:
 
 
 def _count_above(rows: Sequence[int], item: _Item) -> int:
-    """How many of the settled rows are above this one."""
+    """Return how many of the rows are above this one."""
     return bisect_left(rows, item.row)
 
 
@@ -1434,7 +1473,7 @@ def _is_nearly(record: RowRecord, line: _Line | None) -> bool:
 
 
 def _share_a_word(one: str, other: str) -> bool:
-    """Whether names have a word in common, and are no series as `Pet 1` and `Pet 2`."""
+    """Whether names have a word in common and are no series such as `Pet 1` and `Pet 2`."""
     words = (set(_letters(name).casefold().split()) for name in (one, other))
     return _letters(one) != _letters(other) and not set.isdisjoint(*words)
 
@@ -1444,8 +1483,9 @@ def _gap(item: _Item) -> _Gap:
 
 
 def _find_gap(line: _Line, gaps: Mapping[_Gap, Collection[_Gap]], order: _Order) -> _Gap | None:
-    """The gap of records that the row is in now; one of its two neighbours may have gone. `gaps`
-    are those of records, also by one neighbour alone.
+    """Return the records' gap that the row is in now; one of its two neighbours may be removed.
+
+    `gaps` has the records' gaps, also by a single neighbour.
     """
     own = _gap(line)
     if own in gaps or own == _NOWHERE:
@@ -1455,7 +1495,7 @@ def _find_gap(line: _Line, gaps: Mapping[_Gap, Collection[_Gap]], order: _Order)
 
 
 def _sides(gap: _Gap) -> Iterator[_Gap]:
-    """The gap by each of its neighbours alone; keys that no gap itself has."""
+    """Yield the gap's keys by a single neighbour; no gap itself has such a key."""
     above, below = gap
     if above is not None:
         yield above, _ANY
@@ -1468,7 +1508,7 @@ _ANY = -1
 
 
 def _find_support(record: RowRecord, line: _Line) -> frozenset[Unit]:
-    """The units, of those that tell pets apart, in which both say the same."""
+    """Return the units, of those that distinguish pets, with the same values."""
     return frozenset(
         u
         for u in _find_stated_units(record, line)
@@ -1477,7 +1517,7 @@ def _find_support(record: RowRecord, line: _Line) -> frozenset[Unit]:
 
 
 def _find_agreeing_units(record: RowRecord, line: _Line) -> list[Unit]:
-    """The units, beside the name, in which both say the same, and anything."""
+    """Return the units, except the name, in which both have the same value."""
     same = (u for u in _LOOKS if _PARTS[u](record.row_pet) == _PARTS[u](line.row_pet))
     return [unit for unit in same if _PARTS[unit](line.row_pet)]
 
@@ -1487,19 +1527,20 @@ def _find_stated_units(record: RowRecord, line: _Line) -> list[Unit]:
 
 
 def _is_backed(record: RowRecord, line: _Line) -> bool:
-    """Whether at least half of what both say, beside name and status, is the same."""
+    """Whether at least half of the values that both have, except name and status, are the same."""
     return 2 * len(_find_support(record, line)) >= len(_find_stated_units(record, line))
 
 
 def _is_all_support(record: RowRecord, line: _Line) -> bool:
-    """Whether both say anything beside name and status, and the same in all of it."""
+    """Whether both have values except name and status, and all of these are the same."""
     support = _find_support(record, line)
     return bool(support) and len(support) == len(_find_stated_units(record, line))
 
 
 def _names(record: RowRecord, line: _Line) -> tuple[bool, bool]:
-    """Whether the names are the same, and whether one may be the other with a typing error: names
-    that differ in their numbers alone are a series.
+    """Return whether the names are the same, and whether they may differ only by a typing error.
+
+    Names that differ only in their numbers are a series.
     """
     one, other = _name(record), _name(line)
     if not one or not other:
@@ -1543,7 +1584,7 @@ _LOOKS: tuple[Unit, ...] = ("status", *_TELLING)
 
 
 def _group_by(key: Callable[[T], K], items: Iterable[T]) -> dict[K, list[T]]:
-    """The items by their keys."""
+    """Return the items by their keys."""
     found: defaultdict[K, list[T]] = defaultdict(list)
     for item in items:
         found[key(item)].append(item)

@@ -163,16 +163,16 @@ STEPS: tuple[Step, ...] = (
 
 
 class Watcher(Protocol):
-    """Logs, metrics, spans: what they raise is logged and never ends a round."""
+    """Logs, metrics or spans. Errors of a watcher are logged and never end a round."""
 
     def began(self, round_: Round) -> None:
-        """A round has the job's lock and begins; of it only what identifies it is filled in."""
+        """A round has the job's lock and starts; only its identifying fields are set."""
 
     def step(self, round_: Round, name: Step) -> AbstractContextManager[object]:
-        """Entered and left around each step; an error passes through it."""
+        """Return a context manager for one step; an error of the step passes through it."""
 
     def ended(self, report: RoundReport) -> None:
-        """The round is over, and its report is written."""
+        """The round has ended, and its report is written."""
 
 
 # Telling: the watchers of a round, none of whom can end it.
@@ -182,35 +182,35 @@ _LOG = logging.getLogger(__name__)
 
 
 class Watchers:
-    """Tells each of the watchers; what one raises is logged, and the others are told all the same.
+    """Calls each watcher. An error of one is logged, and the others are still called.
 
-    An interrupt is no error of a watcher, and passes.
+    An interrupt is not a watcher's error and passes through.
     """
 
     def __init__(self, watchers: Iterable[Watcher] = ()) -> None:
         self._watchers = tuple(watchers)
 
     def began(self, round_: Round) -> None:
-        """A round begins."""
+        """Tell the watchers that a round starts."""
         for watcher in self._watchers:
             _safely(watcher, partial(watcher.began, round_))
 
     @contextmanager
     def step(self, round_: Round, name: Step) -> Iterator[None]:
-        """Around a step; an error of it reaches every watcher, and then the caller."""
+        """Wrap a step; its error reaches every watcher and then the caller."""
         with ExitStack() as stack:
             for watcher in self._watchers:
                 stack.enter_context(_Step(watcher, round_, name))
             yield
 
     def ended(self, report: RoundReport) -> None:
-        """A round is over."""
+        """Tell the watchers that a round has ended."""
         for watcher in self._watchers:
             _safely(watcher, partial(watcher.ended, report))
 
 
 class _Step(AbstractContextManager[None]):
-    """A watcher's own step, from which nothing comes out."""
+    """A watcher's context manager for a step, whose errors do not leave it."""
 
     def __init__(self, watcher: Watcher, round_: Round, name: Step) -> None:
         self._watcher, self._round, self._name = watcher, round_, name
@@ -277,15 +277,16 @@ _KEYS = (
     (r"--allow-http (\S+), in Python allow_http=\['\1'\]", r'allow_http = ["\1"] in the job'),
     (r"--max-failures, in Python ", ""),
 )
-"""What options of the command line are called in a configuration."""
+"""How the configuration writes options of the command line."""
 _FAULT = "This is a fault in petsync. Please report it; the log has its traceback."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reconciliation:
-    """What all rounds of one reconciliation share. `moved`: the job's store is the same one, at
-    another address. `formers`: the former names of jobs that have another one since their last
-    round.
+    """The values that all rounds of one reconciliation share.
+
+    `moved`: the job's store is the same one at another address. `formers`: the former names of jobs
+    that were renamed since their last round.
     """
 
     config: Configuration
@@ -296,18 +297,19 @@ class Reconciliation:
 
     @property
     def paths(self) -> StatePaths:
-        """Where things are kept. A dry run renames nothing."""
+        """The paths of the state folder. A dry run renames no files."""
         return StatePaths(self.config.state, self.formers if self.dry_run else {})
 
     def scrub(self, text: str) -> str:
-        """The text without any secret of the configuration."""
+        """Return the text without the configuration's secrets."""
         return Redactor(self.config.secrets)(text)
 
 
 @dataclass(slots=True)
 class RoundContext:
-    """One round; `round` says of it what is known so far. `is_ended` where a person ended it, and
-    with it all that was to follow.
+    """A round while it runs.
+
+    `round` has the facts known so far. `is_ended`: a person ended the round and all later ones.
     """
 
     owner: Reconciliation
@@ -326,7 +328,7 @@ class RoundContext:
     def begin(
         cls, owner: Reconciliation, job: Job, *, part: str = "", source: str = ""
     ) -> RoundContext:
-        """A round that begins now."""
+        """Return a round that starts now."""
         now = datetime.now(UTC)
         round_ = Round(
             id=f"{now:%Y%m%d-%H%M%S-%f}-{secrets.token_hex(2)}",
@@ -341,30 +343,30 @@ class RoundContext:
         return cls(owner, job, round_)
 
     def note(self, **facts: Any) -> None:
-        """Fill in what is known of the round now."""
+        """Set fields of the round."""
         self.round = msgspec.structs.replace(self.round, **facts)
 
     def ends(self, status: Status, problem: str = "", hint: str = "") -> None:
-        """Say how it ends, whatever else stands."""
+        """Set how the round ends, whatever differences are open."""
         self._has_status = True
         self._say(status, problem, hint)
 
     @contextmanager
     def step(self, name: Step) -> Iterator[None]:
-        """Around a step, which the watchers are told of."""
+        """Wrap a step, and tell the watchers."""
         with self.owner.watchers.step(self.round, name):
             yield
 
     @contextmanager
     def guard(self) -> Iterator[None]:
-        """Whatever ends the work inside becomes how the round ends."""
+        """Turn any error of the work inside into the round's status."""
         try:
             yield
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - told, not swallowed
             self.fail(error)
 
     def fail(self, error: BaseException) -> None:
-        """End with an error, or as interrupted."""
+        """End the round with an error, or as interrupted."""
         if isinstance(error, KeyboardInterrupt):
             self.is_ended = True
             self.ends("interrupted", "the round was stopped", "The next round goes on.")
@@ -391,7 +393,7 @@ class RoundContext:
         self.ends("interrupted", error.message, hint)
 
     def note_plan(self, plan: Plan | None, inbound: Inbound | None) -> None:
-        """What the store, and what the sheet is to take."""
+        """Note the changes planned for the store and for the sheet."""
         self.plan = plan
         if plan is not None:
             counts = Counts(add=len(plan.adds), update=len(plan.updates), delete=len(plan.deletes))
@@ -401,14 +403,14 @@ class RoundContext:
             self.note(to_sheet=inbound.touched)
 
     def note_report(self, report: Report) -> None:
-        """What became of it there."""
+        """Note the results of the run."""
         self.report = report
         applied = sum(each.outcome == "applied" for each in report.results)
         runs = dict.fromkeys([*self.round.runs, report.run_id])
         self.note(runs=tuple(runs), applied=self.round.applied + applied)
 
     def note_open(self, opens: tuple[Difference, ...]) -> None:
-        """What is open at the end, and how the round ends by that."""
+        """Note the open differences, and set the status that follows from them."""
         self.opens = tuple(
             msgspec.structs.replace(
                 each,
@@ -441,7 +443,7 @@ class RoundContext:
         return "done" if did else "in-sync"
 
     def close(self) -> RoundReport:
-        """Write down how it went, tell the watchers, and give what is to be told."""
+        """Store the round, tell the watchers, and return its report."""
         self.note(seconds=round(time.monotonic() - self._since, 3))
         if not self.owner.dry_run:
             self._write()
@@ -465,7 +467,7 @@ class RoundContext:
             self._note_error(error)
 
     def _note_error(self, error: BaseException) -> None:
-        """A round that went well, and of which nothing can be kept, did not go well."""
+        """Set the status of a round that could not be stored, unless it is worse already."""
         before = self.round.exit_code, self.round.status, self.round.problem, self.round.hint
         self.fail(error)
         if exit_code_of((before[0], self.round.exit_code)) == before[0]:
@@ -485,7 +487,7 @@ _ENDS: tuple[tuple[str, Status], ...] = (
     ("conflict", "conflicts"),
     ("drift", "drift"),
 )
-"""What of that which stands is told first."""
+"""The statuses of open differences, in the order of precedence."""
 
 
 def _status_of(error: PetsyncError) -> Status:
@@ -502,7 +504,7 @@ def _status_of(error: PetsyncError) -> Status:
 
 @dataclass(frozen=True, slots=True)
 class SheetFiles:
-    """What is kept of one sheet of a job."""
+    """The stored files of one sheet of a job."""
 
     base: BaseFile
     pending: PendingRuns
@@ -512,12 +514,12 @@ class SheetFiles:
 
     @classmethod
     def of(cls, context: RoundContext) -> SheetFiles:
-        """Those of the sheet that a round is about."""
+        """Return the files of the round's sheet."""
         return cls.for_sheet(context.owner.paths, context.job.name, context.round.part)
 
     @classmethod
     def for_sheet(cls, paths: StatePaths, job: str, part: str) -> SheetFiles:
-        """Those of a job's sheet."""
+        """Return the files of a job's sheet."""
         name = (job, part)
         return cls(
             BaseFile(paths.base(*name)),
@@ -565,7 +567,9 @@ class RoundStart:
     put_back: str = ""
 
     def carrying(self, carried: Base | None) -> RoundStart:
-        """The same once the sheet carries another base; None if it still has the same one."""
+        """Return the start for a sheet that carries another base now; None: it still carries the
+        same one.
+        """
         return self if carried is None else replace(self, carried=digest_of(carried))
 
     def is_put_back_since(self, record: RowRecord) -> bool:
@@ -579,7 +583,7 @@ class RoundStart:
 def compare_sides(
     comparer: Comparer, sheet: Sheet, snapshot: Snapshot, start: RoundStart
 ) -> Comparison:
-    """Sheet and store beside each other, with what `start` knows of pets in no row."""
+    """Compare sheet and store, with what `start` knows of pets in no row."""
     return comparer.compare(
         sheet,
         snapshot,
@@ -592,9 +596,10 @@ def compare_sides(
 
 
 def settle_runs(context: RoundContext, store: Store) -> tuple[RecentRun, ...]:
-    """What became of the runs that earlier rounds of this job, or whoever released their plans,
-    began, and of which its base does not know yet, oldest first; the job's own is finished first,
-    if it was stopped.
+    """Return the runs that earlier rounds, or persons who released their plans, started and that
+    the job's base does not contain yet, the oldest first.
+
+    The job's own run is resumed first if it was stopped.
     """
     if context.job.mode in ("pull", "check"):
         return ()
@@ -622,9 +627,11 @@ def find_start(
     past: Sequence[RecentRun],
     elsewhere: Collection[int] = (),
 ) -> RoundStart:
-    """The base that a round compares by, as `_find_base` says, unsure of what rows say again that
-    they said before: in every column where an older copy was put back, else in columns that were
-    missing at the last round.
+    """Return the base for this round, see `_find_base`, marked unsure where rows have older values
+    again.
+
+    If an older copy was restored, this applies to every column, else to columns that were missing
+    in the last round.
     """
     start, files = _find_base(context, sheet, service, past, elsewhere), SheetFiles.of(context)
     base = start.base
@@ -646,13 +653,13 @@ def _find_base(
     past: Sequence[RecentRun],
     elsewhere: Collection[int],
 ) -> RoundStart:
-    """The base that a round compares by: the kept one, with what runs brought about since; or the
-    one of then, where the sheet is a backup that was put back; or the sheet's own, if it carries
-    one that was not there at the last round: then somebody exported it afresh. That a backup was
-    put back is remembered until a round has finished with the sheet. A folder's other sheets have
-    the pets that are `elsewhere`.
+    """Return the base for this round.
 
-    Raises SheetError where the base is of another store, unless that is the same one, moved.
+    It is the stored base with the results of later runs; or the older base if the sheet is a
+    restored backup; or the base that the sheet carries, if that is another one than in the last
+    round, because somebody exported the sheet again. A restored backup is noted until a round has
+    finished with the sheet. A folder's other sheets have the pets `elsewhere`. Raises SheetError if
+    the base is of another store, unless that store was moved.
     """
     store = service.url
     own_base = None if sheet.base is None else as_exported(sheet.base)
@@ -747,8 +754,8 @@ def _find_base(
 def _find_older_copy(
     context: RoundContext, sheet: Sheet, versions: Sequence[Version], base: Base, carried: str
 ) -> OlderCopy:
-    """Which older copy the sheet is; what is sure of that is remembered until a round has finished
-    with the sheet.
+    """Return which older copy the sheet is; a sure result is stored until a round has finished with
+    the sheet.
     """
     copy = find_older_copy(sheet, versions, base, carried)
     back = find_noted_backup(sheet, versions)
@@ -768,8 +775,10 @@ def _find_copy_older_than_runs(
     base: Base,
     past: Sequence[RecentRun],
 ) -> OlderCopy:
-    """The older copy, or else the file that the last round left, if it was put back after runs have
-    sent what was edited in it since; `base` has these runs.
+    """Return the older copy.
+
+    If there is none, the sheet may be the file that the last round left, restored after runs had
+    sent its later edits; `base` contains these runs.
     """
     last = [each for each in versions[-1:] if (each.after or each.before) == sheet.digest]
     is_sent = any(
@@ -794,8 +803,8 @@ def _remember_copy(context: RoundContext, copy: OlderCopy) -> OlderCopy:
 
 
 def _is_backup(context: RoundContext, sheet: Sheet, memory: StoredBase, carried: str) -> bool:
-    """Whether the sheet, which carries another base than at the last round, is a backup of this
-    job's that was put back.
+    """Whether the sheet, which carries another base than in the last round, is a restored backup of
+    this job's sheet.
     """
     base = memory.base
     if base is None or sheet.base is None or not is_same_address(base.store, sheet.base.store):
@@ -812,9 +821,11 @@ def _start_from_export(
     service: Store,
     memory: StoredBase,
 ) -> RoundStart:
-    """The start by the base that the sheet carries, with what somebody sent of this very file.
-    Where that base is older than the last round, what was sent before that round may be of another
-    file. Raises SheetError where it is of another store.
+    """Return the start with the base that the sheet carries and with the runs by hand of this very
+    file.
+
+    If that base is older than the last round, runs from before that round may be of another file.
+    Raises SheetError if it is of another store.
     """
     base, moved = _check_store_of_base(
         context, base, service.url, f"{sheet.source} was exported from"
@@ -846,13 +857,15 @@ def _is_before(one: str, other: str) -> bool:
 
 
 def _with_unnumbered(base: Base, pets: Collection[int]) -> Base:
-    """The base that has these pets as such whose rows lack their id, in a backup once more."""
+    """Return the base in which the rows of these pets lack their id, as in a backup."""
     return replace(base, unnumbered=base.unnumbered.union(pets)) if pets else base
 
 
 def _with_earlier(base: Base, sheet: Sheet, versions: Sequence[Version]) -> Base:
-    """The base that has the pets whose row lacks its id again as both sides agreed on them when it
-    got the id: that row is from a backup, whatever else is in the sheet.
+    """Return the base in which pets whose row lacks its id again have the values agreed on when the
+    row got the id.
+
+    Such a row is from a backup, whatever else is in the sheet.
     """
     frame = sheet.rows
     if "name" not in frame:
@@ -884,10 +897,12 @@ def _with_doubts(
     elsewhere: Collection[int],
     is_seen: bool,
 ) -> tuple[Base, tuple[Difference, ...]]:
-    """The base of a sheet that may be from before the versions: unsure of what differs, without the
-    pets whose rows may have been taken out; and a note on each of these. `is_seen`: an earlier
-    round saw that it is, and some of what came since stands in it; else the base is unsure of what
-    the versions wrote, and of the other pets that are as they were then.
+    """Return the base of a sheet that may be from before the versions, and a note on each lost pet.
+
+    The base is unsure of values that differ, and lacks pets whose rows may have been taken out. If
+    an earlier round saw that the sheet is a backup (`is_seen`), some later values are in it; else
+    the base is unsure of all values that the versions wrote, and of other pets that are as they
+    were.
     """
     then = Base.from_lines(versions[0].base)
     older, written = (
@@ -946,11 +961,12 @@ def with_found_rows(start: RoundStart, comparison: Comparison) -> RoundStart:
 
 
 def with_older_rows(start: RoundStart, comparison: Comparison) -> RoundStart:
-    """The start with the pets that its base lacks and that runs by hand added since, where a row
-    without an id is known to be that of such a pet. Where the sheet is a backup, or was one since
-    the run, with those that any run added: each as its row said it then. The row of the backup may
-    say what it said even before, so that nobody knows whether it was edited where it says something
-    else.
+    """Return the start with pets that its base lacks, that runs by hand added, and whose rows
+    without an id are known.
+
+    If the sheet is a backup, or was one since the run, pets that any run added are included. Each
+    pet has the values that its row had then. A row of the backup may have even older values, so it
+    is unknown whether a different value was edited.
     """
     base = start.base
     if base is None:
@@ -975,11 +991,12 @@ def with_older_rows(start: RoundStart, comparison: Comparison) -> RoundStart:
 def _with_new_rows(
     context: RoundContext, start: RoundStart, comparison: Comparison, comparer: Comparer
 ) -> RoundStart:
-    """The start with the pets that its base lacks and that rows mean: what is blank in such a row
-    was never emptied, and takes the store's value. One that a row without an id was found to mean,
-    where the row says nothing else than the store, is as the row says it. One that a row names by
-    its id is as the run sent it that added it from a row, unsure where an older copy was put back
-    since; of any other, nothing is agreed on in which the two differ.
+    """Return the start with pets that its base lacks and that rows mean.
+
+    A blank cell of such a row was never cleared, and takes the store's value. A pet found for a row
+    without an id, whose values agree with the store, has the row's values. A pet that a row names
+    by its id has the values that a run sent when it added the pet from a row, unsure if an older
+    copy was restored since; else nothing is agreed on where the two differ.
     """
     base = start.base
     if base is None:
@@ -1018,7 +1035,7 @@ def _iter_all_rows(rows: pd.DataFrame) -> Iterable[Row]:
 
 
 def _find_blank_columns(row: Row, rows: pd.DataFrame) -> list[Column]:
-    """The columns of the units of which a row says nothing, though the sheet has them."""
+    """Return the columns of the units without values in the row, among the sheet's columns."""
     units = (unit for unit in UNITS if not says(row.values, unit))
     return [column for unit in units for column in COLUMNS_OF[unit] if column in rows]
 
@@ -1039,11 +1056,13 @@ def _find_runs_by_hand(
     versions: Sequence[Version] = (),
     last: Base | None = None,
 ) -> tuple[list[RecentRun], list[Difference]]:
-    """The runs by which somebody has applied the sheet since a moment, but for the job's `own`, and
-    what has to be said of those that were undone. Where `bases` are given, only runs that compared
-    by one of these: moments, "" for a run that compared with the store alone. Cells that the
-    `versions` wrote after a run was planned do not say what it sent, nor do those that said
-    something else in a later round, by the base that it left `last`.
+    """Return the runs by hand of the sheet since a moment, except the job's `own`, and notes on
+    undone ones.
+
+    If `bases` are given, only runs that compared with one of these count: moments, "" for a run
+    that compared with the store alone. Cells that the `versions` wrote after a run was planned, and
+    cells with other values in the base that a later round left (`last`), do not have the values
+    that the run sent.
     """
     past, notes = list[RecentRun](), list[Difference]()
     if context.job.mode != "two-way" or not sheet.digest:
@@ -1079,8 +1098,9 @@ def _find_runs_by_hand(
 def _find_pets_added_again(
     base: Base, sheet: Sheet, store: Store, own: Collection[str]
 ) -> set[int]:
-    """The pets of the base in no row that runs by hand, also undos, have added since: they are new
-    in the store, and not missing in the sheet.
+    """Return pets of the base in no row that runs by hand, or undos, have added since.
+
+    They are new in the store, and not missing in the sheet.
     """
     since, unnamed_ids = datetime.fromisoformat(base.taken_at), base.ids - named_ids(sheet)
     if not unnamed_ids:
@@ -1105,8 +1125,10 @@ def _find_pets_added_again(
 def _split_added_pets(
     past: Sequence[RecentRun], sheet: Sheet
 ) -> tuple[list[RecentRun], tuple[RecentRun, ...]]:
-    """The runs without the pets that they added and that no row names, and with these alone: which
-    of them a row without an id means is known once both sides were looked at.
+    """Return the runs without the pets that they added and that no row names, and the runs with
+    these alone.
+
+    Which of these pets a row without an id means is known after both sides were compared.
     """
     added = {each.assigned_id for run in past for each in run.report.results} - {None}
     lacking = {pet_id for pet_id in added if pet_id is not None} - named_ids(sheet)
@@ -1116,7 +1138,7 @@ def _split_added_pets(
 
 
 def _limit_to(past: RecentRun, pets: Collection[int], *, is_rest: bool = False) -> RecentRun:
-    """The run with its results of these pets alone, or with the rest of them."""
+    """Return the run with its results of these pets alone, or with the rest of them."""
     changes = past.report.plan.changes
     results = tuple(
         each for each in past.report.results if is_rest is not (_pet_of(each, changes) in pets)
@@ -1129,7 +1151,7 @@ def _pet_of(result: Result, changes: Sequence[Change]) -> int | None:
 
 
 def _find_cells_written_later(report: Report, versions: Sequence[Version]) -> frozenset[CellKey]:
-    """The cells and rows that rounds wrote after a run was planned."""
+    """Return the cells and rows that rounds wrote after a run was planned."""
     planned = report.plan.created
     return find_written_cells(
         each
@@ -1142,8 +1164,9 @@ def _find_cells_written_later(report: Report, versions: Sequence[Version]) -> fr
 
 
 def _find_cells_set_back(report: Report, last: Base | None) -> frozenset[CellKey]:
-    """The cells of which the sheet said something else than the run sent, in a round after that run
-    was planned: it was resumed since.
+    """Return the cells with another value than the run sent, in a round after that run was planned.
+
+    The run was resumed since.
     """
     if last is None or not _is_before(report.plan.created, last.taken_at):
         return frozenset()
@@ -1158,7 +1181,7 @@ def _find_cells_set_back(report: Report, last: Base | None) -> frozenset[CellKey
 
 
 def _find_corrected_cells(report: Report) -> frozenset[CellKey]:
-    """The cells that a run read as somebody said, and not as the file says."""
+    """Return the cells that a run read with corrections."""
     pets = {change.row: change.pet_id for change in report.plan.changes}
     columns: dict[str, Column] = {column: column for column in COLUMNS}
     cells = [(pets.get(each.row), columns.get(each.column)) for each in report.plan.corrections]
@@ -1166,7 +1189,7 @@ def _find_corrected_cells(report: Report) -> frozenset[CellKey]:
 
 
 def _with_run(base: Base | None, past: RecentRun) -> Base:
-    """The base with a run, but for what it sent from cells that say something else."""
+    """Return the base with a run's results, except those from cells with other values."""
     report, cells = past.report, past.other_cells
     if not cells:
         return with_report(base, report)
@@ -1180,13 +1203,13 @@ def _with_run(base: Base | None, past: RecentRun) -> Base:
 
 
 def _with_unsure(base: Base, units: Mapping[int, Collection[str]]) -> Base:
-    """The base that is unsure of these units, too."""
+    """Return the base with these units marked unsure."""
     more = {i: tuple({*some, *base.unsure_units.get(i, ())}) for i, some in units.items()}
     return replace(base, unsure_units={**base.unsure_units, **more})
 
 
 def _without_cells(change: Change, cells: Collection[CellKey]) -> Change | None:
-    """The change without the units of these cells; None where nothing of it is left."""
+    """Return the change without the units of these cells; None if nothing is left."""
     if not isinstance(change, Update):
         return None if (change.pet_id, None) in cells else change
     units = [u for u in UNITS if any((change.pet_id, c) in cells for c in COLUMNS_OF[u])]
@@ -1198,8 +1221,8 @@ def _without_cells(change: Change, cells: Collection[CellKey]) -> Change | None:
 def _iter_reports_by_hand(
     context: RoundContext, sheet: Sheet, store: Store, own: Collection[str], since: str
 ) -> Iterator[Report]:
-    """What became of the runs by which somebody has applied the sheet after a moment, oldest first,
-    but for the job's `own`.
+    """Yield the reports of runs by hand of the sheet after a moment, the oldest first, except the
+    job's `own`.
     """
     if context.job.mode != "two-way" or not sheet.digest:
         return
@@ -1216,7 +1239,7 @@ def _has_ids_by_hand(
     store: Store,
     own: Collection[str],
 ) -> bool:
-    """Whether somebody has applied the sheet by hand since a version whose round was killed."""
+    """Whether somebody applied the sheet by hand since a version whose round was killed."""
     since = [Base.from_lines(each.base).taken_at for each in versions if not each.is_agreed]
     return bool(since) and any(
         True for _ in _iter_reports_by_hand(context, sheet, store, own, min(since))
@@ -1231,9 +1254,10 @@ def _iter_versions_by_hand(
     store: Store,
     versions: Sequence[Version],
 ) -> Iterator[Version]:
-    """The versions that runs by hand wrote into the sheet, ids or all results, where the sheet
-    still follows from them. `base` is that of before the `past`, and `inbound` what the sheet has
-    taken since.
+    """Yield the versions that runs by hand wrote into the sheet, ids or all results, if the sheet
+    still follows from them.
+
+    `base` is from before the `past` runs; `inbound` has the released changes of the sheet.
     """
     known = {each.round for each in versions}
     for run in past:
@@ -1274,22 +1298,23 @@ def _iter_versions_by_hand(
 
 
 def _iter_later_runs(runs: Sequence[PastRun], since: datetime) -> Iterator[PastRun]:
-    """Those of the runs that applied something and were at work after a moment, oldest first."""
+    """Yield the runs that applied something and were active after a moment, the oldest first."""
     for run in reversed(runs):
         if run.kind == "apply" and (not run.ended or datetime.fromisoformat(run.ended) > since):
             yield run
 
 
 def _is_of_sheet(report: Report, sheet: Sheet) -> bool:
-    """Whether the run applied this sheet: its path, as the run was given it, or its very bytes."""
+    """Whether the run applied this sheet: the same path, or the same bytes."""
     plan = report.plan
     is_same = os.path.realpath(plan.source) == os.path.realpath(sheet.source)
     return plan.tab == sheet.tab and (is_same or plan.source_digest == sheet.digest)
 
 
 def must_have_ids(context: RoundContext, sheet: Sheet, start: RoundStart) -> None:
-    """Raise GuardError where the sheet had ids at the last round, and none of its rows has one now:
-    each row that was edited since would become a new pet, and its old one would be missing.
+    """Raise GuardError if the sheet had ids in the last round and no row has one now.
+
+    Each row edited since would become a new pet, and its old pet would be missing.
     """
     base = start.base
     if context.job.mode == "check" or base is None or not len(base) or named_ids(sheet):
@@ -1316,14 +1341,14 @@ def must_have_ids(context: RoundContext, sheet: Sheet, start: RoundStart) -> Non
 
 
 def _had_ids(context: RoundContext, sheet: Sheet, base: Base) -> bool:
-    """Whether rows had ids when the base was kept; an export always has them."""
+    """Whether rows had ids when the base was stored; an export always has them."""
     if base.columns is None:
         return sheet.base is not None or context.job.mode in ("pull", "two-way")
     return "id" in base.columns
 
 
 def _note_former_names(context: RoundContext) -> tuple[Difference, ...]:
-    """A note on the job's former name."""
+    """Return a note on the job's former name."""
     return _build_notes(
         *(
             f"the job was called {former} at its last round, and goes on from there"
@@ -1333,7 +1358,7 @@ def _note_former_names(context: RoundContext) -> tuple[Difference, ...]:
 
 
 def _note_worksheets(context: RoundContext, sheet: Sheet) -> tuple[Difference, ...]:
-    """A note on the other worksheets that may have rows of pets, where the job names none."""
+    """Return a note on other worksheets that may have rows of pets, if the job names none."""
     if context.job.tab is not None or not sheet.ids_elsewhere:
         return ()
     some = ", ".join(map(repr, [*sheet.ids_elsewhere][:_LISTED]))
@@ -1360,8 +1385,8 @@ def _quote(text: str) -> str:
 def _check_store_of_base(
     context: RoundContext, base: Base, store: str, what: str
 ) -> tuple[Base, str]:
-    """The base, if it is of this store, or of the same one before it moved, and what is to be said
-    of that. Raises SheetError.
+    """Return the base if it is of this store, or of the same store before it moved, and a note on
+    that. Raises SheetError.
     """
     if is_same_address(base.store, store):
         return base, ""
@@ -1377,12 +1402,12 @@ def _check_store_of_base(
 
 
 def is_same_address(one: str, other: str) -> bool:
-    """Whether two addresses are one, however they are spelled."""
+    """Whether two addresses are the same, however they are written."""
     return place_of(one) == place_of(other)
 
 
 def _load_versions(context: RoundContext, base: Base, inbound: Inbound | None) -> Sequence[Version]:
-    """What was written into the sheet; what a person has released since comes last."""
+    """Return the sheet's versions; changes that a person has released come last."""
     versions = SheetFiles.of(context).versions
     known = versions.all()
     if inbound is None or any(each.inbound == inbound for each in known):
@@ -1413,7 +1438,7 @@ def _note_backup(versions: Sequence[Version], mode: str) -> Difference:
 
 
 def _moment_of(version: Version) -> str:
-    """When the sheet was as it is before the version, in words."""
+    """Return in words when the sheet was as it is before the version."""
     if not version.is_state:
         return f"before {'run' if version.is_by_hand else 'round'} {version.round}"
     at = f"{version.inbound.created[:16].replace('T', ' ')} UTC"
@@ -1450,10 +1475,12 @@ _LISTED = 3
 def with_claims(
     context: RoundContext, sheet: Sheet, snapshot: Snapshot, start: RoundStart, comparer: Comparer
 ) -> RoundStart:
-    """The start with the pets of its base that are in no row any more, and that a row of another
-    sheet of the store names, or may: all of them, where that cannot be told, and those of a
-    folder's file that is not there any more. Of those that are in no sheet its base knows nothing,
-    where an older copy of another one was put back, to which their rows may have moved.
+    """Return the start with pets of its base that are in no row but may have a row in another sheet
+    of the store.
+
+    These are pets that such a sheet names, or all if that is unknown, and those of a folder's file
+    that no longer exists. Pets in no sheet are removed from the base if an older copy of another
+    sheet, to which their rows may have moved, was restored.
     """
     base, job = start.base, context.job
     own = frozenset[int]() if base is None else base.ids
@@ -1500,9 +1527,10 @@ def with_claims(
 
 
 def _with_lost(base: Base, ids: Collection[int]) -> Base:
-    """The base for pets whose rows are lost: nothing is agreed on of them, so that they stay, in
-    conflict until a row names them again or somebody deletes them. They become no rows again: they
-    may have been taken out.
+    """Return the base for pets whose rows are lost.
+
+    Nothing is agreed on for them, so they stay, in conflict, until a row names them again or
+    somebody deletes them. They do not become rows again: a person may have taken their rows out.
     """
     return base.without(ids).with_pets([Pet(id=i) for i in sorted(ids)])
 
@@ -1530,19 +1558,19 @@ def give_up(
 
 
 def _list_bases(paths: StatePaths, job: Job) -> list[Path]:
-    """The files of the bases of a folder's sheets, also of those that are not there any more."""
+    """Return the base files of a folder's sheets, including sheets that no longer exist."""
     there = sorted(paths.base(job.name).parent.glob("*.base"))
     return [path for path in there if paths.is_part(path, job.name)]
 
 
 def _list_orphaned_bases(context: RoundContext, job: Job) -> list[Path]:
-    """Those whose sheet is not in the folder any more. Raises SheetError."""
+    """Return the base files whose sheet is no longer in the folder. Raises SheetError."""
     there = {context.owner.paths.base(job.name, each.part) for each in sources_of(job)}
     return [path for path in _list_bases(context.owner.paths, job) if path not in there]
 
 
 def _find_orphaned_pets(context: RoundContext, store: str, ids: Iterable[int]) -> dict[int, Path]:
-    """Those of the pets that a file of a folder had which is not there any more, with its base.
+    """Return those of the pets that a file that is no longer in its folder had, with its base.
     Raises PetsyncError.
     """
     wanted, found = {*ids}, dict[int, Path]()
@@ -1555,8 +1583,8 @@ def _find_orphaned_pets(context: RoundContext, store: str, ids: Iterable[int]) -
 
 
 def _iter_backups_since(context: RoundContext, store: Store, base: Base) -> Iterator[str]:
-    """The other sheets of the store in which an older copy was put back since a round of this one
-    has kept its base. Raises PetsyncError.
+    """Yield the store's other sheets in which an older copy was restored since a round stored this
+    sheet's base. Raises PetsyncError.
     """
     for source in _iter_other_sources(context, store.url):
         if _is_put_back(context, source, store, base.taken_at):
@@ -1574,7 +1602,7 @@ def _note_lost_row(job: Job, pet_id: int, sheet: str) -> Difference:
 
 
 def _is_put_back(context: RoundContext, source: Source, store: Store, since: str) -> bool:
-    """Whether the sheet is an older copy that was put back, or a round has seen one since."""
+    """Whether the sheet is a restored older copy, or a round has seen one since."""
     files = SheetFiles.for_sheet(context.owner.paths, source.job.name, source.part)
     versions = files.versions.all()
     for each in versions:
@@ -1592,8 +1620,8 @@ def _is_put_back(context: RoundContext, source: Source, store: Store, since: str
 def _note_lost_files(
     context: RoundContext, sheet: Sheet, snapshot: Snapshot, comparer: Comparer
 ) -> Iterator[Difference]:
-    """A conflict for each file that is not in the folder any more and had pets of the store that no
-    row names now. Raises PetsyncError.
+    """Yield a conflict for each file that is no longer in the folder and had pets of the store that
+    no row names now. Raises PetsyncError.
     """
     if context.job.folder is None or not comparer.is_first:
         return
@@ -1629,7 +1657,7 @@ def _note_lost_file(path: Path, ids: Sequence[int]) -> Difference:
 
 
 def _iter_other_sources(context: RoundContext, store: str) -> Iterator[Source]:
-    """The sheets that say what the store is to have, but for this one."""
+    """Yield the other sheets that determine what the store has."""
     own = (context.job.name, context.round.part)
     for job in _iter_leading_jobs(context, store):
         others = [each for each in sources_of(job) if (job.name, each.part) != own]
@@ -1637,7 +1665,7 @@ def _iter_other_sources(context: RoundContext, store: str) -> Iterator[Source]:
 
 
 def _with_last_bases(paths: StatePaths, sources: Iterable[Source]) -> Iterator[Source]:
-    """The sources, each with the base of its last round."""
+    """Yield the sources, each with the base of its last round."""
     for source in sources:
         file = BaseFile(paths.base(source.job.name, source.part))
         yield replace(source, last=partial(_load_base, file))
@@ -1648,7 +1676,7 @@ def _load_base(file: BaseFile) -> Base | None:
 
 
 def _iter_leading_jobs(context: RoundContext, store: str) -> Iterator[Job]:
-    """The jobs whose sheets say what the store is to have."""
+    """Yield the jobs whose sheets determine what the store has."""
     for job in context.owner.config.jobs:
         is_heard = job.enabled or job.name == context.job.name
         if is_heard and job.mode in ("push", "two-way") and is_same_address(job.url, store):
@@ -1658,8 +1686,10 @@ def _iter_leading_jobs(context: RoundContext, store: str) -> Iterator[Job]:
 def _iter_named_ids(
     sheet: Sheet, pets: Mapping[int, Pet], unnumbered: Collection[int] = frozenset()
 ) -> Iterator[int]:
-    """Those of the pets that a row names; one without an id by its name, or as it is like the pet
-    and was edited. Any row without an id may be that of a pet whose row never had one.
+    """Yield those of the pets that a row names, by its id or, without one, by its name or by
+    similar values.
+
+    Any row without an id may be that of a pet in `unnumbered`, whose row never had one.
     """
     yield from named_ids(sheet) & pets.keys()
     frame = sheet.rows
@@ -1703,8 +1733,8 @@ _NAMED = 5
 def is_held(
     context: RoundContext, comparer: Comparer, comparison: Comparison, start: RoundStart
 ) -> bool:
-    """Whether the round ends before anything is changed, once all that stands was told. Raises
-    FindingsError where the job is strict and the sheet has errors.
+    """Whether the round ends before any change, after all differences are noted. Raises
+    FindingsError if the job is strict and the sheet has errors.
     """
     first = Differences(context.job, comparison, is_first=comparer.is_first).all()
     context.note_plan(None if context.job.mode == "pull" else comparison.plan, comparison.inbound)
@@ -1746,7 +1776,7 @@ def is_held(
 def _note_new_ids(
     context: RoundContext, comparer: Comparer, comparison: Comparison
 ) -> tuple[Difference, ...]:
-    """Say beforehand how many rows are to get an id, beside those that are told one by one."""
+    """Return a note on how many rows will get an id, beside those reported one by one."""
     before, planned = context.round.to_sheet.update, comparer.to_sheet(comparison)
     context.note(to_sheet=planned)
     count = planned.update - before
@@ -1771,7 +1801,7 @@ def _refusals_to_sheet(comparison: Comparison) -> tuple[Refusal, ...]:
 
 
 def _find_exchanged_ids(job: Job, comparison: Comparison) -> tuple[IdExchange, ...]:
-    """Rows whose ids went astray, if the store is to take what they say."""
+    """Return the rows whose ids were exchanged, if the store takes the rows' values."""
     if job.mode not in ("push", "two-way"):
         return ()
     before = None if comparison.base is None else comparison.base.sheet_frame
@@ -1799,7 +1829,7 @@ def _can_wait(refusals: Sequence[Refusal]) -> bool:
 
 
 def _clear_waiting(context: RoundContext, *, keep_store: bool, keep_sheet: bool) -> None:
-    """Take away what waits for a reason that is gone."""
+    """Remove waiting plans that are no longer needed."""
     if not keep_store:
         SheetFiles.of(context).waiting.clear()
     if not keep_sheet:
@@ -1828,7 +1858,7 @@ def _refuse(
 
 
 def _undo_of(comparer: Comparer, comparison: Comparison) -> str:
-    """How the pets come back whose rows would go from the sheet: by an undo of the runs that have
+    """Return how to restore the pets whose rows would be removed: by an undo of the runs that
     deleted them, or by their rows.
     """
     removed_ids = (
@@ -1904,8 +1934,9 @@ def _hold(
 
 
 def check(comparison: Comparison) -> None:
-    """Raise SheetError, before anything is sent, where the sheet could not be written then. A run
-    may bring about what it has to take: an id, a category's number, what came meanwhile.
+    """Raise SheetError, before anything is sent, if the sheet could not be written afterwards.
+
+    A run may lead to changes of the sheet: an id, a category's number, or a change of the store.
     """
     inbound = comparison.inbound
     if inbound is None:
@@ -1915,7 +1946,7 @@ def check(comparison: Comparison) -> None:
 
 
 def assigned_ids(report: Report | None) -> dict[int, int]:
-    """The ids that the store gave to pets of rows without one, by row."""
+    """Return the ids that the store assigned to pets of rows without one, by row."""
     results = () if report is None else report.results
     return {
         each.row: each.assigned_id
@@ -1928,8 +1959,10 @@ def assigned_ids(report: Report | None) -> dict[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class WriteResult:
-    """What a sheet took, the cells that could not be written, and the base that it carries now, if
-    it got one; `digest` is that of the file then, "" where nothing was written.
+    """The result of writing a sheet: the cells that could not be written, and the base that the
+    sheet carries now, if it got one.
+
+    `digest` is that of the new file, "" if nothing was written.
     """
 
     inbound: Inbound
@@ -1945,8 +1978,10 @@ def write(
     inbound: Inbound,
     start: RoundStart,
 ) -> WriteResult:
-    """Write what the sheet takes, and remember what was agreed on before; a sheet that
-    carries a base gets the new one. The base of `start` has what a run sent. Raises SheetError.
+    """Write the inbound changes into the sheet, and store what was agreed on before.
+
+    A sheet that carries a base gets the new one. The base of `start` contains what a run sent.
+    Raises SheetError.
     """
     sheet, base = comparison.sheet, start.base
     edits = sheets.edits_of(inbound, sheet)
@@ -1970,7 +2005,7 @@ def write(
 def _build_version(
     context: RoundContext, comparison: Comparison, inbound: Inbound, start: RoundStart
 ) -> Version:
-    """The sheet as it is, with all that it and the store agree on by now."""
+    """Return the sheet as it is, with all that sheet and store agree on now."""
     agreed = comparison.row_comparison.base(
         comparison.seen, start.base, comparison.elsewhere, fills=comparison.inbound is not None
     )
@@ -1994,8 +2029,8 @@ def _build_state(
     digest: str = "",
     carried: str,
 ) -> Version:
-    """The sheet as a round leaves it, as the file of this digest, and the lines of the base of what
-    both sides agree on; without a round, as it was exported.
+    """Return the state in which a round leaves the sheet: the file of this digest, and the lines of
+    the agreed base; without a round, the export.
     """
     return Version(
         round=round_id,
@@ -2016,7 +2051,7 @@ def _build_state(
 
 
 def select_writable(inbound: Inbound, stuck: Sequence[Obstacle]) -> Inbound:
-    """Only what can be written as a whole."""
+    """Return only the changes that can be written completely."""
     rows = {each.row for each in stuck}
     if not rows:
         return inbound
@@ -2031,15 +2066,16 @@ def select_writable(inbound: Inbound, stuck: Sequence[Obstacle]) -> Inbound:
 
 
 def is_to_be_made(comparer: Comparer) -> bool:
-    """Whether the sheet is not there, and the store leads. A folder that is not there is rather a
-    drive that is not connected.
+    """Whether the sheet does not exist and the store leads.
+
+    If even the folder does not exist, a drive is probably not connected.
     """
     path = comparer.source.path
     return comparer.job.mode == "pull" and path is not None and _is_missing(path)
 
 
 def make_sheet(comparer: Comparer, snapshot: Snapshot) -> None:
-    """Make the sheet, with the snapshot as the base that it carries. Raises SheetError."""
+    """Write the sheet with the snapshot as the base that it carries. Raises SheetError."""
     path = comparer.source.path
     if path is None:
         raise SheetError("a query is no sheet that could be made")
@@ -2059,9 +2095,11 @@ def _is_missing(path: Path) -> bool:
 def with_siblings(
     context: RoundContext, comparison: Comparison, start: RoundStart, store: str
 ) -> RoundStart:
-    """The start with the pets that its base lacks, of which a row says something else than
-    the store or that the store does not have any more, and on which this store and another sheet
-    have agreed. A pet that has gone from both sides comes back by a row only if somebody says so.
+    """Return the start with pets on which the store and another sheet have agreed.
+
+    These are pets that the base lacks, and of which a row differs from the store or that are no
+    longer in the store. A pet that is gone from both sides comes back by a row only if somebody
+    says so.
     """
     if context.job.mode != "two-way":
         return start
@@ -2112,8 +2150,8 @@ def with_siblings(
 
 
 def _select_bases(comparison: Comparison, others: Sequence[Base], wanted: set[int]) -> list[Base]:
-    """What they have of the pets that are wanted: of each what its row still says, if any has
-    that, else the newest.
+    """Return what the other bases have of the wanted pets: for each pet the values that its row
+    still has, else the newest.
     """
     parts: list[Base] = []
     # A pet without a status has lost its row there: that base does not know what was agreed on.
@@ -2132,8 +2170,8 @@ def _select_bases(comparison: Comparison, others: Sequence[Base], wanted: set[in
 
 
 def _iter_other_bases(context: RoundContext, store: str) -> Iterator[Base]:
-    """The bases of the other sheets of the store, the newest first, and then those before them,
-    with the pets that no newer base has: their rows were there once.
+    """Yield the bases of the store's other sheets, the newest first, then the previous bases with
+    pets that no newer base has: their rows existed once.
     """
     own = context.owner.paths.base(context.job.name, context.round.part)
     there = [path for path in own.parent.glob("*.base") if path != own]
@@ -2163,7 +2201,7 @@ _UNNUMBERED = (
 
 
 def work(context: RoundContext, comparer: Comparer) -> None:
-    """Do the round; raises what ends it early."""
+    """Run the round. Raises the error that ends it early."""
     with context.step("resume"):
         past = settle_runs(context, comparer.store)
     if is_to_be_made(comparer):
@@ -2208,7 +2246,7 @@ def work(context: RoundContext, comparer: Comparer) -> None:
 
 
 class _Execution:
-    """What is left of a round once nothing holds it back."""
+    """The rest of a round that nothing holds back."""
 
     def __init__(
         self, context: RoundContext, comparer: Comparer, comparison: Comparison, start: RoundStart
@@ -2226,7 +2264,7 @@ class _Execution:
         self.notes: tuple[Difference, ...] = ()
 
     def all(self) -> None:
-        """Send, write, look again, and keep what both sides agree on now."""
+        """Send, write, compare again, and store what both sides agree on now."""
         context, changed = self.context, False
         for version in self.start.found:
             self.files.versions.keep(version)
@@ -2248,7 +2286,7 @@ class _Execution:
         self._note_open(self.comparison, report=context.report, stuck=self.stuck)
 
     def _do_step(self, do: Callable[[], None]) -> None:
-        """Do it; where it ends the round, what had arrived by then is told."""
+        """Do a step; if it ends the round, report what had arrived by then."""
         try:
             do()
         except InterruptedRunError as error:
@@ -2278,7 +2316,7 @@ class _Execution:
         self.start = replace(self.start, runs=self.start.runs | {mark_of(report)})
 
     def _write(self) -> None:
-        """Write what the sheet takes from the store as it is after the run."""
+        """Write the changes from the store, as it is after the run, into the sheet."""
         sheet, start = self.comparison.sheet, self.start
         now, inbound = self.comparison, self.comparison.inbound
         if self.context.report is not None:
@@ -2312,7 +2350,9 @@ class _Execution:
             self._keep_base(self.base, result.digest or sheet.digest)
 
     def _write_ids(self) -> bool:
-        """Give rows without an id that of their pet, whatever comes between; whether any got it."""
+        """Write the ids of pets into rows without one, whatever follows. Returns whether any was
+        written.
+        """
         added = assigned_ids(self.context.report)
         if not (added or self.comparison.pet_ids):
             return False
@@ -2348,7 +2388,7 @@ class _Execution:
             self.notes = (*self.notes, *note_twins(self.context.report, before, snapshot))
 
     def _keep_base(self, base: Base, digest: str) -> None:
-        """Keep what both sides agree on, with the sheet of this digest."""
+        """Store what both sides agree on, with the digest of the sheet."""
         lines, start = base.to_lines(), self.start
         self.files.base.keep(lines, start.carried, start.runs)
         if digest:
@@ -2376,7 +2416,7 @@ class _Execution:
 
 
 def _make(context: RoundContext, comparer: Comparer) -> None:
-    """Make the sheet of a job that pulls, where there is none yet."""
+    """Write the sheet of a pulling job that has none yet."""
     with context.step("snapshot"):
         snapshot = comparer.snapshot()
     context.note(pets=len(snapshot), drift=len(snapshot), to_sheet=Counts(add=len(snapshot)))
@@ -2410,11 +2450,11 @@ def reconcile_jobs(
     moved: bool = False,
     watchers: Iterable[Watcher] = (),
 ) -> Rounds:
-    """The rounds of all enabled jobs, or of the one that is named, enabled or not.
+    """Run the rounds of all enabled jobs, or of the named one, enabled or not.
 
-    With `moved` a base of another address is this store's. What goes wrong in a round is in its
-    report; a person's interrupt ends it and what would have followed. Raises SettingsError where
-    there is no such job.
+    With `moved` a base with another address is accepted for this store. Errors of a round are in
+    its report; an interrupt by a person ends it and all that follow. Raises SettingsError if no job
+    has the name.
     """
     owner = Reconciliation(config=config, watchers=Watchers(watchers), dry_run=dry_run, moved=moved)
     reports: list[RoundReport] = []
@@ -2441,7 +2481,9 @@ def _choose_jobs(config: Configuration, name: str) -> list[Job]:
 
 
 def _run_rounds(owner: Reconciliation, job: Job) -> Iterator[RoundContext]:
-    """The job's rounds, each when it is over: one for each sheet, or the one in which it failed."""
+    """Yield the job's rounds, each after it ends: one for each sheet, or the one in which the job
+    failed.
+    """
     context = RoundContext.begin(owner, job)
     with ExitStack() as stack:
         ready: list[Comparer] = []
@@ -2456,7 +2498,7 @@ def _run_rounds(owner: Reconciliation, job: Job) -> Iterator[RoundContext]:
 
 
 def _prepare(owner: Reconciliation, job: Job, stack: ExitStack) -> list[Comparer]:
-    """The job's lock and its store, held until the end, and a comparer for each of its sheets."""
+    """Lock the job and connect to its store, until the end; return a comparer for each sheet."""
     if not owner.dry_run:
         stack.enter_context(lock_job(owner.paths, job.name))
         for former in owner.formers.values():
@@ -2470,8 +2512,10 @@ def _prepare(owner: Reconciliation, job: Job, stack: ExitStack) -> list[Comparer
 
 
 def _find_former_names(owner: Reconciliation, job: Job) -> dict[str, str]:
-    """The former name of the job, by its name: that of the job, which is there no more, of the last
-    round of one of its files, where this job has nothing of that file yet. Raises PetsyncError.
+    """Return the job's former name, by its name.
+
+    It is the name of a job that no longer exists and that had the last round of one of this job's
+    files, if this job has no base of that file yet. Raises PetsyncError.
     """
     paths = owner.paths
     parts = {each.name: each.part for each in sources_of(job) if each.path is not None}
@@ -2511,7 +2555,7 @@ def _build_comparers(
 
 
 def _run_round(owner: Reconciliation, job: Job, comparer: Comparer) -> RoundContext:
-    """A round, over."""
+    """Run one round and return it."""
     context = RoundContext.begin(owner, job, part=comparer.source.part, source=comparer.source.name)
     context.note(store=comparer.store.url)
     owner.watchers.began(context.round)

@@ -86,7 +86,7 @@ __all__ = [
 ]
 
 
-# Kept: what a reconciliation keeps below the state folder, and where.
+# Paths: the files of a reconciliation below the state folder.
 
 
 _LONGEST = 120
@@ -95,15 +95,17 @@ _SAFE = " -_."
 
 @dataclass(frozen=True, slots=True)
 class StatePaths:
-    """The places below a state folder. `formers` are the names under which jobs are kept that have
-    another name now.
+    """The paths below a state folder.
+
+    `formers` has the former names of jobs, by their present names: their files are still stored
+    under these.
     """
 
     state: Path
     formers: Mapping[str, str] = field(default_factory=dict)
 
     def check(self) -> None:
-        """Raise PetsyncError where a symbolic link leads out of the state folder."""
+        """Raise PetsyncError if a symbolic link leads out of the state folder."""
         try:
             check_state_folder(self.state)
         except OSError as error:
@@ -114,47 +116,51 @@ class StatePaths:
 
     @property
     def folder(self) -> Path:
-        """All of it."""
+        """The folder of all reconciliations."""
         return self.state / "reconcile"
 
     @property
     def history(self) -> Path:
-        """Every round, one a line."""
+        """The file with every round, one per line."""
         return self.folder / "history.jsonl"
 
     def lock(self, job: str) -> Path:
-        """Held while a round of the job is at work."""
+        """The lock file of the job, locked during its rounds."""
         return self.folder / "locks" / f"{file_name(job)}.lock"
 
     def turn(self, store: str) -> Path:
-        """Held by the job that sends to a store, while others wait."""
+        """The lock file of a store, locked by the job that sends to it."""
         digest = hashlib.sha256(store.encode()).hexdigest()[:16]
         return self.folder / "locks" / f"store.{digest}.lock"
 
     def base(self, job: str, part: str = "") -> Path:
-        """What both sides last agreed on."""
+        """The file of the base: what both sides last agreed on."""
         return self.folder / "bases" / f"{self._name(job, part)}.base"
 
     def versions(self, job: str, part: str = "") -> Path:
-        """The folder of what was last written into the sheet."""
+        """The folder with the sheet's versions."""
         return self.folder / "versions" / self._name(job, part)
 
     def is_part(self, path: Path, job: str) -> bool:
-        """Whether what is kept there is of a sheet of the job's folder."""
+        """Whether the file belongs to a sheet of the job's folder."""
         return path.name.startswith(quote(f"{self.formers.get(job, job)}--", safe=_SAFE))
 
     def pending(self, job: str, part: str = "") -> Path:
-        """Which plan the job is about to apply, or was when it was killed."""
+        """The file that names the plans that the job applies, or applied when it was killed."""
         return self.folder / "begun" / f"{self._name(job, part)}.json"
 
     def waiting(self, job: str, part: str = "", *, side: str = "") -> Path:
-        """The plan that waits for a person; that of the sheet's `side` is another file."""
+        """The file of the plan that waits for a person; the plan for the sheet's `side` has its own
+        file.
+        """
         ending = f".{side}.json" if side else ".json"
         return self.folder / "waiting" / f"{self._name(job, part)}{ending}"
 
     def rename(self, former: str, job: str, parts: Iterable[str]) -> None:
-        """Keep under a job's name what is kept under its former one, of these parts and of those
-        that are gone; what a kill leaves is there to be renamed once more. Raises PetsyncError.
+        """Rename the files of the job's former name, for these parts and for parts that no longer
+        exist.
+
+        After a crash the next call renames the rest. Raises PetsyncError.
         """
         paths = (self.folder / "bases").glob("*.base")
         names = [path.name.removesuffix(".base") for path in paths if self.is_part(path, former)]
@@ -166,7 +172,7 @@ class StatePaths:
                     _rename(old, new)
 
     def _all(self, job: str, part: str) -> tuple[Path, ...]:
-        """All that is kept of a sheet, the base last."""
+        """All paths of one sheet, the base last."""
         base, sheet = self.base(job, part), self.waiting(job, part, side="sheet")
         plans = (self.pending(job, part), self.waiting(job, part), sheet, _released_path(sheet))
         return (*plans, self.versions(job, part), _previous_path(base), base)
@@ -191,7 +197,7 @@ def _released_path(waiting: Path) -> Path:
 
 
 def file_name(job: str, part: str = "") -> str:
-    """A name that any file system takes, and that no other job or part has."""
+    """Return a file name that every file system accepts and that is unique to the job and part."""
     name = quote(f"{job}--{part}" if part else job, safe=_SAFE)
     if len(name) <= _LONGEST:
         return name
@@ -200,10 +206,10 @@ def file_name(job: str, part: str = "") -> str:
 
 
 def write(path: Path, data: bytes, *, private: bool = True) -> None:
-    """Put `data` at `path` in one step, folders made as needed; readable by its owner alone, unless
-    it is not `private`. No link is followed: all these names are petsync's.
+    """Write `data` to `path` atomically and create missing folders.
 
-    Raises PetsyncError where it cannot be written; what was there is then untouched.
+    Only the owner can read the file if it is `private`. No link is followed: petsync creates all
+    these names. Raises PetsyncError if the file cannot be written; the old content then stays.
     """
     try:
         if private:
@@ -223,7 +229,7 @@ def _write_error(path: Path, why: str) -> PetsyncError:
     )
 
 
-# The base of a job: what both sides last agreed on, kept from round to round.
+# The base of a job: what both sides last agreed on, stored between rounds.
 
 
 _LOG = logging.getLogger(__name__)
@@ -233,9 +239,11 @@ _RUNS = re.compile(r"# runs (.+)")
 
 @dataclass(frozen=True, slots=True)
 class StoredBase:
-    """What the last round left: the base, None before the first one, and the digest of the base
-    that the sheet itself carried then. `problem` says what became of a damaged one, "" if none
-    was; `is_older`: it is the one before it. `runs` are the marks of the runs that the base has.
+    """The state after the last round.
+
+    `base` is None before the first round. `carried` is the digest of the base that the sheet itself
+    carried. `problem` says what happened to a damaged base, "" if none was; `is_older`: this is the
+    previous base. `runs` has the marks of the runs whose changes the base contains.
     """
 
     base: Base | None = None
@@ -247,13 +255,15 @@ class StoredBase:
 
 @dataclass(frozen=True, slots=True)
 class BaseFile:
-    """The file of a base, and beside it the one before, `….previous`."""
+    """The file of a base, with the previous base beside it in `….previous`."""
 
     path: Path
 
     def load(self, *, set_aside: bool) -> StoredBase:
-        """What is remembered. A damaged file is moved out of the way if `set_aside`, and the one
-        before it counts, where that is whole. Raises PetsyncError where it cannot be read at all.
+        """Return the stored base.
+
+        A damaged file is renamed if `set_aside`, and the previous base is used if it is intact.
+        Raises PetsyncError if the file cannot be read.
         """
         try:
             return _read_base(self.path)
@@ -272,9 +282,10 @@ class BaseFile:
         return StoredBase(older.base, older.carried, note, is_older=True)
 
     def keep(self, base: Base | Sequence[str], carried: str, runs: Collection[str] = ()) -> None:
-        """Write a base, or its lines, in place of the last one, which stays as the previous one;
-        `runs` are the marks of the runs that it has. Raises PetsyncError; then the last one is
-        still there.
+        """Write a base, or its lines; the last base becomes the previous one.
+
+        `runs` are the marks of the runs whose changes it contains. Raises PetsyncError; the last
+        base then stays.
         """
         lines = base.to_lines() if isinstance(base, Base) else base
         head = [f"# carried {carried}"] if carried else []
@@ -292,7 +303,7 @@ class BaseFile:
 
     @property
     def previous(self) -> Path:
-        """The file of the one before."""
+        """The path of the previous base."""
         return _previous_path(self.path)
 
     def _set_aside(self) -> Path:
@@ -308,7 +319,7 @@ class BaseFile:
 
 
 def digest_of(base: Base | None) -> str:
-    """What tells a base that a sheet carries from every other; "" for none."""
+    """Return the digest of a base that a sheet carries; "" for None."""
     return "" if base is None else hashlib.sha256(unpack(base.to_lines())).hexdigest()
 
 
@@ -333,14 +344,14 @@ def _read_error(path: Path, error: OSError) -> PetsyncError:
     )
 
 
-# Begun: which plan a job applies, so that what became of it is known whatever happens to the job.
+# Pending runs: notes on the plans that a job applies, to know their results after a crash.
 #
-# The note is written before the run, and stays until both sides were looked at again and the base
-# is kept: what a run has sent is agreed on, whoever edits what in between.
+# The note is written before the run, and stays until both sides were compared again and the base
+# is stored: both sides agree on what a run has sent, whatever is edited in between.
 
 
 class _Note(msgspec.Struct, frozen=True):
-    """A plan of the job."""
+    """A note on one plan of the job."""
 
     fingerprint: str
     is_own: bool = True
@@ -352,8 +363,9 @@ class _Notes(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class StartedRun:
-    """A run of the job's plan: `is_stopped` if it is the job's own, nobody has undone it, and it
-    only has to be resumed.
+    """A run of the job's plan.
+
+    `is_stopped`: the run is the job's own, is not undone, and only has to be resumed.
     """
 
     id: str
@@ -361,14 +373,16 @@ class StartedRun:
 
 
 CellKey = tuple[int, Column | None]
-"""A pet's cell; None for its whole row."""
+"""A pet's cell, by id and column; the column is None for the whole row."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecentRun:
-    """What has become of a run, which the kept base does not have yet; `is_by_hand`: of one that is
-    not the job's. `other_cells` are those that do not say what the run sent: a round wrote them
-    after the run was planned, or the run read them with corrections.
+    """The results of a run that the stored base does not contain yet.
+
+    `is_by_hand`: the run is not the job's own. `other_cells` are cells whose values differ from
+    what the run sent: a round wrote them after the run was planned, or the run read them with
+    corrections.
     """
 
     report: Report
@@ -377,42 +391,41 @@ class RecentRun:
 
     @property
     def mark(self) -> str:
-        """What tells a base that has all of the report from one that has less of it."""
+        """A mark that changes when more of the run's changes have arrived."""
         return mark_of(self.report)
 
 
 def mark_of(report: Report) -> str:
-    """The run, and how many of its changes have arrived."""
+    """Return the run's id with the number of its changes that have arrived."""
     done = sum(r.outcome == "applied" or r.cause in SETTLED for r in report.results)
     return f"{report.run_id}:{done}"
 
 
 @dataclass(frozen=True, slots=True)
 class PendingRuns:
-    """The notes of a job's plans that may have been begun since its base was kept; `is_own` is
-    False where it takes a person to release the plan.
+    """The notes on plans that a job may have started since its base was stored.
+
+    `is_own` is False if a person has to release the plan.
     """
 
     path: Path
 
     def remember(self, fingerprint: str, *, is_own: bool = True) -> None:
-        """Add a note, on the disk when this returns; the one of a plan that is known stays. Raises
-        PetsyncError.
-        """
+        """Add a note and flush it to disk; the note of a known plan stays. Raises PetsyncError."""
         notes = self._notes()
         if any(note.fingerprint == fingerprint for note in notes):
             return
         write(self.path, msgspec.json.encode(_Notes((*notes, _Note(fingerprint, is_own)))))
 
     def forget(self) -> None:
-        """The base has all of it."""
+        """Remove the notes: the base contains all their runs."""
         try:
             self.path.unlink(missing_ok=True)
         except OSError as error:
             raise PetsyncError(f"{self.path} cannot be removed: {error.strerror}") from None
 
     def runs(self, store: Store) -> list[StartedRun]:
-        """The runs that have begun with the plans, in the order of the notes."""
+        """Return the runs of the plans, in the order of the notes."""
         return [run for note in self._notes() if (run := _load_run(note, store)) is not None]
 
     def _notes(self) -> tuple[_Note, ...]:
@@ -429,7 +442,7 @@ class PendingRuns:
 
 
 def _load_run(note: _Note, store: Store) -> StartedRun | None:
-    """The run of a plan, None where there is none."""
+    """Return the run of a plan; None if there is none."""
     with store.aio.history.open_journal() as journal:
         run = journal.find_run_of_plan(note.fingerprint)
     if run is None:
@@ -438,7 +451,7 @@ def _load_run(note: _Note, store: Store) -> StartedRun | None:
         past, _ = store.aio.to_resume(run)
         is_undone = past.run_id in undone_by(store.aio.history.runs(past.store))
     except PlanError as error:
-        # Its plan is of another petsync, or of another store: a new plan does what is left.
+        # Another petsync or another store made its plan: a new plan sends the rest.
         _LOG.warning("run %s is not resumed: %s", run, error.message)
         return None
     is_stopped = note.is_own and past.state != "done" and is_resumable(past) and not is_undone
@@ -446,7 +459,7 @@ def _load_run(note: _Note, store: Store) -> StartedRun | None:
 
 
 def report_of(run_id: str, store: Store) -> Report | None:
-    """What has become of the run's changes so far; None where that cannot be told any more."""
+    """Return the results of the run's changes so far; None if they are no longer available."""
     try:
         return store.run(run_id)
     except PlanError as error:
@@ -454,7 +467,7 @@ def report_of(run_id: str, store: Store) -> Report | None:
         return None
 
 
-# History: every round that ever was, one a line of a file.
+# History: every round, one per line of a file.
 
 
 class History:
@@ -464,7 +477,7 @@ class History:
         self.path = StatePaths(Path(state)).history
 
     def append(self, round_: Round) -> None:
-        """Add a round; it is on the disk when this returns. Raises PetsyncError."""
+        """Add a round and flush it to disk. Raises PetsyncError."""
         line = msgspec.json.encode(round_) + b"\n"
         try:
             make_private_folder(self.path.parent)
@@ -479,10 +492,10 @@ class History:
             ) from None
 
     def rounds(self, job: str = "", limit: int | None = None) -> list[Round]:
-        """The rounds, or those of a job, the oldest first; with `limit` that many of the newest.
+        """Return all rounds, or those of a job, the oldest first; with `limit` only the newest
+        ones.
 
-        Lines that a crash or another program left are passed over. Raises PetsyncError where the
-        file cannot be read.
+        Damaged lines are skipped. Raises PetsyncError if the file cannot be read.
         """
         found = [round_ for round_ in self._all() if not job or round_.job == job]
         return found if limit is None else found[max(0, len(found) - limit) :]
@@ -505,7 +518,7 @@ class History:
 
 
 def _ends_well(file: BinaryIO) -> bool:
-    """Whether a crash left no half line at the end."""
+    """Whether the file ends with a complete line."""
     if not file.seek(0, os.SEEK_END):
         return True
     file.seek(-1, os.SEEK_END)
@@ -519,14 +532,14 @@ _ENDINGS = (".html", ".json")
 
 
 def path_of(reports: Reports, job: str, round_id: str) -> Path:
-    """Where the page of a round is, or is to be."""
+    """Return the path of a round's page."""
     return reports.folder / file_name(job) / f"{round_id}.html"
 
 
 def save(reports: Reports, report: RoundReport) -> None:
-    """Write both files of a round; those of the oldest go, where more are there than are kept.
+    """Write both files of a round, and remove the oldest reports beyond the limit.
 
-    Raises PetsyncError where they cannot be written.
+    Raises PetsyncError if they cannot be written.
     """
     page = path_of(reports, report.round.job, report.round.id)
     write(page.with_suffix(".json"), round_json(report), private=reports.is_private)
@@ -541,8 +554,9 @@ class _SavedReport(msgspec.Struct, frozen=True):
 
 
 def load_report(round_: Round) -> RoundReport:
-    """The round with what its report says of differences and of the sheet. Old reports are removed,
-    and another petsync's may be otherwise: then it is the round alone.
+    """Return the round with the differences and the sheet's changes of its report.
+
+    If the report was removed, or another version of petsync wrote it, only the round is returned.
     """
     found = _SavedReport()
     if round_.report:
@@ -553,7 +567,7 @@ def load_report(round_: Round) -> RoundReport:
 
 
 def _prune(folder: Path, keep: int) -> None:
-    """Reports that are too old; one that cannot go stays, as that harms nobody."""
+    """Remove reports that are too old; one that cannot be removed stays."""
     names = {path.stem for path in folder.iterdir() if path.suffix in _ENDINGS}
     ids = sorted(name for name in names if not name.startswith("."))
     for name in ids[: max(0, len(ids) - keep)]:
@@ -562,39 +576,41 @@ def _prune(folder: Path, keep: int) -> None:
                 (folder / f"{name}{ending}").unlink(missing_ok=True)
 
 
-# Versions: the states of a sheet, so that an older copy that is put back is known as one.
+# Versions: the states of a sheet, so that a restored older copy is recognised.
 #
-# An older copy is the sheet as it was before petsync wrote something into it, or as a round left
-# it. To the base of today, it looks as if a person had taken back all that came since; to the base
-# of its own time it is what it is.
+# An older copy is the sheet before petsync wrote into it, or as a round left it. Compared with the
+# present base, it looks as if a person had reverted all later changes; compared with the base of
+# its own time, it has no changes.
 
 
 _KEPT = 20
 _ALWAYS_KEPT = 10
 _KEPT_BYTES = 50_000_000
 _LEAST = 2
-"""So many pets have to be as they were: one alone is what a person sets back."""
+"""The number of pets with old values that shows an older copy: a person reverts a single one."""
 
 _NOWHERE = "\0"
 
 Text = str | None
-"""What is there; of a row "" where it is, and None where it is not."""
+"""The text of a cell. For a row: "" if it is there, None if it is missing."""
 
 
 class Version(msgspec.Struct, frozen=True, kw_only=True):
-    """A sheet before a round wrote into it, and what was written; or, with the same digest `before`
-    and `after`, a sheet as a round left it.
+    """A sheet before a round wrote into it, with what was written; or a sheet as a round left it,
+    if the digests `before` and `after` are the same.
 
-    `before` and `after` are the digests of the file, `after` "" until it is there; `base` is what
-    both sides agreed on while the sheet was as before, in the lines of a base, and `runs` are the
-    marks of the runs that it has. `carried` is the digest of the base that the sheet itself carried
-    before, "" if it carried none or that is not known. `is_again`: the sheet was a backup that had
-    been put back. `is_agreed`: the kept base knows whether it was written. `is_lost`: it was not,
-    as its round was killed before, or it could not be written; `is_left`: the sheet was another
-    file since. `is_undone`: a backup from before it was put back, so that the sheet does not follow
-    from it, as a round read it `undone_at` that moment. `is_back`: a round has seen that, and none
-    has finished with the sheet since; a file of its own says so.
-    `is_by_hand`: somebody had a run write into the sheet, and `round` is its id.
+    `before` and `after` are digests of the file, `after` "" until the file is written. `base` is
+    what both sides agreed on before, as the lines of a base, and `runs` has the marks of the runs
+    that it contains. `carried` is the digest of the base that the sheet itself carried before, ""
+    for none or if that is not known.
+
+    `is_again`: the sheet was a backup that had been restored. `is_agreed`: the stored base knows
+    whether the version was written. `is_lost`: it was not, because its round was killed before, or
+    the sheet could not be written; `is_left`: the sheet has been another file since. `is_undone`: a
+    backup from before it was restored, as a round that read the sheet at `undone_at` saw, so the
+    sheet does not contain it. `is_back`: a round has seen that, and no round has finished with the
+    sheet since; this is stored in a file of its own. `is_by_hand`: a run by hand wrote into the
+    sheet, and `round` is its id.
     """
 
     number: int = 0
@@ -616,22 +632,22 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_state(self) -> bool:
-        """Whether nothing was written: it is the sheet as a round left it."""
+        """Whether nothing was written: the version is the sheet as a round left it."""
         return self.before == self.after
 
     @property
     def is_written(self) -> bool:
-        """Whether the sheet is known to have had it."""
+        """Whether the version is known to have been written into the sheet."""
         return bool(self.after) or (self.is_agreed and not self.is_lost)
 
     @property
     def is_known(self) -> bool:
-        """Whether the sheet is known to have been the file of before."""
+        """Whether the sheet is known to have been the file `before`."""
         return self.is_written or self.is_left
 
     @property
     def pets(self) -> int:
-        """How many pets were written, ids of rows that lacked them among it."""
+        """The number of pets that were written, including rows that only got their id."""
         return len(
             {touch[0] for touch in _find_first_and_last_texts([self])[1]}
             | find_numbered_pets([self])
@@ -640,12 +656,12 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """The last ones of a sheet, a file each."""
+    """The last versions of a sheet, one file each."""
 
     folder: Path
 
     def all(self) -> tuple[Version, ...]:
-        """They, oldest first. One that cannot be read is left out."""
+        """Return the versions, the oldest first; unreadable ones are skipped."""
         found = (self._load(path) for path in sorted(self.folder.glob("*.json")))
         back = self._read_backup_note()
         return tuple(
@@ -655,21 +671,23 @@ class Versions:
         )
 
     def keep(self, version: Version) -> Version:
-        """Keep one more, on the disk when this returns; the oldest go, and one by which nothing was
-        written and that starts from the same file. Raises PetsyncError.
+        """Store a version and flush it to disk.
+
+        The oldest versions beyond the limit are removed, and so is a version without writes that
+        starts from the same file. Raises PetsyncError.
         """
         last = [each for each in self.all()[-1:] if each.is_state or not each.is_written]
         sizes = {int(path.stem): path.stat().st_size for path in self.folder.glob("[0-9]*.json")}
         numbered = msgspec.structs.replace(version, number=max(sizes, default=0) + 1)
         self.put(numbered)
-        # What both sides agree on of one file only grows.
+        # The values that both sides agree on for one file only increase.
         again = [each.number for each in last if each.before == version.before]
         self.forget(again or _select_surplus(sizes))
         return numbered
 
     def settle(self, version: Version) -> None:
-        """Keep the state in which a round leaves the sheet; in place of the last one, if that is of
-        the same file. Raises PetsyncError.
+        """Store the state in which a round leaves the sheet, in place of the last state of the same
+        file. Raises PetsyncError.
         """
         last = [each for each in self.all()[-1:] if each.is_state and not each.is_undone]
         again = [each.number for each in last if each.before == version.before]
@@ -679,8 +697,10 @@ class Versions:
             self.keep(version)
 
     def agree(self, sheet: Sheet, *, has_ids_by_hand: bool = False) -> None:
-        """The kept base has by now what was written. Of a version whose round was killed, the sheet
-        as this round has read it tells whether it was, as `arrived` does. Raises PetsyncError.
+        """Mark all versions as known to the stored base.
+
+        For a version whose round was killed, the sheet as this round read it shows whether it was
+        written; see `has_arrived`. Raises PetsyncError.
         """
         for version in self.all():
             current = version
@@ -695,23 +715,24 @@ class Versions:
                 self.put(current)
 
     def note_backup(self, versions: Collection[Version]) -> None:
-        """Remember, on the disk when this returns, that the sheet is from before these, and from
-        before no others. Raises PetsyncError.
+        """Store, flushed to disk, that the sheet is from before exactly these versions. Raises
+        PetsyncError.
         """
         numbers = {each.number for each in versions}
         if numbers != self._read_backup_note():
-            # One file holds them all: a round that is killed here leaves all of them or none.
+            # One file has all numbers: a round that is killed here leaves all of them or none.
             write(self._backup_note_path, msgspec.json.encode(sorted(numbers)))
 
     @property
     def has_backup_note(self) -> bool:
-        """Whether the sheet is from before versions, and no round has finished with it since."""
+        """Whether the sheet is a backup and no round has finished with it since."""
         return bool(self._read_backup_note())
 
     def undo(self, versions: Iterable[Version], digest: str, at: str) -> None:
-        """Mark these as undone, as the sheet shows that was read at that moment, and remove every
-        undone one that starts from the sheet as it is now, which has this digest. Raises
-        PetsyncError.
+        """Mark these versions as undone, as the sheet that was read at this moment shows.
+
+        Remove every undone version that starts from the present sheet, which has this digest.
+        Raises PetsyncError.
         """
         self.note_backup(())
         for version in versions:
@@ -721,12 +742,12 @@ class Versions:
         self.forget(each.number for each in known if each.before == digest)
 
     def put(self, version: Version) -> None:
-        """Write one that has its number. Raises PetsyncError."""
+        """Write a version that has its number. Raises PetsyncError."""
         own = msgspec.structs.replace(version, is_back=False)
         write(self._path(version.number), msgspec.json.encode(own))
 
     def forget(self, numbers: Iterable[int]) -> None:
-        """These count no more."""
+        """Remove the versions with these numbers."""
         for number in numbers:
             path = self._path(number)
             try:
@@ -750,7 +771,7 @@ class Versions:
     def _load(self, path: Path) -> Version | None:
         try:
             version = msgspec.json.decode(path.read_bytes(), type=Version)
-            # A round reads all versions several times, and decodes few of their bases.
+            # A round reads all versions several times, but decodes only few of their bases.
             verify(version.base)
         except (OSError, msgspec.DecodeError, UnicodeDecodeError, ParcelError) as error:
             _LOG.warning("%s cannot be read, and is passed over: %s", path, error)
@@ -759,8 +780,10 @@ class Versions:
 
 
 def _select_surplus(sizes: Mapping[int, int]) -> list[int]:
-    """The oldest of the versions, by number, if there is to be one more: more than are kept, or
-    more than may be kept of large ones. `sizes` are in bytes.
+    """Return the numbers of the oldest versions to remove before one is added.
+
+    There are limits on the number of versions, and on the number of large ones. `sizes` are in
+    bytes, by number.
     """
     numbers = sorted(sizes)
     while len(numbers) >= _ALWAYS_KEPT and (
@@ -771,11 +794,12 @@ def _select_surplus(sizes: Mapping[int, int]) -> list[int]:
 
 
 def has_arrived(sheet: Sheet, version: Version, *, has_ids_by_hand: bool = False) -> bool:
-    """Whether the sheet has what was to be written: its round may have been killed before, and not
-    have noted it. It is written as a whole, so that most of it tells, whatever a person has edited
-    since: a cell that says neither what it said before nor what was to be written tells nothing. A
-    column that is missing tells nothing, either, and neither do ids of rows where a run by hand may
-    have written them.
+    """Whether the sheet contains what the version was to write.
+
+    Its round may have been killed before it wrote the sheet, or before it noted so. The sheet is
+    written as a whole, so the majority of the cells decides, whatever a person has edited since. A
+    cell with neither the old nor the new value does not count, nor does a missing column, nor the
+    id of a row if a run by hand may have written it.
     """
     if version.after or sheet.digest == version.before:
         return sheet.digest != version.before
@@ -796,9 +820,10 @@ def has_arrived(sheet: Sheet, version: Version, *, has_ids_by_hand: bool = False
 
 @dataclass(frozen=True, slots=True)
 class OlderCopy:
-    """The `versions` that a sheet does not have any more, oldest first: it is an older copy, or a
-    backup, that was put back; () where it is none. It is not sure where it says no more than that a
-    person took back edits of two pets or more.
+    """The `versions` that are missing from a sheet because an older copy or a backup was restored,
+    the oldest first; () if none was.
+
+    It is not sure if a person may as well have reverted edits of two or more pets.
     """
 
     versions: tuple[Version, ...] = ()
@@ -806,35 +831,36 @@ class OlderCopy:
 
     @property
     def undone(self) -> tuple[Version, ...]:
-        """The versions, if it is sure."""
+        """The versions, if the copy is sure; else ()."""
         return self.versions if self.is_sure else ()
 
     @property
     def doubts(self) -> tuple[Version, ...]:
-        """The versions, if it is not sure."""
+        """The versions, if the copy is not sure; else ()."""
         return () if self.is_sure else self.versions
 
 
 def find_older_copy(
     sheet: Sheet, versions: Sequence[Version], base: Base, carried: str = ""
 ) -> OlderCopy:
-    """Which older copy the sheet is. First the one whose file it is; else the one since which
-    nothing that was written stands any more, see `find_undone_pets`, or whose values it has, as the
-    `base` of the last round tells. Of several, the one that the sheet is most like.
+    """Return which older copy the sheet is.
 
-    A version that is undone already is found where a newer copy is put back after an older one;
-    then it is followed by those that are not undone and newer.
+    First comes the version whose file it is. Else it is the first version since which nothing that
+    was written is left, see `find_undone_pets`, or the version whose values it has, compared with
+    the `base` of the last round. Of several, the most similar one counts. A version that is already
+    undone is found if a newer copy is restored after an older one; the newer versions that are not
+    undone follow it.
 
-    `carried` is the digest of the base that the sheet carries, where the last round saw another
-    one, else "". It shows without doubt before which versions the sheet was saved.
+    `carried` is the digest of the base that the sheet carries if the last round saw another one,
+    else "". It proves before which versions the sheet was saved.
     """
     current = [each for each in versions if not each.is_undone]
-    # Of one that was cut off nobody knows whether it ever was in the sheet. The file of before it
-    # is known all the same, if others came after it, or whole rounds.
+    # It is unknown whether a version whose round was killed was ever in the sheet. The file before
+    # it is known if other versions, or complete rounds, came after it.
     known = [each for each in current if each.is_known]
     upto_known = current[: current.index(known[-1]) + 1] if known else []
     for at in reversed(range(max(0, len(upto_known) - 1), len(current))):
-        # As the last whole round left it, or as a round read it that was killed since.
+        # As the last complete round left it, or as a round that was killed read it.
         one = current[at]
         if sheet.digest == (one.after if one.is_known else one.before):
             is_last = at + 1 == len(current)
@@ -865,7 +891,7 @@ def find_older_copy(
         ):
             older = [each for each in upto_known if each.number <= some[0].number]
             return OlderCopy(since(_find_nearest_version(sheet, older)))
-    # What the kept base does not know yet starts from a newer one, which the sheet may well have.
+    # A version unknown to the stored base starts from a newer base, which the sheet may have.
     like = _find_similar_versions(
         sheet, [*undone_versions, *(each for each in known if each.is_agreed)], base
     )
@@ -877,14 +903,14 @@ def find_older_copy(
 
 
 def _find_latest_base(versions: Sequence[Version], base: Base) -> Base:
-    """The base, or that of the last version, if its round was killed: it has what that one sent."""
+    """Return the base, or that of the last version if its round was killed: it contains what that
+    round sent.
+    """
     return base if versions[-1].is_known else Base.from_lines(versions[-1].base)
 
 
 def _find_similar_versions(sheet: Sheet, versions: Sequence[Version], base: Base) -> list[Version]:
-    """The versions whose values the sheet has, and of these the ones of which it lacks the fewest
-    rows.
-    """
+    """Return the versions whose values the sheet has and of which it lacks the fewest rows."""
     if len(_edited_pets(sheet, base)) < _LEAST:
         return []
     base = replace(base, frame=base.sheet_frame, sheet_pets={})
@@ -894,11 +920,13 @@ def _find_similar_versions(sheet: Sheet, versions: Sequence[Version], base: Base
 
 
 def judge_by_bytes(sheet: Sheet, versions: Sequence[Version], base: Base) -> OlderCopy:
-    """The older copy that has the very bytes of before the first of the versions, or as that left
-    it. Bytes of text come again where a person takes back edits by hand; of one pet alone, that is
-    what they did, unless it lacks a row that came with its id, from another sheet. Where a round
-    wrote that pet's cells, it may be either. Whether a round that was killed wrote the sheet, the
-    base of the next one tells.
+    """Return the older copy for a sheet with exactly the bytes of before the first version, or of
+    after it.
+
+    A text file gets the same bytes again if a person reverts edits by hand. If only one pet
+    differs, that is what happened, unless the sheet lacks a row that came with its id from another
+    sheet. If a round wrote that pet's cells, both are possible. Whether a round that was killed
+    wrote the sheet follows from the base of the next version.
     """
     copy = OlderCopy(tuple(versions))
     first, last = versions[0], versions[-1]
@@ -906,7 +934,7 @@ def judge_by_bytes(sheet: Sheet, versions: Sequence[Version], base: Base) -> Old
     older = Base.from_lines(first.base)
     changed = _find_changed_cells(older, base)
     if first.is_written and not is_left_so:
-        # What was written beside an edit of the sheet's own, as a category's number, is none.
+        # A value written beside an edit, such as a category's number, is no change of its own.
         agreed = _find_changed_cells(replace(older, sheet_pets={}), replace(base, sheet_pets={}))
         is_one = len(changed | agreed) == len(agreed) == 1 and all(agreed.values())
         return replace(
@@ -923,8 +951,10 @@ def judge_by_bytes(sheet: Sheet, versions: Sequence[Version], base: Base) -> Old
 
 
 def _judge_by_values(sheet: Sheet, versions: Sequence[Version], base: Base) -> OlderCopy:
-    """The older copy that has the values of before the first of the versions. Rows alone that are
-    not there were taken out, and one that lacks its id was there.
+    """Return the older copy for a sheet with the values of before the first version.
+
+    Rows that are only missing were taken out by a person. A row that lacks its id was in the older
+    file.
     """
     first, older = versions[0], Base.from_lines(versions[0].base)
     pets = find_traces(sheet, older, base).older_ids
@@ -936,16 +966,18 @@ def _judge_by_values(sheet: Sheet, versions: Sequence[Version], base: Base) -> O
 
 
 def _find_written_pets(versions: Sequence[Version], older: Base) -> set[int]:
-    """The pets of which the versions changed a cell or a row since `older`; whoever takes out a row
-    that came since takes out all that was written in it.
+    """Return the pets of which the versions changed a cell or a row since `older`.
+
+    A row that was added since contains all that was written into it, so only its row counts.
     """
     return {i for i, column in find_replaced_texts(versions) if column is None or i in older.ids}
 
 
 def _find_nearest_version(sheet: Sheet, versions: Iterable[Version]) -> Version:
-    """The version whose file the sheet is most like, by the values in which they differ. A pet
-    whose row lacks its id again was in the sheet. What the rows say counts before rows that are not
-    there, which anybody may have taken out.
+    """Return the version whose file is most similar to the sheet, by the values that differ.
+
+    A pet whose row lacks its id again was in the older file. Values count before missing rows,
+    because a person may have taken rows out.
     """
     best, *older = sorted(versions, key=lambda each: each.number, reverse=True)
     named = named_ids(sheet)
@@ -964,7 +996,7 @@ def _find_nearest_version(sheet: Sheet, versions: Iterable[Version]) -> Version:
 
 
 def _edited_pets(sheet: Sheet, base: Base) -> set[int]:
-    """The pets of which the sheet says something else than it last did, by the base."""
+    """Return the pets whose values in the sheet differ from the base."""
     last, rows = base.sheet_frame, sheet.rows
     edited = {*(base.ids ^ named_ids(sheet))}
     if "id" in rows:
@@ -978,9 +1010,11 @@ def _edited_pets(sheet: Sheet, base: Base) -> set[int]:
 def find_reverted(
     sheet: Sheet, versions: Sequence[Version], base: Base, columns: Collection[str]
 ) -> dict[int, tuple[Unit, ...]]:
-    """The units, by pet, in which a row says again what it said before one of the versions, and
-    not what it last said by the `base`: it was set back, or is from an older copy. Of a list, each
-    item counts by itself. Only the `columns` are looked at.
+    """Return the units, by pet, in which a row has a value from before one of the versions and not
+    its value in the `base`.
+
+    Such a value was reverted, or comes from an older copy. Each item of a list counts by itself.
+    Only the `columns` are compared.
     """
     edited = _edited_pets(sheet, base) & base.ids & named_ids(sheet)
     if not edited or not versions:
@@ -1028,8 +1062,10 @@ def _items(pet: Pet, unit: Unit) -> frozenset[str]:
 
 
 def find_noted_backup(sheet: Sheet, versions: Sequence[Version]) -> tuple[Version, ...]:
-    """The versions, oldest first, from before which an earlier round saw the sheet to be, where no
-    round has finished with it, or written into it, since; () where it is a file that is known.
+    """Return the versions, the oldest first, of which an earlier round saw that the sheet is from
+    before them.
+
+    Returns () if a round has finished with the sheet or written it since, or if the file is known.
     """
     back = tuple(each for each in versions if each.is_back)
     if not back or any(sheet.digest in (each.before, each.after) for each in versions):
@@ -1073,9 +1109,10 @@ def find_traces(sheet: Sheet, older: Base, newer: Base) -> Traces:
 
 
 def find_pets_added_since(sheet: Sheet, versions: Sequence[Version]) -> frozenset[int]:
-    """The pets that are in no row, and were in none before the oldest of the versions of which
-    nothing stands in the sheet: a sheet that may be from before any of these does not lack their
-    rows.
+    """Return pets that are in no row, and were in no row before the oldest version of which nothing
+    is left in the sheet.
+
+    A sheet from before these versions does not lack their rows.
     """
     later: list[Version] = []
     for version in reversed(versions):
@@ -1094,8 +1131,9 @@ def _select_newer(current: Iterable[Version], than: Version) -> list[Version]:
 
 
 def _may_be_from(sheet: Sheet, version: Version) -> bool:
-    """Whether the sheet has ids, unless it had none before the version either: where a column lost
-    its header or its cells, no row tells which pet it is about.
+    """Whether the sheet has ids, or had none before the version.
+
+    If a column lost its header or its cells, no row shows which pet it is about.
     """
     if named_ids(sheet):
         return True
@@ -1125,7 +1163,7 @@ def _is_from(sheet: Sheet, version: Version, newer: Base) -> bool:
 
 
 def _count_missing_rows(sheet: Sheet, version: Version, base: Base) -> int:
-    """How many rows the sheet lacks of those that it had before the version."""
+    """Return how many rows from before the version the sheet lacks."""
     older = Base.from_lines(version.base)
     return max(0, len(older.ids - base.ids - named_ids(sheet)) - _count_unnumbered(sheet))
 
@@ -1133,9 +1171,10 @@ def _count_missing_rows(sheet: Sheet, version: Version, base: Base) -> int:
 def find_doubtful_versions(
     sheet: Sheet, versions: Sequence[Version], base: Base
 ) -> tuple[Version, ...]:
-    """Those of the versions, oldest first, of which nothing that was written stands, and one pet
-    alone is as before, or lacks its id again: a person set it back, or put a backup back and edited
-    it.
+    """Return the versions, the oldest first, of which nothing is left in the sheet and of which
+    only one pet is as before, or lacks its id again.
+
+    A person reverted that pet, or restored a backup and edited it.
     """
     written = [each for each in versions if each.is_written and not each.is_state]
     digests = {versions[-1].after, written[-1].before, written[-1].after} if written else {""}
@@ -1156,7 +1195,7 @@ def find_doubtful_versions(
 
 
 def find_pets_lacking_id(sheet: Sheet, pets: Collection[int], base: Base) -> set[int]:
-    """Those of the pets whose name, as the sheet last said it, is in a row without an id."""
+    """Return those of the pets whose name in the base is in a row without an id."""
     rows = sheet.rows
     if "name" not in rows:
         return set()
@@ -1170,8 +1209,9 @@ def _iter_suffixes(versions: Sequence[Version]) -> Iterable[Sequence[Version]]:
 
 
 def _find_changed_cells(older: Base, newer: Base) -> dict[int, frozenset[Column]]:
-    """The pets in which the two differ, with the columns of the units in which they do; none for a
-    pet that one of them lacks.
+    """Return the pets that differ between the bases, with the columns of the units that differ.
+
+    A pet that only one base has gets no columns.
     """
     found: dict[int, frozenset[Column]] = dict.fromkeys(older.ids ^ newer.ids, frozenset())
     for pet_id, units in find_changed_units(older, newer).items():
@@ -1181,8 +1221,10 @@ def _find_changed_cells(older: Base, newer: Base) -> dict[int, frozenset[Column]
 
 @dataclass(frozen=True, slots=True)
 class _SheetTexts:
-    """What a sheet says of all that some versions wrote. `unnumbered` rows lack an id, and `last`
-    are the pets as the sheet last said them, by the base.
+    """The cells of a sheet that some versions wrote.
+
+    `unnumbered` is the number of rows without an id; `last` has the pets as the base says the sheet
+    last had them.
     """
 
     columns: frozenset[str]
@@ -1193,7 +1235,7 @@ class _SheetTexts:
 
     @classmethod
     def of(cls, sheet: Sheet, versions: Sequence[Version], base: Base) -> _SheetTexts:
-        """The sheet is read once for all of the versions."""
+        """Read the sheet once for all of the versions."""
         named, touches = named_ids(sheet), find_written_cells(versions)
         pets = pets_of({pet_id for pet_id, _ in touches}, base.sheet_frame)
         return cls(
@@ -1208,11 +1250,12 @@ class _SheetTexts:
 def find_undone_pets(
     sheet_texts: _SheetTexts, versions: Sequence[Version]
 ) -> frozenset[int] | None:
-    """The pets of which something is as before the versions, where nothing that these wrote stands
-    in the sheet, nor what it last said by the base; else None. What says something else again was
-    edited in a backup, or was edited without one. A column that is missing says nothing of it, and
-    a row that got its id lacks it again, or is not there: where that is so of such rows alone, a
-    person took them out.
+    """Return the pets with a value from before the versions; None if any value that the versions
+    wrote, or a changed value of the base, is in the sheet.
+
+    A cell with any other value was edited, in a backup or without one, and does not count. Nor does
+    a missing column. A row that got its id from a version lacks the id again, or is missing: if
+    only such rows are missing, a person took them out.
     """
     changed = find_replaced_texts(versions)
     changed = {
@@ -1246,18 +1289,20 @@ def find_undone_pets(
 
 
 def find_numbered_pets(versions: Iterable[Version]) -> set[int]:
-    """The pets whose rows got their id by the versions."""
+    """Return the pets whose rows got their id from the versions."""
     return {each.pet_id for one in versions for each in one.inbound.identified if each.lacks_id}
 
 
 def _pets_of(versions: Sequence[Version]) -> frozenset[int]:
-    """The pets of which the versions changed anything but an id."""
+    """Return the pets of which the versions changed more than an id."""
     return frozenset(pet_id for pet_id, _ in find_replaced_texts(versions))
 
 
 def find_pets_lacking_id_again(sheet: Sheet, versions: Sequence[Version], base: Base) -> set[int]:
-    """The pets whose rows got their id by the versions, if the sheet may be a backup from before:
-    nothing that was written then or later stands in it, nor what was agreed on since by the `base`.
+    """Return the pets whose rows got their id from versions that the sheet may be from before.
+
+    Nothing that was written then or later is left in such a sheet, nor any value that the `base`
+    has since.
     """
     found: set[int] = set()
     later: list[Version] = []
@@ -1277,7 +1322,7 @@ def find_pets_lacking_id_again(sheet: Sheet, versions: Sequence[Version], base: 
 
 
 def _has_written_values(sheet: Sheet, versions: Sequence[Version]) -> bool:
-    """Whether the sheet has anything that the versions wrote, and that was not there before."""
+    """Whether the sheet has any value that the versions wrote and that was not there before."""
     named = named_ids(sheet)
     if find_numbered_pets(versions) & named:
         return True
@@ -1293,19 +1338,21 @@ def _has_written_values(sheet: Sheet, versions: Sequence[Version]) -> bool:
 
 
 def _count_unnumbered(sheet: Sheet) -> int:
-    """How many rows lack an id."""
+    """Return the number of rows without an id."""
     frame = sheet.frame
     lacking = frame["id"].isna().sum() if "id" in frame else len(frame)
     return int(lacking) + len(sheet.unidentified)
 
 
 def find_written_cells(versions: Iterable[Version]) -> frozenset[CellKey]:
-    """The cells and rows that the versions wrote."""
+    """Return the cells and rows that the versions wrote."""
     return frozenset(touch for each in versions for touch, *_ in _iter_written(each.inbound))
 
 
 def find_replaced_texts(versions: Sequence[Version]) -> dict[CellKey, Text]:
-    """What was there before the first version, wherever the last one left something else."""
+    """Return the texts from before the first version, for all cells that have another text after
+    the last.
+    """
     first, last = _find_first_and_last_texts(versions)
     return {touch: text for touch, text in first.items() if last[touch] != text}
 
@@ -1313,12 +1360,14 @@ def find_replaced_texts(versions: Sequence[Version]) -> dict[CellKey, Text]:
 def _find_first_and_last_texts(
     versions: Sequence[Version],
 ) -> tuple[dict[CellKey, Text], dict[CellKey, Text]]:
-    """What was there before the first of them, and after the last, wherever any has written."""
+    """Return the texts before the first version and after the last, for all cells that were
+    written.
+    """
     first: dict[CellKey, Text] = {}
     last: dict[CellKey, Text] = {}
     for version in versions:
         for touch, before, after in _iter_written(version.inbound):
-            # The cells of a row that came are not there where the row is not.
+            # A row that was added has no cells before.
             if touch in first or first.get((touch[0], None), "") is not None:
                 first.setdefault(touch, before)
                 last[touch] = after
@@ -1336,7 +1385,7 @@ def _iter_written(inbound: Inbound) -> Iterable[tuple[CellKey, Text, Text]]:
 
 
 def _cell_texts(sheet: Sheet, cells: Iterable[CellKey]) -> dict[CellKey, Text]:
-    """What the cells say; nothing of rows that an error blocks."""
+    """Return the texts of the cells; rows that an error blocks are left out."""
     wanted: dict[int, set[Column]] = {}
     for pet_id, column in cells:
         if column is not None:
@@ -1350,21 +1399,23 @@ def _cell_texts(sheet: Sheet, cells: Iterable[CellKey]) -> dict[CellKey, Text]:
     return {(pet_id, c): cell(pet, c) for pet_id, pet in row_pets for c in wanted[pet_id]}
 
 
-# Waiting: a plan over its guard, kept until a person releases it or its reason is gone.
+# Waiting: a plan over its guard, stored until a person releases it or it is no longer needed.
 
 
 _RELEASABLE = frozenset({"add", "update", "delete"})
 
 
 def is_final(refusals: Sequence[Refusal]) -> bool:
-    """Whether nobody may release what is refused so: an empty sheet, a sentinel, everything."""
+    """Whether nobody may release a plan with these refusals: an empty sheet, a sentinel,
+    everything.
+    """
     return any(refusal.limit not in _RELEASABLE for refusal in refusals)
 
 
 def with_raised_limits(
     guard: Guard, refusals: Sequence[Refusal], counts: Mapping[str, int]
 ) -> Guard:
-    """The guard with those limits raised that are broken, just as far as `counts` need it."""
+    """Return the guard with the exceeded limits raised to what `counts` need."""
     raised = {
         f"max_{each.limit}": Limit(counts[each.limit], is_share=False)
         for each in refusals
@@ -1375,15 +1426,15 @@ def with_raised_limits(
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The file of a plan for the store that waits."""
+    """The file of a plan for the store that waits for a person."""
 
     path: Path
     job: str
 
     def hold(self, plan: Plan, store: Store) -> str:
-        """Keep the plan, with the limits that it needs and a note that says so, and return its
-        fingerprint. One that would do the same stays as it is, unless it was applied already.
-        Raises PetsyncError.
+        """Store the plan with the limits that it needs, noted in it, and return its fingerprint.
+
+        A stored plan with the same effect stays, unless it was applied. Raises PetsyncError.
         """
         released = self._with_raised_limits(plan)
         there = self._load_plan()
@@ -1394,12 +1445,12 @@ class Waiting:
         return released.fingerprint
 
     def released_plan(self, store: Store) -> str:
-        """The fingerprint of the plan that waited, if somebody has applied it; else ""."""
+        """Return the fingerprint of the plan that waited if somebody has applied it; else ""."""
         there = self._load_plan()
         return there.fingerprint if there is not None and _is_used(there, store) else ""
 
     def clear(self) -> None:
-        """Nothing waits any more."""
+        """Remove the plan."""
         _remove(self.path)
 
     def _with_raised_limits(self, plan: Plan) -> Plan:
@@ -1421,15 +1472,16 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class SheetWaiting:
-    """The file of what a sheet is to take, and that waits; beside it, once somebody has written it,
-    what the sheet took, until the base has it.
+    """Files of changes for a sheet: those that wait, and those that somebody released.
+
+    Released changes stay until the base contains them.
     """
 
     path: Path
 
     def hold(self, inbound: Inbound, job: str) -> None:
-        """Keep it, with the limits that it needs. What would do the same stays as it is. Raises
-        PetsyncError.
+        """Store the changes with the limits that they need; stored changes with the same effect
+        stay. Raises PetsyncError.
         """
         counts = msgspec.structs.asdict(inbound.counts)
         refusals = inbound.verdict.refusals
@@ -1442,17 +1494,19 @@ class SheetWaiting:
         save_edits(released, self.path)
 
     def intend(self, inbound: Inbound) -> None:
-        """What waited is about to be written into the sheet, as far as this says."""
+        """Note that the waiting changes, as far as `inbound` has them, will be written now."""
         save_edits(inbound, self._intended)
 
     def take(self) -> None:
-        """What was intended has been written."""
+        """Note that the intended changes have been written."""
         self._intended.replace(self._released)
         self.clear()
 
     def released_edits(self, sheet: Sheet) -> Inbound | None:
-        """What the sheet took so; None where the base has it already. Of what was only intended the
-        sheet tells whether it was written, as `arrived` does.
+        """Return the released changes that the sheet got; None if the base contains them.
+
+        For changes that were only intended, the sheet shows whether they were written; see
+        `has_arrived`.
         """
         if (edits := self._load(self._released)) is not None:
             return edits
@@ -1462,7 +1516,7 @@ class SheetWaiting:
         return intended if has_arrived(sheet, version) else None
 
     def forget(self) -> None:
-        """The base has it."""
+        """Remove the released changes: the base contains them."""
         _remove(self._released)
         _remove(self._intended)
 
@@ -1482,7 +1536,7 @@ class SheetWaiting:
         return self.path.with_suffix(".intended")
 
     def clear(self) -> None:
-        """Nothing waits any more."""
+        """Remove the waiting changes."""
         _remove(self.path)
 
     def _fingerprint(self) -> str:
@@ -1510,7 +1564,7 @@ def _remove(path: Path) -> None:
 
 
 def _is_same_plan(one: Plan, other: Plan) -> bool:
-    """Whether two plans would do the same for the same reason."""
+    """Whether two plans have the same effect for the same reasons."""
     return _without_times(one) == _without_times(other)
 
 
