@@ -100,8 +100,8 @@ FieldRule = Literal[
 
 
 class Judgement(msgspec.Struct, frozen=True):
-    """The pet as it is to be, the columns that change, the fields that clash, and each judged
-    unit's rule.
+    """The resulting pet, the columns that change, the fields that clash, and the rule of each
+    judged unit.
     """
 
     after: Pet
@@ -132,8 +132,9 @@ class Judge:
     def judge(
         self, values: RowValues, current: Pet, old: Pet | None, units: Iterable[Unit]
     ) -> Judgement:
-        """The judgement of a row on the pet as it is `current`; `old` is the pet as exported, None
-        where that is not known. Units that are not given are in agreement.
+        """Judge a row against the `current` pet; `old` is the exported pet, None if it is unknown.
+
+        Units that are not given agree.
         """
         after = current
         fields: list[Column] = []
@@ -151,8 +152,8 @@ class Judge:
         return Judgement(after, tuple(fields), tuple(clashes), tuple(rules))
 
     def edits(self, values: RowValues, old: Pet | None, units: Iterable[Unit] = UNITS) -> RowValues:
-        """What the row says of the units and did not say when it was exported: all, where that is
-        not known.
+        """Return the row's values of the units that differ from the export; all if the export is
+        unknown.
         """
         if old is None:
             return values
@@ -160,14 +161,14 @@ class Judge:
         return {column: values[column] for column in edited}
 
     def resolve_category(self, values: RowValues, current: Pet, old: Pet | None) -> Pet:
-        """The pet with the category that a row means: by what was edited in it, else by all that it
-        says.
+        """Return the pet with the category that a row means: by its edited cells, else by all of
+        its cells.
         """
         edits = {} if old is None else self.edits(values, old, ("category",))
         return apply_unit(current, "category", edits or values, self.vocabulary)
 
     def keeps_photos(self, values: RowValues, current: Pet, old: Pet | None) -> bool:
-        """Whether photos stay that uploads added and the row lacks."""
+        """Whether uploaded photos that the row lacks stay."""
         return (
             old is None
             and bool(values.get("photo_urls"))
@@ -181,8 +182,8 @@ class Judge:
     def find_older_units(
         self, values: RowValues, current: Pet, old: Pet | None
     ) -> tuple[Unit, ...]:
-        """The units in which the row may be older than the base, and says something else than the
-        pet `current` has.
+        """Return the units in which the row may be older than the base and differs from the
+        `current` pet.
         """
         if old is None or self.base is None:
             return ()
@@ -192,7 +193,7 @@ class Judge:
         return tuple(unit for unit, new in laid if changed_columns(new, current, unit))
 
     def is_older(self, judged: Judgement, values: RowValues, current: Pet) -> bool:
-        """Whether the row says of some unit what was exported, and the store something newer."""
+        """Whether the row has an exported value where the store has a newer one."""
         units = (unit for unit, rule in judged.rules if rule == "not-edited")
         return any(
             changed_columns(apply_unit(current, unit, values, self.vocabulary), current, unit)
@@ -202,8 +203,8 @@ class Judge:
     def _judge_unit(
         self, unit: Unit, values: RowValues, current: Pet, old: Pet | None
     ) -> tuple[FieldRule, Pet, tuple[Column, ...]]:
-        """The rule that holds for a unit, a pet that has it as the sheet wants it then, and the
-        columns in which that one differs.
+        """Return the rule for a unit, a pet with the sheet's value of it, and the columns in which
+        that pet differs.
         """
         if not says(values, unit):
             return "blank", current, ()
@@ -225,7 +226,7 @@ class Judge:
     def _judge_without_base(
         self, unit: Unit, values: RowValues, current: Pet
     ) -> tuple[FieldRule, Pet, tuple[Column, ...]]:
-        """As `_judge_unit`, where what was exported is not known."""
+        """Judge a unit, as `_judge_unit` does, without an exported value."""
         new = apply_unit(current, unit, values, self.vocabulary)
         has_uploads = unit == "photo_urls" and self.keeps_photos(values, current, None)
         if has_uploads:
@@ -254,9 +255,11 @@ class Judge:
         return rule, new, changed_columns(new, current, unit)
 
     def _find_agreed_pet(self, unit: Unit, values: RowValues, old: Pet | None) -> Pet | None:
-        """The pet as both sides last agreed on it: where columns of the row were missing at the
-        last round, as the sheet said it before, since the sheet has not seen what came meanwhile.
-        Of a category's name and id one may have been missing, and counts if it was edited.
+        """Return the pet as both sides last agreed on it.
+
+        Columns that the row lacked in the last round have the sheet's earlier values, because the
+        sheet has not seen later ones. Of a category's name and id one may have been missing; it
+        counts if it was edited.
         """
         if old is None or self.base is None or not self.base.missing:
             return old
@@ -269,14 +272,16 @@ class Judge:
         return with_columns(old, self._find_sheet_pet(old), edited)
 
     def _find_sheet_pet(self, old: Pet) -> Pet:
-        """The pet as the sheet last said it."""
+        """Return the pet as the sheet last had it."""
         if self.base is None or old.id is None:
             return old
         return self.base.sheet_pets.get(old.id) or self.last_row_pets.get(old.id, old)
 
     def _find_edited_columns(self, unit: Unit, values: RowValues, old: Pet) -> tuple[Column, ...]:
-        """The unit's columns that the row says otherwise than the export: of a category's name
-        and id each cell by itself, as people change the one and leave the other.
+        """Return the unit's columns in which the row differs from the export.
+
+        Of a category's name and id each cell counts by itself, because people change one and leave
+        the other.
         """
         columns = tuple(column for column in COLUMNS_OF[unit] if column in values)
         old = self._find_sheet_pet(old)
@@ -293,7 +298,7 @@ _CHANGING: frozenset[FieldRule] = frozenset({"differs", "edited", "merged", "cla
 
 
 def _with(pet: Pet, unit: Unit, other: Pet) -> Pet:
-    """The pet with a unit of another."""
+    """Return the pet with a unit of another."""
     return msgspec.structs.replace(pet, **{unit: getattr(other, unit)})
 
 
@@ -319,7 +324,7 @@ FoundPets = Mapping[int, Pet | FailedLookup | None]
 
 
 class _RowConflict(Exception):  # noqa: N818 - a decision on its way up, no error
-    """The row is held whole: a conflict."""
+    """The whole row becomes a conflict."""
 
     def __init__(self, rule: str, problem: str, suggestion: str, pet_id: int | None = None) -> None:
         super().__init__(problem)
@@ -392,7 +397,7 @@ class Decisions:
         self._known = self._claim_places()
 
     def changes(self) -> list[Change]:
-        """The changes, in the order of the rows."""
+        """Return the changes, in the order of the rows."""
         changes = []
         self._rows = list(self.sides.rows())
         for row in self._rows:
@@ -406,7 +411,7 @@ class Decisions:
         return [change for change in changes if change is not None]
 
     def _note_restored(self) -> None:
-        """Note which of the rows that say something older than the store are so by an undo."""
+        """Note which rows with older values than the store are so because of an undo."""
         if not self._restored or not self.remarks.older:
             return
         places = positions(pd.Series([*self._restored], dtype="Int64"), self.sides.pets).tolist()
@@ -424,7 +429,7 @@ class Decisions:
                 self.remarks.restored[row] = as_left[ids[row]]
 
     def forget(self, conflicts: Iterable[Conflict]) -> None:
-        """Take note that these rows, which were decided, are held after all."""
+        """Note that these rows, which were decided, become conflicts after all."""
         conflicts = list(conflicts)
         for each in conflicts:
             if each.row is not None and each.pet_id is not None and each.rule in _MAY_BE:
@@ -433,7 +438,7 @@ class Decisions:
         self.remarks.forget({conflict.row for conflict in conflicts})
 
     def notes(self) -> Iterator[str]:
-        """What a person should look at, in a sentence each."""
+        """Yield a sentence on each thing that a person should check."""
         known = self.vocabulary.categories if self.remarks.categories else ()
         yield from self.remarks.notes(self._sheet.address, known)
 
@@ -444,7 +449,7 @@ class Decisions:
         return [self._sheet.address(row) for row in ignored]
 
     def _decide(self, row: Row) -> Change | None:
-        """The row's change; raises _RowConflict where a person has to decide."""
+        """Return the row's change. Raises _RowConflict if a person has to decide."""
         if row.pet_id is not None:
             pet = self._pet_of(row, row.pet_id)
             if pet is not None and row.number in self._suspects:
@@ -465,7 +470,7 @@ class Decisions:
         return self._without_match(row)
 
     def _of_match(self, row: Row, match: Match) -> Change | _Unknown | None:
-        """The change of a row that earlier runs may know; _UNKNOWN where none does."""
+        """Return the change of a row that earlier runs may know; _UNKNOWN if none does."""
         record = match.record
         if record.state == "unsent":
             self.remarks.unsent[row.number] = record
@@ -501,14 +506,14 @@ class Decisions:
         )
 
     def _may_be_there(self, record: RowRecord) -> bool:
-        """Whether the store may have the pet of the record, or an undo took it away."""
+        """Whether the store may have the record's pet, or an undo removed it."""
         pet_id = record.pet_id
         if pet_id is None or pet_id in self._ids or record.is_undone:
             return True
         return self._found.get(pet_id) is not None
 
     def _on_known(self, row: Row, record: RowRecord, pet_id: int) -> Change | None:
-        """The change of a row that became this pet in an earlier run."""
+        """Return the change of a row that became this pet in an earlier run."""
         was = f"was {record.how} on {record.on} as {pet_id}"
         place = self._known.get(row.number)
         if place is None:
@@ -542,8 +547,10 @@ class Decisions:
         return self._on(row, pet)
 
     def _claim_places(self) -> dict[int, int]:
-        """The places of the pets that rows became in earlier runs, -1 outside of the snapshot. Rows
-        that mean such a pet by its id come first, and then no row has it twice.
+        """Return the places of the pets that rows became in earlier runs, -1 outside of the
+        snapshot.
+
+        Rows that name such a pet by its id come first, so no row gets it twice.
         """
         certain = {
             row: match.record.pet_id
@@ -561,8 +568,8 @@ class Decisions:
         return dict(zip(free, places.tolist(), strict=True))
 
     def _select_suspects(self, suspects: Mapping[int, Suspect]) -> Mapping[int, Suspect]:
-        """The suspect rows that are held: the sure ones, and those whose id is that of the pet of a
-        row without an id.
+        """Return the suspect rows that become conflicts: the sure ones, and those with the id of
+        the pet of a row without an id.
         """
         if not suspects:
             return {}
@@ -611,7 +618,7 @@ class Decisions:
             self.remarks.recognised[row.number] = pet.id
 
     def _on(self, row: Row, pet: Pet | None) -> Change | None:
-        """The change of a row whose pet is known, or known not to be there."""
+        """Return the change of a row whose pet is known, or known to be missing."""
         old = self._base_of(row, row.pet_id if pet is None else pet.id)
         if pet is None:
             return self._on_nothing(row, old)
@@ -620,7 +627,7 @@ class Decisions:
         return self._update(row, pet, old)
 
     def _base_of(self, row: Row, pet_id: int | None) -> Pet | None:
-        """The pet as the sheet was exported or, of a row that a run added, as it said then."""
+        """Return the exported pet, or for a row that a run added, the row's pet then."""
         old, record = self.sides.find_exported(pet_id), self.remarks.known.get(row.number)
         if old is not None or record is None or not (self._has_base and record.base):
             return old
@@ -656,8 +663,10 @@ class Decisions:
         return self._count_unchanged()
 
     def _check_renumbered(self, row: Row) -> None:
-        """Raise _RowConflict where an earlier run added the row and the store has its pet under
-        another id. A row of another sheet and another name is another pet.
+        """Raise _RowConflict if an earlier run added the row and the store has its pet under
+        another id.
+
+        A row of another sheet and with another name is another pet.
         """
         known = self._renumbered.get(row.pet_id or 0)
         if known is None or row.action == "add-another":
@@ -740,7 +749,7 @@ class Decisions:
         )
 
     def _note_name(self, row: Row, old: Pet | None) -> None:
-        """Note what may be wrong with a name that changes."""
+        """Note possible mistakes in a name that changes."""
         name = row.values["name"]
         if old is not None and is_converted(old.name, name):
             self.remarks.converted[row.number] = (str(old.name), name)
@@ -751,7 +760,7 @@ class Decisions:
     def _check(
         self, row: Row, pet: Pet, old: Pet | None, judged: Judgement, edits: RowValues
     ) -> None:
-        """Raise _RowConflict where the row asks for what cannot be meant."""
+        """Raise _RowConflict if the row asks for a change that cannot be intended."""
         if old is not None and not self._profile.assigns_unique_ids and is_another(old, pet):
             raise _conflict_of_replaced_pet(old, pet)
         if is_nameless_category(pet.category, edits, self.vocabulary):
@@ -800,7 +809,7 @@ class Decisions:
         return self.judge.sheet_wins and not clash.refused
 
     def _annotate_clash(self, clash: Clash, row: Row) -> Clash:
-        """The clash with what is to be said of the sheet's value."""
+        """Return the clash with notes on the sheet's value."""
         refused, remarks = "", Remarks()
         if clash.column == "status" and not normal(clash.sheet):
             refused = "the pet would have no status, and no query of the service could find it"
@@ -852,8 +861,10 @@ class Decisions:
     def _check_spelling(
         self, row: Row, fields: Sequence[Column], current: Pet | None, new: Pet
     ) -> None:
-        """Raise _RowConflict where a new category or tag of the row is only another spelling of one
-        that is there, or that more rows name. A number of its own says that it is meant.
+        """Raise _RowConflict if a new category or tag is only another spelling of an existing one,
+        or of one that more rows name.
+
+        A number of its own shows that it is intended.
         """
         pet_id = row.pet_id if current is None else current.id
         self._check_marker(row, fields, pet_id)
@@ -881,7 +892,7 @@ class Decisions:
                 self._check_coverage("tag", name, pet_id)
 
     def _check_coverage(self, what: str, name: str, pet_id: int | None) -> None:
-        """Raise _RowConflict where pets that were not listed may have the category or tag."""
+        """Raise _RowConflict if pets that were not listed may have the category or tag."""
         if self._unheard:
             queries = ", ".join(each.asked for each in self._unheard)
             problem = (
@@ -893,7 +904,7 @@ class Decisions:
             )
 
     def _check_marker(self, row: Row, fields: Sequence[Column], pet_id: int | None) -> None:
-        """Raise _RowConflict where a DataFrame would write the marker of a cell as a text."""
+        """Raise _RowConflict if a DataFrame would write a cell's marker as a text."""
         if not self._sheet.is_table:
             return
         for column, hint in _INSTEAD.items():
@@ -904,8 +915,8 @@ class Decisions:
     def _check_damage(
         self, row: Row, fields: Sequence[Column], current: Pet | None, pet_id: int | None
     ) -> None:
-        """Raise _RowConflict where a text of the store would be replaced by the same text read in a
-        wrong encoding.
+        """Raise _RowConflict if a text of the store would be replaced by the same text in a wrong
+        encoding.
         """
         for column in _TEXTS:
             undamaged = self._damaged.get((row.number, column), "") if column in fields else ""
@@ -923,7 +934,7 @@ class Decisions:
 
     @cached_property
     def _damaged(self) -> Mapping[tuple[int, str], str]:
-        """What damaged cells are likely to mean, by row and column."""
+        """The probable texts of damaged cells, by row and column."""
         return {
             (each.row, each.column): each.meant
             for each in self._sheet.problems
@@ -956,13 +967,13 @@ class Decisions:
 
     @cached_property
     def _new_categories(self) -> Mapping[str, Counter[str]]:
-        """How many rows name each new category, by the form that its spellings have in common."""
+        """How many rows name each new category, by the normal form of its spelling."""
         names = Counter(str(row.values.get("category") or "") for row in self._rows)
         return _by_spelling({name: n for name, n in names.items() if self._is_new(name)})
 
     @cached_property
     def _new_tags(self) -> Mapping[str, Counter[str]]:
-        """How many rows name each new tag that has no number, likewise."""
+        """How many rows name each new tag without a number, by the normal form of its spelling."""
         names = Counter(
             tag.name or ""
             for row in self._rows
@@ -1007,8 +1018,8 @@ class Decisions:
         return row.place >= 0 or self._found.get(row.pet_id or 0) is not None
 
     def _has_id_of_another(self, row: Row) -> bool:
-        """Whether a row is to add a pet under the id of one that is there and has another name: it
-        may stand in the place of its own.
+        """Whether a row adds a pet under the id of an existing pet with another name: the id may
+        replace the row's own.
         """
         pet = self.sides.pet(row.place) if row.place >= 0 else self._found.get(row.pet_id or 0)
         if row.action not in ADDING or not isinstance(pet, Pet):
@@ -1016,7 +1027,7 @@ class Decisions:
         return normal(row.values.get("name")) != normal(pet.name)
 
     def _name(self, row: Row) -> str:
-        """What the pet of a row is called, as the store or else the row has it."""
+        """Return the pet's name in the store, else in the row."""
         known = self.sides.pet(row.place).name if row.place >= 0 else ""
         return known or row.values.get("name") or ""
 
@@ -1025,7 +1036,7 @@ class Decisions:
 
     @cached_property
     def _alike(self) -> Mapping[Hashable, list[int]]:
-        """The store's pets that say the same, for each name that a row without id has."""
+        """The store's pets with the same content, for each name in a row without an id."""
         pets = self._words
         wanted = names_among(pets["name"], self._free_names)
         # Pets that only getPetById knows are there too.
@@ -1043,7 +1054,7 @@ class Decisions:
 
     @cached_property
     def _identical(self) -> Mapping[int, tuple[int, Pet]]:
-        """The pet of each row without an id that says just what an unnamed pet is."""
+        """The unnamed pet with exactly the values of each row without an id."""
         if self._options.match_on:
             return {}
         free = [row for row in self._rows if row.pet_id is None and row.action == "merge"]
@@ -1061,7 +1072,7 @@ class Decisions:
 
 
 def _by_spelling(names: Mapping[str, int]) -> Mapping[str, Counter[str]]:
-    """The names and their counts, by the form that their spellings have in common."""
+    """Return the names and their counts, by the normal form of their spelling."""
     found: dict[str, Counter[str]] = defaultdict(Counter)
     for name, count in names.items():
         found[spelling(name)][normal(name)] += count
@@ -1071,8 +1082,8 @@ def _by_spelling(names: Mapping[str, int]) -> Mapping[str, Counter[str]]:
 def _find_usual_spelling(
     name: str, known: Category | Tag | None, new: Mapping[str, Counter[str]]
 ) -> tuple[str, str]:
-    """Which other spelling of a new name is meant, and who has it: the store, or else most rows;
-    "" where there is none.
+    """Return another spelling that a new name probably means, and who has it: the store, or else
+    most rows; "" for none.
     """
     if known is not None:
         return known.name or "", "the store has"
@@ -1162,7 +1173,7 @@ def _conflict_of_doubt(match: Match) -> _RowConflict:
 
 
 def _conflict_of_removed_pet(match: Match) -> _RowConflict:
-    """A row that was in conflict as it may be a pet, and still is, though that pet is gone."""
+    """Return the conflict of a row that may be, and might have been before, a pet that is gone."""
     record = match.record
     return _RowConflict(
         "added-gone",
@@ -1178,13 +1189,15 @@ _MAY_BE = frozenset({"looks-alike", "lost-id", "misplaced-id"})
 
 
 def _column(column: Column, values: RowValues) -> Column:
-    """The column of a clash that the row says something in."""
+    """Return the column of a clash in which the row has a value."""
     return "category_id" if column == "category" and column not in values else column
 
 
 def _find_untrusted_ids(sheet: Sheet) -> list[str]:
-    """Where an id is missing in a blocked row, or is there but cannot be read, or is that of other
-    rows as well, so that it may stand in the place of another one.
+    """Return the addresses of ids that are missing in a blocked row, cannot be read, or are also in
+    other rows.
+
+    Such an id may replace another one.
     """
     findings = [
         finding.address

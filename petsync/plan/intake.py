@@ -78,8 +78,9 @@ class IntakeRows(NamedTuple):
 
 
 def note_rows(rows: IntakeRows, sheet: Sheet, *, leads: bool) -> Iterator[Difference]:
-    """A note on each row that has no pet and stays. In a merge the plan tells of all but those
-    whose pet is gone.
+    """Yield a note on each row without a pet that stays.
+
+    In a merge the plan reports all of them except rows whose pet is gone.
     """
     action = rows.frame["action"]
     asks = action.isin(("delete", *ADDING)).to_numpy() & ~rows.takes
@@ -99,8 +100,8 @@ def note_rows(rows: IntakeRows, sheet: Sheet, *, leads: bool) -> Iterator[Differ
 
 
 def find_uncertain_rows(sheet: Sheet) -> list[str]:
-    """The addresses of rows of which nobody can tell whose they are: blocked ones with no id that
-    can be trusted, and ignored ones without any.
+    """Return the addresses of rows whose pet is unknown: blocked rows without a reliable id, and
+    ignored rows without an id.
     """
     frame = sheet.rows
     lacking = frame["id"].isna() if "id" in frame else pd.Series(data=True, index=frame.index)
@@ -209,7 +210,7 @@ def build_inbound(
 
 
 class _IntakeInput:
-    """A sheet beside the store and the base. `rows` has the ids of rows that are settled."""
+    """A sheet, compared with the store and the base. `rows` includes the ids of known rows."""
 
     def __init__(
         self,
@@ -240,7 +241,7 @@ class _IntakeInput:
             self._takes = self._takes & ~self.rows.index.isin(conflict_rows)
 
     def edits(self) -> Iterator[RowEdit]:
-        """The rows that take something, in the sheet's order."""
+        """Yield the rows that take values, in the sheet's order."""
         at = np.flatnonzero(self._takes & (self._places >= 0))
         differs = match.differences(self.rows, at, self._pets, self._places[at])
         fills = {unit: self._mask_fillable(unit, at) for unit in UNITS}
@@ -265,8 +266,8 @@ class _IntakeInput:
                 )
 
     def iter_identified(self) -> Iterator[IdentifiedRow]:
-        """The rows that were settled and lack the id of their pet, unless another row names it, or
-        say `add` of one that is there.
+        """Yield the known rows that lack their pet's id, unless another row names it, or that say
+        `add` of an existing pet.
         """
         own = self._sheet.rows
         known_rows = self._pet_ids.keys() - self._shared
@@ -284,7 +285,7 @@ class _IntakeInput:
                 )
 
     def find_removed(self, delete_missing: bool) -> tuple[list[Removal], list[Difference]]:
-        """The rows that go, and notes on those that name no pet and stay."""
+        """Return the rows to remove, and notes on rows that name no pet and stay."""
         lacking = self._takes & (self._places < 0) & self.rows["id"].notna().to_numpy()
         is_removed = lacking & ~self.rows.index.isin(self._unanswered)
         known = is_removed & (self._old >= 0)
@@ -317,8 +318,10 @@ class _IntakeInput:
         adds: Collection[int] | None,
         candidates: Mapping[int, str],
     ) -> tuple[list[Pet], list[Difference]]:
-        """The pets that become rows, `adds` alone if they are given, and notes on those that are in
-        no row and stay so, as those that a row may have `candidates`.
+        """Return the pets that become rows, and notes on pets that stay in no row.
+
+        Only `adds` become rows if they are given. A pet in `candidates` may be a row's pet and gets
+        a note.
         """
         is_lacking = ~self._mask_named()
         if adds is not None:
@@ -349,7 +352,7 @@ class _IntakeInput:
         names: Mapping[str, str],
         delete_missing: bool,
     ) -> str | None:
-        """Why a pet does not become a row, "" where the plan tells that, None where it does."""
+        """Return why a pet becomes no row; "" if the plan reports it, None if the pet does."""
         if pet.id in self._planned:
             return ""
         if doubts and (was_there or self._base is None):
@@ -366,13 +369,13 @@ class _IntakeInput:
 
     @property
     def _unanswered(self) -> list[int | None]:
-        """The rows of whose pets the store did not say whether it has them."""
+        """The rows for whose pets the store gave no answer."""
         plan = self._plan
         return [] if plan is None else [c.row for c in plan.conflicts if c.rule == _NOT_LOOKED_UP]
 
     @cached_property
     def _planned(self) -> frozenset[int | None]:
-        """The pets in no row of which the plan tells what becomes of them."""
+        """The pets in no row that the plan reports."""
         if self._plan is None:
             return frozenset()
         conflicts = {c.pet_id for c in self._plan.conflicts if c.row is None}
@@ -380,7 +383,7 @@ class _IntakeInput:
 
     @cached_property
     def _find_candidates(self) -> Mapping[int | None, str]:
-        """The pets that a row may be which the plan holds, with that row."""
+        """The pets that a conflict's row may be, with that row's address."""
         if self._plan is None:
             return {}
         conflicts = [each for each in self._plan.conflicts if each.row is not None]
@@ -399,7 +402,7 @@ class _IntakeInput:
         return named
 
     def _find_unmatched_names(self) -> dict[str, str]:
-        """The names in rows whose pet is not known yet, with a row that has it."""
+        """Return the names in rows without a known pet, each with such a row."""
         if "name" not in self.rows:
             return {}
         free = self.rows[self.rows["id"].isna().to_numpy() & self.rows["name"].notna().to_numpy()]
@@ -407,7 +410,7 @@ class _IntakeInput:
         return {normal(name): self._sheet.address(row, "name") for name, row in pairs}
 
     def _mask_fillable(self, unit: Unit, at: match.Positions) -> match.Mask:
-        """Where a cell of the unit is blank and to be filled."""
+        """Return where a cell of the unit is blank and can be filled."""
         masks = [self._mask_blank_beside(c, at) for c in COLUMNS_OF[unit] if c in self.rows]
         return np.logical_or.reduce(masks) if masks else np.zeros(len(at), dtype=bool)
 
@@ -425,7 +428,9 @@ class _IntakeInput:
         return blank
 
     def _mask_edited(self, at: match.Positions) -> Mapping[Unit, match.Mask]:
-        """In which units the rows say something else than the base, or than one that lacks them."""
+        """Return in which units the rows differ from the base, or from an empty pet if it lacks
+        them.
+        """
         masks = {unit: np.full(len(at), not self._leads) for unit in UNITS}
         there = np.flatnonzero(self._old[at] >= 0)
         if not self._leads and self._base is not None:
@@ -455,8 +460,9 @@ class _IntakeInput:
                     yield column
 
     def _has_arrived(self, unit: Unit, values: RowValues, current: Pet, old: Pet | None) -> bool:
-        """Whether a unit that the row has edited is as it is meant to be in the store already; a
-        cell of it may say otherwise, as the number beside a category that was emptied.
+        """Whether an edited unit has its intended value in the store already.
+
+        A cell of it may still differ, for example the number beside a cleared category.
         """
         judged = self._judge.judge(values, current, old, (unit,))
         return not judged.fields and not (self._stays and judged.clashes)
@@ -469,7 +475,7 @@ class _IntakeInput:
         return not same(build_pet(values), current, column)
 
     def _find_sheet_pet(self, old: Pet) -> Pet:
-        """A pet of the base as the sheet last said it."""
+        """Return a pet of the base as the sheet last had it."""
         sheet_pets = {} if self._base is None else self._base.sheet_pets
         return sheet_pets.get(old.id or 0, old)
 
@@ -498,7 +504,7 @@ def _in_scope(pets: pd.DataFrame, statuses: Sequence[str], tags: Sequence[str]) 
 
 
 def _has_text(column: Column, pet: Pet) -> bool:
-    """Whether the pet's cell is not blank: a text of white space alone reads as nothing."""
+    """Whether the pet's cell is not blank; a text of only white space is blank."""
     return column in find_filled_columns(pet) and bool(trim(cell(pet, column)))
 
 

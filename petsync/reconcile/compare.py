@@ -66,7 +66,7 @@ __all__ = [
 
 
 def note_copies(plan: Plan) -> Iterator[Difference]:
-    """A note on each row without an id that is to be one more of what the store has already."""
+    """Yield a note on each row without an id that adds another copy of an existing pet."""
     for change in plan.adds:
         if change.alike:
             yield Difference(
@@ -82,9 +82,7 @@ def note_copies(plan: Plan) -> Iterator[Difference]:
 
 
 def note_twins(report: Report | None, before: Snapshot, after: Snapshot) -> Iterator[Difference]:
-    """The pets that came while the run was at work, and that are just what it has added: somebody
-    else did the same.
-    """
+    """Yield the pets that somebody else added during the run and that equal an added one."""
     added = {} if report is None else _count_added_contents(report)
     if report is None or not added:
         return
@@ -104,7 +102,7 @@ def note_twins(report: Report | None, before: Snapshot, after: Snapshot) -> Iter
 
 
 def _count_added_contents(report: Report) -> dict[Hashable, int]:
-    """The pets that a run has added, by what they are."""
+    """Return how many pets the run added, by content."""
     return {
         content(change.after): result.assigned_id
         for result in report.results
@@ -155,8 +153,9 @@ class Comparison:
     unclear_names: Mapping[str, str] = field(default_factory=dict)
 
     def must_have_answers(self) -> None:
-        """Raise ServiceError where the store answered for no pet that was looked up: that is an
-        outage, and nothing that a person could decide.
+        """Raise ServiceError if the store answered for no pet that was looked up.
+
+        That is an outage, and nothing that a person could decide.
         """
         if self.silence:
             raise ServiceError(
@@ -166,7 +165,7 @@ class Comparison:
             )
 
     def next_base(self) -> Base:
-        """What both sides agree on now, or did once."""
+        """Return what both sides agree on now, or agreed on before."""
         fills = self.inbound is not None
         base = self.row_comparison.base(self.seen, self.base, self.elsewhere, fills=fills)
         if self.base is None:
@@ -177,8 +176,9 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Comparer:
-    """Looks at both sides of a job, or of one sheet of a folder. What no sheet of a folder names is
-    a matter of its first one.
+    """Compares both sides of a job, or of one sheet of a folder.
+
+    Pets in no sheet of a folder belong to its first sheet.
     """
 
     job: Job
@@ -189,21 +189,21 @@ class Comparer:
 
     @property
     def elsewhere(self) -> frozenset[int]:
-        """The pets that the folder's other sheets name: they are none of this one's."""
+        """The pets that the folder's other sheets name; they do not belong to this sheet."""
         return frozenset() if self.folder is None else self.folder.elsewhere(self.source.part)
 
     @property
     def read_at(self) -> str:
-        """When the file of a folder was first read as it is; "" for any other sheet."""
+        """When the folder's file was first read with its present content; "" for other sheets."""
         return "" if self.folder is None else self.folder.read_at(self.source.part)
 
     def read(self, known_statuses: Collection[str] = ()) -> Sheet:
-        """What the sheet says now; a status that the store has is known."""
+        """Read the sheet; the store's statuses are known."""
         sheet = self.source.read(self.store, known_statuses)
         return sheet if self.folder is None else self.folder.block_twins(self.source.part, sheet)
 
     def snapshot(self) -> Snapshot:
-        """The pets of the job's scope. Raises where the store did not list all of them."""
+        """Return the pets of the job's scope. Raises if the store did not list all of them."""
         snapshot = self._list_pets(self.job.statuses)
         usual = {*self.store.api.aio.session.profile.statuses}
         if self.job.mode == "pull" or usual <= {*snapshot.coverage.statuses}:
@@ -242,9 +242,10 @@ class Comparer:
         returning: frozenset[int] = frozenset(),
         has_inbound: bool = True,
     ) -> Comparison:
-        """Both beside each other; ids that only the sheet knows are looked up. Pets that another
-        sheet has `claimed` are not missing. The rows of pets that `may_lack` their id had it once.
-        Without `has_inbound` it does not say what the sheet is to take.
+        """Compare both sides; ids that only the sheet has are looked up.
+
+        Pets that another sheet has `claimed` are not missing. The rows of pets that `may_lack`
+        their id had it before. Without `has_inbound` the changes for the sheet are not planned.
         """
         sheet = self._with_known_statuses(sheet, snapshot, base)
         own = None if base is None else base.without(self.elsewhere)
@@ -331,8 +332,9 @@ class Comparer:
     def plan_inbound(
         self, comparison: Comparison, plan: Plan, added: Mapping[int, int], *, may_delete: bool
     ) -> Inbound:
-        """What the sheet of a comparison is to take, beside the plan. `added` are the pets, by row,
-        that a run of that plan added without an id.
+        """Return the changes for the sheet of a comparison, beside the plan.
+
+        `added` has, by row, the pets that a run of that plan added without an id.
         """
         job = self.job
         pet_ids = {**comparison.pet_ids, **added}
@@ -375,7 +377,7 @@ class Comparer:
         }
 
     def plan_ids(self, comparison: Comparison, pet_ids: Mapping[int, int]) -> Inbound:
-        """The ids that rows of a sheet that leads are to get, beside a comparison."""
+        """Return the ids that rows of a leading sheet get, beside a comparison."""
         whole = self.plan_inbound(comparison, comparison.plan, pet_ids, may_delete=False)
         ids = tuple(each for each in whole.identified if each.lacks_id)
         return msgspec.structs.replace(
@@ -383,8 +385,9 @@ class Comparer:
         )
 
     def to_sheet(self, comparison: Comparison) -> Counts:
-        """What the sheet is to take: rows without an id are to get that of their pet, which may
-        have to be added first.
+        """Return the counts of changes for the sheet.
+
+        Rows without an id get that of their pet, which may have to be added first.
         """
         counts = Counts() if comparison.inbound is None else comparison.inbound.touched
         if comparison.inbound is None and not self.takes_ids(comparison.sheet):
@@ -396,7 +399,7 @@ class Comparer:
         return msgspec.structs.replace(counts, update=counts.update + len(adds) + len(known))
 
     def takes_ids(self, sheet: Sheet) -> bool:
-        """Whether a sheet that leads is a file with a column for ids."""
+        """Whether a leading sheet is a file with a column for ids."""
         return self.job.mode == "push" and self.source.path is not None and "id" in sheet.columns
 
     def _find_doubts(
@@ -501,7 +504,7 @@ class Comparer:
         return self.job.mode == "two-way" or self.takes_ids(sheet)
 
     def _with_known_statuses(self, sheet: Sheet, snapshot: Snapshot, base: Base | None) -> Sheet:
-        """The sheet, read again where unusual statuses are used, or were when both agreed."""
+        """Return the sheet, read again if unusual statuses are used, or were in the base."""
         usual = self.store.api.aio.session.profile.statuses
         frames = [snapshot.frame] if base is None else [snapshot.frame, base.frame]
         used = frozenset[str]().union(*(each["status"].dropna().unique() for each in frames))
@@ -511,8 +514,8 @@ class Comparer:
         return again if again.digest == sheet.digest else sheet
 
     def _with_namesakes(self, sheet: Sheet, snapshot: Snapshot) -> Snapshot:
-        """The snapshot, which knows the whole store, with pets outside of the scope that rows
-        without an id may mean.
+        """Return the snapshot, which knows the whole store, with pets outside of the scope that
+        rows without an id may mean.
         """
         lacking = sheet.rows["id"].isna() if "id" in sheet.rows else slice(None)
         rows = sheet.rows[lacking]
@@ -548,8 +551,10 @@ class Comparer:
         return {pet_id: each for pet_id, each in found.items() if each is not None}
 
     def _plan_base(self, sheet: Sheet, base: Base | None) -> Base | None:
-        """The base that the plan is made by: in push only of pets that no row names, so that every
-        row is compared with the store alone; in pull none.
+        """Return the base for the plan.
+
+        In push it has only pets that no row names, so every row is compared with the store alone;
+        in pull there is none.
         """
         if base is None or self.job.mode == "pull":
             return None
@@ -570,8 +575,9 @@ class Comparer:
 def compare_planned_rows(
     plan: Plan, sheet: Sheet, seen: Snapshot, pet_ids: Mapping[int, int], base: Base | None
 ) -> RowComparison:
-    """The sheet beside the pets that were seen. A category is unclear that the plan holds for the
-    number beside its name.
+    """Compare the sheet with the pets that were seen.
+
+    A category is unclear if the plan has a conflict because of the number beside its name.
     """
     unclear = [each.row for each in plan.conflicts if each.rule == "no-category-name"]
     return compare_rows(sheet, seen, pet_ids, base, unclear)
@@ -588,7 +594,7 @@ def _is_later(one: str, other: str) -> bool:
 
 
 def _find_silence(found: Collection[Pet | FailedLookup | None]) -> str:
-    """Why there is no answer at all, "" where there is one or nothing was asked."""
+    """Return why there is no answer at all; "" if there is one or nothing was looked up."""
     unanswered = [each for each in found if isinstance(each, FailedLookup)]
     if not unanswered or len(unanswered) < len(found):
         return ""
@@ -629,10 +635,10 @@ _CURES = {
     "has. Write `delete` again then if the pet is still to go.",
     "not-looked-up": "The next round asks again.",
 }
-"""What to do about a conflict of a job's sheet, where a plan by hand says something else."""
+"""How to resolve a conflict of a job's sheet, if that differs from a plan by hand."""
 
 _LONGEST = 60
-"""So many characters of a value are told here; the plan has all of it."""
+"""The most characters of a value that are shown; the plan has all of them."""
 _TAKES = {
     "add": "is in the store, and is to become a row",
     "delete": "is gone from the store, and its row is to go",
@@ -654,7 +660,7 @@ _IDENTITY = frozenset(
         "not-looked-up",
     }
 )
-"""Conflicts about which pet a row means: they stand in any mode."""
+"""Conflicts about which pet a row means; they count in any mode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -682,7 +688,7 @@ class Differences:
                 self.results[result.row, result.pet_id] = result
 
     def all(self) -> tuple[Difference, ...]:
-        """All of them: what needs a person first, then the rest, in the sheet's order each."""
+        """Return all differences: first those that need a person, each in the sheet's order."""
         found = [*self._conflicts(), *self._blocked_rows(), *self._changes(), *self._sheet()]
         found += self._unnamed_pets(found)
         columns = [*self._columns()]
@@ -690,8 +696,9 @@ class Differences:
         return (*first, *found, *self._rest(found), *(columns if not first else ()))
 
     def _columns(self) -> Iterator[Difference]:
-        """The columns that say nothing any more: a header that has come since may be the new one of
-        such a column, and then edits in it are not seen.
+        """Yield the columns that have lost their values.
+
+        A new header may be the new name of such a column; edits in it are then not seen.
         """
         missing, new = missing_columns(self.comparison.sheet, self.comparison.base)
         if not missing:
@@ -756,7 +763,7 @@ class Differences:
                 yield _of_change(change, "failed", result.message or "it did not arrive")
 
     def _sheet(self) -> Iterator[Difference]:
-        """What the sheet is to take, and what its rules leave."""
+        """Yield the changes for the sheet, and the differences that its rules leave."""
         if self.comparison.inbound is None:
             return
         stuck = {each.row: each for each in self.stuck}
@@ -781,8 +788,10 @@ class Differences:
         yield from self.comparison.inbound.notes
 
     def _unnamed_pets(self, found: Sequence[Difference]) -> Iterator[Difference]:
-        """The pets of the store that no row names, and that nothing else was said of: each by
-        itself whose row was taken out; of very many that never had one, their number.
+        """Yield the pets of the store that no row names and that are not in `found`.
+
+        A pet whose row was taken out gets its own difference; of very many that never had a row,
+        only their number is given.
         """
         known_ids = {each.pet_id for each in found} | self.comparison.row_comparison.named
         unnamed = [
@@ -808,7 +817,7 @@ class Differences:
         yield from (each for each in self._find_outside() if each.pet_id not in known_ids)
 
     def _find_outside(self) -> Iterator[Difference]:
-        """The pets whose rows were taken out, and that the job's scope does not have."""
+        """Yield the pets whose rows were taken out and that are outside of the job's scope."""
         for pet_id, found in sorted(self.comparison.outside.items()):
             if isinstance(found, Pet):
                 tags = f", its tags are {cell(found, 'tags')!r}" if self.job.tags else ""
@@ -839,7 +848,7 @@ class Differences:
         return "is in no row any more, and delete_missing is off: it stays in the store"
 
     def _rest(self, found: Sequence[Difference]) -> Iterator[Difference]:
-        """Rows that differ, and that no rule wants changed; what they are is never left out."""
+        """Yield rows that differ and that no rule changes; such a row is never left out."""
         rows = {each.row for each in found}
         sight, kind = (
             self.comparison.row_comparison,
@@ -870,7 +879,7 @@ class Differences:
             )
 
     def _describe_both(self, row: int, pet: Pet, fields: Sequence[Column]) -> str:
-        """What a row and its pet say of the fields in which they differ."""
+        """Return the values of a row and its pet in the fields that differ."""
         (line,) = iter_rows(
             self.comparison.row_comparison.frame.loc[[row]], np.array([-1], dtype=np.intp)
         )
@@ -881,7 +890,7 @@ class Differences:
         return text if self.job.mode == "check" else f"{text}; neither is changed"
 
     def _describe_take(self, change: SheetChange) -> str:
-        """What is to become of a row; in pull, whose value gives way there."""
+        """Return what happens to a row; in pull, which value gives way."""
         if change.kind != "update":
             return self._in_mode(_TAKES[change.kind])
         if self.job.mode != "pull":
@@ -896,7 +905,7 @@ class Differences:
         return f"{'; '.join(losses)} (the store leads)"
 
     def _describe_change(self, change: Change) -> str:
-        """What the store is to take, before and after; of a check, how the sides differ."""
+        """Return the change for the store, before and after; for a check, how the sides differ."""
         is_check = self.job.mode == "check"
         if change.kind == "update" and change.before is not None and change.after is not None:
             pets = (change.before, change.after)
