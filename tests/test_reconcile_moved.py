@@ -570,6 +570,62 @@ def test_an_older_row_stays_in_conflict_beside_a_new_row_of_another_file(
     assert added in box.pets()
 
 
+def _move_out_of(night: Moving, source: str, target: str, pet_id: int, backup: Path | None) -> None:
+    """Put a backup of a file back, and move a row of it to the other file."""
+    assert backup is not None
+    path = shutil.copy(backup, night.folder / "in" / source)
+    rows = pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig")
+    is_moved = rows["id"] == str(pet_id)
+    rows[~is_moved].to_csv(path, index=False)
+    _type(night, target, rows[is_moved].iloc[0].to_dict())
+
+
+@pytest.mark.parametrize("names", [("a.csv", "b.csv"), ("b.csv", "a.csv")])
+def test_a_row_that_moves_out_of_an_older_copy_does_not_hide_it(
+    box: Sandbox, tmp_path: Path, names: tuple[str, str]
+) -> None:
+    """The copy lacks a row that came since, and says something older in one that moves before a
+    round has seen it: the new pet stays, and what is older is not sent. Where the file of the copy
+    is read later, nobody knows by then what is older.
+    """
+    night, (source, target) = _moving(box, tmp_path), names
+    pet_id = 3 if source == "a.csv" else 8
+    newer = changed(PETS, pet_id, name="Store", status="pending")[pet_id - 1]
+    box.put(newer)
+    backup = {told.round.part: told.round.backup for told in night.rounds()}[source]
+    _type(night, source, {**QUUX, "tags": "calm"})
+    assert night.rounds().exit_code == 0
+    (added,) = [pet for pet in box.pets() if pet.name == "Quux"]
+    _move_out_of(night, source, target, pet_id, backup)
+    for _ in range(2):
+        told = night.rounds()
+        conflicts = {o.pet_id for each in told for o in each.open if o.kind == "conflict"}
+        expected = (0, set()) if source == "a.csv" else (5, {pet_id})
+        assert (told.exit_code, conflicts) == expected
+        assert night.stored()[pet_id] == newer
+        assert added in box.pets()
+    assert night.row(source, added.id or 0) is not None
+
+
+def test_a_row_that_moves_out_of_an_older_copy_deletes_no_pet_of_a_killed_round(
+    box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The row of the new pet may have been taken out, or the copy is from before it was typed."""
+    night = _moving(box, tmp_path)
+    box.put(changed(PETS, 8, name="Store", status="pending")[7])
+    backup = night.rounds()[1].round.backup
+    _type(night, "b.csv", {**QUUX, "tags": "calm"})
+    with monkeypatch.context() as patch:
+        patch.setattr(round_of_jobs, "write", Mock(side_effect=KeyboardInterrupt))
+        assert night.rounds().exit_code == 7
+    (added,) = [pet for pet in box.pets() if pet.name == "Quux"]
+    _move_out_of(night, "b.csv", "a.csv", 8, backup)
+    for _ in range(2):
+        told = night.rounds()
+        assert {o.pet_id for o in told[1].open if o.kind == "conflict"} == {added.id}
+        assert added in box.pets()
+
+
 @pytest.mark.parametrize("count", [1, 2])
 @pytest.mark.parametrize("is_written", [True, False])
 def test_rows_that_an_own_older_copy_lacks_are_not_lost(

@@ -626,6 +626,7 @@ def find_start(
     service: Store,
     past: Sequence[RecentRun],
     elsewhere: Collection[int] = (),
+    folder: Folder | None = None,
 ) -> RoundStart:
     """Return the base for this round, see `_find_base`, marked unsure where rows have older values
     again.
@@ -633,7 +634,8 @@ def find_start(
     If an older copy was restored, this applies to every column, else to columns that were missing
     in the last round.
     """
-    start, files = _find_base(context, sheet, service, past, elsewhere), SheetFiles.of(context)
+    start = _find_base(context, sheet, service, past, elsewhere, folder)
+    files = SheetFiles.of(context)
     base = start.base
     if base is None or context.job.mode != "two-way":
         return start
@@ -652,6 +654,7 @@ def _find_base(
     service: Store,
     past: Sequence[RecentRun],
     elsewhere: Collection[int],
+    folder: Folder | None,
 ) -> RoundStart:
     """Return the base for this round.
 
@@ -698,7 +701,8 @@ def _find_base(
         inbound = cut_off.inbound
         # Beside the kept base, what the killed round wrote would look like an older copy.
         newest = with_inbound(base, inbound)
-    copy = _find_older_copy(context, sheet, every, newest, other)
+    whole = _with_moved_rows(sheet, newest, every, context.round.part, folder)
+    copy = _find_older_copy(context, whole, every, newest, other)
     by_hand, notes_by_hand = _find_runs_by_hand(
         context, sheet, base.taken_at, service, own, versions=every, last=base
     )
@@ -710,7 +714,7 @@ def _find_base(
     base = _with_runs(base, new) or base
     if inbound is not None:
         base = with_inbound(base, inbound)
-    copy = _find_copy_older_than_runs(context, copy, sheet, versions, base, new)
+    copy = _find_copy_older_than_runs(context, copy, whole, versions, base, new)
     undone, mixed_versions = copy.undone, copy.doubts
     if undone:
         older = replace(Base.from_lines(undone[0].base), store=store)
@@ -751,6 +755,18 @@ def _find_base(
     )
 
 
+def _with_moved_rows(
+    sheet: Sheet, base: Base, versions: Sequence[Version], part: str, folder: Folder | None
+) -> Sheet:
+    """Return the sheet with the rows that moved to other files of the folder since its last round:
+    they are a part of an older copy, too.
+    """
+    if folder is None:
+        return sheet
+    last_ids = Base.from_lines(versions[-1].base).ids if versions else frozenset[int]()
+    return folder.with_moved_rows(part, sheet, base.ids | last_ids)
+
+
 def _find_older_copy(
     context: RoundContext, sheet: Sheet, versions: Sequence[Version], base: Base, carried: str
 ) -> OlderCopy:
@@ -778,7 +794,8 @@ def _find_copy_older_than_runs(
     """Return the older copy.
 
     If there is none, the sheet may be the file that the last round left, restored after runs had
-    sent its later edits; `base` contains these runs.
+    sent its later edits; or, which is not sure, a copy without rows whose pets runs added since.
+    `base` contains these runs.
     """
     last = [each for each in versions[-1:] if (each.after or each.before) == sheet.digest]
     is_sent = any(
@@ -788,9 +805,15 @@ def _find_copy_older_than_runs(
         for plan in (each.report.plan for each in past)
         for each in last
     )
-    if copy.versions or not is_sent:
+    if copy.versions:
         return copy
-    return _remember_copy(context, judge_by_bytes(sheet, last, base))
+    added = {pet_id for each in past for pet_id in assigned_ids(each.report).values()}
+    if added & base.ids - named_ids(sheet):
+        # A person may have removed the rows and reset another value: nobody knows.
+        copy = replace(find_older_copy(sheet, versions, base), is_sure=False)
+    elif is_sent:
+        copy = judge_by_bytes(sheet, last, base)
+    return _remember_copy(context, copy) if copy.versions else copy
 
 
 def _remember_copy(context: RoundContext, copy: OlderCopy) -> OlderCopy:
@@ -1508,7 +1531,7 @@ def with_claims(
         problem = _describe_moved({i: found[i] for i in sorted(found.keys() & there)})
         lost_ids = frozenset(missing_pets.keys() & there - found.keys() - elsewhere.keys())
         lost_ids -= find_pets_lacking_id(sheet, lost_ids, base)
-        put_back = [*_iter_backups_since(context, comparer.store, base)] if lost_ids else []
+        put_back = [*_iter_backups_since(context, comparer, base)] if lost_ids else []
     except PetsyncError as error:
         found = dict.fromkeys(missing_pets, "")
         problem = f"no pet is deleted as missing: another sheet may have it. {error.message}"
@@ -1582,12 +1605,12 @@ def _find_orphaned_pets(context: RoundContext, store: str, ids: Iterable[int]) -
     return found
 
 
-def _iter_backups_since(context: RoundContext, store: Store, base: Base) -> Iterator[str]:
+def _iter_backups_since(context: RoundContext, comparer: Comparer, base: Base) -> Iterator[str]:
     """Yield the store's other sheets in which an older copy was restored since a round stored this
     sheet's base. Raises PetsyncError.
     """
-    for source in _iter_other_sources(context, store.url):
-        if _is_put_back(context, source, store, base.taken_at):
+    for source in _iter_other_sources(context, comparer.store.url):
+        if _is_put_back(context, source, comparer, base.taken_at):
             yield source.name
 
 
@@ -1601,7 +1624,7 @@ def _note_lost_row(job: Job, pet_id: int, sheet: str) -> Difference:
     )
 
 
-def _is_put_back(context: RoundContext, source: Source, store: Store, since: str) -> bool:
+def _is_put_back(context: RoundContext, source: Source, comparer: Comparer, since: str) -> bool:
     """Whether the sheet is a restored older copy, or a round has seen one since."""
     files = SheetFiles.for_sheet(context.owner.paths, source.job.name, source.part)
     versions = files.versions.all()
@@ -1611,7 +1634,9 @@ def _is_put_back(context: RoundContext, source: Source, store: Store, since: str
     memory = files.base.load(set_aside=False)
     if memory.base is None or not versions:
         return False
-    sheet = source.read(store)
+    sheet = source.read(comparer.store)
+    if comparer.folder is not None and source.job == context.job:
+        sheet = comparer.folder.with_moved_rows(source.part, sheet, memory.base.ids)
     carried = digest_of(sheet.base)
     other = carried if carried != memory.carried else ""
     return bool(find_older_copy(sheet, versions, memory.base, other).versions)
@@ -2093,17 +2118,17 @@ def _is_missing(path: Path) -> bool:
 
 
 def with_siblings(
-    context: RoundContext, comparison: Comparison, start: RoundStart, store: str
+    context: RoundContext, comparison: Comparison, start: RoundStart, comparer: Comparer
 ) -> RoundStart:
     """Return the start with pets on which the store and another sheet have agreed.
 
     These are pets that the base lacks, and of which a row differs from the store or that are no
-    longer in the store. A pet that is gone from both sides comes back by a row only if somebody
-    says so.
+    longer in the store. The base is unsure of them where an older copy of another sheet was
+    restored. A pet that is gone from both sides comes back by a row only if somebody says so.
     """
     if context.job.mode != "two-way":
         return start
-    base = start.base
+    base, store = start.base, comparer.store.url
     own = frozenset() if base is None else frozenset(base.frame["id"])
     sight = comparison.row_comparison
     pairs = [*zip(sight.rows, sight.ids, sight.places, strict=True)]
@@ -2142,6 +2167,8 @@ def with_siblings(
         pet_id: units for each in (*parts, first) for pet_id, units in each.unsure_units.items()
     }
     merged = replace(first, frame=frame, sheet_pets=sheet_pets, unsure_units=unsure)
+    if comparer.folder is not None and any(_iter_backups_since(context, comparer, first)):
+        merged = _with_unsure(merged, {i: UNITS for each in parts for i in each.ids})
     rows = "1 row is new here, and is" if count == 1 else f"{count:,} rows are new here, and are"
     note = Difference(
         kind="note", problem=f"{rows} compared by what was agreed on with another sheet"
@@ -2212,7 +2239,9 @@ def work(context: RoundContext, comparer: Comparer) -> None:
         context.read_at = comparer.read_at or context.round.started
         context.note(rows=len(sheet) + len(sheet.blocked))
         # Whatever ends the round from here on, a backup that was put back is known as one.
-        start = find_start(context, sheet, comparer.store, past, comparer.elsewhere)
+        start = find_start(
+            context, sheet, comparer.store, past, comparer.elsewhere, comparer.folder
+        )
     with context.step("snapshot"):
         snapshot = comparer.snapshot()
     context.note(pets=len(snapshot))
@@ -2228,7 +2257,7 @@ def work(context: RoundContext, comparer: Comparer) -> None:
         start = replace(start, notes=notes)
         comparison = compare_sides(comparer, sheet, snapshot, start)
         known = with_found_rows(start, comparison)
-        known = with_siblings(context, comparison, known, comparer.store.url)
+        known = with_siblings(context, comparison, known, comparer)
         known = with_older_rows(known, comparison)
         known = _with_new_rows(context, known, comparison, comparer)
         if known is not start:

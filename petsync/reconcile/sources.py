@@ -20,6 +20,7 @@ import pandas as pd
 from petsync import sheets
 from petsync.errors import SettingsError, SheetError
 from petsync.models import Pet
+from petsync.plan.base import named_ids
 from petsync.plan.fields import find_filled_columns, normal, same
 from petsync.plan.match import Row, build_pet, iter_rows, key_of
 from petsync.reconcile.config.model import Job
@@ -182,6 +183,7 @@ class Folder:
         self._named: dict[str, dict[int, str]] = {}
         self._new: dict[str, dict[int, _New]] = {}
         self._seen: dict[str, tuple[str, str]] = {}
+        self._sheets: dict[str, Sheet] = {}
 
     def read_at(self, part: str) -> str:
         """When the file was first read as it was read last."""
@@ -191,6 +193,23 @@ class Folder:
         """The ids that files other than this one name."""
         others = (ids for other, ids in self._named.items() if other != part)
         return frozenset[int]().union(*others)
+
+    def with_moved_rows(self, part: str, sheet: Sheet, ids: Collection[int]) -> Sheet:
+        """The sheet of a file with the rows of other files that name pets with these ids."""
+        missing = {*ids} - named_ids(sheet)
+        frames = [
+            other.frame[other.frame["id"].isin(missing)]
+            for name, other in self._sheets.items()
+            if name != part and missing and "id" in other.frame and "id" in sheet.frame
+        ]
+        frames = [frame for frame in frames if len(frame)]
+        if not frames:
+            return sheet
+        last = int(sheet.frame.index.max()) if len(sheet.frame) else 0
+        moved = pd.concat(frames)
+        moved.index = pd.RangeIndex(last + 1, last + 1 + len(moved), name=sheet.frame.index.name)
+        moved = moved.reindex(columns=sheet.frame.columns)
+        return replace(sheet, frame=pd.concat([sheet.frame, moved]))
 
     @property
     def has_new_rows(self) -> bool:
@@ -204,6 +223,7 @@ class Folder:
 
     def note(self, part: str, sheet: Sheet) -> None:
         """Take note of what the rows of a file name and add now."""
+        self._sheets[part] = sheet
         places = {pet_id: sheet.address(row) for row, pet_id in _ids(sheet)}
         self._named[part] = {i: f"{part} ({place})" for i, place in places.items()}
         self._new[part] = {
