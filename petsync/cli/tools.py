@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 from click.shell_completion import get_completion_class
@@ -76,6 +77,9 @@ def app_command(context: Context, port: int, no_browser: bool, theme: str) -> in
             hint="In petsync's folder: pip install -c .ci/constraints.txt '.[app]'",
         )
     context.settings  # noqa: B018 - report errors here, not on the page
+    # Voilà loads jsonschema, which builds a grammar of IRIs if this module is available. It takes
+    # most of a second, and no schema of Voilà needs it.
+    cast("dict[str, object]", sys.modules).setdefault("rfc3987_syntax", None)
     with exiting_on_signal():
         from petsync.widgets.app import AppConfig
         from petsync.widgets.webapp import open_browser, serve
