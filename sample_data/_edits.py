@@ -242,7 +242,7 @@ BLUNDERS: tuple[tuple[str, Value, str, bool, str], ...] = (
         "Somebody pasted the whole description into the name.",
     ),
     ("tags", "friendly;vaccinated;;shy ;", "tags-separators", False, "Semicolons too many."),
-    ("tags", "friendly; calm; friendly", "tag-repeated", False, "A tag stands there twice."),
+    ("tags", "friendly; calm; friendly", "tag-repeated", False, "A tag is in the list twice."),
     ("photo_urls", "see Dropbox", "photo-not-an-address", False, "No address of a photo."),
     (
         "photo_urls",
@@ -256,13 +256,13 @@ BLUNDERS: tuple[tuple[str, Value, str, bool, str], ...] = (
 
 
 def _clashing(rows: Mapping[int, Row], pool: Iterator[Pet]) -> list[Row]:
-    """Further rows, which say something else, of two pets that have a row."""
+    """Further rows, with different values, of two pets that have a row."""
     extra: list[Row] = []
     changes: list[list[dict[str, Value]]] = [
         [{"status": "sold", "name": "Bruno"}],
         [{"status": "pending", "tags": "calm"}, {"name": "Bruno (the brown one)"}],
     ]
-    clash = Mistake("id", "duplicate-id", True, "Other rows have this id and say something else.")
+    clash = Mistake("id", "duplicate-id", True, "Other rows have this id and different values.")
     for group in changes:
         row = rows[next(pool)["id"]]
         twins = [replace(row, cells=row.cells | change, mistakes=[]) for change in group]
@@ -274,9 +274,7 @@ def _clashing(rows: Mapping[int, Row], pool: Iterator[Pet]) -> list[Row]:
 
 def _repeat(rng: random.Random, listed: list[Row | None], rows: Sequence[Row]) -> None:
     """The same rows once more, further down."""
-    same = Mistake(
-        "id", "duplicate-row", False, "The row stands in the sheet twice, word for word."
-    )
+    same = Mistake("id", "duplicate-row", False, "The row is identical to another one.")
     for row in rows:
         twin = replace(row, cells=dict(row.cells), mistakes=[same])
         listed.insert(rng.randrange(listed.index(row) + 2, len(listed)), twin)
@@ -286,7 +284,7 @@ def _special(rows: Mapping[int, Row]) -> None:
     what = "Excel keeps 15 digits of a number: the last digit of this id is lost."
     _hurt(rows[9007199254740993], "id", 9007199254740992, Mistake("id", "id-imprecise", True, what))
     rows[999999999999999].cells["id"] = 999999999999999
-    what = "Typed on a Mac: the accent is a character of its own. The same name."
+    what = "Typed on a Mac: the accent is a separate character. The same name."
     zoe = unicodedata.normalize("NFD", "Zoë")
     _hurt(rows[1002], "name", zoe, Mistake("name", "decomposed-characters", False, what))
 

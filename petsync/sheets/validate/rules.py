@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 
-# Rule: one thing that can be wrong with a sheet, and all that is said of it.
+# Rule: one kind of problem in a sheet, with its texts.
 
 
 Severity = Literal["error", "warning"]
@@ -30,11 +30,11 @@ Severity = Literal["error", "warning"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One rule. An `error` keeps its row out of a plan, a `warning` does not.
+    """One rule. An `error` keeps its row out of a plan; a `warning` does not.
 
-    `meaning` is one sentence, and the finding's problem where nothing more exact can be said;
-    `cure` is its suggestion likewise. `example` shows what breaks the rule, `fixed` the same
-    when it has been fixed. `more` is what only the documentation tells.
+    `meaning` is one sentence, the default for a finding's problem; `cure` is the default for its
+    suggestion. `example` breaks the rule, and `fixed` is the corrected example. `more` is in the
+    documentation only.
     """
 
     code: str
@@ -52,17 +52,17 @@ class Rule:
 
 
 def error(code: str, meaning: str, example: str, fixed: str, cure: str, more: str = "") -> Rule:
-    """A rule that blocks the row that breaks it."""
+    """Return a rule that blocks the row that breaks it."""
     return _rule("error", code, meaning, example, fixed, cure, more)
 
 
 def warning(code: str, meaning: str, example: str, fixed: str, cure: str, more: str = "") -> Rule:
-    """A rule that tells how a cell was read."""
+    """Return a rule that reports how a cell was read."""
     return _rule("warning", code, meaning, example, fixed, cure, more)
 
 
-def _rule(severity: Severity, code: str, *said: str) -> Rule:
-    meaning, example, fixed, cure, more = said
+def _rule(severity: Severity, code: str, *texts: str) -> Rule:
+    meaning, example, fixed, cure, more = texts
     return Rule(
         code=code,
         severity=severity,
@@ -93,7 +93,7 @@ PROGRAM = (
         "The text is what a spreadsheet program shows for an error.",
         "#N/A, as text",
         "Bello",
-        "Type the value that is meant; leave it if it is right.",
+        "Type the intended value; leave the text if it is correct.",
         "In a workbook, this is text and no real error, so petsync sends it.",
     ),
     error(
@@ -118,7 +118,7 @@ PROGRAM = (
         "The text looks like a formula; in a CSV file nothing calculates it.",
         "=PROPER(A2)",
         "Bello",
-        "Write the value. If the text is meant, put an apostrophe before it.",
+        "Write the value. If the text is intended, put an apostrophe before it.",
         "A CSV file that petsync wrote already has the apostrophe.",
     ),
     error(
@@ -157,7 +157,7 @@ PROGRAM = (
         "The text is what a spreadsheet program makes of a typed date or number.",
         "1.20E+15, or 01-May",
         "what was typed",
-        "Compare it with where it came from, and type it again as text; leave it if it is right.",
+        "Compare it with its source, and type it again as text; leave it if it is correct.",
         "petsync looks for this in CSV files, in the columns `name`, `category` and `tags`. The "
         "original text is lost.",
     ),
@@ -173,7 +173,7 @@ PROGRAM = (
         "The text is nearly the marker that empties the field.",
         "[ clear ] or (clear)",
         "[clear]",
-        "Write [clear] to empty the field; put an apostrophe before the text if it is meant.",
+        "Write [clear] to empty the field; put an apostrophe before the text if it is intended.",
         "petsync reports other brackets (`［clear］`), a missing one (`clear]`) and spaces inside "
         "them. In a list of several items, put such an item in double quotes: "
         '`"(clear)"; shy`. An export does both.',
@@ -193,29 +193,29 @@ CHARACTERS = (
     ),
     warning(
         "damaged-characters",
-        "The text looks as if it had been read in a wrong encoding somewhere.",
+        "The text looks as if a program had read it in the wrong encoding.",
         "ZoÃ«",
         "Zoë",
         "Type the text again, and save CSV files as UTF-8.",
     ),
     warning(
         "decomposed-characters",
-        "An accent is a character of its own; the text is compared as if it were not.",
+        "An accent is a separate character; comparisons ignore the difference.",
         "Zoë, typed as Zoe and an accent",
         "Zoë, with one character for the ë",
-        "Nothing needs to be done.",
+        "No action is needed.",
         "petsync compares texts in Unicode form NFC and sends them as typed.",
     ),
     warning(
         "no-break-space",
-        "There is a no-break space around the value; it is trimmed.",
+        "The value starts or ends with a no-break space, which is removed.",
         "sold, followed by a no-break space",
         "sold",
         "Delete the space, which often comes from web pages.",
     ),
     warning(
         "invisible-characters",
-        "There are characters in the text that cannot be seen.",
+        "The text contains invisible characters.",
         "so\\u200bld, with a zero-width space inside",
         "sold",
         "Type the value again instead of pasting it.",
@@ -232,7 +232,7 @@ CHARACTERS = (
 FIELDS = (
     error(
         "name-missing",
-        "A pet is to be added, and the row gives it no name.",
+        "The row adds a pet and has no name.",
         "a row with neither id nor name",
         "Bello",
         "Write the pet's name; write its id if it is not new; or delete the row.",
@@ -242,16 +242,16 @@ FIELDS = (
         "The name is longer than 255 characters.",
         "a whole description",
         "Bello",
-        "Shorten it, or leave it if it is meant: it is sent as it stands.",
+        "Shorten it, or leave it if it is intended: petsync sends it unchanged.",
     ),
     warning(
         "status-missing",
-        "A pet is to be added, and the row gives it no status, so a plan does not add it.",
+        "The row adds a pet and has no status, so the plan does not add it.",
         "a new row whose status is blank",
         "available",
         "Write one of the store's statuses.",
-        "A row without an id that means an existing pet needs no status. If the sheet has neither "
-        "ids nor statuses, petsync reports this once for the whole sheet.",
+        "A row without an id that matches an existing pet needs no status. If the sheet has no ids "
+        "and no statuses, petsync reports this once for the whole sheet.",
     ),
     error(
         "unknown-status",
@@ -263,24 +263,24 @@ FIELDS = (
     ),
     warning(
         "status-spelling",
-        "The status has capital letters or spaces around it; it is read without them.",
+        "The status has capital letters or spaces around it, which are ignored.",
         "Sold",
         "sold",
-        "Write it in small letters.",
+        "Write it in lower case.",
     ),
     error(
         "category-contradiction",
-        "The category's name and id do not agree on whether the category is to be emptied.",
+        "The category's name and id disagree on whether to empty the category.",
         "[clear] in category_id beside the category Dogs",
         "[clear] in both columns",
         "Write [clear] in both columns, or in category alone.",
     ),
     warning(
         "placeholder-text",
-        "The text seems to stand for nothing; it is taken as a text.",
+        "The text looks like a placeholder; petsync uses it as text.",
         "n/a",
         "a blank cell",
-        "Leave the cell blank to say nothing, or write [clear] to empty the field.",
+        "Leave the cell blank to change nothing, or write [clear] to empty the field.",
         "petsync looks for this in category, tags and photo addresses: `-`, `n/a`, `none`, "
         "`null`, `NaN`, `<NA>`, `?`, `tbd`, `(blank)` and similar texts, and `clear` without "
         "brackets. In names, it reports only what programs write for a missing value: `nan`, "
@@ -298,16 +298,16 @@ FIELDS = (
     ),
     warning(
         "name-text",
-        "The text is what a program writes for a list; it is taken as the name.",
+        "The text is what a program writes for a list; petsync uses it as the name.",
         "['Bello']",
         "Bello",
-        "Write the name alone; leave it if it is right.",
+        "Write the name alone; leave it if it is correct.",
         "This includes `('Bello',)` and `[]`. petsync does not report names from the sheet's "
         "export.",
     ),
     warning(
         "category-numbered",
-        "The category seems to have its number before its name; all of it is taken as the name.",
+        "The category seems to start with its number; petsync uses all of it as the name.",
         "1:Dogs",
         "Dogs",
         "Write the category's name; its number belongs in the column category_id.",
@@ -315,7 +315,7 @@ FIELDS = (
     ),
     error(
         "unknown-action",
-        "There is no such action.",
+        "The action is unknown.",
         "remove",
         "delete",
         "Write add, add-another, update, delete, merge or ignore, or leave the cell blank.",
@@ -325,21 +325,21 @@ FIELDS = (
 LISTS = (
     error(
         "tags-unreadable",
-        "The tags cannot be distinguished.",
+        "petsync cannot tell where one tag ends and the next begins.",
         '"small; friendly',
         "small; friendly",
         "Close each quote, and double the quotes inside a quoted tag.",
     ),
     warning(
         "tag-repeated",
-        "A tag stands there twice; it counts once.",
+        "A tag is in the list twice; it counts once.",
         "calm; calm",
         "calm",
         "Keep one.",
     ),
     warning(
         "tags-separators",
-        "There is a semicolon too many; it is passed over.",
+        "There is an extra semicolon, which is ignored.",
         "calm;;shy;",
         "calm; shy",
         "Write one semicolon between two tags.",
@@ -359,40 +359,40 @@ LISTS = (
     ),
     error(
         "tags-commas",
-        "The tags seem to be separated by something else than semicolons.",
+        "Something other than a semicolon seems to separate the tags.",
         "calm, shy",
         "calm; shy",
-        "Write semicolons between the tags, without quotes. Put double quotes only around what is "
-        'one tag: "calm, shy".',
+        "Write semicolons between the tags, without quotes. Put double quotes only around a single "
+        'tag: "calm, shy".',
         "petsync reports a comma (but not between two digits), a line break (also `<br>` and "
         "`\\n`), a tab, a `|` or `¦`, and separators of other scripts, such as `；` and `、`. A "
         "tag in double quotes, or from the sheet's export, is one tag.",
     ),
     error(
         "clear-beside-others",
-        "The marker that empties the field stands beside other items.",
+        "The marker that empties the field is in a list with other items.",
         "[clear]; shy",
         "[clear]",
-        "Write [clear] alone to empty the field, or take it out and keep the others.",
+        "Write [clear] alone to empty the field, or remove it and keep the others.",
         'Put a tag with this name in quotes: `"[clear]"; shy`. An export does this.',
     ),
     error(
         "photos-unreadable",
-        "The photo addresses cannot be distinguished.",
+        "petsync cannot tell where one address ends and the next begins.",
         '"https://example.org/1.jpg',
         "https://example.org/1.jpg",
         "Close each quote, and double the quotes inside a quoted address.",
     ),
     warning(
         "photo-repeated",
-        "A photo's address stands there twice; it counts once.",
+        "A photo's address is in the list twice; it counts once.",
         "the same address in two lines",
         "the address in one line",
         "Keep one.",
     ),
     error(
         "photos-separators",
-        "Several addresses seem to stand in one.",
+        "One address seems to contain several.",
         "https://example.org/1.jpg, https://example.org/2.jpg",
         "https://example.org/1.jpg | https://example.org/2.jpg",
         "Write a line break, or | with spaces around it, between two addresses; if it is one "
@@ -427,7 +427,7 @@ IDS = (
     error(
         "id-ambiguous",
         "The point in the id may be a decimal point or a thousands separator.",
-        "12.000, which is 12 to some and 12000 to others",
+        "12.000, which can mean 12 or 12000",
         "12000",
         "Write the number without a point.",
     ),
@@ -460,17 +460,17 @@ IDS = (
     ),
     warning(
         "id-rounded",
-        "The id has zeros behind its fifteenth digit, as a program leaves them that keeps only 15.",
+        "The id has only zeros after its fifteenth digit: a program may have kept only 15 digits.",
         "1234567890123450000",
         "1234567890123456789",
-        "Compare the id with the store's; leave it if it is right.",
+        "Compare the id with the store's; leave it if it is correct.",
     ),
     warning(
         "id-below-one",
         "The id is below 1, and a service may give such a pet another id.",
         "0",
         "a blank cell, or 1001",
-        "Leave the id blank if it is a new pet, or give the id of its pet.",
+        "Leave the id blank for a new pet, or write the id of an existing one.",
         "Only an existing pet can have such an id: a plan adds none, because each apply could add "
         "the pet again. petsync does not report ids from the sheet's export.",
     ),
@@ -478,8 +478,8 @@ IDS = (
         "id-out-of-range",
         "The id is outside the range of ids (64 bits).",
         "9223372036854775808",
-        "9223372036854775807, the largest there is",
-        "Write the right number.",
+        "9223372036854775807, the largest id",
+        "Write the correct number.",
     ),
     error(
         "id-not-a-cell",
@@ -490,7 +490,7 @@ IDS = (
     ),
     warning(
         "id-decimal",
-        "The id went through a program that made it a decimal; it is read as the whole number.",
+        "A program has made the id a decimal number; petsync reads it as the whole number.",
         "12.0",
         "12",
         "Format the column as text.",
@@ -504,14 +504,14 @@ IDS = (
     ),
     error(
         "duplicate-id",
-        "Several rows have the same id and say different things, so none of them is used.",
+        "Several rows have the same id and different values, so petsync uses none of them.",
         "7 in the rows 12 and 40, with different names",
         "one row with the id 7",
-        "Give each row the id of its own pet, or keep the row that is right and delete the others.",
+        "Give each row the id of its own pet, or keep the correct row and delete the others.",
     ),
     warning(
         "duplicate-row",
-        "The row stands in the sheet before, word for word; it is used once.",
+        "The row is identical to an earlier one; petsync uses it once.",
         "the rows 12 and 40 are the same",
         "row 12 alone",
         "Delete one of the rows.",
@@ -541,7 +541,7 @@ ROWS = (
     ),
     error(
         "cell-long",
-        "A cell has more characters than readers of CSV files take.",
+        "A cell has more characters than CSV readers accept.",
         "a cell with 200,000 characters",
         "a shorter text",
         "Shorten the text: a cell has at most 131,072 characters.",
@@ -559,24 +559,24 @@ ROWS = (
     ),
     error(
         "header-repeated",
-        "The header stands here once more; this row is no pet.",
+        "The row repeats the header; it is not a pet.",
         "id, name, status in row 40",
         "no such row",
         "Delete the row. It is often pasted along with the rows below it.",
     ),
     error(
         "totals-row",
-        "This looks like a line of totals and not like a pet.",
+        "The row looks like totals, not like a pet.",
         "Total, in the last row",
         "no such row",
         "Delete the row, or write ignore in the column action.",
     ),
     warning(
         "row-repeated",
-        "The row says the same as another, and has no id: it stands for one more pet.",
+        "The row has the same values as another and no id: it adds one more pet.",
         "two rows without ids: Bubble, available, Fish",
         "one row, if it is one pet",
-        "Delete one of the rows if both mean the same pet.",
+        "Delete one of the rows if both are the same pet.",
         "Two goldfish can have the same name, so petsync never combines such rows.",
     ),
     error(
@@ -592,7 +592,7 @@ ROWS = (
 SHEET = (
     warning(
         "header-near-miss",
-        "The column is not used: its header is only nearly one that petsync knows.",
+        "The column is not used: its header is similar to one that petsync knows.",
         "Staus",
         "status",
         "Write the header as suggested, or map it.",
@@ -603,10 +603,10 @@ SHEET = (
     ),
     error(
         "header-renamed",
-        "A column of the export has another header now, or the export's ids are missing.",
-        "State, over what the export had as status",
+        "A column of the export has a different header now, or the export's ids are missing.",
+        "State, over the exported status values",
         "status",
-        "Write the header as it was, or map it.",
+        "Restore the header, or map it.",
         "petsync knows from the export what each column contained: the unused column contains "
         "most of the missing one's values, or its header is similar. petsync makes no plan, "
         "because it would overlook edits in the column, and rows without their ids would be new "
@@ -614,7 +614,7 @@ SHEET = (
     ),
     warning(
         "header-numbers",
-        "No column is known to hold ids, and an unused column holds whole numbers.",
+        "No column has a known header for ids, and an unused column has whole numbers.",
         "Regal, over 1001, 1002, 1003",
         "id",
         "Rename the column to id if these are the pets' ids, or map it.",
@@ -623,10 +623,10 @@ SHEET = (
     ),
     warning(
         "header-elsewhere",
-        "Another worksheet has headers that petsync knows, too, and is not read.",
+        "Another worksheet has known headers too, and is not read.",
         "the worksheets Dogs and Cats, both with id and name",
-        "the worksheet that is meant, by its name",
-        "Name the worksheet that is to be read, or hide the others.",
+        "the intended worksheet, by its name",
+        "Name the worksheet to read, or hide the others.",
         "petsync reads the exported worksheet, or the first one with a known header. If you name "
         "the worksheet, this is no finding.",
     ),
@@ -642,14 +642,14 @@ SHEET = (
         "Rows are hidden, by hand or by a filter; they count like the others.",
         "the rows 12 to 40 are hidden",
         "all rows are shown",
-        "Show all rows to see what the sheet says, or write ignore in the column action.",
+        "Show all rows and check them, or write ignore in the column action.",
     ),
     warning(
         "hidden-columns",
         "A column that petsync reads is hidden; its cells count like the others.",
         "the column status is hidden",
         "the column is shown",
-        "Show the column to see what it says, or delete it if it should say nothing.",
+        "Show the column and check it, or delete it if petsync should not use it.",
     ),
     warning(
         "filter-active",
@@ -661,7 +661,7 @@ SHEET = (
 )
 
 
-# The rules a sheet is read by: a stable code for each, what it means, an example and the cure.
+# All rules, by kind and by their stable codes.
 
 
 KINDS: Mapping[str, tuple[Rule, ...]] = {
