@@ -1,7 +1,7 @@
 """Every error that petsync raises.
 
-Each one says what happened, where, and the way out (`hint`); each is also the builtin that a
-Python programmer would catch for it, and carries the exit code its command ends with.
+Each error says what happened and where, and what to do (`hint`). Most are also the builtin error
+that Python programmers catch in such a case. `exit_code` is the exit code of the command.
 
     PetsyncError                        exit code
     ├── ApiError                        1   the service, one request
@@ -11,20 +11,20 @@ Python programmer would catch for it, and carries the exit code its command ends
     │   ├── DuplicateError     ValueError        409
     │   ├── RateLimitedError                     429
     │   ├── ServiceError                         5xx
-    │   ├── TransportError     ConnectionError   no answer, or half of one
+    │   ├── TransportError     ConnectionError   no response, or an incomplete one
     │   ├── UnavailableError   ConnectionError   the service has been failing for too long
     │   ├── RedirectError                        3xx to another origin
-    │   └── ResponseError      ValueError        an answer that cannot be read
+    │   └── ResponseError      ValueError        a response that cannot be read
     ├── SettingsError          ValueError   64  an option, a variable or petsync.toml
-    │   └── ConfigurationError              64  petsync.toml, with all of its mistakes
+    │   └── ConfigurationError              64  petsync.toml, with all its mistakes
     ├── SheetError             ValueError   1   a spreadsheet that cannot be read or written
-    │   └── FindingsError                   3   a sheet with findings, where none is tolerated
+    │   └── FindingsError                   3   a sheet with findings, where none is allowed
     ├── PlanError              ValueError   1   a plan file that cannot be used
     │   ├── GuardError                      4   the plan is over a limit
     │   ├── StalePlanError                  5   the plan was applied already
     │   └── ConflictError                   5   the pet is not as the plan saw it
-    ├── LockedError                         6   another run is at work on this store
-    └── InterruptedRunError                 7   stopped at a change's boundary
+    ├── LockedError                         6   another run is using this store
+    └── InterruptedRunError                 7   stopped between two changes
 """
 
 from __future__ import annotations
@@ -75,9 +75,9 @@ class PetsyncError(Exception):
 class ApiError(PetsyncError):
     """One request failed.
 
-    `operation` is the name in the interface (`"addPet"`), `pet_id` the pet, `status` the HTTP
-    status or None without an answer, `service_message` the service's message, and
-    `may_have_happened` whether the service may have carried out the request.
+    `operation` is its name in the interface (`"addPet"`), `pet_id` the pet's id, `status` the HTTP
+    status (None without a response), and `service_message` the service's message.
+    `may_have_happened` says whether the service may have executed the request.
     """
 
     def __init__(
@@ -104,36 +104,36 @@ class NotFoundError(ApiError, KeyError):
 
 
 class InvalidInputError(ApiError, ValueError):
-    """The service, or petsync before it, refuses the request."""
+    """The service refuses the request, or petsync does before it sends it."""
 
 
 class AuthError(ApiError, PermissionError):
-    """No token, a wrong or expired one, or one without the scope that the operation needs."""
+    """The token is missing, wrong or expired, or lacks the scope that the operation needs."""
 
 
 class DuplicateError(ApiError, ValueError):
-    """A pet with this id exists already; nothing was changed."""
+    """A pet with this id already exists; nothing was changed."""
 
 
 class RateLimitedError(ApiError):
-    """Too many requests. `retry_after` is in seconds, None if the service does not say."""
+    """There were too many requests. `retry_after` is in seconds, None if the service gives none."""
 
     retry_after: float | None = None
 
 
 class ServiceError(ApiError):
-    """The service failed (5xx). `retry_after` is in seconds, None if it does not say."""
+    """The service failed (5xx). `retry_after` is in seconds, None if the service gives none."""
 
     retry_after: float | None = None
 
 
 class TransportError(ApiError, ConnectionError):
-    """No complete answer came. `may_have_happened` is False only if nothing was sent."""
+    """No complete response arrived. `may_have_happened` is False only if nothing was sent."""
 
 
 class UnavailableError(ApiError, ConnectionError):
-    """The service has failed for so long that petsync sends it nothing more for now. A run stops
-    and can be resumed; `may_have_happened` is about the request with this error.
+    """The service has been failing for too long, so petsync pauses its requests. A run stops and
+    can be resumed; `may_have_happened` is about the request that has this error.
     """
 
 
@@ -142,7 +142,7 @@ class RedirectError(ApiError):
 
 
 class ResponseError(ApiError, ValueError):
-    """The answer is not what the operation promises."""
+    """The response is not what the operation promises."""
 
 
 class SettingsError(PetsyncError, ValueError):
@@ -152,8 +152,8 @@ class SettingsError(PetsyncError, ValueError):
 
 
 class Problem(NamedTuple):
-    """One mistake in petsync.toml: where it is (`key` is the path of a key, such as
-    `jobs.catalogue.mode`), what is wrong, and what to write instead ("" where that is open).
+    """One mistake in petsync.toml: its place (`key` is the path of a key, such as
+    `jobs.catalogue.mode`), the problem, and what to write instead ("" if that is not known).
     """
 
     file: str
@@ -170,7 +170,7 @@ class Problem(NamedTuple):
 
 
 class ConfigurationError(SettingsError):
-    """petsync.toml has mistakes; `problems` are all of them, in the order of the file."""
+    """petsync.toml has mistakes; `problems` lists all of them in the order of the file."""
 
     def __init__(self, message: str, problems: Sequence[Problem] = (), *, hint: str = "") -> None:
         super().__init__(message, hint=hint)
@@ -178,7 +178,7 @@ class ConfigurationError(SettingsError):
 
 
 class SheetError(PetsyncError, ValueError):
-    """A spreadsheet cannot be read or written at all (problems of its rows are findings)."""
+    """A spreadsheet cannot be read or written. Problems in single rows are findings instead."""
 
 
 class FindingsError(SheetError):

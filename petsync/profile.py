@@ -1,4 +1,4 @@
-"""ServiceProfile: every choice that the service's interface leaves open, in one frozen value.
+"""ServiceProfile: how a service behaves where the interface leaves a choice.
 
 docs/profiles.md explains each field: the gap and the values.
 """
@@ -17,8 +17,8 @@ __all__ = ["LIVE", "PROFILES", "STANDARD", "ServiceProfile", "profile_from"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceProfile:
-    """How one service fills the interface's gaps. `STANDARD` is the default, `LIVE` the public
-    reference server. Each field can be set in petsync.toml under `[service]`.
+    """The behaviour of one service where the interface leaves a choice. `STANDARD` is the default,
+    `LIVE` the public reference server. petsync.toml can set each field under `[service]`.
     """
 
     name: str = "standard"
@@ -27,25 +27,25 @@ class ServiceProfile:
     add_existing: Literal["conflict", "replaces"] = "conflict"
     """What addPet does with an id that the store has. The client never relies on it."""
     assigns_unique_ids: bool = True
-    """Whether addPet gives each pet without an id an id of its own, also to parallel requests."""
+    """Whether addPet assigns a unique id to each pet without an id, also in parallel requests."""
     capacity: int | None = None
-    """How many pets the service keeps before an add drops the oldest one; None: no limit known.
-    In petsync.toml 0 stands for None.
+    """The number of pets above which an add drops the oldest pet; None for no known limit. In
+    petsync.toml, 0 means None.
     """
     array_style: Literal["csv", "multi"] = "csv"
-    """How `status` and `tags` travel in the query: `status=a,b` or `status=a&status=b`."""
+    """The form of `status` and `tags` in the query: `status=a,b` or `status=a&status=b`."""
     one_value_a_query: bool = False
-    """Whether only the first value of an array parameter counts, so that each is asked alone."""
+    """Whether only the first value of an array parameter counts: petsync sends one per request."""
     unknown_status: Literal["invalid", "empty"] = "invalid"
-    """What findPetsByStatus answers for a status that is not one of `statuses`."""
+    """The response of findPetsByStatus for a status that is not one of `statuses`."""
     statuses: tuple[str, ...] = ("available", "pending", "sold")
-    """The status values to ask for in a snapshot, and to offer in a sheet."""
+    """The status values that a snapshot queries, and that a sheet offers."""
     any_status: bool = False
     """Whether a status outside `statuses` can be stored."""
     required: tuple[str, ...] = ("name", "photo_urls")
     """The fields without which the service refuses a pet."""
     form_clears: bool = False
-    """Whether an empty value in updatePetWithForm empties the field (never relied on)."""
+    """Whether updatePetWithForm empties a field with an empty value. petsync never relies on it."""
     upload_needs_pet: bool = True
     """Whether uploadFile answers 404 for an unknown pet."""
     upload_adds_photo: bool = True
@@ -55,13 +55,13 @@ class ServiceProfile:
     xml_photo_item: Literal["photoUrls", "photoUrl"] = "photoUrls"
     """The element of one URL inside `<photoUrls>` in the XML that is sent."""
     media: Literal["json", "xml"] = "json"
-    """The representation in which pets travel."""
+    """The representation of pets in requests and responses."""
     api_key_header: str = "api_key"
-    """The header that carries the api key."""
+    """The header with the API key."""
     max_answer_mb: int = 512
-    """How long a list of pets may be, in megabytes (10^6 bytes) once it is decompressed."""
+    """The maximum size of a list of pets after decompression, in megabytes (10^6 bytes)."""
     answer_seconds: int = 600
-    """How many seconds a whole answer may take, from when the request has gone out."""
+    """The maximum number of seconds from the end of the request to the end of the response."""
 
 
 STANDARD = ServiceProfile()
@@ -87,9 +87,8 @@ PROFILES = {"standard": STANDARD, "live": LIVE}
 
 
 def profile_from(name: str, overrides: Mapping[str, Any] | None = None) -> ServiceProfile:
-    """The profile of that name with single fields replaced, as `[service]` in petsync.toml does.
-
-    Raises SettingsError that names the field, its value and what it may be.
+    """Return the named profile with the fields in `overrides` replaced, as `[service]` in
+    petsync.toml does. Raises SettingsError with the field, its value and the expected values.
     """
     if name not in PROFILES:
         raise SettingsError(f"profile {name!r} is unknown", hint=f"Known: {', '.join(PROFILES)}.")
