@@ -584,6 +584,27 @@ def test_an_older_value_in_a_column_that_comes_back_is_a_conflict(
     assert [night.stored()[pet.id or 0] for pet in news] == [*news]
 
 
+def test_a_row_that_lacks_its_id_again_shows_an_older_copy(night: Kept) -> None:
+    """Two rows were added, each in a round of its own. A copy from before both has the first one
+    without its id; an unrelated row is taken out of it: the second pet stays.
+    """
+    backups = []
+    for name in ("Neu", "Mehr"):
+        rows = pd.read_csv(night.sheet, dtype=str, keep_default_na=False, encoding="utf-8-sig")
+        rows = pd.concat([rows, pd.DataFrame([{"name": name, "status": "sold"}])]).fillna("")
+        rows.to_csv(night.sheet, index=False)
+        backups.append(night.run())
+    ids = {pet.name: pet.id for pet in night.box.pets()}
+    night.backup(backups[0])
+    rows = pd.read_csv(night.sheet, dtype=str, keep_default_na=False, encoding="utf-8-sig")
+    rows[rows["id"] != "4"].to_csv(night.sheet, index=False)
+    for _ in range(2):
+        told = night.run()
+        assert told.round.exit_code == 5
+        assert {each.pet_id for each in told.open if each.kind == "conflict"} == {ids["Mehr"]}
+        assert {"Neu", "Mehr"} <= {pet.name for pet in night.box.pets()}
+
+
 @pytest.mark.parametrize(("is_put_back", "gets_id"), [(True, True), (True, False), (False, True)])
 def test_an_older_row_that_is_known_late_takes_nothing_back(
     night: Kept, is_put_back: bool, gets_id: bool

@@ -607,6 +607,26 @@ def test_a_row_that_moves_out_of_an_older_copy_does_not_hide_it(
     assert night.row(source, added.id or 0) is not None
 
 
+@pytest.mark.parametrize("names", [("a.csv", "b.csv"), ("b.csv", "a.csv")])
+def test_an_older_value_in_a_row_that_moves_is_a_conflict(
+    box: Sandbox, tmp_path: Path, names: tuple[str, str]
+) -> None:
+    """The value is from before a round wrote into the row: it was put back, or is of an older copy
+    of which nothing else tells.
+    """
+    night, (source, target) = _moving(box, tmp_path), names
+    pet_id = 3 if source == "a.csv" else 8
+    newer = changed(PETS, pet_id, name="Store")[pet_id - 1]
+    box.put(newer)
+    backup = {told.round.part: told.round.backup for told in night.rounds()}[source]
+    _move_out_of(night, source, target, pet_id, backup)
+    for _ in range(2):
+        told = night.rounds()
+        found = [(o.pet_id, o.fields) for each in told for o in each.open if o.kind == "conflict"]
+        assert (told.exit_code, found) == (5, [(pet_id, ("name",))])
+        assert night.stored()[pet_id] == newer
+
+
 def test_a_row_that_moves_out_of_an_older_copy_deletes_no_pet_of_a_killed_round(
     box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

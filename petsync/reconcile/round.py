@@ -51,7 +51,7 @@ from petsync.plan.base import (
 )
 from petsync.plan.change import Change, Snapshot, Update, describe_limits
 from petsync.plan.compare import IdExchange, find_exchanged
-from petsync.plan.fields import COLUMNS_OF, UNITS, Vocabulary, normal, same, says, with_fields
+from petsync.plan.fields import COLUMNS_OF, UNITS, Unit, Vocabulary, normal, same, says, with_fields
 from petsync.plan.guard import CAPACITY_CURE, Refusal
 from petsync.plan.lineage import RowRecord, actions_of, find_alike, read_row_pets
 from petsync.plan.match import Row, build_pet, iter_rows, pets_of
@@ -2167,13 +2167,36 @@ def with_siblings(
         pet_id: units for each in (*parts, first) for pet_id, units in each.unsure_units.items()
     }
     merged = replace(first, frame=frame, sheet_pets=sheet_pets, unsure_units=unsure)
+    moved_ids = frozenset(i for each in parts for i in each.ids)
     if comparer.folder is not None and any(_iter_backups_since(context, comparer, first)):
-        merged = _with_unsure(merged, {i: UNITS for each in parts for i in each.ids})
+        merged = _with_unsure(merged, dict.fromkeys(moved_ids, UNITS))
+    merged = _with_unsure(merged, _find_older_values(context, comparison.sheet, merged, moved_ids))
     rows = "1 row is new here, and is" if count == 1 else f"{count:,} rows are new here, and are"
     note = Difference(
         kind="note", problem=f"{rows} compared by what was agreed on with another sheet"
     )
     return replace(start, base=merged, notes=(*start.notes, note))
+
+
+def _find_older_values(
+    context: RoundContext, sheet: Sheet, base: Base, ids: Collection[int]
+) -> dict[int, tuple[Unit, ...]]:
+    """Return the units, by pet, in which a row that moved here has the value from before a round
+    wrote into it in another file of the folder: it may be from an older copy of that file.
+    """
+    found: dict[int, tuple[Unit, ...]] = {}
+    for source in sources_of(context.job) if ids and context.job.folder is not None else ():
+        name = (context.job.name, source.part)
+        versions = SheetFiles.for_sheet(context.owner.paths, *name).versions.all()
+        cells = {cell for cell in find_written_cells(versions) if cell[0] in ids}
+        columns = {column for _, column in cells if column is not None}
+        if not columns or source.part == context.round.part:
+            continue
+        moved = base.without(base.ids - {pet_id for pet_id, _ in cells})
+        for pet_id, units in find_reverted(sheet, versions, moved, columns).items():
+            written = [u for u in units if any((pet_id, c) in cells for c in COLUMNS_OF[u])]
+            found[pet_id] = (*found.get(pet_id, ()), *written)
+    return {pet_id: units for pet_id, units in found.items() if units}
 
 
 def _select_bases(comparison: Comparison, others: Sequence[Base], wanted: set[int]) -> list[Base]:

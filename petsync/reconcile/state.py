@@ -953,16 +953,19 @@ def judge_by_bytes(sheet: Sheet, versions: Sequence[Version], base: Base) -> Old
 def _judge_by_values(sheet: Sheet, versions: Sequence[Version], base: Base) -> OlderCopy:
     """Return the older copy for a sheet with the values of before the first version.
 
-    Rows that are only missing were taken out by a person. A row that lacks its id was in the older
-    file.
+    Rows that are only missing were taken out by a person, unless another row lacks its id again. A
+    row that lacks its id was in the older file.
     """
     first, older = versions[0], Base.from_lines(versions[0].base)
     pets = find_traces(sheet, older, base).older_ids
     if first.is_by_hand or first.is_undone or pets & _find_written_pets(versions, older):
         return OlderCopy(tuple(versions))
-    pets -= find_pets_lacking_id(sheet, pets, base)
+    lacking = find_pets_lacking_id(sheet, pets, base)
+    pets -= lacking
     is_like = len(pets) >= _LEAST and pets & older.ids
-    return OlderCopy(tuple(versions), is_sure=False) if is_like else OlderCopy()
+    has_lost_ids = bool(pets and lacking & find_numbered_pets(versions))
+    is_unsure = is_like or has_lost_ids
+    return OlderCopy(tuple(versions), is_sure=False) if is_unsure else OlderCopy()
 
 
 def _find_written_pets(versions: Sequence[Version], older: Base) -> set[int]:
