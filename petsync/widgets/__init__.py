@@ -1,8 +1,8 @@
 """Forms for notebooks: `login`, `open_sheet`, `review`, `upload_images`, `browse`, and `app`, all
 of them as one page.
 
-Each gathers input, calls the Store, and shows what came of it; each has a plain function that does
-the same (docs/forms.md). Without a live kernel a form is HTML and text.
+Each form gathers input, calls the Store, and shows the result; a plain function does the same
+(docs/forms.md). Without a live kernel, a form is HTML and text.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _HOME = {
 
 
 class _Forms(ModuleType):
-    """The package. Some forms are called as the module that they are in: importing that would put
-    it in the form's place.
+    """The package. Some forms have the name of their module; importing the module must not replace
+    the form.
     """
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -46,7 +46,7 @@ class _Forms(ModuleType):
 sys.modules[__name__].__class__ = _Forms
 
 
-if not TYPE_CHECKING:  # a type checker would otherwise take any misspelt name
+if not TYPE_CHECKING:  # a type checker would otherwise accept any misspelt name
 
     def __getattr__(name):
         if name not in _HOME:

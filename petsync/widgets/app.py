@@ -36,7 +36,7 @@ _STEPS = {
     "images": ("Images", "store.upload(store.pictures(folder))"),
     "catalogue": ("Catalogue", "store.find_by_status(status)"),
 }
-"""Each with what it is called, and the plain function that does the same."""
+"""The title of each step, and the function that does the same."""
 _BESIDE = frozenset(("images", "catalogue"))
 _NO_PLAN = "There is no plan yet: open a sheet first."
 _NO_REPORT = "Nothing was applied yet: review a plan, and apply it."
@@ -45,14 +45,14 @@ _NO_REPORT = "Nothing was applied yet: review a plan, and apply it."
 def app(store: Store | None = None) -> AppForm:
     """Return all forms as one page: sign in, open a sheet, review, apply, see the report; images
     and the catalogue beside them. Without a store, the page uses the one in PETSYNC_URL or
-    petsync.toml, otherwise the one that a person chooses on it.
+    petsync.toml, otherwise the one that the user chooses on it.
     """
     return connect_app({}) if store is None else AppForm(store)
 
 
 def connect_app(options: Mapping[str, Any]) -> AppForm:
-    """The page for the store that `connect` finds with these options; where it finds none, the page
-    asks, and says what is wrong.
+    """Return the page for the store that `connect` finds with these options. If it finds none, the
+    page shows the error and asks for a store.
     """
     try:
         return AppForm(connect(**options), owns=True)
@@ -65,15 +65,15 @@ def connect_app(options: Mapping[str, Any]) -> AppForm:
 
 @dataclass(slots=True)
 class _Part:
-    """One step: its place on the page, and its form once it is first shown."""
+    """One step: its box on the page, and its form after it is first shown."""
 
     box: ipywidgets.VBox = field(default_factory=ipywidgets.VBox)
     form: Form | None = None
 
 
 class AppForm(Form):
-    """The page; `current` is the key of the step shown. What is under way in one step goes on while
-    another is looked at.
+    """The page. `current` is the key of the visible step. The work of a step continues while
+    another one is visible.
     """
 
     title = "petsync"
@@ -88,7 +88,7 @@ class AppForm(Form):
         self._done: set[str] = set()
 
     def html(self) -> str:
-        """The steps, and what does the same without the page."""
+        """The steps, each with the function that does the same, as HTML."""
         items = [
             html.element("li", f"{html.text(title)}: {html.element('code', html.text(twin))}")
             for title, twin in map(_STEPS.__getitem__, self._names)
@@ -104,16 +104,16 @@ class AppForm(Form):
 
     @property
     def current(self) -> str:
-        """The step that is shown."""
+        """The key of the visible step."""
         return self.steps.current
 
     @property
     def forms(self) -> dict[str, Form]:
-        """The form of each step that was shown so far."""
+        """The form of each step that has been shown."""
         return {name: part.form for name, part in self._parts.items() if part.form is not None}
 
     def go(self, name: str) -> None:
-        """Show this step, and have the keyboard go on there."""
+        """Show this step, and move the focus to its heading."""
         self.notice.clear()
         self.steps.current = name
         form = self._parts[name].form
@@ -122,7 +122,7 @@ class AppForm(Form):
 
     def close(self) -> None:
         """Stop the work of all steps, and remove the page."""
-        # Before the steps' own forms: one of them may just be telling that it has ended.
+        # First of all: a step's form may report the end of its work at this moment.
         self.work.close()
         for form in self.forms.values():
             form.close()
@@ -133,7 +133,7 @@ class AppForm(Form):
     @property
     def _where(self) -> str:
         address = "a store that you choose" if self.store is None else self.store.url
-        return f"petsync for {address}\nOne page where a kernel is live; the same as functions:"
+        return f"petsync for {address}\nA page in a live kernel. The functions that do the same:"
 
     def _body(self) -> ipywidgets.Widget:
         self.steps = Steps(label="Steps")
@@ -168,7 +168,7 @@ class AppForm(Form):
             part.box.layout.display = None if name == self.current else "none"
 
     def _make(self, name: str) -> None:
-        """The step's form, made when it is first shown: it may ask the service at once."""
+        """Make the step's form when the step is first shown: a form may send requests at once."""
         part, make = self._parts[name], self._makers.get(name)
         if part.form is None and make is not None:
             part.form = make()
@@ -176,7 +176,7 @@ class AppForm(Form):
             part.box.children = (part.form.widget,)
 
     def _place(self, form: Form) -> None:
-        """Make the form one of this page."""
+        """Set the form's heading level and sign-in hint for this page."""
         form.heading.level = self.level + 1
         form.sign_in_hint = f"Sign in first: step {self._names.index('sign-in') + 1}, “Sign in”."
 
@@ -193,7 +193,7 @@ class AppForm(Form):
     @property
     def _require_store(self) -> Store:
         if self.store is None:
-            raise SettingsError("no store is chosen yet", hint="That is the first step.")
+            raise SettingsError("no store is chosen yet", hint="Choose one in the first step.")
         return self.store
 
     def _connecting(self) -> Form:
@@ -229,7 +229,7 @@ class AppForm(Form):
         part = self._parts["review"]
         if isinstance(part.form, ReviewForm) and part.form.is_running:
             raise LockedError(
-                "a run is still active", hint="Let it end under Review and apply, or stop it."
+                "a run is still active", hint="Wait for its end under Review and apply, or stop it."
             )
         if part.form is not None:
             part.form.close()
@@ -267,7 +267,7 @@ class AppForm(Form):
         self._fill_step(name, ipywidgets.HTML(html.element("p", html.text(words))))
 
     def _fill_step(self, name: str, *shown: ipywidgets.Widget) -> None:
-        """Show this under the step's name, as a region of its own, while it has no form."""
+        """Show the widgets under the step's title, as a region, for a step without a form."""
         box = self._parts[name].box
         box.add_class("petsync-form")
         box.children = (Heading(text=_STEPS[name][0], level=self.level + 1), *shown)
@@ -279,13 +279,13 @@ class AppForm(Form):
 _GIVEN = "PETSYNC_PAGE"
 _TOKEN = "PETSYNC_TOKEN"  # noqa: S105 - a name
 _REQUEST = ("VOILA_REQUEST_URL", "QUERY_STRING", "HTTP_COOKIE", "HTTP_REFERER")
-"""What Voilà tells of the request, the page's token among it."""
+"""The variables with which Voilà passes the request, including the page's token."""
 
 
 @dataclass(frozen=True, slots=True)
 class AppConfig:
-    """`folder` is where petsync was started, with which `umask`; `options` are `connect`'s, without
-    any secret.
+    """`folder` and `umask` are those with which petsync was started; `options` are the options of
+    `connect`, without secrets.
     """
 
     folder: str
@@ -293,7 +293,7 @@ class AppConfig:
     umask: int = 0o077
 
     def export_to(self, environ: MutableMapping[str, str], token: str | None) -> None:
-        """Tell it to the processes that get this environment."""
+        """Store the options and the token in the environment of child processes."""
         environ[_GIVEN] = json.dumps(asdict(self))
         if token is not None:
             environ[_TOKEN] = token
@@ -307,12 +307,12 @@ def take_given(environ: MutableMapping[str, str] = os.environ) -> AppConfig:
     return AppConfig(**{"folder": ".", **options})
 
 
-# The kernel's side of the page: the forms, for the store that the command's options name. It loads
-# no part of the server, which takes as long to import as all forms.
+# The kernel's side of the page: the forms for the store in the command's options. It does not
+# import the server, which takes as long as importing all forms.
 
 
 def open_page() -> AppForm:
-    """The page, in the folder where petsync was started."""
+    """Return the page, in the folder where petsync was started."""
     config = take_given()
     os.chdir(config.folder)
     os.umask(config.umask)

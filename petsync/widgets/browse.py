@@ -64,11 +64,11 @@ COLUMNS: list[dict[str, Any]] = [
     {"key": "tags", "title": "Tags"},
     {"key": "photos", "title": "Pictures", "kind": "number"},
 ]
-"""A parts.table.Table's columns for pets."""
+"""The columns of a table of pets."""
 
 
 class Catalogue:
-    """The pets of a snapshot, by their places in it."""
+    """The pets of a snapshot. A place is the position of a pet in it."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
@@ -84,9 +84,9 @@ class Catalogue:
         tags: Collection[str] = (),
         names_only: bool = False,
     ) -> Places:
-        """The places of the pets that have one of the statuses, one of the tags, and every word of
-        the text: in the name (or, but for `names_only`, category, tags or status), or as the id. A
-        pet whose id is the text comes first.
+        """Return the places of the pets with one of the statuses, one of the tags, and every word
+        of the text. A word is the id or part of the name; unless `names_only`, it may also be part
+        of the category, tags or status. A pet whose id is the text comes first.
         """
         mask = np.ones(len(self), dtype=bool)
         if statuses:
@@ -114,18 +114,18 @@ class Catalogue:
 
     @cached_property
     def statuses(self) -> Sequence[str]:
-        """The statuses that pets have, the most frequent first."""
+        """The statuses of the pets, the most frequent first."""
         return [name for name, _ in Counter(self._column("status")).most_common() if name]
 
     @cached_property
     def tags(self) -> Sequence[str]:
-        """The tags that pets carry, the most frequent first."""
+        """The tags of the pets, the most frequent first."""
         counts = Counter(name for names in self._tags for name in names)
         return [name for name, _ in counts.most_common() if name]
 
     @cached_property
     def categories(self) -> Sequence[str]:
-        """The categories that pets are in, the most frequent first."""
+        """The categories of the pets, the most frequent first."""
         return [name for name, _ in Counter(self._column("category")).most_common() if name]
 
     @cached_property
@@ -155,7 +155,7 @@ class Catalogue:
     def _has_id(self, word: str) -> npt.NDArray[np.bool_]:
         ids = self.snapshot.frame["id"]
         digits = word.removeprefix("-")
-        # Longer ones are no ids, and more than the column can be compared with.
+        # A longer number is not an id, and cannot be compared with the column.
         if not (digits.isascii() and digits.isdigit() and len(digits) < 20):
             return np.zeros(len(self), dtype=bool)
         number = int(word)
@@ -169,7 +169,7 @@ class Catalogue:
 
 
 def row_of(pet: Pet) -> dict[str, Any]:
-    """The pet as a row of a parts.table.Table."""
+    """Return the pet as a row of a table."""
     cells = {
         "name": pet.name or "",
         "id": str(pet.id),
@@ -182,8 +182,8 @@ def row_of(pet: Pet) -> dict[str, Any]:
 
 
 def tags_text(pet: Pet) -> str:
-    """The pet's tags as a cell has them, without ids where the names alone mean the same: what is
-    said of a tag by its name keeps the pet's own id.
+    """Return the pet's tags as the text of a cell, without ids if the names are unique: a tag that
+    is edited by its name keeps its id.
     """
     names = [tag.name for tag in pet.tags]
     if all(names) and len(set(map(_fold_case, filter(None, names)))) == len(names):
@@ -204,14 +204,14 @@ _NONE = "(none)"
 
 
 class Editor:
-    """A field for each column; `box` has them all. `changed` is what differs from the pet."""
+    """A field for each column, in `box`. `changed` has the fields that differ from the pet."""
 
     def __init__(self) -> None:
         self.name = ipywidgets.Text(description="Name", layout=_WIDE, style=_EDITOR_STYLE)
         self.status = ipywidgets.Dropdown(description="Status", layout=_WIDE, style=_EDITOR_STYLE)
         self.category = ipywidgets.Combobox(
             description="Category",
-            placeholder="one that there is, or a new one",
+            placeholder="an existing or a new one",
             layout=_WIDE,
             style=_EDITOR_STYLE,
         )
@@ -220,7 +220,7 @@ class Editor:
         )
         self.photo_urls = ipywidgets.Textarea(
             description="Picture addresses",
-            placeholder="one a line",
+            placeholder="one per line",
             rows=3,
             layout=_WIDE,
             style=_EDITOR_STYLE,
@@ -228,7 +228,7 @@ class Editor:
         self.check = ipywidgets.Button(
             description="Show what would change", button_style="primary", layout={"width": "auto"}
         )
-        self.reset = ipywidgets.Button(description="As it was")
+        self.reset = ipywidgets.Button(description="Reset")
         self.box = ipywidgets.VBox(
             [
                 self.name,
@@ -254,7 +254,7 @@ class Editor:
         self.put_back()
 
     def put_back(self) -> None:
-        """Show the pet's values, and discard the input."""
+        """Discard the input, and show the pet's values."""
         for name, text in self._shown.items():
             getattr(self, name).value = text
 
@@ -266,7 +266,7 @@ class Editor:
 
 
 def _texts(pet: Pet) -> dict[str, str]:
-    """Each field as a cell has it."""
+    """The text of each field in a cell."""
     return {
         "name": pet.name or "",
         "status": pet.status or "",
@@ -276,8 +276,8 @@ def _texts(pet: Pet) -> dict[str, str]:
     }
 
 
-# Photos: the pictures that a pet has. Only what the service itself serves is fetched and shown;
-# of all others, which anybody may have written there, the address.
+# Photos: the pictures of a pet. Only the service's own pictures are fetched. Of others, only the
+# address is shown, because anybody may have written it.
 
 
 _PHOTOS_A_PAGE = 6
@@ -332,11 +332,11 @@ class Photos:
     def _row(self, number: int, url: str) -> dict[str, Any]:
         place = self.table.page * _PHOTOS_A_PAGE + number + 1
         source = self._sources.get(url)
-        picture: dict[str, str] | str = "elsewhere, not fetched"
+        picture: dict[str, str] | str = "on another server, not fetched"
         if source is not None and source.startswith("data:"):
             picture = {"src": source, "alt": f"Picture {place}"}
         elif self._store.serves(url):
-            picture = "is fetched …" if source is None else source
+            picture = "fetching …" if source is None else source
         address = {"href": url, "text": shorten(url, _LONGEST)}
         return {
             "key": str(place),
@@ -354,7 +354,7 @@ class Photos:
                 except PetsyncError as error:
                     return f"cannot be shown: {error.message}"
                 small = await asyncio.to_thread(thumbnail, content)
-                return small or "cannot be shown: it is no whole picture"
+                return small or "cannot be shown: it is not a complete picture"
 
         return dict(zip(urls, await asyncio.gather(*map(one, urls)), strict=True))
 
@@ -367,15 +367,15 @@ class Photos:
 # Panel: the widgets of a catalogue.
 
 
-NONE, SHOW_ALL = "No pet fits.", "Press Show all to start again."
+NONE, SHOW_ALL = "No pet matches.", "Press Show all to start again."
 _MOST_TAGS = 500
-_READING = "The store is read …"
+_READING = "Reading the store …"
 _PANEL_STYLE = {"description_width": "initial"}
 
 
 class Panel:
-    """The filters, the list, and the pet that is open with its pictures, its fields and the review
-    of its change; `box` has all.
+    """The filters, the list, and the open pet with its pictures, its fields and the review of its
+    change; `box` contains all.
     """
 
     def __init__(self, store: Store, work: Work) -> None:
@@ -390,13 +390,11 @@ class Panel:
         self.tags = _several("Tags")
         self.clear = ipywidgets.Button(description="Show all")
         self.again = ipywidgets.Button(description="Read again")
-        self.table = Table(
-            columns=COLUMNS, caption="Pets", empty="The store is read …", pick="Open"
-        )
+        self.table = Table(columns=COLUMNS, caption="Pets", empty=_READING, pick="Open")
         self.photos, self.editor = Photos(store, work), Editor()
         self.whom = Heading(level=4)
         self.pet = ipywidgets.VBox([self.whom, self.photos.table, self.editor.box])
-        # A region of its own, named by its heading.
+        # A separate region, named by its heading.
         self.pet.add_class("petsync-form")
         self.pet.layout.display = "none"
         self.review = ipywidgets.VBox([])
@@ -431,7 +429,7 @@ class Panel:
             field.value = chosen
 
     def show_matches(self, total: int, of: int, a_page: int) -> None:
-        """Show how many pets fit, and the first page of them."""
+        """Show how many pets match, and their first page."""
         with self.table.hold_sync():
             self.table.empty = f"{NONE} {SHOW_ALL}"
             self.table.caption = (
@@ -441,7 +439,7 @@ class Panel:
             self.table.page = min(self.table.page, self.table.pages - 1)
 
     def clear_filters(self) -> None:
-        """Choose nothing."""
+        """Clear all filters."""
         self.search.value, self.status.value, self.tags.value = "", (), ()
 
     def open(self, pet: Pet, statuses: Sequence[str], categories: Sequence[str]) -> None:
@@ -472,7 +470,7 @@ def _several(label: str) -> ipywidgets.SelectMultiple:
 _MOST = 10
 _CODE = 'store.snapshot().frame; plan = store.edit(7, status="sold"); store.apply(plan)'
 _HOW = "In a live notebook this is a form. In plain Python:"
-_UNREAD = "The store is not read yet."
+_UNREAD = "The store has not been read yet."
 _PET_COLUMNS = {
     "Id": "id",
     "Name": "name",
@@ -545,8 +543,8 @@ _PETS_A_PAGE = 12
 
 
 def browse(store: Store) -> BrowseForm:
-    """A form that lists the store's pets by status, tags and text, shows their pictures, and
-    changes one.
+    """Return a form that finds the store's pets by status, tags and text, shows their pictures,
+    and changes one.
 
     As plain functions: `store.snapshot().frame`, and `plan = store.edit(7, status="sold")`, which
     shows what would change, then `store.apply(plan)`.
@@ -555,8 +553,8 @@ def browse(store: Store) -> BrowseForm:
 
 
 class BrowseForm(Form):
-    """Lists, shows one pet, and plans an edit of it, which the review form then sends. `catalogue`
-    is what was read, `pet` the one that is open, `plan` and `review` those of its edit.
+    """Lists pets, shows one, and plans an edit of it, which the review form applies. `catalogue` is
+    the snapshot, `pet` the open pet, and `plan` and `review` belong to its edit.
     """
 
     title = "Catalogue"
@@ -619,7 +617,7 @@ class BrowseForm(Form):
 
     def _read_again(self) -> None:
         self.reload()
-        # The button waits until that is done, and a button that waits loses the keyboard.
+        # The button is disabled meanwhile, and a disabled button loses the focus.
         self.heading.focus()
 
     def _show_snapshot(self, snapshot: Snapshot) -> None:
@@ -648,7 +646,7 @@ class BrowseForm(Form):
             tags=self._panel.tags.value,
         )
         self._panel.show_matches(len(self._places), len(self.catalogue), _PETS_A_PAGE)
-        # The table tells how many fit; that none does is heard from here.
+        # The table announces how many pets match; the notice announces that none does.
         if not len(self._places):
             self.tell(NONE, SHOW_ALL)
         elif self.notice.text == NONE:
@@ -675,9 +673,9 @@ class BrowseForm(Form):
             raise ApiError(f"pet {pet_id} could not be looked up: {found.problem}")
         if found is None:
             raise NotFoundError(
-                f"pet {pet_id} is gone from the store",
+                f"pet {pet_id} is no longer in the store",
                 pet_id=pet_id,
-                hint="Press Read again to see what is there now.",
+                hint="Press Read again to see the current pets.",
             )
         return found
 
@@ -694,10 +692,10 @@ class BrowseForm(Form):
             self._panel.whom.focus()
 
     def _require_idle(self) -> None:
-        """Raise SettingsError while a change is on its way: leaving its review would stop it."""
+        """Raise SettingsError during a run: leaving its review would stop it."""
         if self.review is not None and self.review.is_running:
             raise SettingsError(
-                "the last change is under way", hint="Wait for its end, or stop it."
+                "the last change is still being sent", hint="Wait for its end, or stop it."
             )
 
     def _put_back(self) -> None:
@@ -716,7 +714,7 @@ class BrowseForm(Form):
             raise SettingsError("no pet is open", hint="Open one from the list.")
         if not changed:
             self._leave_review()
-            self.tell("Nothing is changed yet.", "Write into a field above what is to be.")
+            self.tell("Nothing is changed yet.", "Change a field above.")
             return
         self._panel.planning(is_under_way=True)
         snapshot = None if self.catalogue is None else self.catalogue.snapshot
@@ -740,7 +738,7 @@ class BrowseForm(Form):
             return
         self._panel.planning(is_under_way=False)
         if plan.in_sync:
-            self.tell("The store says so already: there is nothing to change.")
+            self.tell("The store already has these values: there is nothing to change.")
             self._panel.whom.focus()
             return
         self.review = review(plan, self.store)
@@ -769,7 +767,7 @@ class BrowseForm(Form):
             review.close()
 
     def _catalogue_now(self) -> Catalogue | PetsyncError | None:
-        """The catalogue; read now if it was not, and no user waits for the cell."""
+        """Return the catalogue. Read it first if necessary, unless a kernel is live."""
         if self.catalogue is not None or forms.is_live():
             return self.catalogue
         try:

@@ -42,33 +42,33 @@ __all__ = [
 
 
 def asset(name: str) -> str:
-    """A file of the `assets` folder, as text."""
+    """Return a file of the `assets` folder as text."""
     return files("petsync.widgets").joinpath("assets", name).read_text("utf-8")
 
 
 class Part(anywidget.AnyWidget):
-    """A widget with JavaScript and a style sheet of its own. Its text is shown as text, always."""
+    """A widget with its own JavaScript and style sheet. It shows text as text, never as HTML."""
 
     def __init_subclass__(cls, *, script: str = "", **options: Any) -> None:
-        # traitlets makes another class of it for each widget, which names no script.
+        # traitlets derives a class for each widget, without `script`.
         if script:
             cls._esm, cls._css = asset("common.js") + asset(script), asset("parts.css")
         super().__init_subclass__(**options)
 
 
-# A file that a browser sends in pieces, taken into a folder of its own under a safe name.
+# Received files: a browser sends each in pieces, into its own folder, under a safe name.
 
 
 _MOST_BYTES = 120
-"""So long may a stored name be; file systems take 255 bytes, and copies get longer names."""
+"""The longest stored name. File systems allow 255 bytes, and copies get longer names."""
 _UNSAFE = re.compile(r"[^\w .()\-]")
 _DEVICES = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class ReceivedFile:
-    """A file that came whole: `name` as its sender calls it, never to be used as a path; `path`
-    where its content is, until it is forgotten or its form is closed; `size` in bytes.
+    """A complete file. `name` is the sender's name for it, never to be used as a path; `path` has
+    the content until the file is removed or its form is closed; `size` is in bytes.
     """
 
     name: str
@@ -77,20 +77,20 @@ class ReceivedFile:
 
 
 class IncomingFile:
-    """A file of which pieces come, written as they do; readable by nobody else. OSError where it
-    cannot be, or where its name has a NUL, which whoever named it did not type.
+    """A file that arrives in pieces, each of which is written at once. No other user can read it.
+    Raises OSError if it cannot be created, or if its name contains a NUL.
     """
 
     def __init__(self, folder: Path, name: str, size: int) -> None:
         if "\0" in name:
-            raise OSError(0, "its name is none that a file can have")
+            raise OSError(0, "its name is not a valid file name")
         folder.mkdir(mode=0o700)
         self.name, self.size, self.so_far = name, size, 0
         self.path = folder / safe_name(name)
         self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
 
     def take(self, offset: int, piece: bytes) -> None:
-        """The next piece, written; ValueError if it is not the next one, or one too many."""
+        """Write the next piece. Raises ValueError for another piece, or for too many bytes."""
         if offset != self.so_far or offset + len(piece) > self.size:
             raise ValueError("a piece of the file is missing")
         view = memoryview(piece)
@@ -99,7 +99,7 @@ class IncomingFile:
         self.so_far += len(piece)
 
     def whole(self) -> ReceivedFile:
-        """The file, closed; ValueError if something of it is missing."""
+        """Close the file and return it. Raises ValueError if its end is missing."""
         self.drop()
         if self.so_far != self.size:
             raise ValueError("the file's end is missing")
@@ -113,8 +113,8 @@ class IncomingFile:
 
 
 def safe_name(name: str) -> str:
-    """The name as that of a file in a folder, on any system: no separators, nothing hidden, no
-    control or formatting marks, and not too long. Its ending stays.
+    """Return the name as a valid file name on any system: without separators, control or format
+    characters, not hidden, and not too long. The extension stays.
     """
     last = unicodedata.normalize("NFC", name).replace("\\", "/").rpartition("/")[2]
     cleaned = _UNSAFE.sub("_", last).strip(" .")
@@ -125,19 +125,18 @@ def safe_name(name: str) -> str:
     return stem.decode(errors="ignore").rstrip(" .") + ending
 
 
-# Files: a place where files are dropped or picked; they come in pieces, however large they are.
+# Files: a field for files of any size, dropped or picked, which arrive in pieces.
 #
-# ipywidgets' own FileUpload sends a file as one message, which Jupyter drops without a word above
+# ipywidgets' FileUpload sends a file as one message, which Jupyter drops without an error above
 # 10 MiB.
 
 
 class Files(Part, script="files.js"):
-    """A labelled place for files. `accept` is as HTML has it (".xlsx,.csv" or "image/*"); a file
-    larger than `most_bytes` (0: no limit) is not taken, and its sender told so, with the `way_out`.
-    `received` are the files that came whole; with `listed` the person sees them in a list, and can
-    remove them.
+    """A labelled field for files. `accept` is as in HTML (".xlsx,.csv" or "image/*"). A file larger
+    than `most_bytes` (0: no limit) is refused; the message ends with `way_out`. `received` has the
+    complete files; if `listed`, the user sees them in a list and can remove them.
 
-    Their content is in a private folder of this machine, until they are forgotten or the part is
+    Their content is in a private folder on this machine until the file is removed, the widget is
     closed, or the kernel ends.
     """
 
@@ -170,15 +169,15 @@ class Files(Part, script="files.js"):
         self.present = [{"key": k, "name": f.name, "size": f.size} for k, f in listed_files]
 
     def on_file(self, act: Callable[[ReceivedFile], object]) -> None:
-        """Call the function with each file that came whole (`form.work.guarded` around it)."""
+        """Call the function with each complete file. Wrap it in `form.work.wrap_callback`."""
         self._on_file.append(act)
 
     def on_forgotten(self, act: Callable[[ReceivedFile], object]) -> None:
-        """Call the function with each file that its sender takes back."""
+        """Call the function with each file that the user removes."""
         self._on_forgotten.append(act)
 
     def put(self, name: str, content: bytes) -> ReceivedFile | None:
-        """Add a file as if the user had dropped it; None if it is refused."""
+        """Add a file as if the user had dropped it; return None if it is refused."""
         key = f"put-{self._count}"
         self._handle_message(
             self, {"do": "begin", "file": key, "name": name, "size": len(content)}, []
@@ -194,7 +193,7 @@ class Files(Part, script="files.js"):
             self.send({"gone": key})
 
     def close(self) -> None:
-        """Take the part away, and everything that it received."""
+        """Remove the widget and all received files."""
         with self._lock:
             for key in list(self._coming):
                 self._drop(key)
@@ -218,7 +217,7 @@ class Files(Part, script="files.js"):
                 received = self._end(key)
             elif do == "cancel":
                 removed = self._cancel(key)
-        # Not with the lock: what they call may wait for a form that closes this part.
+        # Without the lock: a callback may wait for a form that closes this widget.
         _tell(self._on_file, received)
         _tell(self._on_forgotten, removed)
 
@@ -288,14 +287,14 @@ class Files(Part, script="files.js"):
     def _refuse(self, key: str, error: Exception) -> None:
         self._drop(key)
         reason = getattr(error, "strerror", None) or str(error)
-        self.send({"refused": key, "why": f"It could not be taken: {reason}."})
+        self.send({"refused": key, "why": f"It could not be stored: {reason}."})
 
     def _refusal(self, name: str, kind: str, size: int) -> str:
-        """Why this file is not taken, "" if it is; the browser judges by the same rules."""
+        """Return why this file is refused, or "". The browser applies the same rules."""
         if self.disabled:
-            return "Files are not taken at this moment."
+            return "No files are accepted at the moment."
         if not accepts(self.accept, name, kind):
-            return f"It is of another kind than {self.accept.replace(',', ', ')}."
+            return f"Only these kinds are accepted: {self.accept.replace(',', ', ')}."
         if size < 0 or (self.most_bytes and size > self.most_bytes):
             return f"It is larger than {self.most_bytes:,} bytes. {self.way_out}".rstrip()
         return ""
@@ -314,8 +313,8 @@ def _tell(acts: list[Callable[[ReceivedFile], object]], file: ReceivedFile | Non
 
 
 def accepts(accept: str, name: str, kind: str) -> bool:
-    """Whether a file of this name and MIME type is of a kind that is wanted (all, if none is
-    named). What no type is known of is let through for a kind: its content is judged later.
+    """Whether `accept` allows a file with this name and MIME type; an empty `accept` allows all. A
+    file without a type passes every MIME pattern, because its content is checked later.
     """
     patterns = [each.strip().lower() for each in accept.split(",") if each.strip()]
     return not patterns or any(
@@ -336,17 +335,17 @@ class Heading(Part, script="heading.js"):
     level = t.Int(3).tag(sync=True)
 
     def focus(self) -> None:
-        """Move the focus here: the focused element was removed."""
+        """Move the focus here, because the focused element is gone."""
         self.send({"focus": True})
 
 
-# Link: an address to be opened in another tab, or copied, that must not be kept.
+# Link: an address to open in another tab or to copy, which must not be saved.
 
 
 class Link(Part, script="link.js"):
-    """A link whose text is `label`, with a field to copy its address from. The address (http or
-    https) comes as a message and is in no widget's state: it may be good for one person, once.
-    Without one it takes no room.
+    """A link with the text `label`, and a field to copy its address from. The address (http or
+    https) is sent as a message and is in no widget's state, because it may be a secret. Without an
+    address, the widget is hidden.
     """
 
     label = t.Unicode("").tag(sync=True)
@@ -357,27 +356,27 @@ class Link(Part, script="link.js"):
         self.on_msg(self._handle_message)
 
     def show(self, url: str) -> None:
-        """Lead to the address, and put the keyboard on it."""
+        """Show the address, and move the focus to the link."""
         self.url = url
         self.send({"url": url, "focus": True})
 
     def clear(self) -> None:
-        """Lead nowhere."""
+        """Remove the address."""
         self.url = ""
         self.send({"url": ""})
 
     def _handle_message(self, _: object, content: dict[str, Any], __: object) -> None:
-        # A page that was loaded again knows no address.
+        # A reloaded page does not have the address.
         if content.get("ready") is True:
             self.send({"url": self.url})
 
 
-# Meter: how far something is, for the eye and for a screen reader.
+# Meter: a progress bar, also for screen readers.
 
 
 class Meter(Part, script="meter.js"):
-    """A labelled progress bar: `done` of `total` (0 while that is not known), and what `text` says
-    beside it. Without `shown` it takes no room.
+    """A labelled progress bar: `done` of `total` (0 if it is unknown), with `text` beside it. It is
+    hidden unless `shown`.
     """
 
     label = t.Unicode("").tag(sync=True)
@@ -391,8 +390,8 @@ class Meter(Part, script="meter.js"):
 
 
 class Notice(Part, script="notice.js"):
-    """A line that is read aloud when it changes. `tone` is "" (told politely), "done" or "problem"
-    (told at once); `text` says what is, `hint` what to do about it. Empty, it takes no room.
+    """A message that screen readers announce. `tone` is "", "done", or "problem" (announced at
+    once); `text` is the message, and `hint` says what to do. Without a text, it is hidden.
     """
 
     text = t.Unicode("").tag(sync=True)
@@ -400,7 +399,7 @@ class Notice(Part, script="notice.js"):
     tone = t.Enum(("", "done", "problem"), "").tag(sync=True)
 
     def say(self, text: str, hint: str = "", *, done: bool = False) -> None:
-        """Tell how things are."""
+        """Show a message."""
         self._show(text, hint, "done" if done else "")
 
     def warn(self, text: str, hint: str = "") -> None:
@@ -408,7 +407,7 @@ class Notice(Part, script="notice.js"):
         self._show(text, hint, "problem")
 
     def clear(self) -> None:
-        """Say nothing."""
+        """Clear the message."""
         self._show("", "", "")
 
     def _show(self, text: str, hint: str, tone: str) -> None:
@@ -418,14 +417,13 @@ class Notice(Part, script="notice.js"):
 
 # SecretField: a field for a secret, which must not be saved.
 #
-# ipywidgets' Password has its text in the widget's state, which a notebook may save along. Here
-# it comes as a message, is in no state, and is gone once it was taken.
+# ipywidgets' Password has its text in the widget's state, which a notebook may save. Here, the text
+# is sent as a message, is in no state, and is cleared when it is read.
 
 
 class SecretField(Part, script="secret.js"):
-    """A labelled field for a secret. `masked` shows dots in place of what is typed; `hint`, while
-    it is empty, says what belongs there. `value` is what was typed so far; it is no trait, so that
-    nothing saves it.
+    """A labelled field for a secret. If `masked`, it shows dots instead of the input; `hint` is the
+    placeholder. `value` is the current input; it is not a trait, so nothing saves it.
     """
 
     label = t.Unicode("").tag(sync=True)
@@ -441,7 +439,7 @@ class SecretField(Part, script="secret.js"):
 
     @property
     def value(self) -> str:
-        """The input that was not taken yet."""
+        """The current input."""
         return self._secret.reveal()
 
     @value.setter
@@ -471,10 +469,10 @@ class SecretField(Part, script="secret.js"):
 
 
 class Steps(Part, script="steps.js"):
-    """Numbered steps, of which one is shown.
+    """Numbered steps, of which one is visible.
 
-    `steps` are dicts of `key`, `title`, and if so `done`, `disabled`, or `aside` (it is beside
-    the steps, and has no number). A person changes `current`, the key of the step shown.
+    `steps` are dicts of `key`, `title`, and optionally `done`, `disabled`, or `aside` (beside the
+    sequence, without a number). The user changes `current`, the key of the visible step.
     """
 
     label = t.Unicode("Steps").tag(sync=True)
@@ -482,26 +480,25 @@ class Steps(Part, script="steps.js"):
     current = t.Unicode("").tag(sync=True)
 
 
-# Table: one page of rows as a plain HTML table, in which rows can be ticked, chosen between, or
-# picked.
+# Table: one page of rows as a plain HTML table, with ticks, choices and buttons.
 
 
 class Table(Part, script="table.js"):
-    """A page of a table with its pager; whoever makes it fills `rows` when `page` changes.
+    """One page of a table, with a pager. The owner fills `rows` when `page` changes.
 
-    `columns` are dicts of `key`, `title` and, if it is no text, `kind`: "number", "change",
-    "image", "link", "mark" or "choice". `rows` are dicts of `key` (unique text), `label` (what a
-    screen reader calls the row), `cells` (by the column's key), and, if wanted, `tone` ("add",
-    "update", "delete", "conflict", "problem", "done", "muted") and `fixed` (cannot be ticked).
+    `columns` are dicts of `key`, `title` and, unless it is text, `kind`: "number", "change",
+    "image", "link", "mark" or "choice". `rows` are dicts of `key` (unique text), `label` (the row's
+    name for screen readers), `cells` (by the column's key), and optionally `tone` ("add", "update",
+    "delete", "conflict", "problem", "done", "muted") and `fixed` (cannot be ticked).
 
-    A cell is text, an id too (a browser rounds large numbers); for a "change" `{"before", "after"}`
-    (either may be None); for an "image" `{"src", "alt"}` with a data: address; for a "link"
-    `{"href", "text"}` (http and https only); for a "mark" `{"symbol", "text"}`; for a "choice"
-    `{"options": [[value, title], …], "value", "label"}`. Whatever it holds is shown as text, never
-    as HTML.
+    A cell is text, also for an id (a browser rounds large numbers); for a "change" it is
+    `{"before", "after"}` (either may be None); for an "image" `{"src", "alt"}` with a data:
+    address; for a "link" `{"href", "text"}` (http and https only); for a "mark" `{"symbol",
+    "text"}`; for a "choice" `{"options": [[value, title], …], "value", "label"}`. All content is
+    shown as text, never as HTML.
 
-    A person changes `ticked` (keys, of this page's rows), `page`, and `chosen` (row key → column
-    key → value), and sends `picked` by pressing a row's button, whose text is `pick`.
+    The user changes `ticked` (keys of this page's rows), `page`, and `chosen` (row key → column
+    key → value). A row's button, whose text is `pick`, sends `picked`.
     """
 
     caption = t.Unicode("").tag(sync=True)
@@ -527,11 +524,11 @@ class Table(Part, script="table.js"):
         self._on_pick.append(act)
 
     def focus(self, key: str, column: str) -> None:
-        """Put the keyboard on the choice in this row and column, or else on the table."""
+        """Move the focus to the choice in this row and column, or else to the table."""
         self.send({"focus": f"choice {column} {key}"})
 
     def press(self, key: str) -> None:
-        """Do as if the row's button had been pressed."""
+        """Act as if the user had pressed the row's button."""
         for act in self._on_pick:
             act(key)
 

@@ -26,8 +26,8 @@ __all__ = ["Form", "StaticView", "Work", "is_live", "on_enter"]
 
 # Work: a form's background work, on a loop thread that all forms share.
 #
-# A widget's callback may run on any thread or loop, which differs with each ipykernel, and must
-# never block. What may take a while is a coroutine here; its end comes back through a function.
+# A widget's callback may run on any thread or loop, depending on the ipykernel, and must never
+# block. Slow work is a coroutine here; a function gets its result.
 
 
 R = TypeVar("R")
@@ -36,11 +36,11 @@ _LOOP = LoopThread("petsync-forms")
 
 
 class Work:
-    """What one form has under way. `failed` is told every error that nobody else takes: a
-    PetsyncError is a person's to read, any other a fault of petsync's, which is logged. `dealt` is
-    called after each end that was dealt with.
+    """The background work of one form. `failed` gets each error without a handler: a PetsyncError
+    is for the user; any other error is a fault of petsync, and is logged. `dealt` is called after
+    each handled result.
 
-    Callbacks and results are dealt with one at a time, whatever threads they come on.
+    Callbacks and results are handled one at a time, on whatever thread they arrive.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Work:
         self._is_closed = False
 
     def wrap_callback(self, act: Callable[..., object]) -> Callable[..., None]:
-        """The function as a widget's callback: no error of it vanishes."""
+        """Return the function as a widget's callback that reports its errors."""
 
         def callback(*arguments: Any) -> None:
             try:
@@ -71,10 +71,11 @@ class Work:
         then: Callable[[R], object],
         failed: Callable[[PetsyncError], object] | None = None,
     ) -> Task[R]:
-        """The work, begun; returns at once. `then` gets its result, `failed` its PetsyncError.
+        """Start the work, and return its task at once. `then` gets the result, `failed` the
+        PetsyncError.
 
-        `cancel()` on what this returns stops it as Ctrl-C does: a run ends at a change's boundary
-        and raises InterruptedRunError; what has nothing to tell ends in silence.
+        `cancel()` on the task stops it as Ctrl-C does: a run ends between two changes and raises
+        InterruptedRunError; other work ends without a message.
         """
         task = _LOOP.start(work)
         self._tasks.add(task)
@@ -95,25 +96,25 @@ class Work:
 
     @property
     def is_busy(self) -> bool:
-        """Whether anything is under way."""
+        """Whether any work is active."""
         return bool(self._tasks)
 
     def stop(self) -> None:
-        """Stop everything that is under way. Returns at once."""
+        """Stop all work. Returns at once."""
         for task in list(self._tasks):
             task.cancel()
 
     def close(self) -> None:
-        """Stop everything that is under way; from now on no callback is called, and no `then`: what
-        they would show is gone. Returns once none is being called any more.
+        """Stop all work. From now on, no callback and no `then` is called, because their widgets
+        are gone. Returns when no active call is left.
         """
         with self._lock:
             self._is_closed = True
         self.stop()
 
     def wait(self, seconds: float = 60.0) -> bool:
-        """Whether everything that was under way has ended, and was dealt with, in that time. For
-        scripts and tests; a callback must not wait.
+        """Wait for the work, and return whether all of it has ended in that time. For scripts and
+        tests; a callback must not wait.
         """
         with self._idle:
             return self._idle.wait_for(lambda: not self._tasks, seconds)
@@ -147,7 +148,7 @@ class Work:
                 if not self._is_closed:
                     then(done.result())
             elif isinstance(error, PetsyncError) and self._is_closed:
-                pass  # nobody is there to read it
+                pass  # no user can see it
             elif isinstance(error, PetsyncError) and failed is not None:
                 failed(error)
             elif not isinstance(error, KeyboardInterrupt):
@@ -155,46 +156,45 @@ class Work:
 
     def _tell(self, error: BaseException) -> None:
         if not isinstance(error, PetsyncError):
-            log.error("a form met %s", type(error).__name__, exc_info=error)
+            log.error("a form failed with %s", type(error).__name__, exc_info=error)
         with self._lock:
             self._failed(error)
 
 
-# Entering: Enter in a field does what the button beside it does.
+# Enter in a field: it does the same as the button beside the field.
 
 
-_SOON = 0.2
+_SUBMIT_DELAY_S = 0.2
 
 
 def on_enter(field: ipywidgets.Text, work: Work, act: Callable[[], object]) -> None:
-    """Call the function when Enter is pressed in the field; leaving it alone does nothing."""
+    """Call the function when Enter is pressed in the field, not when it loses the focus."""
 
     def submit(_: object, content: dict[str, Any], __: object) -> None:
-        # The browser tells of the key first, and of the text that it ended only then.
+        # The browser sends the key first, and then the final text.
         if content.get("event") == "submit":
-            work.start(asyncio.sleep(_SOON), lambda _: act())
+            work.start(asyncio.sleep(_SUBMIT_DELAY_S), lambda _: act())
 
     field.on_msg(work.wrap_callback(submit))
 
 
-# StaticView: a form's HTML and text beside its widgets, which a notebook keeps when the kernel is
-# gone.
+# StaticView: a form's HTML and text, which a notebook still shows when the kernel is gone.
 #
-# JupyterLab shows an output's widgets even where there are none any more, so the two are outputs
-# of their own; `parts.css` hides this one for as long as the widgets are there.
+# JupyterLab prefers an output's widgets even if they no longer exist, so the static view is a
+# separate output; `parts.css` hides it while the widgets exist.
 
 
-_A_WHILE = 0.3
-# Without a kernel the output of the widgets is a line of text that says so in Jupyter's words.
+_UPDATE_DELAY_S = 0.3
+# Without a kernel, Jupyter shows a line of text in place of the widgets; this hides it.
 _STYLE = """<style>
 .jp-OutputArea-child:has(.petsync-still) + .jp-OutputArea-child
   > .jp-OutputArea-output.jupyter-widgets:not(:has(*)) { display: none; }
 </style>"""
-_HOW = "<p>This is kept from when the form was last used. Run the cell to use it again.</p>"
+_HOW = "<p>This is the form as it was last used. Run the cell to use it again.</p>"
 
 
 class StaticView:
-    """One form's still output, the same wherever the form is shown."""
+    """One form's static output, the same wherever the form is shown."""
 
     def __init__(self, html: Callable[[], str], text: Callable[[], str]) -> None:
         self._html, self._text = html, text
@@ -214,7 +214,7 @@ class StaticView:
         if self._shown is None or self._is_due or self._is_over:
             return
         self._is_due = True
-        timer = threading.Timer(_A_WHILE, self._renew)
+        timer = threading.Timer(_UPDATE_DELAY_S, self._renew)
         timer.daemon = True
         timer.start()
 
@@ -230,8 +230,8 @@ class StaticView:
                 if made != self._shown and not self._is_over:
                     self._shown = made
                     self._display(update=True)
-        except Exception as error:  # noqa: BLE001 - the form itself is not touched by it
-            log.debug("a form's still output was not renewed: %s", type(error).__name__)
+        except Exception as error:  # noqa: BLE001 - the form itself still works
+            log.debug("a form's static output was not updated: %s", type(error).__name__)
 
     def _display(self, *, update: bool) -> None:
         options = {"raw": True, "display_id": self._id, **({"update": True} if update else {})}
@@ -249,11 +249,11 @@ _VIEW = "application/vnd.jupyter.widget-view+json"
 
 
 class Form(ABC):
-    """A form as the last value of a cell shows itself.
+    """A form, which shows itself as the last value of a cell.
 
-    Its widgets are made when they are first asked for, so that a notebook that runs without
-    anybody looking (nbconvert, papermill, nbval) has none, and stores no widget's value: it has
-    the form's HTML and text. `widget` are the widgets, to be put together with others.
+    Its widgets are made at their first use. A notebook that runs without a user (nbconvert,
+    papermill, nbval) therefore has none and stores no widget's value, only the form's HTML and
+    text. `widget` contains the widgets, to combine with others.
     """
 
     title = ""
@@ -261,7 +261,7 @@ class Form(ABC):
     level = 3
     """The heading's level in the page."""
     sign_in_hint = ""
-    """Where to sign in, if there is a place for that at hand."""
+    """Where to sign in, if the page has a place for that."""
     _is_started = _is_closed = False
 
     def __init__(self) -> None:
@@ -282,13 +282,13 @@ class Form(ABC):
 
     @abstractmethod
     def _body(self) -> ipywidgets.Widget:
-        """The form's widgets below its heading; called once."""
+        """Make the form's widgets below its heading; called once."""
 
     @property
     def widget(self) -> ipywidgets.Widget:
         """The form's widgets."""
         if self._is_closed:
-            raise PetsyncError("this form was closed", hint="Make a new one.")
+            raise PetsyncError("this form is closed", hint="Make a new one.")
         if self._widget is None:
             self._is_started = True
             box = ipywidgets.VBox([self.heading, self._body(), self.notice])
@@ -299,18 +299,18 @@ class Form(ABC):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> object:
-            """A field or button, by its name, also before anybody has looked at the form."""
+            """Return a field or button by its name, also before the form is shown."""
             if name.startswith("_") or self._is_started or "_widget" not in self.__dict__:
                 raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
             assert self.widget is not None
             return getattr(self, name)
 
     def tell(self, text: str, hint: str = "") -> None:
-        """Say it to the person, who also hears it."""
+        """Show a message, which screen readers announce."""
         self.notice.say(text, hint)
 
     def fail(self, error: BaseException) -> None:
-        """Say what went wrong, and what to do about it."""
+        """Show an error, and what to do."""
         if isinstance(error, AuthError) and error.status == 401:
             self._refused = error.message
             self.notice.warn(error.message, self.sign_in_hint or error.hint)
@@ -319,8 +319,8 @@ class Form(ABC):
         else:
             # The message of an unknown error may contain a secret.
             self.notice.warn(
-                f"This form met a fault of petsync itself ({type(error).__name__})",
-                "Nothing is lost; the kernel's log has the details.",
+                f"This form failed because of a fault in petsync ({type(error).__name__})",
+                "No data is lost; the kernel's log has the details.",
             )
 
     def forget_refusal(self) -> bool:
@@ -357,9 +357,9 @@ class Form(ABC):
     def _ipython_display_(self) -> None:
         """Display two outputs in a live notebook: the saved one, and the widgets."""
         if self._is_closed or not is_live() or _is_page():
-            raise NotImplementedError  # so that IPython goes on with the one bundle
+            raise NotImplementedError  # IPython then shows the bundle
         self._still.show()
-        plain = f"{self.title}: a form, once this cell is run"
+        plain = f"{self.title}: run this cell to show the form"
         display({_VIEW: self._view(), "text/plain": plain}, raw=True)  # type: ignore[no-untyped-call]
 
     def _view(self) -> dict[str, Any]:
@@ -367,8 +367,8 @@ class Form(ABC):
 
 
 def is_live() -> bool:
-    """Whether somebody may be looking who can press something: a kernel that was started to run a
-    whole notebook takes no input. Voilà is the exception, which runs it before somebody looks.
+    """Whether a user may be present. A kernel that runs a whole notebook accepts no input, so it
+    has no user. Voilà is the exception: it runs the notebook before the user sees it.
     """
     if "ipykernel" not in sys.modules:
         return False

@@ -64,28 +64,28 @@ __all__ = [
 ]
 
 
-# SheetView: a sheet as a form looks at it, with what takes a while to find out.
+# SheetView: a sheet with the facts about it that are slow to compute.
 
 
 _UNCERTAIN = ("ragged-row", "broken-quote")
-"""The problem of a row whose cells may be in wrong columns."""
+"""The rules of rows whose cells may be in wrong columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class SheetView:
-    """The sheet, its suggestions by address, and the findings whose cell a text can fix."""
+    """The sheet, its suggestions by address, and the addresses that another text can fix."""
 
     sheet: Sheet
     suggestions: Mapping[str, Suggestion]
-    mendable: frozenset[str]
+    fixable: frozenset[str]
 
     @classmethod
     def at(cls, sheet: Sheet) -> SheetView:
-        """What there is to see of the sheet."""
+        """Return the view of the sheet."""
         return cls(
             sheet,
             {each.address: each for each in sheet.suggestions},
-            frozenset(each.address for each in sheet.problems if _is_mendable(sheet, each)),
+            frozenset(each.address for each in sheet.problems if _is_fixable(sheet, each)),
         )
 
     @property
@@ -105,8 +105,8 @@ def read_look(
     known_statuses: Collection[str] = (),
     digest: str = "",
 ) -> SheetView:
-    """The sheet as it is read so; `known_statuses` are the store's own statuses. Raises SheetError
-    where the file is not of this digest any more, if one is given.
+    """Read the sheet with these choices; `known_statuses` are the statuses in the store. Raises
+    SheetError if the file no longer has the given digest.
     """
     try:
         sheet = store.aio.read(
@@ -138,7 +138,7 @@ def read_look(
     return SheetView.at(sheet)
 
 
-def _is_mendable(sheet: Sheet, finding: Finding) -> bool:
+def _is_fixable(sheet: Sheet, finding: Finding) -> bool:
     return (
         finding.row != sheet.header_row
         and finding.column in sheet.columns
@@ -148,8 +148,8 @@ def _is_mendable(sheet: Sheet, finding: Finding) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class HeaderChoices:
-    """The headers that a person may have to say the meaning of, and the worksheets to choose from;
-    `meant` is what a header may mean.
+    """The headers whose meaning the user may choose, and the worksheets to choose from; `meant` has
+    the likely meaning of a header.
     """
 
     tab: str
@@ -160,7 +160,7 @@ class HeaderChoices:
 
     @classmethod
     def of_sheet(cls, sheet: Sheet) -> HeaderChoices:
-        """Those of a sheet that was read."""
+        """The choices for a sheet that was read."""
         near = {
             finding.value: finding.meant
             for finding in sheet.problems
@@ -172,7 +172,7 @@ class HeaderChoices:
         numbers = {each.value for each in sheet.problems if each.rule == "header-numbers"}
         written = own_results(names) - numbers
         own = [name for name in names if name not in written]
-        # What may mean one of ours comes first; of many columns only some are asked for.
+        # Likely columns come first, because the form asks only about some of many.
         headers = sorted(own, key=lambda name: name not in near)
         ours = frozenset(name for name in sheet.columns if name not in own)
         return cls(sheet.tab, (sheet.tab, *sheet.tabs), headers, near, ours)
@@ -183,7 +183,7 @@ class HeaderChoices:
         return cls(peek.tab, peek.tabs, peek.headers, peek.meant)
 
 
-# FileChooser: a file dropped or picked in the browser, or one that is on the notebook's machine.
+# FileChooser: a file from the browser, or one on the notebook's machine.
 
 
 SUFFIXES = (".xlsx", ".xlsm", ".csv", ".tsv", ".txt")
@@ -193,7 +193,7 @@ _NONE = "(choose one)"
 
 
 class FileChooser:
-    """The ways to name a file, and `box`, which has them all."""
+    """The fields to choose a file, in `box`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -201,7 +201,7 @@ class FileChooser:
             label="Drop a spreadsheet here, or pick one",
             hint=(
                 "Excel (.xlsx, .xlsm) or CSV. A CSV that petsync exported has a second file beside "
-                "it: open such a one by its path."
+                "it: open such a CSV by its path."
             ),
             accept=",".join(SUFFIXES),
             most_bytes=_MOST,
@@ -218,13 +218,13 @@ class FileChooser:
         self.box = ipywidgets.VBox([self.files, self.listed, self.path, self.open])
 
     def list(self) -> None:
-        """Show the sheets that the folder has now, the newest first."""
+        """Show the sheets in the folder, the newest first."""
         self.listed.options = [(_NONE, ""), *((name, name) for name in _sheets(self.folder))]
         self.listed.value = ""
 
     @property
     def named(self) -> Path | None:
-        """The file that the path names, None if the field is empty."""
+        """The file at the path, None if the field is empty."""
         text = self.path.value.strip()
         return self.folder / Path(text).expanduser() if text else None
 
@@ -266,15 +266,15 @@ _ENCODINGS = (
     ("UTF-32 (utf-32)", "utf-32"),
 )
 _WORDS = (
-    "petsync does not know these columns. They are kept, and not used, unless you say what they "
-    "mean. Nothing is guessed."
+    "petsync does not know these columns. It keeps them and does not use them, unless you choose "
+    "their meaning. It guesses nothing."
 )
-_NOTHING_KNOWN = "petsync knows none of this sheet's headers: say what its columns mean."
+_NOTHING_KNOWN = "petsync knows none of this sheet's headers: choose what its columns mean."
 
 
 class Columns:
-    """A choice of encodings where the file is not UTF-8, one of worksheets, one for each unknown
-    header, and `box`, which has them all.
+    """The choices of an encoding (if the file is not UTF-8), of a worksheet, and of the meaning of
+    each unknown header, in `box`.
     """
 
     def __init__(self) -> None:
@@ -300,9 +300,9 @@ class Columns:
         return {header: each.value for header, each in self.headers.items() if each.value}
 
     def offer(self, likely: str) -> None:
-        """Ask for the encoding of a file that is in another one; `likely` is the one to try."""
+        """Ask for the encoding of a file that is not UTF-8; `likely` is the suggestion."""
         label = next((label for label, value in _ENCODINGS if value == likely), "")
-        words = "The file is in another encoding. Choose the one that it was saved in"
+        words = "The file is not UTF-8. Choose the encoding in which it was saved"
         hint = f"{words}; it may be {label}." if label and likely else f"{words}."
         self._offered.value = element("p", text(hint))
         self._decoding.layout.display = self.box.layout.display = None
@@ -356,17 +356,17 @@ PAGE = 20
 _VALUE = 60
 _FINDING_COLUMNS = [
     {"key": "where", "title": "Where"},
-    {"key": "severity", "title": "How bad", "kind": "mark"},
-    {"key": "value", "title": "It says"},
-    {"key": "problem", "title": "What is wrong"},
+    {"key": "severity", "title": "Severity", "kind": "mark"},
+    {"key": "value", "title": "Value"},
+    {"key": "problem", "title": "Problem"},
     {"key": "choice", "title": "Correction", "kind": "choice"},
 ]
 _WHICH = (
     ("all", "all"),
     ("errors: their rows are left out", "error"),
     ("warnings: their rows are used", "warning"),
-    ("those with a suggestion", "suggested"),
-    ("those that I chose a correction for", "chosen"),
+    ("with a suggestion", "suggested"),
+    ("with a correction that I chose", "chosen"),
 )
 _MARKS = {
     "error": {"symbol": "x", "text": "error"},
@@ -378,8 +378,8 @@ Guarded = Callable[[Callable[..., object]], Callable[..., None]]
 
 
 class Findings:
-    """The findings, page by page; `chosen` are the corrections that a person chose and that the
-    sheet was not read with yet, by address. `box` has all of it.
+    """The findings, page by page, in `box`. `chosen` has the user's corrections by address that the
+    sheet has not been read with yet.
     """
 
     def __init__(self, guarded: Guarded, on_choice: Callable[[], object]) -> None:
@@ -391,8 +391,8 @@ class Findings:
         self.which = ipywidgets.Dropdown(options=_WHICH, value="all", description="Show")
         self.table = Table(caption="Findings", columns=_FINDING_COLUMNS, empty="No findings.")
         self.own = ipywidgets.Text(description="Text", continuous_update=False)
-        self.use = ipywidgets.Button(description="Take this text")
-        self.leave = ipywidgets.Button(description="Leave it")
+        self.use = ipywidgets.Button(description="Use this text")
+        self.leave = ipywidgets.Button(description="Cancel")
         self._own = ipywidgets.VBox([self.own, ipywidgets.HBox([self.use, self.leave])])
         self._own.layout.display = "none"
         self.which.observe(guarded(lambda _: self._filter()), "value")
@@ -403,7 +403,7 @@ class Findings:
         self.box = ipywidgets.VBox([self.which, self.table, self._own])
 
     def show(self, look: SheetView) -> None:
-        """Show these findings; earlier choices are applied already."""
+        """Show these findings; earlier choices are already applied."""
         self._look, self.chosen = look, {}
         self._ask("")
         self._filter()
@@ -416,7 +416,7 @@ class Findings:
             self.set(address, text)
 
     def take_choices(self) -> dict[str, str]:
-        """The choices, including input that was not taken yet."""
+        """Return the choices, including an unfinished text."""
         if self._is_typed:
             address, text = self._open_address, self.own.value
             self._ask("")
@@ -424,15 +424,15 @@ class Findings:
         return dict(self.chosen)
 
     def require_none_open(self) -> None:
-        """Raise SheetError where something is typed or chosen that the sheet was not read with."""
+        """Raise SheetError for a text or a choice that the sheet has not been read with."""
         if self._is_typed:
             raise SheetError(
-                f"a text for {self._open_address} is typed, and not taken yet",
-                hint="Press “Take this text” and then “Check again”, or press “Leave it”.",
+                f"the text for {self._open_address} is not used yet",
+                hint="Press “Use this text” and then “Check again”, or press “Cancel”.",
             )
         if self.chosen:
             raise SheetError(
-                "some corrections are chosen, and the sheet was not read with them yet",
+                "the sheet has not been read with the chosen corrections yet",
                 hint="Press “Check again” first, or choose to leave these cells as they are.",
             )
 
@@ -486,8 +486,8 @@ class Findings:
 
     def _choice(self, finding: Finding) -> Any:
         look, address = self._look, finding.address
-        if look is None or address not in look.mendable:
-            return "To be fixed in the file"
+        if look is None or address not in look.fixable:
+            return "Fix it in the file"
         options = [[KEEP, "Leave it as it is"]]
         suggestion = look.suggestions.get(address)
         if suggestion is not None:
@@ -514,7 +514,7 @@ class Findings:
 
     def _choose(self, address: str, choice: object) -> None:
         look = self._look
-        if look is None or address not in look.mendable:
+        if look is None or address not in look.fixable:
             return
         if choice == OWN:
             self.take_choices()
@@ -538,7 +538,7 @@ class Findings:
             self.own.focus()
 
     def _leave(self) -> None:
-        """Ask no more; the keyboard goes back to the cell's row."""
+        """Close the field, and move the focus back to the cell's row."""
         rows = (row["key"] for row in self.table.rows if row["label"] == self._open_address)
         self.table.focus(next(rows, ""), "choice")
         self._ask("")
@@ -553,7 +553,7 @@ def _quote_value(text: str) -> str:
 
 _CORRECTION_COLUMNS = [
     {"key": "where", "title": "Where"},
-    {"key": "change", "title": "In the file, and as it is read", "kind": "change"},
+    {"key": "change", "title": "Value in the file, and value used", "kind": "change"},
 ]
 
 
@@ -564,9 +564,9 @@ class CorrectionTable:
         self._made: tuple[Correction, ...] = ()
         self._on_back = on_back
         self.table = Table(
-            caption="Corrected: read so, while the file stays as it is",
+            caption="Corrections: the file itself stays unchanged",
             columns=_CORRECTION_COLUMNS,
-            pick="Take back",
+            pick="Remove",
         )
         self.table.observe(guarded(lambda _: self._draw()), "page")
         self.table.on_pick(guarded(self._back))
@@ -614,23 +614,23 @@ _CONFLICT = (
     ("Send the sheet's value", "sheet"),
 )
 _MISSING = (
-    "With a tick, every pet of the store that no row names is to be deleted. Without one, none is: "
-    "a pet is deleted only where its row says so in the column action. The review shows each "
-    "deletion before anything happens, and the guard refuses more than a tenth of the store."
+    "If ticked, the plan deletes every pet of the store that is in no row. Otherwise it deletes a "
+    "pet only if its row has delete in the column action. The review shows each deletion before "
+    "anything is sent, and the guard refuses more than a tenth of the store."
 )
 _TWO_WAY = (
-    "The sheet knows what was exported, so cells that nobody edited say nothing, and what others "
-    "changed in the store stays. With a tick, every filled cell counts."
+    "The sheet contains the exported values, so unedited cells change nothing, and changes in the "
+    "store stay. If ticked, every filled cell counts."
 )
-_NO_BASE = "This sheet does not know what was exported: every filled cell counts."
+_NO_BASE = "This sheet does not contain the exported values: every filled cell counts."
 
 
 class Options:
-    """The options of a plan, and `box`, which has them all."""
+    """The options of a plan, in `box`."""
 
     def __init__(self) -> None:
         self.rows = ipywidgets.Dropdown(options=_ROWS, value=(), description="Rows without an id")
-        self.missing = _tick("Delete the pets that no row of the sheet names")
+        self.missing = _tick("Delete the pets that are in no row of the sheet")
         self.two_way = _tick("Compare with the store alone")
         self.conflict = ipywidgets.RadioButtons(
             options=_CONFLICT, value="store", description="Where both changed a field"
@@ -648,7 +648,7 @@ class Options:
         )
 
     def show(self, sheet: Sheet) -> None:
-        """Offer what this sheet can be compared by."""
+        """Enable the options that apply to this sheet."""
         carries = sheet.base is not None
         self.two_way.disabled = not carries and not sheet.base_refused
         self.conflict.disabled = not carries
@@ -669,7 +669,7 @@ class Options:
 
 def _base(sheet: Sheet) -> str:
     if sheet.base_refused:
-        return f"{capital(sheet.base_refused)}. With a tick, this sheet is compared all the same."
+        return f"{capital(sheet.base_refused)}. If ticked, petsync compares this sheet anyway."
     return _TWO_WAY if sheet.base is not None else _NO_BASE
 
 
@@ -684,11 +684,11 @@ def _tick(words: str) -> ipywidgets.Checkbox:
     )
 
 
-# SaveForm: a corrected copy of the file, and one in which the findings are marked.
+# SaveForm: saves a corrected copy of the file, and a copy with marked findings.
 
 
 class SaveForm:
-    """The fields for saving copies, in `box`."""
+    """The fields to save copies, in `box`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -704,15 +704,15 @@ class SaveForm:
         )
 
     def show(self, sheet: Sheet, path: Path) -> None:
-        """Offer what there is to save of the sheet, under names beside its file."""
+        """Enable the copies that the sheet has a use for, and suggest names beside its file."""
         self.corrected.disabled = not sheet.corrections
         self.marked.disabled = not sheet.problems
         if not self.corrected_as.value:
             self.offer(path)
 
     def offer(self, path: Path) -> None:
-        """Offer names like the file's."""
-        # A name in this folder is read more easily than the whole way to it.
+        """Suggest names like the file's."""
+        # A relative path is easier to read.
         if path.is_relative_to(self.folder):
             path = path.relative_to(self.folder)
         suffix = path.suffix if path.suffix.casefold() in (".xlsx", ".xlsm") else ".xlsx"
@@ -730,14 +730,14 @@ class SaveForm:
 def save_corrected(sheet: Sheet, path: Path) -> tuple[str, str]:
     """Save the corrected copy, and return the message. Raises SheetError."""
     backup = write_corrected(sheet, path)
-    backup_note = f"The file of that name is kept as {backup.name}." if backup else ""
+    backup_note = f"The previous file is now {backup.name}." if backup else ""
     return f"The corrected copy is saved: {path}", backup_note
 
 
 def save_marked(sheet: Sheet, path: Path) -> tuple[str, str]:
     """Save the marked copy, and return the message. Raises SheetError."""
     if lexists(path):
-        raise SheetError(f"{path}: there is a file of that name", hint="Give the copy another one.")
+        raise SheetError(f"{path} already exists", hint="Choose another name for the copy.")
     done = annotate_sheet(sheet, path)
     return f"The copy with {done.cells:,} marked cells is saved: {path}", " ".join(done.lost)
 
@@ -746,8 +746,8 @@ def save_marked(sheet: Sheet, path: Path) -> tuple[str, str]:
 
 
 class Panel:
-    """Choosing a file; what it says, with its columns, findings and corrections; saving copies; and
-    comparing it. `box` has all of it, `review` is where the plan's review goes.
+    """The widgets to choose a file, to see its columns, findings and corrections, to save copies,
+    and to compare it, in `box`. `review` is the place of the plan's review.
     """
 
     def __init__(
@@ -767,7 +767,7 @@ class Panel:
         self.again = _button("Check again")
         self.compare = _button("Compare with the store", primary=True)
         self.stop = _button("Stop")
-        self.meter = Meter(label="Under way")
+        self.meter = Meter(label="Progress")
         self.review = ipywidgets.VBox()
         self._status = ipywidgets.HTML()
         self._rest = self._put_together()
@@ -801,7 +801,7 @@ class Panel:
         )
 
     def show(self, look: SheetView, named: Sheet, mapping: Mapping[str, str], path: Path) -> None:
-        """Show a sheet that was read; `named` is the same under the name that people know."""
+        """Show a sheet that was read; `named` is the same sheet under the user's name for it."""
         sheet = look.sheet
         self._status.value = fragment([summary(sheet_summary(sheet)), facts(sheet_facts(named))])
         self.columns.show(HeaderChoices.of_sheet(sheet), mapping)
@@ -813,7 +813,7 @@ class Panel:
         self._rest.layout.display = None
 
     def count(self, look: SheetView) -> None:
-        """Say how many corrections are sure, and how many are chosen."""
+        """Show how many corrections are sure, and how many are chosen."""
         sure, chosen = len(look.sure), len(self.findings.chosen)
         self.sure.disabled = not sure
         self.sure.description = (
@@ -828,19 +828,19 @@ class Panel:
         )
 
     def forget(self) -> None:
-        """Show nothing of a sheet."""
+        """Clear everything about the sheet."""
         self._status.value = ""
         self._rest.layout.display = "none"
         self.columns.show(HeaderChoices("", (), (), {}), {})
 
     def busy(self, is_busy: bool) -> None:
-        """Show whether something is under way."""
+        """Show whether work is active."""
         self.stop.layout.display = None if is_busy else "none"
         self.meter.shown = is_busy
         self.meter.text, self.meter.done, self.meter.total = "Reading", 0, 0
 
     def progress(self, text: str, done: int = 0, total: int = 0) -> None:
-        """Say how far it is."""
+        """Show the progress."""
         with self.meter.hold_sync():
             self.meter.text, self.meter.done, self.meter.total = text, done, total
 
@@ -858,7 +858,7 @@ def _button(words: str, *, primary: bool = False) -> ipywidgets.Button:
 
 
 _HOW = (
-    "No sheet is open. With a live kernel one can be dropped or picked here; in a script:",
+    "No sheet is open. With a live kernel, drop or choose one here; in a script:",
     'sheet = store.read("catalogue.xlsx")',
     "plan = store.plan(sheet)",
 )
@@ -902,7 +902,7 @@ def describe_sheet(sheet: Sheet) -> str:
     rows = count(len(sheet) + len(sheet.blocked), "row")
     if not sheet.problems:
         return f"Read: {rows}, no findings."
-    blocked = f", which keep {count(len(sheet.blocked), 'row')} out" if sheet.blocked else ""
+    blocked = f", which block {count(len(sheet.blocked), 'row')}" if sheet.blocked else ""
     warnings = len(sheet.problems) - sheet.errors
     return f"Read: {rows}; {count(sheet.errors, 'error')}{blocked}; {count(warnings, 'warning')}."
 
@@ -910,7 +910,7 @@ def describe_sheet(sheet: Sheet) -> str:
 def describe_plan(plan: Plan) -> str:
     """The message after a plan was made."""
     changes = count(len(plan.changes), "change")
-    return f"Compared: {changes} would be made. Nothing has been sent; look at the plan first."
+    return f"Compared: {changes} would be made. Nothing has been sent; review the plan first."
 
 
 def _outcome(plan: Plan | None, review: ReviewForm | None) -> Plan | Report | None:
@@ -949,10 +949,10 @@ R = TypeVar("R")
 
 
 class SheetForm(Form):
-    """Opens a spreadsheet, shows what is wrong with it, takes corrections, and makes its plan.
+    """Opens a spreadsheet, shows its findings, applies corrections, and makes its plan.
 
-    `sheet` is the sheet as it is read now, None before; `corrections` those that it was read with;
-    `plan` the last plan, and `review` its form, unless somebody else wants the plan (`on_plan`).
+    `sheet` is the sheet as last read, None before; `corrections` are those that it was read with;
+    `plan` is the last plan, and `review` its form, unless a function gets the plan (`on_plan`).
     """
 
     title = "Open a sheet"
@@ -976,7 +976,7 @@ class SheetForm(Form):
 
     @property
     def received(self) -> Sheet | None:
-        """The sheet, if its file was sent to this machine and the user has the original."""
+        """The sheet, if its file was uploaded to this machine."""
         return self.sheet if self._called else None
 
     def on_plan(self, act: Callable[[Plan], object]) -> None:
@@ -1005,8 +1005,8 @@ class SheetForm(Form):
         return static_text(self.sheet, self.problem, self.plan, self.review)
 
     def open(self, path: str | Path) -> None:
-        """Open another file; returns at once. Raises LockedError while a run is under way in the
-        review of this one's plan.
+        """Open another file; returns at once. Raises LockedError while a run is active in the
+        review.
         """
         self._leave_review()
         self.path, self._called = self.folder / Path(path).expanduser(), ""
@@ -1027,8 +1027,7 @@ class SheetForm(Form):
         if self.path is None or self.look is not None or self.problem is not None:
             return
         try:
-            # Named from here, as the person named it: the page is saved, and the machine's folders
-            # are nobody's business.
+            # A relative path, because the page is saved and must not contain the machine's folders.
             folder = Path.cwd()
             path = self.path.relative_to(folder) if self.path.is_relative_to(folder) else self.path
             self.look = read_look(self.store, path, self.tab, self.mapping, {})
@@ -1080,8 +1079,8 @@ class SheetForm(Form):
 
     def _open_received(self, file: ReceivedFile) -> None:
         self.open(file.path)
-        # Its copy here is private, and gone with the form: nobody knows it by that path, and what
-        # is saved goes elsewhere.
+        # The received copy is private and ends with the form. The form shows only its name, and
+        # saves copies in the working folder.
         self._called = file.path.name
         if self._panel is not None:
             self._panel.saving.offer(self.folder / file.path.name)
@@ -1095,12 +1094,12 @@ class SheetForm(Form):
         named = self._panel.choosing.named if self._panel else None
         if named is None:
             raise SheetError(
-                "no file is named", hint="Drop one above, choose one, or write its path."
+                "no file is chosen", hint="Drop one above, choose one, or write its path."
             )
         self.open(named)
 
     def _change_tab(self, tab: str | None) -> None:
-        """Read another worksheet; the choices for the columns of this one do not apply to it."""
+        """Read another worksheet; earlier choices of columns do not apply to it."""
         if self.path is not None and tab and tab != self.tab:
             self._leave_review()
             self._forget()
@@ -1123,11 +1122,11 @@ class SheetForm(Form):
         if self.look is None or self.path is None:
             return
         if not self.look.sure:
-            self.tell("No correction is sure.", "Guesses are yours to choose, cell by cell.")
+            self.tell("No correction is sure.", "Choose guesses yourself, cell by cell.")
         else:
             # The user's choice for a cell has priority over the suggestion.
             sure = {**self.corrections, **self.look.sure, **self._take_choices()}
-            self.again.focus()  # the button may have nothing more to do
+            self.again.focus()  # the pressed button may become disabled
             self._start_reading(self.path, self.tab, self.mapping, sure)
 
     def _check_again(self) -> None:
@@ -1140,7 +1139,7 @@ class SheetForm(Form):
                 cell: text for cell, text in self._merge_corrections().items() if cell != address
             }
             if len(self.corrections) < 2:
-                self.again.focus()  # the table will be gone
+                self.again.focus()  # the table will be hidden
             self._start_reading(self.path, self.tab, self.mapping, rest)
 
     def _chose(self) -> None:
@@ -1209,7 +1208,7 @@ class SheetForm(Form):
             self._panel.columns.decode(self.encoding)
 
     def _forget(self) -> None:
-        """Nothing is known any more of the sheet that was open."""
+        """Discard the sheet that was open."""
         self.look, self.problem, self.tab, self.plan = None, None, None, None
         self._drop_review()
         if self._panel is not None:
@@ -1246,7 +1245,7 @@ class SheetForm(Form):
     async def _read_and_compare(
         self, path: Path, sheet: Sheet, options: Mapping[str, Any]
     ) -> tuple[SheetView, Plan]:
-        """The sheet, judged with the statuses that the store really has, and its plan."""
+        """Return the sheet, checked with the statuses in the store, and its plan."""
         aio = self.store.aio
         snapshot = await aio.snapshot()
         known_statuses = frozenset(snapshot.frame["status"].dropna().unique())
@@ -1271,7 +1270,7 @@ class SheetForm(Form):
         return look, plan
 
     def _with_source_name(self, sheet: Sheet) -> Sheet:
-        """The sheet under the name by which the person knows it."""
+        """Return the sheet under the user's name for it."""
         return replace(sheet, source=self._called) if self._called else sheet
 
     def _looking_up(self, lookups: Lookups) -> None:
@@ -1299,10 +1298,10 @@ class SheetForm(Form):
             self._panel.review.children = [self.review.widget]
 
     def _leave_review(self) -> None:
-        """Raise LockedError where leaving the review would stop a run."""
+        """Raise LockedError if leaving the review would stop a run."""
         if self.review is not None and self.review.is_running:
             raise LockedError(
-                "a run is still active below", hint="Let it end, or stop it there first."
+                "a run is still active below", hint="Wait for its end, or stop it there."
             )
 
     def _drop_review(self) -> None:
@@ -1360,8 +1359,7 @@ class SheetForm(Form):
 
 
 def open_sheet(store: Store, path: str | Path | None = None) -> SheetForm:
-    """A form that opens a spreadsheet, the one at `path` if it is given, and leads to the review of
-    its plan. `store.read(path, corrections=…)`, `store.plan(sheet, …)` and `ps.write_corrected` do
-    the same.
+    """Return a form that opens a spreadsheet (the one at `path`, if given) and reviews its plan.
+    `store.read(path, corrections=…)`, `store.plan(sheet, …)` and `ps.write_corrected` do the same.
     """
     return SheetForm(store, path)

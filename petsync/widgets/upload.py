@@ -66,13 +66,13 @@ __all__ = [
 
 
 _PETS_A_PAGE = 6
-_CAPTION = "Pets that fit"
-_NONE = "No pet has this in its name, or as its id."
+_CAPTION = "Matching pets"
+_NONE = "No pet has this in its name or as its id."
 
 
 class Finder:
-    """A field, and below it the pets that fit; `box` has both. `chosen` is called with the pet that
-    a person picks. The store is read when something is looked for first.
+    """A search field and the matching pets, in `box`. `chosen` is called with the pet that the user
+    picks. The first search reads the store.
     """
 
     def __init__(
@@ -107,13 +107,13 @@ class Finder:
         if not text:
             self._show(np.empty(0, dtype=np.int64))
         elif self._catalogue is None:
-            self.table.empty = "The store is read …"
+            self.table.empty = "Reading the store …"
             self._work.start(self._store.aio.snapshot(), self._show_snapshot, self._show_read_error)
         else:
             self._search(text)
 
     def by_id(self, pet_id: int) -> None:
-        """Choose the pet of this id, whatever its status; returns at once."""
+        """Choose the pet with this id and any status; returns at once."""
         self._work.start(self._pet(pet_id), self._chosen)
 
     def forget(self) -> None:
@@ -126,7 +126,7 @@ class Finder:
             raise ApiError(f"pet {pet_id} could not be looked up: {found.problem}")
         if found is None:
             raise NotFoundError(
-                f"the store has no pet {pet_id}", pet_id=pet_id, hint="Is the number right?"
+                f"the store has no pet {pet_id}", pet_id=pet_id, hint="Check the number."
             )
         return found
 
@@ -144,7 +144,7 @@ class Finder:
         self._show(places)
         number = _number(text)
         if number is not None and self._catalogue.pet(number) is None:
-            # A pet whose status no query asks for is found by its id alone.
+            # A pet with a status that no query includes is only found by its id.
             self._work.start(self._store.aio.look_up([number]), self._found_by_id)
         else:
             self._say(len(places))
@@ -157,7 +157,7 @@ class Finder:
         self._say(self.table.total)
 
     def _say(self, found: int) -> None:
-        """Have it heard that nothing fits; the table tells how many do."""
+        """Announce that no pet matches; the table announces how many do."""
         if not found:
             self._notice.say(_NONE)
         elif self._notice.text == _NONE:
@@ -195,9 +195,9 @@ def _number(text: str) -> int | None:
 
 
 State = Literal[
-    "looking",
+    "checking",
     "ready",
-    "left alone",
+    "left out",
     "cannot be sent",
     "too large",
     "waiting",
@@ -213,14 +213,14 @@ _COLUMNS: list[dict[str, Any]] = [
     {"key": "name", "title": "File"},
     {"key": "size", "title": "Size"},
     {"key": "state", "title": "State", "kind": "mark"},
-    {"key": "said", "title": "What there is to say"},
+    {"key": "message", "title": "Message"},
     {"key": "address", "title": "Link", "kind": "link"},
 ]
-_WHERE_ANY = ("said", "address")
+_OPTIONAL = ("message", "address")
 _MARKS: dict[State, tuple[str, str]] = {
-    "looking": ("…", ""),
+    "checking": ("…", ""),
     "ready": ("+", "add"),
-    "left alone": ("=", "muted"),
+    "left out": ("=", "muted"),
     "cannot be sent": ("x", "problem"),
     "too large": ("x", "problem"),
     "waiting": ("…", ""),
@@ -230,23 +230,23 @@ _MARKS: dict[State, tuple[str, str]] = {
     "failed": ("x", "problem"),
     "unknown": ("?", "conflict"),
 }
-_LEFT_ALONE = {
+_LEFT_OUT = {
     "already": "It was uploaded to this pet before.",
     "twice": "The same picture is in this list twice.",
-    "doubtful": "It was sent before without an answer, and the service does not show whether it "
-    "came through. Look at the pet's pictures in the store.",
+    "doubtful": "It was sent before, got no response, and the service does not show whether it was "
+    "stored. Check the pet's pictures in the store.",
 }
 _NO_PET_CHOSEN = "Choose the pet first: find it above."
-_ANEW = "Choose the pet once more, and all files are looked at again."
-_AGAIN = "An earlier upload of it did not come through."
-_WAITS = "Waits for as long as the earlier upload may still arrive."
-_NOWHERE = "The service has it, and does not say where."
+_CHECK_AGAIN = "Choose the pet again to check all files again."
+_AGAIN = "An earlier upload of it failed."
+_WAITS = "Waiting while the earlier upload may still arrive."
+_NOWHERE = "The service stored it, but returned no address."
 _CUT = "cut-off"
 
 
 @dataclass(slots=True, eq=False)
 class Item:
-    """A file on its way to a pet. `number` is its place in the run that is under way."""
+    """A file for a pet. `number` is its index in the active upload."""
 
     key: str
     name: str
@@ -255,14 +255,14 @@ class Item:
     small: str = ""
     bytes: int = 0
     picture: Picture | None = None
-    state: State = "looking"
+    state: State = "checking"
     message: str = ""
     urls: tuple[str, ...] = ()
     number: int | None = None
 
     @property
     def is_open(self) -> bool:
-        """Whether an upload may still have to do with it."""
+        """Whether an upload may still include the file."""
         return self.state not in ("done", "cancelled")
 
     def look(self, found: Picture | PictureProblem) -> None:
@@ -277,23 +277,23 @@ class Item:
             self.message = sentences(capital(found.problem), plain(found.cure))
             return
         self.picture, self.bytes, self.message = found, found.size, ""
-        self.state = "ready" if found.is_item else "left alone"
+        self.state = "ready" if found.is_item else "left out"
         if not found.is_item:
-            self.message = _LEFT_ALONE.get(found.fate, "")
+            self.message = _LEFT_OUT.get(found.fate, "")
         elif found.fate in ("retry", "confirm"):
             self.message = _AGAIN
         elif not found.pet_id:
             self.message = _NO_PET_CHOSEN
         elif found.done and found.sent_size != found.size:
-            self.message = f"Is sent as {found.sent_width:,} × {found.sent_height:,}, " + size(
+            self.message = f"Will be sent as {found.sent_width:,} × {found.sent_height:,}, " + size(
                 found.sent_size
             )
 
     def mark_uninspected(self, reason: str) -> None:
-        """Be one that could not be looked at; the next look may find it fit."""
-        if self.state == "looking":
+        """Mark a file that could not be checked; the next check may succeed."""
+        if self.state == "checking":
             self.state = "cannot be sent"
-            self.message = sentences(f"It was not looked at: {reason}", _ANEW)
+            self.message = sentences(f"It was not checked: {reason}", _CHECK_AGAIN)
 
     def follow(self, step: FileProgress) -> None:
         """Set the state from the upload's progress."""
@@ -305,10 +305,10 @@ class Item:
         if self.picture is not None and self.picture.fate == "retry":
             self.message = "" if step.sent else _WAITS
         if step.why:
-            self.message = f"Attempt {step.attempt}, as the one before failed: {plain(step.why)}"
+            self.message = f"Attempt {step.attempt}; the previous one failed: {plain(step.why)}"
 
     def end(self, result: UploadedFile) -> None:
-        """Be as it ended."""
+        """Set the state, the addresses and the message from the result."""
         self.urls = result.urls
         self.state = _state_of(result, is_cancelled=self.state == "cancelled")
         cure = "" if self.state == "cancelled" else plain(result.cure)
@@ -319,7 +319,7 @@ class Item:
 
     @property
     def row(self) -> dict[str, Any]:
-        """Its row in a parts.table.Table."""
+        """The file's row in a table."""
         symbol, tone = _MARKS[self.state]
         alt = f"Small copy of {self.name}" if self.small else "no picture"
         cells = {
@@ -327,7 +327,7 @@ class Item:
             "name": self.name,
             "size": ", ".join(filter(None, (size(self.bytes), _pixels(self.picture)))),
             "state": {"symbol": symbol, "text": self.state},
-            "said": self.message,
+            "message": self.message,
             "address": {"href": self.urls[0], "text": f"See {self.name}"} if self.urls else "",
         }
         return {"key": self.key, "label": self.name, "cells": cells, "tone": tone}
@@ -336,7 +336,7 @@ class Item:
 def columns_for(items: Sequence[Item]) -> list[dict[str, Any]]:
     """The columns for these files; without messages or links, their columns are left out."""
     rows = [item.row["cells"] for item in items]
-    empty = {key for key in _WHERE_ANY if not any(cells[key] for cells in rows)}
+    empty = {key for key in _OPTIONAL if not any(cells[key] for cells in rows)}
     return [column for column in _COLUMNS if column["key"] not in empty]
 
 
@@ -351,7 +351,7 @@ def _state_of(result: UploadedFile, *, is_cancelled: bool) -> State:
     if result.outcome == "applied":
         return "done"
     if result.cause == "already-so":
-        return "left alone"
+        return "left out"
     if is_cancelled:
         return "cancelled"
     if result.cause == _CUT:
@@ -364,7 +364,7 @@ def _state_of(result: UploadedFile, *, is_cancelled: bool) -> State:
 _OF_COMMANDS = re.compile(r"[^.;]*(?:--[a-z]|[Tt]he same command)[^.;]*[.;]?")
 _CURES = {
     "--max-side": "Tick “Make large pictures smaller”.",
-    "The same command again": "Press Upload again: it does what is left, and nothing twice.",
+    "The same command again": "Press Upload again: it uploads the rest, and nothing twice.",
 }
 
 
@@ -387,15 +387,15 @@ def limit_in(text: str) -> int | None:
     return int(number * _UNITS[(found[2] or "").lower()]) or None
 
 
-# Files on the kernel's own machine: those that a path names, and small copies of them.
+# Files on the kernel's machine: the files at a path, and their thumbnails.
 
 
-_HERE = "The path is one on the machine that petsync runs on."
+_HERE = "The path must be on the machine that petsync runs on."
 
 
 def files_at(text: str) -> list[Path]:
-    """The file of this path, or the files of this folder that are not hidden, by their names.
-    Raises SettingsError where there is none.
+    """Return the file at this path, or the visible files in this folder, by name. Raises
+    SettingsError if there is none.
     """
     try:
         path = Path(text.strip().strip("\"'")).expanduser()
@@ -411,7 +411,7 @@ def files_at(text: str) -> list[Path]:
 
 
 def make_small(items: Iterable[Item]) -> None:
-    """Give each file its size and its small copy, unless it has them."""
+    """Set the size and the thumbnail of each file that has none."""
     for item in items:
         if item.small or item.bytes:
             continue
@@ -425,7 +425,7 @@ def make_small(items: Iterable[Item]) -> None:
 async def inspect_items(
     items: Sequence[Item], options: PictureOptions
 ) -> list[Picture | PictureProblem]:
-    """Inspect the files without a pet and without requests."""
+    """Inspect the files, without a pet and without requests."""
     nobody = Pet(id=0)
     candidates = [
         Candidate(path=each.path, file=each.path.name, pet_id=0, place=place, row=place)
@@ -442,15 +442,15 @@ def _is_plain(path: Path) -> bool:
 
 
 _FILES_A_PAGE = 10
-_NO_PET = "No pet is chosen yet: find the one that these pictures show."
+_NO_PET = "No pet is chosen yet: find the pet in these pictures."
 _KINDS = "JPEG, PNG, GIF or WebP. Drop several at once, or choose them."
 _WIDE = {"width": "min(36rem, 100%)"}
 _STYLE = {"description_width": "initial"}
 
 
 class Panel:
-    """The widgets, top to bottom: the pet and its pictures, the files, how they are sent, and how
-    far that is; `box` has all.
+    """The widgets from top to bottom: the pet and its pictures, the files, the options, and the
+    progress, in `box`.
     """
 
     def __init__(self, finder: Finder, store: Store, work: Work) -> None:
@@ -466,9 +466,9 @@ class Panel:
         )
         self.path = _text("Or a path on the machine petsync runs on", "photos/bella.jpg")
         self.add = ipywidgets.Button(description="Add", tooltip="Add the file, or the whole folder")
-        self.metadata = _text("Additional metadata", "goes with each of these pictures")
+        self.metadata = _text("Additional metadata", "sent with each of these pictures")
         self.smaller = _tick("Make large pictures smaller (at most 2,000 pixels wide or high)")
-        self.keep = _tick("Keep what the camera wrote (place, time, device)")
+        self.keep = _tick("Keep the camera's metadata (place, time, device)")
         self.listed = Table(
             columns=columns_for(()), caption="Files", empty="No file yet.", pick="Remove"
         )
@@ -503,13 +503,13 @@ class Panel:
 
     def takes(self, limit: int | None) -> None:
         """Show the service's size limit for pictures."""
-        most = f" The service takes at most {size(limit)} each." if limit else ""
+        most = f" The service accepts at most {size(limit)} each." if limit else ""
         self.files.hint = _KINDS + most
 
     def draw(
         self, items: Sequence[Item], pet: Pet | None, pictures: Pictures | None, *, is_sending: bool
     ) -> None:
-        """Show the files as they are, and what can be pressed."""
+        """Show the files, and enable the controls that can be used."""
         self.listed.pages = max(1, -(-len(items) // _FILES_A_PAGE))
         first = min(self.listed.page, self.listed.pages - 1) * _FILES_A_PAGE
         with self.listed.hold_sync():
@@ -525,14 +525,14 @@ class Panel:
             field.disabled = is_sending
 
     def follow(self, name: str, step: FileProgress) -> None:
-        """Show how far one picture is."""
+        """Show the progress of one picture."""
         with self.one.hold_sync():
             self.one.shown, self.one.label = True, shorten(name, 60)
             self.one.done, self.one.total = float(step.sent), float(step.total)
             self.one.text = f"{size(step.sent)} of {size(step.total)}"
 
     def progress(self, so_far: UploadProgress) -> None:
-        """Show how far all of them are."""
+        """Show the progress of all pictures."""
         with self.all.hold_sync():
             self.all.shown = True
             self.all.done, self.all.total = float(so_far.sent), float(so_far.total)
@@ -542,11 +542,11 @@ class Panel:
             )
 
     def stopping(self) -> None:
-        """Show that it is about to stop."""
+        """Show that the upload is stopping."""
         self.stop.description = "Stopping …"
 
     def over(self) -> None:
-        """Show that nothing is under way any more."""
+        """Show that no upload is active."""
         self.stop.description, self.stop.disabled = "Stop", True
         self.one.shown = self.all.shown = False
 
@@ -577,7 +577,7 @@ _HOW = "In a live notebook this is a form. In plain Python:"
 
 
 def pet_now(store: Store, pet: Pet | None, pet_id: int | None) -> Pet | PetsyncError | None:
-    """The pet; read now if it was not, and no user waits for the cell."""
+    """Return the pet. Read it first if necessary, unless a kernel is live."""
     if pet is not None or pet_id is None or forms.is_live():
         return pet
     try:
@@ -633,17 +633,17 @@ def _code(pet: Pet | PetsyncError | None, pet_id: int | None) -> str:
     return f'store.upload(store.pictures_of({number}, ["a.jpg", "b.png"]))'
 
 
-# UploadForm: what happens when pictures are given to a pet by hand.
+# UploadForm: the form for uploads.
 
 
 _SIDE = 2000
-_EVERY = 0.1
+_DRAW_INTERVAL_S = 0.1
 _LIMITS: WeakKeyDictionary[Store, int] = WeakKeyDictionary()
-"""The size limits of services in bytes, as they told their forms."""
+"""The size limits of services in bytes, as their refusals name them."""
 
 
 def upload_images(store: Store, pet_id: int | None = None) -> UploadForm:
-    """A form that uploads pictures to one pet: to this one, or one that is looked for in it.
+    """Return a form that uploads pictures to one pet: to this one, or to one that the user finds.
 
     As plain functions: `pictures = store.pictures_of(7, ["a.jpg", "b.png"])`, which shows what
     would be sent, then `store.upload(pictures)`.
@@ -652,8 +652,8 @@ def upload_images(store: Store, pet_id: int | None = None) -> UploadForm:
 
 
 class UploadForm(Form):
-    """Chooses a pet, takes files, shows each, and sends them. `pet` is the chosen one, `items` the
-    files, `report` what became of the last upload.
+    """Chooses a pet, collects files, shows each, and uploads them. `pet` is the chosen pet, `items`
+    are the files, and `report` is the report of the last upload.
     """
 
     title = "Upload pictures"
@@ -685,23 +685,23 @@ class UploadForm(Form):
     def choose(self, pet: Pet) -> None:
         """Make this the pet that gets the pictures."""
         if self._task is not None:
-            raise SettingsError("an upload is under way", hint="Wait for its end, or stop it.")
+            raise SettingsError("an upload is active", hint="Wait for its end, or stop it.")
         self.pet = pet
         if self._panel is not None:
             self._panel.choose(pet)
             if pet.id != self._pet_id:
                 self.tell(f"{capital(format_pet(pet.id, shorten(pet.name or '', 60)))} is chosen.")
-        self._look(anew=True)
+        self._look(reset=True)
 
     def add_file(self, path: Path, name: str = "", received: ReceivedFile | None = None) -> None:
-        """Take one more file, which is looked at at once."""
+        """Add a file, and start to check it."""
         self._take(path, name, received)
         self._look()
 
     def add_path(self, path: str) -> None:
-        """Take the file of this path on the kernel's machine, or every file of this folder."""
+        """Add the file at this path on the kernel's machine, or every file in this folder."""
         if not path.strip():
-            raise SettingsError("no path is given", hint="Write, say, photos/bella.jpg.")
+            raise SettingsError("no path is given", hint="Write one, such as photos/bella.jpg.")
         for each in files_at(path):
             self._take(each)
         self._look()
@@ -711,7 +711,7 @@ class UploadForm(Form):
         self.items.append(Item(str(self._count), name or path.name, path, received))
 
     def remove(self, key: str) -> None:
-        """Take a file out of the list, or, while it is on its way, cancel it."""
+        """Remove a file from the list, or cancel its upload."""
         item = next((each for each in self.items if each.key == key), None)
         if item is None:
             return
@@ -759,7 +759,7 @@ class UploadForm(Form):
         panel.go.on_click(guarded(lambda _: self._send()))
         panel.stop.on_click(guarded(lambda _: self._stop()))
         for field in (panel.metadata, panel.smaller, panel.keep):
-            field.observe(guarded(lambda _: self._look(anew=True)), "value")
+            field.observe(guarded(lambda _: self._look(reset=True)), "value")
 
     def _add(self) -> None:
         assert self._panel is not None
@@ -786,16 +786,16 @@ class UploadForm(Form):
             "max_bytes": most,
         }
 
-    def _look(self, *, anew: bool = False) -> None:
-        """Look at the files that are not done, `anew` also at how those are that failed; returns at
-        once. While that is under way, once more after it.
+    def _look(self, *, reset: bool = False) -> None:
+        """Check the files that are not done; `reset` clears the states of failed files first.
+        Returns at once. During a check, another check follows it.
         """
         self._inspected = None
         if self._task is not None:
             return
         for item in self.items:
-            if anew and item.is_open:
-                item.state, item.message = "looking", ""
+            if reset and item.is_open:
+                item.state, item.message = "checking", ""
         if self._is_looking:
             self._look_again = True
         elif items := [item for item in self.items if item.is_open]:
@@ -852,7 +852,7 @@ class UploadForm(Form):
             if self.pet is None:
                 raise SettingsError("no pet is chosen", hint="Find one by its name or id first.")
             raise SettingsError(
-                "the files are still being looked at", hint="Press Upload once that is done."
+                "the files are still being checked", hint="Press Upload after that."
             )
         pictures = self._inspected
         if not pictures.items:
@@ -878,7 +878,7 @@ class UploadForm(Form):
             self._show_upload_error,
         )
         self._draw()
-        # The button that was pressed can be pressed no more.
+        # The pressed button is disabled now.
         self.heading.focus()
 
     def _step(self, step: FileProgress) -> None:
@@ -891,7 +891,7 @@ class UploadForm(Form):
             return
         now = time.monotonic()
         is_new = before != (item.state, item.message)
-        if is_new or now - self._drawn_at >= _EVERY:
+        if is_new or now - self._drawn_at >= _DRAW_INTERVAL_S:
             self._drawn_at = now
             self._panel.follow(item.name, step)
         if is_new:
@@ -902,7 +902,7 @@ class UploadForm(Form):
             self._panel.progress(so_far)
 
     def _learn(self, item: Item, result: UploadedFile) -> None:
-        """Set the service's message about a file that is too large, and a hint."""
+        """Set the message for a file that is too large for the service."""
         _, refused, response = result.message.partition(": 413")
         if not refused:
             return
@@ -910,10 +910,10 @@ class UploadForm(Form):
             self.limit = _LIMITS[self.store] = limit
             if self._panel is not None:
                 self._panel.takes(limit)
-        most = f" It takes at most {size(self.limit)}." if self.limit else ""
+        most = f" The limit is {size(self.limit)}." if self.limit else ""
         item.state = "too large"
         item.message = (
-            f"It is too large for the service, which said:{response}.{most} Tick “Make large "
+            f"It is too large for the service, which answered:{response}.{most} Tick “Make large "
             "pictures smaller”, or choose a smaller copy."
         )
 
@@ -929,7 +929,7 @@ class UploadForm(Form):
         counts = report.counts
         remaining = sum(counts.values()) - counts["applied"]
         done = f"{count(counts['applied'], 'picture')} uploaded"
-        rest = f", {remaining:,} not: the list says why" if remaining else ""
+        rest = f", {remaining:,} not: see the list for the reasons" if remaining else ""
         if any(_is_bad(each) for each in report.results):
             self.notice.warn(f"{done}{rest}.")
         else:
@@ -940,14 +940,17 @@ class UploadForm(Form):
         if isinstance(report, UploadReport):
             self._over(report)
             done = count(report.counts["applied"], "picture")
-            reason, rest = report.stopped.partition("\n")[0], "Upload does the rest, nothing twice."
+            reason, rest = (
+                report.stopped.partition("\n")[0],
+                "Upload sends the rest, nothing twice.",
+            )
             if reason == "interrupted":
                 self.tell(f"Stopped: {done} uploaded.", rest)
             else:
                 self.notice.warn(f"Stopped: {reason}", f"{done} uploaded. {rest}")
             return
         for item in self._sent:
-            item.state, item.number = "looking", None
+            item.state, item.number = "checking", None
         self._over(None)
         self.fail(error)
 
@@ -966,7 +969,7 @@ class UploadForm(Form):
         self._draw()
 
     def _again(self, found: dict[int, Any]) -> None:
-        """The pet with its new pictures."""
+        """Show the pet with its new pictures."""
         for pet in found.values():
             if isinstance(pet, Pet) and self.pet is not None and pet.id == self.pet.id:
                 self.pet = pet
@@ -979,7 +982,7 @@ class UploadForm(Form):
 
 
 def _is_bad(result: UploadedFile) -> bool:
-    """Whether the user must act on it, and did not leave it out."""
+    """Whether the user must act on the result of a file that was not left out."""
     return result.outcome not in ("applied", "unchanged") and result.cause != "not-begun"
 
 

@@ -37,5 +37,5 @@ def no_fault_in_a_callback(
         for record in caplog.get_records(phase)  # type: ignore[arg-type]
         if record.name.startswith("petsync.widgets") and record.levelno >= logging.ERROR
     ]
-    assert not faults, f"a form met {faults!r}"
+    assert not faults, f"a form failed with {faults!r}"
     assert not logged

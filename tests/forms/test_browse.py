@@ -93,7 +93,7 @@ def test_filters_go_together(form: BrowseForm) -> None:
 def test_that_nothing_fits_is_heard(form: BrowseForm) -> None:
     """The notice, which is read aloud, says so, and no longer once something fits."""
     form.search.value = "nobody"
-    assert form.notice.text == "No pet fits."
+    assert form.notice.text == "No pet matches."
     assert form.table.caption == "0 pets of 3"
     form.search.value = "bella"
     assert form.notice.text == ""
@@ -133,11 +133,11 @@ def test_a_pet_is_opened_as_it_is_now(box: Sandbox, form: BrowseForm, store: ps.
 
 
 def test_a_pet_that_is_gone_is_told(box: Sandbox, form: BrowseForm) -> None:
-    """A pet that somebody deleted meanwhile is said to be gone."""
+    """A pet that somebody deleted meanwhile is said to be no longer in the store."""
     box.remove(7)
     open_pet(form, 7)
     assert form.notice.tone == "problem"
-    assert "pet 7 is gone" in form.notice.text
+    assert "pet 7 is no longer in the store" in form.notice.text
 
 
 def test_an_edit_goes_through_the_review(box: Sandbox, form: BrowseForm) -> None:
@@ -245,7 +245,7 @@ def test_a_change_on_its_way_is_not_left(box: Sandbox, form: BrowseForm) -> None
     box.break_with("latency=1.5,only=updatePetWithForm")
     review.send.click()
     form.table.press("8")
-    assert "under way" in form.notice.text
+    assert "still being sent" in form.notice.text
     assert review.work.wait()
     assert form.work.wait()
     assert form.review is review

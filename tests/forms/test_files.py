@@ -53,7 +53,7 @@ def test_a_name_that_no_file_has_is_refused(files: Files, monkeypatch: pytest.Mo
     told = _sent(files, monkeypatch)
     assert files.put("a\0b.png", b"x") is None
     assert [each["why"] for each in told if "refused" in each] == [
-        "It could not be taken: its name is none that a file can have."
+        "It could not be stored: its name is not a valid file name."
     ]
     assert (files.arriving, files.present) == (0, [])
     assert files.put("b.png", b"x") is not None
@@ -121,7 +121,7 @@ def test_one_file_takes_the_place_of_another() -> None:
 @pytest.mark.parametrize(
     ("name", "size", "why"),
     [
-        ("pets.exe", 1, "another kind than .xlsx, .csv"),
+        ("pets.exe", 1, "these kinds are accepted: .xlsx, .csv"),
         ("pets.csv", 11, "larger than 10 bytes. Open it by its path."),
         ("pets.csv", -1, "larger"),
     ],
@@ -143,7 +143,7 @@ def test_nothing_is_taken_while_disabled(monkeypatch: pytest.MonkeyPatch) -> Non
     files = Files(disabled=True)
     told = _sent(files, monkeypatch)
     assert files.put("pets.csv", b"1") is None
-    assert told[0]["why"] == "Files are not taken at this moment."
+    assert told[0]["why"] == "No files are accepted at the moment."
     files.close()
 
 
@@ -162,7 +162,7 @@ def test_full_disk_is_told(files: Files, monkeypatch: pytest.MonkeyPatch) -> Non
     told = _sent(files, monkeypatch)
     monkeypatch.setattr(files, "_folder", Path("/proc/none"))
     assert files.put("pets.csv", b"1") is None
-    assert told[0]["why"].startswith("It could not be taken: ")
+    assert told[0]["why"].startswith("It could not be stored: ")
     monkeypatch.setattr(files, "_folder", None)
 
 

@@ -152,7 +152,7 @@ def test_a_closed_form_says_so(form: _Form, monkeypatch: pytest.MonkeyPatch) -> 
     """Of a closed form there are no widgets any more, but how it stood can be seen."""
     monkeypatch.setattr("petsync.widgets.form.is_live", lambda: True)
     form.close()
-    with pytest.raises(PetsyncError, match="this form was closed"):
+    with pytest.raises(PetsyncError, match="this form is closed"):
         form.widget  # noqa: B018
     with pytest.raises(AttributeError):
         form.go  # noqa: B018
@@ -191,7 +191,7 @@ def test_a_fault_is_told_without_what_it_says(
     form.work.wrap_callback(act)()
     assert "(RuntimeError)" in form.notice.text
     assert "hunter2" not in form.notice.text + form.notice.hint
-    assert [record.getMessage() for record in caplog.records] == ["a form met RuntimeError"]
+    assert [record.getMessage() for record in caplog.records] == ["a form failed with RuntimeError"]
     assert [type(error) for error in faults] == [RuntimeError]
     faults.clear()
     caplog.clear()

@@ -351,7 +351,7 @@ class TestFindings:
     ) -> None:
         """It has no choice, and a choice that comes all the same is passed over."""
         opened(form, "pets.xlsx")
-        assert form.findings.table.rows[0]["cells"]["choice"] == "To be fixed in the file"
+        assert form.findings.table.rows[0]["cells"]["choice"] == "Fix it in the file"
         form.findings.table.chosen = {"0": {"choice": "own"}, "99": {"choice": "own"}, "x": {}}
         assert form.findings.chosen == {}
 
@@ -392,7 +392,7 @@ class TestSaving:
         assert (saved["C4"].value, saved["E2"].value) == ("sold", "calm")
         form.saving.corrected.click()
         assert form.work.wait(60)
-        assert "is kept as pets.corrected.backup-" in form.notice.hint
+        assert "is now pets.corrected.backup-" in form.notice.hint
 
     def test_a_marked_copy(self, form: SheetForm, here: Path) -> None:
         """The findings are marked in a copy, and no file of that name is replaced."""
@@ -402,7 +402,7 @@ class TestSaving:
         assert (here / "pets.marked.xlsx").is_file()
         form.saving.marked.click()
         assert form.work.wait(60)
-        assert "there is a file of that name" in form.notice.text
+        assert "already exists" in form.notice.text
 
     def test_never_over_the_sheet_itself(self, form: SheetForm, here: Path) -> None:
         """The sheet's own name is refused."""

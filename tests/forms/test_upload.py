@@ -71,7 +71,7 @@ def states(form: UploadForm) -> dict[str, str]:
 def said(form: UploadForm, name: str) -> str:
     """What is said of a file."""
     (row,) = (row for row in form.listed.rows if row["cells"]["name"] == name)
-    text: str = row["cells"]["said"]
+    text: str = row["cells"]["message"]
     return text
 
 
@@ -152,7 +152,7 @@ def test_only_the_services_own_photos_are_fetched(box: Sandbox, store: ps.Store)
     assert form.widget
     assert form.work.wait()
     elsewhere, here = (row["cells"] for row in form.photos.rows)
-    assert elsewhere["picture"] == "elsewhere, not fetched"
+    assert elsewhere["picture"] == "on another server, not fetched"
     assert elsewhere["address"]["href"] == "https://shop.example/a.jpg"
     assert here["picture"]["src"].startswith("data:image/png;base64,")
     form.close()
@@ -239,7 +239,7 @@ def test_nothing_is_sent_twice(box: Sandbox, form: UploadForm, store: ps.Store) 
         new__png=image(colour=BLUE),
         same__png=image(colour=BLUE),
     )
-    assert states(form) == {"again.png": "left alone", "new.png": "ready", "same.png": "left alone"}
+    assert states(form) == {"again.png": "left out", "new.png": "ready", "same.png": "left out"}
     form.go.click()
     assert form.work.wait()
     assert box.requests["uploadFile"] == 2
@@ -302,7 +302,7 @@ def test_a_service_that_does_not_say_where_is_told_of(tmp_path: Path) -> None:
         form.go.click()
         assert form.work.wait()
         assert states(form) == {"a.png": "done"}
-        assert "does not say where" in said(form, "a.png")
+        assert "returned no address" in said(form, "a.png")
         form.close()
 
 
@@ -355,14 +355,14 @@ def test_what_is_tried_again_is_said(box: Sandbox, form: UploadForm) -> None:
     """A refused attempt is followed by another one, which the file's row tells."""
     heard: list[str] = []
     form.listed.observe(
-        lambda change: heard.extend(row["cells"]["said"] for row in change["new"]), "rows"
+        lambda change: heard.extend(row["cells"]["message"] for row in change["new"]), "rows"
     )
     box.break_with("429=1,retry_after=0,first=2,only=uploadFile")
     drop(form, a__png=image())
     form.go.click()
     assert form.work.wait()
     assert states(form) == {"a.png": "done"}
-    assert any(each.startswith("Attempt 2, as the one before failed") for each in heard)
+    assert any(each.startswith("Attempt 2; the previous one failed") for each in heard)
 
 
 def test_what_failed_is_said_and_sent_again(box: Sandbox, tmp_path: Path) -> None:
@@ -380,7 +380,7 @@ def test_what_failed_is_said_and_sent_again(box: Sandbox, tmp_path: Path) -> Non
         box.break_with(None)
         heard: list[str] = []
         form.listed.observe(
-            lambda change: heard.extend(row["cells"]["said"] for row in change["new"]), "rows"
+            lambda change: heard.extend(row["cells"]["message"] for row in change["new"]), "rows"
         )
         form.go.click()
         assert form.work.wait()
@@ -396,7 +396,7 @@ def test_too_large_names_the_services_own_limit(box: Sandbox, form: UploadForm) 
     assert form.work.wait()
     assert states(form) == {"big.png": "too large", "small.png": "done"}
     assert form.limit == 10 * 1024 * 1024 + 128 * 1024
-    assert "at most 10.1 MiB" in said(form, "big.png")
+    assert "limit is 10.1 MiB" in said(form, "big.png")
     assert "smaller" in said(form, "big.png")
     assert form.go.disabled
     drop(form, other__png=noise(2101))
@@ -515,7 +515,7 @@ def test_files_that_cannot_be_looked_at_say_so(tmp_path: Path) -> None:
         form.choose(pet)
         drop(form, a__png=image())
         assert states(form) == {"a.png": "cannot be sent"}
-        assert "Choose the pet once more" in said(form, "a.png")
+        assert "Choose the pet again" in said(form, "a.png")
         assert form.notice.tone == "problem"
         form.close()
 
@@ -526,8 +526,8 @@ def test_that_no_pet_fits_is_heard(store: ps.Store) -> None:
     assert form.widget
     form.search.value = "nobody"
     assert form.work.wait()
-    assert form.notice.text == "No pet has this in its name, or as its id."
-    assert form.pets.caption == "Pets that fit"
+    assert form.notice.text == "No pet has this in its name or as its id."
+    assert form.pets.caption == "Matching pets"
     form.search.value = "12345"
     assert form.work.wait()
     assert "No pet" in form.notice.text
@@ -553,7 +553,7 @@ def test_what_was_not_sent_is_a_problem(form: UploadForm) -> None:
     form.go.click()
     assert form.work.wait()
     assert form.notice.tone == "problem"
-    assert form.notice.text == "1 picture uploaded, 1 not: the list says why."
+    assert form.notice.text == "1 picture uploaded, 1 not: see the list for the reasons."
 
 
 def test_without_a_live_kernel_it_is_text_and_html(
@@ -618,7 +618,7 @@ def test_options_of_the_command_line_are_not_told_in_a_form() -> None:
         "Tick “Make large pictures smaller”."
     )
     assert plain("Rename it. The same command again does what is left, and nothing twice.") == (
-        "Rename it. Press Upload again: it does what is left, and nothing twice."
+        "Rename it. Press Upload again: it uploads the rest, and nothing twice."
     )
     assert plain("Let its name end in .jpg.") == "Let its name end in .jpg."
 

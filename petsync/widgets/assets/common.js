@@ -1,6 +1,6 @@
-// What every part is made with. Text from outside becomes text nodes and never HTML.
+// Helpers of all widgets. External text becomes text nodes, never HTML.
 
-/** An element; attributes come from this code alone, children are nodes or text. */
+/** Make an element; attributes come from this code only, children are nodes or text. */
 const make = (tag, attributes = {}, ...children) => {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -17,7 +17,7 @@ const NAMES = { "\0": "NUL", "\t": "tab", "\r": "CR", "\x1b": "ESC", "\u00a0": "
 const UNSEEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]|(?![ \u3000])\p{Zs}/gu;
 const JOINING = /[\u0600-\u{10ffff}]/u;
 
-/** The text with what steers, turns or hides named in brackets, as petsync's other output has it. */
+/** Name control and invisible characters in brackets, as petsync's other output does. */
 const visible = (text) =>
   text.replace(UNSEEN, (char, at) => {
     if (char === "\n") return char;
@@ -30,13 +30,13 @@ const visible = (text) =>
 const LONG = 300;
 const MANY_LINES = 8;
 
-/** Visible text for where it cannot fold: an attribute, a button. */
+/** Visible text for an attribute or a button, where it cannot be folded. */
 const short = (value, most = 120) => {
   const text = visible(String(value ?? "")).replaceAll("\n", " ");
   return text.length > most ? `${text.slice(0, most)}…` : text;
 };
 
-/** Text as an element whose direction touches nothing around it; folded away where it is long. */
+/** Text as an element with an isolated direction; folded if it is long. */
 const shown = (value) => {
   const text = visible(String(value ?? ""));
   if (text.length <= LONG && text.split("\n", MANY_LINES + 1).length <= MANY_LINES)
@@ -50,7 +50,7 @@ const hidden = (text) => make("span", { class: "ps-hidden" }, text);
 
 const number = (value) => value.toLocaleString("en-US");
 
-/** The function, called once after all that changes now. */
+/** Make a function that calls `draw` once after all current changes. */
 const soon = (draw) => {
   let due = false;
   return () => {
@@ -68,7 +68,7 @@ const follow = (model, names, draw) => {
   draw();
 };
 
-/** Draw anew without taking the focus away: it goes to what has the same `data-at`, else to `other`. */
+/** Draw again and keep the focus: on the element with the same `data-at`, otherwise on `other`. */
 const keepingFocus = (root, other, draw) => {
   const focused = root.contains(document.activeElement) ? document.activeElement : null;
   draw();

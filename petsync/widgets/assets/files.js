@@ -1,4 +1,4 @@
-// A place for files. They go in pieces, and no more are under way than the kernel has taken.
+// A field for files. It sends them in pieces, at most WINDOW bytes ahead of the kernel.
 const PIECE = 512 * 1024;
 const WINDOW = 4 * PIECE;
 const PATIENCE = 8000;
@@ -20,7 +20,7 @@ const isWanted = (accept, { name, type }) => {
       : !type || (kind.endsWith("/*") ? type.startsWith(kind.slice(0, -1)) : type === kind));
 };
 
-/** The files of one part, whatever number of views it has. */
+/** The files of one widget, for all its views. */
 export default () => {
   const items = new Map();
   const views = new Set();
@@ -31,7 +31,7 @@ export default () => {
 
   const refusal = (file) => {
     const [accept, most] = [model.get("accept"), model.get("most_bytes")];
-    if (!isWanted(accept, file)) return `It is of another kind than ${accept.replaceAll(",", ", ")}.`;
+    if (!isWanted(accept, file)) return `Only these kinds are accepted: ${accept.replaceAll(",", ", ")}.`;
     if (!most || file.size <= most) return "";
     return `It is larger than ${size(most)} (${number(most)} bytes). ${model.get("way_out")}`.trimEnd();
   };
@@ -125,9 +125,9 @@ export default () => {
       const zone = make("div", { class: "ps-drop", role: "group", "aria-labelledby": labelId },
         label, make("div", {}, open, input, words), hint);
       const list = make("ul", { "aria-label": "Files" });
-      const told = make("p", { class: "ps-hidden", role: "status" });
+      const status = make("p", { class: "ps-hidden", role: "status" });
       el.classList.add("petsync-part", "ps-files");
-      el.append(zone, list, told);
+      el.append(zone, list, status);
 
       open.addEventListener("click", () => input.click());
       input.addEventListener("change", () => {
@@ -151,7 +151,7 @@ export default () => {
           make("span", { class: state.isBad ? "ps-bad" : "ps-aside" }, state.text), button);
       };
       const coming = ({ key, file, taken, why, isWaiting }) => {
-        if (why) return entry(key, file.name, file.size, { text: `Not taken. ${why}`, isBad: true }, "Dismiss");
+        if (why) return entry(key, file.name, file.size, { text: `Not accepted. ${why}`, isBad: true }, "Dismiss");
         const bar = make("progress", { "aria-label": `Sending ${short(file.name)}`, max: Math.max(file.size, 1) });
         if (taken >= 0) bar.value = taken;
         const text = isWaiting ? "Waiting for the kernel, which is busy" : taken < 0 ? "Waiting" : "Sending";
@@ -170,17 +170,17 @@ export default () => {
           entry(key, name, bytes, { text: "Received" }, "Remove"));
         list.replaceChildren(...here, ...[...items.values()].map(coming));
         list.hidden = list.children.length === 0;
-        tell(here.length);
+        announce(here.length);
       });
-      const tell = (whole) => {
+      const announce = (whole) => {
         const all = [...items.values()];
         const refused = all.filter(({ why }) => why);
         const words = [
           all.length > refused.length ? `Sending ${all.length - refused.length}.` : "",
           whole ? `${whole} received.` : "",
-          ...refused.map(({ file, why }) => `${short(file.name)} was not taken. ${why}`),
+          ...refused.map(({ file, why }) => `${short(file.name)} was not accepted. ${why}`),
         ].filter(Boolean).join(" ");
-        if (told.textContent !== words) told.textContent = words;
+        if (status.textContent !== words) status.textContent = words;
       };
       views.add(draw);
       follow(own, ["label", "hint", "accept", "multiple", "disabled", "present"], redraw);

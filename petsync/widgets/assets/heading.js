@@ -1,13 +1,13 @@
-// The heading of a form, which also gives the form around it its name.
+// The heading of a form, which also names the form for screen readers.
 
-// A key that is pressed in a form is not meant for the notebook. Jupyter asks the very element that
-// has the focus; of a field to write in it expects nothing anyway.
+// Jupyter's shortcuts are off while the focus is in a form. Jupyter checks the focused element; in a
+// text field, its shortcuts are off anyway.
 const MINE = "data-lm-suppress-shortcuts";
 const mine = ({ target }) => {
   if (!target.matches(":read-write")) target.setAttribute(MINE, "true");
 };
 
-// All but the one that saves the notebook. Jupyter listens at the document, this before it does.
+// The shortcut that saves the notebook stays on. Jupyter listens on the document; this runs before.
 const saving = (form) => (event) => {
   const { target, key } = event;
   const isSave = (event.ctrlKey || event.metaKey) && !event.altKey && key.toLowerCase() === "s";
@@ -33,7 +33,7 @@ export default () => {
       el.classList.add("petsync-part", "ps-heading");
       el.append(heading);
       follow(model, ["text"], () => heading.replaceChildren(visible(model.get("text"))));
-      // It may be shown only after it was asked to take the focus.
+      // The heading may become visible only after the request for the focus.
       focus = () => {
         if (!wanted || !el.isConnected || el.offsetParent === null) return;
         wanted = false;

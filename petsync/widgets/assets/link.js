@@ -13,14 +13,14 @@ export default {
     const link = make("a", { class: "ps-link-open", target: "_blank", rel: "noopener noreferrer" });
     const field = make("input", { id, class: "ps-field-input", type: "text", readonly: true });
     const copy = make("button", { class: "ps-button", type: "button" }, "Copy");
-    const said = make("span", { class: "ps-field-hint", role: "status" });
+    const status = make("span", { class: "ps-field-hint", role: "status" });
     const label = make("label", { class: "ps-field-label", for: id }, "Or copy the link");
     el.classList.add("petsync-part", "ps-link");
-    el.append(link, make("div", { class: "ps-field" }, label, field, copy, said));
+    el.append(link, make("div", { class: "ps-field" }, label, field, copy, status));
     const lead = (url) => {
       const good = isWeb(url);
       el.hidden = !good;
-      said.textContent = "";
+      status.textContent = "";
       field.value = good ? url : "";
       if (good) link.setAttribute("href", url);
       else link.removeAttribute("href");
@@ -31,9 +31,9 @@ export default {
       field.select();
       try {
         await navigator.clipboard.writeText(field.value);
-        said.textContent = "Copied.";
+        status.textContent = "Copied.";
       } catch {
-        said.textContent = document.execCommand("copy") ? "Copied." : "Press Ctrl+C to copy it.";
+        status.textContent = document.execCommand("copy") ? "Copied." : "Press Ctrl+C to copy it.";
       }
     });
     const heard = (content) => {

@@ -1,4 +1,4 @@
-// Progress: the browser's own element, which every screen reader and forced colours know.
+// Progress: the browser's element, which works with screen readers and forced colours.
 export default {
   render({ model, el }) {
     const id = freshId();

@@ -1,5 +1,5 @@
-// A line that is read aloud. Both places are there from the beginning: a screen reader tells what
-// changes in a place that it knows.
+// A message for screen readers. Both elements exist from the start, because a screen reader
+// announces only changes in elements that it knows.
 const SYMBOLS = { "": "i", done: "✓", problem: "!" };
 
 export default {
@@ -10,15 +10,15 @@ export default {
     el.append(polite, urgent);
     follow(model, ["text", "hint", "tone"], soon(() => {
       const [text, hint, tone] = ["text", "hint", "tone"].map((name) => model.get(name));
-      const said = text
+      const content = text
         ? [make("div", { class: `ps-said ps-tone-${tone || "plain"}` },
             make("span", { class: "ps-symbol", "aria-hidden": "true" }, SYMBOLS[tone] ?? "i"),
             make("div", {},
               make("p", {}, tone === "problem" ? hidden("Problem: ") : null, shown(text)),
               hint ? make("p", { class: "ps-hint" }, shown(hint)) : null))]
         : [];
-      polite.replaceChildren(...(tone === "problem" ? [] : said));
-      urgent.replaceChildren(...(tone === "problem" ? said : []));
+      polite.replaceChildren(...(tone === "problem" ? [] : content));
+      urgent.replaceChildren(...(tone === "problem" ? content : []));
       el.classList.toggle("ps-none", !text);
     }));
   },

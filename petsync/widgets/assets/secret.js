@@ -1,4 +1,4 @@
-// A field whose text goes to the kernel as a message: it is in no widget's state.
+// A field that sends its text to the kernel as a message: the text is in no widget's state.
 export default {
   render({ model, el }) {
     const id = freshId();

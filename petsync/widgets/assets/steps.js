@@ -1,4 +1,4 @@
-// The steps of a page, or its sections, to go between.
+// The navigation between the steps or sections of a page.
 export default {
   render({ model, el }) {
     const list = make("ol", {});

@@ -1,4 +1,4 @@
-// One page of a table, in plain HTML: rows to tick, to choose in, or to pick.
+// One page of a table, in plain HTML: rows with ticks, choices and buttons.
 const TONES = ["add", "update", "delete", "conflict", "problem", "done", "muted"];
 const NAMELESS = ["mark", "image", "choice", "number"];
 const PICTURE = /^data:image\/(png|jpeg|gif|webp);base64,[\w+/=]*$/;
@@ -14,7 +14,7 @@ const web = (address) => {
 const side = (tag, word, value) =>
   value == null ? null : make(tag, {}, hidden(word), value === "" ? make("em", {}, "(empty)") : shown(value));
 
-/** What a cell shows, by its column's kind. A value of another shape is shown as text. */
+/** The content of a cell, by its column's kind. Other values are shown as text. */
 const CELLS = {
   change: ({ before, after }) => [
     side("del", "before: ", before),
@@ -155,7 +155,7 @@ export default {
     };
     model.on("msg:custom", lead);
 
-    // What can be scrolled has to be reached by keyboard, and only that.
+    // A region must be reachable by keyboard if it can be scrolled, and only then.
     const sizes = new ResizeObserver(() => {
       region.tabIndex = region.scrollWidth > region.clientWidth + 1 ? 0 : -1;
     });
@@ -194,9 +194,9 @@ function makePager(get, put) {
     const [page, pages] = [get("page"), Math.max(get("pages"), 1)];
     const total = Math.max(get("total"), here);
     const first = page >= pages - 1 ? total - here + 1 : page * here + 1;
-    const said = pages === 1 ? (total ? `${number(total)} ${total === 1 ? "row" : "rows"}` : "")
+    const words = pages === 1 ? (total ? `${number(total)} ${total === 1 ? "row" : "rows"}` : "")
       : `Rows ${number(first)} to ${number(first + here - 1)} of ${number(total)}`;
-    if (count.textContent !== said) count.textContent = said;
+    if (count.textContent !== words) count.textContent = words;
     controls.setAttribute("aria-label", `Pages of ${short(get("caption")) || "the table"}`);
     controls.hidden = pages === 1;
     field.max = pages;
