@@ -50,7 +50,7 @@ __all__ = [
 # ConnectForm: asks for a store if none is configured.
 
 
-_WORDS = "The address of the store's service, as the people who run it give it to you."
+_WORDS = "The address of the store's service. Ask the people who run the service for it."
 
 
 class ConnectForm(Form):
@@ -69,12 +69,12 @@ class ConnectForm(Form):
         self._on_store.append(act)
 
     def html(self) -> str:
-        """What can be chosen."""
+        """The choices as HTML."""
         return html.element("p", html.text(self.text()))
 
     def text(self) -> str:
-        """What can be chosen."""
-        return "No store is named. Connect to one: ps.connect(url), or ps.demo() for a sample."
+        """The choices as plain text."""
+        return "No store is chosen. Connect to one: ps.connect(url), or ps.demo() for a sample."
 
     def _body(self) -> ipywidgets.Widget:
         self.url = ipywidgets.Text(
@@ -100,7 +100,7 @@ class ConnectForm(Form):
 
     def _take_store(self, store: Store) -> None:
         self.go.disabled = self.sample.disabled = True
-        self.notice.say(f"This is the store at {store.url}", done=True)
+        self.notice.say(f"Using the store at {store.url}", done=True)
         for act in self._on_store:
             act(store)
 
@@ -113,9 +113,8 @@ Field = Literal["client_id", "client_secret", "token", "api_key", "can_write"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoginMethod:
-    """One way: its title in the list, what to know before (`words`), the fields that it asks for,
-    and the button's text. With `opens` a page of the service is opened first, and `then` says what
-    to do with it.
+    """One sign-in method: its title in the list, an explanation (`words`), its fields, and the
+    button's text. If it `opens` a page of the service first, `then` says what to do there.
     """
 
     name: Literal["browser", "elsewhere", "token", "client", "implicit", "key"]
@@ -142,46 +141,46 @@ SIGN_IN_METHODS: tuple[LoginMethod, ...] = (
     ),
     LoginMethod(
         name="elsewhere",
-        title="In the browser, and petsync runs on another computer",
-        words="For a notebook or a page on a server or a hub. As above; but the browser cannot "
-        "reach petsync there, so you carry an address over by hand.",
+        title="In the browser, with petsync on another computer",
+        words="For a notebook or a page on a server or a hub. The browser cannot reach petsync "
+        "there, so you copy an address by hand.",
         fields=("can_write", "client_id"),
         button="Begin",
         opens=True,
-        then=_AGREE + "Your browser then ends on a page that cannot be reached, which is as it "
-        "should be: copy that page's whole address and paste it here.",
+        then=_AGREE + "Your browser then ends on a page that cannot be reached. This is "
+        "correct: copy that page's complete address and paste it here.",
     ),
     LoginMethod(
         name="token",
         title="An access token that I have",
-        words="For a token that somebody gave you, or that you made at the service. petsync "
-        "cannot renew it: when it ends, bring another.",
+        words="For a token that somebody gave you, or that you created at the service. petsync "
+        "cannot renew it: when it expires, enter a new one.",
         fields=("token", "api_key"),
     ),
     LoginMethod(
         name="client",
         title="A client id and its secret",
-        words="For programs and teams: who runs the service gives them out. petsync gets itself a "
-        "new token whenever one ends.",
+        words="For programs and teams: the people who run the service issue them. petsync gets a "
+        "new token whenever one expires.",
         fields=("client_id", "client_secret", "can_write", "api_key"),
     ),
     LoginMethod(
         name="implicit",
         title="In the browser, for a service that offers only a token",
-        words="The older way (implicit), for services that have no other. The token comes in the "
-        "address of a page, cannot be renewed, and ends soon.",
+        words="The older method (implicit), for services without another one. The token comes in "
+        "the address of a page, cannot be renewed, and expires soon.",
         fields=("can_write", "client_id"),
         button="Begin",
         opens=True,
         then=_AGREE
-        + "This form continues by itself. If it does not, copy the whole address of the "
-        "page on which your browser ends and paste it here; the token alone will do, too.",
+        + "This form continues by itself. If it does not, copy the complete address of the "
+        "page on which your browser ends and paste it here; the token alone also works.",
     ),
     LoginMethod(
         name="key",
         title="An API key alone",
-        words="Enough to look up single pets by their id. Lists, changes and pictures need one of "
-        "the other ways.",
+        words="Enough to look up single pets by their id. Lists, changes and pictures need another "
+        "method.",
         fields=("api_key",),
     ),
 )
@@ -191,8 +190,8 @@ SIGN_IN_METHODS: tuple[LoginMethod, ...] = (
 
 
 class Entries:
-    """The fields, and `box`, in which only those of the chosen way are. What is secret is in no
-    widget's state, and every field is empty once they were read.
+    """The fields; `box` shows those of the chosen method. Secrets are in no widget's state, and
+    reading them clears their fields.
     """
 
     def __init__(self) -> None:
@@ -219,12 +218,12 @@ class Entries:
 
     @property
     def chosen(self) -> LoginMethod:
-        """The way that is chosen."""
+        """The chosen method."""
         return next(way for way in SIGN_IN_METHODS if way.name == self.way.value)
 
     @property
     def scopes(self) -> tuple[str, ...]:
-        """The scopes that are asked for."""
+        """The requested scopes."""
         return (READ, WRITE) if self.can_write.value else (READ,)
 
     @property
@@ -237,8 +236,8 @@ class Entries:
         way = self.chosen
         self.take()
         self._words.value = html.element("p", html.text(way.words))
-        self.client_id.placeholder = "leave it empty if you were given none" if way.opens else ""
-        self.api_key.hint = "" if way.name == "key" else "only if the service wants one besides"
+        self.client_id.placeholder = "leave it empty if you have none" if way.opens else ""
+        self.api_key.hint = "" if way.name == "key" else "only if the service also needs one"
         self._fields.children = [getattr(self, name) for name in way.fields]
 
     def take(self) -> dict[str, Secret]:
@@ -252,7 +251,7 @@ def _tick() -> dict[str, Any]:
     return {"indent": False, "layout": {"width": "auto"}}
 
 
-# The sign-in form's text about an account, above all about missing permissions.
+# Messages about an account, especially about missing permissions.
 
 
 Message = tuple[str, str]
@@ -260,8 +259,8 @@ Message = tuple[str, str]
 
 
 def lack(account: Account) -> Message | None:
-    """What a person who is signed in should know before trying to change anything; None if
-    nothing stands in the way.
+    """Return the restriction of a signed-in account, and what to do about it; None if there is
+    none.
     """
     if not account.signed_in:
         return None
@@ -272,13 +271,13 @@ def lack(account: Account) -> Message | None:
         )
     if account.can_write is False:
         return (
-            f"You can look, but not change anything: {WRITE} is missing.",
-            f"Sign in again and ask for it, or ask who runs the service to let you have {WRITE}.",
+            f"You can read pets, but not change them: {WRITE} is missing.",
+            f"Sign in again and request it, or ask the people who run the service for {WRITE}.",
         )
     if account.can_read is False:
         return (
             f"You cannot read the catalogue: {READ} is missing.",
-            "Nothing can be compared without it. Sign in again and ask for it.",
+            "petsync cannot compare anything without it. Sign in again and request it.",
         )
     return None
 
@@ -290,19 +289,19 @@ def welcome(account: Account) -> Message:
         restriction = (
             "but only for single pets" if account.kind == "api key" else f"but without {missing}"
         )
-        return f"You are signed in, {restriction}.", "What that means is said above."
+        return f"You are signed in, {restriction}.", "The message above explains this."
     user = f" as {account.user}" if account.user else ""
     if account.can_write is None:
         return (
             f"You are signed in{user}.",
-            "The service does not say what you may do; a change that it refuses is reported.",
+            "The service does not report your permissions; petsync reports a refused change.",
         )
     return f"You are signed in{user}, and may read and change pets.", ""
 
 
 def until_here(account: Account) -> str:
-    """Until when the sign-in lasts by the clock of the computer that runs this; "" where that is
-    not known, or the clock shows UTC anyway.
+    """Return when the sign-in ends in the local time of this computer; "" if that is unknown, or
+    if local time is UTC.
     """
     if account.expires is None or not account.signed_in:
         return ""
@@ -317,44 +316,46 @@ def until_here(account: Account) -> str:
 
 
 _WIDTH = 80
-_UNTOLD = ("Who you are is not known yet: the service has not answered.", "")
+_UNKNOWN = ("Your account is not known yet: the service has not responded.", "")
 
 
 def account_html(account: Account) -> str:
-    """The account as an HTML fragment."""
+    """Return the account as an HTML fragment."""
     expiry = until_here(account)
-    # The account's own style applies to them.
+    # The account's style applies to these two.
     before = _wrap_html(_alert(lack(account)))
     after = _wrap_html(html.element("p", html.text(expiry)) if expiry else "")
     return before + _display.as_html(_without_lack(account)) + after
 
 
 def account_text(account: Account) -> str:
-    """The account as text of at most 80 columns."""
+    """Return the account as text of at most 80 columns."""
     expiry = until_here(account)
     aside = f"\n{_lines((expiry, ''))}".rstrip("\n") if expiry else ""
     return _lines(lack(account)) + _display.as_text(_without_lack(account)) + aside
 
 
 def untold_html(error: PetsyncError | None) -> str:
-    """Why the account is unknown, as an HTML fragment."""
+    """Return why the account is unknown, as an HTML fragment."""
     return html.fragment([_alert(_describe_error(error))])
 
 
 def untold_text(error: PetsyncError | None) -> str:
-    """The same as text."""
+    """Return why the account is unknown, as text."""
     return _lines(_describe_error(error)).rstrip("\n")
 
 
 def _without_lack(account: Account) -> Account:
-    """Without the problem that the form tells in words of its own."""
+    """Return the account without a problem that `lack` already describes."""
     known_scopes = (READ, WRITE, "api key")
-    is_told = lack(account) is not None and any(word in account.problem for word in known_scopes)
-    return replace(account, problem="") if is_told else account
+    is_described = lack(account) is not None and any(
+        word in account.problem for word in known_scopes
+    )
+    return replace(account, problem="") if is_described else account
 
 
 def _describe_error(error: PetsyncError | None) -> Message:
-    return _UNTOLD if error is None else (error.message, error.hint)
+    return _UNKNOWN if error is None else (error.message, error.hint)
 
 
 def _alert(message: Message | None) -> str:
@@ -379,8 +380,8 @@ def _lines(message: Message | None) -> str:
 
 
 class Panel:
-    """Who one is, with what can be done about it; the entries; and, once a page of the service is
-    to be opened, the link and the field for the address on which the browser ends.
+    """The account with its buttons; the entries; and, for a sign-in page of the service, the link
+    and the field for the address on which the browser ends.
     """
 
     def __init__(self) -> None:
@@ -388,9 +389,9 @@ class Panel:
         self.go = _button("", primary=True)
         self.link = Link(label="Open the sign-in page (in a new tab)")
         self.address = SecretField(label="Address", masked=False)
-        self.paste = _button("Go on with this address")
+        self.paste = _button("Continue with this address")
         self.stop = _button("Cancel")
-        self.check = _button("Ask again")
+        self.check = _button("Check again")
         self.other = _button("Sign in differently")
         self.sign_out = _button("Sign out")
         self._who, self._then = ipywidgets.HTML(), ipywidgets.HTML()
@@ -401,27 +402,29 @@ class Panel:
         self.box = ipywidgets.VBox([self._who, signed, self._entry, self._open, under_way])
 
     def open(self, url: str, way: LoginMethod) -> None:
-        """Lead to the service's page."""
+        """Show the link to the service's page."""
         self._then.value = html.element("p", html.text(way.then))
         self.link.show(url)
 
     def leave(self) -> None:
-        """Lead nowhere any more."""
+        """Remove the address and the link."""
         self.address.take()
         self.link.clear()
 
-    def show(self, account: Account | None, *, busy: bool, is_open: bool, anew: bool) -> None:
-        """Show what can be done while the account is this, something is under way (`busy`), a page
-        is `is_open`, or a person who is signed in wants to sign in `anew`.
+    def show(
+        self, account: Account | None, *, busy: bool, is_open: bool, signs_in_again: bool
+    ) -> None:
+        """Show the controls for this account while work is active (`busy`), a sign-in page
+        `is_open`, or a user who is already signed in `signs_in_again`.
         """
         is_in = account is not None and account.signed_in
         self._who.value = "" if account is None else account_html(account)
         self.go.description = self.entries.chosen.button
-        self.other.description = "Stay as I am" if anew else "Sign in differently"
+        self.other.description = "Keep this account" if signs_in_again else "Sign in differently"
         _set_visible(self.check, account is None or is_in)
         _set_visible(self.other, is_in and not is_open)
         _set_visible(self.sign_out, is_in and not is_open)
-        _set_visible(self._entry, not is_open and (anew or not is_in))
+        _set_visible(self._entry, not is_open and (signs_in_again or not is_in))
         _set_visible(self._open, is_open)
         _set_visible(self.paste, is_open)
         _set_visible(self.stop, busy or is_open)
@@ -441,15 +444,15 @@ def _set_visible(widget: ipywidgets.DOMWidget, is_visible: bool) -> None:
 
 R = TypeVar("R")
 
-_LONG = 900.0
-"""How many seconds the user has to agree in the browser."""
-_PATIENCE = 5.0
-"""How many seconds a cell waits for the service before it shows the form, which continues."""
+_CONSENT_TIMEOUT_S = 900.0
+"""The time for the user to agree in the browser."""
+_ACCOUNT_TIMEOUT_S = 5.0
+"""The time that a cell waits for the account before it shows the form, which continues."""
 
 
 class LoginForm(Form):
-    """Shows who one is, signs in by the chosen way, and signs out. `account` is what the service
-    said last, None before it did.
+    """Shows the account, signs in by the chosen method, and signs out. `account` is the service's
+    last response, None before the first.
     """
 
     title = "Sign in"
@@ -469,17 +472,17 @@ class LoginForm(Form):
         self._out: list[Callable[[Account], object]] = []
 
     def on_signed_in(self, act: Callable[[Account], object]) -> None:
-        """Call the function with the account whenever one is signed in: at once where the form
-        finds that one is already, else after each sign-in.
+        """Call the function with the account after each sign-in, and once if the form finds that
+        the user is already signed in.
         """
         self._in.append(act)
 
     def on_signed_out(self, act: Callable[[Account], object]) -> None:
-        """Call the function with the account whenever one has signed out."""
+        """Call the function with the account after each sign-out."""
         self._out.append(act)
 
     def html(self) -> str:
-        """The account, as the service says now, with missing permissions."""
+        """The current account, with missing permissions, as HTML."""
         self._know()
         account_part = (
             untold_html(self._account_error) if self.account is None else account_html(self.account)
@@ -550,13 +553,15 @@ class LoginForm(Form):
             self.ask()
 
     def _know(self) -> None:
-        """Return when the service has answered, or was given the time to."""
+        """Wait until the service has responded, or the time is up."""
         self._know_soon()
-        self._answered.wait(_PATIENCE if is_live() else 2 * self.store.aio.settings.timeout)
+        self._answered.wait(
+            _ACCOUNT_TIMEOUT_S if is_live() else 2 * self.store.aio.settings.timeout
+        )
 
     def _update_account(self, account: Account, turn: int) -> None:
         if turn != self._turns:
-            return  # who signed in or out meanwhile knows better
+            return  # outdated: the user has signed in or out meanwhile
         was_in = self.account is not None and self.account.signed_in
         self._be(account)
         if account.signed_in and not was_in:
@@ -629,8 +634,8 @@ class LoginForm(Form):
             self.work.start(pending.close(), lambda _: None)
             return
         self._pending, way = pending, self._entries.chosen
-        # It ends with the browser that comes back, and with the address that is pasted.
-        self._run(pending.arrived(_LONG), self._signed_in, self._gave_up)
+        # It ends when the browser returns, or when the user pastes the address.
+        self._run(pending.arrived(_CONSENT_TIMEOUT_S), self._signed_in, self._gave_up)
         self._show()
         if self._panel is not None:
             self._panel.open(pending.url, way)
@@ -654,7 +659,7 @@ class LoginForm(Form):
 
     def _signed_in(self, account: Account) -> None:
         if account is self.account:
-            return  # it was told already: pasted, and arrived
+            return  # shown already: the address was pasted and also arrived
         self._forget()
         self._be(account)
         self.heading.focus()
@@ -702,7 +707,7 @@ class LoginForm(Form):
         then: Callable[[R], object],
         failed: Callable[[PetsyncError], object] | None = None,
     ) -> None:
-        """Begin the work, as the one thing that can be cancelled."""
+        """Start the work as the one task that the user can cancel."""
 
         def end_with(act: Callable[[Any], object]) -> Callable[[Any], object]:
             def end(result: object) -> None:
@@ -718,13 +723,13 @@ class LoginForm(Form):
         self._show()
 
     def _show(self) -> None:
-        """Show what can be done now, and nothing else."""
+        """Show only the controls that can be used now."""
         if self._panel is not None:
             self._panel.show(
                 self.account,
                 busy=self._task is not None,
                 is_open=self._pending is not None,
-                anew=self._signs_in_again,
+                signs_in_again=self._signs_in_again,
             )
 
 
@@ -737,7 +742,7 @@ def _tell_all(acts: list[Callable[[Account], object]], account: Account) -> None
 
 
 def login(store: Store) -> LoginForm:
-    """A form to sign in to the store's service, and out. `store.who()`, `store.sign_in(…)`,
-    `store.begin_sign_in(…)` and `store.sign_out()` do the same.
+    """Return a form to sign in to the store's service and to sign out. `store.who()`,
+    `store.sign_in(…)`, `store.begin_sign_in(…)` and `store.sign_out()` do the same.
     """
     return LoginForm(store)

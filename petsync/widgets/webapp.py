@@ -36,15 +36,16 @@ from petsync.widgets.app import AppConfig, take_given
 __all__ = ["Gate", "serve"]
 
 
-# The page's door: who has not come by the link, and what there is not, gets a page of petsync's.
+# Gate: the check of each request before it reaches Voilà.
 #
-# It stands before Voilà, which would answer both with words of Jupyter's: a login form, an error.
+# A request without the token, or for an unknown path, gets a page of petsync's instead of Jupyter's
+# login form or error page.
 
 
 _THERE = re.compile(
     r"/|/api/kernels/.+|/voila/(templates/[^/]+/static|static|api/themes|api/shutdown|labextensions)/.+"
 )
-"""The handlers that a page needs; Voilà has more."""
+"""The paths that the page needs; Voilà has more."""
 _GATE_POLICY = (
     "default-src 'none'; img-src data:; style-src 'unsafe-inline'; frame-ancestors 'none'"
 )
@@ -70,8 +71,8 @@ h1 {{ font-size: 1.4rem; margin: 0 0 .5rem; }}
 
 
 class Gate(Router):
-    """Lets through to the application whoever has the token in the address, or the cookie that the
-    page set, signed by it, when it was opened so.
+    """Passes a request to the application if it has the token in the address, or the signed cookie
+    that the page sets when it is opened with the token.
     """
 
     def __init__(self, app: Application, token: str, cookie: str) -> None:
@@ -98,7 +99,7 @@ class _MessagePage(RequestHandler):
     status, title, text = 404, "", ""
 
     def check_xsrf_cookie(self) -> None:
-        """Nothing is done here that anybody could be tricked into."""
+        """Accept every request: this page changes nothing."""
 
     def set_default_headers(self) -> None:
         self.clear_header("Server")
@@ -114,18 +115,18 @@ class _MessagePage(RequestHandler):
 class _ForbiddenPage(_MessagePage):
     status, title = 403, "Open the link from the terminal"
     text = (
-        "This page is only for who started it. Where <code>petsync app</code> runs, the terminal"
-        " shows a link that begins with this address: open the whole of it. It is a new one each"
-        " time petsync is started."
+        "This page is only for the user who started it. The terminal that runs"
+        " <code>petsync app</code> shows a link that begins with this address: open the complete"
+        " link. It is a new one at each start."
     )
 
 
 class _NotFoundPage(_MessagePage):
-    status, title = 404, "There is nothing here"
+    status, title = 404, "This page does not exist"
     text = 'Everything is on one page: <a href="/">go there</a>.'
 
 
-# The server's side of the page: Voilà on this machine's loopback alone, for who has the token.
+# The server's side of the page: Voilà on loopback, for requests with the token.
 
 
 _HERE = Path(__file__).parent / "assets"
@@ -145,12 +146,12 @@ _PAGE_POLICY = "; ".join(
         "form-action 'self'",
     )
 )
-"""The browser itself fetches nothing from anywhere else."""
+"""The browser loads nothing from other servers."""
 _KERNEL = ["--log-level=ERROR", "--InteractiveShellApp.ignore_cwd=True"]
 _ENVIRONMENT = {"QUERY_STRING": "", "VOILA_REQUEST_URL": "", "PYTHONSAFEPATH": "1"}
-"""What each kernel's environment has. Voilà would add the address that was opened, with the page's
-token, which stays visible for as long as the process runs. The folder where petsync is started
-may be anybody's, so that neither Python nor IPython may put it on the module path.
+"""The environment of each kernel. The empty values replace Voilà's, which contain the page's token:
+other processes could read it for as long as the kernel runs. The working folder may belong to
+anybody, so Python and IPython must not put it on the module path.
 """
 
 
@@ -163,10 +164,10 @@ def serve(
     on_ready: Callable[[str], object],
     notebook: Path = _NOTEBOOK,
 ) -> None:
-    """Serve the page until Ctrl-C; kernels that are still there are ended with it.
+    """Serve the page until Ctrl-C, which also ends the kernels.
 
-    `port` 0 takes a free one; `given` and the service's access `token` are for the kernels;
-    `on_ready` gets the link that opens the page. Raises SettingsError for a port that is taken.
+    `port` 0 chooses a free one; `given` and the service's access `token` are for the kernels;
+    `on_ready` gets the link that opens the page. Raises SettingsError for a port in use.
     """
     page = _Page(
         notebook_path=str(notebook),
@@ -176,8 +177,8 @@ def serve(
         theme=theme,
     )
     page.initialize([])
-    # What Jupyter and IPython leave behind is for this user alone; what the forms write gets the
-    # rights that the user's umask gives it.
+    # Only this user can read the files of Jupyter and IPython; files of the forms get the user's
+    # umask.
     umask = os.umask(0o077)
     replace(given, umask=umask).export_to(os.environ, token)
     try:
@@ -190,8 +191,8 @@ def serve(
 
 
 def open_browser(link: str) -> Path | None:
-    """Open the link, without showing it to other users of this machine in a list of processes: by
-    a file that only its owner reads, which is returned. None where there is no browser.
+    """Open the link through a private file, and return the file; None if there is no browser. Thus
+    the link is not in the list of processes, which other users can read.
     """
     try:
         browser = webbrowser.get()
@@ -223,13 +224,13 @@ def _bind_socket(port: int) -> socket.socket:
         listening.close()
         reason = getattr(error, "strerror", None) or str(error)
         raise SettingsError(
-            f"--port {port} cannot be used: {reason}", hint="Leave --port out to take a free one."
+            f"--port {port} cannot be used: {reason}", hint="Omit --port to use a free one."
         ) from None
     return listening
 
 
 class _Native(KernelSpecManager):
-    """Kernels of the Python that petsync runs in, whatever others are installed."""
+    """Offers only the kernel of the Python that runs petsync."""
 
     def get_kernel_spec(self, _: str) -> KernelSpec:
         native = get_kernel_dict(_KERNEL)
@@ -238,13 +239,13 @@ class _Native(KernelSpecManager):
 
 class _AppPage(TornadoVoilaHandler):  # type: ignore[misc]  # Voilà has no types
     async def get(self, path: str | None = None) -> None:
-        # Reading it sets the cookie, without which a tab that is closed may not end its kernel.
+        # Reading the token sets the cookie that a closing tab needs to end its kernel.
         assert self.xsrf_token
         await super().get(path)
 
 
 class _Page(Voila):  # type: ignore[misc]  # Voilà has no types
-    """Voilà with none of a user's configuration, which could open it to a network."""
+    """Voilà without the user's configuration, which could open it to a network."""
 
     def __init__(
         self,
@@ -276,7 +277,7 @@ class _Page(Voila):  # type: ignore[misc]  # Voilà has no types
             "local_hostnames": ["localhost", _HOST],
             "log_function": lambda _: None,
         }
-        # It says that Jupyter asks more patiently whether a browser is there than it would itself.
+        # tornado warns that Jupyter's ping timeout is longer than the ping interval.
         logging.getLogger("tornado.general").setLevel(logging.ERROR)
         super().initialize(argv)
 
@@ -291,7 +292,7 @@ class _Page(Voila):  # type: ignore[misc]  # Voilà has no types
     def listen(self) -> None:
         provider = self.identity_provider
         provider.cookie_name = f"petsync-page-{self.port}"
-        # A page of another site sends neither along, whatever it has the browser ask for here.
+        # The browser sends neither cookie with requests from pages of other sites.
         provider.cookie_options = {"samesite": "Strict"}
         self.app.settings["xsrf_cookie_kwargs"] = {"samesite": "Strict"}
         server = HTTPServer(Gate(self.app, provider.token, provider.cookie_name))

@@ -112,7 +112,7 @@ def test_what_is_not_there(tmp_path: Path) -> None:
         for path in paths:
             answer = httpx.get(f"{_page(link)}{path}?{query}")
             assert answer.status_code == 404, path
-            assert "There is nothing here" in answer.text, path
+            assert "This page does not exist" in answer.text, path
     assert "Traceback" not in log.read_text()
     assert "Exception" not in log.read_text()
 
@@ -197,7 +197,7 @@ def test_a_port_that_is_taken(shell: Shell) -> None:
         done = shell("app", "--no-browser", "--port", port)
     assert done.code == 64
     assert f"--port {port} cannot be used" in done.err
-    assert "Leave --port out" in done.err
+    assert "Omit --port" in done.err
 
 
 def test_without_voila(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,7 +62,7 @@ def test_a_person_carries_the_address_over(open_in: Callable[..., View], connect
     """
     view = open_in("lab", connected, _FORM)
     how = view.forms.get_by_label("How")
-    how.select_option(label="In the browser, and petsync runs on another computer")
+    how.select_option(label="In the browser, with petsync on another computer")
     view.forms.get_by_role("button", name="Begin").click()
     consent = _consent(view)
     with consent.expect_event("requestfailed") as refused:
@@ -71,7 +71,7 @@ def test_a_person_carries_the_address_over(open_in: Callable[..., View], connect
     address = view.forms.get_by_label("Address", exact=True)
     state = ended.partition("state=")[2].partition("&")[0]
     address.fill(ended.replace(state, "A" * len(state)))
-    view.forms.get_by_role("button", name="Go on with this address").click()
+    view.forms.get_by_role("button", name="Continue with this address").click()
     expect(view.forms.get_by_role("alert")).not_to_be_empty()
     expect(address).to_have_value("")
     address.fill(ended)
