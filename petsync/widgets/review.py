@@ -1,4 +1,4 @@
-"""The review form: look at a plan, decide, send, stop, resume, and undo."""
+"""The review form: review a plan, decide, apply, stop, resume, and undo."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ = ["ActiveRun", "ReviewForm", "ended_run", "review", "watch_run"]
 
 
 class ActiveRun:
-    """A run; `task` is its work, after the start."""
+    """A run that the user can stop; `task` is its work, after the start."""
 
     def __init__(self, run: Callable[[], Coroutine[Any, Any, Report | None]]) -> None:
         self.task: Task[ReportView | None] | None = None
@@ -45,16 +45,16 @@ class ActiveRun:
         self._is_begun = self._is_stopped = False
 
     def stop(self) -> None:
-        """Have it end at a change's boundary. Returns at once."""
+        """Stop the run between two changes. Returns at once."""
         with self._lock:
             self._is_stopped = True
-            # A task that is cancelled before its first step ends without a word.
+            # A task that is cancelled before its first step ends without a report.
             if self._is_begun and self.task is not None:
                 self.task.cancel()
 
-    async def looked_at(self) -> ReportView | None:
-        """The report, also of a run that was stopped, with its results in groups; None where it
-        was stopped before it began.
+    async def execute(self) -> ReportView | None:
+        """Run, and return the report with its results in groups, also of a stopped run; None if the
+        run was stopped before it began.
         """
         with self._lock:
             self._is_begun = True
@@ -69,23 +69,23 @@ class ActiveRun:
         return None if report is None else await asyncio.to_thread(ReportView, report)
 
 
-# The run of a plan that was applied already, here or elsewhere.
+# The run of a plan that was already applied, by this form or another program.
 
 
-_LOOK_AGAIN = 0.5
+_POLL_INTERVAL_S = 0.5
 
 
 async def ended_run(
     history: History, plans: Sequence[Plan], at_work: Callable[[PastRun], object]
 ) -> ReportView | None:
-    """The run in which one of the plans was used, once nobody is at work on it any more;
-    `at_work` is told of it for as long as somebody is. None where there was none.
+    """Wait for the end of the run that uses one of the plans, and return its report; None if there
+    is no such run. Meanwhile, `at_work` is called with the run.
     """
     while (run := await asyncio.to_thread(_find_run, history, plans)) is not None:
         if run.state != "running":
             return await asyncio.to_thread(_report, history, run.run_id)
         at_work(run)
-        await asyncio.sleep(_LOOK_AGAIN)
+        await asyncio.sleep(_POLL_INTERVAL_S)
     return None
 
 
@@ -100,15 +100,15 @@ def _report(history: History, run_id: str) -> ReportView:
     return ReportView(history.report(run_id))
 
 
-# Watched: a run, while a meter shows how far it is.
+# Watching a run: a meter shows its progress.
 
 
-_EVERY = 0.2
+_DRAW_INTERVAL_S = 0.2
 Run = Callable[[Callable[[Progress], None]], Coroutine[object, object, Report]]
 
 
 async def watch_run(run: Run, meter: Meter, session: Session) -> Report | None:
-    """The run's report; None if it was cancelled before it started."""
+    """Run, show the progress, and return the report; None if cancelled before the start."""
     state = _State(meter, session)
     drawing = asyncio.ensure_future(state.draw())
     try:
@@ -129,7 +129,7 @@ class _State:
         self._first: tuple[float, int] | None = None
 
     def tell(self, progress: Progress) -> None:
-        """Remember how far it is; this is all that costs the run anything."""
+        """Store the progress; the run spends no time on more."""
         if self._first is None:
             self._first = time.monotonic(), progress.done
         self._newest = progress
@@ -138,10 +138,10 @@ class _State:
         """Update the progress regularly, so that a pause of the service is visible."""
         while True:
             self.show()
-            await asyncio.sleep(_EVERY)
+            await asyncio.sleep(_DRAW_INTERVAL_S)
 
     def show(self) -> None:
-        """Show how far it is."""
+        """Show the progress."""
         newest, first = self._newest, self._first
         if newest is None or first is None:
             return
@@ -165,14 +165,14 @@ class _State:
 # ReviewForm: review, change, apply and undo a plan.
 
 
-_EASY = 5.0
-"""Requests a second that go easy on a service."""
+_GENTLE_RATE = 5.0
+"""The requests per second that do not strain a service."""
 
 
 class ReviewForm(Form):
-    """Shows a plan, lets a person leave changes out, settle conflicts and let things pass the
-    guard, and applies what came of it: the very plan that was shown last. `plan` is what is
-    reviewed, `report` the last run's, None before there is one.
+    """Shows a plan; the user leaves out changes, resolves conflicts and overrides the guard. The
+    form applies exactly the plan that it showed last. `plan` is the plan under review, `report` the
+    report of the last run, None before the first.
     """
 
     title = "Review the plan"
@@ -199,7 +199,7 @@ class ReviewForm(Form):
 
     @property
     def is_running(self) -> bool:
-        """Whether a run is under way, which leaving the form would stop."""
+        """Whether a run is active, which closing the form would stop."""
         return self._going is not None
 
     def on_report(self, act: Callable[[Report], object]) -> None:
@@ -207,7 +207,7 @@ class ReviewForm(Form):
         self._report_callbacks.append(act)
 
     def html(self) -> str:
-        """The plan as it would be sent now, or its report."""
+        """The plan as it would be sent now, or its report, as HTML."""
         heading = html.element("h3", html.text(review_view.title_of(self.plan)))
         if self.report is not None:
             return heading + _display.as_html(self.report)
@@ -220,7 +220,7 @@ class ReviewForm(Form):
         return f"{_display.as_text(self._draft.build_plan())}\n{self._describe_tally()}"
 
     def review(self, plan: Plan) -> None:
-        """Go on with another plan."""
+        """Review another plan."""
         self.plan, self.report, self.ready = plan, None, None
         self._draft = Draft(plan)
         self._turn += 1
@@ -229,8 +229,8 @@ class ReviewForm(Form):
             self._open(self._panel)
 
     def close(self) -> None:
-        """Stop what is under way, and take the widgets away. A run that is stopped so has its
-        changes in the journal, and can be gone on with.
+        """Stop the work, and remove the widgets. A run that is stopped has its changes in the
+        journal, and can be resumed.
         """
         super().close()
         self._panel = self._table = None
@@ -284,7 +284,7 @@ class ReviewForm(Form):
     # Review ------------------------------------------------------------------------------------
 
     def _open(self, panel: Panel) -> None:
-        """Show the plan, and find out whether it can be applied at all."""
+        """Show the plan, and check whether it can be applied."""
         self._unfinished = None
         panel.overview.value = review_view.overview(self.plan)
         if self._table is not None:
@@ -302,7 +302,7 @@ class ReviewForm(Form):
             self.work.start(look, lambda past: self._offer(panel, plan, past), lambda _: None)
 
     def _offer(self, panel: Panel, plan: Plan, run: PastRun | None) -> None:
-        """Offer to finish the run of the same sheet that was stopped."""
+        """Offer to finish the stopped run of the same sheet."""
         if run is None or plan is not self.plan or self._phase_name != "plan":
             return
         self._unfinished = run
@@ -319,12 +319,12 @@ class ReviewForm(Form):
             self.work.start(self._find_unfinished(), self._show_past)
 
     async def _find_unfinished(self) -> ReportView | None:
-        """Show the report of the run that used this plan, or the draft."""
+        """Return the report of the run that used this plan or the draft's."""
         made = await asyncio.to_thread(self._draft.build_plan)
         return await ended_run(self.store.aio.history, (made, self.plan), self._wait_for)
 
     def _wait_for(self, run: PastRun) -> None:
-        """Say who is at work on the plan, once."""
+        """Show once that another run uses the plan."""
         if self.notice.hint != review_view.WAIT:
             self.notice.warn(review_view.elsewhere(run), review_view.WAIT)
 
@@ -332,7 +332,7 @@ class ReviewForm(Form):
         if ended is not None and self._panel is not None:
             self._show_report(self._panel, ended)
             if self.notice.hint == review_view.WAIT:
-                self.notice.say("The run has ended, and this is what became of it.")
+                self.notice.say("The run has ended. This is its report.")
 
     def _refresh_tally(self) -> None:
         """Update the tally of the draft; an earlier question is no longer valid."""
@@ -361,7 +361,7 @@ class ReviewForm(Form):
         return plan
 
     def _ask(self, panel: Panel, turn: int, plan: Plan) -> None:
-        """Ask for the last word on just this plan."""
+        """Ask the user to confirm exactly this plan."""
         if turn != self._turn:
             return
         self.ready = plan
@@ -412,7 +412,7 @@ class ReviewForm(Form):
 
     def _resume(self, panel: Panel) -> None:
         if self.report is not None:
-            run_id, rate = self.report.run_id, _EASY if panel.gentle.value else None
+            run_id, rate = self.report.run_id, _GENTLE_RATE if panel.gentle.value else None
             resume = self.store.aio.resume
             self._begin(panel, lambda tell: resume(run_id, rate=rate, on_progress=tell))
 
@@ -426,7 +426,7 @@ class ReviewForm(Form):
     def _begin(self, panel: Panel, run: Callable[..., Coroutine[Any, Any, Report]]) -> None:
         self.notice.clear()
         with panel.meter.hold_sync():
-            panel.meter.done, panel.meter.total, panel.meter.text = 0.0, 0.0, "Beginning..."
+            panel.meter.done, panel.meter.total, panel.meter.text = 0.0, 0.0, "Starting..."
         panel.stop.description, panel.stop.disabled = "Stop", False
         self._phase(panel, "run")
         self.heading.focus()
@@ -439,8 +439,8 @@ class ReviewForm(Form):
         )
 
     async def _with_files(self, going: ActiveRun) -> ReportView | None:
-        """How the run ended, once its files are written."""
-        ended = await going.looked_at()
+        """Run, write the run's files, and return its report."""
+        ended = await going.execute()
         if ended is not None:
             await asyncio.to_thread(self._left_files.write, ended.report)
         return ended
@@ -480,7 +480,7 @@ class ReviewForm(Form):
             self.notice.say(sentence, hint, done=True)
 
     def _not_run(self, panel: Panel, error: PetsyncError) -> None:
-        """Nothing was sent: the plan can be looked at again, and the report stays as it was."""
+        """Return to the plan, or to the last report: nothing was sent."""
         self._going = None
         self._phase(panel, "plan" if self.report is None else "done")
         if self.report is None:
@@ -514,7 +514,7 @@ class ReviewForm(Form):
     def _undo(self, panel: Panel) -> None:
         if self.report is not None:
             panel.undo.disabled = True
-            self.tell("Looking at the pets as they are now...")
+            self.tell("Reading the current pets...")
             undo = self.store.aio.undo(self.report.run_id)
             self.work.start(undo, self._undone, lambda error: self._no_undo(panel, error))
 
@@ -530,8 +530,8 @@ class ReviewForm(Form):
         self.fail(_in_buttons(error))
 
     def _phase(self, panel: Panel, phase: str) -> None:
-        """Show what belongs to it: the `plan`, the last `question`, the `run`, what is `done`, or
-        a plan that is `over` and can only be looked at.
+        """Show the widgets of the phase: `plan`, `question` (the confirmation), `run`, `done` (the
+        report), or `over` (a plan that can no longer be applied).
         """
         self._phase_name = phase
         can_change = phase == "plan"
@@ -557,15 +557,15 @@ def _in_buttons(error: PetsyncError) -> PetsyncError:
     )
 
 
-# `review`: a plan looked at, decided on, sent, stopped, gone on with and taken back, in a form.
+# review: the public function for the review form.
 
 
 def review(plan: Plan, store: Store, *, sheet: Sheet | None = None) -> ReviewForm:
-    """Return a form in which a person reviews a plan, leaves out changes, decides conflicts, and
-    applies it. `store.apply(plan)` is the same in code. Raises PlanError if `plan` is no plan.
+    """Return a form in which a user reviews a plan, leaves out changes, decides conflicts, and
+    applies it. `store.apply(plan)` does the same in code. Raises PlanError if `plan` is not a plan.
 
-    The form writes the new ids into the plan's sheet, unless the person clears the tick, and offers
-    a file with the results. `sheet` is the plan's sheet if that is an uploaded copy, into which
-    nothing is written.
+    The form writes the new ids into the plan's sheet, unless the user clears the checkbox, and
+    offers a file with the results. `sheet` is the plan's sheet if it is an uploaded copy, into
+    which nothing is written.
     """
     return ReviewForm(arguments.checked_plan(plan), store, sheet=sheet)

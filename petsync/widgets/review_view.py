@@ -79,8 +79,7 @@ __all__ = [
 ]
 
 
-# Draft: a plan, and what a person makes of it: what is left out, who wins, what the guard lets
-# through.
+# Draft: a plan with the user's decisions: what to send, whose value wins, which limits to override.
 
 
 KINDS = ("add", "update", "delete")
@@ -100,13 +99,13 @@ class Tally:
 
     @property
     def sent(self) -> int:
-        """All that are sent."""
+        """The number of changes that are sent."""
         return self.add + self.update + self.delete
 
 
 class Draft:
-    """A plan with ticks (all, at first), choices and overrides. `kinds` and `units` say of each
-    change which it is, as a number in KINDS, and what it changes, a bit for each of UNITS.
+    """A plan with ticks (at first all), choices and overrides. For each change, `kinds` has its
+    index in KINDS, and `units` a bit for each of the UNITS that it changes.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -124,25 +123,25 @@ class Draft:
         self._places = {c.pet_id: c.row for many in self._clashing.values() for c in many}
 
     def tick(self, numbers: Iterable[int] | Numbers, on: bool) -> None:
-        """Take these changes in, or leave them out."""
+        """Include these changes, or leave them out."""
         self.ticked[np.fromiter(numbers, dtype=np.intp)] = on
 
     def winner(self, conflict: Conflict, clash: Clash) -> Side:
-        """Whose value the field takes as things are."""
+        """The side whose value the field gets at present."""
         chosen = self.choices.get((conflict.pet_id or 0, clash.column))
         if chosen is not None:
             return chosen
         return "sheet" if conflict.winner == "sheet" and self._is_sent(conflict.row) else "store"
 
     def choose(self, conflict: Conflict, clash: Clash, side: Side) -> None:
-        """Let a side win; the sheet only where its value can be sent."""
+        """Choose a side; the sheet only if its value can be sent."""
         key = conflict.pet_id or 0, clash.column
         self.choices.pop(key, None)
         if self.winner(conflict, clash) != side and not (side == "sheet" and clash.refused):
             self.choices[key] = side
 
     def tally(self) -> Tally:
-        """How many changes the plan of `build_plan` has."""
+        """How many changes the plan from `build_plan` has."""
         add, update, delete = (int((self.kinds[self.ticked] == n).sum()) for n in range(3))
         left_out = len(self.ticked) - int(self.ticked.sum())
         return Tally(add, update + self._more(), delete, left_out)
@@ -179,7 +178,7 @@ class Draft:
         return any(self.ticked[number] for number in self._rows.get(row, ()))
 
     def _more(self) -> int:
-        """How many more updates there are by the choices, and by whom they take fields from."""
+        """How many updates the choices add, minus those that they remove."""
         more = 0
         for row in {self._places[pet_id] for pet_id, _ in self.choices}:
             ticked = [n for n in self._rows.get(row, ()) if self.ticked[n]]
@@ -195,7 +194,7 @@ class Draft:
     def _judge(self, plan: Plan) -> Verdict:
         is_of_part = plan.shifted or any(add.namesake for add in plan.adds)
         if plan.guard.sentinels or plan.capacity is not None or is_of_part:
-            # What of it is left, and over a limit, only the part itself tells.
+            # Only the selected part shows which of these refusals still apply.
             part = plan.select(numbers=np.flatnonzero(self.ticked).tolist())
             return part.resolve(self.choices).verdict
         tally = self.tally()
@@ -223,7 +222,7 @@ def _raise_limits(plan: Plan, refusals: Iterable[Refusal], allowed: Mapping[str,
 
 
 def _by_row(plan: Plan) -> Mapping[int | None, list[int]]:
-    """The places of the updates of rows that are in conflict besides."""
+    """The indexes of the changes of each row that also has a conflict."""
     rows = {conflict.row for conflict in plan.conflicts if conflict.clashes}
     found: defaultdict[int | None, list[int]] = defaultdict(list)
     for number, change in enumerate(plan.changes if rows else ()):
@@ -280,7 +279,7 @@ def change_columns(units: Iterable[Unit]) -> list[Row]:
 
 
 def change_row(number: int, change: Change, units: Sequence[Unit]) -> Row:
-    """A change; of an update what changes, of other pets all they are."""
+    """The row of a change: the changed fields of an update, or all fields of an add or delete."""
     pet = words.pet_of(change)
     cells: Row = {
         "kind": {"symbol": words.SYMBOL[change.kind], "text": words.HEADING[change.kind]},
@@ -309,7 +308,7 @@ def clash_columns() -> list[Row]:
 
 
 def clash_row(key: str, conflict: Conflict, clash: Clash, winner: str) -> Row:
-    """A field that both sides changed, both values, and the choice between them."""
+    """The row of a field that both sides changed: both values, and the choice between them."""
     name = _name(conflict.pet_id, conflict.name)
     options = [["store", "Keep the store's"], ["sheet", "Send the sheet's"]]
     cells: Row = {
@@ -321,7 +320,7 @@ def clash_row(key: str, conflict: Conflict, clash: Clash, winner: str) -> Row:
         "where": conflict.source,
     }
     if clash.refused:
-        cells["winner"] = f"The store's stays: {clash.refused}."
+        cells["winner"] = f"The store's value stays: {clash.refused}."
     else:
         label = f"Which {TITLES[clash.column].lower()} {name} gets"
         cells["winner"] = {"options": options, "value": winner, "label": label}
@@ -340,7 +339,7 @@ def held_columns() -> list[Row]:
 
 
 def held_row(key: str, conflict: Conflict) -> Row:
-    """A conflict that holds its row, or a pet that is in none."""
+    """The row of a conflict that blocks its row, or whose pet is in no row."""
     name = _name(conflict.pet_id, conflict.name)
     cells = {
         "kind": {"symbol": words.SYMBOL["conflict"], "text": "Conflict"},
@@ -353,7 +352,7 @@ def held_row(key: str, conflict: Conflict) -> Row:
 
 
 def blocked_row(key: str, row: Blocked) -> Row:
-    """A row that an error in the sheet keeps out."""
+    """The row of a sheet's row that an error blocks."""
     cells = {
         "kind": {"symbol": words.SYMBOL["blocked"], "text": "Needs fixing"},
         "where": row.source,
@@ -377,7 +376,7 @@ def result_columns() -> list[Row]:
 
 
 def result_row(key: str, result: Result, name: str) -> Row:
-    """The outcome of one change or row."""
+    """The row of one result."""
     mark = words.OUTCOME_MARK[result.outcome]
     pet_id = result.pet_id if result.assigned_id is None else result.assigned_id
     cells = {
@@ -393,7 +392,7 @@ def result_row(key: str, result: Result, name: str) -> Row:
 
 
 def _sides(before: Pet | None, after: Pet | None, unit: Unit) -> Row:
-    """Both sides of a change; None for a pet that is not there."""
+    """The values before and after a change; None where there is no pet."""
     old, new = (None if p is None else unit_text(p, unit, cell) for p in (before, after))
     if old is not None and new is not None:
         old, new = shorten_common(old, new, _LONGEST)
@@ -426,7 +425,7 @@ _ALL = -1
 
 
 class ReportView:
-    """A report for display. Creating it takes a while for a large report."""
+    """A report for display. Creating it is slow for a large report."""
 
     def __init__(self, report: Report) -> None:
         self.report = report
@@ -435,7 +434,7 @@ class ReportView:
 
     @property
     def views(self) -> list[tuple[str, int]]:
-        """What can be shown, each with its number: everything, or one group."""
+        """The title and number of each view: everything, or one group."""
         titles = [(group.title, number) for number, group in enumerate(self.groups)]
         return [(f"Everything ({words.number(len(self.report.results))})", _ALL), *titles]
 
@@ -457,12 +456,12 @@ class ReportView:
 
     @property
     def can_resume(self) -> bool:
-        """Whether going on may do anything."""
+        """Whether resuming the run may change anything."""
         return bool(self.report.stopped or words.count_left(self.report))
 
     @property
     def can_undo(self) -> bool:
-        """Whether anything can be taken back."""
+        """Whether anything can be undone."""
         return any(result.outcome == "applied" for result in self.report.results)
 
     @cached_property
@@ -490,7 +489,7 @@ class Finder:
         self._draft = draft
 
     def numbers(self, *, action: str, field: str, sent: str, text: str) -> Numbers:
-        """The places of the changes for which all holds; `sent` is "in" or "out"."""
+        """The indexes of the changes that match all filters; `sent` is "in" or "out"."""
         draft = self._draft
         mask = np.ones(len(draft.ticked), dtype=bool)
         if action:
@@ -521,7 +520,7 @@ def _text(change: Change) -> str:
     return "\n".join(parts)
 
 
-# The files that a run leaves: the ids in the sheet, and the results to download.
+# The files of a run: the sheet with the new ids, and the results to download.
 
 
 MOST = 16 * 1024 * 1024
@@ -529,8 +528,8 @@ MOST = 16 * 1024 * 1024
 
 
 class LeftFiles:
-    """Writes them once a run has ended. `received` is the sheet where its file was sent to this
-    machine; `html` says what was written, and offers the results.
+    """Writes the files after a run. `received` is the sheet if its file was uploaded; `html` lists
+    what was written, and offers the results.
     """
 
     def __init__(self, store: Store, received: Sheet | None) -> None:
@@ -540,7 +539,7 @@ class LeftFiles:
         self._received = received
 
     def can_write(self, plan: Plan) -> bool:
-        """Whether rows get new ids, and the sheet's own file can take them."""
+        """Whether rows get new ids that can be written into the sheet's file."""
         if self._received is not None or plan.undoes or not assigns_ids(plan):
             return False
         sheet = sheet_of(plan, statuses=self._statuses)
@@ -553,13 +552,13 @@ class LeftFiles:
         return True
 
     def write(self, report: Report) -> None:
-        """Write the results and the requested ids; return messages, also about failures."""
+        """Write the results and the requested ids, and set `html`, also after a failure."""
         self.html = ""
         plan = report.plan
         if plan.undoes or not plan.changes:
             return
         if self._received is not None and self._received.digest != plan.source_digest:
-            return  # an earlier run that was finished, of the sheet as it was then
+            return  # a finished earlier run, of an earlier version of the sheet
         sheet = self._received or self.outputs.sheet(plan, self._statuses)
         if sheet is None:
             return
@@ -569,14 +568,14 @@ class LeftFiles:
             into_sheet = self.outputs.read_request(plan).into_sheet
             if into_sheet:
                 backup = self.outputs.write_into_sheet(sheet, report, into_sheet)
-                message = f"The new ids are in {sheet.source}; as it was before it is in {backup}."
+                message = f"The new ids are in {sheet.source}; the previous version is in {backup}."
                 parts.append(html.element("p", html.text(message)))
         except PetsyncError as error:
             parts.append(html.alert(error.message, [html.text(error.hint)]))
         self.html = html.element("div", "".join(parts), class_="petsync")
 
     def _results(self, sheet: Sheet, report: Report) -> str:
-        """Write the results; a link to the file, which goes with the page."""
+        """Write the results, and return a link that contains the file."""
         if self._received is None:
             path = default_results_path(sheet)
             self.outputs.write_results(sheet, report, path)
@@ -585,7 +584,7 @@ class LeftFiles:
         with tempfile.TemporaryDirectory(prefix="petsync-results-") as folder:
             path = Path(folder) / name
             write_results(sheet, report, path)
-            return _link(name, path.read_bytes(), "Go on with this file: it has the new ids.")
+            return _link(name, path.read_bytes(), "Continue with this file: it has the new ids.")
 
 
 def _link(name: str, data: bytes, label: str) -> str:
@@ -605,9 +604,8 @@ def _link(name: str, data: bytes, label: str) -> str:
 
 
 class Pages:
-    """Turns the table's pages of `size` rows. `row` makes the row of a number, and `ticked` says
-    whether it has a tick; a person's ticks go to `on_tick` with the numbers of the rows and whether
-    they are on.
+    """Fills the table's pages of `size` rows. `row` returns the row of a number, and `ticked`
+    whether it is ticked. `on_tick` gets the numbers of the rows that the user ticks or unticks.
     """
 
     def __init__(
@@ -629,7 +627,7 @@ class Pages:
 
     @property
     def shown_numbers(self) -> list[int]:
-        """The numbers of the rows on the page that is shown."""
+        """The numbers of the rows on the visible page."""
         start = self.table.page * self._size
         return [int(number) for number in self._numbers[start : start + self._size]]
 
@@ -681,21 +679,21 @@ class Pages:
             self._filling = False
 
 
-# The review form's text, as HTML of escaped text, and as plain sentences.
+# The texts of the review form, as HTML with escaped text, and as plain sentences.
 
 
-WAIT = "Nothing was sent from this form. What becomes of the run is shown here when it has ended."
+WAIT = "This form sent nothing. It shows the report when the run has ended."
 """The hint if another process uses the plan."""
-PLAN_AGAIN = "Plan again from the sheet to see what is left of it."
+PLAN_AGAIN = "Plan again from the sheet to see the remaining changes."
 """The next step after an earlier run of the sheet was finished."""
 _NAMED = 20
 """How many of the pets to delete are named in the question."""
-_BY_HAND = "By hand: Stop was pressed, or the form was closed."
+_BY_HAND = "The user pressed Stop or closed the form."
 _BUTTONS = (
-    (r"`petsync resume \S+ --rate 5`", "“Go on”, with a tick at “Go easy on the service”,"),
-    (r"`petsync resume [^`]+`", "“Go on”"),
-    (r"`petsync undo [^`]+` again", "“Take it back” again"),
-    (r"`petsync undo [^`]+`", "“Take it back”"),
+    (r"`petsync resume \S+ --rate 5`", "“Continue”, with a tick at “Send slowly”,"),
+    (r"`petsync resume [^`]+`", "“Continue”"),
+    (r"`petsync undo [^`]+` again", "“Undo” again"),
+    (r"`petsync undo [^`]+`", "“Undo”"),
     (r" \(`petsync check` names each with its address\)", ""),
     (r", set it as PETSYNC_TOKEN;", ", and sign in with it;"),
     (r" with what the same command says with -v", ""),
@@ -705,12 +703,12 @@ _BUTTONS = (
     (r" \(in Python guard=Guard\(.*\)\)", ""),
     (r"--max-(?:add|update|delete) ([\d.e+]+(?: %)?)", r"the limit of \1"),
 )
-"""What commands are called here."""
+"""Parts of messages about commands, and their replacements in the form."""
 
 
 def elsewhere(run: PastRun) -> str:
-    """That another form or program is at work on the same plan."""
-    return f"This plan is being sent by another form or program just now, as run {run.run_id}"
+    """The message that another form or program is applying the same plan."""
+    return f"Another form or program is applying this plan, as run {run.run_id}"
 
 
 def finish(past: PastRun) -> str:
@@ -720,12 +718,12 @@ def finish(past: PastRun) -> str:
 
 def title_of(plan: Plan) -> str:
     """The title of the form."""
-    return "Review what takes a run back" if plan.undoes else "Review the plan"
+    return "Review the undo of a run" if plan.undoes else "Review the plan"
 
 
 def overview(plan: Plan, unfinished: PastRun | None = None) -> str:
-    """What the plan is of, what it comes to, and what a person should know before anything.
-    `unfinished` is the run of the same sheet that the form offers to finish.
+    """The plan's summary, facts and notes. `unfinished` is the run of the same sheet that the form
+    offers to finish.
     """
     run = "" if unfinished is None else unfinished.run_id
     summary = plan.summary()
@@ -744,13 +742,13 @@ def overview(plan: Plan, unfinished: PastRun | None = None) -> str:
 
 
 def piece(*parts: str) -> str:
-    """A part of the form, in the style that its overview brings along."""
+    """A part of the form, in the style of its overview."""
     return element("div", "\n".join(part for part in parts if part), class_="petsync")
 
 
 def describe_tally(tally: Tally, *, is_ok: bool = True) -> str:
     """How much is sent: `142 of 150 changes will be sent; 8 are left out`."""
-    once = "" if is_ok else ", once the guard lets them pass"
+    once = "" if is_ok else ", once you override the guard"
     if not tally.left_out:
         if not tally.sent:
             return "There is nothing to send."
@@ -772,9 +770,9 @@ def guard(draft: Draft) -> str:
         return piece(element("p", text(note), class_="ps-kept")) if note else ""
     if draft.is_ok:
         lines = (prose(f"{_problem(each)}.") for each in refusals)
-        title = "Over the guard's limits, and let through by you, for this plan alone"
+        title = "Over the guard's limits, which you override for this plan only"
         return piece(html.alert(title, lines))
-    lines = (prose(_describe_refusal(each, let_through=draft.allows(each))) for each in refusals)
+    lines = (prose(_describe_refusal(each, is_allowed=draft.allows(each))) for each in refusals)
     return piece(html.alert(words.PLAN_REFUSED, lines, kind="ps-refused"))
 
 
@@ -782,16 +780,16 @@ def _problem(refusal: Refusal) -> str:
     return as_button_text(capital(refusal.problem))
 
 
-def _describe_refusal(refusal: Refusal, *, let_through: bool) -> str:
+def _describe_refusal(refusal: Refusal, *, is_allowed: bool) -> str:
     problem = f"{_problem(refusal)}."
-    if let_through:
-        return f"{problem} You let this pass."
+    if is_allowed:
+        return f"{problem} You override this limit."
     if refusal.limit == "capacity":
         return f"{problem} {CAPACITY_CURE}"
     if not refusal.override:
-        return f"{problem} Nothing lets this pass: find out what became of this pet first."
+        return f"{problem} This cannot be overridden: find out what happened to this pet first."
     return (
-        f"{problem} Look at these changes; leave some out, or tick the box below to let them pass."
+        f"{problem} Check these changes; leave some out, or tick the box below to send them anyway."
     )
 
 
@@ -799,13 +797,13 @@ def box_label(refusal: Refusal, tally: Tally) -> str:
     """The meaning of the checkbox, by the name of the limit."""
     limit = refusal.limit
     if limit == "empty":
-        return "Go on although the sheet has no row (allow_empty)"
+        return "Continue although the sheet has no rows (allow_empty)"
     if limit == "everything":
         return "Delete every pet of the store (allow_empty)"
     if limit == "shifted":
-        return "Take the column as it stands in the sheet (allow_shifted)"
+        return "Use the column as it is in the sheet (allow_shifted)"
     number = getattr(tally, limit)
-    return f"{capital(limit)} {words.count(number, 'pet')} all the same (max_{limit})"
+    return f"{capital(limit)} {words.count(number, 'pet')} anyway (max_{limit})"
 
 
 def render_question(draft: Draft, plan: Plan) -> str:
@@ -820,16 +818,17 @@ def render_question(draft: Draft, plan: Plan) -> str:
     refusals = draft.refusals()
     if refusals:
         lines = (text(f"{_problem(refusal)}.") for refusal in refusals)
-        parts.append(html.alert("You let this pass the guard", lines))
+        parts.append(html.alert("You override the guard", lines))
     if plan.deletes:
         parts.append(_deletes(plan.deletes))
-    name = f"This is plan {plan.fingerprint[:12]}; just this one is sent, and it can be sent once."
+    name = f"This is plan {plan.fingerprint[:12]}. Only this plan is sent, and it can be sent once."
     return piece(*parts, element("p", text(name)))
 
 
 def _describe_conflicts(plan: Plan) -> Iterator[str]:
     clashes = [(each.winner, len(each.clashes)) for each in plan.conflicts if each.clashes]
-    for winner, effect in (("sheet", "the sheet's value is sent"), ("store", "the store's stays")):
+    effects = {"sheet": "the sheet's value is sent", "store": "the store's value stays"}
+    for winner, effect in effects.items():
         number = sum(count for side, count in clashes if side == winner)
         if number:
             yield f"For {words.count(number, 'field')} in conflict {effect}."
@@ -852,7 +851,7 @@ def _deletes(deletes: Iterable[Delete]) -> str:
 
 
 def result(report: Report) -> str:
-    """How a run ended."""
+    """The summary of a run."""
     parts = [
         html.summary(as_button_text(words.report_summary(report))),
         html.facts([("run", report.run_id), *words.report_facts(report)]),
@@ -881,12 +880,12 @@ def causes(groups: Iterable[ResultGroup]) -> str:
 def left_to_do(report: Report) -> str:
     """The label of the button that continues."""
     remaining = words.count_left(report)
-    return f"Go on with the rest ({words.number(remaining)})" if remaining else "Go on"
+    return f"Continue with the rest ({words.number(remaining)})" if remaining else "Continue"
 
 
 def _in_plan(note: str, run: str) -> str:
     """A plan's note with the form's buttons in place of commands. Only the run that the form offers
-    to finish has one.
+    to finish has a button.
     """
     for found in set(re.findall(r"`petsync resume [^`]+`", note)):
         if run and found == f"`petsync resume {run}`":
@@ -895,7 +894,7 @@ def _in_plan(note: str, run: str) -> str:
 
 
 def as_button_text(text: str) -> str:
-    """The sentence with this form's buttons in place of commands."""
+    """The text with this form's buttons in place of commands."""
     return words.replace_terms(text, _BUTTONS)
 
 
@@ -909,7 +908,7 @@ LIMITS = ("add", "update", "delete", "everything", "empty")
 
 
 class Panel:
-    """All that can be seen and pressed. Which parts are shown, the form decides."""
+    """All widgets of the form, which decides which of them are visible."""
 
     def __init__(self) -> None:
         self.overview, self.finish = ipywidgets.HTML(), _button("")
@@ -936,10 +935,10 @@ class Panel:
         )
 
     def _clashes(self) -> None:
-        self.clashes = Table(caption="Both sides changed these fields: whose value is it to be?")
+        self.clashes = Table(caption="Both sides changed these fields: choose a value for each")
         self.clashes.columns = clash_columns()
-        self.to_sheet = _button("Send the sheet's everywhere")
-        self.to_store = _button("Keep the store's everywhere")
+        self.to_sheet = _button("Send all values of the sheet")
+        self.to_store = _button("Keep all values of the store")
         self.sides = ipywidgets.HBox([self.to_store, self.to_sheet])
         self.both = ipywidgets.VBox([self.clashes, self.sides])
         self.held = Table(caption="Nothing is sent for these")
@@ -958,7 +957,7 @@ class Panel:
         )
         self.tick_all, self.untick_all = _button(""), _button("")
         self.ticks = ipywidgets.HBox([self.tick_all, self.untick_all])
-        self.changes = Table(tickable=True, empty="No change is like that.")
+        self.changes = Table(tickable=True, empty="No change matches.")
         self.look = ipywidgets.VBox(
             [
                 ipywidgets.HBox([self.action, self.field], layout={"flex_flow": "row wrap"}),
@@ -992,11 +991,11 @@ class Panel:
     def _results(self) -> None:
         self.report, self.causes = ipywidgets.HTML(), ipywidgets.HTML()
         self.outcome = ipywidgets.Dropdown(description="Show", options=[("", -1)])
-        self.results = Table(caption="What became of each row")
+        self.results = Table(caption="The result of each row")
         self.results.columns = result_columns()
-        self.resume, self.undo = _button("", primary=True), _button("Take it back...")
+        self.resume, self.undo = _button("", primary=True), _button("Undo...")
         self.gentle = ipywidgets.Checkbox(
-            description="Go easy on the service (5 requests a second)",
+            description="Send slowly (5 requests per second)",
             indent=False,
             layout={"width": "auto"},
         )
@@ -1015,7 +1014,7 @@ class Panel:
         )
 
     def boxes(self, refusals: Iterable[tuple[Refusal, str, bool]]) -> None:
-        """Show a tick box for each refusal that can be let pass, with its label and its tick."""
+        """Show a checkbox for each refusal that can be overridden, with its label and state."""
         labels: dict[str, tuple[str, bool]] = {}
         labels |= {each.limit: (label, on) for each, label, on in refusals if each.override}
         for limit, box in self.overrides.items():
@@ -1024,7 +1023,7 @@ class Panel:
             show(box, limit in labels)
 
     def say(self, text: str) -> None:
-        """How much is sent."""
+        """Show how many changes are sent."""
         self.count.value = piece(html.summary(text))
 
 
@@ -1034,7 +1033,7 @@ def _button(words: str, *, primary: bool = False) -> ipywidgets.Button:
 
 
 def show(widget: ipywidgets.DOMWidget, is_visible: bool) -> None:
-    """Show the widget, or have it take no room."""
+    """Show or hide the widget."""
     display = None if is_visible else "none"
     if widget.layout.display != display:
         widget.layout.display = display
@@ -1044,13 +1043,13 @@ def show(widget: ipywidgets.DOMWidget, is_visible: bool) -> None:
 
 
 _FEW = 10
-"""The number of rows of a page above or below the changes."""
+"""The number of rows per page in the tables of conflicts."""
 Guarded = Callable[[Callable[..., object]], Callable[..., None]]
 
 
 class ReviewTable:
-    """Fills the panel's tables from a draft or a report, and takes what a person does in them into
-    the draft; `changed` is called then.
+    """Fills the panel's tables from a draft or a report. The user's input in them changes the
+    draft; `changed` is called then.
     """
 
     def __init__(self, panel: Panel, guarded: Guarded, changed: Callable[[], object]) -> None:
@@ -1132,7 +1131,7 @@ class ReviewTable:
         of = f"{words.number(shown)} of {words.count(total, 'change')}"
         is_all = shown == total
         panel.changes.caption = f"All {words.count(total, 'change')}" if is_all else of
-        panel.changes.empty = "No change is like that." if total else "There is no change."
+        panel.changes.empty = "No change matches." if total else "There are no changes."
         self._name_buttons(shown)
         self._changes.show(self._shown)
 
@@ -1215,7 +1214,7 @@ class ReviewTable:
 
 
 def _units(draft: Draft) -> list[Unit]:
-    """What has a column: what any change changes."""
+    """The units that have a column: those that any change changes."""
     fields = {field for change in draft.plan.changes for field in change.fields}
     if any(change.kind == "delete" for change in draft.plan.changes):
         fields |= {"status", "category"}

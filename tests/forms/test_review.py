@@ -373,11 +373,11 @@ def test_the_guard_is_overridden_by_name(store: ps.Store, opened: Opened) -> Non
     """
     form = opened(store.plan(renaming(*range(1, 31))))
     assert form.apply.disabled
-    assert "All 30 changes will be sent, once the guard lets them pass." in counted(form)
+    assert "All 30 changes will be sent, once you override the guard." in counted(form)
     assert "30 updates are more than the limit of 30 % lets through" in form.verdict.value
     box = form.overrides["update"]
     assert [name for name, each in form.overrides.items() if shown(each)] == ["update"]
-    assert box.description == "Update 30 pets all the same (max_update)"
+    assert box.description == "Update 30 pets anyway (max_update)"
     box.value = True
     assert not form.apply.disabled
     assert "All 30 changes will be sent." in counted(form)
@@ -388,7 +388,7 @@ def test_the_guard_is_overridden_by_name(store: ps.Store, opened: Opened) -> Non
     box.value = True
     form.apply.click()
     assert form.work.wait()
-    assert "You let this pass the guard" in form.question.value
+    assert "You override the guard" in form.question.value
     form.send.click()
     report = finish(form)
     assert report.plan.guard.max_update == Limit(29, is_share=False)
@@ -428,8 +428,8 @@ def test_stop_and_go_on(box: Sandbox, store: ps.Store, opened: Opened) -> None:
     assert report.stopped
     assert (form.notice.tone, shown(form.stop)) == ("problem", False)
     assert "petsync resume" not in form.notice.text
-    assert "“Go on” does them" in form.notice.text
-    assert form.resume.description == f"Go on with the rest ({60 - done})"
+    assert "“Continue” does them" in form.notice.text
+    assert form.resume.description == f"Continue with the rest ({60 - done})"
     assert sum(name.startswith("New") for name in names(store).values()) == done
     form.resume.click()
     stop(form)
@@ -522,7 +522,7 @@ def test_taking_a_run_back(store: ps.Store, opened: Opened) -> None:
     form.undo.click()
     assert form.work.wait()
     assert form.report is None
-    assert form.heading.text == "Review what takes a run back"
+    assert form.heading.text == "Review the undo of a run"
     assert names(store)[1] == "New 1"
     (change,) = form.changes.rows
     assert change["cells"]["name"] == {"before": "New 1", "after": "Pet 1"}
@@ -578,9 +578,9 @@ def test_a_plan_that_is_at_work_elsewhere_is_waited_for(
     first.send.click()
     until(lambda: bool(store.runs().shape[0]))
     second.send.click()
-    until(lambda: "by another form" in second.notice.text)
+    until(lambda: "Another form" in second.notice.text)
     assert second.report is None
-    assert "from this form" in second.notice.hint
+    assert "This form sent nothing" in second.notice.hint
     slow(box, 0)
     assert finish(first).counts["applied"] == 15
     assert finish(second).counts["applied"] == 15

@@ -87,7 +87,7 @@ def test_the_whole_job_on_one_page(
     assert serious(view) == []
     review.get_by_role("button", name=re.compile("^Apply")).click()
     review.get_by_role("button", name="Send 3 changes").click()
-    expect(page.get_by_role("button", name=re.compile("^Take it back")).first).to_be_visible()
+    expect(page.get_by_role("button", name=re.compile("^Undo")).first).to_be_visible()
     assert sum(pet.status == "sold" for pet in box.pets()[:3]) > 0
     assert serious(view) == []
     context.close()

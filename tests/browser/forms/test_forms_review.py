@@ -94,7 +94,7 @@ def test_from_workbook_to_undo(
     review.get_by_role("checkbox", name="Select change 3 Pet 3", exact=True).uncheck()
     expect(review).to_contain_text("59 of 60")
     review.get_by_label(re.compile("^Which name 99 .* gets")).select_option("sheet")
-    review.get_by_role("checkbox", name=re.compile("^Update 60 pets all the same")).check()
+    review.get_by_role("checkbox", name=re.compile("^Update 60 pets anyway")).check()
     assert serious(view) == []
     _press(review, "^Apply")
     box.break_with("latency=0.4")
@@ -106,8 +106,8 @@ def test_from_workbook_to_undo(
     assert reacted <= ended < 60_000
     assert 0 < sold < 59
 
-    _press(review, "^Go on")
-    expect(review.get_by_role("button", name=re.compile("^Go on"))).to_be_hidden()
+    _press(review, "^Continue")
+    expect(review.get_by_role("button", name=re.compile("^Continue"))).to_be_hidden()
     expect(review.get_by_role("table")).to_have_count(1)
     assert _sold(box) == 59
     pets = {pet.id: pet for pet in box.pets()}
@@ -115,13 +115,13 @@ def test_from_workbook_to_undo(
     assert pets[3].status == "available"
     assert serious(view) == []
 
-    _press(review, "^Take it back")
-    back = _form(view, "Review what takes a run back")
+    _press(review, "^Undo")
+    back = _form(view, "Review the undo of a run")
     expect(back).to_contain_text("60 changes will be sent")
-    back.get_by_role("checkbox", name=re.compile("^Update 60 pets all the same")).check()
+    back.get_by_role("checkbox", name=re.compile("^Update 60 pets anyway")).check()
     _press(back, "^Apply")
     _press(back, "^Send 60 changes")
-    expect(back.get_by_role("button", name=re.compile("^Take it back"))).to_be_visible()
+    expect(back.get_by_role("button", name=re.compile("^Undo"))).to_be_visible()
     assert _sold(box) == 0
     assert {pet.id: pet.name for pet in box.pets()}[99] == "Store's name"
 
@@ -147,5 +147,5 @@ _STOP = """async () => {
   };
   stop.click();
   const reacted = await until(() => stop.textContent.startsWith("Stopping") && stop.disabled);
-  return [reacted, await until(() => named("Go on"))];
+  return [reacted, await until(() => named("Continue"))];
 }"""
