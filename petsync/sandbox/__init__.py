@@ -1,4 +1,4 @@
-"""The embedded pet store: all eight operations, for trying out, tests and rehearsals.
+"""The embedded pet store: all eight operations, for trials, tests and rehearsals.
 
 `Sandbox` runs one in a thread on a free loopback port; `serve` is the program. It shares the
 resources, their representations and the errors with the rest of petsync, and nothing else.
@@ -37,11 +37,12 @@ T = TypeVar("T")
 class Sandbox:
     """A running pet store, as a context manager (or with `start` and `stop`).
 
-    `profile` is `standard`, `live` or a Behaviour; `auth=False` asks for no token; `db` is a file
-    to keep the store in, otherwise it is gone at the end; `pets` and the JSON file `seed` fill an
-    empty store; `faults` is a specification as of `petsync serve --faults`; `token_lifetime` is in
-    seconds. `client_id`, `client_secret` and `api_key` are made up where they are not given;
-    `redirect_uris` are taken besides those on loopback. Raises SettingsError at `start`.
+    `profile` is `standard`, `live` or a Behaviour; `auth=False` requires no token; `db` is the
+    store's file, without which the store ends with the sandbox; `pets` and the JSON file `seed`
+    fill an empty store; `faults` is a specification as in `petsync serve --faults`;
+    `token_lifetime` is in seconds. `client_secret` and `api_key` are random by default;
+    `redirect_uris` are allowed beside those on loopback. `start` raises SettingsError for a wrong
+    argument.
     """
 
     def __init__(
@@ -93,7 +94,7 @@ class Sandbox:
         return f"<Sandbox {self.profile} {state}>"
 
     def start(self) -> Self:
-        """The sandbox itself, answering."""
+        """Start the server, and return the sandbox when it responds."""
         if self._running is not None:
             return self
         with ExitStack() as resources:
@@ -111,7 +112,7 @@ class Sandbox:
         return self
 
     def stop(self) -> None:
-        """End the server, its thread and its temporary file; a second time is no error."""
+        """Stop the server, and remove its temporary file; a second call does nothing."""
         if self._running is not None:
             self._running = None
             atexit.unregister(self.stop)
@@ -124,13 +125,13 @@ class Sandbox:
 
     @property
     def profile(self) -> str:
-        """The name of the profile that it imitates."""
+        """The name of the sandbox's profile."""
         profile = self._options.profile
         return profile.name if isinstance(profile, Behaviour) else profile
 
     @property
     def client_id(self) -> str:
-        """The id of the client that may ask for tokens with its secret."""
+        """The id of the client that can request tokens with its secret."""
         return self._credentials.client_id
 
     @property
@@ -140,24 +141,24 @@ class Sandbox:
 
     @property
     def api_key(self) -> str:
-        """The api key that getPetById takes in place of a token."""
+        """The API key that getPetById accepts in place of a token."""
         return self._credentials.api_key
 
     @property
     def requests(self) -> Counter[str]:
-        """How many requests there were, by operation (`addPet`), refused and broken ones too."""
+        """The number of requests by operation (`addPet`), including refused and broken ones."""
         return Counter(self._active.service.requests)
 
     @property
     def broken(self) -> Counter[str]:
-        """How many requests the present faults have hit, by kind (`429`, `drop_after`)."""
+        """The number of requests that the current faults hit, by kind (`429`, `drop_after`)."""
         return Counter(self._active.service.faults.hits)
 
     def token(
         self, scopes: str | Iterable[str] = tuple(SCOPES), *, expires_in: float | None = None
     ) -> str:
-        """A new access token for the scopes, which may be one text with spaces between them; with
-        `expires_in` of 0 seconds or less it has expired already.
+        """Return a new access token for the scopes, which may be one text with spaces. With an
+        `expires_in` of 0 seconds or less, it has already expired.
         """
         requested = scopes.split() if isinstance(scopes, str) else scopes
         tokens = self._active.service.tokens
@@ -176,7 +177,7 @@ class Sandbox:
         return self._call(lambda: service.storage.write(add))
 
     def remove(self, pet_id: int) -> bool:
-        """Whether there was such a pet to remove, behind every client's back."""
+        """Remove a pet without a request, and return whether it existed."""
         storage = self._active.service.storage
         return self._call(lambda: storage.write(lambda c: records.remove(c, pet_id)))
 

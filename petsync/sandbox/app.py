@@ -62,16 +62,16 @@ __all__ = [
 ]
 
 
-# Where the sandbox listens, and which names it goes by.
+# The address of the sandbox, and the host names that it accepts.
 
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1", "[::1]")
 
 
 def bind_socket(host: str, port: int) -> socket.socket:
-    """A socket bound to the port. Raises SettingsError if that fails."""
+    """Return a socket bound to the port. Raises SettingsError if that fails."""
     if not 0 <= port <= 65535:
-        raise SettingsError(f"{port} is no port", hint="A port is from 0 (a free one) to 65535.")
+        raise SettingsError(f"{port} is not a port", hint="A port is from 0 (a free one) to 65535.")
     try:
         family, kind, protocol, _, place = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -90,7 +90,7 @@ def bind_socket(host: str, port: int) -> socket.socket:
 
 
 def origin(host: str, bound: socket.socket) -> str:
-    """Scheme, host and port to reach the socket by, from this machine."""
+    """Return the scheme, host and port of the socket, as seen from this machine."""
     name = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)  # noqa: S104  compared, not bound
     return f"http://{f'[{name}]' if ':' in name else name}:{bound.getsockname()[1]}"
 
@@ -104,16 +104,17 @@ def is_loopback(host: str) -> bool:
 
 
 def allowed_hosts(host: str) -> tuple[str, ...]:
-    """The names that a request may use for this server."""
+    """Return the host names that a request may use for this server."""
     return (*_LOOPBACK, host) if is_loopback(host) else ("*",)
 
 
 def warnings(host: str, *, auth: bool) -> tuple[str, ...]:
-    """The warnings for the user before the server listens on `host`."""
+    """Return the warnings for the user before the server listens on `host`."""
     if is_loopback(host):
         return ()
-    open_to_all = () if auth else ("no token is asked for: who reaches the port can change pets",)
-    return (f"{host} can be reached from other machines, and nothing is encrypted", *open_to_all)
+    reachable = f"other machines can reach {host}, and the connection is not encrypted"
+    open_to_all = "no token is required: anybody who can reach the port can change pets"
+    return (reachable,) if auth else (reachable, open_to_all)
 
 
 def _bind_error(host: str, port: int, error: OSError) -> SettingsError:
@@ -127,7 +128,7 @@ def _bind_error(host: str, port: int, error: OSError) -> SettingsError:
     )
 
 
-# The ASGI application: which request goes where, and what surrounds every operation.
+# The ASGI application: the routes, and the common steps of all operations.
 
 
 logger = logging.getLogger(__name__)
@@ -160,8 +161,8 @@ _PATHS = {
 
 
 def application(service: Service, *, hosts: tuple[str, ...] = ("*",)) -> ASGIApp:
-    """The whole sandbox. Requests for other host names than `hosts` are refused, so that a page
-    elsewhere cannot reach a sandbox on this machine through a name of its own (DNS rebinding).
+    """Return the ASGI application of the sandbox. It refuses requests for host names that are not
+    in `hosts`, so that a foreign web page cannot reach it through its own name (DNS rebinding).
     """
     middleware = [Middleware(TrustedHostMiddleware, allowed_hosts=hosts, www_redirect=False)]
     app = Starlette(routes=_routes(service), middleware=middleware)
@@ -312,9 +313,9 @@ class Options:
 
 
 class Running:
-    """A sandbox that holds its port and its file, and answers while `run` runs.
+    """A sandbox with an open port and file, which responds while `run` is active.
 
-    Raises SettingsError for an option that cannot be used: before anything is held.
+    Raises SettingsError for an option that cannot be used, and then leaves nothing open.
     """
 
     def __init__(self, options: Options, path: Path, *, durable: bool) -> None:
@@ -340,7 +341,7 @@ class Running:
         self._server = _Server(_config(application(self.service, hosts=hosts)))
 
     def run(self, on_ready: Callable[[], None] = lambda: None) -> None:
-        """Answer until `stop`, or in the main thread until Ctrl-C or SIGTERM."""
+        """Serve until `stop`, or in the main thread until Ctrl-C or SIGTERM."""
 
         def ready() -> None:
             on_ready()
@@ -358,7 +359,7 @@ class Running:
             self.ready.set()
 
     def stop(self) -> None:
-        """Ask `run` to return; from any thread."""
+        """Make `run` return; from any thread."""
         self._server.should_exit = True
 
     def close(self) -> None:
@@ -396,7 +397,7 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Unlike uvicorn's, a signal is not raised again: the caller has a store to close."""
+        """Unlike uvicorn, do not raise a signal again: the caller must close the store."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -430,11 +431,11 @@ def _config(app: Callable[..., Any]) -> uvicorn.Config:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedInfo:
-    """What a person needs to use the server that has just begun to answer.
+    """The details that a user needs for a server that has just started.
 
-    `url` is the base URL and ends in /v2, `pets` how many there are, `db` the store's file or
-    None where it ends with the server; `warnings` are to be shown. The secrets are new with every
-    start, and worth nothing where `auth` is False.
+    `url` is the base URL and ends in /v2; `pets` is the number of pets; `db` is the store's file,
+    or None if the store ends with the server; `warnings` are for the user. The secrets are new at
+    each start, and have no use if `auth` is False.
     """
 
     url: str
@@ -463,11 +464,11 @@ def serve(
     credentials: Credentials | None = None,
     on_ready: Callable[[ServedInfo], None] = lambda _: None,
 ) -> None:
-    """Answer until Ctrl-C or SIGTERM (in the main thread), then return.
+    """Serve until Ctrl-C or SIGTERM (in the main thread), then return.
 
-    `on_ready` is called once, when the server answers. With `db` the store and its tokens outlive
-    the server. Raises SettingsError before that: for a port in use, a file that is no store, a
-    seed that is no list of pets, an unknown profile, faults that cannot be read.
+    `on_ready` is called once, when the server responds. With `db`, the store and its tokens remain
+    after the end. Raises SettingsError before that for a port in use, a file that is not a store,
+    a seed that is not a list of pets, an unknown profile, or an invalid specification of faults.
     """
     options = Options(
         host=host,

@@ -1,4 +1,4 @@
-"""Faults of the sandbox: errors, delays, lost answers, throttling, and drift."""
+"""Faults of the sandbox: errors, delays, lost responses, throttling, and drift."""
 
 from __future__ import annotations
 
@@ -45,19 +45,18 @@ __all__ = [
 ]
 
 
-# Connections that end too early: before, after and in the middle of an answer.
+# Connections that end too early: before, after, or during a response.
 
 
 TRANSPORT = "petsync.transport"
-"""Where the server leaves the connection's transport, in the scope's `state`."""
+"""The key of the connection's transport in the scope's `state`."""
 
 _PAGE = HTMLResponse("<!doctype html><title>One moment</title><p>We will be back soon.")
 
 
 async def read_at_once(receive: Receive) -> Receive:
-    """The same request, which is whole already: it can be carried out after its client has gone.
-
-    As the server sees it, nothing of a body can be read any more once the connection has ended.
+    """Read the complete request, and return a `receive` for it, which also works after its client
+    has disconnected. The server's own `receive` provides no body after that.
     """
     messages = [await receive()]
     while messages[-1].get("more_body"):
@@ -70,13 +69,13 @@ async def read_at_once(receive: Receive) -> Receive:
 
 
 async def drop(scope: Scope, receive: Receive) -> None:
-    """End the connection as a crashed server would: at once, without a word."""
+    """End the connection at once without a response, as a crashed server does."""
     scope["state"][TRANSPORT].abort()
     await _wait_for_disconnect(receive)
 
 
 async def do_and_drop(app: ASGIApp, scope: Scope, receive: Receive) -> None:
-    """Carry the request out, then end the connection instead of answering."""
+    """Carry out the request, then end the connection without a response."""
 
     async def swallow(_: Message) -> None:
         return
@@ -86,7 +85,7 @@ async def do_and_drop(app: ASGIApp, scope: Scope, receive: Receive) -> None:
 
 
 async def do_and_show_a_page(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-    """Carry the request out, then answer as something in between would: 200, and a web page."""
+    """Carry out the request, then respond as a gateway might: with 200 and a web page."""
 
     async def swallow(_: Message) -> None:
         return
@@ -96,7 +95,7 @@ async def do_and_show_a_page(app: ASGIApp, scope: Scope, receive: Receive, send:
 
 
 async def show_a_page(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer in the service's place, as a portal that wants a sign-in does: 200, and a web page."""
+    """Respond instead of the service, as a sign-in portal does: with 200 and a web page."""
     await read_at_once(receive)
     await _PAGE(scope, receive, send)
 
@@ -122,12 +121,12 @@ async def tear(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None
 
 
 async def _wait_for_disconnect(receive: Receive) -> None:
-    """Until the server has noticed, which would otherwise answer in the handler's place."""
+    """Wait until the server has noticed the end; otherwise it sends a response itself."""
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
-# Answers that disagree with each other: pets listed twice, as they were, or on the move.
+# Inconsistent responses: pets that are listed twice, have an old name, or change meanwhile.
 
 
 KEY = "petsync.drift"
@@ -139,9 +138,9 @@ Move = tuple[int, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:
-    """How one answer is falsified: `twice` and `stale` are the shares of its pets that come a
-    second time, as they are and under a name that is not theirs; `moves` are carried out behind
-    it. The same pet is always hit by the same `seed`.
+    """The changes of one response. `twice` and `stale` are the shares of its pets that it repeats,
+    unchanged or with a wrong name; `moves` are carried out after it. The same `seed` always
+    affects the same pets.
     """
 
     twice: float = 0.0
@@ -150,13 +149,13 @@ class Drift:
     moves: tuple[Move, ...] = ()
 
     def with_copies(self, bodies: list[bytes]) -> list[bytes]:
-        """The pets with their copies, each behind its pet."""
+        """Return the pets, each followed by its copies."""
         if not self.twice + self.stale:
             return bodies
         return [each for body in bodies for each in (body, *self._copies(body))]
 
     def move(self, connection: sqlite3.Connection) -> None:
-        """Give the pets of `moves` that are there their new status."""
+        """Set the status of the existing pets in `moves`, or remove them."""
         for number, status in self.moves:
             body = storage.find(connection, number)
             if body is not None and status:
@@ -188,12 +187,12 @@ def _as_it_was(pet: Pet) -> Pet:
     return msgspec.structs.replace(pet, name=f"{pet.name or ''} (as it was)".strip())
 
 
-# Throttle: how many requests a second a service takes, counted in one of the two usual ways.
+# Throttle: a rate limit, as a token bucket or in fixed windows.
 
 
 class Throttle:
-    """Takes `rate` requests a second. Without `window` by a token bucket, which is full at first
-    and holds `burst`; with it, `rate` × `window` in each window of so many seconds by the clock.
+    """Accepts `rate` requests per second: without `window`, by a token bucket of the size `burst`,
+    which is full at first; with it, `rate` × `window` requests in each window of that many seconds.
     """
 
     def __init__(self, rate: float, *, burst: float, window: float = 0.0) -> None:
@@ -202,7 +201,7 @@ class Throttle:
         self._number, self._used = -math.inf, 0
 
     def takes(self, now: float) -> bool:
-        """Whether a request that comes `now`, in seconds, is taken."""
+        """Whether a request at the time `now`, in seconds, is accepted."""
         return self._in_window(now) if self._window else self._from_bucket(now)
 
     def _from_bucket(self, now: float) -> bool:
@@ -221,25 +220,30 @@ class Throttle:
         return self._used <= self._rate * self._window
 
 
-# Faults on demand: slow, refused, dropped, torn and false answers, repeatable by a seed.
+# Faults on demand: slow, refused, dropped, torn and false responses, repeatable by a seed.
 #
 # A specification is a list such as `latency=0.05,429=0.02,drop_after=0.01,seed=7`:
 #
-# latency seconds that every request waits, from half of it to one and a half late the share that
-# is done after its wait even if the client has gone away limit how many requests a second are
-# taken, of all operations together; others get 429 burst how many more may come at once, after a
-# pause (one second's) window count the limit anew every so many seconds, instead of evenly 429,
-# 503 the share of requests that are refused so, before anything is done drop_before the share
-# whose connection ends before anything is done drop_after the share whose connection ends after
-# it was done, without an answer torn the share that is done and answered with half a body html
-# the share that is done and answered with 200 and a web page portal the share that is not done,
-# and answered with 200 and a web page twice of each list, the share of pets that are in it twice
-# stale of each list, the share of pets that are in it twice, under two names moves what somebody
-# else does behind the first list by status: pets that get another status, and pets that go, such
-# as 7:sold+9: retry_after the seconds that a 429 says to wait (1) seed what decides which
-# requests are hit (0) only operations that can be hit, such as addPet+updatePet (all) status
-# statuses whose lists alone can be hit, such as sold+pending (all requests) first only the first
-# so many requests can be hit (all)
+# latency      seconds that each request waits (50 to 150 % of it)
+# late         share of requests carried out after the wait even if the client has disconnected
+# limit        accepted requests per second, of all operations together; others get 429
+# burst        size of the token bucket of `limit` (one second's requests)
+# window       count `limit` in windows of this many seconds, instead of a bucket
+# 429, 503     share of requests refused with this status, and not carried out
+# drop_before  share of requests whose connection ends before they are carried out
+# drop_after   share of requests carried out, whose connection ends without a response
+# torn         share of requests carried out, whose response has half a body
+# html         share of requests carried out, whose response is 200 and a web page
+# portal       share of requests not carried out, whose response is 200 and a web page
+# twice        share of pets that a list contains twice
+# stale        share of pets that a list contains twice, the second time with a wrong name
+# moves        changes by another client after the first list by status: new statuses, and deletes
+#              (no status), such as 7:sold+9:
+# retry_after  seconds in the Retry-After of a 429 (1)
+# seed         decides which requests are hit (0)
+# only         operations that can be hit, such as addPet+updatePet (all)
+# status       statuses of which only the lists can be hit, such as sold+pending (all requests)
+# first        number of requests, from the first, that can be hit (all)
 
 
 OPERATIONS = (
@@ -257,8 +261,8 @@ _BY_STATUS = "findPetsByStatus"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Faults:
-    """A specification, read. Shares are from 0 to 1 and at most 1 together, those of whole answers
-    and those of pets in a list each by themselves.
+    """A parsed specification. Shares are from 0 to 1; the shares of requests add up to at most 1,
+    and so do the shares of pets in a list.
     """
 
     latency: float = 0.0
@@ -283,7 +287,7 @@ class Faults:
     first: int | None = None
 
     def can_hit(self, operation: str, query: bytes) -> bool:
-        """Whether a request for the operation, with this query, is one of those to be hit."""
+        """Whether a request for the operation, with this query, can be hit."""
         if operation not in self.only:
             return False
         if self.status is None:
@@ -291,14 +295,14 @@ class Faults:
         return operation == _BY_STATUS and not self.status.isdisjoint(_statuses(query))
 
     def throttle(self) -> Throttle | None:
-        """What keeps the limit, if there is one."""
+        """The throttle of the limit, if there is one."""
         if self.limit is None:
             return None
         burst = max(self.limit, 1.0) if self.burst is None else self.burst
         return Throttle(self.limit, burst=burst, window=self.window)
 
     def hit(self, number: int) -> Hit:
-        """What happens to the request of this number (from 1): always the same."""
+        """The faults of the request with this number (from 1), always the same."""
         digest = hashlib.blake2b(f"{self.seed}:{number}".encode(), digest_size=16).digest()
         wait, draw = (int.from_bytes(half) / 2**64 for half in (digest[:8], digest[8:]))
         drift = Drift(twice=self.twice, stale=self.stale, seed=self.seed)
@@ -319,8 +323,8 @@ _NAMES = {"too_many": "429", "unavailable": "503"}
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """What happens to one request: seconds to wait, the name of a share in Faults, if any, and
-    what is false in a list.
+    """The faults of one request: the seconds to wait, the name of a share in Faults (if any), and
+    the changes of a list.
     """
 
     wait: float = 0.0
@@ -329,8 +333,8 @@ class Hit:
 
 
 class Injector:
-    """Counts the requests that can be hit, and says what happens to each; `hits` is how many were
-    hit, by the names of a specification.
+    """Counts the requests that can be hit, and returns the faults of each. `hits` counts those that
+    were hit, by the names of a specification.
     """
 
     def __init__(self, faults: Faults | None = None) -> None:
@@ -349,7 +353,7 @@ class Injector:
         self._throttle = None if faults is None else faults.throttle()
 
     def next(self, operation: str, query: bytes = b"") -> Hit:
-        """What happens to the next request, which asks for `operation`."""
+        """Return the faults of the next request, which is for `operation`."""
         faults = self._faults
         if faults is None or not faults.can_hit(operation, query):
             return _NO_HIT
@@ -372,7 +376,7 @@ _NO_HIT = Hit()
 
 
 def parse(spec: str) -> Faults:
-    """The faults of a specification. Raises SettingsError that names the item at fault."""
+    """Return the faults of a specification. Raises SettingsError that names the wrong item."""
     values: dict[str, Any] = {}
     for item in filter(None, (part.strip() for part in spec.split(","))):
         key, sign, text = (part.strip() for part in item.partition("="))
@@ -385,9 +389,9 @@ def parse(spec: str) -> Faults:
     faults = Faults(**values)
     for shares in (_SHARES, _COPIES):
         if sum(getattr(faults, share) for share in shares) > 1:
-            raise _item_error(spec, "the shares are more than 1 together")
+            raise _item_error(spec, "the shares add up to more than 1")
     if faults.limit is None and (faults.burst is not None or faults.window):
-        raise _item_error(spec, "burst and window are of a limit, and there is none")
+        raise _item_error(spec, "burst and window need a limit")
     return faults
 
 
@@ -442,7 +446,7 @@ def _count(text: str) -> int:
 def _operations(text: str) -> frozenset[str]:
     names = frozenset(text.split("+"))
     if unknown := names - frozenset(OPERATIONS):
-        raise ValueError(f"{min(unknown)!r} is no operation; there is {', '.join(OPERATIONS)}")
+        raise ValueError(f"{min(unknown)!r} is not one of {', '.join(OPERATIONS)}")
     return names
 
 

@@ -63,10 +63,10 @@ __all__ = [
 ]
 
 
-# What the standard profile asks of a pet, where the wire's reader is more tolerant.
+# Strict checks of a pet in the standard profile, where the protocol's decoders are more tolerant.
 #
-# The client's reader takes whatever any service may send. A server that did the same would let a
-# client's mistake pass without anybody noticing.
+# The client's decoders accept whatever a service may send. A server that did the same would hide
+# the mistakes of a client.
 
 
 STATUSES = frozenset({"available", "pending", "sold"})
@@ -87,7 +87,7 @@ class _StrictLabel(msgspec.Struct):
 
 
 class _StrictPet(msgspec.Struct, rename="camel"):
-    """Fields that are not named here may be anything."""
+    """Other fields may have any value."""
 
     name: str
     photo_urls: list[str]
@@ -101,18 +101,18 @@ _json = msgspec.json.Decoder(_StrictPet)
 
 
 def check_json(content: bytes, statuses: Collection[str] | None = STATUSES) -> None:
-    """Return if this is a pet with one of the statuses, or with any where they are None.
+    """Check that this is a pet with one of the statuses, or any status if they are None.
 
-    Raises ResponseError or msgspec.DecodeError that names what is not as it should.
+    Raises ResponseError or msgspec.DecodeError that names the problem.
     """
     status = _json.decode(content).status
     if statuses is not None and status is not None and status not in statuses:
-        raise ResponseError(f"{status!r} is no status")
+        raise ResponseError(f"{status!r} is not a status")
 
 
 def check_xml(content: bytes, statuses: Collection[str] | None = STATUSES) -> None:
-    """The same for XML that the wire has read. Raises ResponseError."""
-    root = ET.fromstring(content)  # noqa: S314  the wire has refused a DTD
+    """Check the same of XML that the decoder has read. Raises ResponseError."""
+    root = ET.fromstring(content)  # noqa: S314  the decoder has refused a DTD
     if _name(root) != "Pet":
         raise ResponseError(f"the root element is {_name(root)}, not Pet")
     children = _once(root, _KNOWN)
@@ -121,7 +121,7 @@ def check_xml(content: bytes, statuses: Collection[str] | None = STATUSES) -> No
             raise ResponseError(f"the element {required} is missing")
     _check_leaves(children)
     if statuses is not None and "status" in children and children["status"].text not in statuses:
-        raise ResponseError(f"{children['status'].text!r} is no status")
+        raise ResponseError(f"{children['status'].text!r} is not a status")
     for label in _labels(children):
         _check_leaves(_once(label, _LEAVES - {"status"}))
 
@@ -173,31 +173,30 @@ def _name(element: ET.Element) -> str:
     return element.tag.rpartition("}")[2]
 
 
-# How the sandbox fills the gaps of the interface.
+# How the sandbox behaves where the interface leaves a choice.
 #
-# It is the sandbox's own notion, kept apart from `ServiceProfile` on purpose: where client and
-# server disagree, a test notices.
+# This is independent of `ServiceProfile` on purpose: if client and server disagree, a test fails.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Behaviour:
-    """One way to answer. The defaults are the `standard` profile's."""
+    """The behaviour of one sandbox. The defaults are those of the `standard` profile."""
 
     name: str = "standard"
     put_creates: bool = False
-    """updatePet with an unknown id makes the pet instead of answering 404."""
+    """updatePet with an unknown id adds the pet instead of responding with 404."""
     post_replaces: bool = False
-    """addPet with a known id replaces the pet instead of answering 409."""
+    """addPet with a known id replaces the pet instead of responding with 409."""
     reuses_ids: bool = False
-    """An assigned id is the highest present one plus one, even if that one was used before, and at
-    2^63-1 that id again.
+    """An assigned id is the highest existing one plus one, even if it was used before; at 2^63-1,
+    it is that id again.
     """
     unique_ids: bool = True
     """An id is computed and its pet stored in one step. Otherwise there is no lock between the two:
     parallel adds can get the same id, and the later pet replaces the earlier.
     """
     own_ids: bool = False
-    """addPet gives a pet that has an id another one."""
+    """addPet replaces the id of a pet that has one."""
     capacity: int | None = None
     """The number of pets above which an add drops the oldest pet; None for no limit."""
     statuses: frozenset[str] | None = STATUSES
@@ -205,25 +204,25 @@ class Behaviour:
     strict_pets: bool = True
     """name and photoUrls are required, ids are integers and not text, a status is a known one."""
     bad_id: int = 400
-    """The status for a path whose pet id is no int64."""
+    """The HTTP status for a path whose pet id is not an int64."""
     bad_type: int = 400
-    """The status for a body that is well formed and yet no pet."""
+    """The HTTP status for a body that is well-formed but not a pet."""
     first_value_only: bool = False
-    """Of a repeated query parameter only the first one counts."""
+    """Only the first value of a repeated query parameter counts."""
     once_per_tag: bool = False
     """findPetsByTags lists a pet as often as its tags match."""
     form_skips_empty: bool = False
-    """updatePetWithForm passes over empty values."""
+    """updatePetWithForm ignores empty values."""
     upload_needs_pet: bool = True
     upload_adds_photo: bool = True
     imitates_original: bool = False
-    """Bodies are read, and errors and uploads are answered, as the original server does it."""
+    """The sandbox reads bodies, and responds to errors and uploads, as the original server."""
     code_in_xml: bool = True
-    """An ApiResponse in XML has its code."""
+    """An ApiResponse in XML contains its code."""
     response_root: str = "ApiResponse"
     """The root element of an ApiResponse in XML."""
     says_done: bool = False
-    """deletePet and updatePetWithForm answer with an ApiResponse instead of no body."""
+    """deletePet and updatePetWithForm return an ApiResponse instead of no body."""
     shape: Shape = field(default_factory=Shape)
     flows: tuple[str, ...] = ("code",)
     """The OAuth flows with a browser: `code`, and `token` (implicit)."""
@@ -259,7 +258,7 @@ BEHAVIOURS = {"standard": STANDARD, "live": LIVE}
 
 
 def behaviour_named(name: str | Behaviour) -> Behaviour:
-    """The behaviour of a profile, or the one that is given. Raises SettingsError for an unknown
+    """Return the behaviour of a profile, or the given one. Raises SettingsError for an unknown
     name.
     """
     if isinstance(name, Behaviour):
@@ -271,11 +270,11 @@ def behaviour_named(name: str | Behaviour) -> Behaviour:
     )
 
 
-# How the original server turns a body into a pet: known fields only, and hardly a refusal.
+# How the original server reads a pet from a body: known fields only, and hardly a refusal.
 #
 # The `live` profile reads bodies as Jackson and JAXB bind them to the server's classes. A
 # property that the class does not have is dropped. A label (a category or a tag) without an id
-# gets 0. In JSON a number or a truth value in a text field becomes text; in XML an id that is no
+# gets 0. In JSON a number or a boolean in a text field becomes text; in XML an id that is not a
 # number counts as absent.
 
 
@@ -286,7 +285,7 @@ _XML_INTEGER = re.compile(r"\s*[+-]?\d{1,19}\s*", re.ASCII)
 
 
 class Bound(NamedTuple):
-    """A pet, and those of its lists that were null: they are stored and answered as absent."""
+    """A pet, and those of its lists that were null: they are stored and returned as absent."""
 
     pet: Pet
     nulls: frozenset[str] = frozenset()
@@ -311,7 +310,7 @@ _text = msgspec.json.Decoder(str)
 
 
 def bind_json(content: bytes) -> Bound:
-    """The pet in a JSON body; its id is None where the server assigns one.
+    """Return the pet in a JSON body; its id is None if the server must assign one.
 
     Raises msgspec.ValidationError for a value of the wrong type, and msgspec.DecodeError for
     text that is not JSON.
@@ -331,10 +330,10 @@ def bind_json(content: bytes) -> Bound:
 
 
 def bind_xml(content: bytes) -> Bound:
-    """The pet in an XML body. Raises ResponseError for text that is not XML, or another root."""
+    """Return the pet in an XML body. Raises ResponseError for other text or another root."""
     root = xml.parse(content)
     if root.tag != "Pet":
-        raise ResponseError("the answer is not whole XML: the root element is not Pet")
+        raise ResponseError(f"the root element is {root.tag}, not Pet")
     category = root.find("category")
     pet = Pet(
         id=_assignable(_integer(root.findtext("id"))),
@@ -381,17 +380,17 @@ def _text_of(raw: msgspec.Raw) -> str | None:
     if content[:1] == b'"':
         return _text.decode(content)
     if content[:1] in b"{[":
-        raise msgspec.ValidationError("an object or a list stands where text was expected")
+        raise msgspec.ValidationError("text was expected, not an object or a list")
     return None if content == b"null" else content.decode()
 
 
 def _integer(text: str | None) -> int:
-    """The int64 in an XML element; anything else is passed over, which leaves 0."""
+    """The int64 in an XML element; 0 for anything else."""
     number = int(text) if text and _XML_INTEGER.fullmatch(text) else 0
     return number if MIN_ID <= number <= MAX_ID else 0
 
 
-# Content negotiation: which representation was sent, which are welcome.
+# Content negotiation: which representation was sent, and which are accepted.
 #
 # Source: RFC 9110, sections 8.3 and 12.5.1.
 
@@ -418,9 +417,9 @@ def sent_media_type(content_type: str | None) -> str | None:
 
 @lru_cache(maxsize=256)
 def welcome(accept: str) -> tuple[str, ...]:
-    """Those of `JSON` and `XML` that an Accept header welcomes, the preferred one first.
+    """Return those of `JSON` and `XML` that an Accept header accepts, the preferred one first.
 
-    An empty header welcomes both; between equals JSON comes first.
+    An empty header accepts both; if both are equal, JSON is first.
     """
     ranges = dict(filter(None, map(_range, accept.split(","))))
     if not accept.strip():
@@ -470,9 +469,9 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Original:
-    """How the original server words a refusal: the ApiResponse's fields.
+    """The original server's response to a refused request: the fields of an ApiResponse.
 
-    Without a `message` the answer has no body; `code` is the status where it is None.
+    Without a `message`, the response has no body. If `code` is None, it is the HTTP status.
     """
 
     message: str | None
@@ -483,8 +482,8 @@ class Original:
 class RefusedError(Exception):
     """Ends a request with `status`; a job of the store raises it before it writes anything.
 
-    `headers` are added to the answer's; `original` words it in the `live` profile, as `message`
-    does where it is None.
+    `headers` are added to the response. `original` is the response in the `live` profile; if it is
+    None, that has the `message`.
     """
 
     def __init__(
@@ -511,25 +510,25 @@ class RefusedError(Exception):
 
 
 _UNROUTED = frozenset({405, 415})
-"""Answered before an operation is chosen: by the original server in XML if Accept is absent."""
+"""Refusals without an operation: without Accept, the original server sends them as XML."""
 _ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def accepted_media_types(request: Request, behaviour: Behaviour) -> tuple[str, ...]:
-    """The representations to answer in, the preferred one first.
+    """Return the media types that the response may have, the preferred one first.
 
-    Raises RefusedError (406) where there is none; the live profile sends JSON all the same.
+    Raises RefusedError (406) if there is none; the `live` profile then sends JSON.
     """
     found = _accept(request)
     if found:
         return found
     if behaviour.imitates_original:
         return (JSON,)
-    raise RefusedError(406, f"there is {JSON} and {XML} to choose from, and Accept allows neither")
+    raise RefusedError(406, f"Accept allows neither {JSON} nor {XML}")
 
 
 def one_pet(body: bytes, media: Sequence[str], behaviour: Behaviour) -> Response:
-    """A pet, from its JSON. Raises RefusedError (406) where only XML is welcome but cannot do."""
+    """Return a pet, from its JSON. Raises RefusedError (406) if XML is required but impossible."""
     for kind in media:
         if kind == JSON:
             return Response(body, media_type=JSON)
@@ -542,9 +541,9 @@ def one_pet(body: bytes, media: Sequence[str], behaviour: Behaviour) -> Response
 
 
 def pet_xml(body: bytes, shape: xml.Shape) -> bytes:
-    """A pet as an XML document, from its JSON; a list that the JSON leaves out is left out here.
+    """Return a pet as an XML document, from its JSON; a list that is not in the JSON is omitted.
 
-    Raises InvalidInputError for a character that XML cannot carry.
+    Raises InvalidInputError for a character that XML cannot represent.
     """
     document = xml.encode_pet(json.decode_pet(body), shape)
     for name in LISTS:
@@ -554,14 +553,14 @@ def pet_xml(body: bytes, shape: xml.Shape) -> bytes:
 
 
 def not_in_xml(subject: str) -> RefusedError:
-    """For what only JSON can carry, such as control characters."""
-    return RefusedError(406, f"{subject} holds something that XML cannot carry: ask for {JSON}")
+    """Return the refusal for text that only JSON can represent, such as control characters."""
+    return RefusedError(406, f"XML cannot represent {subject}: request {JSON}")
 
 
 def api_response(
     code: int, kind: str, message: str, media: str, behaviour: Behaviour, *, status: int = 200
 ) -> Response:
-    """An ApiResponse; characters that XML cannot carry are replaced."""
+    """Return an ApiResponse; characters that XML cannot represent are replaced."""
     response = ApiResponse(code, kind, _ILLEGAL.sub("\N{REPLACEMENT CHARACTER}", message))
     if media == JSON:
         return Response(json.encode_api_response(response), status, media_type=JSON)
@@ -572,14 +571,14 @@ def api_response(
 
 
 def done(message: str, media: str, behaviour: Behaviour) -> Response:
-    """The success of an operation without a result."""
+    """Return the response of a successful operation without a result."""
     if behaviour.says_done:
         return api_response(200, "unknown", message, media, behaviour)
     return Response()
 
 
 def problem(refusal: RefusedError, request: Request, behaviour: Behaviour) -> Response:
-    """A refusal, as the profile words it."""
+    """Return the response to a refused request in this profile."""
     media = (*_accept(request), JSON)[0]
     if behaviour.imitates_original:
         response = _as_original(refusal, request, media, behaviour)
@@ -608,17 +607,17 @@ def _accept(request: Request) -> tuple[str, ...]:
     return welcome(",".join(request.headers.getlist("accept")))
 
 
-# A request's body: held to its limit, and read as a pet.
+# A request's body: its size limit, and the pet in it.
 
 
 MAX_BODY = 1024 * 1024
-"""The largest pet or form that is taken, in bytes."""
+"""The largest accepted pet or form, in bytes."""
 
 UNKNOWN_TYPE = Original("RESTEASY003065: Cannot consume content type")
 
 
 def limit_body(request: Request, limit: int) -> Receive:
-    """The request's `receive`, which raises RefusedError (413) beyond `limit` bytes."""
+    """Return the request's `receive`, which raises RefusedError (413) beyond `limit` bytes."""
     refusal = RefusedError(413, f"the body is larger than {limit} bytes")
     length = request.headers.get("content-length", "0")
     total = int(length) if length.isascii() and length.isdigit() else 0
@@ -638,15 +637,15 @@ def limit_body(request: Request, limit: int) -> Receive:
 
 
 async def body(request: Request, limit: int = MAX_BODY) -> bytes:
-    """The whole body. Raises RefusedError (413) beyond `limit` bytes."""
+    """Return the complete body. Raises RefusedError (413) beyond `limit` bytes."""
     return await Request(request.scope, limit_body(request, limit)).body()
 
 
 async def pet(request: Request, behaviour: Behaviour) -> Bound:
-    """The pet that was sent as JSON or XML. Raises RefusedError: 413, 415, or that it is no pet."""
+    """Return the pet that was sent as JSON or XML. Raises RefusedError for any other body."""
     media = sent_media_type(request.headers.get("content-type"))
     if media is None:
-        text = f"a pet is sent as {JSON} or {XML}, said in Content-Type"
+        text = f"Content-Type must be {JSON} or {XML}"
         raise RefusedError(415, text, original=UNKNOWN_TYPE)
     content = await body(request)
     if behaviour.imitates_original and content.strip() in (b"", b"null"):
@@ -692,7 +691,7 @@ def _describe_error(error: Exception) -> str:
     return str(error).replace("the answer is", "the body is").replace("`", "'")[:300]
 
 
-# What travels in the path, the query and a form.
+# The values in the path, the query and a form.
 
 
 _BAD_ID = Original(
@@ -703,10 +702,10 @@ _PARAMETER_INTEGER = re.compile(r"-?\d{1,19}", re.ASCII)
 
 
 def array(query: bytes, name: str, *, first_only: bool) -> list[str]:
-    """The values of an array parameter, in csv and multi form alike; [] if it is not given.
+    """Return the values of an array parameter in csv or multi form; [] if it is absent.
 
     Values are decoded before they are separated: clients and proxies escape commas, and every
-    known server takes `a%2Cb` for two values. Raises RefusedError for bytes that are no UTF-8.
+    known server reads `a%2Cb` as two values. Raises RefusedError for bytes that are not UTF-8.
     """
     values = [raw for key, raw in _pairs(query) if key == name]
     if first_only:
@@ -715,9 +714,9 @@ def array(query: bytes, name: str, *, first_only: bool) -> list[str]:
 
 
 def form(body: bytes, *, single: Collection[str] = ()) -> dict[str, str]:
-    """The first value of each field of an urlencoded form.
+    """Return the first value of each field of an urlencoded form.
 
-    Raises RefusedError for anything else, and where a field of `single` repeats itself.
+    Raises RefusedError for any other form, and if a field in `single` is repeated.
     """
     try:
         pairs = parse_qsl(
@@ -730,7 +729,7 @@ def form(body: bytes, *, single: Collection[str] = ()) -> dict[str, str]:
 
 
 def once(pairs: Iterable[tuple[str, object]], single: Collection[str]) -> None:
-    """Return if no field of `single` is among the pairs twice. Raises RefusedError."""
+    """Check that no field in `single` is repeated. Raises RefusedError."""
     counts = Counter(name for name, _ in pairs if name in single)
     for name, count in counts.items():
         if count > 1:
@@ -738,10 +737,10 @@ def once(pairs: Iterable[tuple[str, object]], single: Collection[str]) -> None:
 
 
 def pet_id(text: str, *, refused_with: int) -> int:
-    """The int64 that a path names. Raises RefusedError with the given status for anything else."""
+    """Return the int64 in a path. Raises RefusedError with the given status for other text."""
     if _PARAMETER_INTEGER.fullmatch(text) and MIN_ID <= (number := int(text)) <= MAX_ID:
         return number
-    problem = f"{text[:40]!r} is no pet id: an id is a 64-bit integer"
+    problem = f"{text[:40]!r} is not a pet id: an id is a 64-bit integer"
     raise RefusedError(refused_with, problem, original=_BAD_ID)
 
 

@@ -71,13 +71,13 @@ class _ProtocolError(Exception):
 
 
 class OAuth:
-    """The endpoints that programs talk to; the one for people is in consent.py."""
+    """The endpoints for programs; `Consent` is the one for users."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
 
     async def metadata(self, _: Request) -> Response:
-        """Where everything is."""
+        """Return the addresses of the endpoints and what they support."""
         origin = self._service.origin
         flows = list(self._service.behaviour.flows)
         methods = ["client_secret_basic", "client_secret_post", "none"]
@@ -103,13 +103,13 @@ class OAuth:
         )
 
     async def token(self, request: Request) -> Response:
-        """Tokens for a grant, or an error of the protocol as JSON."""
+        """Return tokens for a grant, or an error of the protocol as JSON."""
         try:
             form, client_id, is_proven = await self._client(request)
             kind = form.get("grant_type", "")
             if kind not in self._grants:
                 raise _ProtocolError(
-                    "unsupported_grant_type", f"there is {', '.join(self._grants)}"
+                    "unsupported_grant_type", f"supported: {', '.join(self._grants)}"
                 )
             issued = await self._grants[kind](self, form, client_id, is_proven)
         except _ProtocolError as failure:
@@ -117,7 +117,7 @@ class OAuth:
         return JSONResponse(_tokens(issued), headers=_NO_STORE)
 
     async def revoke(self, request: Request) -> Response:
-        """The end of a token; an unknown one is no error."""
+        """End a token; an unknown one is not an error."""
         try:
             form, client_id, _ = await self._client(request)
         except _ProtocolError as failure:
@@ -126,16 +126,16 @@ class OAuth:
         return Response(headers=_NO_STORE)
 
     async def introspect(self, request: Request) -> Response:
-        """The claims of a token, for a known client or for the bearer of the token."""
+        """Return the claims of a token, for a known client or the bearer of a token."""
         try:
-            form = await self._asker(request)
+            form = await self._authenticated_form(request)
         except _ProtocolError as failure:
             return _error_response(failure, request)
         grant = self._service.tokens.find(form.get("token", ""))
         claims = {"active": False} if grant is None else self._describe_token(grant)
         return JSONResponse(claims, headers=_NO_STORE)
 
-    async def _asker(self, request: Request) -> Mapping[str, str]:
+    async def _authenticated_form(self, request: Request) -> Mapping[str, str]:
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer":
             return (await self._client(request))[0]
@@ -168,12 +168,12 @@ class OAuth:
         form = await self._form(request)
         found = who(request.headers.get("authorization"), form, self._service.credentials)
         if found is None:
-            raise _ProtocolError("invalid_client", "the client or its secret is not known", 401)
+            raise _ProtocolError("invalid_client", "the client or its secret is unknown", 401)
         return form, *found
 
     async def _form(self, request: Request) -> Mapping[str, str]:
         if media_type(request.headers.get("content-type")) != FORM:
-            raise _ProtocolError("invalid_request", f"the request is sent as {FORM}")
+            raise _ProtocolError("invalid_request", f"Content-Type must be {FORM}")
         try:
             return http.form(await http.body(request, _MAX_FORM))
         except RefusedError as refusal:
@@ -186,7 +186,7 @@ class OAuth:
             raise _ProtocolError("unauthorized_client", "this grant needs a client with a secret")
         scopes = scopes_in(form.get("scope"))
         if scopes is None:
-            raise _ProtocolError("invalid_scope", f"there is {' and '.join(SCOPES)}")
+            raise _ProtocolError("invalid_scope", f"supported: {' and '.join(SCOPES)}")
         return await self._service.tokens.issue(client_id, scopes)
 
     async def _by_code(self, form: Mapping[str, str], client_id: str, _: bool) -> IssuedTokens:
@@ -194,26 +194,24 @@ class OAuth:
         code = self._service.codes.redeem(text)
         if code is None:
             await self._end_replayed(text)
-            raise _ProtocolError("invalid_grant", "the code is unknown, spent or has expired")
+            raise _ProtocolError("invalid_grant", "the code is unknown, used or expired")
         redirect_uri, verifier = form.get("redirect_uri", ""), form.get("code_verifier", "")
         if not code.opens_for(client_id, redirect_uri, verifier):
             raise _ProtocolError(
-                "invalid_grant", "client_id, redirect_uri and code_verifier do not fit the code"
+                "invalid_grant", "client_id, redirect_uri and code_verifier do not match the code"
             )
         return await self._service.tokens.issue(
-            client_id, code.asked.scopes, refreshable=True, family=code.family
+            client_id, code.request.scopes, refreshable=True, family=code.family
         )
 
     async def _by_refresh(self, form: Mapping[str, str], client_id: str, _: bool) -> IssuedTokens:
         scopes = scopes_in(form["scope"]) if form.get("scope") else None
         if scopes is None and form.get("scope"):
-            raise _ProtocolError("invalid_scope", f"there is {' and '.join(SCOPES)}")
+            raise _ProtocolError("invalid_scope", f"supported: {' and '.join(SCOPES)}")
         token = form.get("refresh_token", "")
         issued = await self._service.tokens.rotate(token, client_id, scopes)
         if issued is None:
-            raise _ProtocolError(
-                "invalid_grant", "the refresh token is unknown, spent or has expired"
-            )
+            raise _ProtocolError("invalid_grant", "the refresh token is unknown, used or expired")
         return issued
 
     async def _end_replayed(self, code: str) -> None:
@@ -229,7 +227,7 @@ class OAuth:
 
 
 def scopes_in(text: str | None) -> frozenset[str] | None:
-    """The scopes of a `scope` parameter, all if there is none; None if one is unknown."""
+    """Return the scopes of a `scope` parameter, by default all; None if one is unknown."""
     scopes = frozenset((text or "").split()) or frozenset(SCOPES)
     return scopes if scopes <= SCOPES.keys() else None
 
@@ -254,11 +252,11 @@ def _error_response(failure: _ProtocolError, request: Request) -> Response:
     return JSONResponse(document, failure.status, headers)
 
 
-# The page on which the user allows a program to use the store.
+# Consent: the page on which the user allows a program to use the store.
 #
-# There is no sign-in: whoever reaches the sandbox's page owns the sandbox. The answer is taken
-# only from the browser that was asked (a cookie), for a question that is open (a key in the
-# form), from this very page (Origin). Source: RFC 6749, section 4.1; RFC 9207 for `iss`; RFC
+# There is no sign-in: anybody who can reach the sandbox's page owns the sandbox. An answer is
+# accepted only from the browser that got the question (a cookie), for an open question (a key in
+# the form), and from this page (Origin). Source: RFC 6749, section 4.1; RFC 9207 for `iss`; RFC
 # 9700, section 4.
 
 
@@ -290,14 +288,14 @@ class Consent:
         self._service = service
 
     async def ask(self, request: Request) -> Response:
-        """The page with the question; an error is sent to the program if its address is trusted."""
+        """Return the page with the question; errors go to the program if its address is trusted."""
         parameters = request.query_params
         redirect_uri = parameters.get("redirect_uri", "")
         known = (PUBLIC_CLIENT, self._service.credentials.client_id)
         if parameters.get("client_id") not in known:
             return _error_page("This program is not known to the pet store.")
         if not is_registered(redirect_uri, self._service.credentials):
-            return _error_page("The program asks to be answered at an address that is not its own.")
+            return _error_page("The program's redirect address is not registered.")
         authorization = AuthorizationRequest(
             client_id=parameters["client_id"],
             redirect_uri=redirect_uri,
@@ -308,27 +306,29 @@ class Consent:
         )
         error = _error(parameters, authorization, self._service.behaviour.flows)
         if error is not None:
-            return self._back(authorization, {"error": error[0], "error_description": error[1]})
+            response = {"error": error[0], "error_description": error[1]}
+            return self._redirect(authorization, response)
         return self._question(authorization)
 
     async def answer(self, request: Request) -> Response:
-        """Back to the program, with a code or with `access_denied`."""
+        """Redirect to the program, with a code or with `access_denied`."""
         try:
             form = http.form(await http.body(request, 4096))
         except RefusedError as refusal:
             return _error_page(f"{refusal.message}.")
-        asked = self._service.codes.questions.take(form.get("question", ""))
-        if asked is None or not self._is_own(request, asked):
+        authorization = self._service.codes.questions.take(form.get("question", ""))
+        if authorization is None or not self._is_own(request, authorization):
             return _error_page("This question is no longer open. Start again from the program.")
         if form.get("answer") != "allow":
-            return self._back(asked, {"error": "access_denied"})
-        if asked.flow == "token":
-            return self._back(asked, await self._token(asked))
-        return self._back(asked, {"code": self._service.codes.grant(asked)})
+            return self._redirect(authorization, {"error": "access_denied"})
+        if authorization.flow == "token":
+            return self._redirect(authorization, await self._token(authorization))
+        code = self._service.codes.grant(authorization)
+        return self._redirect(authorization, {"code": code})
 
-    async def _token(self, asked: AuthorizationRequest) -> dict[str, str]:
-        """What an implicit flow ends with. Source: RFC 6749, section 4.2.2."""
-        issued = await self._service.tokens.issue(asked.client_id, asked.scopes)
+    async def _token(self, authorization: AuthorizationRequest) -> dict[str, str]:
+        """The parameters at the end of an implicit flow. Source: RFC 6749, section 4.2.2."""
+        issued = await self._service.tokens.issue(authorization.client_id, authorization.scopes)
         return {
             "access_token": issued.access_token,
             "token_type": "Bearer",
@@ -336,44 +336,48 @@ class Consent:
             "scope": " ".join(sorted(issued.scopes)),
         }
 
-    def _is_own(self, request: Request, asked: AuthorizationRequest) -> bool:
+    def _is_own(self, request: Request, authorization: AuthorizationRequest) -> bool:
         origin = request.headers.get("origin", self._service.origin)
         is_here = origin in (self._service.origin, f"http://{request.headers.get('host')}")
-        return is_here and equal_secrets(request.cookies.get(_COOKIE, ""), asked.browser)
+        return is_here and equal_secrets(request.cookies.get(_COOKIE, ""), authorization.browser)
 
-    def _question(self, asked: AuthorizationRequest) -> Response:
+    def _question(self, authorization: AuthorizationRequest) -> Response:
         browser = secrets.token_urlsafe(24)
-        place = _origin(asked.redirect_uri)
+        place, scopes = _origin(authorization.redirect_uri), sorted(authorization.scopes)
         body = _QUESTION.substitute(
-            client=escape(asked.client_id),
-            scopes="".join(f"<li>{escape(SCOPES[name])}</li>" for name in sorted(asked.scopes)),
+            client=escape(authorization.client_id),
+            scopes="".join(f"<li>{escape(SCOPES[name])}</li>" for name in scopes),
             place=escape(place),
             action=AUTHORIZE,
-            key=self._service.codes.questions.put(replace(asked, browser=browser)),
+            key=self._service.codes.questions.put(replace(authorization, browser=browser)),
         )
         page = _page("Use the pet store?", body, form_action=f"'self' {place}")
         page.set_cookie(_COOKIE, browser, path=AUTHORIZE, httponly=True, samesite="strict")
         return page
 
-    def _back(self, asked: AuthorizationRequest, said: Mapping[str, str]) -> Response:
-        state = {} if asked.state is None else {"state": asked.state}
-        query = urlencode({**said, **state, "iss": self._service.origin})
-        joint = "&" if urlsplit(asked.redirect_uri).query else "?"
-        if asked.flow == "token" in self._service.behaviour.flows:
-            joint = "#"
-        return RedirectResponse(f"{asked.redirect_uri}{joint}{query}", 303, _SAFE)
+    def _redirect(
+        self, authorization: AuthorizationRequest, parameters: Mapping[str, str]
+    ) -> Response:
+        state = {} if authorization.state is None else {"state": authorization.state}
+        query = urlencode({**parameters, **state, "iss": self._service.origin})
+        separator = "&" if urlsplit(authorization.redirect_uri).query else "?"
+        if authorization.flow == "token" in self._service.behaviour.flows:
+            separator = "#"
+        return RedirectResponse(f"{authorization.redirect_uri}{separator}{query}", 303, _SAFE)
 
 
 def _error(
-    given: Mapping[str, str], asked: AuthorizationRequest, flows: tuple[str, ...]
+    parameters: Mapping[str, str], authorization: AuthorizationRequest, flows: tuple[str, ...]
 ) -> tuple[str, str] | None:
-    if asked.flow not in flows:
+    if authorization.flow not in flows:
         return "unsupported_response_type", f"response_type must be {' or '.join(flows)}"
-    if not asked.scopes:
-        return "invalid_scope", f"there is {' and '.join(SCOPES)}"
-    if asked.flow == "token":
+    if not authorization.scopes:
+        return "invalid_scope", f"supported: {' and '.join(SCOPES)}"
+    if authorization.flow == "token":
         return None
-    if given.get("code_challenge_method") != "S256" or not is_challenge(asked.challenge):
+    if parameters.get("code_challenge_method") != "S256" or not is_challenge(
+        authorization.challenge
+    ):
         return "invalid_request", "a code_challenge of the method S256 is needed"
     return None
 
@@ -382,7 +386,7 @@ _SAFE = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
 
 
 def _page(title: str, body: str, *, form_action: str = "'none'", status: int = 200) -> Response:
-    # Browsers hold a form's redirect to form-action too, hence the place to go back to in it.
+    # Browsers also apply form-action to a form's redirect, so it has the program's address.
     policy = (
         f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; form-action {form_action}; "
         "base-uri 'none'; frame-ancestors 'none'"

@@ -14,10 +14,10 @@ from petsync.sandbox.tokens import READ, SCOPES, WRITE
 __all__ = ["INT64", "all_of", "document", "status", "tag_name"]
 
 
-# The OpenAPI document's schemas: what is taken, and what is answered.
+# The OpenAPI document's schemas of requests and responses.
 #
-# A pet that is taken and one that is answered differ: an id may be left out of the first, and the
-# optional fields of the first may be null, which means the same.
+# Pets in requests and in responses differ: a request may omit the id, and its optional fields may
+# be null, which means the same.
 
 
 Json = dict[str, Any]
@@ -26,7 +26,7 @@ INT64 = {"minimum": MIN_ID, "maximum": MAX_ID}
 
 
 def all_of(behaviour: Behaviour) -> dict[str, Json]:
-    """Every schema by its name."""
+    """Return all schemas by name."""
     always = ["id"] if behaviour.imitates_original else ["id", "photoUrls", "tags"]
     return {
         "Pet": _pet(behaviour, "Label", nullable=False) | {"required": always},
@@ -44,14 +44,14 @@ def all_of(behaviour: Behaviour) -> dict[str, Json]:
 
 
 def status(behaviour: Behaviour) -> Json:
-    """A status value."""
+    """Return the schema of a status."""
     if behaviour.statuses is None:
         return {"type": "string"}
     return {"type": "string", "enum": sorted(behaviour.statuses)}
 
 
 def tag_name(behaviour: Behaviour) -> Json:
-    """A tag to search for."""
+    """Return the schema of a tag to search for."""
     return {"type": "string", "pattern": "^[^,]*$" if behaviour.imitates_original else "^[^,]+$"}
 
 
@@ -79,7 +79,7 @@ def _pet(behaviour: Behaviour, label: str, *, nullable: bool) -> Json:
 
 
 def _input_schemas(behaviour: Behaviour, suffix: str, *, nullable: bool) -> dict[str, Json]:
-    """The pets that addPet and updatePet take; there is no null in XML."""
+    """Return the schemas of pets in addPet and updatePet; XML has no null."""
     required = ["name", "photoUrls"] if behaviour.strict_pets else []
     pet = _pet(behaviour, "NewLabel" if nullable else "Label", nullable=nullable)
     known = {**pet["properties"], "id": _id(nullable=False)}
@@ -111,22 +111,22 @@ def _api_response(name: str) -> Json:
     return {"type": "object", "properties": properties, "xml": {"name": name}}
 
 
-# The OpenAPI document: what this sandbox does, in the profile that it runs.
+# The OpenAPI document: the behaviour of this sandbox in its profile.
 #
-# Source of the operations: interface.md; of what it leaves open: behaviour.py, which this must
-# say truthfully, down to every status. A test holds the two against each other.
+# Source of the operations: interface.md. `Behaviour` decides the rest; the document must match it
+# in every status, which a test compares.
 
 
 _WORDS = {
     400: "Invalid input",
     401: "No valid token",
-    403: "The token lacks a scope, or a page of another origin asks",
+    403: "The token lacks a scope, or the request is from a page of another origin",
     404: "No such pet",
     405: "No such method",
-    406: "Neither JSON nor XML is welcome, or XML cannot carry the pet",
-    409: "There is a pet with this id already",
+    406: "Neither JSON nor XML is accepted, or XML cannot represent the pet",
+    409: "A pet with this id already exists",
     413: "The body is too large",
-    415: "The body's media type is not taken",
+    415: "The body's media type is not supported",
     429: "Too many requests",
     500: "The store failed",
     503: "The store is not available",
@@ -134,7 +134,7 @@ _WORDS = {
 
 
 def document(service: Service) -> Json:
-    """The document for one running sandbox, as plain JSON values."""
+    """Return the document of a running sandbox as plain JSON values."""
     behaviour = service.behaviour
     document: Json = {
         "openapi": "3.0.3",
@@ -242,7 +242,7 @@ class _Paths:
         key = {
             "name": "api_key",
             "in": "header",
-            "description": "The api key; it may be left out, but must not be wrong",
+            "description": "The API key; it may be omitted, but must not be wrong",
             "schema": {"type": "string"},
         }
         operation = self._operation(
@@ -328,7 +328,7 @@ def _path_id(behaviour: Behaviour) -> Json:
         "name": "petId",
         "in": "path",
         "required": True,
-        "description": f"The pet's id; a text that is no int64 is answered {behaviour.bad_id}",
+        "description": f"The pet's id; other text than an int64 gets {behaviour.bad_id}",
         "schema": {"type": "integer", "format": "int64"} | INT64,
     }
 

@@ -70,11 +70,11 @@ def pets(
     shape: xml.Shape,
     drift: Drift,
 ) -> ASGIApp:
-    """The selected pets, in the first of `media` that can carry them all, with the copies that
-    `drift` makes of some.
+    """Return the selected pets, in the first of `media` that can represent them all, with the
+    copies that `drift` adds.
 
-    JSON is put together from the stored text and never decoded; a long list is sent in pieces
-    while it is read. Raises RefusedError (406) where XML alone is welcome and cannot carry a pet.
+    JSON is joined from the stored text and never decoded; a long list is sent in pieces while it is
+    read. Raises RefusedError (406) if only XML is accepted and it cannot represent a pet.
     """
     with ExitStack() as resources:
         connection = resources.enter_context(storage.snapshot())
@@ -89,16 +89,16 @@ def pets(
 
 
 class _Stream:
-    """An ASGI answer that lets other requests pass between two pieces."""
+    """An ASGI response that lets other requests run between two pieces."""
 
-    def __init__(self, media: str, pieces: Iterable[bytes], held: ExitStack) -> None:
+    def __init__(self, media: str, pieces: Iterable[bytes], resources: ExitStack) -> None:
         self._media = media
         self._pieces = pieces
-        self._held = held
+        self._resources = resources
 
     async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
         headers = [(b"content-type", self._media.encode())]
-        with self._held:
+        with self._resources:
             await send({"type": "http.response.start", "status": 200, "headers": headers})
             for piece in self._pieces:
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
@@ -130,7 +130,7 @@ def _xml(found: Batches, shape: xml.Shape) -> Iterator[bytes]:
     yield f"</{shape.list_root}>".encode()
 
 
-# The operations on pets, but for uploadFile.
+# The operations on pets, except uploadFile.
 
 
 async def add_pet(service: Service, request: Request) -> ASGIApp:
@@ -182,7 +182,7 @@ async def find_pets_by_status(service: Service, request: Request) -> ASGIApp:
     selection, drift = storage.by_status(statuses, _order(behaviour)), drift_of(request)
     found = pets(service.storage, selection, media, behaviour.shape, drift)
     if drift.moves:
-        # Before it is sent, and not in it: a list shows one moment of the store.
+        # The moves precede the response, which still has the snapshot from before them.
         await service.storage.write(drift.move)
     return found
 
@@ -213,17 +213,17 @@ async def update_pet_with_form(service: Service, request: Request) -> ASGIApp:
 
 
 def path_pet_id(service: Service, request: Request) -> int:
-    """The pet id in the path."""
+    """Return the pet id in the path."""
     return http.pet_id(request.path_params["petId"], refused_with=service.behaviour.bad_id)
 
 
 def not_found(number: int | None, original: Original | None = None) -> RefusedError:
-    """For an id that no pet has."""
+    """Return the refusal for an id that no pet has."""
     return RefusedError(404, f"there is no pet {number}", original=original)
 
 
 async def _receive_pet(service: Service, request: Request) -> tuple[tuple[str, ...], Bound]:
-    """How to answer, and the pet; refused before it is stored if it cannot be answered with."""
+    """Return the media types for the response, and the pet, which one of them can represent."""
     media = http.accepted_media_types(request, service.behaviour)
     sent = await http.pet(request, service.behaviour)
     if JSON not in media and not storage.is_xml(sent.pet, json.encode_pet(sent.pet)):
@@ -232,7 +232,7 @@ async def _receive_pet(service: Service, request: Request) -> tuple[tuple[str, .
 
 
 async def _add_pet(service: Service, sent: Bound) -> bytes:
-    """The JSON of a pet that was added, with an id if it came without one."""
+    """Add a pet, with an assigned id if it has none, and return its JSON."""
     behaviour = service.behaviour
     if behaviour.own_ids:
         sent = sent._replace(pet=msgspec.structs.replace(sent.pet, id=None))
@@ -250,7 +250,7 @@ async def _add_pet(service: Service, sent: Bound) -> bytes:
 async def _form(request: Request, behaviour: Behaviour) -> dict[str, str]:
     body = await http.body(request)
     if body and media_type(request.headers.get("content-type")) != FORM:
-        raise RefusedError(415, f"the form is sent as {FORM}", original=UNKNOWN_TYPE)
+        raise RefusedError(415, f"Content-Type must be {FORM}", original=UNKNOWN_TYPE)
     single = () if behaviour.first_value_only else ("name", "status")
     form = http.form(body, single=single)
     return {name: form[name] for name in ("name", "status") if name in form}
@@ -263,7 +263,7 @@ def _add(connection: sqlite3.Connection, sent: Bound, behaviour: Behaviour) -> b
             pet, id=storage.next_id(connection, reuse=behaviour.reuses_ids)
         )
     elif not behaviour.post_replaces and storage.find(connection, pet.id) is not None:
-        raise RefusedError(409, f"there is a pet {pet.id} already, and it was not changed")
+        raise RefusedError(409, f"pet {pet.id} already exists; it was not changed")
     return _save(connection, sent._replace(pet=pet), behaviour)
 
 
@@ -303,14 +303,14 @@ def _array(request: Request, name: str, behaviour: Behaviour) -> list[str]:
 def _check_status(status: str, behaviour: Behaviour) -> None:
     if behaviour.statuses is not None and status not in behaviour.statuses:
         known = ", ".join(sorted(behaviour.statuses))
-        raise RefusedError(400, f"{status[:40]!r} is no status: there is {known}")
+        raise RefusedError(400, f"{status[:40]!r} is not a status; the statuses are {known}")
 
 
 # uploadFile, and the images that the service serves.
 
 
 MAX_IMAGE = 10 * 1024 * 1024
-"""The largest file that is taken, in bytes."""
+"""The largest accepted file, in bytes."""
 
 _ENVELOPE = 128 * 1024
 _MAX_METADATA = 64 * 1024
@@ -331,7 +331,7 @@ class _Upload:
 
 
 def sniff(content: bytes) -> str:
-    """The media type by the content alone; `application/octet-stream` for all but four kinds."""
+    """Return the media type of the content; `application/octet-stream` for all but four kinds."""
     if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
         return "image/webp"
     return next((media for magic, media in _MAGIC if content.startswith(magic)), _UNKNOWN)
@@ -352,11 +352,11 @@ async def upload_file(service: Service, request: Request) -> ASGIApp:
     )
     if behaviour.imitates_original:
         return http.api_response(200, "unknown", _as_original(upload), JSON, behaviour)
-    said = "nothing was stored: there was no file"
+    message = "nothing was stored: there was no file"
     if upload.file is not None:
-        said = f"image {image}: {len(upload.file)} bytes of {sniff(upload.file)}"
+        message = f"image {image}: {len(upload.file)} bytes of {sniff(upload.file)}"
     note = "" if upload.metadata is None else f"; additional metadata: {upload.metadata[:500]}"
-    return http.api_response(200, "unknown", said + note, media[0], behaviour)
+    return http.api_response(200, "unknown", message + note, media[0], behaviour)
 
 
 def _as_original(upload: _Upload) -> str:
@@ -366,7 +366,7 @@ def _as_original(upload: _Upload) -> str:
 
 
 async def serve_image(service: Service, request: Request) -> Response:
-    """An image, in a way that no browser can take for a page of this origin."""
+    """Return an image, so that no browser can treat it as a page of this origin."""
     number = http.pet_id(request.path_params["number"], refused_with=404)
     row = service.storage.reader.execute(
         "SELECT media, content FROM image WHERE number = ?", (number,)
@@ -388,12 +388,12 @@ async def _read_upload(request: Request) -> _Upload:
     receive = limit_body(request, MAX_IMAGE + _ENVELOPE)
     if media_type(request.headers.get("content-type")) != MULTIPART:
         if await Request(request.scope, receive).body():
-            problem = f"a file is sent as {MULTIPART}"
+            problem = f"Content-Type must be {MULTIPART}"
             raise RefusedError(415, problem, original=UNKNOWN_TYPE)
         return _Upload()
-    whole = Request(request.scope, receive)
+    limited = Request(request.scope, receive)
     try:
-        async with whole.form(max_files=1, max_fields=20, max_part_size=_MAX_METADATA) as form:
+        async with limited.form(max_files=1, max_fields=20, max_part_size=_MAX_METADATA) as form:
             http.once(form.multi_items(), ("file", "additionalMetadata"))
             file, metadata = form.get("file"), form.get("additionalMetadata")
             name = file.filename if isinstance(file, UploadFile) else None

@@ -14,12 +14,12 @@ __all__ = ["BASE", "Service"]
 
 
 BASE = "/v2"
-"""The path that every operation's address begins with."""
+"""The common prefix of the paths of all operations."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """`origin` is the scheme, host and port; `guard` is None where nothing is asked for."""
+    """`origin` is the scheme, host and port; `guard` is None if no token is required."""
 
     behaviour: Behaviour
     storage: Storage

@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 
-# Pets in the store's file: each as the JSON that is sent, beside what it is searched by.
+# Pets in the store's file: the JSON of each, beside the columns for searches.
 
 
 BATCH = 1000
@@ -65,19 +65,19 @@ class Selection:
 
 
 Order = Literal["id", "arrived"]
-"""Of a list's pets: by their ids, or by when they were added."""
+"""The order of a list: by id, or by the time of the add."""
 
 
 def by_status(statuses: Sequence[str], order: Order = "id") -> Selection:
-    """The pets of these statuses."""
+    """Return the query for the pets with these statuses."""
     if len(statuses) == 1:
         return _of("SELECT body, xml, id FROM pet WHERE status IN (?)", statuses, order)
-    # With the plus the table is read in the order of ids, and nothing has to be sorted.
+    # With the plus, SQLite reads the table in the order of ids, and needs no sort.
     return _of("SELECT body, xml, id FROM pet WHERE +status IN (?)", statuses, order)
 
 
 def by_tags(names: Sequence[str], *, once_per_tag: bool, order: Order = "id") -> Selection:
-    """The pets with any of these tags: each once, or once for each tag that matches."""
+    """Return the query for the pets with any of these tags: once, or once per matching tag."""
     joined = "SELECT body, xml, id FROM tag JOIN pet ON id = pet_id WHERE name IN (?)"
     listed = "SELECT body, xml, id FROM pet WHERE id IN (SELECT pet_id FROM tag WHERE name IN (?))"
     return _of(joined if once_per_tag else listed, names, order)
@@ -91,7 +91,7 @@ def batches(connection: sqlite3.Connection, selection: Selection) -> Iterator[li
 
 
 def unwritable(connection: sqlite3.Connection, selection: Selection) -> int | None:
-    """The first selected pet that XML cannot carry, by its id."""
+    """Return the id of the first selected pet that XML cannot represent."""
     if connection.execute("SELECT 1 FROM pet WHERE xml = 0 LIMIT 1").fetchone() is None:
         return None
     rows = connection.execute(selection.sql, selection.values)
@@ -99,21 +99,21 @@ def unwritable(connection: sqlite3.Connection, selection: Selection) -> int | No
 
 
 def find(connection: sqlite3.Connection, number: int) -> bytes | None:
-    """A pet's JSON."""
+    """Return a pet's JSON, None if there is no such pet."""
     row = connection.execute("SELECT body FROM pet WHERE id = ?", (number,)).fetchone()
     return None if row is None else bytes(row[0])
 
 
 def everything(connection: sqlite3.Connection) -> list[Pet]:
-    """Every pet, by id."""
+    """Return every pet, by id."""
     rows = connection.execute("SELECT body FROM pet ORDER BY id")
     return json.decode_pets(b"[" + b",".join(row[0] for row in rows) + b"]")
 
 
 def save(connection: sqlite3.Connection, pet: Pet, nulls: Collection[str] = frozenset()) -> bytes:
-    """The JSON under which the pet, new or known, is now stored. It must have an id.
+    """Store the pet, new or known, and return its JSON. It must have an id.
 
-    The lists named in `nulls` are left out.
+    The JSON omits the lists named in `nulls`.
     """
     body = json.encode_pet(pet)
     if nulls:
@@ -137,7 +137,7 @@ def save(connection: sqlite3.Connection, pet: Pet, nulls: Collection[str] = froz
 
 
 def insert_pets(connection: sqlite3.Connection, pets: Sequence[Pet]) -> None:
-    """Put pets with ids of their own into an empty store: several times as fast as one by one."""
+    """Insert pets with ids into an empty store, several times as fast as one by one."""
     bodies = ((place, pet, json.encode_pet(pet)) for place, pet in enumerate(pets, 1))
     connection.executemany(
         "INSERT INTO pet (id, status, xml, body, arrived) VALUES (?, ?, ?, ?, ?)",
@@ -168,7 +168,7 @@ def keep_within(connection: sqlite3.Connection, capacity: int | None) -> None:
 
 
 def remove(connection: sqlite3.Connection, number: int) -> bool:
-    """Whether there was such a pet; its id is remembered, so that it is not assigned again."""
+    """Remove a pet, and return whether it existed. Its id is not assigned again."""
     if not connection.execute("DELETE FROM pet WHERE id = ?", (number,)).rowcount:
         return False
     connection.execute("DELETE FROM tag WHERE pet_id = ?", (number,))
@@ -178,11 +178,11 @@ def remove(connection: sqlite3.Connection, number: int) -> bool:
 
 
 def next_id(connection: sqlite3.Connection, *, reuse: bool) -> int:
-    """The id for a pet that came without one: above the highest.
+    """Return the id for a pet without one: the highest id plus one.
 
-    That is the highest one present (`reuse`), which at 2^63-1 is assigned again, or the highest
-    that was ever present below 2^31: a shop's own sequence goes on where it was, whatever far ids
-    were brought along. Where nothing is left above it, the lowest free one that was not assigned
+    With `reuse`, that is the highest existing id; at 2^63-1, the result is that id again. Otherwise
+    it is the highest id below 2^31 that ever existed, so much higher ids do not disturb the
+    sequence. If none is left above it, the result is the lowest free id that was not assigned in
     this way before.
     """
     limit = MAX_ID if reuse else _SEQUENCE
@@ -198,13 +198,13 @@ def next_id(connection: sqlite3.Connection, *, reuse: bool) -> int:
 def replace_all(connection: sqlite3.Connection, pets: Iterable[Pet]) -> None:
     """Replace all pets and images by these pets; pets without an id get one."""
     for table in ("pet", "tag", "counter", "image"):
-        connection.execute(f"DELETE FROM {table}")  # noqa: S608  the names stand above
+        connection.execute(f"DELETE FROM {table}")  # noqa: S608  the names are constants
     for pet in pets:
         put_pet(connection, pet, reuse=False)
 
 
 def is_xml(pet: Pet, body: bytes) -> bool:
-    """Whether XML can carry the pet. `body` is its JSON, where nearly all need no closer look."""
+    """Whether XML can represent the pet. A quick check of `body`, its JSON, decides most cases."""
     labels = (pet, *pet.tags, *(() if pet.category is None else (pet.category,)))
     if not _SUSPECT.search(body) and all(value.extra is None for value in labels):
         return True
@@ -242,7 +242,7 @@ def _raise_counter(connection: sqlite3.Connection, name: str, value: int) -> Non
     )
 
 
-# Group commit: what many requests write at about the same time reaches the disk together.
+# Group commit: concurrent writes reach the disk together.
 
 
 T = TypeVar("T")
@@ -252,11 +252,11 @@ _BATCH = 500
 
 
 class Writer:
-    """The only one that writes, one job after the other, so that a job sees no other half done.
+    """The only writer. It runs one job after another, so that no job sees a part of another one.
 
-    A job either raises before it writes, which ends that job alone, or returns. An sqlite3.Error
-    takes back the whole batch, and every job of it fails with that error. With `in_thread` the
-    commit's wait for the disk does not hold up the event loop.
+    A job either raises before it writes, which ends only that job, or returns. An sqlite3.Error
+    rolls back the whole batch, and each of its jobs fails with that error. With `in_thread`, the
+    commit does not block the event loop.
     """
 
     def __init__(self, connection: sqlite3.Connection, *, in_thread: bool) -> None:
@@ -270,7 +270,7 @@ class Writer:
         )
 
     async def run(self, job: Callable[[sqlite3.Connection], T]) -> T:
-        """What `job` returns, after its commit."""
+        """Run `job`, and return its result after the commit."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         self._queue.append((job, future))
@@ -279,7 +279,7 @@ class Writer:
         return await future
 
     def close(self) -> None:
-        """Wait for a commit under way."""
+        """Wait for an active commit."""
         if self._thread is not None:
             self._thread.shutdown()
 
@@ -331,10 +331,11 @@ def _settle(future: asyncio.Future[Any], result: Any) -> None:
 
 # The store's file: SQLite in WAL mode, one writer with group commit, and snapshots to read from.
 #
-# What holds: an answer is sent after its transaction is committed. A killed process loses nothing
-# that was answered. With a file given by the user (`durable`), SQLite runs with synchronous=FULL,
-# so the commit has also reached the disk: a power loss takes nothing answered either, as far as
-# the disk keeps its word. The temporary file of a `Sandbox` without `db` is not flushed.
+# Guarantee: a response is sent after its transaction is committed, so a killed process loses
+# nothing that it confirmed. With a file given by the user (`durable`), SQLite runs with
+# synchronous=FULL, so the commit has also reached the disk: a power loss loses nothing confirmed
+# either, if the disk flushes reliably. The temporary file of a `Sandbox` without `db` is not
+# flushed.
 
 
 _OURS = 0x50657453
@@ -375,7 +376,7 @@ CREATE INDEX token_by_family ON token (family);
 
 
 class Storage:
-    """The open file. Raises SettingsError where the path holds anything but a sandbox's store."""
+    """The open file. Raises SettingsError if the path is anything but a sandbox's store."""
 
     def __init__(self, path: Path, *, durable: bool = True) -> None:
         self.path = path
@@ -391,14 +392,14 @@ class Storage:
         self._idle: list[sqlite3.Connection] = []
 
     def connect(self) -> sqlite3.Connection:
-        """A connection of one's own to read from, in any thread; the caller closes it."""
+        """Return a separate read-only connection for any thread; the caller closes it."""
         connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
         connection.execute("PRAGMA busy_timeout = 10000")
         connection.execute("PRAGMA query_only = 1")
         return connection
 
     def write(self, job: Callable[[sqlite3.Connection], T]) -> Awaitable[T]:
-        """What `job` returns, once it is committed (see Writer)."""
+        """Run `job`, and return its result after the commit (see Writer)."""
         return self.writer.run(job)
 
     def load(self, job: Callable[[sqlite3.Connection], None]) -> None:
@@ -409,7 +410,7 @@ class Storage:
 
     @contextmanager
     def snapshot(self) -> Iterator[sqlite3.Connection]:
-        """A connection with a snapshot of the store."""
+        """Yield a connection with a snapshot of the store."""
         connection = self._idle.pop() if self._idle else self.connect()
         connection.execute("BEGIN")
         try:
@@ -419,25 +420,25 @@ class Storage:
             self._idle.append(connection)
 
     def close(self) -> None:
-        """Release the file; nothing can be asked afterwards."""
+        """Release the file. The storage cannot be used after that."""
         self.writer.close()
         for connection in (*self._idle, self.reader, self._writing):
             connection.close()
         self._unlock()
 
     def _acquire_lock(self) -> BaseFileLock:
-        """Hold the file beside the store's that one server at a time can hold."""
+        """Acquire the lock file beside the store, which one server at a time can hold."""
         try:
             lock = try_lock(self._side_path)
         except OSError as error:
             raise self._file_error(f"cannot be opened: {error.strerror}") from None
         if lock is None:
-            raise self._file_error("is in use: another server keeps its pets there")
+            raise self._file_error("is in use by another server")
         return lock
 
     def _unlock(self) -> None:
         if self._lock is not None:
-            # While it is held: filelock does not accept a lock on a file that is gone.
+            # Delete it before the release: filelock does not accept a lock on a deleted file.
             self._side_path.unlink(missing_ok=True)
             self._lock.release()
             self._lock = None
@@ -475,8 +476,8 @@ class Storage:
             _remember_arrival(connection)
 
     def _recognise(self, connection: sqlite3.Connection) -> None:
-        """Check, before any change, that the file is a sandbox store; another file stays as
-        it is.
+        """Check, before any change, that the file is a sandbox's store; another file stays
+        unchanged.
         """
         owner, version = (_pragma(connection, p) for p in ("application_id", "user_version"))
         with closing(connection.execute("SELECT count(*) FROM sqlite_schema")) as cursor:
@@ -491,12 +492,12 @@ class Storage:
 
     def _file_error(self, reason: str) -> SettingsError:
         return SettingsError(
-            f"{self.path} {reason}", hint="Give another file, or a path where there is none yet."
+            f"{self.path} {reason}", hint="Choose another file, or a path without a file."
         )
 
 
 def _remember_arrival(connection: sqlite3.Connection) -> None:
-    """Bring a file of version 1 to version 2: its pets arrived in the order of their ids."""
+    """Upgrade a file from version 1 to 2; the order of its ids is the order of the adds."""
     with connection:
         connection.execute("BEGIN IMMEDIATE")
         connection.execute("ALTER TABLE pet ADD COLUMN arrived INTEGER NOT NULL DEFAULT 0")
@@ -511,17 +512,17 @@ def _pragma(connection: sqlite3.Connection, name: str) -> int:
     return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
 
 
-# The pets that an empty store begins with.
+# The initial pets of an empty store.
 
 
 def read_pets(path: Path | None, pets: Sequence[Pet] = ()) -> list[Pet]:
-    """The pets of a JSON list, and those given. Raises SettingsError that names file and pet."""
+    """Return the pets of a JSON file and the given ones. Raises SettingsError for a wrong one."""
     found = [*(_from_file(path) if path is not None else ()), *pets]
     counts = Counter(pet.id for pet in found if pet.id is not None)
     if twice := [number for number, count in counts.items() if count > 1]:
         raise SettingsError(
-            f"{path or 'pets'}: the id {twice[0]} is there {counts[twice[0]]} times",
-            hint="Give every pet an id of its own, or none.",
+            f"{path or 'pets'}: {counts[twice[0]]} pets have the id {twice[0]}",
+            hint="Give each pet its own id, or none.",
         )
     return found
 
@@ -546,6 +547,6 @@ def _from_file(path: Path) -> list[Pet]:
         raise SettingsError(f"{path} cannot be read: {error.strerror}") from None
     except ResponseError as error:
         raise SettingsError(
-            f"{path} is no list of pets: {error.message}",
+            f"{path} is not a list of pets: {error.message}",
             hint='A seed file is JSON such as [{"name": "Rex", "photoUrls": []}].',
         ) from None

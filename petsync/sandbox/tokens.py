@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 
-# Access and refresh tokens: random, kept as digests only, in the store's file.
+# Access and refresh tokens: random, and stored only as digests in the store's file.
 #
 # Source: RFC 6749; RFC 9700, section 4.14, for the rotation of refresh tokens.
 
@@ -72,9 +72,9 @@ class IssuedTokens:
 
 
 class TokenBook:
-    """All valid tokens. They outlive the server on a file of the user's.
+    """All valid tokens. In a file of the user's, they remain after the server's end.
 
-    A token is looked up by its SHA-256: how long that takes says nothing about any token.
+    A token is looked up by its SHA-256, so the duration reveals nothing about any token.
     """
 
     def __init__(self, storage: Storage, *, lifetime: float) -> None:
@@ -84,12 +84,12 @@ class TokenBook:
         storage.load(self._restore)
 
     def find(self, token: str) -> Grant | None:
-        """The grant of an access token that has not expired."""
+        """Return the grant of an access token that has not expired."""
         grant = self._live.get(_digest(token))
         return grant if grant is not None and grant.expires > time.time() else None
 
     def is_refreshable(self, grant: Grant) -> bool:
-        """Whether the consent that the grant goes back to gave a refresh token."""
+        """Whether the consent of this grant included a refresh token."""
         row = self._storage.reader.execute(
             "SELECT 1 FROM token WHERE family = ? AND kind = 'refresh' LIMIT 1", (grant.family,)
         )
@@ -104,7 +104,7 @@ class TokenBook:
         expires_in: float | None = None,
         family: str | None = None,
     ) -> IssuedTokens:
-        """New tokens, stored when this returns."""
+        """Issue new tokens, and return them when they are stored."""
         grant = Grant(client_id, frozenset(scopes), 0.0, family or secrets.token_urlsafe(12))
         seconds = self._lifetime if expires_in is None else expires_in
         return await self._storage.write(
@@ -114,10 +114,9 @@ class TokenBook:
     async def rotate(
         self, refresh_token: str, client_id: str, scopes: frozenset[str] | None
     ) -> IssuedTokens | None:
-        """New tokens for a refresh token, which is spent by it; None where it is not valid.
+        """Return new tokens for a refresh token, which is used up; None if it is not valid.
 
-        A token that comes a second time has been stolen from one of its two bearers: all tokens
-        that go back to the same consent end.
+        A second use of the token means that it was stolen: all tokens of the same consent end.
         """
         digest = _digest(refresh_token)
 
@@ -138,7 +137,7 @@ class TokenBook:
         return await self._storage.write(job)
 
     async def revoke(self, token: str, client_id: str) -> None:
-        """End a token of this client's and all that go back to the same consent."""
+        """End a token of this client and all tokens of the same consent."""
         digest = _digest(token)
 
         def job(connection: sqlite3.Connection) -> None:
@@ -151,7 +150,7 @@ class TokenBook:
         await self._storage.write(job)
 
     async def end_family(self, family: str) -> None:
-        """End all tokens that go back to one consent."""
+        """End all tokens of one consent."""
         await self._storage.write(lambda connection: self._end_family(connection, family))
 
     def _restore(self, connection: sqlite3.Connection) -> None:
@@ -224,7 +223,7 @@ SCOPES = {WRITE: "modify pets in your account", READ: "read your pets"}
 class Requirement:
     """The permission that an operation requires.
 
-    `api_key` is `alone` where the key suffices without a token, `right` where it is an optional
+    `api_key` is `alone` if the key is enough without a token, and `right` if it is an optional
     parameter that must not be wrong.
     """
 
@@ -240,7 +239,7 @@ class Guard:
     api_key: str = field(repr=False)
 
     def admit(self, headers: Headers, need: Requirement) -> None:
-        """Return if the request may go on. Raises RefusedError: 401, or 403 for lack of a scope."""
+        """Check the request. Raises RefusedError: 401, or 403 if a scope is missing."""
         key = headers.get("api_key")
         is_right = key is not None and equal_secrets(key, self.api_key)
         if need.api_key == "alone" and is_right:
@@ -264,17 +263,17 @@ class Guard:
 
 
 def refuse_foreign_pages(headers: Headers, origin: str) -> None:
-    """Return if the request does not come from a page of another origin. Raises RefusedError.
+    """Raise RefusedError if the request comes from a page of another origin.
 
-    Where no token is asked for, a form on any web page could otherwise change the store.
+    Without tokens, a form on any web page could otherwise change the store.
     """
     given = headers.get("origin")
     if given not in (None, origin, f"http://{headers.get('host')}"):
-        raise RefusedError(403, "pages of other origins may change nothing here")
+        raise RefusedError(403, "pages of other origins cannot change this store")
 
 
 def equal_secrets(first: str, second: str) -> bool:
-    """Whether two secrets are equal, in a time that tells nothing of either."""
+    """Whether two secrets are equal, compared in constant time."""
     digests = (hashlib.sha256(text.encode(errors="replace")).digest() for text in (first, second))
     return hmac.compare_digest(*digests)
 
@@ -287,7 +286,7 @@ def _challenge(status: int, message: str, error: str = "", scope: str = "") -> R
     return RefusedError(status, message, headers={"WWW-Authenticate": f"Bearer {value}"})
 
 
-# The OAuth clients that the sandbox knows, and where they may be sent back to.
+# The known OAuth clients, and their allowed redirect addresses.
 
 
 PUBLIC_CLIENT = "petsync"
@@ -298,7 +297,7 @@ _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
-    """What opens the sandbox; whatever is not given is made up."""
+    """The credentials of the sandbox; the secrets are random by default."""
 
     client_id: str = "sandbox"
     client_secret: str = field(repr=False, default_factory=lambda: secrets.token_urlsafe(24))
@@ -309,7 +308,8 @@ class Credentials:
 def who(
     authorization: str | None, form: Mapping[str, str], known: Credentials
 ) -> tuple[str, bool] | None:
-    """The client that asks, and whether it proved to be it; None for an unknown or false one.
+    """Return the requesting client, and whether it authenticated; None for an unknown client or a
+    wrong secret.
 
     Source: RFC 6749, section 2.3.1: HTTP Basic, or `client_id` and `client_secret` in the form.
     """
@@ -325,7 +325,7 @@ def who(
 
 
 def is_registered(redirect_uri: str, known: Credentials) -> bool:
-    """Whether a browser may be sent there: a registered address, or loopback at any port.
+    """Whether a browser may be redirected there: a registered address, or loopback at any port.
 
     Source: RFC 8252, section 7.3.
     """
@@ -356,9 +356,9 @@ def _basic(authorization: str) -> tuple[str, str]:
     return unquote_plus(client_id), unquote_plus(secret)
 
 
-# Authorization codes with PKCE, and the questions to the user that lead to them.
+# Authorization codes with PKCE, and the questions to the user that precede them.
 #
-# Both live in memory for a few minutes at most. Source: RFC 6749, section 4.1; RFC 7636.
+# Both are in memory for a few minutes at most. Source: RFC 6749, section 4.1; RFC 7636.
 
 
 T = TypeVar("T")
@@ -385,18 +385,18 @@ class OneTimeValues(Generic[T]):
         return key
 
     def keep(self, key: str, value: T) -> None:
-        """The same, under a key that there is already."""
+        """Store the value under a known key."""
         self._values[key] = (time.monotonic() + self._seconds, value)
 
     def take(self, key: str) -> T | None:
-        """The value, if it is there and still valid."""
+        """Remove the value, and return it if it exists and is still valid."""
         until, value = self._values.pop(key, (0.0, None))
         return value if until > time.monotonic() else None
 
 
 @dataclass(frozen=True, slots=True)
 class AuthorizationRequest:
-    """An authorization request that waits for the user's word."""
+    """An authorization request that waits for the user's decision."""
 
     client_id: str
     redirect_uri: str
@@ -409,18 +409,18 @@ class AuthorizationRequest:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """The grant of an authorization code; `family` marks the tokens that it leads to."""
+    """The grant of an authorization code; `family` marks the tokens of this consent."""
 
-    asked: AuthorizationRequest
+    request: AuthorizationRequest
     family: str
 
     def opens_for(self, client_id: str, redirect_uri: str, verifier: str) -> bool:
-        """Whether the one who brings the code is the one who asked for it."""
+        """Whether this client requested the code."""
         return (
-            self.asked.client_id == client_id
-            and self.asked.redirect_uri == redirect_uri
+            self.request.client_id == client_id
+            and self.request.redirect_uri == redirect_uri
             and _VERIFIER.fullmatch(verifier) is not None
-            and equal_secrets(_s256(verifier), self.asked.challenge)
+            and equal_secrets(_s256(verifier), self.request.challenge)
         )
 
 
@@ -432,24 +432,24 @@ class Codes:
         self._codes: OneTimeValues[Code] = OneTimeValues(60)
         self._spent: OneTimeValues[str] = OneTimeValues(600)
 
-    def grant(self, asked: AuthorizationRequest) -> str:
-        """A code for a request that the user has allowed."""
-        return self._codes.put(Code(asked, secrets.token_urlsafe(12)))
+    def grant(self, request: AuthorizationRequest) -> str:
+        """Return a code for a request that the user has allowed."""
+        return self._codes.put(Code(request, secrets.token_urlsafe(12)))
 
     def redeem(self, text: str) -> Code | None:
-        """The grant of the code, which becomes invalid."""
+        """Return the grant of the code, which becomes invalid."""
         code = self._codes.take(text)
         if code is not None:
             self._spent.keep(text, code.family)
         return code
 
     def replayed_family(self, text: str) -> str | None:
-        """The family of a code that was spent before."""
+        """Return the family of a code that was already used."""
         return self._spent.take(text)
 
 
 def is_challenge(text: str) -> bool:
-    """Whether this can be the S256 of a verifier."""
+    """Whether the text can be the S256 of a verifier."""
     return _CHALLENGE.fullmatch(text) is not None
 
 

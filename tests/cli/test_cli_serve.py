@@ -142,12 +142,12 @@ def test_what_a_person_reads(capsys: pytest.CaptureFixture[str]) -> None:
         client_id="sandbox",
         client_secret="shown",
         api_key="key",
-        warnings=("0.0.0.0 can be reached from other machines",),
+        warnings=("other machines can reach 0.0.0.0",),
     )
     tools._show_service(Context(), info)
     said = capsys.readouterr()
     assert said.out == ""
-    assert said.err.startswith("warning: 0.0.0.0 can be reached from other machines\n")
+    assert said.err.startswith("warning: other machines can reach 0.0.0.0\n")
     assert "curl -s -u sandbox:shown -d grant_type=client_credentials" in said.err
     assert "http://127.0.0.1:8080/oauth/token" in said.err
     login = said.err.index("  petsync login --url http://127.0.0.1:8080/v2\n")

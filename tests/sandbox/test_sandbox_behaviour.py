@@ -24,7 +24,7 @@ def test_a_behaviour_of_its_own() -> None:
         assert box.profile == "mine"
         store.api.update_pet(Pet(id=7, name="Rex", status="reserved"))
         assert [pet.id for pet in store.api.find_pets_by_status(["reserved"])] == [7]
-        with pytest.raises(InvalidInputError, match="'sold' is no status"):
+        with pytest.raises(InvalidInputError, match="'sold' is not a status"):
             store.api.update_pet(Pet(id=7, name="Rex", status="sold"))
 
 

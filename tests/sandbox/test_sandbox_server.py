@@ -150,7 +150,7 @@ def test_a_port_in_use():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"port": 70000}, "no port"),
+        ({"port": 70000}, "not a port"),
         ({"profile": "lively"}, "lively"),
         ({"faults": "x=1"}, "x=1"),
         ({"pets": [Pet(id=1), Pet(id=1)]}, "id 1"),
