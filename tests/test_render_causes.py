@@ -123,7 +123,7 @@ def test_results_from_before_causes_are_told_too() -> None:
         "no cause on record",
         "whether it happened is not known",
         "no cause on record",
-        "a person has to decide",
+        "a decision is needed",
         "no cause on record",
         "as planned",
         "no cause on record",

@@ -46,7 +46,7 @@ def test_a_round_says_all(made: object) -> None:
     assert callable(made)
     text = " ".join(made(told_of()).split())
     for part in (
-        "Conflicts: 1 conflict, which a person has to decide.",
+        "Conflicts: 1 conflict, which needs a decision.",
         "two-way: both sides merge",
         "https://shop.example/v2 (1,240 pets)",
         "catalogue.xlsx (1,316 rows)",

@@ -547,7 +547,7 @@ def split_renumbered(
     changes: Iterable[Change], sheet: Sheet, pets: pd.DataFrame, unnamed: match.Mask
 ) -> tuple[list[Change], list[Conflict]]:
     """The changes without the adds under an id of their own that look like one of the `pets` of the
-    store that are `unnamed`, so in no row; and these as conflicts: the ids may be numbered anew.
+    store that are `unnamed`, so in no row; and these as conflicts: the ids may be renumbered.
 
     Such a row says all that a pet of its name is. If no other pet has that name, or the photos of
     the row, it is enough that they agree in half of what else the row says, in more than the
@@ -948,7 +948,7 @@ def _build_removed_conflict(pet: Pet, fields: Sequence[Column]) -> Conflict:
         rule="removed-changed",
         problem=f"is in no row any more, but the store changed its {', '.join(fields)} since "
         "the sheet was exported",
-        suggestion="Export afresh, and take its row out there if it is still to go.",
+        suggestion="Export again, and take its row out there if it is still to go.",
     )
 
 
@@ -1214,7 +1214,7 @@ def _build_shifted(found: Sequence[Column], places: Sequence[str]) -> ShiftedCol
 
 
 def _is_moved(edits: Values, was: Values) -> bool:
-    """Whether so many edits are values of other rows that it is no chance."""
+    """Whether the edits are values of other rows, too many for chance."""
     if len(edits) < _LEAST_SHIFTED:
         return False
     bits = _bits(was.values())
@@ -1435,7 +1435,7 @@ def base_of(sheet: Sheet, store: str, *, two_way: bool) -> Base | None:
     if sheet.base_refused:
         raise PlanError(
             f"{sheet.source}: {sheet.base_refused}",
-            hint="Export afresh and move your edits there; or compare with the store alone "
+            hint="Export again and move your edits there; or compare with the store alone "
             "(--two-way, two_way=True): every filled cell then overrules the store.",
         )
     if sheet.base is not None and sheet.base.store != store:

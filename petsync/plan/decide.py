@@ -449,7 +449,7 @@ class Decisions:
         return [self._sheet.address(row) for row in ignored]
 
     def _decide(self, row: Row) -> Change | None:
-        """Return the row's change. Raises _RowConflict if a person has to decide."""
+        """Return the row's change. Raises _RowConflict if it needs a decision."""
         if row.pet_id is not None:
             pet = self._pet_of(row, row.pet_id)
             if pet is not None and row.number in self._suspects:
@@ -699,17 +699,13 @@ class Decisions:
                 f"is to delete pet {pet.id}, of which the store changed {', '.join(moved)} since "
                 "the export"
             )
-            raise _RowConflict(
-                "delete-changed", problem, "Export afresh, and decide again.", pet.id
-            )
+            raise _RowConflict("delete-changed", problem, "Export again, and decide again.", pet.id)
         if unsure := self.judge.find_older_units(row.values, pet, old):
             problem = (
                 f"is to delete pet {pet.id}, and says something else in {', '.join(unsure)}: the "
                 "row may be older than what was changed in another copy of the sheet"
             )
-            raise _RowConflict(
-                "delete-changed", problem, "Export afresh, and decide again.", pet.id
-            )
+            raise _RowConflict("delete-changed", problem, "Export again, and decide again.", pet.id)
         name = row.values.get("name")
         if old is None and name and normal(name) != normal(pet.name):
             self.remarks.misnamed[row.number] = (pet, name)

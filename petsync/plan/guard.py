@@ -24,14 +24,14 @@ __all__ = [
 
 _Kind = Literal["add", "update", "delete"]
 _SMALL_UPDATES = 10
-"""So many updates are always within a share: 30 % of three pets would be none."""
+"""The number of updates that is always within a share: 30 % of three pets would be none."""
 _SMALL_NAMESAKES = 10
-"""So many adds may have the name of a pet that is in no row."""
+"""The number of adds that may have the name of a pet that is in no row."""
 
 
 class Limit(msgspec.Struct, frozen=True):
     """A number of pets, or a share of the store (0 to 1) where `is_share`, and of a share
-    `at_least` so many, and any number where the store has none yet.
+    at least `at_least`, and any number where the store has none yet.
     """
 
     value: float
@@ -138,7 +138,7 @@ class Guard(msgspec.Struct, frozen=True, kw_only=True):
         return Refusal("empty", "the sheet has no row that can be used", "--allow-empty")
 
     def needs_count(self, *, adds: int, updates: int, deletes: int) -> bool:
-        """Whether a verdict on so many changes depends on how many pets the store has."""
+        """Whether a verdict on these numbers depends on how many pets the store has."""
         of_share = (
             (self.max_add, adds > (self.max_add.at_least if self.max_add else 0)),
             (self.max_update, updates > _SMALL_UPDATES),

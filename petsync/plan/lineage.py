@@ -594,7 +594,7 @@ _MOST = 10_000
 """The most pairs of rows whose likeness is compared."""
 _FEW = 100
 _SEVERAL = 2
-"""In so many values two rows in one place agree, of which one may be the other edited."""
+"""The number of values in which two rows in one place agree, if one may be an edit of the other."""
 _Trust = Literal["file", "kin", "any"]
 """Whether a record is of this very file, of a file that this one was copied from or to, or of any
 other.

@@ -76,7 +76,7 @@ Positions = npt.NDArray[np.intp]
 _SPARSE = 4
 """Ids that are further apart than this, on average, are found by hashing."""
 _BLOCK = 4_096
-"""So many lists are compared at once: their items are still in the processor's cache then."""
+"""The number of lists compared at once: their items are still in the processor's cache then."""
 
 
 def positions(ids: pd.Series[Any], pets: pd.DataFrame) -> Positions:

@@ -101,19 +101,19 @@ class Remarks:
             yield (
                 f"{_at(self.uploaded, address, 'photo_urls')}: kept: added by uploads. These cells "
                 "lack photos that `petsync upload` added, and those stay. To take one away, export "
-                "afresh and take it out of the cell there; [clear] takes all away."
+                "again and take it out of the cell there; [clear] takes all away."
             )
         undos = {each.undo: each.run for each in self.restored.values()}
         for undo, run in undos.items():
             rows = [row for row, each in self.restored.items() if each.undo == undo]
             yield (
                 f"{_at(rows, address, 'id')}: the undo of run {run} set these pets back, and that "
-                f"stays. Export afresh to see it. `petsync undo {undo}` takes the undo back."
+                f"stays. Export again to see it. `petsync undo {undo}` takes the undo back."
             )
         if older := [row for row in self.older if row not in self.restored]:
             yield (
                 f"{_at(older, address, 'id')}: where these rows say what was exported, the "
-                "store has something newer, which stays. Export afresh to see it, or to set it "
+                "store has something newer, which stays. Export again to see it, or to set it "
                 "back."
             )
         yield from self._iter_gone_notes(address)

@@ -100,7 +100,7 @@ def _quote(text: str, alike: int) -> str:
 
 INTAKE_FORMAT = 1
 _FEW = 10
-"""So many rows may always change, as `Guard` has it for the store."""
+"""The number of rows that may always change, as `Guard` has it for the store."""
 
 Lead = Literal["merge", "store"]
 
@@ -1022,7 +1022,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def require_ok(self, pets: int | None = None) -> None:
-        """Raise GuardError unless the guard lets the plan through, also for a store of so many
+        """Raise GuardError unless the guard lets the plan through, also for a store of
         `pets`, if that is given.
         """
         # Judged again, so that no file's own word is taken for it.

@@ -179,7 +179,7 @@ def every(
     log_format: Literal["text", "json"] | None = None,
     served: Callable[[str], object] = lambda _: None,
 ) -> int:
-    """Run the jobs that are due, every so many seconds, until `stop` is set or an interrupt comes.
+    """Run the jobs that are due, every `seconds`, until `stop` is set or an interrupt comes.
 
     A job with a schedule is due when its time has come since it ran last, all others each time.
     Rounds never overlap: what takes longer than `seconds` makes the next ones begin later. The

@@ -173,7 +173,7 @@ def save(memory: Memory, path: Path) -> None:
 
 
 def _read_memory(path: Path) -> Memory:
-    """What is kept; a damaged file is set aside, and the memory begins anew."""
+    """What is kept; a damaged file is set aside, and the memory starts empty."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=Memory)
     except FileNotFoundError:
@@ -230,7 +230,7 @@ def decide(
 
 
 def open_of(report: RoundReport) -> tuple[Difference, ...]:
-    """The differences of a round that a person has to decide on."""
+    """The differences of a round that need a decision."""
     return tuple(each for each in report.open if each.kind in _TO_DECIDE)
 
 
@@ -473,7 +473,7 @@ def day_due(memory: Memory, at: dt.time, now: datetime) -> str:
 
 
 def note_digest(memory: Memory, day: str, now: datetime) -> None:
-    """Remember that this day has its digest, and count anew from here."""
+    """Remember that this day has its digest, and restart the counts."""
     memory.digests = (*memory.digests, day)[-_DAYS:]
     memory.digested = now.timestamp()
     for standing in memory.standings.values():

@@ -604,7 +604,7 @@ _INTERRUPTED = 7
 
 
 class MetricsWatcher:
-    """The watcher that keeps each job's latest round, and writes the textfile anew after it."""
+    """The watcher that keeps each job's latest round, and writes the textfile after it."""
 
     def __init__(self, config: Configuration) -> None:
         _client()

@@ -670,7 +670,7 @@ def _find_base(
         return RoundStart(own_base)
     memory = SheetFiles.of(context).base.load(set_aside=not context.owner.dry_run)
     carried = digest_of(sheet.base)
-    # The last round saw another base in the sheet: it was exported afresh, or is an older file.
+    # The last round saw another base in the sheet: it was exported again, or is an older file.
     other = carried if carried != memory.carried else ""
     if own_base is not None and other and not _is_backup(context, sheet, memory, other):
         return _start_from_export(context, sheet, own_base, service, memory)

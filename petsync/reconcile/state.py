@@ -1469,7 +1469,7 @@ class Waiting:
         try:
             return load_plan(self.path)
         except PlanError as error:
-            _LOG.warning("%s; it is made anew", error.message)
+            _LOG.warning("%s; it is made again", error.message)
             return None
 
 
@@ -1548,7 +1548,7 @@ class SheetWaiting:
         try:
             return load_edits(self.path).fingerprint
         except PlanError as error:
-            _LOG.warning("%s; it is made anew", error.message)
+            _LOG.warning("%s; it is made again", error.message)
             return ""
 
 

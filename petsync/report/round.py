@@ -149,7 +149,7 @@ MARKS: Mapping[Kind, Mark] = {
 }
 """The mark of each kind of difference."""
 _KIND_MEANING: Mapping[Kind, str] = {
-    "conflict": "a person has to decide; until then both sides stay as they are",
+    "conflict": "a decision is needed; until then both sides stay as they are",
     "waiting": "part of a plan over its guard's limits",
     "failed": "sent, or meant to be sent",
     "finding": "these rows are left out, the others are used",
@@ -220,7 +220,8 @@ def _describe_end(round_: Round) -> str:
         "drift": f"{differences} between sheet and store",
         "findings": f"{count(round_.findings, 'error')} in the sheet "
         f"{'keeps' if round_.findings == 1 else 'keep'} rows from being used",
-        "conflicts": f"{count(round_.conflicts, 'conflict')}, which a person has to decide",
+        "conflicts": f"{count(round_.conflicts, 'conflict')}, which "
+        f"{'needs' if round_.conflicts == 1 else 'need'} a decision",
         "failed-rows": f"{count(round_.failed, 'change')} did not arrive",
         "waiting": "the plan is over its limits, and nothing is done until somebody releases it",
         "refused": "nothing is done, and the plan cannot be released",

@@ -384,7 +384,7 @@ _UNKNOWN_CAUSE: Mapping[Outcome, CauseText] = {
         "No answer came, and the store does not show whether it happened.",
         f"{_RESUME} asks the store for their results.",
     ),
-    "conflict": CauseText("a person has to decide", _SEE_ROWS, "Plan again to see both sides."),
+    "conflict": CauseText("a decision is needed", _SEE_ROWS, "Plan again to see both sides."),
     "not sent": CauseText("no cause on record", _SEE_ROWS, "Plan again to see what is left."),
     "unchanged": CauseText("no cause on record", _SEE_ROWS, NO_CURE),
     "needs fixing": CauseText("no cause on record", _SEE_ROWS, "Fix the cells, and plan again."),

@@ -812,7 +812,7 @@ def _is_hidden(row: Element | None) -> bool:
 
 
 MOST_COMMENTS = 5_000
-"""Above that, cells are only coloured: spreadsheet programs take long to open so many comments."""
+"""Above that, cells are only coloured: spreadsheet programs are slow to open that many."""
 
 _MERGED = re.compile(rb"<(?:[\w.-]+:)?mergeCell\s[^<>]*?\bref\s*=\s*[\"']([A-Z0-9:$]+)[\"']")
 _MOST_MERGED = 1 << 16

@@ -241,7 +241,7 @@ def _colour(sheet: Worksheet, last_row: int) -> None:
 
 
 def fit_to_page(sheet: Worksheet, *, pages: int = 0) -> None:
-    """Fit the print to the width of A4 pages, at most so many of them (0: any number)."""
+    """Fit the print to the width of A4 pages, at most `pages` of them (0: any number)."""
     sheet.page_setup.orientation = "landscape"
     sheet.page_setup.paperSize = sheet.PAPERSIZE_A4
     sheet.page_setup.fitToWidth, sheet.page_setup.fitToHeight = 1, pages
