@@ -730,7 +730,7 @@ def overview(plan: Plan, unfinished: PastRun | None = None) -> str:
     counts = {"add": summary.adds, "update": summary.updates, "delete": summary.deletes}
     parts = [html.summary(words.plan_summary(plan, counts)), html.facts(facts(plan))]
     if plan.coverage.failed:
-        lines = (prose(words.sentences(*said)) for said in words.iter_unanswered(plan))
+        lines = (prose(words.sentences(*texts)) for texts in words.iter_unanswered(plan))
         parts.append(html.alert(words.UNANSWERED_TITLE, lines))
     if plan.notes:
         notes = (_in_plan(note, run) for note in plan.notes)

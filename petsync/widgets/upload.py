@@ -426,12 +426,12 @@ async def inspect_items(
     items: Sequence[Item], options: PictureOptions
 ) -> list[Picture | PictureProblem]:
     """Inspect the files, without a pet and without requests."""
-    nobody = Pet(id=0)
+    no_pet = Pet(id=0)
     candidates = [
         Candidate(path=each.path, file=each.path.name, pet_id=0, place=place, row=place)
         for place, each in enumerate(items)
     ]
-    return await inspect_files([(each, nobody) for each in candidates], options)
+    return await inspect_files([(each, no_pet) for each in candidates], options)
 
 
 def _is_plain(path: Path) -> bool:
@@ -454,7 +454,7 @@ class Panel:
     """
 
     def __init__(self, finder: Finder, store: Store, work: Work) -> None:
-        self.nobody = ipywidgets.HTML(f"<p>{_NO_PET}</p>")
+        self.no_pet = ipywidgets.HTML(f"<p>{_NO_PET}</p>")
         self.photos = Photos(store, work)
         self.files = Files(
             label="Pictures",
@@ -481,7 +481,7 @@ class Panel:
         self.box = ipywidgets.VBox(
             [
                 finder.box,
-                self.nobody,
+                self.no_pet,
                 self.photos.table,
                 self.files,
                 ipywidgets.HBox([self.path, self.add], layout={"flex_flow": "row wrap"}),
@@ -497,7 +497,7 @@ class Panel:
 
     def choose(self, pet: Pet) -> None:
         """Show the pet and its pictures."""
-        self.nobody.layout.display = "none"
+        self.no_pet.layout.display = "none"
         self.photos.table.layout.display = None
         self.photos.show(pet)
 
