@@ -659,9 +659,10 @@ async def pet(request: Request, behaviour: Behaviour) -> Bound:
 def _from_json(content: bytes, behaviour: Behaviour) -> Bound:
     if behaviour.imitates_original:
         return bind_json(content)
+    found = json.decode_pet(content)
     if behaviour.strict_pets:
         check_json(content, behaviour.statuses)
-    return Bound(json.decode_pet(content))
+    return Bound(found)
 
 
 def _from_xml(content: bytes, behaviour: Behaviour) -> Bound:
@@ -674,15 +675,19 @@ def _from_xml(content: bytes, behaviour: Behaviour) -> Bound:
 
 
 def _body_error(error: Exception, media: str, behaviour: Behaviour) -> RefusedError:
-    """400 if the text is malformed; the profile's status if it is well-formed but no pet."""
+    """400 for malformed text; the profile's status for well-formed text that is not a pet."""
     text = f"no pet: {_describe_error(error)}"
-    is_broken = isinstance(error, RecursionError) or "not whole" in str(error)
-    if behaviour.imitates_original:
-        is_broken = not isinstance(error, msgspec.ValidationError)
-    if not is_broken:
+    if not _is_malformed(error, behaviour):
         return RefusedError(behaviour.bad_type, text, original=Original("something bad happened"))
     words = "bad input" if media == JSON else "HTTP 400 Bad Request"
     return RefusedError(400, text, original=Original(words))
+
+
+def _is_malformed(error: Exception, behaviour: Behaviour) -> bool:
+    """Whether the error is about the syntax of the text."""
+    if behaviour.imitates_original:
+        return not isinstance(error, msgspec.ValidationError)
+    return isinstance(error, RecursionError) or "not complete" in str(error)
 
 
 def _describe_error(error: Exception) -> str:

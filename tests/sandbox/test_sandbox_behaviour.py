@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import httpx
 import pytest
 
 from petsync import Pet, Store, Tag, connect
@@ -46,3 +47,25 @@ def test_seeds_with_and_without_ids() -> None:
         assert {pet.id: pet.name for pet in box.pets()} == {2: None, 9: None, 10: "New"}
         assert [pet.id for pet in store.api.find_pets_by_status(["sold"])] == [9]
         assert [pet.id for pet in store.api.find_pets_by_tags(["calm"])] == [9]
+
+
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize(
+    ("media", "body", "status"),
+    [
+        ("application/json", b'{"name": "Rex", ', 400),
+        ("application/json", b'{"name": "Re\xff"}', 400),
+        ("application/json", b"[" * 5000, 400),
+        ("application/json", b"[]", 422),
+        ("application/xml", b"<Pet><name>Rex", 400),
+        ("application/xml", b"<Dog/>", 422),
+    ],
+)
+def test_bad_type_is_for_well_formed_bodies(
+    strict: bool, media: str, body: bytes, status: int
+) -> None:
+    """A malformed body is 400; a well-formed body that is not a pet has the profile's status."""
+    mine = Behaviour(bad_type=422, strict_pets=strict)
+    with Sandbox(profile=mine, auth=False) as box:
+        answer = httpx.post(f"{box.url}/pet", content=body, headers={"content-type": media})
+    assert answer.status_code == status
