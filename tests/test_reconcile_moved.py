@@ -627,6 +627,29 @@ def test_an_older_value_in_a_row_that_moves_is_a_conflict(
         assert night.stored()[pet_id] == newer
 
 
+@pytest.mark.parametrize("cells", [{}, {"tags": "loud"}])
+@pytest.mark.parametrize("names", [("a.csv", "b.csv"), ("b.csv", "a.csv")])
+def test_a_new_row_that_moves_out_of_an_older_copy_is_not_added_again(
+    box: Sandbox, tmp_path: Path, names: tuple[str, str], cells: dict[str, str]
+) -> None:
+    """The copy has the row without the id of its pet. It takes the row back, and the row that moved
+    is the same pet's: it stays in conflict, and its pet is there once.
+    """
+    night, (source, target) = _moving(box, tmp_path), names
+    pet_id = 3 if source == "a.csv" else 8
+    _type(night, source, QUUX)
+    backup = {told.round.part: told.round.backup for told in night.rounds()}[source]
+    box.put(changed(PETS, pet_id, name="Store")[pet_id - 1])
+    assert night.rounds().exit_code == 0
+    assert backup is not None
+    shutil.copy(backup, tmp_path / "in" / source)
+    _type(night, source, {}, over="Quux")
+    _type(night, target, {**QUUX, **cells})
+    for _ in range(2):
+        night.rounds()
+        assert _new(night) == ["Quux"]
+
+
 def test_a_row_that_moves_out_of_an_older_copy_deletes_no_pet_of_a_killed_round(
     box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -240,6 +240,7 @@ class Comparer:
         claimed: frozenset[int] = frozenset(),
         may_lack: frozenset[int] = frozenset(),
         returning: frozenset[int] = frozenset(),
+        sibling_restored: str = "",
         has_inbound: bool = True,
     ) -> Comparison:
         """Compare both sides; ids that only the sheet has are looked up.
@@ -276,6 +277,11 @@ class Comparer:
             compared = replace(compared, matches=close)
         doubts = self._find_doubts(rows, own, there, compared.matches)
         moved = self._find_doubts_of_moved_rows(rows, there, compared.matches)
+        if sibling_restored:
+            older = self._find_doubts_of_older_rows(
+                rows, there, compared.matches, restored=sibling_restored
+            )
+            moved = {**moved, **older}
         compared = replace(compared, matches={**compared.matches, **moved, **doubts})
         plan = replace(compared, sheet=replace(compared.sheet, base=plan_base)).plan(
             self._options(base, may_delete),
@@ -497,6 +503,33 @@ class Comparer:
         return {
             row: Match("lost", (records[pet.id or 0],), is_edited=True)
             for row, pet in find_alike(row_pets, [*stray_pets, *before]).items()
+        }
+
+    def _find_doubts_of_older_rows(
+        self, sheet: Sheet, seen: Snapshot, matches: Mapping[int, Match], *, restored: str
+    ) -> dict[int, Match]:
+        """Return the rows without an id that are like a pet which a run added from another file of
+        the folder, of which an older copy was `restored` since: the row may have moved here out of
+        that copy, and the file has the pet's row again.
+        """
+        actions = actions_of(sheet, slots_of(sheet))
+        rows = [row for row, does in actions.items() if not does and is_free(matches.get(row))]
+        records = {
+            record.pet_id: record
+            for record in reversed(self.store.aio.history.read_row_records(self.store.url, sheet))
+            if record.pet_id in self.elsewhere and record.state == "added"
+            if _is_beside(record.source, sheet.source) and _is_later(restored, record.run_started)
+        }
+        pets = [msgspec.structs.replace(each.row_pet, id=i) for i, each in records.items()]
+        row_pets = read_row_pets(sheet, rows, Vocabulary(seen.words)) if rows and pets else {}
+        names = {normal(pet.name): pet for pet in pets}
+        same = {
+            row: names[name] for row, p in row_pets.items() if (name := normal(p.name)) in names
+        }
+        found = {**find_alike(row_pets, pets), **same}
+        return {
+            row: Match("doubt", (records[pet.id or 0],), is_edited=True)
+            for row, pet in found.items()
         }
 
     def _writes_ids(self, sheet: Sheet) -> bool:

@@ -53,7 +53,7 @@ from petsync.plan.change import Change, Snapshot, Update, describe_limits
 from petsync.plan.compare import IdExchange, find_exchanged
 from petsync.plan.fields import COLUMNS_OF, UNITS, Unit, Vocabulary, normal, same, says, with_fields
 from petsync.plan.guard import CAPACITY_CURE, Refusal
-from petsync.plan.lineage import RowRecord, actions_of, find_alike, read_row_pets
+from petsync.plan.lineage import RowRecord, actions_of, find_alike, read_row_pets, slots_of
 from petsync.plan.match import Row, build_pet, iter_rows, pets_of
 from petsync.plan.plan import IdentifiedRow, Inbound, Plan
 from petsync.plan.report import PastRun, Report, Result, RoundReport, Rounds, undone_by
@@ -544,7 +544,8 @@ class RoundStart:
     names: the base lacks these. Pets that are `returning` had a row in the folder's file of which
     an older copy was put back, and get it again. The rows of pets that are `lost` are not found by
     an id or a name; `before_loss` is the base that still has what was agreed on of them. `put_back`
-    is when a round last found that the sheet is an older copy, ISO 8601; "" if none that is known.
+    is when a round last found that the sheet is an older copy, ISO 8601; "" if none that is known;
+    `sibling_restored` is that of the folder's other files.
     """
 
     base: Base | None
@@ -561,6 +562,7 @@ class RoundStart:
     may_lack: frozenset[int] = frozenset()
     added: tuple[RecentRun, ...] = ()
     returning: frozenset[int] = frozenset()
+    sibling_restored: str = ""
     lost: frozenset[int] = frozenset()
     lost_notes: tuple[Difference, ...] = ()
     before_loss: Base | None = None
@@ -592,6 +594,7 @@ def compare_sides(
         claimed=start.claimed,
         may_lack=start.may_lack,
         returning=start.returning,
+        sibling_restored=start.sibling_restored,
     )
 
 
@@ -1605,6 +1608,27 @@ def _find_orphaned_pets(context: RoundContext, store: str, ids: Iterable[int]) -
     return found
 
 
+def _find_last_restore(
+    context: RoundContext, sheet: Sheet, start: RoundStart, comparer: Comparer
+) -> str:
+    """Return when an older copy of another file of the folder was last restored, ISO 8601, if rows
+    without an id may be from it; "" for never. A file that cannot be read may be one.
+    """
+    base, found = start.base, ""
+    if comparer.folder is None or context.job.mode != "two-way" or base is None:
+        return found
+    if not slots_of(sheet):
+        return found
+    try:
+        for source in _iter_other_sources(context, comparer.store.url):
+            files = SheetFiles.for_sheet(context.owner.paths, source.job.name, source.part)
+            found = max([found, *(each.undone_at for each in files.versions.all())])
+        is_restored = any(_iter_backups_since(context, comparer, base))
+    except PetsyncError:
+        is_restored = True
+    return context.round.started if is_restored else found
+
+
 def _iter_backups_since(context: RoundContext, comparer: Comparer, base: Base) -> Iterator[str]:
     """Yield the store's other sheets in which an older copy was restored since a round stored this
     sheet's base. Raises PetsyncError.
@@ -2276,6 +2300,8 @@ def work(context: RoundContext, comparer: Comparer) -> None:
         if start.base is not None:
             stray_pets = comparer.find_stray_pets(sheet, start.base.taken_at)
             start = replace(start, base=_with_unnumbered(start.base, stray_pets))
+        restored = _find_last_restore(context, sheet, start, comparer)
+        start = replace(start, sibling_restored=restored)
         notes = (*_note_former_names(context), *start.notes, *_note_worksheets(context, sheet))
         start = replace(start, notes=notes)
         comparison = compare_sides(comparer, sheet, snapshot, start)
@@ -2378,6 +2404,7 @@ class _Execution:
                 start.base,
                 may_lack=start.may_lack,
                 returning=start.returning,
+                sibling_restored=start.sibling_restored,
                 has_inbound=False,
             )
             # What the run sent is agreed on: a cell beside it that nobody edited takes the store's.
