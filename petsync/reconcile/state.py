@@ -963,7 +963,7 @@ def _judge_by_values(sheet: Sheet, versions: Sequence[Version], base: Base) -> O
     lacking = find_pets_lacking_id(sheet, pets, base)
     pets -= lacking
     is_like = len(pets) >= _LEAST and pets & older.ids
-    has_lost_ids = bool(pets and lacking & find_numbered_pets(versions))
+    has_lost_ids = bool(pets - older.ids and lacking & find_numbered_pets(versions))
     is_unsure = is_like or has_lost_ids
     return OlderCopy(tuple(versions), is_sure=False) if is_unsure else OlderCopy()
 

@@ -129,7 +129,7 @@ def test_a_backup_goes_beside_a_link(outside: Path, name: str, ending: str) -> N
 def test_a_marked_copy_follows_no_link(outside: Path) -> None:
     """The form that offers a name for the marked copy takes a link for a file that is there."""
     Path("catalogue.marked.xlsx").symlink_to(outside / "not there yet")
-    with pytest.raises(SheetError, match="there is a file of that name"):
+    with pytest.raises(SheetError, match="already exists"):
         save_marked(read_sheet(_sheet()), Path("catalogue.marked.xlsx"))
 
 
