@@ -810,12 +810,12 @@ def _find_copy_older_than_runs(
     )
     if copy.versions:
         return copy
-    added = {pet_id for each in past for pet_id in assigned_ids(each.report).values()}
-    if added & base.ids - named_ids(sheet):
-        # A person may have removed the rows and reset another value: nobody knows.
-        copy = replace(find_older_copy(sheet, versions, base), is_sure=False)
-    elif is_sent:
+    if is_sent:
         copy = judge_by_bytes(sheet, last, base)
+    added = {pet_id for each in past for pet_id in assigned_ids(each.report).values()}
+    if not copy.versions and added & (base.ids - named_ids(sheet)):
+        # A person may have removed the rows and reset another value.
+        copy = replace(find_older_copy(sheet, versions, base), is_sure=False)
     return _remember_copy(context, copy) if copy.versions else copy
 
 
@@ -2210,11 +2210,13 @@ def _find_older_values(
     """
     found: dict[int, tuple[Unit, ...]] = {}
     for source in sources_of(context.job) if ids and context.job.folder is not None else ():
+        if source.part == context.round.part:
+            continue
         name = (context.job.name, source.part)
         versions = SheetFiles.for_sheet(context.owner.paths, *name).versions.all()
         cells = {cell for cell in find_written_cells(versions) if cell[0] in ids}
         columns = {column for _, column in cells if column is not None}
-        if not columns or source.part == context.round.part:
+        if not columns:
             continue
         moved = base.without(base.ids - {pet_id for pet_id, _ in cells})
         for pet_id, units in find_reverted(sheet, versions, moved, columns).items():
