@@ -622,6 +622,37 @@ def test_one_pet_as_in_a_backup_is_a_conflict(night: Typed, newer: dict[str, Any
     assert (again.round.status, again.open) == ("in-sync", ())
 
 
+@pytest.mark.parametrize("is_settled", [False, True])
+def test_a_row_in_conflict_that_is_removed_deletes_nothing(
+    night: Typed, is_settled: bool
+) -> None:
+    """The store's value may be newer than the row; without the conflict, the pet goes."""
+    night.options = {"mode": "two-way", "delete_missing": True}
+    newer = changed(STORED, 1, name="Store 1")[0]
+    night.box.put(newer)
+    first = night.run()
+    shutil.copy(first.round.backup, night.sheet)
+    night.type(2, name="Sheet 2")
+    assert kinds(night.run()) == [("conflict", 1)]
+    if is_settled:
+        night.type(1, name="Store 1")
+        assert night.run().round.status == "in-sync"
+    rows = night.rows()
+    night.save([row for row in rows if row[0] != "1"])
+    for _ in range(2):
+        told = night.run()
+        if is_settled:
+            assert (told.open, 1 in night.stored()) == ((), False)
+        else:
+            assert (told.round.status, kinds(told)) == ("conflicts", [("conflict", 1)])
+            assert "the store's name may be newer than the row's" in told.open[0].problem
+            assert night.stored()[1] == newer
+    if not is_settled:
+        night.save(rows)
+        night.type(1, name="Store 1")
+        assert night.run().round.status == "in-sync"
+
+
 def test_a_number_that_a_killed_round_wrote_is_edited(
     night: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -909,10 +909,15 @@ def find_missing(
         fields = [
             differing(old_pet, new_pet) for old_pet, new_pet in zip(before, pets, strict=True)
         ]
+    unsure = {} if base is None else base.unsure_units
+    doubts = [[unit for unit in UNITS if unit in unsure.get(pet.id or 0, ())] for pet in pets]
     moved = [
-        _build_removed_conflict(pet, each) for pet, each in zip(pets, fields, strict=True) if each
+        _build_removed_conflict(pet, each, units)
+        for pet, each, units in zip(pets, fields, doubts, strict=True)
+        if each or units
     ]
-    sure = ~beyond & np.array([not each for each in fields], dtype=bool)
+    held = [bool(each or units) for each, units in zip(fields, doubts, strict=True)]
+    sure = ~beyond & ~np.array(held, dtype=bool)
     deleted = [pets[at] for at in np.flatnonzero(sure).tolist()]
     there = {pet.id: tab for pet in deleted if (tab := _find_worksheet(pet.id, elsewhere))}
     moved += [
@@ -939,15 +944,24 @@ def _split_exported(
     return places[there], old[there], places[~there]
 
 
-def _build_removed_conflict(pet: Pet, fields: Sequence[Column]) -> Conflict:
+def _build_removed_conflict(
+    pet: Pet, fields: Sequence[Column], unsure_units: Sequence[Unit]
+) -> Conflict:
+    """Return the conflict of a removed row: the store changed `fields` since the sheet was
+    exported, or may have changed `unsure_units`.
+    """
+    if fields:
+        what = f"the store changed its {', '.join(fields)} since the sheet was exported"
+    else:
+        units = ", ".join(unsure_units)
+        what = f"its row was in conflict: the store's {units} may be newer than the row's"
     return Conflict(
         row=None,
         source="",
         pet_id=pet.id,
         name=pet.name or "",
         rule="removed-changed",
-        problem=f"is in no row any more, but the store changed its {', '.join(fields)} since "
-        "the sheet was exported",
+        problem=f"is in no row any more, but {what}",
         suggestion="Export again, and take its row out there if it is still to go.",
     )
 
