@@ -623,9 +623,7 @@ def test_one_pet_as_in_a_backup_is_a_conflict(night: Typed, newer: dict[str, Any
 
 
 @pytest.mark.parametrize("is_settled", [False, True])
-def test_a_row_in_conflict_that_is_removed_deletes_nothing(
-    night: Typed, is_settled: bool
-) -> None:
+def test_a_row_in_conflict_that_is_removed_deletes_nothing(night: Typed, is_settled: bool) -> None:
     """The store's value may be newer than the row; without the conflict, the pet goes."""
     night.options = {"mode": "two-way", "delete_missing": True}
     newer = changed(STORED, 1, name="Store 1")[0]
