@@ -1,4 +1,4 @@
-"""Fields of a pet: normal forms, equality, and what a cell states."""
+"""Fields of a pet: normal forms, equality, and the values of cells."""
 
 from __future__ import annotations
 
@@ -58,17 +58,17 @@ __all__ = [
 ]
 
 
-# Pairing: as many rows as possible with a pet of their own, whatever order they come in.
+# Pairing: assign a different pet to as many rows as possible, whatever their order.
 
 
 def pair_rows(
     rows: Sequence[Hashable], pets: Sequence[Hashable], fits: Callable[[int, int], bool]
 ) -> list[int | None]:
-    """For each row the place of its pet, None for none; no pet is given twice.
+    """Return the place of each row's pet, None for none. No pet is assigned twice.
 
-    Rows that are equal fit the same pets, and equal pets fit the same rows: `fits` is asked, by
-    their places, for one of each kind. No other choice would leave fewer rows without a pet, and a
-    row never loses its pet to a later one.
+    Equal rows fit the same pets, and equal pets fit the same rows: `fits` gets the places of one of
+    each kind. The number of rows with a pet is the maximum. A row never loses its pet to a later
+    row.
     """
     pairing = _Pairing(rows, pets, fits)
     for row in range(len(rows)):
@@ -95,9 +95,9 @@ class _Pairing:
         self._lost_kinds: set[Hashable] = set()
 
     def add(self, row: int) -> None:
-        """Give the row a pet, if need be by giving other rows others of theirs.
+        """Assign a pet to the row, if necessary by moving other rows to other pets.
 
-        Kinds of pets that a search in vain came by lead nowhere for good.
+        Kinds of pets that a failed search visited are never searched again.
         """
         came: dict[Hashable, tuple[Hashable, Hashable | None]] = {}
         waiting: list[tuple[Hashable, Hashable | None]] = [(self._rows[row], None)]
@@ -113,7 +113,7 @@ class _Pairing:
         self._lost_kinds.update(came)
 
     def result(self) -> list[int | None]:
-        """The place of each row's pet; of equal ones the first to the first."""
+        """Return the place of each row's pet. Among equal pets, the first row gets the first."""
         result: list[int | None] = [None] * len(self._rows)
         for kind, held in self._rows_of.items():
             takers = sorted(row for rows in held.values() for row in rows)
@@ -130,7 +130,7 @@ class _Pairing:
     def _take(
         self, row: int, kind: Hashable, came: dict[Hashable, tuple[Hashable, Hashable | None]]
     ) -> None:
-        """Let each row on the way move on by one kind, and the new one take what gets free."""
+        """Move each row on the path to its next kind, and give the freed place to the new row."""
         self._room[kind] -= 1
         value, through = came[kind]
         while through is not None:
@@ -140,69 +140,71 @@ class _Pairing:
         self._rows_of[kind][value].append(row)
 
 
-# One field of a pet: its value, its text as a cell shows it, and what counts as the same.
+# One field of a pet: its value, its text in a cell, and its equality.
 #
 # This module has the only definition of "the same"; plan, precheck, verify, resume, undo and
-# reconcile use it. Text is compared trimmed and in NFC, a status without regard to case, tags as
-# a set, photo addresses as an ordered list in which each counts once. The id 0 of a tag or
-# category is no id: services return it where none was sent. Where the expected value leaves out
-# an id, the service may have assigned any: so `same` has a direction, from what is expected to
-# what is found.
+# reconcile use it. Text is compared trimmed and in NFC. Status ignores case. Tags are compared as a
+# set, and photo addresses as an ordered list without duplicates. The id 0 of a tag or category
+# means no id: services return it if none was sent. If the expected value omits an id, the service
+# may have assigned any. `same` therefore has a direction, from the expected to the found pet.
 
 
 def normal(text: str | None) -> str:
-    """Text as it is compared: in NFC, without outer white space; missing text is empty."""
+    """Return text in its form for comparisons: NFC, trimmed, and empty if missing."""
     if not text:
         return ""
     return (text if text.isascii() else unicodedata.normalize("NFC", text)).strip()
 
 
 def fold_status(text: str | None) -> str:
-    """A status as it is compared: normal, without regard to case."""
+    """Return a status in its form for comparisons: normal and case-folded."""
     return normal(text).casefold()
 
 
 def spelling(text: str) -> str:
-    """Text in a form that all its spellings have: NFKC, case-folded, with single spaces."""
+    """Return the common form of all spellings of a text: NFKC, case-folded, with single spaces."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
 def known_id(number: int | None) -> int | None:
-    """The id of a tag or category; None for 0, which services return where none was sent."""
+    """Return the id of a tag or category; None for 0, which services return if none was sent."""
     return number or None
 
 
 def cell(pet: Pet | None, column: Column) -> str:
-    """The field as a cell shows it; empty where there is no pet or no value."""
+    """Return the field's text in a cell, empty if there is no pet or no value."""
     return "" if pet is None else _CELLS[column](pet)
 
 
 def differing(expected: Pet, found: Pet) -> tuple[Column, ...]:
-    """The columns in which a pet is not the same as expected, in the table's order; `id` is no
-    field.
+    """Return the columns in which a pet is not the same as expected, in the table's order.
+
+    `id` is not compared.
     """
     return tuple(c for c in COLUMNS if c != "id" and not same(expected, found, c))
 
 
 def find_filled_columns(pet: Pet) -> tuple[Column, ...]:
-    """The columns in which the pet has anything, in the table's order; `id` is no field."""
+    """Return the columns in which the pet has a value, in the table's order, without `id`."""
     return tuple(column for column, has in _HAS.items() if has(pet))
 
 
 def with_fields(pet: Pet, other: Pet, fields: Iterable[Column]) -> Pet:
-    """The pet with these fields of the other one; a category's name and id come together."""
+    """Return the pet with these fields of the other pet. A category's name and id go together."""
     names = {"category" if field == "category_id" else field for field in fields}
     return msgspec.structs.replace(pet, **{name: getattr(other, name) for name in names})
 
 
 def category_cells(pet: Pet) -> Category:
-    """A pet's category, one without anything where it has none."""
+    """Return a pet's category, or an empty one if it has none."""
     return pet.category or Category()
 
 
 def with_category(pet: Pet, cells: Category) -> Pet:
-    """The pet with a category of these cells; a cell that is None stays as it is, and beside a name
-    that is cleared no number counts. An empty name beside a number is one.
+    """Return the pet with this category. A part that is None keeps the pet's value.
+
+    With a cleared name, the number is ignored and the category is removed. An empty name with a
+    number is a valid category.
     """
     is_nameless = cells.name is not None and not normal(cells.name)
     if cells.name == CLEARED or (is_nameless and known_id(cells.id) is None):
@@ -216,7 +218,10 @@ def with_category(pet: Pet, cells: Category) -> Pet:
 
 
 def with_columns(pet: Pet, other: Pet, columns: Collection[str]) -> Pet:
-    """The pet with these columns of the other one; of a category each cell by itself."""
+    """Return the pet with these columns of the other pet.
+
+    A category's two columns are independent.
+    """
     plain = [c for c in COLUMNS if c in columns and c not in COLUMNS_OF["category"]]
     cells = category_cells(other)
     name = cells.name if "category" in columns else None
@@ -225,8 +230,10 @@ def with_columns(pet: Pet, other: Pet, columns: Collection[str]) -> Pet:
 
 
 def same(expected: Pet, found: Pet, column: Column) -> bool:
-    """Whether a pet is as expected in a column. An id that the expected pet leaves out of a tag or
-    a category with a name may be any: the service assigns it.
+    """Return true if a pet is as expected in a column.
+
+    If the expected pet omits the id of a tag or category with a name, any id is accepted: the
+    service assigns it.
     """
     if equal(expected, found, column):
         return True
@@ -236,21 +243,24 @@ def same(expected: Pet, found: Pet, column: Column) -> bool:
 
 
 def equal(one: Pet, other: Pet, column: Column) -> bool:
-    """Whether two pets are the same in a column with all ids: for pets that a service returned,
-    which leave nothing open. Equal pets are the same in both directions.
+    """Return true if two pets are the same in a column, ids included.
+
+    Use it for pets that a service returned: these omit no id. Equality is symmetric.
     """
     return key(one, column) == key(other, column)
 
 
 def key(pet: Pet, column: Column) -> Hashable:
-    """What two pets must share to be equal in a column."""
+    """Return the key that equal pets share in a column."""
     return _KEYS[column](pet)
 
 
 def is_another(old: Pet, current: Pet) -> bool:
-    """Whether what an id stood for then and now looks like two pets: the names differ, and so does
-    all else that both of them have. Where that is one thing alone, the status differs as well, or
-    the pet of now lacks something that the other one had.
+    """Return true if the old and the current pet of an id look like two different pets.
+
+    Their names differ, and so do all other parts that both of them have. If they share only one
+    such part, the status must differ as well, or the current pet must lack a part that the old one
+    had.
     """
     if normal(old.name) == normal(current.name):
         return False
@@ -271,8 +281,10 @@ def is_another(old: Pet, current: Pet) -> bool:
 
 
 def content(pet: Pet) -> Hashable:
-    """What two pets share wherever one is the same as the other: everything but the pet's id and
-    the ids of tags and category, which a service may assign.
+    """Return the content that two pets share if one is the same as the other.
+
+    It is everything except the pet's id and the ids of tags and category, which a service may
+    assign.
     """
     tags = frozenset(filter(None, (normal(tag.name) for tag in pet.tags)))
     texts = (key(pet, "name"), key(pet, "status"), key(pet, "category"))
@@ -280,8 +292,10 @@ def content(pet: Pet) -> Hashable:
 
 
 def same_tags(expected: Iterable[Tag], found: Iterable[Tag]) -> bool:
-    """Whether tags are as expected, as sets: each expected tag is found, and each tag that is
-    found beyond the expected ones is one whose id or name the expectation left out.
+    """Return true if tags are as expected, as sets.
+
+    Each expected tag is found. Each additional found tag corresponds to an expected tag that omits
+    the id or the name.
     """
     wanted, there = _tag_keys(expected), _tag_keys(found)
     if wanted == there:
@@ -293,24 +307,24 @@ def same_tags(expected: Iterable[Tag], found: Iterable[Tag]) -> bool:
 
 
 def same_photos(expected: Iterable[str], found: Iterable[str]) -> bool:
-    """Whether photo addresses are as expected: the same ones in the same order, each once."""
+    """Return true if the photo addresses are the same in the same order, without duplicates."""
     return photo_keys(expected) == photo_keys(found)
 
 
 def tag_key(tag: Tag) -> tuple[int | None, str]:
-    """What two tags must share to be equal."""
+    """Return the key that equal tags share."""
     return known_id(tag.id), normal(tag.name)
 
 
 def matches(expected: Tag, found: Tag) -> bool:
-    """Whether a tag is the expected one; a part that the expected tag leaves out may be any."""
+    """Return true if a tag is the expected one. A part that the expected tag omits may be any."""
     one = tag_key(expected)
     return one != _NO_TAG and _fits(one, tag_key(found))
 
 
 _TagKey = tuple[int | None, str]
 _NO_TAG: _TagKey = (None, "")
-"""The key of a tag that says nothing."""
+"""The key of a tag without id and name."""
 
 
 def _tag_keys(tags: Iterable[Tag]) -> frozenset[_TagKey]:
@@ -322,12 +336,14 @@ def _fits(expected: _TagKey, found: _TagKey) -> bool:
 
 
 def photo_keys(urls: Iterable[str]) -> tuple[str, ...]:
-    """Photo addresses as they are compared: normal, each once, in their order."""
+    """Return photo addresses in their form for comparisons: normal, without duplicates, in
+    order.
+    """
     return tuple(dict.fromkeys(map(normal, urls)))
 
 
 def _is_assigned(expected: Category | None, found: Category | None) -> bool:
-    """Whether the expected category leaves out the id of the category that is found."""
+    """Return true if the names are equal and the expected category omits the id."""
     if expected is None or found is None or known_id(expected.id) is not None:
         return False
     return bool(normal(expected.name)) and normal(expected.name) == normal(found.name)
@@ -371,25 +387,24 @@ _HAS: Mapping[Column, Callable[[Pet], object]] = {
 }
 
 
-# Photo URLs: two sides' edits of one ordered list as one. Compared trimmed and in NFC.
+# Photo URLs: merge the edits of two sides of one ordered list, compared trimmed and in NFC.
 
 
 Urls = tuple[str, ...]
 
 
 def resolve_photos(old: Urls, urls: Iterable[str]) -> Urls:
-    """The list that is said, with the pet's own spelling of each address that the pet has."""
+    """Return the given list, with the pet's spelling of each address that the pet has."""
     urls = tuple(urls)
     return old if same_photos(old, urls) else _restore_spelling(photo_keys(urls), old, urls)
 
 
 def merge_photos(base: Iterable[str], sheet: Iterable[str], store: Iterable[str]) -> Urls | None:
-    """The list with what both sides took out, put in and moved; None where both moved the same
-    items apart.
+    """Return the list with both sides' removals, additions and moves, or None if both sides moved
+    the same items differently.
 
-    One side's order holds: the store's, unless the sheet alone moved something. What the other
-    side put in stands behind the item that it follows there, and behind what the first side put in
-    at the same place.
+    The order is the store's, unless only the sheet moved items. An added item of the other side
+    goes behind its predecessor there, and behind items that the first side added at the same place.
     """
     sides = tuple(base), tuple(sheet), tuple(store)
     old, mine, theirs = map(photo_keys, sides)
@@ -407,8 +422,9 @@ def merge_photos(base: Iterable[str], sheet: Iterable[str], store: Iterable[str]
 def with_kept_photos(
     sheet: Iterable[str], store: Iterable[str], kept_urls: Collection[str]
 ) -> Urls:
-    """The sheet's list with those of the store's items that are to be kept, each behind the item
-    that it follows there.
+    """Return the sheet's list with those of the store's items that are in `kept_urls`.
+
+    Each goes behind its predecessor in the store's list.
     """
     sides = tuple(store), tuple(sheet)
     theirs, mine = map(photo_keys, sides)
@@ -418,7 +434,7 @@ def with_kept_photos(
 
 
 def _restore_spelling(keys: Iterable[str], first: Iterable[str], other: Iterable[str]) -> Urls:
-    """The addresses as the first list spells them, else as the other one does."""
+    """Return the addresses in the first list's spelling, else in the other list's."""
     spelling: dict[str, str] = {}
     for url in (*first, *other):
         spelling.setdefault(normal(url), url)
@@ -426,7 +442,7 @@ def _restore_spelling(keys: Iterable[str], first: Iterable[str], other: Iterable
 
 
 def _merge_urls(old: Urls, first: Urls, other: Urls) -> Urls:
-    """`first` without what `other` took out of `old`, and with what it put in."""
+    """Return `first` without the items of `old` that `other` removed, and with those it added."""
     had, left = set(old), set(other)
     result = [url for url in first if url in left or url not in had]
     there = set(result)
@@ -439,8 +455,10 @@ def _merge_urls(old: Urls, first: Urls, other: Urls) -> Urls:
 
 
 def _place(result: Sequence[str], before: Sequence[str], known: set[str], there: set[str]) -> int:
-    """Where the item goes that follows `before`: behind the last of these that is there, and
-    behind what follows that and is not `known` to the other side.
+    """Return the place for the item that follows `before`.
+
+    It is behind the last item of `before` in the result, and behind the next items that are not
+    `known` to the other side.
     """
     leader = next((url for url in reversed(before) if url in there), None)
     place = 0 if leader is None else result.index(leader) + 1
@@ -449,7 +467,7 @@ def _place(result: Sequence[str], before: Sequence[str], known: set[str], there:
     return place
 
 
-# Vocabulary: the categories and tags that a store uses, to complete what a sheet only names.
+# Vocabulary: the store's categories and tags, to complete those that a sheet gives in part.
 
 
 T = TypeVar("T", Category, Tag)
@@ -457,38 +475,39 @@ T = TypeVar("T", Category, Tag)
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """What the pets of `frame` use; counted when it is first asked for.
+    """The categories and tags of the pets in `frame`, counted at the first use.
 
-    Where a name stands with several ids (or an id with several names) the most frequent one is
-    meant, and among equals the lowest.
+    If a name has several ids (or an id several names), the most frequent one counts; of equally
+    frequent ones, the lowest.
     """
 
     frame: pd.DataFrame
 
     def tag_named(self, name: str) -> Tag | None:
-        """The tag that the store knows by this name."""
+        """Return the store's tag with this name."""
         return self._tags[0].get(normal(name))
 
     def tag_numbered(self, identity: int) -> Tag | None:
-        """The tag that the store knows by this id."""
+        """Return the store's tag with this id."""
         return self._tags[1].get(identity)
 
     def category_named(self, name: str) -> Category | None:
-        """The category that the store knows by this name."""
+        """Return the store's category with this name."""
         return self._categories[0].get(normal(name))
 
     def category_numbered(self, identity: int) -> Category | None:
-        """The category that the store knows by this id."""
+        """Return the store's category with this id."""
         return self._categories[1].get(identity)
 
     def category_spelled(self, name: str) -> Category | None:
-        """The category that the store knows by this name in another spelling: capitals, the width
-        of letters and spaces between words do not count.
+        """Return the store's category whose name is another spelling of this name.
+
+        Case, the width of letters, and spaces between words are ignored.
         """
         return self._spellings.get(spelling(name))
 
     def tag_spelled(self, name: str) -> Tag | None:
-        """The tag that the store knows by this name in another spelling, as of categories."""
+        """Return the store's tag whose name is another spelling of this name, as for categories."""
         return self._tag_spellings.get(spelling(name))
 
     @property
@@ -497,7 +516,7 @@ class Vocabulary:
         return sorted({c.name for c in self._used_categories if c.name})
 
     def knows(self, category: Category) -> bool:
-        """Whether the store uses this very pair of name and id."""
+        """Return true if the store uses exactly this pair of name and id."""
         return (normal(category.name), known_id(category.id)) in self._pairs
 
     @cached_property
@@ -522,7 +541,7 @@ class Vocabulary:
 
     @cached_property
     def _used_categories(self) -> Counter[Category]:
-        """The categories, each as often as a pet has it."""
+        """The categories with the number of pets that have each."""
         numbers = self.frame["category_id"]
         table = pa.table(
             {
@@ -542,7 +561,7 @@ class Vocabulary:
 
 
 def _by_spelling(named: Mapping[str, T]) -> dict[str, T]:
-    """The things by the form that the spellings of their names have in common, the most used one of
+    """Return the categories or tags by the common form of their spellings, the most used one of
     each.
     """
     found: dict[str, T] = {}
@@ -552,7 +571,7 @@ def _by_spelling(named: Mapping[str, T]) -> dict[str, T]:
 
 
 def _by_use(counts: Counter[T]) -> tuple[dict[str, T], dict[int, T]]:
-    """The things by name and by id, the most used one of each."""
+    """Return the categories or tags by name and by id, the most used one of each."""
     named: dict[str, T] = {}
     numbered: dict[int, T] = {}
     for thing in sorted(counts, key=lambda t: (-counts[t], not t.id, t.id or 0, t.name or "")):
@@ -563,15 +582,16 @@ def _by_use(counts: Counter[T]) -> tuple[dict[str, T], dict[int, T]]:
     return named, numbered
 
 
-# Tags: which tag of a pet a sheet means, and two sides' edits of one set of tags as one.
+# Tags: find the pet's tag for each tag of a sheet, and merge two sides' edits of a set of tags.
 
 
 Tags = tuple[Tag, ...]
 
 
 def resolve_tags(old: Tags, tags: Iterable[Tag], vocabulary: Vocabulary) -> Tags:
-    """The tags that are meant, those of the pet first and in its order, so that a tag that stays
-    keeps its id and its unknown fields.
+    """Return the sheet's tags as the pet's or the store's tags, the pet's first and in its order.
+
+    A tag that stays therefore keeps its id and its unknown fields.
     """
     resolved = _resolve_tags(tags, old, vocabulary)
     rest = [tag for tag in old if tag in resolved]
@@ -580,13 +600,13 @@ def resolve_tags(old: Tags, tags: Iterable[Tag], vocabulary: Vocabulary) -> Tags
 
 
 def merge_tags(base: Tags, tags: Sequence[Tag], store: Tags, vocabulary: Vocabulary) -> Tags:
-    """The store's tags without those that the sheet took from the base, and with those that it
-    added to it.
+    """Return the store's tags without those that the sheet removed from the base, and with those
+    that it added.
     """
     resolved = _resolve_tags(tags, base, vocabulary)
     had, has = set(map(tag_key, base)), set(map(tag_key, resolved))
     removed = [tag for tag in base if tag_key(tag) not in has]
-    # A service may have lost the id of a tag: without one, the name tells.
+    # A service may have lost the id of a tag. Without an id, the name identifies it.
     names = {tag_key(tag)[1] for tag in removed} - {"", *(tag_key(tag)[1] for tag in resolved)}
     rest = [
         tag
@@ -605,8 +625,10 @@ def merge_tags(base: Tags, tags: Sequence[Tag], store: Tags, vocabulary: Vocabul
 def _resolve_tags(
     sheet_tags: Iterable[Tag], old: Sequence[Tag], vocabulary: Vocabulary
 ) -> list[Tag]:
-    """The tag that each of the sheet's is. Those that say all come first, so that one without an id
-    is a tag of that name that no other of the sheet's is, if there is one.
+    """Return the matching tag of the pet or the store for each of the sheet's tags.
+
+    Tags with both id and name go first. A tag without an id then gets a tag of its name that no
+    other tag of the sheet has, if there is one.
     """
     tags = list(sheet_tags)
     found: dict[int, Tag] = {}
@@ -637,7 +659,10 @@ def _tag(tag: Tag, old: Sequence[Tag], vocabulary: Vocabulary) -> Tag:
 
 
 def _among(sheet_tag: Tag, old: Sequence[Tag]) -> Tag | None:
-    """The tag that the sheet's is, the very same before one that says more."""
+    """Return the tag that matches the sheet's tag.
+
+    An equal tag has priority over one with more parts.
+    """
     candidates = [tag for tag in old if matches(sheet_tag, tag)]
     exact = (tag for tag in candidates if tag_key(tag) == tag_key(sheet_tag))
     return next(exact, candidates[0]) if candidates else None
@@ -659,13 +684,14 @@ COLUMNS_OF: Mapping[Unit, tuple[Column, ...]] = {
 
 
 def says(values: Mapping[Column, Any], unit: Unit) -> bool:
-    """Whether a row says anything of the unit."""
+    """Return true if a row has a value of the unit."""
     return unit in values or (unit == "category" and "category_id" in values)
 
 
 def find_row_columns(fields: Iterable[Column], values: Container[Column]) -> tuple[Column, ...]:
-    """The columns in which a row says what changes: of a category that changes in one column
-    alone, it may be the other one.
+    """Return the columns of the row that have the changed fields.
+
+    If only one column of a category changes, the row may have its value in the other column.
     """
     units = {unit: of for unit, of in COLUMNS_OF.items() if any(c in of for c in fields)}
     own = [column for column in fields if column in values]
@@ -674,21 +700,21 @@ def find_row_columns(fields: Iterable[Column], values: Container[Column]) -> tup
 
 
 def unit_key(pet: Pet, unit: Unit) -> Hashable:
-    """What two pets must share to be equal in a unit."""
+    """Return the key that equal pets share in a unit."""
     if unit == "category":
         return key(pet, "category"), key(pet, "category_id")
     return key(pet, unit)
 
 
 def changed_columns(expected: Pet, found: Pet, unit: Unit) -> tuple[Column, ...]:
-    """The columns of a unit in which a pet is not the same as expected."""
+    """Return the columns of a unit in which a pet is not the same as expected."""
     if getattr(expected, unit) is getattr(found, unit):
         return ()
     return tuple(c for c in COLUMNS_OF[unit] if not same(expected, found, c))
 
 
 def unit_text(pet: Pet | None, unit: Unit, cell: Callable[[Pet | None, Column], str]) -> str:
-    """A unit as a cell shows it; a category as `Dogs (1)`."""
+    """Return a unit's text in a cell. A category is shown as `Dogs (1)`."""
     if unit != "category":
         return cell(pet, unit)
     name, number = cell(pet, "category"), cell(pet, "category_id")

@@ -64,23 +64,23 @@ __all__ = [
 ]
 
 
-# Which pet of the snapshot each row of a sheet is about, and in which units the two may differ.
+# Match rows with the pets of the snapshot, and find the units in which they may differ.
 #
-# Both are whole-column operations: at a million rows only the cells that are not plainly equal
-# are looked at one by one.
+# Both are operations on whole columns. At a million rows, only cells that are not plainly equal are
+# compared one by one.
 
 
 Mask = npt.NDArray[np.bool_]
 Positions = npt.NDArray[np.intp]
 
 _SPARSE = 4
-"""Ids that are further apart than this, on average, are found by hashing."""
+"""The average distance between ids above which they are looked up by hashing."""
 _BLOCK = 4_096
-"""The number of lists compared at once: their items are still in the processor's cache then."""
+"""The number of lists to compare at once, so that their items stay in the processor's cache."""
 
 
 def positions(ids: pd.Series[Any], pets: pd.DataFrame) -> Positions:
-    """For each id its row in `pets`, -1 where it is missing or not there."""
+    """Return the place in `pets` of each id, -1 if the id is missing or no pet has it."""
     known = pets["id"].to_numpy(dtype=np.int64)
     has_id = ~ids.array.isna()
     if has_id.all():
@@ -91,7 +91,10 @@ def positions(ids: pd.Series[Any], pets: pd.DataFrame) -> Positions:
 
 
 def find_unproved_ids(rows: pd.DataFrame, pets: pd.DataFrame) -> list[int]:
-    """The ids that rows name and the snapshot lacks: getPetById has to say whether they are."""
+    """Return the ids in the rows that the snapshot lacks.
+
+    Only getPetById can tell if they exist.
+    """
     if "id" not in rows:
         return []
     lacking = rows[["id", "action"]][positions(rows["id"], pets) < 0]
@@ -100,7 +103,7 @@ def find_unproved_ids(rows: pd.DataFrame, pets: pd.DataFrame) -> list[int]:
 
 
 def find_absent_ids(ids: Iterable[int], pets: pd.DataFrame) -> list[int]:
-    """Those of the ids that no pet has."""
+    """Return the ids that no pet has, without duplicates."""
     unique = list(dict.fromkeys(ids))
     places = positions(pd.Series(unique, dtype="Int64"), pets).tolist()
     return [identity for identity, place in zip(unique, places, strict=True) if place < 0]
@@ -109,8 +112,10 @@ def find_absent_ids(ids: Iterable[int], pets: pd.DataFrame) -> list[int]:
 def differences(
     rows: pd.DataFrame, at: Positions, pets: pd.DataFrame, places: Positions
 ) -> dict[Unit, Mask]:
-    """For each unit, which of the rows `at` say something else than the pets at the `places`
-    beside them. Exact but for a category, of which name and id may contradict each other.
+    """Return, by unit, a mask of the rows `at` that differ from the pets at the `places`.
+
+    The two arrays have the same length. The result is exact for all units except the category,
+    whose name and id may contradict each other.
     """
     result: dict[Unit, Mask] = {}
     for unit in UNITS:
@@ -127,8 +132,8 @@ def _find_positions(ids: npt.NDArray[np.int64], known: npt.NDArray[np.int64]) ->
     low, high = (int(known.min()), int(known.max())) if len(known) else (0, 0)
     if high - low > _SPARSE * len(known):
         return pd.Index(known).get_indexer(pd.Index(ids))
-    # Ids that a service gives out lie close together: a table from the lowest to the highest, and
-    # one place more, for all that are outside.
+    # A service assigns ids close together. The table covers the lowest to the highest id, and one
+    # further place stands for all ids outside this range.
     places = np.full(high - low + 2, -1, dtype=np.intp)
     places[known - low] = np.arange(len(known))
     return places[np.where((low <= ids) & (ids <= high), ids - low, high - low + 1)]
@@ -138,7 +143,7 @@ _Array = pd.api.extensions.ExtensionArray
 
 
 def _take_rows(rows: pd.DataFrame, column: Column, at: Positions) -> _Array:
-    """The column at these rows; no copy where they follow each other."""
+    """Return the column at these rows, without a copy if they are consecutive."""
     is_range = len(at) and at[-1] - at[0] + 1 == len(at)
     taken: _Array = rows[column].array[slice(at[0], at[-1] + 1) if is_range else at]
     return taken
@@ -168,7 +173,7 @@ def _texts(
 
 
 def _numbers(cells: _Array, old: _Array, places: Positions) -> Mask:
-    # An id of 0 is none, and a row without an id says nothing of it.
+    # The id 0 means no id. A row without an id does not change it.
     left = cells.to_numpy(dtype=np.int64, na_value=0)
     right = old.to_numpy(dtype=np.int64, na_value=0)[places]
     unequal: Mask = (left != 0) & (left != right)
@@ -217,28 +222,31 @@ _COMPARE: Mapping[Column, Callable[[_Array, _Array, Positions], Mask]] = {
 }
 
 
-# Pets of a table, by their ids.
+# Pets of a frame, by id.
 
 
 def pets_of(ids: Iterable[int], frame: pd.DataFrame) -> tuple[Pet, ...]:
-    """The pets of these ids, those that are there, each once."""
+    """Return the pets with these ids in the frame, each once."""
     places = positions(pd.Series(list(dict.fromkeys(ids)), dtype="Int64"), frame)
     return tuple(pets_at(frame, places[places >= 0]))
 
 
 def pet_of(pet_id: int, frame: pd.DataFrame) -> Pet | None:
-    """The pet of this id, None where it is not there."""
+    """Return the pet with this id, or None if the frame lacks it."""
     return next(iter(pets_of((pet_id,), frame)), None)
 
 
-# What a row says, laid over a pet: fields that the row does not name stay as they are.
+# Merge a row's values into a pet. Fields that the row does not name keep their value.
 
 
 RowValues = Mapping[Column, Any]
 
 
 def merge_row(pet: Pet, values: RowValues, vocabulary: Vocabulary) -> Pet:
-    """The pet with what the row says; a value that means the same as the pet's is kept as it is."""
+    """Return the pet with the row's values.
+
+    A value equivalent to the pet's value is not replaced.
+    """
     new = {
         unit: _MERGE[unit](getattr(pet, unit), values, vocabulary)
         for unit in UNITS
@@ -248,7 +256,7 @@ def merge_row(pet: Pet, values: RowValues, vocabulary: Vocabulary) -> Pet:
 
 
 def build_pet(values: RowValues) -> Pet:
-    """A pet that has just what a row says."""
+    """Return a pet with only the row's values."""
     name = values.get("category")
     return Pet(
         name=values.get("name"),
@@ -260,15 +268,17 @@ def build_pet(values: RowValues) -> Pet:
 
 
 def apply_unit(pet: Pet, unit: Unit, values: RowValues, vocabulary: Vocabulary) -> Pet:
-    """The pet with what the row says of one unit."""
+    """Return the pet with the row's values of one unit."""
     old = getattr(pet, unit)
     new = _MERGE[unit](old, values, vocabulary)
     return pet if new is old else msgspec.structs.replace(pet, **{unit: new})
 
 
 def clears(values: RowValues, old: Category | None) -> bool:
-    """Whether a row takes the category away: CLEARED does, and so does an empty name, unless the
-    category is called just that, and the row gives no other id.
+    """Return true if a row removes the category.
+
+    CLEARED removes it. An empty name removes it too, unless the old category has exactly this name
+    and the row gives no other id.
     """
     name = values.get("category")
     if name is None or normal(name):
@@ -279,9 +289,9 @@ def clears(values: RowValues, old: Category | None) -> bool:
 
 
 def has_contradiction(values: RowValues, vocabulary: Vocabulary) -> bool:
-    """Whether a row gives a category's name with the id of another one.
+    """Return true if a row gives a category's name with the id of another category.
 
-    People change a category's name and leave the id beside it as it was; the name is meant.
+    People often change a category's name and leave the id beside it, so the name counts.
     """
     name, number = values.get("category") or "", known_id(values.get("category_id"))
     if not normal(name) or number is None:
@@ -293,7 +303,7 @@ def has_contradiction(values: RowValues, vocabulary: Vocabulary) -> bool:
 
 
 def is_nameless_category(old: Category | None, values: RowValues, vocabulary: Vocabulary) -> bool:
-    """Whether a row gives nothing but an id of a category that nobody has a name for."""
+    """Return true if a row gives only the id of a category, and no pet has a category with it."""
     number = known_id(values.get("category_id"))
     if number is None or "category" in values or (old is not None and old.id == number):
         return False
@@ -301,7 +311,7 @@ def is_nameless_category(old: Category | None, values: RowValues, vocabulary: Vo
 
 
 def has_unknown_names(sheet: Sheet, pets: pd.DataFrame) -> bool:
-    """Whether a row names a category or a tag that none of the pets has."""
+    """Return true if a row names a category or a tag that no pet has."""
     frame, vocabulary = sheet.rows, Vocabulary(pets)
     frame = frame[frame["action"].ne("ignore").to_numpy(dtype=bool)]
     if "category" in frame:
@@ -375,26 +385,30 @@ _MERGE: Mapping[Unit, Callable[[Any, RowValues, Vocabulary], Any]] = {
 }
 
 
-# The rows of a sheet one by one, for those that have to be looked at closely.
+# The rows of a sheet one by one, for those that need a detailed comparison.
 
 
 class Row(msgspec.Struct, frozen=True, gc=False):
-    """One row: its number, what is asked for, its pet's id, what it says in which column, its
-    pet's place in the snapshot (-1 for none), and the units that may differ from that pet's.
-    """
+    """A row of a sheet."""
 
     number: int
+    """The row's number in the sheet."""
     action: str
+    """The action in the row's action column."""
     pet_id: int | None
+    """The id in the row, None if it has none."""
     values: RowValues
+    """The row's values by column, without blank cells."""
     place: int
+    """The place of the row's pet in the snapshot, -1 for none."""
     units: tuple[Unit, ...] = UNITS
+    """The units in which the row may differ from its pet."""
 
 
 def iter_rows(
     frame: pd.DataFrame, places: Positions, units: Sequence[tuple[Unit, ...]] | None = None
 ) -> Iterator[Row]:
-    """The rows of a sheet's frame, each with the place of its pet."""
+    """Yield the rows of a sheet's frame, each with the place of its pet."""
     names: list[Column] = [c for c in COLUMNS if c in frame and c != "id"]
     columns = [_list_values(frame[c]) for c in names]
     ids = _list_values(frame["id"]) if "id" in frame else [None] * len(frame)
@@ -410,24 +424,24 @@ def iter_rows(
 
 
 def _list_values(column: pd.Series[Any]) -> list[Any]:
-    """The values, None where the column says nothing."""
+    """Return the values, with None for blank cells."""
     if column.dtype == object:
         return [value if isinstance(value, list) else None for value in column.tolist()]
     return plain_values(column.array)
 
 
-# Rows without an id: which pet, if any, each of them means.
+# Rows without an id: find the pet, if any, that each of them matches.
 #
-# With `match_on` a row means the one pet that agrees with it in those columns. Without it, a row
-# means a pet only if that pet already is everything that the row says and no other row claims it:
-# so a sheet that was applied once does not add its pets a second time.
+# With `match_on`, a row matches the only pet that agrees with it in these columns. Without it, a
+# row matches a pet only if the pet already has all values of the row and no other row claims it.
+# Applying a sheet a second time therefore adds no pet twice.
 
 
 _TRIMMED = " \t\n\r\x0b\x0c\x1c\x1d\x1e\x1f"
 
 
 class Candidates:
-    """The pets that no row claims by id, found by their name (or by the columns of `match_on`)."""
+    """The pets that no row claims by id, indexed by name or by the columns of `match_on`."""
 
     def __init__(
         self, pets: pd.DataFrame, free: Mask, names: Collection[str], on: Sequence[Column]
@@ -440,15 +454,15 @@ class Candidates:
             self._places[_pet_key(pet, self._on)].append((place, pet))
 
     def agreeing(self, values: RowValues) -> list[tuple[int, Pet]]:
-        """The pets that agree with the row in the columns to match on."""
+        """Return the pets that agree with the row in the columns to match on, with their places."""
         key = key_of(values, self._on)
         return [] if key is None else self._places.get(key, [])
 
     def identical(self, rows: Sequence[Row], vocabulary: Vocabulary) -> dict[int, tuple[int, Pet]]:
-        """By row number, a pet that is all that the row says, and its place; none is given twice.
+        """Return, by row number, a pet that has all values of the row, and its place.
 
-        As many rows as can have a pet get one, those that say most before those that say less,
-        whatever order they stand in.
+        No pet is assigned twice. As many rows as possible get a pet. Rows with more values go
+        first, whatever their order in the sheet.
         """
         groups: dict[tuple[object, ...], list[Row]] = defaultdict(list)
         for row in sorted(rows, key=lambda row: (-len(row.values), _content(row))):
@@ -474,10 +488,10 @@ class Candidates:
 
 
 def names_among(names: pd.Series[Any], wanted: Collection[str]) -> Mask:
-    """Which of the names are, as they are compared, among those that are wanted."""
+    """Return a mask of the names whose normal form is among the wanted names."""
     array = pa.array(names, from_pandas=True)
     mask: Mask = np.array(pc.is_in(array, value_set=pa.array(sorted(wanted), array.type)))
-    # A name that is not plain may be one of them after all.
+    # A name with other characters or outer white space may still be a wanted one.
     plain = pc.and_(pc.string_is_ascii(array), pc.equal(pc.ascii_trim(array, _TRIMMED), array))
     odd = np.flatnonzero(~np.array(pc.fill_null(plain, fill_value=True)))
     mask[odd] = [normal(name) in wanted for name in names.iloc[odd].tolist()]
@@ -485,12 +499,12 @@ def names_among(names: pd.Series[Any], wanted: Collection[str]) -> Mask:
 
 
 def _content(row: Row) -> str:
-    """What the row says, for sorting and to tell rows apart that say the same."""
+    """Return the row's values as text, to sort rows and to find rows with the same values."""
     return repr(sorted(row.values.items()))
 
 
 def key_of(values: RowValues, on: Sequence[Column]) -> tuple[object, ...] | None:
-    """What a row says in the columns to match on; None where it leaves one out."""
+    """Return the row's key in the columns to match on, or None if one of them is blank."""
     if any(values.get(column) in (None, "", CLEARED) for column in on):
         return None
     return _pet_key(build_pet(values), on)
@@ -500,10 +514,10 @@ def _pet_key(pet: Pet, on: Sequence[Column]) -> tuple[object, ...]:
     return tuple(key(pet, column) for column in on)
 
 
-# Alignment: the rows of a sheet beside the pets that they are about, in the store and in the base.
+# Align the rows of a sheet with their pets in the store and in the base.
 #
-# All that is in agreement is told apart by whole columns here; what is left over comes out row by
-# row, with the units in which it may differ.
+# Rows in agreement are found by operations on whole columns. The rest are returned row by row, with
+# the units in which they may differ.
 
 
 _UNITS_OF = tuple(
@@ -515,9 +529,9 @@ Bits = npt.NDArray[np.uint8]
 class Alignment:
     """A sheet aligned with a snapshot's `pets` and with its base.
 
-    `named`: which pets rows mean. `ignored` and `unchanged`: numbers of rows. `older`: the
-    numbers of the rows that say what was exported while the store says something newer. Rows that
-    are `suspect` are left over wherever they differ from their pet.
+    `named` is a mask of the pets that rows name. `ignored` and `unchanged` count rows. `older` has
+    the numbers of the rows that have the exported values while the store has newer ones. `suspect`
+    rows always go through the detailed comparison if they differ from their pet.
     """
 
     def __init__(
@@ -543,17 +557,17 @@ class Alignment:
         self._at, self._bits = at, bits
 
     def rows(self) -> Iterator[Row]:
-        """The rows that may be anything but in agreement with their pet, in the sheet's order."""
+        """Yield the rows that may differ from their pet, in the sheet's order."""
         units = [_UNITS_OF[bits] for bits in self._bits.tolist()]
         return iter_rows(self._frame.iloc[self._at], self._places[self._at], units)
 
     def pet(self, place: int) -> Pet:
-        """The pet of the snapshot at a place."""
+        """Return the pet at a place of the snapshot."""
         known = self._near.get(place)
         return pets_at(self.pets, [place])[0] if known is None else known
 
     def find_exported(self, pet_id: int | None) -> Pet | None:
-        """The pet as it was exported, None where that is not known."""
+        """Return the pet as it was exported, or None if the base lacks it."""
         if pet_id is None or self._base is None:
             return None
         if pet_id in self._of_base:
@@ -561,7 +575,7 @@ class Alignment:
         return pet_of(pet_id, self._base.frame)
 
     def names(self, ids: Iterable[int]) -> dict[int, str]:
-        """What the store calls the pets of these ids, those that are in the snapshot."""
+        """Return the store's names of the pets with these ids, for those in the snapshot."""
         series = pd.Series(list(dict.fromkeys(ids)), dtype="Int64")
         places = positions(series, self.pets)
         there = self.pets.iloc[places[places >= 0]]
@@ -585,7 +599,7 @@ class Alignment:
         return everywhere[order], all_bits[order]
 
     def _find_differing_rows(self, at: Positions) -> tuple[Positions, Bits]:
-        """Of the rows `at`, those that differ from their pet in what they may have edited."""
+        """Return the rows among `at` that differ from their pet in a unit that may be edited."""
         bits = _bits(differences(self._frame, at, self.pets, self._places[at]))
         at, bits = at[bits > 0], bits[bits > 0]
         edited = (bits & self._find_edited_units(at)) > 0
@@ -595,19 +609,21 @@ class Alignment:
         return at[edited], bits[edited]
 
     def _find_edited_units(self, at: Positions) -> Bits:
-        """In which units the rows say something else than the base; all, where it lacks them."""
+        """Return the units in which the rows differ from the base; all units if the base lacks the
+        pet.
+        """
         result = np.full(len(at), len(_UNITS_OF) - 1, np.uint8)
         if self._base is None or not len(at):
             return result
         places = positions(self._frame["id"].iloc[at], self._sheet_frame)
-        # A row that is to add its pet says all that it says, whatever was exported.
+        # All values of a row with an add action count, whatever was exported.
         there = (places >= 0) & ~self._adds[at]
         result[there] = _bits(differences(self._frame, at[there], self._sheet_frame, places[there]))
         return result
 
     @cached_property
     def _near(self) -> Mapping[int, Pet]:
-        """The pets of all rows that are left over, made in one go."""
+        """The pets of all rows in the detailed comparison, built in one call."""
         places = np.unique(self._places[self._at])
         places = places[places >= 0]
         pets = pets_at(self.pets, places)
@@ -615,7 +631,7 @@ class Alignment:
 
     @cached_property
     def _of_base(self) -> Mapping[int, Pet | None]:
-        """The base's pets of all rows that are left over; None where it lacks them."""
+        """The base's pets of all rows in the detailed comparison, None for those that it lacks."""
         if self._base is None or "id" not in self._frame:
             return {}
         ids = self._frame["id"].iloc[self._at].dropna()
@@ -631,7 +647,7 @@ def _places(frame: pd.DataFrame, pets: pd.DataFrame) -> Positions:
 
 
 def _bits(masks: Mapping[Unit, Mask]) -> Bits:
-    """A bit for each unit."""
+    """Return one bit per unit."""
     result = np.zeros(len(masks["name"]), dtype=np.uint8)
     for n, unit in enumerate(UNITS):
         result |= masks[unit].astype(np.uint8) << n
