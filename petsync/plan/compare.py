@@ -1,4 +1,4 @@
-"""Compare a snapshot with a sheet: the result is a plan. Pure: same input, same plan."""
+"""Compare a snapshot with a sheet. The result is a plan. Pure: same input, same plan."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ __all__ = [
 ]
 
 
-# Rows that say what another pet is: ids that were sorted without their rows, or are lost.
+# Rows with the values of another pet: their ids were sorted without them, or are lost.
 
 
 _COMPARED: tuple[Column, ...] = ("status", "category", "tags", "photo_urls")
@@ -103,24 +103,27 @@ _LEAST_DIFFERING = 2
 
 
 class IdExchange(NamedTuple):
-    """A row with the values of pet `other` under another id: its number, and the ids and names of
-    both pets.
-    """
+    """A row with the values of another pet."""
 
     row: int
+    """The row's number."""
     pet_id: int
+    """The id in the row."""
     was: str
+    """The previous name of the pet with this id."""
     other: int
+    """The id of the pet whose values the row has."""
     name: str
+    """The name of that pet."""
 
 
 def find_exchanged(
     sheet: Sheet, before: pd.DataFrame | None, rows: Collection[int]
 ) -> tuple[IdExchange, ...]:
-    """Return those of the `rows` whose values are all those that another pet had `before`, if that
-    pet's own row has other values now.
+    """Return the exchanges among these `rows`.
 
-    Returns none if there is only one.
+    In an exchange, the values of a row are all values that another pet had `before`, and that pet's
+    own row has other values now. Returns none if there is only one.
     """
     found = _find_others(sheet, before, rows)
     return tuple(found) if len(found) >= _LEAST_EXCHANGED else ()
@@ -135,8 +138,8 @@ def _find_others(
     """Return the rows with the values that another pet had `before`, if that pet's own row has
     other values now.
 
-    If `unnamed` pets are given, return rows with the values of one of these, if no other pet had
-    the same, and if the row differs from its own pet in two units or more.
+    With `unnamed`, return instead rows with the values of one of these pets, if no other pet had
+    the same values and the row differs from its own pet in at least two units.
     """
     frame = sheet.rows
     if before is None or not rows or not {"id", "name"} <= {*frame.columns}:
@@ -144,7 +147,7 @@ def _find_others(
     places = match.positions(frame["id"], before)
     acts = frame["action"].isin(("ignore", "delete", *ADDING)).to_numpy()
     is_asked = frame.index.isin(list(rows))
-    # To know which pets' own rows say something else, all rows are compared.
+    # Compare all rows, to know which pets' own rows have other values.
     at = np.flatnonzero(~acts & (places >= 0) & (is_asked if unnamed is not None else True))
     masks = match.differences(frame, at, before, places[at])
     is_renamed, differs = masks["name"] & is_asked[at], np.sum([*masks.values()], axis=0)
@@ -165,14 +168,15 @@ def _find_others(
 def split_misplaced(
     changes: Iterable[Change], sheet: Sheet, pets: pd.DataFrame, base: Base | None, *, is_all: bool
 ) -> tuple[list[Change], list[Conflict]]:
-    """The changes without those of rows that say what another pet of the base was, or of the store
-    without a base, which no row names: one pet would be overwritten, and the other be doubled, or
-    be deleted as missing. These are conflicts, with the rows that exchanged their ids beside them;
-    and so are an add without an id that says what a pet was, and the row that has this pet's id and
-    another name.
+    """Return the changes without those of misplaced rows, and these as conflicts.
 
-    Without a base, and if the sheet is not to be one of all pets (`is_all`), a row counts only
-    beside such an add: it may be meant to say what another pet is.
+    Such a row has all values of a pet that no row names: a pet of the base, or of the store without
+    a base. Applying it would overwrite one pet and double the other, or delete it as missing. Rows
+    that exchanged their ids with it are conflicts too. So are an add without an id that has a pet's
+    old values, and the row that has this pet's id and another name.
+
+    Without a base, a row counts only beside such an add, because its values may be intended. This
+    does not apply if the sheet must list all pets (`is_all`).
     """
     changes = list(changes)
     updates = {
@@ -281,7 +285,7 @@ def find_twins(rows: pd.DataFrame, pets: pd.DataFrame, *, is_sole: bool = False)
     lines = rows.iloc[at].reset_index(drop=True)
     masks = match.differences(lines, np.arange(len(lines)), pets, places)
     same = ~np.logical_or.reduce([*masks.values()])
-    # The first one of each row is what stays.
+    # The first match of each row overwrites the others.
     result[at[same][::-1]] = places[same][::-1]
     if is_sole:
         result[np.bincount(at[same], minlength=len(rows)) > 1] = -1
@@ -307,7 +311,7 @@ def _build_exchanged(
 
 
 def has_ids(sheet: Sheet) -> bool:
-    """Whether any row of the sheet has an id, or an unreadable one."""
+    """Return true if a row of the sheet has an id, or an unreadable one."""
     frame = sheet.rows
     named = "id" in frame and bool(frame["id"].notna().any())
     return named or bool(sheet.blocked_ids) or any(p.column == "id" for p in sheet.problems)
@@ -316,13 +320,14 @@ def has_ids(sheet: Sheet) -> bool:
 def split_lookalikes(
     changes: Iterable[Change], sheet: Sheet, pets: pd.DataFrame, identical: Mapping[int, int]
 ) -> tuple[list[Change], list[Conflict]]:
-    """The changes without the adds that look like one of the `pets`, which no row names; and these
-    as conflicts. For a sheet without ids: its rows may all be pets that the store has.
+    """Return the changes without adds that look like one of the `pets`, and these as conflicts.
 
-    A row looks like a pet of its name, or of its photos, if half of what else it says agrees. One
-    with the action `add` says that it is another one. Where most rows are `identical` to pets, or
-    have the name of one pet each and differ from it in one column at the most, the same column in
-    all rows, that name is enough.
+    No row names these `pets`. This is for a sheet without ids, whose rows may all be pets of the
+    store. A row looks like a pet of its name, or of its photos, if half of its other values agree.
+    A row with the action `add` never does.
+
+    The name alone is enough if most rows are pets: they are `identical` to one, or have the name of
+    one pet each and differ from it at most in one column, the same column in all rows.
     """
     changes = list(changes)
     adds = [each for each in changes if isinstance(each, Add) and _is_open(each, sheet)]
@@ -380,12 +385,14 @@ def _find_differing_columns(row_pet: Pet, pet: Pet) -> set[Column]:
 def split_renamed(
     changes: Iterable[Change], sheet: Sheet, pets: pd.DataFrame, identical: Mapping[int, int]
 ) -> tuple[list[Change], list[Conflict]]:
-    """The changes without the adds that may be one of the `pets`, which no row names, under another
-    name; and these as conflicts. For a sheet without ids, as `split_lookalikes`.
+    """Return the changes without adds that may be one of the `pets` under another name, and these
+    as conflicts.
 
-    Such a row says what a pet is but for the name, and stands between rows that are `identical` to
-    the pets before and after it, in a sheet of which most rows are. In any other, it is all that
-    one pet alone is, and the sheet has all columns of petsync's own tables but the id.
+    No row names these `pets`. This is for a sheet without ids, like `split_lookalikes`. Such a row
+    has a pet's values except for the name. If most rows of the sheet are `identical` to pets, it
+    must also stand between the rows of the pets before and after it. In other sheets, exactly one
+    pet must have all its values, and the sheet must have all columns of petsync's own tables but
+    the id.
     """
     changes = list(changes)
     adds = [each for each in changes if isinstance(each, Add) and _is_open(each, sheet)]
@@ -438,9 +445,9 @@ def split_copied(
     """Return the changes without adds that may be pets of the store, and these adds as conflicts.
 
     This is for a sheet without ids of which most rows are `conflicts_so_far`, because they look
-    like pets. An add is a conflict if it says what one of the `pets`, which no row names, is except
-    for the name, or if it has the pet's name in capitals. Each pet is one row at most: first the
-    one with its name, in capitals or with more letters at the end.
+    like pets. An add is a conflict if it has all values of one of the `pets`, which no row names,
+    except the name, or if it has the pet's name in capitals. Each pet gets at most one row: first
+    the one with its name, in capitals or with more letters at the end.
     """
     changes = list(changes)
     if len(conflicts_so_far) < _LEAST_EXCHANGED or 2 * len(conflicts_so_far) <= len(
@@ -479,9 +486,10 @@ def _likeness(name: str, other: str, pet_id: int) -> tuple[bool, bool, int]:
 
 
 def _is_between(above: int | None, below: int | None, pet_id: int, ids: Sequence[int]) -> bool:
-    """Whether the id is between the two.
+    """Return true if the id is between the two.
 
-    If one of them is missing: whether it is the nearest of the sorted `ids` to the other.
+    If one of them is missing, return true if the id is the nearest of the sorted `ids` to the
+    other.
     """
     if above is not None and below is not None:
         return above < pet_id < below
@@ -508,13 +516,15 @@ def _look(pet: Pet, columns: Sequence[Column]) -> Hashable:
 def split_added_since(
     changes: Iterable[Change], sheet: Sheet, pets: pd.DataFrame, base: Base
 ) -> tuple[list[Change], list[Conflict]]:
-    """The changes without the adds that look like one of the `pets`, which no row names, that came
-    to the store since the export; and these as conflicts. For an exported sheet: somebody else may
-    have added the row already.
+    """Return the changes without adds that look like a new pet of the store, and these as
+    conflicts.
 
-    Such a row has the name of the pet and agrees with it in half of what else it says, in more than
-    the status. Each pet is one row at the most, the one that agrees in most. A base of a part of
-    the store does not show which pets came since.
+    New pets are those of the `pets` that the base lacks. No row names these `pets`. This is for an
+    exported sheet: another user may have added the row already.
+
+    Such a row has the pet's name, and half of its other values agree, not only the status. Each pet
+    gets at most one row, the one that agrees in most columns. The base of a partial export does not
+    show which pets are new.
     """
     changes = list(changes)
     adds = [each for each in changes if isinstance(each, Add) and _is_open(each, sheet)]
@@ -546,12 +556,12 @@ def split_added_since(
 def split_renumbered(
     changes: Iterable[Change], sheet: Sheet, pets: pd.DataFrame, unnamed: match.Mask
 ) -> tuple[list[Change], list[Conflict]]:
-    """The changes without the adds under an id of their own that look like one of the `pets` of the
-    store that are `unnamed`, so in no row; and these as conflicts: the ids may be renumbered.
+    """Return the changes without adds with an unknown id that look like an `unnamed` pet, and these
+    as conflicts: the ids may be renumbered.
 
-    Such a row says all that a pet of its name is. If no other pet has that name, or the photos of
-    the row, it is enough that they agree in half of what else the row says, in more than the
-    status. Each pet is one row at the most, the one that agrees in most.
+    `unnamed` is a mask of the `pets` that are in no row. Such a row has all values of a pet of its
+    name. If no other pet has this name, or the row's photos, half of its other values must agree,
+    not only the status. Each pet gets at most one row, the one that agrees in most columns.
     """
     changes = list(changes)
     adds = [each for each in changes if isinstance(each, Add) and _has_new_id(each, sheet)]
@@ -592,9 +602,9 @@ def _split_pairs(
     problem: Callable[[Add, Pet, str], str],
     suggestion: Callable[[Pet], str],
 ) -> tuple[list[Change], list[Conflict]]:
-    """Return the changes without the adds of the pairs, and conflicts of these.
+    """Return the changes without the adds of the pairs, and the conflicts of these adds.
 
-    Each pet has at most one row, the one that agrees in most columns.
+    Each pet gets at most one row, the one that agrees in most columns.
     """
     conflicts: dict[int | None, Conflict] = {}
     taken_ids: set[int | None] = set()
@@ -608,8 +618,9 @@ def _split_pairs(
 
 
 def note_namesakes(changes: Iterable[Change], pets: pd.DataFrame, sheet: Sheet) -> list[Change]:
-    """Return the changes; adds that may be there already name the first of the `pets`, in no row,
-    with their name.
+    """Return the changes, with a `namesake` in adds whose pet may already exist.
+
+    The namesake is the first of the `pets`, which no row names, with the same name.
     """
     changes = list(changes)
     adds = [
@@ -648,20 +659,18 @@ def describe_namesakes(changes: Iterable[Change]) -> Iterator[str]:
 
 
 def find_open_rows(sheet: Sheet) -> frozenset[int]:
-    """Return the rows that do not say whether their pets exist."""
+    """Return the rows that leave open whether their pets exist."""
     frame = sheet.rows
     return frozenset(frame.index[(frame["action"] == "merge").to_numpy(dtype=bool)].tolist())
 
 
 def _is_open(add: Add, sheet: Sheet) -> bool:
-    """Whether the row of an add has no id and leaves open whether its pet exists."""
+    """Return true if the row of an add has no id and leaves open whether its pet exists."""
     return add.pet_id is None and _is_merged(add, sheet)
 
 
 def _has_new_id(add: Add, sheet: Sheet) -> bool:
-    """Whether the row of an add has an id that no pet has, and leaves open whether its pet exists
-    under another one.
-    """
+    """Return true if the row of an add has an unknown id and its pet may exist under another id."""
     return (add.pet_id or 0) >= 1 and _is_merged(add, sheet)
 
 
@@ -722,11 +731,11 @@ def _build_lookalike(add: Add, pet: Pet, problem: str, suggestion: str) -> Confl
     )
 
 
-# Letters that look like others: a Cyrillic е in a Latin name, told before it is sent.
+# Letters that look like others, such as a Cyrillic е in a Latin name, noted before they are sent.
 
 
 _SCRIPTS = ("LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "FULLWIDTH LATIN")
-"""Scripts that have letters which look like those of another one."""
+"""Scripts with letters that look like those of another script."""
 _WORD = re.compile(r"[^\W\d_]+")
 _LOOKALIKES = str.maketrans(
     "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456\u0458\u0455\u04bb\u0501\u051b\u051d"
@@ -817,7 +826,7 @@ def _collect_known_texts(pets: pd.DataFrame) -> dict[tuple[str, str], str]:
     return known | {("tags", name): name for name in tags if name.isascii()}
 
 
-# Pets that no row names: deletes, where they are asked for and provable.
+# Pets that no row names: deletes, if they are requested and proven.
 
 
 _WHICH = (
@@ -832,15 +841,16 @@ _WHICH_BELOW = (
 
 @dataclass(frozen=True, slots=True)
 class MissingPets:
-    """What becomes of the pets that no row names.
-
-    `conflict_rows` are the rows of the adds that become conflicts.
-    """
+    """The results for the pets that no row names."""
 
     deletes: list[Delete]
+    """The pets to delete."""
     conflicts: list[Conflict]
+    """The conflicts of these pets, and of the adds that may be one of them."""
     notes: list[str]
+    """The notes for the user."""
     conflict_rows: frozenset[int] = frozenset()
+    """The rows of the adds that become conflicts."""
 
 
 def find_missing(
@@ -857,18 +867,19 @@ def find_missing(
     outside: Collection[int] = (),
     elsewhere: Mapping[str, frozenset[int] | None] = MappingProxyType({}),
 ) -> MissingPets:
-    """The deletes of the pets that are not `named`, the pets among them that changed since the
-    sheet was exported, which are conflicts, and notes. An add without an id, or with one below 1,
-    that is like such a pet is one pet with it that has lost its id, more likely: both are held.
+    """Return the deletes, conflicts and notes for the pets that are not `named`.
 
-    A row that is `uncertain` may mean any of them, so then none is deleted; nor is a pet whose
-    status is outside what the snapshot covers. A pet that is `outside` of what the caller covers is
-    not deleted either, but is a conflict if it changed. `open_rows` say nothing of whether their
-    pets are new.
-    A pet that was not exported was never in the sheet, so it is not missing from it, unless it is
-    `in_doubt`: a row in conflict may be it. One that another worksheet of the file has a row of, or
-    may have one of, is held: `elsewhere` has the ids by the worksheet, None for one that could not
-    be read.
+    A pet that changed since the export is a conflict. An add without an id, or with one below 1,
+    that is like such a pet has probably lost its id: both become conflicts.
+
+    No pet is deleted while a row is `uncertain`, because it may mean any of them. These pets are
+    not deleted either: pets whose status the snapshot does not cover; pets `outside` of the
+    caller's scope, which are conflicts if they changed; pets that were never exported, unless they
+    are `in_doubt`, which means that a row in conflict may be one; and pets of which another
+    worksheet has, or may have, a row.
+
+    `open_rows` leave open whether their pets are new. `elsewhere` has the ids by worksheet, None
+    for one that could not be read.
     """
     places = np.flatnonzero(~named)
     if base is None and not options.delete_missing:
@@ -876,7 +887,7 @@ def find_missing(
     places, old, new = _split_exported(snapshot, places, base)
     never = _note_never_exported(int((~snapshot.frame["id"].iloc[new].isin(in_doubt)).sum()))
     pairs = _pair_lost_ids(snapshot, places, changes, open_rows)
-    # With another name, the place alone tells little: it counts where the pet would be deleted.
+    # Under another name, the place is weak evidence. It counts only if the pet would be deleted.
     order = (snapshot if base is None else base).frame["id"]
     order = order if options.delete_missing else order[:0]
     pairs += _pair_renamed(snapshot, places, changes, open_rows, sheet, order, pairs)
@@ -903,7 +914,7 @@ def find_missing(
     pets = pets_at(snapshot.frame, places)
     fields: list[tuple[Column, ...]] = [()] * len(pets)
     if base is not None:
-        # Nobody saw what the store changed in a column that the sheet lacks.
+        # The user did not see the store's changes in a column that the sheet lacks.
         shown = restore_missing_columns(base).frame
         before = pets_at(shown, match.positions(base.frame["id"].iloc[old], shown))
         fields = [
@@ -1023,7 +1034,7 @@ def _pair_lost_ids(
     changes: Sequence[Change],
     open_rows: Collection[int],
 ) -> list[tuple[Pet, Add]]:
-    """Return the pets in no row, each with the adds that may be it, by name or photos."""
+    """Return the pets in no row, each with an add that may be it, by name or photos."""
     adds = [
         each
         for each in changes
@@ -1134,39 +1145,40 @@ def _pair_alike(pets: Iterable[Pet], changes: Sequence[Change]) -> Iterator[tupl
             yield pet, add
 
 
-# Columns that were sorted or shifted without their rows, as the base of the sheet shows it.
+# Columns that were sorted or shifted without their rows, according to the sheet's base.
 
 
 _LEAST_SHIFTED = 3
-"""Two rows may exchange a value on purpose; this many do not."""
+"""The fewest edits that are no deliberate exchange: two rows may exchange a value on purpose."""
 _REACH = 3
 """The most rows by which a column is shifted."""
 _PART = 0.8
-"""The part of the edits that has to be explained."""
+"""The part of the edits that must be explained."""
 _BITS = 9.0
-"""The improbability, in bits, from which agreeing edits are no chance."""
+"""The improbability, in bits, from which agreeing edits are not chance."""
 _RARE = 3.0
-"""From this many bits a value of the column is enough by itself: then any order counts."""
+"""The bits per value of the column from which any order of the values counts."""
 
 _STRAY = 0.05
-"""The part of the sorted rows that may have been edited again."""
+"""The part of the sorted rows that may have later edits."""
 _LEAST_SORTED = 5
-"""Fewer edits prove no order."""
+"""The fewest edits that prove an order."""
 _SURE = 12.0
-"""As `_BITS`, for one run of rows of many that are tried."""
+"""The limit like `_BITS` for one run of rows among many that are tried."""
 _RUNS = 2000
 """The most runs of rows that are tried."""
 _PASSES = 20
 """The most passes over the rows."""
 
 Values = Mapping[int, Hashable]
-"""What a column says, by row number."""
+"""The values of a column, by row number."""
 
 
 class ShiftedColumns(tuple[Column, ...]):
-    """The shifted columns; `note` names the first cell of each, "" for none."""
+    """The shifted columns, with a note."""
 
     note: str = ""
+    """The note that names the first cell of each column, "" if there are none."""
 
 
 def find_shifted(changes: Iterable[Change], sheet: Sheet, base: Base | None) -> ShiftedColumns:
@@ -1197,7 +1209,7 @@ def find_shifted(changes: Iterable[Change], sheet: Sheet, base: Base | None) -> 
         edited = {u.row: _text(u.after, unit) for u in updates if u.row in edits}
         after = {**texts, **edited}
         there = {*was.values()}
-        # What is spelt differently has not moved.
+        # A value with another spelling has not moved.
         others = {row: text for row, text in edited.items() if text != texts[row]}
         new = len(sheet.rows) - len(exported)
         if (
@@ -1228,7 +1240,7 @@ def _build_shifted(found: Sequence[Column], places: Sequence[str]) -> ShiftedCol
 
 
 def _is_moved(edits: Values, was: Values) -> bool:
-    """Whether the edits are values of other rows, too many for chance."""
+    """Return true if the edits are values of other rows, too many for chance."""
     if len(edits) < _LEAST_SHIFTED:
         return False
     bits = _bits(was.values())
@@ -1245,14 +1257,16 @@ def _bits(values: Iterable[Hashable]) -> float:
 
 
 def _is_exchanged(edits: Values, was: Values) -> bool:
-    """Whether the edited rows have exchanged their values."""
+    """Return true if the edited rows have exchanged their values."""
     before = Counter(was[row] for row in edits)
     return (before & Counter(edits.values())).total() >= _PART * len(edits)
 
 
 def _is_along(edits: Values, was: Values) -> bool:
-    """Whether the edited rows have the values of rows at a constant distance, or at the same
-    distance from the other end, and so do the unedited rows beside them.
+    """Return true if the edited rows have the values of rows at a constant distance, or at the same
+    distance from the other end.
+
+    The unedited rows beside them must fit, too.
     """
     rows = [*was]
     at = {row: n for n, row in enumerate(rows)}
@@ -1270,7 +1284,7 @@ def _is_along(edits: Values, was: Values) -> bool:
         along = sum(
             was[rows[n]] == was[rows[place]] for n, place in sources if 0 <= place < len(rows)
         )
-        # Those beside both ends of what was shifted are not along.
+        # The rows beside both ends of the shifted range do not fit.
         if along + 2 >= _PART * len(quiet):
             return True
     return False
@@ -1294,7 +1308,7 @@ def _log2_chance(met: Collection[int], edits: Values, was: Values) -> float:
 def _is_sorted(
     edits: Values, was: Values, before: Mapping[int, str], after: Mapping[int, str], others: int
 ) -> bool:
-    """Whether the whole column is sorted now, was not, and has the same values as before.
+    """Return true if the whole column is sorted now, was not, and has the same values as before.
 
     `others` is the number of rows that were not exported and were sorted, too.
     """
@@ -1319,17 +1333,17 @@ def _blanks(sheet: Sheet, unit: Unit, rows: Collection[int]) -> dict[int, str]:
 
 
 def _find_rearranged(was: Mapping[int, str], now: Mapping[int, str]) -> int | None:
-    """Return the first row of a run of rows with the same values as before in another order:
-    sorted, reversed, or exchanged by neighbours; None for none.
+    """Return the first row of a run of rows with the same values in another order, None for none.
 
-    Other edits may be outside of the run, and few inside. The runs are what the edits span, split
-    at the widest gap, and so on; the largest come first.
+    The order is sorted, reversed, or exchanged by neighbours. Other edits may be outside of the
+    run, and few inside. The first run spans all edits. A run that fails is split at its widest gap.
+    The largest runs are tried first.
     """
     codes, _ = pd.factorize(np.array([*was.values(), *now.values()], dtype=object))
     before, after = codes[: len(was)], codes[len(was) :]
     edited = np.flatnonzero(before != after)
     bounds = np.flatnonzero(np.diff(after, prepend=-1, append=-1))
-    # What was not there before, and the value that loses or gains most, rule most runs out.
+    # New values, and the value whose count changes most, exclude most runs.
     new = np.cumsum(np.append(0, after > before.max(initial=-1)))
     size = int(codes.max(initial=0)) + 1
     most = np.abs(np.bincount(before, minlength=size) - np.bincount(after, minlength=size)).argmax()
@@ -1344,7 +1358,7 @@ def _find_rearranged(was: Mapping[int, str], now: Mapping[int, str]) -> int | No
         if len(at) < _LEAST_SORTED:
             break
         room -= len(at)
-        # An edit close to either end may be another one.
+        # An edit close to either end may be an unrelated one.
         for first, last in ((0, -1), (1, -1), (0, -2), (1, -2)):
             run = slice(int(at[first]), int(at[last]) + 1)
             strays = _STRAY * (run.stop - run.start)
@@ -1366,7 +1380,7 @@ def _find_rearranged(was: Mapping[int, str], now: Mapping[int, str]) -> int | No
 
 
 def _is_longer(bounds: match.Positions, edited: match.Positions, run: slice) -> bool:
-    """Whether the edits at either end of a run continue beyond it, as in filled cells.
+    """Return true if the edits at either end of a run continue beyond it, as in filled cells.
 
     `bounds` are the rows in which the column's value changes.
     """
@@ -1432,17 +1446,17 @@ def _text(pet: Pet, unit: Unit) -> str:
     return (text or "").casefold()
 
 
-# Since: the base that a sheet is compared by, if it carries one that can be used.
+# The base for the comparison of a sheet, if the sheet has a usable one.
 
 
 _RENAMED = "header-renamed"
 
 
 def base_of(sheet: Sheet, store: str, *, two_way: bool) -> Base | None:
-    """Return the base with which the sheet is compared.
+    """Return the base for the comparison of the sheet, None if it has none or `two_way` is set.
 
-    Raises PlanError if the sheet carries a base that cannot be trusted or is another store's,
-    unless `two_way`, which then uses none.
+    Raises PlanError if the base in the sheet cannot be trusted or comes from another store, unless
+    `two_way` is set.
     """
     if two_way:
         return None
@@ -1494,7 +1508,7 @@ def must_have_columns(sheet: Sheet, *, matches_rows: bool = False) -> None:
         )
 
 
-# The comparison itself: a snapshot and a sheet become a plan. Pure: same input, same plan.
+# The comparison of a snapshot with a sheet. Pure: same input, same plan.
 
 
 _ORDER = {"add": 0, "update": 2, "delete": 3}
@@ -1522,19 +1536,20 @@ def compare(
     suspects: Mapping[int, Suspect] | None = None,
     outside: Collection[int] = (),
 ) -> Plan:
-    """The plan that brings the store to what the sheet says.
+    """Return the plan that changes the store to agree with the sheet.
 
-    `found` answers, for every id of `find_unproved_ids(sheet.rows, snapshot.frame)`, what
-    getPetById says: the pet, or None for a 404. `created` is the moment, ISO 8601. Photos that
-    `uploads` added are not taken away by a sheet that does not know of them. `matches` says which
-    rows without an id earlier runs know, as `identify` finds them. `undone` gives, for the pets
-    that undos took away, the run that was undone, and `restored` those that undos changed, as these
-    left them; `renumbered` the pets that the store has under another id than they were added with,
-    and `suspects` the rows whose id the service has assigned to the pet of another row since. A pet
-    that is `outside` of what the caller covers is not deleted as missing.
+    `found` has the answer of getPetById for every id of `find_unproved_ids(sheet.rows,
+    snapshot.frame)`: the pet, or None for a 404. `created` is the time, ISO 8601. A sheet that does
+    not list photos from `uploads` does not remove them. A pet that is `outside` of the caller's
+    scope is not deleted as missing.
 
-    By the base that the sheet carries, what was edited since the export is told from what was
-    not. Raises PlanError where it carries one that cannot be used, unless `options.two_way`.
+    What earlier runs know: `matches` has rows without an id, as `identify` finds them; `undone` the
+    undone run of each pet that an undo deleted; `restored` the pets that undos changed, in the
+    state after the undo; `renumbered` the pets whose id in the store differs from the one they were
+    added with; `suspects` the rows whose id the service has since assigned to another row's pet.
+
+    The sheet's base shows which values were edited since the export. Raises PlanError if the base
+    cannot be used, unless `options.two_way` is set.
     """
     with no_collection():
         known = {} if matches is None else matches
@@ -1704,7 +1719,7 @@ def _build_below_one_conflict(add: Add) -> Conflict:
 def _build_slots(
     sheet: Sheet, changes: Iterable[Change], decisions: Decisions, matches: Mapping[int, Match]
 ) -> dict[int, Slot]:
-    """Return the places of rows without an id that have a pet, get one, or are in conflict because
+    """Return the slots of rows without an id that have a pet, get one, or are in conflict because
     they may be one.
 
     They include the values of rows that have or may be a pet, unless an earlier run has recorded
@@ -1777,7 +1792,7 @@ def _find_vacant_ids(
 def _find_edited_columns(
     changes: Iterable[Change], conflicts: Iterable[Conflict]
 ) -> dict[int, frozenset[Column]]:
-    """Return, by row, the columns in which it differs from its pet, whoever wins a clash."""
+    """Return, by row, the columns in which it differs from its pet, whichever side wins a clash."""
     edited: dict[int, frozenset[Column]] = {}
     for each in changes:
         if isinstance(each, Update) and each.row is not None:
@@ -1864,7 +1879,7 @@ def _iter_unread(sheet: Sheet, pets: pd.DataFrame) -> Iterator[str]:
         filled = [[normal(cell) for cell in row if normal(cell)] for row in head]
         rows = [row for row in filled if row]
         found = sum(map(is_pet, rows))
-        # The first row may have headers that are not known.
+        # The first row may have unknown headers.
         if found and 2 * found >= len(rows) - 1:
             yield (
                 f"Another visible worksheet, {tab!r}, is not read: it has no header that petsync "
@@ -1874,7 +1889,7 @@ def _iter_unread(sheet: Sheet, pets: pd.DataFrame) -> Iterator[str]:
 
 
 def _iter_correction_notes(sheet: Sheet) -> Iterator[str]:
-    """Yield a note on each corrected cell; of very many only the first ones."""
+    """Yield a note on each corrected cell, up to a maximum number."""
     rest = len(sheet.corrections) - _CORRECTED
     for each in sheet.corrections[:_CORRECTED]:
         after = f"as '{each.after[:60]}'" if each.after else "as a blank cell"
@@ -1887,8 +1902,9 @@ def _iter_correction_notes(sheet: Sheet) -> Iterator[str]:
 
 
 def _order(change: Change) -> int:
-    """Return the order of a change: adds first, those with an id before the service can assign that
-    id.
+    """Return the sort key of a change.
+
+    Adds are first. Those with an id come before the service can assign the same id.
     """
     is_unnumbered = change.kind == "add" and change.pet_id is None
     return _ORDER[change.kind] + is_unnumbered
