@@ -1,4 +1,4 @@
-"""Decide what becomes of a row: change, conflict, blocked, or nothing, with the rule used."""
+"""Decide the result of each row: change, conflict, blocked or nothing, with the applied rule."""
 
 from __future__ import annotations
 
@@ -79,9 +79,10 @@ from petsync.table.sheet import Sheet
 __all__ = ["Decisions", "FieldRule", "FoundPets", "Judge", "Judgement"]
 
 
-# Judge: what becomes of each unit of a pet, from what base, sheet and store say of it.
+# Judge: compare each unit of a pet in base, sheet and store, and decide its result.
 #
-# The table of the design's section 5, field by field; docs/plan.md tells the same to people.
+# The rules are the table of the design's section 5, field by field. docs/plan.md explains them to
+# users.
 
 
 FieldRule = Literal[
@@ -100,34 +101,44 @@ FieldRule = Literal[
 
 
 class Judgement(msgspec.Struct, frozen=True):
-    """The resulting pet, the columns that change, the fields that clash, and the rule of each
-    judged unit.
-    """
+    """The result of a judged row."""
 
     after: Pet
+    """The resulting pet."""
     fields: tuple[Column, ...]
+    """The columns that change."""
     clashes: tuple[Clash, ...]
+    """The fields that clash."""
     rules: tuple[tuple[Unit, FieldRule], ...]
+    """The rule of each judged unit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Judges rows whose pet is known. Where both sides changed a field apart the store wins, or
-    the sheet if `sheet_wins`, except for a status that the sheet clears. Photos that `uploads`
-    added stay where a cell that names others lacks them, and what was exported is not known: nobody
-    can have meant to take them away.
+    """Judges rows whose pet is known.
 
-    Of the `base` only the sheet's side counts here: what a row last said, where both sides differed
-    in that, the columns that were missing, and the units of which nobody knows whether the row is
-    older than the base: what it says otherwise clashes, whatever the store has. Of pets that the
-    base lacks, `last_row_pets` has what their rows said when a run last knew them.
+    If both sides changed a field differently, the store wins, or the sheet with `sheet_wins`. A
+    status that the sheet clears never wins.
     """
 
     vocabulary: Vocabulary
+    """The store's categories and tags."""
     sheet_wins: bool = False
+    """True if the sheet wins clashes."""
     uploads: Uploads = field(default_factory=Uploads)
+    """The uploaded photos.
+
+    They stay if a cell lists other photos and the export is unknown, because the user cannot have
+    intended to remove them.
+    """
     base: Base | None = None
+    """The base, used only for the sheet's side: the row's last values if both sides differed in
+    them, the missing columns, and the units in which the row may be older than the base.
+
+    A different value in such a unit is a clash, whatever the store has.
+    """
     last_row_pets: dict[int, Pet] = field(default_factory=dict)
+    """The rows of pets that the base lacks, as a run last read them, by the pet's id."""
 
     def judge(
         self, values: RowValues, current: Pet, old: Pet | None, units: Iterable[Unit]
@@ -152,7 +163,7 @@ class Judge:
         return Judgement(after, tuple(fields), tuple(clashes), tuple(rules))
 
     def edits(self, values: RowValues, old: Pet | None, units: Iterable[Unit] = UNITS) -> RowValues:
-        """Return the row's values of the units that differ from the export; all if the export is
+        """Return the row's values that differ from the export, all values if the export is
         unknown.
         """
         if old is None:
@@ -161,14 +172,12 @@ class Judge:
         return {column: values[column] for column in edited}
 
     def resolve_category(self, values: RowValues, current: Pet, old: Pet | None) -> Pet:
-        """Return the pet with the category that a row means: by its edited cells, else by all of
-        its cells.
-        """
+        """Return the pet with the row's category, by its edited cells, else by all of its cells."""
         edits = {} if old is None else self.edits(values, old, ("category",))
         return apply_unit(current, "category", edits or values, self.vocabulary)
 
     def keeps_photos(self, values: RowValues, current: Pet, old: Pet | None) -> bool:
-        """Whether uploaded photos that the row lacks stay."""
+        """Return true if uploaded photos that the row lacks stay."""
         return (
             old is None
             and bool(values.get("photo_urls"))
@@ -182,9 +191,7 @@ class Judge:
     def find_older_units(
         self, values: RowValues, current: Pet, old: Pet | None
     ) -> tuple[Unit, ...]:
-        """Return the units in which the row may be older than the base and differs from the
-        `current` pet.
-        """
+        """Return the units that differ from the `current` pet and may be older than the base."""
         if old is None or self.base is None:
             return ()
         unsure = self.base.unsure_units.get(old.id or 0, ())
@@ -193,7 +200,7 @@ class Judge:
         return tuple(unit for unit, new in laid if changed_columns(new, current, unit))
 
     def is_older(self, judged: Judgement, values: RowValues, current: Pet) -> bool:
-        """Whether the row has an exported value where the store has a newer one."""
+        """Return true if the row has an exported value and the store has a newer one."""
         units = (unit for unit, rule in judged.rules if rule == "not-edited")
         return any(
             changed_columns(apply_unit(current, unit, values, self.vocabulary), current, unit)
@@ -240,7 +247,7 @@ class Judge:
     def _judge_both_edits(
         self, unit: Unit, edits: RowValues, current: Pet, old: Pet, new: Pet, *, merges: bool
     ) -> tuple[FieldRule, Pet, tuple[Column, ...]]:
-        # A pet without a status could not be found any more, so the store's stays.
+        # Without a status, no query finds the pet, so the store's status stays.
         can_win = unit != "status" or bool(normal(new.status))
         rule: FieldRule = "clash-sheet" if self.sheet_wins and can_win else "clash-store"
         if not merges:
@@ -255,11 +262,11 @@ class Judge:
         return rule, new, changed_columns(new, current, unit)
 
     def _find_agreed_pet(self, unit: Unit, values: RowValues, old: Pet | None) -> Pet | None:
-        """Return the pet as both sides last agreed on it.
+        """Return the last state of the pet on which both sides agreed.
 
         Columns that the row lacked in the last round have the sheet's earlier values, because the
-        sheet has not seen later ones. Of a category's name and id one may have been missing; it
-        counts if it was edited.
+        sheet has not seen later ones. If only one column of a category was missing, it counts if it
+        was edited.
         """
         if old is None or self.base is None or not self.base.missing:
             return old
@@ -272,7 +279,7 @@ class Judge:
         return with_columns(old, self._find_sheet_pet(old), edited)
 
     def _find_sheet_pet(self, old: Pet) -> Pet:
-        """Return the pet as the sheet last had it."""
+        """Return the pet with the sheet's last values."""
         if self.base is None or old.id is None:
             return old
         return self.base.sheet_pets.get(old.id) or self.last_row_pets.get(old.id, old)
@@ -280,14 +287,13 @@ class Judge:
     def _find_edited_columns(self, unit: Unit, values: RowValues, old: Pet) -> tuple[Column, ...]:
         """Return the unit's columns in which the row differs from the export.
 
-        Of a category's name and id each cell counts by itself, because people change one and leave
-        the other.
+        A category's name and id count separately, because people change one and leave the other.
         """
         columns = tuple(column for column in COLUMNS_OF[unit] if column in values)
         old = self._find_sheet_pet(old)
         if unit == "category":
             if clears(values, old.category):
-                columns = columns[:1]  # whatever number stands beside a category that is cleared
+                columns = columns[:1]  # ignore the number of a cleared category
             return tuple(column for column in columns if _is_other_cell(column, values, old))
         new = apply_unit(old, unit, values, self.vocabulary) if columns else old
         return columns if changed_columns(new, old, unit) else ()
@@ -306,7 +312,7 @@ def _is_other_cell(column: Column, values: RowValues, old: Pet) -> bool:
     if column == "category" and clears(values, old.category):
         if category_cells(old).name == CLEARED:
             return False
-        # [clear] takes away a category that has an id alone, too.
+        # CLEARED also removes a category that has only an id.
         return bool(normal(cell(old, column)) or key(old, "category_id") is not None)
     return not equal(build_pet({column: values[column]}), old, column)
 
@@ -316,15 +322,17 @@ def _clash(unit: Unit, old: Pet, new: Pet, current: Pet) -> Clash:
     return Clash(column=unit, base=base, sheet=sheet, store=store)
 
 
-# What is to become of each row: a change, a conflict, or nothing.
+# Decide the result of each row: a change, a conflict, or nothing.
 
 
 FoundPets = Mapping[int, Pet | FailedLookup | None]
-"""What getPetById says of ids that the snapshot lacks: the pet, None for a 404, or no answer."""
+"""The answers of getPetById for ids that the snapshot lacks: the pet, None for a 404, or a
+failure.
+"""
 
 
 class _RowConflict(Exception):  # noqa: N818 - a decision on its way up, no error
-    """The whole row becomes a conflict."""
+    """The decision that the whole row becomes a conflict."""
 
     def __init__(self, rule: str, problem: str, suggestion: str, pet_id: int | None = None) -> None:
         super().__init__(problem)
@@ -343,16 +351,16 @@ _INSTEAD: Mapping[Column, str] = {
 }
 _TEXTS: tuple[Column, ...] = ("name", "category")
 _NUMBERED = re.compile(r"-?[0-9]+:\s*(.*)", re.DOTALL)
-"""A category as a tag may be written, with its number."""
+"""A category in the form of a tag, with its number."""
 
 
 class Decisions:
-    """The rows of a sheet, decided one after the other against a snapshot.
+    """The decisions on the rows of a sheet, one by one, against a snapshot.
 
-    After `changes()`: `conflicts`, `unchanged` (a number of rows), `sides.named` (which pets rows
-    mean), `may_be` (the pets of which rows in conflict may be one), `uncertain` (the addresses of
-    rows that may mean any pet: blocked, ignored or in conflict, and without an id), `remarks` and
-    `notes()`.
+    The attributes are complete after `changes()`. `conflicts` are the conflicts, and `unchanged` is
+    a number of rows. `sides.named` is a mask of the pets that rows name. `may_be` has, by row, the
+    pets that a row in conflict may be. `uncertain` has the addresses of rows that may mean any pet:
+    rows without an id that are blocked, ignored or in conflict.
     """
 
     def __init__(
@@ -411,7 +419,7 @@ class Decisions:
         return [change for change in changes if change is not None]
 
     def _note_restored(self) -> None:
-        """Note which rows with older values than the store are so because of an undo."""
+        """Record the `older` rows that differ from the store because of an undo."""
         if not self._restored or not self.remarks.older:
             return
         places = positions(pd.Series([*self._restored], dtype="Int64"), self.sides.pets).tolist()
@@ -429,7 +437,7 @@ class Decisions:
                 self.remarks.restored[row] = as_left[ids[row]]
 
     def forget(self, conflicts: Iterable[Conflict]) -> None:
-        """Note that these rows, which were decided, become conflicts after all."""
+        """Record that these rows, already decided, become conflicts."""
         conflicts = list(conflicts)
         for each in conflicts:
             if each.row is not None and each.pet_id is not None and each.rule in _MAY_BE:
@@ -438,7 +446,7 @@ class Decisions:
         self.remarks.forget({conflict.row for conflict in conflicts})
 
     def notes(self) -> Iterator[str]:
-        """Yield a sentence on each thing that a person should check."""
+        """Yield a sentence on each thing that the user should check."""
         known = self.vocabulary.categories if self.remarks.categories else ()
         yield from self.remarks.notes(self._sheet.address, known)
 
@@ -482,7 +490,8 @@ class Decisions:
             return self._on_known(row, record, record.pet_id)
         is_begun = match.kind == "certain"
         if row.action == "add-another" and not is_begun:
-            # The action adds one pet: the row may be the one that said it then.
+            # The action adds one pet. The row may be the one that requested this in the earlier
+            # run.
             same = tuple(each for each in match.records if each.action == row.action)
             if not same:
                 return _UNKNOWN
@@ -506,7 +515,7 @@ class Decisions:
         )
 
     def _may_be_there(self, record: RowRecord) -> bool:
-        """Whether the store may have the record's pet, or an undo removed it."""
+        """Return true if the store may have the record's pet, or an undo removed it."""
         pet_id = record.pet_id
         if pet_id is None or pet_id in self._ids or record.is_undone:
             return True
@@ -568,8 +577,9 @@ class Decisions:
         return dict(zip(free, places.tolist(), strict=True))
 
     def _select_suspects(self, suspects: Mapping[int, Suspect]) -> Mapping[int, Suspect]:
-        """Return the suspect rows that become conflicts: the sure ones, and those with the id of
-        the pet of a row without an id.
+        """Return the suspect rows that become conflicts.
+
+        These are the sure ones, and those with the id of a pet that a row without an id may be.
         """
         if not suspects:
             return {}
@@ -690,7 +700,7 @@ class Decisions:
     def _delete(self, row: Row, pet: Pet, old: Pet | None) -> Change | None:
         undo = self._restored.get(pet.id or 0)
         if old is None and self._has_base and undo is not None:
-            # The base lacks the pet, as a run deleted it, and that run was undone.
+            # A run deleted the pet, so the base lacks it, and an undo restored it.
             self.remarks.older.append(row.number)
             self.remarks.restored[row.number] = undo
             return self._count_unchanged()
@@ -731,7 +741,7 @@ class Decisions:
             self._clash(row, pet, old, judged)
         if not judged.fields:
             return None
-        # What clashes has its remarks in its conflict.
+        # The conflict has the remarks on clashing fields.
         plain = [c for c in judged.fields if c not in {each.column for each in judged.clashes}]
         self._note_category(row, plain)
         if "name" in plain:
@@ -801,7 +811,7 @@ class Decisions:
                 )
 
     def _wins(self, clash: Clash) -> bool:
-        """Whether the sheet's value is sent."""
+        """Return true if the sheet's value is sent."""
         return self.judge.sheet_wins and not clash.refused
 
     def _annotate_clash(self, clash: Clash, row: Row) -> Clash:
@@ -860,7 +870,7 @@ class Decisions:
         """Raise _RowConflict if a new category or tag is only another spelling of an existing one,
         or of one that more rows name.
 
-        A number of its own shows that it is intended.
+        A new number shows that the other spelling is intended.
         """
         pet_id = row.pet_id if current is None else current.id
         self._check_marker(row, fields, pet_id)
@@ -911,8 +921,8 @@ class Decisions:
     def _check_damage(
         self, row: Row, fields: Sequence[Column], current: Pet | None, pet_id: int | None
     ) -> None:
-        """Raise _RowConflict if a text of the store would be replaced by the same text in a wrong
-        encoding.
+        """Raise _RowConflict if the row would replace a text of the store with the same text in a
+        wrong encoding.
         """
         for column in _TEXTS:
             undamaged = self._damaged.get((row.number, column), "") if column in fields else ""
@@ -963,13 +973,15 @@ class Decisions:
 
     @cached_property
     def _new_categories(self) -> Mapping[str, Counter[str]]:
-        """How many rows name each new category, by the normal form of its spelling."""
+        """The number of rows that name each new category, by the normal form of its spelling."""
         names = Counter(str(row.values.get("category") or "") for row in self._rows)
         return _by_spelling({name: n for name, n in names.items() if self._is_new(name)})
 
     @cached_property
     def _new_tags(self) -> Mapping[str, Counter[str]]:
-        """How many rows name each new tag without a number, by the normal form of its spelling."""
+        """The number of rows that name each new tag without a number, by the normal form of its
+        spelling.
+        """
         names = Counter(
             tag.name or ""
             for row in self._rows
@@ -1010,12 +1022,13 @@ class Decisions:
         )
 
     def _is_there(self, row: Row) -> bool:
-        """Whether the store may have the pet that the row names."""
+        """Return true if the store may have the pet that the row names."""
         return row.place >= 0 or self._found.get(row.pet_id or 0) is not None
 
     def _has_id_of_another(self, row: Row) -> bool:
-        """Whether a row adds a pet under the id of an existing pet with another name: the id may
-        replace the row's own.
+        """Return true if a row adds a pet under the id of an existing pet with another name.
+
+        The id may have replaced the row's correct one.
         """
         pet = self.sides.pet(row.place) if row.place >= 0 else self._found.get(row.pet_id or 0)
         if row.action not in ADDING or not isinstance(pet, Pet):
@@ -1035,7 +1048,7 @@ class Decisions:
         """The store's pets with the same content, for each name in a row without an id."""
         pets = self._words
         wanted = names_among(pets["name"], self._free_names)
-        # Pets that only getPetById knows are there too.
+        # Pets known only from getPetById exist too.
         others = (pet for pet in self._found.values() if isinstance(pet, Pet))
         found: defaultdict[Hashable, list[int]] = defaultdict(list)
         for pet in (*pets_from_frame(pets[wanted]), *others):
@@ -1050,7 +1063,7 @@ class Decisions:
 
     @cached_property
     def _identical(self) -> Mapping[int, tuple[int, Pet]]:
-        """The unnamed pet with exactly the values of each row without an id."""
+        """The unnamed pet with all values of each row without an id, by row number."""
         if self._options.match_on:
             return {}
         free = [row for row in self._rows if row.pet_id is None and row.action == "merge"]
@@ -1078,8 +1091,10 @@ def _by_spelling(names: Mapping[str, int]) -> Mapping[str, Counter[str]]:
 def _find_usual_spelling(
     name: str, known: Category | Tag | None, new: Mapping[str, Counter[str]]
 ) -> tuple[str, str]:
-    """Return another spelling that a new name probably means, and who has it: the store, or else
-    most rows; "" for none.
+    """Return the spelling that a new name probably means, and whether the store or most rows have
+    it.
+
+    Both are "" if there is none.
     """
     if known is not None:
         return known.name or "", "the store has"
@@ -1169,7 +1184,9 @@ def _conflict_of_doubt(match: Match) -> _RowConflict:
 
 
 def _conflict_of_removed_pet(match: Match) -> _RowConflict:
-    """Return the conflict of a row that may be, and might have been before, a pet that is gone."""
+    """Return the conflict of a row that may be a deleted pet, and was in conflict about it
+    before.
+    """
     record = match.record
     return _RowConflict(
         "added-gone",
@@ -1181,7 +1198,7 @@ def _conflict_of_removed_pet(match: Match) -> _RowConflict:
 
 
 _MAY_BE = frozenset({"looks-alike", "lost-id", "misplaced-id"})
-"""The rules by which a row is held as it may be one certain pet."""
+"""The rules of conflicts in which the row may be one particular pet."""
 
 
 def _column(column: Column, values: RowValues) -> Column:
@@ -1190,10 +1207,10 @@ def _column(column: Column, values: RowValues) -> Column:
 
 
 def _find_untrusted_ids(sheet: Sheet) -> list[str]:
-    """Return the addresses of ids that are missing in a blocked row, cannot be read, or are also in
-    other rows.
+    """Return the addresses of ids that are missing in a blocked row, unreadable, or also in other
+    rows.
 
-    Such an id may replace another one.
+    Such an id may have replaced the correct one.
     """
     findings = [
         finding.address
