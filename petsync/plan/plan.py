@@ -1,4 +1,4 @@
-"""Plan: changes, conflicts and blocked rows, its summary, selections, and its saved form."""
+"""Plans: changes, conflicts and blocked rows, their summary and selection, and the file format."""
 
 from __future__ import annotations
 
@@ -72,14 +72,16 @@ __all__ = [
 ]
 
 
-# Two sides' texts beside each other, in a sentence.
+# Both sides' texts of a clash, in a sentence.
 
 
 _SHOWN = 60
 
 
 def both_sides(clash: Clash) -> str:
-    """`name (sheet: 'Rex', store: 'Max')`; long texts from where they begin to differ."""
+    """Return text such as `name (sheet: 'Rex', store: 'Max')`. Long texts are cut to show where
+    they begin to differ.
+    """
     sheet, store = clash.sheet, clash.store
     if max(len(sheet), len(store)) <= _SHOWN:
         return f"{clash.column} (sheet: {_quote(sheet, 0)}, store: {_quote(store, 0)})"
@@ -95,122 +97,152 @@ def _quote(text: str, alike: int) -> str:
     return f"'{cut[0]}{part}{cut[1]}'" if text else "nothing"
 
 
-# Inbound: what a sheet is to take from the store, as one value that can be judged and saved.
+# Inbound: the changes from the store that a sheet needs, as a value to judge and save.
 
 
 INTAKE_FORMAT = 1
 _FEW = 10
-"""The number of rows that may always change, as `Guard` has it for the store."""
+"""The number of rows that may always change, as in `Guard` for the store."""
 
 Lead = Literal["merge", "store"]
 
 
 class RowEdit(msgspec.Struct, frozen=True, kw_only=True):
-    """A row that takes `fields` of its `pet`, as the store has it now. `before` are the texts that
-    the row has there, "" where it says nothing; `source` is the address of the first field.
-    """
+    """A row to update with `fields` of its `pet`, the store's current one."""
 
     row: int
+    """The row's number."""
     source: str
+    """The address of the first field's cell."""
     fields: tuple[Column, ...]
+    """The columns to update."""
     before: Mapping[Column, str] = {}
+    """The row's texts in these columns, "" for a blank cell."""
     pet: Pet
+    """The pet as the store has it now."""
 
 
 class IdentifiedRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A row whose pet is known by now: it gets the id, where it lacks one, and its action `add`
-    goes, if it `was_add`.
+    """A row whose pet is now known.
+
+    It gets the pet's id, and loses its action `add` if it has one.
     """
 
     row: int
+    """The row's number."""
     source: str
+    """The address of the row's cell."""
     pet_id: int
+    """The id of the row's pet."""
     lacks_id: bool = True
+    """True if the row has no id yet."""
     was_add: bool = False
+    """True if the row has the action `add`, which is removed."""
 
 
 class Removal(msgspec.Struct, frozen=True, kw_only=True):
-    """A row that goes, as its pet is gone from the store. `before` are its texts."""
+    """A row to remove, because its pet is deleted from the store."""
 
     row: int
+    """The row's number."""
     source: str
+    """The address of the row's cell."""
     pet_id: int
+    """The id of the deleted pet."""
     name: str = ""
+    """The name in the row."""
     before: Mapping[Column, str] = {}
+    """The row's texts by column."""
 
 
 class Inbound(msgspec.Struct, frozen=True, kw_only=True):
-    """What a sheet is to take from the store: `edits` of rows, `identified` rows, pets that are
-    `added` as rows, rows that are `removed`; and `notes`, the differences that stay.
-
-    `created` is ISO 8601 in UTC; `store` the service's address; `source`, `tab`, `encoding`,
-    `columns` (the mapping of headers), `places` (the columns' letters or numbers) and `digest` are
-    those of the sheet; `rows` is how many rows it has. `verdict` is what the `guard` says.
-    """
+    """The changes from the store that a sheet needs, and the differences that remain."""
 
     format: int = INTAKE_FORMAT
+    """The version of the file format."""
     created: str
+    """The time of creation, ISO 8601 in UTC."""
     store: str
+    """The service's address."""
     source: str
+    """The sheet's file."""
     tab: str = ""
+    """The worksheet, "" for CSV."""
     encoding: str = ""
+    """The encoding of a CSV file that is not UTF-8, else ""."""
     digest: str = ""
+    """The checksum of the sheet's file."""
     columns: Mapping[str, str] = {}
+    """The mapping of the sheet's headers."""
     places: Mapping[str, str] = {}
+    """The letters or numbers of the sheet's columns."""
     lead: Lead
+    """The side that wins: "store", or "merge" for a merge of both."""
     rows: int = 0
+    """The number of the sheet's rows."""
     edits: tuple[RowEdit, ...] = ()
+    """The rows to update."""
     identified: tuple[IdentifiedRow, ...] = ()
+    """The rows that get their pet's id."""
     added: tuple[Pet, ...] = ()
+    """The pets to add as rows."""
     removed: tuple[Removal, ...] = ()
+    """The rows to remove."""
     notes: tuple[Difference, ...] = ()
+    """The differences that remain."""
     guard: Guard = Guard()
+    """The guard for the sheet."""
     verdict: Verdict = Verdict()
+    """The guard's verdict."""
 
     def __bool__(self) -> bool:
-        """Whether there is anything to write."""
+        """Return true if there is anything to write."""
         return bool(self.edits or self.identified or self.added or self.removed)
 
     @property
     def counts(self) -> Counts:
-        """How many rows come, change and go. An id that a row gets is no change of its own."""
+        """The number of added, updated and deleted rows.
+
+        A row that only gets its id is not counted.
+        """
         return Counts(add=len(self.added), update=len(self.edits), delete=len(self.removed))
 
     @property
     def touched(self) -> Counts:
-        """The same, rows that get no more than an id among those that change."""
+        """The same counts, with rows that only get their id as updated."""
         ids = {each.row for each in self.identified} - {each.row for each in self.edits}
         return msgspec.structs.replace(self.counts, update=len(self.edits) + len(ids))
 
     @property
     def pet_ids(self) -> tuple[int, ...]:
-        """The pets that it is about."""
+        """The ids of the pets to update, to add and to delete."""
         pets = (*(edit.pet.id for edit in self.edits), *(pet.id for pet in self.added))
         return (*filter(None, pets), *(removal.pet_id for removal in self.removed))
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 over all but `created`: the same sheet is to take the same."""
+        """SHA-256 of everything but `created`, so that equal contents have equal fingerprints."""
         timeless = msgspec.structs.replace(self, created="")
         return hashlib.sha256(msgspec.json.encode(timeless)).hexdigest()
 
     @property
     def changes(self) -> tuple[SheetChange, ...]:
-        """The same, a pet each, as a report tells it: rows that change or get their id, come, and
-        go.
+        """The changes for a report, one per pet: first updates, including rows that get their id,
+        then adds, then deletes.
         """
         return tuple(self._changes())
 
     def judged(self, guard: Guard | None = None) -> Inbound:
-        """The same under this guard (its own by default), with the verdict: the guard's limits
-        as shares of the sheet's rows.
+        """Return this value with the guard's verdict.
+
+        `guard` replaces its own guard, if given. The guard's limits are shares of the sheet's rows.
         """
         guard = self.guard if guard is None else guard
         verdict = Verdict(tuple(_refusals(guard, self.counts, self.rows)))
         return msgspec.structs.replace(self, guard=guard, verdict=verdict)
 
     def require_ok(self) -> None:
-        """Raise GuardError unless the guard lets it through."""
+        """Raise GuardError if the guard refuses it."""
         refusals = {*self.verdict.refusals, *self.judged().verdict.refusals}
         if refusals:
             raise GuardError(
@@ -221,8 +253,10 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
             )
 
     def standing(self, pet_of: Callable[[int], Pet | None]) -> Inbound:
-        """Only what still holds: rows and pets that the store has as they are here, rows whose pet
-        is still gone. `pet_of` gives the pet that the store has by an id.
+        """Return only the parts that still apply.
+
+        These are updates and adds whose pets are unchanged in the store, and removals whose pets
+        are still missing there. `pet_of` returns the store's pet with an id.
         """
         inbound = msgspec.structs.replace(
             self,
@@ -233,13 +267,16 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
         return inbound.judged()
 
     def to_json(self) -> bytes:
-        """All of it as a file holds it: one JSON object with its fingerprint."""
+        """Return everything as the content of a file: one JSON object with its fingerprint."""
         body = msgspec.json.encode({"fingerprint": self.fingerprint, "sheet_plan": self})
         return msgspec.json.format(body, indent=1)
 
     @classmethod
     def from_json(cls, body: bytes, where: str = "the file") -> Inbound:
-        """What `to_json` gave. Raises PlanError where it is something else, or was changed."""
+        """Return the value that `to_json` wrote.
+
+        Raises PlanError if the content is invalid or was changed.
+        """
         try:
             found = msgspec.json.decode(body, type=_NumberedRow).sheet_plan.format
             if found != INTAKE_FORMAT:
@@ -291,7 +328,7 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
             )
 
     def address(self, row: int, column: str = "id") -> str:
-        """Where a cell of the sheet stands."""
+        """Return the address of a cell of the sheet."""
         return cell_address(self.tab, self.places.get(column, ""), row)
 
     def __hash__(self) -> int:
@@ -316,7 +353,7 @@ def _is_as(pet: Pet, current: Pet | None) -> bool:
 
 
 def places_of(columns: Mapping[str, str]) -> dict[str, str]:
-    """Those of a sheet's columns that are the table's."""
+    """Return the sheet's columns that are columns of the table, with their places."""
     return {name: at for name, at in columns.items() if name in COLUMNS}
 
 
@@ -345,12 +382,12 @@ def _row_count(count: int) -> str:
     return "1 row" if count == 1 else f"{count:,} rows"
 
 
-# Resolve: a person's say in conflicts of a plan, field by field.
+# Resolve: a user's decisions on the conflicts of a plan, by field.
 
 
 Side = Literal["store", "sheet"]
 Choices = Mapping[tuple[int, str], Side]
-"""Whose value a field takes, by the pet's id and the column of the clash."""
+"""The winning side, by the pet's id and the column of the clash."""
 
 _HINTS: Mapping[Side, str] = {
     "sheet": "The sheet's value is sent.",
@@ -361,7 +398,7 @@ _REFUSED_HINT = "The store's value stays. Write it into the sheet to agree, or a
 
 
 class Resolution(NamedTuple):
-    """What choices make of a plan: `winner` is "sheet" where it wins all clashes."""
+    """The parts of a plan after the choices. `winner` is "sheet" if the sheet wins all clashes."""
 
     changes: tuple[Change, ...]
     conflicts: tuple[Conflict, ...]
@@ -376,8 +413,10 @@ def resolve_clashes(
     choices: Choices,
     address: Callable[[int, Column], str],
 ) -> Resolution:
-    """The parts of a plan in which the clashes that are named take these sides. `address` gives
-    the place of a cell. Raises PlanError for a clash that is not there, or a side that cannot be.
+    """Return the parts of a plan in which the named clashes have the chosen winners.
+
+    `address` returns the address of a cell. Raises PlanError for a clash that is not in the plan,
+    or a side that cannot win.
     """
     wanted = dict(_check_choices(conflicts, choices))
     touched = {conflict.row for conflict in conflicts if _is_named(conflict, wanted)}
@@ -401,7 +440,7 @@ def resolve_clashes(
 
 
 def both_changed(pet_id: int | None, clashes: Iterable[Clash]) -> str:
-    """The problem of a row with these clashes."""
+    """Return the problem text of a row with these clashes."""
     clashes = list(clashes)
     both = "; ".join(map(both_sides, clashes))
     if clashes and all(clash.base == clash.store for clash in clashes):
@@ -410,13 +449,13 @@ def both_changed(pet_id: int | None, clashes: Iterable[Clash]) -> str:
 
 
 def hint_of(side: Side, clashes: Iterable[Clash]) -> str:
-    """What a person can do about clashes that this side wins."""
+    """Return the advice on clashes that this side wins."""
     is_refused = side == "store" and all(clash.refused for clash in clashes)
     return _REFUSED_HINT if is_refused else _HINTS[side]
 
 
 def notes_of(conflicts: Iterable[Conflict]) -> Iterator[str]:
-    """What a person should look at in the values of the sheet that are sent."""
+    """Yield the notes on values of the sheet that are sent."""
     for conflict in conflicts:
         if conflict.winner == "sheet":
             yield from (clash.note for clash in conflict.clashes if clash.note)
@@ -425,7 +464,7 @@ def notes_of(conflicts: Iterable[Conflict]) -> Iterator[str]:
 def _check_choices(
     conflicts: Iterable[Conflict], choices: Choices
 ) -> Iterator[tuple[tuple[int, str], Side]]:
-    """The choices, with `category` for a category's id too."""
+    """Yield the choices. A choice for a category's id becomes one for `category`."""
     there: dict[tuple[int | None, str], Clash] = {
         (each.pet_id, clash.column): clash for each in conflicts for clash in each.clashes
     }
@@ -457,7 +496,7 @@ def _is_named(conflict: Conflict, wanted: Mapping[tuple[int, str], Side]) -> boo
 def _split_conflict(
     group: Sequence[Conflict], wanted: Mapping[tuple[int, str], Side]
 ) -> Iterator[Conflict]:
-    """A row's conflict as it is now: one, or one for each side where both win something."""
+    """Yield a row's conflict after the choices: one, or one per side if each side wins a field."""
     sides: dict[Column, Side] = {}
     clashes = {clash.column: clash for each in group for clash in each.clashes}
     for each in group:
@@ -479,8 +518,10 @@ def _split_conflict(
 def _update(
     parts: Sequence[Conflict], edit: Update | None, address: Callable[[int, Column], str]
 ) -> Update | None:
-    """The change of a row, with each clash's field as its winner has it; None if nothing is left.
-    What else is in `edit` stays as it is.
+    """Return the update of a row with the winners' values in the clashing fields, or None if it
+    changes nothing.
+
+    Other fields of `edit` stay unchanged.
     """
     conflict = parts[0]
     row, before, after = conflict.row, conflict.before, conflict.after
@@ -501,7 +542,7 @@ def _update(
 def _merge_conflicts(
     conflicts: Iterable[Conflict], parts: Mapping[int | None, list[Conflict]]
 ) -> Iterator[Conflict]:
-    """The conflicts in their order, with those that were decided in place of what they were."""
+    """Yield the conflicts in their order, with the decided ones in place of the originals."""
     done: set[int | None] = set()
     for conflict in conflicts:
         if not conflict.clashes or conflict.row not in parts:
@@ -512,7 +553,7 @@ def _merge_conflicts(
 
 
 def _insert_updates(changes: Sequence[Change], updates: Sequence[Update]) -> Iterator[Change]:
-    """The changes with updates put among the others by their rows."""
+    """Yield the changes with the updates inserted by their rows."""
     waiting = sorted(updates, key=lambda update: update.row or 0, reverse=True)
     for change in changes:
         while waiting and _is_behind(change, waiting[-1]):
@@ -527,7 +568,7 @@ def _is_behind(change: Change, update: Update) -> bool:
     return not isinstance(change, Update) or (change.row or 0) > (update.row or 0)
 
 
-# Changes as a table, and the part of them that a person picks.
+# Changes as a table, and a selection of them.
 
 
 _NAMES = ["source", "kind", "id", "name", "column", "before", "after"]
@@ -539,8 +580,11 @@ Address = Callable[[Change, Column], str]
 
 
 def frame_of(changes: Sequence[Change], address: Address) -> pd.DataFrame:
-    """The changes: source, kind, id, name, column, before, after; a row a changed field."""
-    # As objects first: beside a missing one, pandas would round an id to a float.
+    """Return the changes as a frame with one row per changed field.
+
+    Its columns are source, kind, id, name, column, before and after.
+    """
+    # Objects first: with a missing id, pandas would convert the ids to floats.
     rows = [row for change in changes for row in _selectable_rows(change, address)]
     frame = pd.DataFrame(rows, columns=_NAMES, dtype=object)
     return frame.astype({"id": "Int64"}).infer_objects()
@@ -556,9 +600,9 @@ def select_changes(
     query: str | None,
     numbers: Iterable[int] | None,
 ) -> tuple[Change, ...]:
-    """The changes for which all that is given holds; updates with the fields that it holds for.
+    """Return the changes that match all given criteria. An update keeps only the fields that match.
 
-    Raises PlanError for what cannot be selected by.
+    Raises PlanError for an unknown criterion or a query that fails.
     """
     wanted = None if ids is None else frozenset(_ids(ids))
     kinds = frozenset(_check_known(actions, _KINDS, "actions"))
@@ -577,15 +621,16 @@ def select_changes(
 
 
 def conflicts_of(changes: Iterable[Change], conflicts: Iterable[Conflict]) -> tuple[Conflict, ...]:
-    """The conflicts of a plan of these changes: a field that is in none of them any more stays as
-    the store has it, though the sheet was to win.
+    """Return the conflicts of a plan with these changes.
+
+    If the sheet was to win a field that no change has any more, the store wins it.
     """
     sent = {(change.row, column) for change in changes for column in change.fields}
     return tuple(part for conflict in conflicts for part in _by_winner(conflict, sent))
 
 
 def is_selected(each: Change | Conflict) -> bool:
-    """Whether a report has a result for it."""
+    """Return true if a report has a result for it: for each change, and for each open conflict."""
     return not isinstance(each, Conflict) or each.is_open
 
 
@@ -630,14 +675,14 @@ def _select_part(
 
 
 def _whole(columns: frozenset[str]) -> frozenset[str]:
-    """The columns, with both of a category's where there is one."""
+    """Return the columns. If one of a category's columns is among them, add the other."""
     return columns | _CATEGORY if columns & _CATEGORY else columns
 
 
 def _query_columns(
     changes: Sequence[Change], address: Address, query: str
 ) -> dict[int, frozenset[str]]:
-    """The columns that the query picks, by the change's place."""
+    """Return the columns that the query selects, by the change's place."""
     frame = frame_of(changes, address)
     frame["place"] = [
         n for n, change in enumerate(changes) for _ in _selectable_rows(change, address)
@@ -680,7 +725,7 @@ def _check_known(names: object, known: Sequence[str], name: str) -> tuple[str, .
 
 
 def unknown_ids(changes: Iterable[Change], ids: Iterable[int] | int | None) -> Iterator[str]:
-    """A note on the ids that were asked for and of which no change is."""
+    """Yield a note on the requested ids that no change has."""
     there = {change.pet_id for change in changes}
     unknown = [str(each) for each in (() if ids is None else _ids(ids)) if each not in there]
     if unknown:
@@ -688,7 +733,10 @@ def unknown_ids(changes: Iterable[Change], ids: Iterable[int] | int | None) -> I
 
 
 def _selectable_rows(change: Change, address: Address) -> Iterator[list[object]]:
-    """As people know the pet: as it is now, or, if it is not there yet, as it will be."""
+    """Yield the rows of a change in the frame.
+
+    The name is the current one, or the future one if the pet does not exist yet.
+    """
     pet = change.after if change.before is None else change.before
     head = [change.kind, change.pet_id, pet.name]
     if isinstance(change, Delete):
@@ -698,11 +746,11 @@ def _selectable_rows(change: Change, address: Address) -> Iterator[list[object]]
         yield [address(change, column), *head, column, *values]
 
 
-# Sentinels: pets that must be there and as they were, or nothing runs.
+# Sentinels: pets that must exist unchanged, or nothing runs.
 
 
 def refuse_changed_sentinels(sentinels: Sequence[Pet], base: Base | None) -> Iterator[Refusal]:
-    """The sentinels that the store changed since the export."""
+    """Yield a refusal for each sentinel that the store changed since the export."""
     exported = pets_of([pet.id or 0 for pet in sentinels], base.frame) if base is not None else ()
     old = {pet.id: pet for pet in exported}
     for pet in sentinels:
@@ -715,7 +763,7 @@ def refuse_changed_sentinels(sentinels: Sequence[Pet], base: Base | None) -> Ite
 def refuse_sentinels(
     ids: Sequence[int], sentinels: Sequence[Pet], changes: Iterable[Change]
 ) -> Iterator[Refusal]:
-    """The ids of sentinels that are not there, and the changes that would touch one."""
+    """Yield a refusal for each missing sentinel, and for each change to a sentinel."""
     there = {pet.id for pet in sentinels}
     for each in dict.fromkeys(ids):
         if each not in there:
@@ -729,7 +777,7 @@ def refuse_sentinels(
 
 
 def describe_drift(sentinel: Pet, current: Pet | None) -> str:
-    """How a plan's sentinel is not as it was, "" where it is."""
+    """Return a description of a sentinel's changes since the plan, "" if it is unchanged."""
     if current is None:
         return f"sentinel {sentinel.id} is gone from the store since the plan"
     moved = differing(sentinel, current)
@@ -738,40 +786,48 @@ def describe_drift(sentinel: Pet, current: Pet | None) -> str:
     return f"the store changed {', '.join(moved)} of sentinel {sentinel.id} since the plan"
 
 
-# Summary: a plan in numbers.
+# Summary: the counts of a plan.
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """How many of what a plan holds.
-
-    `adds`, `updates`, `deletes`: changes. `fields`: of how many updates each column is a part.
-    `conflicts` are all, `open_conflicts` those in which the sheet does not win. Rows: `blocked`;
-    `unchanged`, of which `older` say what was exported while the store has something newer, and
-    the pets of `gone` are not there any more; of the pets of these, undos set back those of
-    `set_back` and took away those of `taken_away`; `ignored`; `left_out`; and `rows`, all of the
-    sheet. `pets` is the store's size. `ok`: whether the guard lets the plan through. `undoes` is
-    the run that the plan takes back, "" for one from a sheet: the rows of an undo are that run's
-    pets.
-    """
+    """The counts of a plan."""
 
     adds: int
+    """The number of adds."""
     updates: int
+    """The number of updates."""
     deletes: int
+    """The number of deletes."""
     fields: Mapping[str, int]
+    """The number of updates that change each column."""
     conflicts: int
+    """The number of all conflicts."""
     open_conflicts: int
+    """The number of conflicts in which the sheet does not win."""
     blocked: int
+    """The number of blocked rows."""
     unchanged: int
+    """The number of unchanged rows, including `older` and `gone`."""
     older: int
+    """The number of rows with the exported values, while the store has newer ones."""
     gone: int
+    """The number of rows with the exported values, while the store has deleted their pets."""
     set_back: int = 0
+    """The number of `older` rows whose pets an undo set back."""
     taken_away: int = 0
+    """The number of `gone` rows whose pets an undo deleted."""
     ignored: int
+    """The number of rows with the action `ignore`."""
     left_out: int
+    """The number of changes that `Plan.select` left out."""
     rows: int
+    """The number of all rows of the sheet. For an undo, the pets of the run count as its rows."""
     pets: int
+    """The number of pets in the store."""
     ok: bool
+    """True if the guard accepts the plan."""
     undoes: str = ""
+    """The run that the plan undoes, "" for a plan from a sheet."""
 
     def __repr__(self) -> str:
         return as_text(self)
@@ -781,17 +837,18 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StaleRows(NamedTuple):
-    """Rows that say what was exported, and the store does not: why in a few words, and as each of
-    the rows is told it.
-    """
+    """Rows with the exported values that differ from the store, for one reason."""
 
     rows: tuple[int, ...]
+    """The numbers of the rows."""
     words: str
+    """The reason in a few words."""
     message: str
+    """The reason as a message for each row."""
 
 
 class _StaleRowIndex(Protocol):
-    """The rows of a plan that say what was exported, and the store does not."""
+    """The fields of a plan that list the rows with exported values that differ from the store."""
 
     @property
     def older(self) -> tuple[int, ...]: ...
@@ -802,7 +859,7 @@ class _StaleRowIndex(Protocol):
 
 
 class _SavedCounts(_StaleRowIndex, Protocol):
-    """The counts that a plan carries as such."""
+    """The counts that a plan stores as such."""
 
     @property
     def blocked(self) -> tuple[Blocked, ...]: ...
@@ -823,8 +880,9 @@ class _SavedCounts(_StaleRowIndex, Protocol):
 
 
 def iter_stale_rows(plan: _StaleRowIndex) -> Iterator[StaleRows]:
-    """The rows that nobody edited and whose pets are otherwise in the store, by what became of the
-    pets. An undo is named: nobody else changed these pets.
+    """Yield the unedited rows that differ from the store, grouped by the change to their pets.
+
+    If an undo made the change, the text names it, because it explains who changed these pets.
     """
     for rows, words, message, by_undo in (
         (
@@ -852,7 +910,7 @@ def iter_stale_rows(plan: _StaleRowIndex) -> Iterator[StaleRows]:
 def summary_of(
     changes: Iterable[Change], conflicts: Iterable[Conflict], plan: _SavedCounts
 ) -> Summary:
-    """The numbers of a plan of these changes and conflicts."""
+    """Return the summary of a plan with these changes and conflicts."""
     kinds: Counter[str] = Counter()
     fields: Counter[str] = Counter()
     for change in changes:
@@ -882,7 +940,7 @@ def summary_of(
     )
 
 
-# Plan: everything that a run would do, as one frozen value with a fingerprint.
+# Plan: all changes that a run makes, as one frozen value with a fingerprint.
 
 
 PLAN_FORMAT = 6
@@ -894,117 +952,136 @@ _OF_REFUSED = (
 
 
 class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How sheet and store are compared."""
+    """Options for the comparison of sheet and store."""
 
     delete_missing: bool = False
-    """Whether pets that no row names are to be deleted."""
+    """True if pets that no row names are to be deleted."""
     match_on: tuple[Column, ...] = ()
-    """The columns on which a row without an id finds its pet."""
+    """The columns by which a row without an id is matched with its pet."""
     two_way: bool = False
-    """Whether the base that the sheet carries is left out."""
+    """True if the base in the sheet is ignored."""
     on_conflict: Literal["store", "sheet"] = "store"
-    """Whose value a field takes that both changed apart since the export."""
+    """The side that wins a field that both changed since the export."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """Ordered changes, and everything that is not one, by what a person wants to know.
-
-    `changes`: adds, then updates, then deletes, each in the sheet's order, but that adds with an id
-    come before those without. `conflicts`: rows that the store contradicts. `blocked`: rows that
-    an error in the sheet keeps out. `unchanged` and `ignored`: for how many rows nothing is to be
-    done, and how many have the action `ignore`. Of the unchanged rows, by number: `older` say what
-    was exported while the store says something newer, and the pets of `gone` are not there any
-    more; `undone` gives those of both whose pets are so by an undo, with the run that was undone.
-    `recognised`: the pet of each row without an id that means one; `slots`: where the
-    rows without an id stand, and what is known of them. `vacant`: the rows that name the id of no
-    pet, if the service is to assign ids. `categories`: the category's cells, as the row says them,
-    of each row whose change sends another one; None for a blank cell. `rows`: all rows of the
-    sheet; `pets`: the store's size; `capacity`: how many pets the service keeps before an add
-    drops the oldest, None where no limit is known. `notes`: what a person should look at.
-    `verdict`: what the guard says. `created` is ISO 8601 in UTC, and so is `base`: when the sheet
-    was exported, "" if it is compared with the store alone. `tab` is the worksheet, "" for CSV;
-    `places` are the letters or numbers of its columns; `columns` is the mapping of headers that
-    the sheet was read by, `encoding` that of a CSV file that is not UTF-8. `coverage`: what the
-    store was asked for, and what of it failed. `sentinels`: the guard's, as they were.
-    `left_out`: how many changes `select` has taken out whole, but for those of rows in conflict.
-    `undoes`: the run that it takes back, "" if it is no undo. `corrections`: the cells that were
-    read as somebody said, and not as the sheet's file says. `shifted`: the columns
-    that seem to be sorted or shifted without their rows.
-    """
+    """The ordered changes of a run, and the rows and pets that it leaves unchanged."""
 
     format: int = PLAN_FORMAT
+    """The version of the file format."""
     created: str
+    """The time of creation, ISO 8601 in UTC."""
     store: str
+    """The service's address."""
     profile: str
+    """The name of the service's profile."""
     source: str
+    """The sheet's file."""
     tab: str = ""
+    """The worksheet, "" for CSV."""
     places: Mapping[str, str] = {}
+    """The letters or numbers of the sheet's columns."""
     source_digest: str = ""
+    """The checksum of the sheet's file."""
     columns: Mapping[str, str] = {}
+    """The mapping of headers with which the sheet was read."""
     encoding: str = ""
+    """The encoding of a CSV file that is not UTF-8, else ""."""
     base: str = ""
+    """The time of the sheet's export, ISO 8601 in UTC; "" for a comparison with the store alone."""
     undoes: str = ""
+    """The run that the plan undoes, "" if it is no undo."""
     options: PlanOptions = PlanOptions()
+    """The options of the comparison."""
     guard: Guard = Guard()
+    """The guard of the plan."""
     changes: tuple[Change, ...] = ()
+    """The changes: adds with an id, adds without one, updates, deletes; each in the sheet's
+    order.
+    """
     conflicts: tuple[Conflict, ...] = ()
+    """The rows that the store contradicts."""
     blocked: tuple[Blocked, ...] = ()
+    """The rows that are excluded because of an error in the sheet."""
     unchanged: int = 0
+    """The number of rows without a change, including `older` and `gone`."""
     recognised: Mapping[int, int] = {}
+    """The pet's id of each row without an id that matches a pet, by row number."""
     slots: Mapping[int, Slot] = {}
+    """The neighbours of rows without an id, and what is known about these rows, by row number."""
     vacant: tuple[VacantId, ...] = ()
+    """The rows whose id no pet has, if the service is to assign ids."""
     categories: Mapping[int, Category] = {}
+    """The category in the row, by row number, for each change of a category; None for a blank
+    cell.
+    """
     older: tuple[int, ...] = ()
+    """The numbers of unchanged rows with the exported values, while the store has newer ones."""
     gone: tuple[int, ...] = ()
+    """The numbers of unchanged rows whose pets are deleted from the store."""
     undone: Mapping[int, str] = {}
+    """For rows in `older` and `gone` whose pets an undo changed: the undone run, by row number."""
     ignored: int = 0
+    """The number of rows with the action `ignore`."""
     rows: int = 0
+    """The number of all rows of the sheet."""
     pets: int = 0
+    """The number of pets in the store."""
     capacity: int | None = None
+    """The number of pets above which an add removes the oldest pet, None if no limit is known."""
     notes: tuple[str, ...] = ()
+    """The notes for the user."""
     coverage: Coverage = Coverage()
+    """The queries of the snapshot, and those that failed."""
     sentinels: tuple[Pet, ...] = ()
+    """The guard's sentinels, as the snapshot had them."""
     left_out: int = 0
+    """The number of changes that `select` left out as a whole, except rows that are in conflict."""
     verdict: Verdict = Verdict()
+    """The guard's verdict."""
     corrections: tuple[Correction, ...] = ()
+    """The cells that were read with a user's correction instead of the file's value."""
     shifted: tuple[Column, ...] = ()
+    """The columns that seem to be sorted or shifted without their rows."""
 
     @property
     def adds(self) -> tuple[Add, ...]:
-        """The pets that are to be added."""
+        """The pets to add."""
         return tuple(change for change in self.changes if isinstance(change, Add))
 
     @property
     def updates(self) -> tuple[Update, ...]:
-        """The pets that are to change."""
+        """The pets to update."""
         return tuple(change for change in self.changes if isinstance(change, Update))
 
     @property
     def deletes(self) -> tuple[Delete, ...]:
-        """The pets that are to go."""
+        """The pets to delete."""
         return tuple(change for change in self.changes if isinstance(change, Delete))
 
     @property
     def in_sync(self) -> bool:
-        """Whether there is nothing to send and nothing to decide."""
+        """True if there is nothing to send and nothing to decide."""
         return not (self.changes or self.open_conflicts or self.blocked or self.left_out)
 
     @property
     def open_conflicts(self) -> tuple[Conflict, ...]:
-        """The conflicts that a person has to look at: those in which the sheet does not win."""
+        """The conflicts that need a decision: those in which the sheet does not win."""
         return tuple(conflict for conflict in self.conflicts if conflict.is_open)
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 over the whole plan: two plans that would do the same differ in `created`."""
+        """SHA-256 of the whole plan. Plans with equal changes still differ in `created`."""
         digest = hashlib.sha256()
         for piece in self.pieces():
             digest.update(piece)
         return digest.hexdigest()
 
     def pieces(self) -> Iterator[bytes]:
-        """The plan's JSON in pieces: as a whole it may be as large as the plan itself."""
-        # Quotes in a text are escaped, so that no text can look like this key.
+        """Yield the plan's JSON in pieces, because the whole may need as much memory as the
+        plan.
+        """
+        # JSON escapes quotes in texts, so this key occurs only once.
         around = msgspec.json.encode(msgspec.structs.replace(self, changes=()))
         head, key, tail = around.partition(b'"changes":[')
         yield head + key
@@ -1015,17 +1092,15 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def needs_count(self) -> bool:
-        """Whether the guard's verdict depends on how many pets the store has."""
+        """True if the guard's verdict depends on the number of pets in the store."""
         kinds = Counter(change.kind for change in self.changes)
         return self.guard.needs_count(
             adds=kinds["add"], updates=kinds["update"], deletes=kinds["delete"]
         )
 
     def require_ok(self, pets: int | None = None) -> None:
-        """Raise GuardError unless the guard lets the plan through, also for a store of
-        `pets`, if that is given.
-        """
-        # Judged again, so that no file's own word is taken for it.
+        """Raise GuardError if the guard refuses the plan, or, with `pets`, a store of this size."""
+        # Judge again: a verdict that a file claims is not trusted.
         refusals = {*self.verdict.refusals, *self.judged().verdict.refusals}
         if pets is not None:
             refusals |= {*msgspec.structs.replace(self, pets=pets).judged().verdict.refusals}
@@ -1041,7 +1116,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             )
 
     def judged(self) -> Plan:
-        """The plan with the guard's verdict on what it holds now."""
+        """Return the plan with the guard's verdict on its current contents."""
         kinds = Counter(change.kind for change in self.changes)
         watched = [
             *refuse_sentinels(self.guard.sentinels, self.sentinels, self.changes),
@@ -1050,7 +1125,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         ]
         verdict = self.guard.judge(
             pets=self.pets,
-            # A run may have changed nothing; a sheet without a row is a mistake.
+            # A run may have changed nothing, but a sheet without rows is a mistake.
             rows=self.rows or bool(self.undoes),
             adds=kinds["add"],
             updates=kinds["update"],
@@ -1062,20 +1137,20 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, verdict=verdict)
 
     def save(self, path: Where) -> Where:
-        """Write the plan to a file of mode 0600, whole or not at all; the path itself.
+        """Write the plan atomically to a file of mode 0600, and return the path.
 
-        Raises PlanError where it cannot be written.
+        Raises PlanError if the file cannot be written.
         """
         return as_file(self, path)
 
     @classmethod
     def load(cls, path: Where) -> Plan:
-        """The plan in a file. Raises PlanError where there is none, or it was changed by hand."""
+        """Return the plan in a file. Raises PlanError if there is none or the file was edited."""
         plan: Plan = from_file(path)
         return plan
 
     def summary(self) -> Summary:
-        """How many of what: of changes, of changed fields, and of rows that are none."""
+        """Return the numbers of changes, of changed fields, and of rows without a change."""
         return summary_of(self.changes, self.conflicts, self)
 
     def select(
@@ -1087,15 +1162,16 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         query: str | None = None,
         numbers: Iterable[int] | None = None,
     ) -> Plan:
-        """A plan of a part of the changes: of those pets, of those kinds (add, update, delete), of
-        those columns, of those rows of `to_frame()` that a pandas query picks, and of those places
-        in `changes`; all that are given must hold.
+        """Return a plan with a part of the changes: those that match all given criteria.
 
-        By `fields`, and by a query on updates, an update keeps these fields alone; a category's
-        name and id stay together. An add or a delete is whole or not there, and no change of a
-        field. Conflicts and blocked rows stay; where the sheet was to win and its value is left
-        out, the store wins. The guard judges the new plan, which has a
-        fingerprint of its own. Raises PlanError for what cannot be selected by.
+        The criteria are pets' ids, kinds (add, update, delete), columns, a pandas query on the rows
+        of `to_frame()`, and places in `changes`. With `fields`, or a query on updates, an update
+        keeps only these fields; a category's name and id stay together. An add or a delete is kept
+        whole or left out, and `fields` leaves it out.
+
+        Conflicts and blocked rows stay. If the sheet's winning value is left out, the store wins.
+        The guard judges the new plan, which has a new fingerprint. Raises PlanError for an invalid
+        criterion.
         """
         changes = select_changes(
             self.changes,
@@ -1122,13 +1198,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return part.judged()
 
     def resolve(self, choices: Choices) -> Plan:
-        """The plan in which clashes have the winner that a person gives them:
-        `{(7, "name"): "sheet"}` sends the sheet's name of pet 7, and "store" keeps the store's.
+        """Return the plan in which the given sides win the clashes.
 
-        Conflicts stay listed. With every clash given to "sheet", it is the plan that
-        `on_conflict="sheet"` makes. The guard judges the new plan, which has a fingerprint of its
-        own. Raises PlanError for a clash that the plan has not, and for a value that cannot be
-        sent.
+        `{(7, "name"): "sheet"}` sends the sheet's name of pet 7; "store" keeps the store's name.
+        The conflicts stay listed. If the sheet wins every clash, the plan equals the one with
+        `on_conflict="sheet"`. The guard judges the new plan, which has a new fingerprint. Raises
+        PlanError for a clash that the plan does not have, and for a value that cannot be sent.
         """
         if not choices:
             return self
@@ -1143,16 +1218,19 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return new.judged()
 
     def guarded(self, guard: Guard) -> Plan:
-        """The plan under another guard, judged by it. Its sentinels stay as they were."""
+        """Return the plan with another guard and its verdict. The sentinels stay the same."""
         with_sentinels = msgspec.structs.replace(guard, sentinels=self.guard.sentinels)
         return msgspec.structs.replace(self, guard=with_sentinels).judged()
 
     def to_frame(self) -> pd.DataFrame:
-        """The changes: source, kind, id, name, column, before, after; a row a changed field."""
+        """Return the changes as a frame with one row per changed field.
+
+        Its columns are source, kind, id, name, column, before and after.
+        """
         return frame_of(self.changes, self.address)
 
     def address(self, change: Change, column: Column) -> str:
-        """Where the sheet says what a change does to a column; "" for a pet that is in no row."""
+        """Return the address of the cell that changes a column, "" for a pet that is in no row."""
         place = self.places.get(column)
         if change.row is None or place is None:
             return change.source
@@ -1162,15 +1240,18 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return cell_address(self.tab, self.places.get(column, ""), row)
 
     def to_json(self) -> bytes:
-        """The plan as a file holds it: one JSON object with its fingerprint."""
+        """Return the plan as the content of a file: one JSON object with its fingerprint."""
         body = msgspec.json.encode({"fingerprint": self.fingerprint, "plan": self})
         return msgspec.json.format(body, indent=1)
 
     @classmethod
     def from_json(cls, body: bytes, where: str = "the plan") -> Plan:
-        """The plan of `to_json`. Raises PlanError where it is none, or was changed since."""
+        """Return the plan that `to_json` wrote.
+
+        Raises PlanError if it is invalid or was changed.
+        """
         try:
-            # First the format alone: of another one, the rest need not be as this one has it.
+            # Read only the format first: in another format, the rest may be different.
             found = msgspec.json.decode(body, type=_FormatOnly).plan.format
             if found != PLAN_FORMAT:
                 raise _of_another(found, where)
