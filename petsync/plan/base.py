@@ -1,4 +1,4 @@
-"""The base: what sheet and store last agreed on, and how a run or a round moves it on."""
+"""The base: the last values on which sheet and store agreed, and its update by a run or a round."""
 
 from __future__ import annotations
 
@@ -68,18 +68,18 @@ __all__ = [
 ]
 
 
-# The base of a result sheet: what a run made true is no edit any more.
+# The base of a result sheet: a value that a run applied is no longer an edit.
 #
-# Else a cell that a person sets back to what it was exported with would look as if nobody had
-# edited it, and would say nothing.
+# Otherwise a cell that the user sets back to its exported value would look unedited, and have no
+# effect.
 
 
 def advance_base(sheet: Sheet, report: Report) -> Base | None:
-    """Return the base of the sheet after the run; None if it has none.
+    """Return the base of the sheet after the run, None if it has none.
 
     For each row that was applied, or that agrees with the store, the base takes the row's values.
-    For every other row it stays, so that its edits remain edits. A recognised row counts as one
-    with its pet's id.
+    For every other row it stays the same, so that its edits remain edits. A recognised row counts
+    as a row with its pet's id.
     """
     if sheet.base is None:
         return None
@@ -123,7 +123,7 @@ def advance_base(sheet: Sheet, report: Report) -> Base | None:
 def _is_agreed(
     pets: Mapping[int | None, Pet], moved: Mapping[int | None, Pet | None], pet_id: int
 ) -> bool:
-    """Whether the base already has the category that the run left."""
+    """Return true if the base already has the category that the run left."""
     if pet_id not in moved:
         return True
     old, new = pets.get(pet_id), moved[pet_id]
@@ -177,9 +177,7 @@ def _select_sent_values(
 def _iter_agreed_rows(
     sheet: Sheet, report: Report, base: Base, sent: Mapping[int | None, frozenset[str]]
 ) -> Iterator[Row]:
-    """Yield the rows that may have been edited and now agree, at least in the fields that were
-    sent.
-    """
+    """Yield the rows that may have been edited and now agree, at least in the sent fields."""
     added = {
         each.row: each.assigned_id
         for each in report.results
@@ -195,7 +193,9 @@ def _iter_agreed_rows(
 
 
 def _mask_edited(rows: pd.DataFrame, base: Base) -> match.Mask:
-    """Return which rows have values that the base does not have; rows that it lacks count."""
+    """Return a mask of the rows with values that differ from the base, or with pets that it
+    lacks.
+    """
     sheet_frame = base.sheet_frame
     places = match.positions(rows["id"], sheet_frame)
     result = places < 0
@@ -226,8 +226,7 @@ def _apply_row(
 ) -> Pet:
     """Return the pet with the row's values.
 
-    The category is the one that was sent, or that of the row if the row's category differs from the
-    `last` one.
+    The category is the sent one, or the row's category if it differs from the `last` one.
     """
     new = {name: values[name] for name in ("name", "status") if name in values}
     new |= {name: tuple(values[name]) for name in ("tags", "photo_urls") if name in values}
@@ -249,42 +248,47 @@ def _build_category(values: Mapping[Column, Any], last: Pet) -> Category | None:
     return Category(number, name, old.extra)
 
 
-# Agreed: in what a sheet and a store differ now, and the base that follows from it.
+# Agreement: the differences between a sheet and a store now, and the base that follows.
 #
-# The base has both sides. Its frame is what the store had when both agreed; its `said` is what
-# the sheet said then, where that is another text: a row may say a category's new name beside the
-# number of the old one, and a column that is missing keeps what it said before.
+# The base has both sides. `frame` has the store's values at the time when both agreed. `sheet_pets`
+# has the sheet's values at that time, if they are different texts: a row may have a category's new
+# name beside the id of the old one, and a missing column keeps its last values.
 
 
 _REMEMBERED = timedelta(days=90)
-"""How long a pet is remembered that has gone from both sides."""
+"""The time for which the base remembers a pet that disappeared from both sides."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowComparison:
-    """The rows of a sheet, compared with their pets.
-
-    `rows` are their numbers, `ids` their pets' ids and `places` these pets' places in the snapshot
-    (-1 if it is not there); `differing` has the units in which a row differs from its pet. `named`
-    are all pets that rows mean, including blocked rows. `frame` has the rows themselves; `cells`
-    has, by pet, the category's cells of rows that mean its category and write it differently.
-    `filled_columns` are the columns with values, `headers` those that petsync does not use.
-    `unnumbered` are the pets of rows that lack their id; `has_unknown`: more such rows exist, whose
-    pet is unknown. `tab` is the worksheet.
-    """
+    """The rows of a sheet, compared with their pets."""
 
     rows: tuple[int, ...]
+    """The rows' numbers."""
     ids: tuple[int, ...]
+    """The ids of the rows' pets."""
     places: tuple[int, ...]
+    """The places of these pets in the snapshot, -1 if it lacks the pet."""
     differing: Mapping[int, tuple[Unit, ...]]
+    """The units in which a row differs from its pet, by row number."""
     named: frozenset[int]
+    """The ids of all pets that rows name, including blocked rows."""
     frame: pd.DataFrame
+    """The rows themselves."""
     cells: Mapping[int, Category]
+    """The category's cells by pet's id, for rows that mean the pet's category but write it
+    differently.
+    """
     filled_columns: frozenset[str]
+    """The columns with values."""
     headers: tuple[str, ...]
+    """The headers that petsync does not use."""
     unnumbered: frozenset[int]
+    """The pets of rows without an id."""
     has_unknown: bool
+    """True if there are more rows without an id, with unknown pets."""
     tab: str
+    """The worksheet."""
 
     def columns(self, row: int) -> tuple[Column, ...]:
         """Return the columns of the units in which a row differs."""
@@ -298,19 +302,19 @@ class RowComparison:
         *,
         fills: bool = False,
     ) -> Base:
-        """Return what both sides agree on now, or agreed on before.
+        """Return the last values on which both sides agree.
 
         For a pet on both sides, units that agree, or that are blank in the sheet, get the store's
-        values. Units that differ keep their values of `old`; a pet that differs and is not in `old`
-        is left out. A pet of `old` that only one side has, or that is in another sheet
-        (`elsewhere`), stays. If the round `fills` blank cells, one that is not filled yet stays,
-        too.
+        values. Units that differ keep their values of `old`. A pet that differs and is not in `old`
+        is omitted. A pet of `old` that only one side has, or that is in another sheet
+        (`elsewhere`), stays. If the round `fills` blank cells, a cell that is not filled yet keeps
+        its old value, too.
         """
         pairs = [each for each in zip(self.rows, self.places, strict=True) if each[1] >= 0]
         blank = self._find_unfilled_units(snapshot, old) if fills and old is not None else {}
         units = {row: (*self.differing.get(row, ()), *blank.get(row, ())) for row, _ in pairs}
         mixed = {place: units[row] for row, place in pairs if units[row]}
-        # Two rows with one pet: the base has each pet once.
+        # Two rows may have one pet, but the base has each pet once.
         agreeing = {place for _, place in pairs} - mixed.keys()
         parts = [
             snapshot.frame.iloc[sorted(agreeing)],
@@ -345,18 +349,21 @@ class RowComparison:
     def _find_missing_since(
         self, base: Base, snapshot: Snapshot, old: Base | None
     ) -> dict[int, str]:
-        """Return the pets that recently disappeared from both sides: their rows may come back."""
+        """Return the pets that recently disappeared from both sides, with the time.
+
+        Their rows may return.
+        """
         if old is None:
             return {}
         oldest = (snapshot.taken_at - _REMEMBERED).isoformat(timespec="microseconds")
         there = {*snapshot.frame["id"].tolist()}
-        # A row that names such a pet again brings it into the base, and it is gone all the same.
+        # If a row names such a pet again, the base has it, but it is still missing in the store.
         since = {**dict.fromkeys(old.ids - base.ids, base.taken_at), **old.missing_since}
         return {i: on for i, on in since.items() if i not in there and on >= oldest}
 
     def _find_unsure_units(self, base: Base, old: Base | None) -> dict[int, tuple[str, ...]]:
-        """Return units that were unsure before and still differ, or that only one side has, or
-        whose column is missing.
+        """Return the unsure units of `old` that still differ, that only one side has, or whose
+        column is missing.
         """
         missing = {unit for unit in UNITS if base.missing.intersection(COLUMNS_OF[unit])}
         before = {} if old is None else {i: u for i, u in old.unsure_units.items() if i in base.ids}
@@ -370,13 +377,15 @@ class RowComparison:
         return {pet_id: units for pet_id, units in units_left.items() if units}
 
     def _find_unnumbered(self, old: Base | None) -> frozenset[int]:
-        """Return the pets whose rows lack their id, and earlier ones that a row may still mean."""
+        """Return the pets of rows without an id, and earlier such pets that a row may still
+        mean.
+        """
         before = frozenset[int]() if old is None or not self.has_unknown else old.unnumbered
         return self.unnumbered | (before - self.named)
 
     def _find_unfilled_units(self, snapshot: Snapshot, old: Base) -> dict[int, tuple[Unit, ...]]:
-        """Return, by row, units that are blank, were blank before, and have a value in the store
-        now.
+        """Return, by row, units that were and are blank in the sheet and now have a value in the
+        store.
         """
         sheet_frame = old.sheet_frame
         before = match.positions(self.frame["id"], sheet_frame)
@@ -398,7 +407,7 @@ class RowComparison:
         return found
 
     def _collect_sheet_pets(self, base: Base, old: Base | None) -> dict[int, Pet]:
-        """Return the sheet's pets, or its last ones, if the base differs."""
+        """Return the sheet's current or last pets that differ from the base."""
         rows = dict(zip(self.ids, self.rows, strict=True))
         seen = {i for i, place in zip(self.ids, self.places, strict=True) if place >= 0}
         before = {} if old is None else self._find_pets_before(base, old)
@@ -426,7 +435,9 @@ class RowComparison:
         return pet if last is None else with_columns(pet, last, missing)
 
     def _find_pets_before(self, base: Base, old: Base) -> dict[int, Pet]:
-        """Return the sheet's pets from before columns went missing, if the base differs now."""
+        """Return the sheet's pets from before columns went missing, if they differ from the base
+        now.
+        """
         if not base.missing:
             return {}
         sheet_frame = old.sheet_frame
@@ -442,7 +453,7 @@ class RowComparison:
     ) -> pd.DataFrame:
         present = {i for i, place in zip(self.ids, self.places, strict=True) if place >= 0}
         there = {*snapshot.frame["id"].tolist(), *self.named, *elsewhere}
-        # Of a removed row, too, what the store changed in a column that is missing was not seen.
+        # For a removed row, the sheet did not have the store's changes in a missing column either.
         frame = restore_missing_columns(old).frame
         keep = [i not in present and i in there for i in frame["id"].tolist()]
         return frame[np.array(keep, dtype=bool)]
@@ -456,10 +467,10 @@ def named_ids(sheet: Sheet) -> frozenset[int]:
 
 
 def find_shared_pets(sheet: Sheet, pet_ids: Mapping[int, int]) -> set[int]:
-    """Return the rows whose pet, by `pet_ids`, has an id that other rows name, and these other
-    rows.
+    """Return rows that share a pet: those whose pet, by `pet_ids`, another row names, and the
+    others.
 
-    It is unknown which of them is about the pet.
+    It is unknown which of them means the pet.
     """
     if not pet_ids:
         return set()
@@ -472,7 +483,7 @@ def find_shared_pets(sheet: Sheet, pet_ids: Mapping[int, int]) -> set[int]:
 
 
 def as_exported(base: Base) -> Base:
-    """Return the base that a sheet carries, with the columns in which the export has values."""
+    """Return the base in a sheet, with the columns in which the export has values."""
     if base.columns is not None:
         return base
     columns = {c for c in COLUMNS if c == "id" or not is_empty(base.frame[c]).all()}
@@ -480,8 +491,7 @@ def as_exported(base: Base) -> Base:
 
 
 def missing_columns(sheet: Sheet, base: Base | None) -> tuple[frozenset[str], tuple[str, ...]]:
-    """Return the columns, except `id`, that had values before and have none now, and the new
-    headers.
+    """Return the columns that lost all their values, without `id`, and the new headers.
 
     A new header may be the new name of such a column.
     """
@@ -495,27 +505,28 @@ def missing_columns(sheet: Sheet, base: Base | None) -> tuple[frozenset[str], tu
 def with_missing(base: Base | None, sheet: Sheet) -> Base | None:
     """Return the base with the columns that the sheet lacks now, and the worksheet that was read.
 
-    Later changes of the store are not what the sheet has in these columns.
+    The sheet does not have the store's later changes in these columns.
     """
     missing, _ = missing_columns(sheet, base)
     return base if base is None else replace(base, missing=base.missing | missing, tab=sheet.tab)
 
 
 def is_other(pet: Pet, row_pet: Pet) -> bool:
-    """Whether the sheet's pet differs in any value, including ids that were assigned since."""
+    """Return true if the sheet's pet differs in any value, including ids assigned since."""
     return not all(equal(pet, row_pet, column) for column in COLUMNS)
 
 
 def is_blank(column: pd.Series[Any]) -> match.Mask:
-    """Return which cells of a sheet are blank."""
+    """Return a mask of the blank cells in a sheet's column."""
     if column.dtype != object:
         return np.array(column.array.isna(), dtype=bool)
     return np.array([not isinstance(value, list) for value in column.tolist()], dtype=bool)
 
 
 def is_empty(column: pd.Series[Any]) -> match.Mask:
-    """Return where pets have no value in a column. An id of 0 is none; so is a tag without name and
-    id.
+    """Return a mask of the pets without a value in a column.
+
+    An id of 0 is no value, and neither is a tag without name and id.
     """
     if column.dtype == object:
         return np.array([not any(map(_has_text, value or ())) for value in column], dtype=bool)
@@ -536,11 +547,12 @@ def compare_rows(
     base: Base | None = None,
     unclear: Collection[int | None] = (),
 ) -> RowComparison:
-    """Compare the sheet with the snapshot; `recognised` has the pets of rows without an id.
+    """Return the comparison of the sheet with the snapshot.
 
-    Rows with the action `delete` have no values. The `base` shows which cell of a category was
-    edited, and so which category a row means that has the name of one and the number of another.
-    Rows whose category is `unclear` agree on none.
+    `recognised` has the pets of rows without an id. Rows with the action `delete` have no values.
+    The `base` shows which cell of a category was edited. This decides the category of a row that
+    has the name of one category and the id of another. The category of rows in `unclear` counts as
+    different.
     """
     sheet_rows = sheet.rows
     frame = with_pet_ids(sheet_rows, recognised)
@@ -592,7 +604,7 @@ def compare_rows(
 
 
 def _find_used_columns(sheet: Sheet) -> frozenset[str]:
-    """Return the columns in which a row has a value; all existing columns if no row can be used."""
+    """Return the columns with values; all existing columns if no row is usable."""
     frame = sheet.rows
     there = [column for column in COLUMNS if column in frame and column != "id"]
     filled = {c for c in there if frame.empty or not is_blank(frame[c]).all()}
@@ -608,11 +620,11 @@ def _find_category_differences(
     base: Base | None,
     unclear: match.Mask,
 ) -> tuple[match.Mask, dict[int, Category]]:
-    """Return which of the rows that may have another category than their pet do have one, and the
-    category's cells of the others by pet.
+    """Return a mask of the rows whose category really differs, and the other rows' category cells.
 
-    A cell that clears the category agrees with a pet that has none. A name takes precedence over
-    the id beside it, unless only the id was edited or it is unclear which one counts.
+    `mask` has the rows whose category may differ. The cells are by pet's id. A cell that clears the
+    category agrees with a pet without one. A name takes precedence over the id beside it, unless
+    only the id was edited or it is `unclear` which one counts.
     """
     some = np.flatnonzero(mask)
     if not len(some):
@@ -640,15 +652,15 @@ def _find_category_differences(
 
 
 def read_category(values: RowValues) -> Category:
-    """Return the category's cells of a row; None for a blank one."""
+    """Return the category's cells of a row, None for a blank one."""
     return Category(values.get("category_id"), values.get("category"))
 
 
 def restore_missing_columns(old: Base) -> Base:
-    """Return the base in which missing columns have the sheet's last values.
+    """Return the base with the sheet's last values in the missing columns.
 
-    A column that comes back is compared with these. Of a category's name and id one may have been
-    missing.
+    A column that returns is compared with these values. If only one column of a category was
+    missing, only this one is restored.
     """
     if not old.missing or old.columns is None:
         return old
@@ -667,7 +679,7 @@ def restore_missing_columns(old: Base) -> Base:
 def _build_mixed_pets(
     snapshot: Snapshot, mixed: Mapping[int, tuple[Unit, ...]], old: Base | None
 ) -> list[pd.DataFrame]:
-    """Return the pets that differ, with their old values in the units that differ."""
+    """Return the pets that differ, with the base's values in the units that differ."""
     if old is None or not mixed:
         return []
     pets = pets_at(snapshot.frame, list(mixed))
@@ -682,31 +694,33 @@ def _build_mixed_pets(
     return [frame_from_pets(mixed_pets)] if mixed_pets else []
 
 
-# The base once something has arrived: what a run sent, and what a sheet took, is agreed on.
+# The base after a transfer: both sides agree on what a run sent, and on what a sheet took.
 #
-# Else whoever takes an edit back, before both sides were looked at again, would seem to have
-# changed nothing.
+# Otherwise a user who reverts an edit before the next comparison would seem to have changed
+# nothing.
 
 
 SETTLED = frozenset({"already-so", "already-gone"})
-"""Causes of results whose change was there before it was sent."""
+"""The causes of results whose change was in the store before it was sent."""
 _MERGING = ("tags", "photo_urls")
 _T = TypeVar("_T")
 Moves = Mapping[int, tuple[Pet, Pet] | None]
-"""Pets by their ids as they are now, in the frame of a base and as the sheet says them; None for
-one that is gone. Only what was sent from a cell, or written into it, moves on the sheet's side: a
-column that was missing at the last round may have been back by then.
+"""The current pets by id, as the base has them and as the sheet has them; None for a removed pet.
+
+The sheet's side changes only by values that were sent from a cell or written into it, because a
+column that was missing in the last round may have returned.
 """
 
 
 def categories_of(
     sheet: Sheet, changes: Iterable[Change], conflicts: Iterable[Conflict]
 ) -> dict[int, Category]:
-    """Return, by row, the category's cells that differ from the category that the change, or an
-    open conflict, leaves; None for a blank cell.
+    """Return, by row, the category's cells that differ from the category after the change.
+
+    An open conflict counts like a change. A part is None for a blank cell.
     """
     pets: dict[int | None, Pet | None] = {each.row: each.after for each in changes}
-    # Whatever somebody decides in a conflict: the cells of its row are known then.
+    # Include conflicts: their rows' cells are then known, whatever the user decides.
     pets |= {each.row: each.after for each in conflicts if each.clashes}
     sent = {row: category_cells(pet) for row, pet in pets.items() if row is not None and pet}
     frame = sheet.rows[sheet.rows.index.isin([*sent])]
@@ -722,7 +736,7 @@ def categories_of(
 def with_report(base: Base | None, report: Report) -> Base:
     """Return the base with the results of a run.
 
-    The rows have the values of its plan until the sheet is written.
+    The sheet keeps the values of the run's plan until it is written.
     """
     start = base or _build_empty_base(report.plan.store, report.started)
     ids = [change.pet_id for change in report.plan.changes if change.pet_id is not None]
@@ -741,7 +755,7 @@ def with_report(base: Base | None, report: Report) -> Base:
         moves[pet_id] = _apply_sent_change(
             change, pet_id, before, start.sheet_pets.get(pet_id, before), start
         )
-        # What a row says of a category that clashes is not agreed on.
+        # Both sides do not agree on the cells of a clashing category.
         if _changes_category(change) or (is_new and base is None and "category" not in clashes):
             cells[pet_id] = _cells_of(change, report.plan.categories)
     added = [each.assigned_id for each in report.results if each.outcome == "applied"]
@@ -756,9 +770,9 @@ def with_report(base: Base | None, report: Report) -> Base:
 
 
 def _build_agreed_pet(change: Update, clashes: Collection[Column]) -> Pet:
-    """Return what both sides agree on for a pet before the first change of it.
+    """Return the values on which both sides agree for a pet before its first change.
 
-    It has the store's values, except in fields that clash and in tags and photos that the change
+    These are the store's values, except in clashing fields and in tags and photos that the change
     merges.
     """
     unclear = {*clashes, *(column for column in change.fields if column in _MERGING)}
@@ -767,8 +781,9 @@ def _build_agreed_pet(change: Update, clashes: Collection[Column]) -> Pet:
 
 
 def with_inbound(base: Base, inbound: Inbound) -> Base:
-    """Return the base with the changes that a sheet took. A pet that the base lacks is only partly
-    known.
+    """Return the base with the changes that a sheet took.
+
+    A pet that the base lacks is only partly known.
     """
     ids = [*(e.pet.id or 0 for e in inbound.edits), *(pet.id or 0 for pet in inbound.added)]
     old = {pet.id: pet for pet in pets_of(ids, base.frame)}
@@ -821,7 +836,7 @@ def find_remembered(sheet: Sheet, base: Base, pets: pd.DataFrame) -> dict[int, i
     lines = list(iter_rows(rows, np.full(len(rows), -1, dtype=np.intp)))
     vocabulary = Vocabulary(pets)
     found: dict[int, int] = {}
-    # A row may say what it last said, or what both sides agreed on.
+    # A row may have its own last values, or the values on which both sides agreed.
     for before in (base.sheet_frame, base.frame):
         free = ~before["id"].isin([*named_ids(sheet), *found.values()]).to_numpy(dtype=bool)
         rest = [line for line in lines if line.number not in found]
@@ -845,7 +860,8 @@ def _cells_of(change: Change, categories: Mapping[int, Category]) -> Category:
 def _merge_category_edit(before: Pet, edit: RowEdit, missing: Collection[str]) -> Category:
     """Return the category's cells of a row after an inbound edit.
 
-    A cell without an edit already has the value, or stays blank unless its column is missing.
+    A cell outside of the edit already has the new value or stays blank, unless its column is
+    missing.
     """
     old, new = category_cells(before), category_cells(edit.pet)
     stay = {*missing} - {*edit.fields}
@@ -855,7 +871,7 @@ def _merge_category_edit(before: Pet, edit: RowEdit, missing: Collection[str]) -
 
 
 def _iter_sent_changes(report: Report) -> Iterator[tuple[int, Change]]:
-    """Yield the changes that arrived, each with its pet's id."""
+    """Yield the changes that the store has after the run, each with its pet's id."""
     for result in report.results:
         if result.kind == "none" or not (result.outcome == "applied" or result.cause in SETTLED):
             continue
@@ -868,9 +884,10 @@ def _iter_sent_changes(report: Report) -> Iterator[tuple[int, Change]]:
 def _apply_sent_change(
     change: Change, pet_id: int, old: Pet | None, last: Pet | None, base: Base
 ) -> tuple[Pet, Pet] | None:
-    """Return what both sides agree on for a pet after a change has arrived, and the sheet's pet.
+    """Return the agreed pet and the sheet's pet after a change reached the store, None for a
+    delete.
 
-    `old` and `last` are the same two from before.
+    `old` and `last` are the two from before.
     """
     if isinstance(change, Delete):
         return None
@@ -883,8 +900,8 @@ def _apply_sent_change(
 def _apply_update(change: Update, old: Pet) -> Pet:
     """Return a pet of the base, or of the sheet, with the row's values of a change.
 
-    Tags and photos that both sides had changed were merged; the sheet gets them only when it is
-    written. Of these the pet gets what the change itself added and removed.
+    Tags and photos that both sides had changed were merged, but the sheet gets the result only when
+    it is written. The pet therefore gets only what the change itself added and removed.
     """
     merged = [c for c in change.fields if c in _MERGING and not same(old, change.before, c)]
     sent = with_fields(old, change.after, [c for c in change.fields if c not in merged])
@@ -908,7 +925,7 @@ def _merge_items(
 
 
 def _with_sent_pets(base: Base, moves: Moves, categories: Mapping[int, Category]) -> Base:
-    """Return the base with the present pets, and the category's cells of the sheet."""
+    """Return the base with the current pets, and the sheet's category cells."""
     if not moves:
         return base
     removed_ids = [pet_id for pet_id, pets in moves.items() if pets is None]
@@ -930,10 +947,10 @@ def _with_sent_pets(base: Base, moves: Moves, categories: Mapping[int, Category]
 
 
 def _with_cells(pet: Pet, cells: Category | None, before: Pet | None) -> Pet:
-    """Return the pet with the category's cells of its row, if there are any; `before` is the row's
-    pet from before.
+    """Return the pet with the category's cells of its row. If `cells` is None, it stays the same.
 
-    A blank cell counts as its value before. The number beside a cleared name stays.
+    `before` is the row's earlier pet. A blank cell counts as its earlier value. The number beside a
+    cleared name stays.
     """
     if cells is None:
         return pet
@@ -943,7 +960,7 @@ def _with_cells(pet: Pet, cells: Category | None, before: Pet | None) -> Pet:
     pet = with_category(pet, cells)
     if before is None or cells.id is not None or pet.category is None:
         return pet
-    # The number's cell is blank, as it was, and still to be filled.
+    # The number's cell was blank before and is still to be filled.
     blank = msgspec.structs.replace(pet.category, id=None)
     return msgspec.structs.replace(pet, category=blank)
 
@@ -954,7 +971,7 @@ def _fill_missing_columns(pet: Pet, sheet_pet: Pet | None, missing: Collection[s
 
 
 def _fill_category(cells: Category, before: Pet | None) -> Category:
-    """Return a category's cells; a blank one counts as its value before."""
+    """Return a category's cells, with the earlier value for a blank one."""
     if before is None:
         return cells
     old = category_cells(before)
@@ -967,48 +984,51 @@ def _build_empty_base(store: str, moment: str) -> Base:
     return Base(frame=frame_from_pets([]), store=store, taken_at=moment, columns=none)
 
 
-# Continued: the base of a sheet that was applied before, by what its earlier runs sent.
+# Continuation: the base of a sheet that was applied before, updated with what its runs sent.
 #
-# The file still has the base of its export. What its runs sent is agreed on since, so the next edit
-# of the same cell is compared with that. A cell that says what it said before a run may have been
-# set back, or the file may be an older copy: the cells that the runs sent decide. A cell that says
-# what a run sent is evidence of the newer file, one that says what it said before is evidence of
-# an older one. Where there is more of the latter, such cells clash.
+# The file still has the base of its export. Both sides agree on what its runs have sent since, so
+# the next edit of a cell is compared with the sent value.
+#
+# A cell with the value from before a run may have been set back, or the file may be an older copy.
+# The other sent cells decide. A cell with a sent value is evidence of the newer file, and one with
+# an earlier value is evidence of an older file. If there is more of the latter, cells with earlier
+# values clash.
 
 
 class SentRun(NamedTuple):
-    """What a run sent from the worksheet `tab` of the sheet `source`.
-
-    `sent` are the changes that were applied, `unseen` updates that started and have no recorded
-    end.
-    """
+    """The changes that a run sent from a worksheet."""
 
     run: str
+    """The run's id."""
     source: str
+    """The sheet's file."""
     tab: str
+    """The worksheet."""
     sent: tuple[Change, ...]
+    """The applied changes."""
     unseen: tuple[Update, ...] = ()
+    """The updates that started without a recorded end."""
     categories: Mapping[int, Category] = {}
     """See `Plan.categories`."""
 
 
 class _Cell(NamedTuple):
-    """A unit of a pet that runs sent: the row's pets, each with the number of the run since which
-    the row has it, 0 for the export.
-
-    `is_seen`: the end of the last run is known.
-    """
+    """A unit of a pet that runs sent."""
 
     states: list[tuple[int, Pet]]
+    """The row's pets, each with the number of the first run after which the row has it, 0 for the
+    export.
+    """
     is_seen: bool = True
+    """True if the end of the last run is known."""
 
     @property
     def last(self) -> int:
-        """The number of the last run that sent it."""
+        """The number of the last run that sent the unit."""
         return self.states[-1][0]
 
     def at(self, number: int) -> int:
-        """Return the number of the last run that had sent it when this run had ended."""
+        """Return the number of the last run up to this one that sent the unit."""
         return max(n for n, _ in self.states if n <= number)
 
 
@@ -1019,16 +1039,15 @@ def continue_base(
     copies: Sequence[SentRun],
     current: pd.DataFrame | None = None,
 ) -> Base:
-    """Return the sheet's base after its `own` runs, the oldest first.
+    """Return the sheet's base after its `own` runs, which are ordered from the oldest.
 
-    The base is unsure of a cell that has another value than the last of these runs sent, if most of
-    the sent cells have values from before the run. It is also unsure of a cell that was exported so
-    and that a run of one of the sheet's `copies` sent, if most cells of that run have the values
-    that it sent.
+    A cell is unsure in two cases. It differs from the value that the last own run sent, and most of
+    the sent cells have values from before that run. Or it has the exported value, a run of one of
+    the sheet's `copies` sent another, and most cells of that run have the sent values.
 
     `current` are the store's pets: an update without a recorded end counts if the store's pet has
-    its values. A pet that no row names is agreed on only if other rows show that the sheet is not
-    older than the run.
+    its values. For a pet that no row names, the sent values count only if other rows show that the
+    sheet is not older than the run.
     """
     if not own and not copies:
         return base
@@ -1038,8 +1057,7 @@ def continue_base(
 def is_from_runs(
     sheet: Sheet, base: Base, runs: Sequence[SentRun], current: pd.DataFrame | None = None
 ) -> bool:
-    """Whether most of the cells that the runs sent have these or later values, and not those from
-    before.
+    """Return true if most of the cells that the runs sent have these or later values.
 
     The sheet is then the one that was sent, or a copy of it.
     """
@@ -1048,7 +1066,7 @@ def is_from_runs(
 
 
 class _SheetAfterRuns:
-    """A sheet, compared with what its own runs sent."""
+    """A sheet, compared with the values that its own runs sent."""
 
     def __init__(
         self,
@@ -1075,7 +1093,7 @@ class _SheetAfterRuns:
         self.older, self.newer = self._count_evidence(own)
 
     def build_base(self, copies: Sequence[SentRun]) -> Base:
-        """Return the base after the runs, unsure of cells that may be older."""
+        """Return the base after the runs. Cells that may be older are unsure."""
         sides, unsure = dict[tuple[int, Unit], tuple[Pet, Pet]](), dict(self._base.unsure_units)
         for (pet_id, unit), cell in self._cells.items():
             row = self._rows.get(pet_id)
@@ -1105,7 +1123,7 @@ class _SheetAfterRuns:
         return _with_sent_pets(base, moves, {pet_id: cells for pet_id, (_, cells) in added.items()})
 
     def _take(self, number: int, run: SentRun) -> None:
-        """Apply the run of this number."""
+        """Apply the run with this number."""
         unseen = (
             each for change in run.unseen if (each := self._select_arrived(change)) is not None
         )
@@ -1130,7 +1148,9 @@ class _SheetAfterRuns:
         return _with_cells(_apply_update(change, row_pet), cells, row_pet)
 
     def _select_arrived(self, change: Update) -> Update | None:
-        """Return the update with the fields in which the store's pet has its values."""
+        """Return the update with only the fields in which the store's pet has its values, None for
+        none.
+        """
         pet = self._current.get(change.pet_id)
         if pet is None:
             return None
@@ -1138,8 +1158,11 @@ class _SheetAfterRuns:
         return msgspec.structs.replace(change, fields=fields) if fields else None
 
     def _count_evidence(self, own: Sequence[SentRun]) -> tuple[list[int], list[int]]:
-        """Return, for the time before each run, how many cells sent since have the values from
-        then, and how many have later ones.
+        """Return the counts of cells that show an older and a newer sheet, for the time before each
+        run.
+
+        For each cell that was sent since, an earlier value counts as older and a later one as
+        newer.
         """
         older, newer = [0] * len(own), [0] * len(own)
         for (pet_id, unit), cell in self._cells.items():
@@ -1165,7 +1188,7 @@ class _SheetAfterRuns:
         ]
 
     def _is_doubtful(self, row: Row, unit: Unit, cell: _Cell) -> bool:
-        """Whether the cell differs from what was sent last, and may be older."""
+        """Return true if the cell differs from the last sent value and may be older."""
         if not says(row.values, unit) or cell.last in self._find_matching_runs(row, unit, cell):
             return False
         return not cell.is_seen or any(
@@ -1173,7 +1196,9 @@ class _SheetAfterRuns:
         )
 
     def _is_shown(self, cell: _Cell) -> bool:
-        """Whether other rows show that the sheet is not older than the runs that sent the cell."""
+        """Return true if other rows show that the sheet is not older than the runs that sent the
+        cell.
+        """
         return cell.is_seen and all(
             self.newer[number] >= max(1, self.older[number]) for number in range(cell.last)
         )
@@ -1181,10 +1206,10 @@ class _SheetAfterRuns:
     def _iter_reverted_cells(
         self, run: SentRun
     ) -> Iterator[tuple[tuple[int, Unit], tuple[Pet, Pet]]]:
-        """Yield the cells that a copy's run sent and that are as before, each with the pet that the
-        run sent and its row's pet.
+        """Yield the cells with their exported value that a copy's run sent, each with the sent pet
+        and its row's pet.
 
-        Yields none unless most of the run's cells are as before.
+        Yields none unless the run has at least as many cells with the sent value, and at least one.
         """
         as_before, count = list[tuple[tuple[int, Unit], tuple[Pet, Pet]]](), 0
         for change in run.sent:
@@ -1207,7 +1232,7 @@ class _SheetAfterRuns:
 def with_newer_cells(older: Base, base: Base, sheet: Sheet) -> Base:
     """Return the older base with the newer base's values in units in which the sheet has these.
 
-    A column that was copied into a backup is not from before what was sent and written since.
+    A column that was copied into a backup is as new as the newer base.
     """
     units, judge = find_changed_units(older, base), Judge(Vocabulary(base.frame))
     was, last, new = (
@@ -1225,7 +1250,7 @@ def with_newer_cells(older: Base, base: Base, sheet: Sheet) -> Base:
 
 
 def find_changed_units(older: Base, newer: Base) -> dict[int, tuple[Unit, ...]]:
-    """The units in which the pets of both differ, by pet."""
+    """Return, by pet's id, the units in which the pets of both bases differ."""
     frame, newer_frame = older.sheet_frame, newer.sheet_frame
     places = match.positions(frame["id"], newer_frame)
     at = np.flatnonzero(places >= 0)
@@ -1238,21 +1263,19 @@ def find_changed_units(older: Base, newer: Base) -> dict[int, tuple[Unit, ...]]:
 
 
 def _rows_of(sheet: Sheet, ids: Collection[int]) -> dict[int, Row]:
-    """The rows of these pets, by the pet's id."""
+    """Return the rows of these pets by pet's id."""
     rows = sheet.rows[sheet.rows["id"].isin([*ids])] if "id" in sheet.rows else sheet.rows[:0]
     lines = iter_rows(rows, np.full(len(rows), -1, dtype=np.intp))
     return {row.pet_id or 0: row for row in lines}
 
 
 def _has_same_values(judge: Judge, row: Row, unit: Unit, pet: Pet) -> bool:
-    """Whether the row says of the unit what the pet has."""
+    """Return true if the row has a value of the unit, and it is the pet's value."""
     return says(row.values, unit) and not judge.edits(row.values, pet, (unit,))
 
 
 def _with_units(base: Base, sides: Mapping[tuple[int, Unit], tuple[Pet, Pet]]) -> Base:
-    """The base with units of its pets as both sides agree on them now, and as the sheet says them;
-    `sides` are the pets that have these units so.
-    """
+    """Return the base with units from the `sides`: the agreed pet and the sheet's pet."""
     ids = {pet_id for pet_id, _ in sides}
     pets = {pet.id or 0: pet for pet in pets_of(ids, base.frame)}
     sheet_pets = {pet_id: base.sheet_pets.get(pet_id, pet) for pet_id, pet in pets.items()}
@@ -1266,7 +1289,7 @@ def _with_units(base: Base, sides: Mapping[tuple[int, Unit], tuple[Pet, Pet]]) -
     )
 
 
-# Unknown: pets of which nobody knows what both sides last agreed on.
+# Unknown pets: those without a known last agreement.
 
 
 def with_unknown(
@@ -1276,11 +1299,11 @@ def with_unknown(
     pet_ids: Mapping[int, int],
     leave: Collection[int] = (),
 ) -> Base:
-    """The base, and besides it the pets of the sheet that it lacks, but for those to `leave`: as
-    the store has them where the sheet agrees, or says nothing, and with nothing in the fields in
-    which it does not. To such a field both sides have something of their own, so that texts
-    are in conflict, and tags and photos are joined: neither side is taken for newer. `pet_ids`
-    are the pets of rows without an id.
+    """Return the base, extended with the pets of the sheet that it lacks, except those to `leave`.
+
+    Such a pet has the store's values where the sheet agrees or is blank, and no value in the other
+    fields. Both sides then seem to have edited these fields: texts are in conflict, tags and photos
+    are merged, and neither side counts as newer. `pet_ids` has the pets of rows without an id.
     """
     known = {*leave} if base is None else {*leave, *base.frame["id"].tolist()}
     if base is not None and {*named_ids(sheet), *pet_ids.values()} <= known:
