@@ -1,10 +1,11 @@
-"""Rows without an id that an earlier run knew: which pet each of them became.
+"""Rows without an id that an earlier run knew, and the pets that they became.
 
-A run writes down where each row without an id stood, what it said, and which pet it became. The
-rows of a sheet are matched with these records like the lines of two versions of a file: first rows
-that say the same, then rows that have the name alone in common, then rows in the same place. What
-stays uncertain is a doubt, which a person decides. A record that no row stands for is "lost": a
-row that matches no record may be its row, unless it is clearly another one.
+A run records the place of each row without an id, its values, and the pet that it became. The rows
+of a sheet are matched with these records like the lines of two versions of a file: first rows with
+the same values, then rows with the same name, then rows in the same place.
+
+A match that stays uncertain is a doubt, and the user decides. A record without a row in the sheet
+is "lost": a row without a record may be its row, unless it is clearly another one.
 """
 
 from __future__ import annotations
@@ -72,140 +73,165 @@ __all__ = [
 
 
 Identity = int | tuple[str, int]
-"""A pet by its id, or by the run and the row that began to add it, where nobody knows its id."""
+"""A pet by its id; if the id is unknown, by the run and the row that began to add it."""
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 
 SIMILAR = 0.7
-"""The least ratio (difflib) of two names of which one may be the other with a typing error."""
+"""The minimum ratio (difflib) of two names that may differ only by a typing error."""
 
 
 class Slot(msgspec.Struct, frozen=True, kw_only=True):
-    """A row without an id: the ids in the nearest rows above and below that have one, and what the
-    row says where it was taken for a pet and no change of the plan has it. `run` is the run by
-    which the row is known as its pet's, and `on` that run's local date; "" where no run knows it.
-    `may_be` are the pets of which a row in conflict may be one: the id of each, or the run and the
-    row that began to add it.
-    """
+    """A row without an id: its place, and the pet that it has or may be."""
 
     above: int | None = None
+    """The nearest id in a row above, None for none."""
     below: int | None = None
+    """The nearest id in a row below, None for none."""
     row_pet: Pet | None = msgspec.field(default=None, name="said")
+    """The row's values, if it counts as a pet's row and no change of the plan has them."""
     run: str = ""
+    """The run that recorded the row's pet, "" for none."""
     on: str = ""
+    """The local date of that run, "" for none."""
     action: str = ""
     """The row's action; "" for `merge`."""
     may_be: tuple[Identity, ...] = ()
+    """The pets that a row in conflict may be."""
 
 
 class RestoredPet(NamedTuple):
-    """A pet as the `undo` of a `run` left it; both are runs' ids."""
+    """A pet as an undo left it."""
 
     run: str
+    """The id of the undone run."""
     undo: str
+    """The id of the undo's run."""
     pet: Pet
+    """The pet after the undo."""
 
 
 class RenumberedPet(NamedTuple):
-    """A pet that an add with an id created under another id, `pet_id`.
-
-    `on` is the run's local date, `source` its sheet, and `name` the pet's name then.
-    """
+    """A pet that an add with an id created under another id."""
 
     pet_id: int
+    """The id in the store."""
     on: str
+    """The local date of the run."""
     source: str
+    """The run's sheet."""
     name: str
+    """The pet's name at the time of the run."""
 
 
 class VacantId(msgspec.Struct, frozen=True, kw_only=True):
-    """A row that names an id under which the store has no pet. A service may assign that id to a
-    new pet. `source` is the row's address, `row_pet` its values, None where they are not known, and
-    `action` its action; "" for `merge`.
-    """
+    """A row with an id that no pet of the store has. A service may assign this id to a new pet."""
 
     pet_id: int
+    """The id in the row."""
     row: int
+    """The row's number."""
     source: str
+    """The row's address."""
     row_pet: Pet | None = msgspec.field(default=None, name="said")
+    """The row's values, None if they are unknown."""
     action: str = ""
+    """The row's action; "" for `merge`."""
 
 
 class ReusedId(NamedTuple):
-    """A pet that a run added from a row without an id, `source`, under an id that other rows named.
-
-    `on` is the run's local date, `pet` the pet as it was added, and `rows` are the rows that named
-    its id.
-    """
+    """A pet that a run added from a row without an id, under an id that other rows named."""
 
     on: str
+    """The local date of the run."""
     source: str
+    """The address of the row from which the pet was added."""
     pet: Pet
+    """The pet as it was added."""
     rows: tuple[VacantId, ...]
+    """The rows that named the id."""
 
 
 class RemovedPet(NamedTuple):
-    """A pet that a run removed by a delete or the undo of an add; `run` is its id, `on` its local
-    date.
-    """
+    """A pet that a run removed by a delete, or by the undo of an add."""
 
     run: str
+    """The run's id."""
     on: str
+    """The local date of the run."""
     pet: Pet
+    """The removed pet."""
 
 
 class Suspect(NamedTuple):
-    """A row that names the id of a reused or removed pet, and seems to mean an earlier pet of that
-    id.
-
-    `is_sure`: the row is one of those that named the id before.
+    """A row that names the id of a reused or removed pet, and seems to mean an earlier pet with
+    this id.
     """
 
     reused: ReusedId | RemovedPet
+    """The reused or removed pet."""
     is_sure: bool
+    """True if the row named the id before."""
 
 
 class RowRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A row without an id as a run found it. `on` is the run's local date; `source`, `tab`,
-    `digest` and `base` name the sheet, `row`, `above` and `below` the place in it.
-
-    `state` is "added" where the row has a pet, `pet_id`; "unknown" where the run began to add one
-    and nobody saw the end; "unsent" where the run stopped before it began to; "held" where the run
-    left the row in conflict, as it `may_be` one of several pets. `is_undone`: an undo took the pet
-    away.
-
-    `run_started` is when the run began that wrote this down, ISO 8601 in UTC; `folder` is the state
-    folder that it is in, "" for the one in use. `is_added`: the run added the pet; else it took the
-    row for a pet that was there. `seen` is when the run's plan was made, if it knew the pet of each
-    row without an id; else "". `action` is what the row's action was; "" for `merge`, and where the
-    run did not write it down. `agreed` is what sheet and store last agreed on, where the run left
-    the row in conflict or its change did not arrive; else None, as it is what the row said.
-    `category` is what the category's cells said, where that is another one than was sent. An
-    "unknown" one that is not `is_sure` has the pet that may be its own, edited since.
-    """
+    """A row without an id as a run found it."""
 
     run_id: str
+    """The run's id."""
     on: str
+    """The local date of the run."""
     source: str
+    """The sheet's file."""
     tab: str = ""
+    """The worksheet, "" for CSV."""
     digest: str = ""
+    """The checksum of the sheet's file."""
     base: str = ""
+    """The time of the sheet's export, which identifies its base; "" for none."""
     row: int
+    """The row's number."""
     above: int | None = None
+    """The nearest id in a row above."""
     below: int | None = None
+    """The nearest id in a row below."""
     row_pet: Pet
+    """The row's values."""
     agreed: Pet | None = None
+    """The last values on which sheet and store agreed, if the run left the row in conflict or its
+    change did not reach the store.
+
+    Else None, because these are the row's values.
+    """
     category: Category | None = None
+    """The category's cells, if they differ from the sent category."""
     pet_id: int | None = None
+    """The id of the row's pet, None if it is unknown."""
     state: Literal["added", "unknown", "unsent", "held"] = "added"
+    """The state of the row.
+
+    "added": it has a pet. "unknown": the run began to add one, and the result is unknown. "unsent":
+    the run stopped before it began to add one. "held": the run left the row in conflict, because it
+    `may_be` one of several pets.
+    """
     run_started: str = ""
+    """The start of the run that wrote the record, ISO 8601 in UTC."""
     folder: str = ""
+    """The state folder with the record, "" for the one in use."""
     is_added: bool = True
+    """True if the run added the pet, false if it recognised an existing one."""
     seen: str = ""
+    """The creation time of the run's plan, if the plan knew the pet of each row without an id; else
+    "".
+    """
     action: str = ""
+    """The row's action; "" for `merge`, and if the run did not record it."""
     may_be: tuple[Identity, ...] = ()
+    """The pets that a row in conflict may be."""
     is_undone: bool = False
+    """True if an undo removed the pet."""
     is_sure: bool = True
+    """False for an "unknown" record whose `pet_id` is only a possible pet, edited since."""
 
     @property
     def identity(self) -> Identity:
@@ -214,12 +240,12 @@ class RowRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def last_agreed(self) -> Pet:
-        """What sheet and store last agreed on."""
+        """The last values on which sheet and store agreed."""
         return self.row_pet if self.agreed is None else self.agreed
 
     @property
     def how(self) -> str:
-        """How the row got its pet: "added" or "recognised"."""
+        """The way in which the row got its pet: "added" or "recognised"."""
         return "added" if self.is_added else "recognised"
 
     @property
@@ -230,18 +256,21 @@ class RowRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Match(NamedTuple):
-    """What the records show about a row.
-
-    It is "certain"ly the row of one record; or in "doubt", if it may be that of several or of an
-    uncertain one; or an "other" row in the place of the record's. It is "lost" if it may be the row
-    of any of the records, which have no row in the sheet. `is_edited`: it has other values now;
-    `was_conflict`: an earlier run left this row in conflict for that reason.
-    """
+    """The result of matching a row with the records."""
 
     kind: Literal["certain", "doubt", "lost", "other"]
+    """The kind of the match.
+
+    "certain": the row is the row of one record. "doubt": it may be the row of several records, or
+    of an uncertain one. "lost": it may be the row of any of the records, which have no row in the
+    sheet. "other": it is another row in the place of the record's row.
+    """
     records: tuple[RowRecord, ...]
+    """The records that the row matches."""
     is_edited: bool
+    """True if the row's values differ from the record's."""
     was_conflict: bool = False
+    """True if an earlier run left this row in conflict for the same reason."""
 
     @property
     def record(self) -> RowRecord:
@@ -476,8 +505,8 @@ def is_renamed(record: RowRecord, row_pet: Pet) -> bool:
 def find_alike(adds: Mapping[int, Pet], pets: Iterable[Pet]) -> dict[int, Pet]:
     """Return, by number, one of the pets that each add may be, edited since.
 
-    The pet has the name, or the photos, or all values except the name. `Pet 1` is no edited `Pet
-    2`.
+    The pet has the same name, the same photos, or the same values except the name. A pet of a
+    series, such as `Pet 1` and `Pet 2`, does not count.
     """
     by_look = defaultdict[Hashable, list[Pet]](list)
     for pet in pets:
@@ -493,7 +522,7 @@ def find_alike(adds: Mapping[int, Pet], pets: Iterable[Pet]) -> dict[int, Pet]:
 
 
 def _looks_of(pet: Pet) -> Iterator[Hashable]:
-    """Yield the keys of a pet that stay if one thing is edited, the most certain first."""
+    """Yield the keys of a pet that remain if one value is edited, the most reliable first."""
     if name := normal(pet.name):
         yield "name", name
     if pet.photo_urls:
@@ -503,8 +532,8 @@ def _looks_of(pet: Pet) -> Iterator[Hashable]:
 
 
 def _is_of_series(one: Pet, other: Pet) -> bool:
-    """Whether the names differ only in their numbers, and no photos show that the pets are the
-    same.
+    """Return true if the names differ only in their numbers, and no photos show that the pets are
+    one.
     """
     names = normal(one.name), normal(other.name)
     letters = normal(_letters(names[0])), normal(_letters(names[1]))
@@ -528,13 +557,13 @@ def find_lost_rows(
     missing_pets: Mapping[int, Pet],
     ids: Sequence[int],
 ) -> list[tuple[int, int]]:
-    """Return pairs of a missing pet's id and a row without an id that may be its row with an edited
-    name.
+    """Return pairs of a missing pet's id and a row without an id that may be its row, with an
+    edited name.
 
-    All values of such a row are those of the pet, and at least one of them is not a status. The
-    name is similar, or the row is at the pet's place among `ids`, the ids of the export in their
-    order. Without `ids` the place does not count. `missing_pets` are pets that no row names; `adds`
-    are the pets that rows would add.
+    All values of such a row are the pet's, and at least one of them is not a status. The name is
+    similar, or the row is at the pet's place among `ids`, the ids of the export in their order.
+    Without `ids` the place does not count. `missing_pets` are pets that no row names. `adds` are
+    the pets that rows would add.
     """
     if not adds or not missing_pets or len(adds) * len(missing_pets) > _MOST_LOST:
         return []
@@ -569,7 +598,7 @@ def _places(there: Collection[int], ids: Sequence[int]) -> Iterator[tuple[int, _
 
 
 def without_base(matches: Mapping[int, Match]) -> dict[int, Match]:
-    """Return the matches without the values that their rows were exported with."""
+    """Return the matches without the link to their rows' export."""
 
     def strip_base(match: Match) -> Match:
         records = (msgspec.structs.replace(each, base="") for each in match.records)
@@ -591,49 +620,47 @@ class _Line(NamedTuple):
 _Item = RowRecord | _Line
 _Gap = tuple[int | None, int | None]
 _MOST = 10_000
-"""The most pairs of rows whose likeness is compared."""
+"""The maximum number of pairs of rows to compare for similarity."""
 _FEW = 100
 _SEVERAL = 2
-"""The number of values in which two rows in one place agree, if one may be an edit of the other."""
+"""The number of equal values from which a row may be an edit of the one in the same place."""
 _Trust = Literal["file", "kin", "any"]
-"""Whether a record is of this very file, of a file that this one was copied from or to, or of any
-other.
-"""
+"""The origin of a record: this file, a copy or the original of this file, or any other file."""
 _TRUSTS: tuple[_Trust, ...] = ("file", "kin", "any")
 _Tie = Literal["ids", "rows", "name", ""]
-"""What makes a sheet the one of the records: its export or ids, rows that it shares with them, its
-name alone, or nothing.
-"""
+"""The link of a sheet with records: its export or ids, rows that both have, its name, or none."""
 _MOST_LOST = 100_000
-"""The most pairs of lost records and rows that are compared."""
+"""The maximum number of pairs of lost records and rows to compare."""
 _Pair = tuple[RowRecord, _Line]
 
 
 class _Order(NamedTuple):
     """The order of the sheet's rows.
 
-    `ids` are the ids in the sheet, and `later` those of pets that were not in its export.
-    `is_shuffled`: the ids are not in the order of an export; `is_by_name`: the sheet may be sorted
-    by name. In either case a place shows little about which row it is. `table` is the source of a
-    DataFrame; "" for a file's sheet.
+    In a sheet that was sorted, the place of a row shows little about its identity.
     """
 
     ids: Collection[int]
+    """The ids in the sheet."""
     later: Collection[int]
+    """The ids of pets that were not in its export."""
     is_shuffled: bool
+    """True if the ids are not in the order of an export."""
     is_by_name: bool
+    """True if the sheet may be sorted by name."""
     table: str = ""
+    """The source of a DataFrame; "" for a file's sheet."""
 
     @property
     def is_unsorted(self) -> bool:
-        """Whether nothing shows that the rows were sorted."""
+        """True if there is no sign that the rows were sorted."""
         return not (self.is_shuffled or self.is_by_name)
 
     def is_place(self, old: _Gap, new: _Gap) -> bool:
-        """Whether both gaps are the same place.
+        """Return true if both gaps are the same place.
 
-        One neighbour is the same; the other is the same, too, or the old one was removed, or the
-        new one was added later.
+        At least one neighbour is the same. The other one is the same too, or the old neighbour was
+        removed, or the new neighbour was added later.
         """
         same = [old_id == new_id for old_id, new_id in zip(old, new, strict=True)]
         return any(same) and all(
@@ -645,17 +672,18 @@ class _Order(NamedTuple):
 
 
 class _File(NamedTuple):
-    """The newest record of each pet in a file, and those whose row should be in the sheet, because
-    it is that file or a copy of it.
-
-    `conflicts` are the rows that runs left in conflict.
-    """
+    """The records of a file."""
 
     trust: _Trust
+    """The origin of the records."""
     tie: _Tie
+    """The link with the sheet."""
     records: list[RowRecord]
+    """The newest record of each pet."""
     expected: list[RowRecord]
+    """The records whose rows should be in the sheet, because it is this file or a copy of it."""
     conflicts: list[RowRecord]
+    """The records of rows that runs left in conflict."""
 
 
 def _order_of(sheet: Sheet, records: Iterable[RowRecord], ids: Collection[int]) -> _Order:
@@ -709,7 +737,7 @@ def _group_by_file(
         conflicts, known = _split_conflicts(of_file)
         newest = _select_newest(known)
         trust = _judge_trust(sheet, lines, newest or conflicts, of_file, units)
-        # An export that took the place of an older one has none of its new rows.
+        # A new export that replaced an older one does not have its new rows.
         expected = _select_newest(r for r in known if not base or r.base in ("", base))
         tie = _judge_tie(sheet, expected, trust, ids)
         files.append(_File(trust, tie, newest, expected if tie else [], conflicts))
@@ -717,7 +745,7 @@ def _group_by_file(
 
 
 def _drop_repeated_records(records: Iterable[RowRecord]) -> list[RowRecord]:
-    """Return the records with only the first of those of one pet with the same values.
+    """Return the records without later ones of the same pet with the same values.
 
     A copy of a copy has a record for each file.
     """
@@ -751,7 +779,7 @@ def _judge_tie(
         return "ids"
     if trust == "any":
         return ""
-    # A new list under an old name has no ids of pets that the old one added.
+    # A new list under an old name has none of the ids of pets that the old list added.
     return "name" if {record.pet_id for record in records}.isdisjoint(ids) else "rows"
 
 
@@ -764,13 +792,13 @@ def _match_lost_rows(
     units: Collection[Unit],
     last_seen: str,
 ) -> dict[int, Match]:
-    """Match rows without a match that may be the row of a record without a row."""
+    """Match rows without a match with records without a row."""
     certain = [match.record for match in found.values() if match.kind == "certain"]
     there = {*order.ids, *(each.identity for each in certain)}
     matched = {id(record) for record in certain}
     by_row = {line.row: line for line in lines}
     free_lines = [line for line in lines if is_free(found.get(line.row))]
-    # Where one row alone is in doubt, as it has the name or the action, another needs its name.
+    # If a single row is in doubt because of its name or action, another row must have the name.
     alone = [(m.record, by_row[row]) for row, m in found.items() if m.kind == "doubt"]
     has_row = {
         record.identity
@@ -831,12 +859,12 @@ def _match_conflict_rows(
     last_seen: str,
     numbered: Collection[Hashable],
 ) -> dict[int, Match]:
-    """Match the rows that a run left in conflict and that nobody has resolved.
+    """Match the rows that a run left in conflict and that the user has not resolved.
 
-    Each may still be any of the pets that it might have been, whatever was edited in it. A row that
-    is certain by its place, but not by its name, is in doubt if it is such a row, or if one may be
-    the same pet. If one of the `numbered` pets, which have such a pet's id, has the row's values, a
-    person has resolved it.
+    Each of them may still be any of its possible pets, whatever was edited. A row whose match is
+    certain by its place, but not by its name, is in doubt if it is such a row, or if such a row may
+    be the same pet. The conflict is resolved if a row with the id of one of the possible pets has
+    the record's values: `numbered` has the contents of these rows.
     """
     certain = {
         match.record.identity: row for row, match in found.items() if match.kind == "certain"
@@ -863,7 +891,7 @@ def _match_conflict_rows(
         if file.trust != "any"
     ]
     views = [*_iter_conflict_rows(lines, still, found, order, units, last_seen)]
-    # A column may be missing by now, so the name is enough.
+    # A column may be missing now, so the name is enough.
     same = {row for row, view in views if _names(view, lines_of[row])[0]}
     for row, view in views:
         for identity in view.may_be:
@@ -899,10 +927,10 @@ def _iter_conflict_rows(
     units: Sequence[Unit],
     last_seen: str,
 ) -> Iterator[tuple[int, RowRecord]]:
-    """Yield the rows that may be one that a run left in conflict, each with that record.
+    """Yield the rows that may be one that a run left in conflict, each with the record of that row.
 
-    If a later run left others in conflict, or knew all rows, only a row with the same values
-    counts.
+    If a later run left other rows in conflict, or knew all rows, only rows with the same values
+    count.
     """
     possible = _find_possible_pets(files)
     for file in files:
@@ -936,7 +964,7 @@ def _iter_conflict_rows(
 
 
 def _is_open(match: Match | None, possible: Container[Identity]) -> bool:
-    """Whether the row may be any, or is certain only by its place to be one of these."""
+    """Return true if the row may be any pet, or one of the `possible` pets by its place alone."""
     return (
         match is None
         or match.kind != "certain"
@@ -959,23 +987,24 @@ def _find_contents(
 
 
 def is_free(match: Match | None) -> bool:
-    """Whether the row's match has no pet: a run that stopped before it added the row knew none."""
+    """Return true if the row's match has no pet.
+
+    A run that stopped before it added the row has none.
+    """
     return match is None or match.kind == "other" or match.record.state == "unsent"
 
 
 def _were_both_known(match: Match | None, record: RowRecord) -> bool:
-    """Whether a run that stopped knew the record's row beside this one, which still has the same
-    values.
-    """
+    """Return true if a stopped run knew both the record's row and this one, which is unchanged."""
     is_unsent = match is not None and match.kind == "certain" and not match.is_edited
     return is_unsent and match is not None and match.record.run_started == record.run_started
 
 
 def _may_be(record: RowRecord, line: _Line, looks: Collection[Unit], *, is_named: bool) -> bool:
-    """Whether the row may be the record's, in any place.
+    """Return true if the row may be the record's, in any place.
 
-    It has the name (only that, if `is_named`), or the tags or the photos, or all values in `looks`
-    except the name. A category alone belongs to many pets.
+    It has the name (which is enough if `is_named`), or the tags or the photos, or all values in
+    `looks` except the name. A category alone belongs to many pets.
     """
     has_name, is_similar = _names(record, line)
     if (has_name and is_named) or ((has_name or is_similar) and _is_backed(record, line)):
@@ -986,11 +1015,12 @@ def _may_be(record: RowRecord, line: _Line, looks: Collection[Unit], *, is_named
 
 
 def _is_in_common(record: RowRecord, line: _Line, *, is_moved: bool, is_open: bool) -> bool:
-    """Whether the row has anything in common with the record, whose row should be in the sheet.
+    """Return true if the row has anything in common with the record, whose row should be in the
+    sheet.
 
-    That is a similar name, a tag, or a photo; if the rows were moved, category and status; and if
-    `is_open`, because the rows were sorted or others are in doubt, the category alone, or the
-    status of a record without other values.
+    This is a similar name, a tag or a photo. If the rows were moved, category and status together
+    count too. If `is_open`, because the rows were sorted or others are in doubt, the category alone
+    counts, or the status of a record without other values.
     """
     if (
         any(_names(record, line))
@@ -1005,7 +1035,7 @@ def _is_in_common(record: RowRecord, line: _Line, *, is_moved: bool, is_open: bo
 
 
 def _have_in_common(record: RowRecord, line: _Line, unit: Literal["tags", "photo_urls"]) -> bool:
-    """Whether both have a tag, or a photo, in common."""
+    """Return true if both have a tag, or a photo, in common."""
     if unit == "photo_urls":
         return not {*record.row_pet.photo_urls}.isdisjoint(line.row_pet.photo_urls)
     one, other = ({normal(tag.name) for tag in each.row_pet.tags} - {""} for each in (record, line))
@@ -1029,7 +1059,7 @@ def _select_newest(records: Iterable[RowRecord]) -> list[RowRecord]:
     contents: dict[Hashable, str] = {}
     for record in records:
         content = _content(record)
-        # A row to which a run did not come, and a later one did.
+        # A run did not reach this row, but a later run did.
         is_done = max(rows.get(record.row, ""), contents.get(content, "")) > record.run_started
         if record.state != "unsent":
             rows.setdefault(record.row, record.run_started)
@@ -1049,7 +1079,7 @@ def _judge_trust(
 ) -> _Trust:
     first = newest[0]
     if first.tab in sheet.tabs:
-        return "any"  # Its rows are in another worksheet, which is still there.
+        return "any"  # Its rows are in another worksheet, which still exists.
     if sheet.digest and any(record.digest == sheet.digest for record in records):
         return "file"
     # All DataFrames have the same name.
@@ -1142,14 +1172,16 @@ class _Matching:
         self._drop_matched()
 
     def _iter_pairs_in_place(self) -> Iterator[tuple[_Pair, bool, bool]]:
-        """Yield pairs of records and rows in the same place, whether the file around them is in
-        place, and whether another row may be the record's.
+        """Yield the pairs of records and rows in the same place, with two flags.
+
+        The first is true if the rows around the pair are in place. The second is true if another
+        row may be the record's.
         """
         gaps: defaultdict[_Gap, set[_Gap]] = defaultdict(set)
         for known in map(_gap, [*self._old, *(record for record, _ in self._pairs)]):
             for one in (known, *_sides(known)):
                 gaps[one].add(known)
-        # A row that was away before is in no place: what stands there now is another one.
+        # A row that was missing before has no place. The row there now is another one.
         olds = _group_by(_gap, (each for each in self._old if each.run_started >= self._last_seen))
         news = _group_by(lambda n: _find_gap(n, gaps, self._order), self._new)
         certain = _group_by(lambda pair: _gap(pair[0]), self._pairs)
@@ -1172,11 +1204,12 @@ class _Matching:
                     yield pair, is_anchored, is_loose
 
     def _find_rivals(self, placed: Sequence[_Pair]) -> set[int]:
-        """Return the rows in the places of records that another row, or another record, fits as
-        well.
+        """Return the rows in the places of records for which another row, or another record, fits
+        as well.
 
-        That is one that agrees in more, if the rows were not sorted; else any, unless the names are
-        similar. Rows below all others are new ones, unless the names are similar.
+        If the rows were not sorted, the other one must agree in more values. If they were, equal
+        agreement is enough, and any agreement if the names in the place are not similar. Rows below
+        all others are new, unless their names are similar.
         """
         is_unsorted = self._order.is_unsorted and _is_in_order(self._pairs)
         if len(placed) * (len(self._new) + len(self._old)) > _MOST_LOST:
@@ -1239,11 +1272,10 @@ class _Matching:
                 self._found[line.row] = Match("doubt", tuple(olds[name]), is_edited=True)
 
     def _match_positions(self) -> None:
-        """Match rows of a DataFrame at the position of a record, between the same rows, with any
-        common value except the name.
+        """Match rows at the position of a record, between the same rows, as doubts.
 
-        No file shows whether it is the DataFrame of that run. In a file with another name, match
-        rows at such a position in which only names were edited.
+        In a DataFrame, any common value counts, because no file shows if it is the DataFrame of
+        that run. In a file with another name, only names may differ.
         """
         self._drop_matched()
         is_mostly_there = bool(self._pairs) and 2 * len(self._pairs) >= self._total
@@ -1263,8 +1295,8 @@ class _Matching:
     def _find_renamed_runs(self, lines: Mapping[int, _Line]) -> set[str]:
         """Return the runs whose sheet this one may be, with only names edited.
 
-        At least half of the rows that the run added have a row in their position with a similar
-        name, or one with a word in common, and all other values.
+        For at least half of the rows that the run added, the row in the same position has a similar
+        name, or a common word in the name, and the same other values.
         """
         return {
             run
@@ -1292,17 +1324,16 @@ class _Matching:
 
 
 class _Place(NamedTuple):
-    """The evidence from the place of a pair.
-
-    `is_anchored`: the file around it is in place. `is_loose`: another row there may be the
-    record's. `has_rival`: a row anywhere may be the record's. `is_shared`: the sheet has another
-    row of the record's run; else it may be an earlier copy.
-    """
+    """The evidence from the place of a pair."""
 
     is_anchored: bool
+    """True if the rows around the pair are in place."""
     is_loose: bool
+    """True if another row there may be the record's."""
     has_rival: bool
+    """True if a row anywhere may be the record's."""
     is_shared: bool
+    """True if the sheet has another row of the record's run. Else it may be an earlier copy."""
 
 
 class _Evidence(NamedTuple):
@@ -1312,24 +1343,24 @@ class _Evidence(NamedTuple):
     is_named: bool
     is_similar: bool
     is_backed: bool
-    """At least half of what both say, beside name and status, is the same."""
+    """True if at least half of the values that both have, except name and status, are equal."""
     support: frozenset[Unit]
-    """The units of these in which both say the same."""
+    """The units with equal values, except name and status."""
     agreeing: int
-    """In how many units, beside the name, both say the same."""
+    """The number of units with equal values, except the name."""
     is_renamed: bool
-    """All else is the same."""
+    """True if all values except the name are equal."""
     says: bool
-    """Both say anything beside name and status."""
+    """True if both have values except name and status."""
 
     @property
     def is_fixed(self) -> bool:
-        """Whether the place identifies the row."""
+        """True if the place identifies the row."""
         return self.place.is_anchored and not self.place.is_loose
 
     @property
     def has_own_values(self) -> bool:
-        """Whether the row has tags or photos of the record."""
+        """True if the row has the tags or photos of the record."""
         return bool(self.support & {"tags", "photo_urls"})
 
 
@@ -1392,25 +1423,30 @@ _RULES: Mapping[_Trust, Sequence[_Rule]] = {
         _Rule("doubt", lambda e: e.is_named and e.is_backed and (bool(e.support) or not e.says)),
     ),
 }
-"""Of a row in the place of a record, by what tells for it: the first rule that holds decides."""
+"""The rules for a row in the place of a record, by the record's origin.
+
+The first that holds decides.
+"""
 
 
 def _is_in_order(pairs: Iterable[_Pair]) -> bool:
-    """Whether the rows are in the order of their records."""
+    """Return true if the rows are in the order of their records."""
     rows = [line.row for record, line in sorted(pairs, key=lambda pair: pair[0].row)]
     return rows == sorted(rows)
 
 
 def _score_agreement(record: RowRecord, line: _Line) -> int:
-    """Return how much a row has in common with a record, in any place."""
+    """Return a score for the values that a row and a record have in common, in any place."""
     has_name, is_similar = _names(record, line)
     shared = _have_in_common(record, line, "tags") + _have_in_common(record, line, "photo_urls")
     return 4 * has_name + 3 * is_similar + len(_find_agreeing_units(record, line)) + shared
 
 
 def _align_rows(records: Sequence[RowRecord], lines: Sequence[_Line]) -> list[_Pair]:
-    """Return pairs of records and rows in the same place: in order if their numbers are the same,
-    else each record with the most similar row.
+    """Return pairs of records and rows in the same place.
+
+    If there are as many rows as records, pair them in order. Else pair each record with the most
+    similar row.
     """
     if len(records) == len(lines) or len(records) * len(lines) > _MOST:
         return list(zip(records, lines, strict=False))
@@ -1423,7 +1459,9 @@ def _align_rows(records: Sequence[RowRecord], lines: Sequence[_Line]) -> list[_P
 
 
 def _stands_out(pair: _Pair, records: Sequence[RowRecord], lines: Sequence[_Line]) -> bool:
-    """Whether new rows follow only the pair, and no other row or record there is as similar."""
+    """Return true if new rows follow only the pair, and no other row or record there is as
+    similar.
+    """
     record, line = pair
     likeness = _score_likeness(record, line)
     if len(lines) < len(records) or len(lines) > _FEW or lines[records.index(record)] is not line:
@@ -1442,7 +1480,7 @@ def _score_likeness(record: RowRecord, line: _Line) -> int:
 
 
 def _is_another_still(record: RowRecord, line: _Line) -> bool:
-    """Whether both rows have the action `add-another`: it adds one pet."""
+    """Return true if both rows have the action `add-another`, which adds a single pet."""
     return record.action == line.action == "add-another"
 
 
@@ -1458,7 +1496,7 @@ def _drop_repeated_pairs(pairs: Iterable[_Pair]) -> list[_Pair]:
 
 
 def _count_above(rows: Sequence[int], item: _Item) -> int:
-    """Return how many of the rows are above this one."""
+    """Return the number of the rows above this one."""
     return bisect_left(rows, item.row)
 
 
@@ -1473,7 +1511,7 @@ def _is_nearly(record: RowRecord, line: _Line | None) -> bool:
 
 
 def _share_a_word(one: str, other: str) -> bool:
-    """Whether names have a word in common and are no series such as `Pet 1` and `Pet 2`."""
+    """Return true if names have a word in common and are no series such as `Pet 1` and `Pet 2`."""
     words = (set(_letters(name).casefold().split()) for name in (one, other))
     return _letters(one) != _letters(other) and not set.isdisjoint(*words)
 
@@ -1483,7 +1521,7 @@ def _gap(item: _Item) -> _Gap:
 
 
 def _find_gap(line: _Line, gaps: Mapping[_Gap, Collection[_Gap]], order: _Order) -> _Gap | None:
-    """Return the records' gap that the row is in now; one of its two neighbours may be removed.
+    """Return the records' gap in which the row is now. One of its two neighbours may be removed.
 
     `gaps` has the records' gaps, also by a single neighbour.
     """
@@ -1495,7 +1533,7 @@ def _find_gap(line: _Line, gaps: Mapping[_Gap, Collection[_Gap]], order: _Order)
 
 
 def _sides(gap: _Gap) -> Iterator[_Gap]:
-    """Yield the gap's keys by a single neighbour; no gap itself has such a key."""
+    """Yield the gap's keys by a single neighbour. No gap is equal to such a key."""
     above, below = gap
     if above is not None:
         yield above, _ANY
@@ -1527,20 +1565,22 @@ def _find_stated_units(record: RowRecord, line: _Line) -> list[Unit]:
 
 
 def _is_backed(record: RowRecord, line: _Line) -> bool:
-    """Whether at least half of the values that both have, except name and status, are the same."""
+    """Return true if at least half of the values that both have, except name and status, are
+    equal.
+    """
     return 2 * len(_find_support(record, line)) >= len(_find_stated_units(record, line))
 
 
 def _is_all_support(record: RowRecord, line: _Line) -> bool:
-    """Whether both have values except name and status, and all of these are the same."""
+    """Return true if both have values except name and status, and all of these are equal."""
     support = _find_support(record, line)
     return bool(support) and len(support) == len(_find_stated_units(record, line))
 
 
 def _names(record: RowRecord, line: _Line) -> tuple[bool, bool]:
-    """Return whether the names are the same, and whether they may differ only by a typing error.
+    """Return whether the names are equal, and whether they may differ only by a typing error.
 
-    Names that differ only in their numbers are a series.
+    Names that differ only in their numbers are a series and do not count.
     """
     one, other = _name(record), _name(line)
     if not one or not other:
@@ -1580,7 +1620,7 @@ _PARTS: Mapping[Unit, Callable[[Pet], Hashable]] = {
 }
 _TELLING: tuple[Unit, ...] = ("category", "tags", "photo_urls")
 _LOOKS: tuple[Unit, ...] = ("status", *_TELLING)
-"""All that a row says of its pet beside the name."""
+"""The units of a row except the name."""
 
 
 def _group_by(key: Callable[[T], K], items: Iterable[T]) -> dict[K, list[T]]:
