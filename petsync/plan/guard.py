@@ -1,4 +1,4 @@
-"""Guard: the limits that a plan must keep, judged before anything is sent."""
+"""The guard: limits for a plan, checked before anything is sent."""
 
 from __future__ import annotations
 
@@ -24,19 +24,20 @@ __all__ = [
 
 _Kind = Literal["add", "update", "delete"]
 _SMALL_UPDATES = 10
-"""The number of updates that is always within a share: 30 % of three pets would be none."""
+"""The number of updates that a share always allows: 30 % of three pets would be none."""
 _SMALL_NAMESAKES = 10
 """The number of adds that may have the name of a pet that is in no row."""
 
 
 class Limit(msgspec.Struct, frozen=True):
-    """A number of pets, or a share of the store (0 to 1) where `is_share`, and of a share
-    at least `at_least`, and any number where the store has none yet.
-    """
+    """A maximum number of pets, or a maximum share of the store."""
 
     value: float
+    """The number, or the share from 0 to 1."""
     is_share: bool = True
+    """True for a share."""
     at_least: int = 0
+    """The minimum that a share allows. If it is above 0, an empty store has no limit."""
 
     def __post_init__(self) -> None:
         most = 1.0 if self.is_share else float(10**12)
@@ -45,12 +46,14 @@ class Limit(msgspec.Struct, frozen=True):
                 f"Limit({self.value!r}, is_share={self.is_share}) is no limit",
                 hint="A share is between 0 and 1; ten pets are Limit(10, is_share=False).",
             )
-        # As a file gives it back, so that a saved plan is the same to the byte.
+        # Convert to float, as a file returns it, so that a saved plan is identical byte for byte.
         msgspec.structs.force_setattr(self, "value", float(self.value))
 
     @classmethod
     def parse(cls, text: str, option: str) -> Limit:
-        """`10%` or `25`. Raises SettingsError that names the option."""
+        """Return the limit of a text such as `10%` or `25`. Raises SettingsError that names the
+        option.
+        """
         match = re.fullmatch(r"\s*(\d{1,12}(?:\.\d{1,6})?)\s*(%?)\s*", text, re.ASCII)
         if match is None or (not match[2] and "." in match[1]):
             raise SettingsError(
@@ -63,12 +66,12 @@ class Limit(msgspec.Struct, frozen=True):
         return cls(number / 100 if match[2] else number, bool(match[2]))
 
     def allows(self, total: int, at_least: int) -> int:
-        """How many of `total` pets the limit lets through."""
+        """Return the number of pets that the limit allows for a store of `total` pets."""
         share = int(self.value * total + 1e-9)
         return max(share, at_least, self.at_least) if self.is_share else int(self.value)
 
     def is_free(self, total: int) -> bool:
-        """Whether it lets any number through, as of `total` pets there is no share."""
+        """Return true if any number is allowed, because there is no share of an empty store."""
         return self.is_share and not total and self.at_least > 0
 
     def __str__(self) -> str:
@@ -76,21 +79,27 @@ class Limit(msgspec.Struct, frozen=True):
 
 
 class Guard(msgspec.Struct, frozen=True, kw_only=True):
-    """The limits: deletes 10 % of the store and never everything, updates 30 %, adds 50 %
-    and 100 at least.
-
-    `max_add=None` is no limit. Adds of which many have the name of a pet that is in no row pass
-    only where `max_add` is a number or None. `allow_shifted` lets updates pass by which a column
-    was sorted or shifted without its rows. `sentinels` are ids of pets that must be in the
-    snapshot, and that neither plan nor anybody since the export may change; else nothing runs.
-    """
+    """The limits of a plan."""
 
     max_delete: Limit = Limit(0.10)
+    """The limit of deletes."""
     max_update: Limit = Limit(0.30)
+    """The limit of updates."""
     max_add: Limit | None = Limit(0.50, at_least=100)
+    """The limit of adds, None for no limit.
+
+    If many adds have the name of a pet that is in no row, the plan passes only if this is a number
+    or None.
+    """
     allow_empty: bool = False
+    """True to allow deleting every pet, and a sheet without a usable row."""
     allow_shifted: bool = False
+    """True to allow updates that sort or shift a column without its rows."""
     sentinels: tuple[int, ...] = ()
+    """The ids of pets that must be in the snapshot.
+
+    Neither the plan nor any change since the export may touch them; else nothing runs.
+    """
 
     def __post_init__(self) -> None:
         for name in ("max_delete", "max_update", "max_add"):
@@ -118,9 +127,11 @@ class Guard(msgspec.Struct, frozen=True, kw_only=True):
         shifted: Collection[str] = (),
         sentinels: Iterable[Refusal] = (),
     ) -> Verdict:
-        """The verdict on a plan for a store of `pets`, made from a sheet of `rows`: every limit
-        that it breaks, with `sentinels`, what was found of these. Of the adds, `namesakes` have the
-        name of a pet that is in no row; `shifted` columns were moved without their rows.
+        """Return the verdict on a plan, with a refusal for each limit that it breaks.
+
+        `pets` is the size of the store, and `rows` the size of the sheet. Of the adds, `namesakes`
+        have the name of a pet that is in no row. The `shifted` columns were moved without their
+        rows. `sentinels` are the refusals because of sentinels.
         """
         sentences = [
             self._empty(rows),
@@ -138,7 +149,7 @@ class Guard(msgspec.Struct, frozen=True, kw_only=True):
         return Refusal("empty", "the sheet has no row that can be used", "--allow-empty")
 
     def needs_count(self, *, adds: int, updates: int, deletes: int) -> bool:
-        """Whether a verdict on these numbers depends on how many pets the store has."""
+        """Return true if a verdict on these numbers depends on the number of pets in the store."""
         of_share = (
             (self.max_add, adds > (self.max_add.at_least if self.max_add else 0)),
             (self.max_update, updates > _SMALL_UPDATES),
@@ -192,11 +203,11 @@ CAPACITY_CURE = (
     "Add fewer pets, or delete some before. If the service keeps more pets, say so: `capacity` "
     "under [service] (0: no limit)."
 )
-"""The way out where a plan is refused for the service's capacity."""
+"""The advice for a plan that is refused because of the service's capacity."""
 
 
 def over_capacity(adds: int, pets: int, capacity: int | None) -> Iterator[Refusal]:
-    """The refusal of adds beyond what the service keeps: for each it drops another pet."""
+    """Yield the refusal of adds beyond the service's capacity, which remove other pets."""
     if capacity is None or not adds or pets + adds <= capacity:
         return
     overflow = pets + adds - max(pets, capacity)
@@ -213,17 +224,18 @@ def _are_ids(values: object) -> bool:
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """A limit that a plan breaks: its stable name, what is over it, and the option of the command
-    line that would let it pass, "" where nothing may. `of_store`: whether it is about the store
-    alone, so that any part of the plan breaks it too.
-    """
+    """A limit that a plan breaks."""
 
     limit: Literal[
         "empty", "add", "update", "delete", "everything", "shifted", "sentinel", "capacity"
     ]
+    """The limit's stable name."""
     problem: str
+    """The problem."""
     override: str = ""
+    """The command-line option that allows the plan, "" if none does."""
     of_store: bool = False
+    """True if the problem concerns only the store, so that every part of the plan has it too."""
 
     def __str__(self) -> str:
         return (
@@ -232,7 +244,7 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 def raise_limits(refusals: Iterable[Refusal]) -> str:
-    """The advice to raise the limits, with the guard that does it in Python."""
+    """Return the advice to raise the limits, with the guard to use in Python."""
     options = sorted({each.override.removeprefix("--") for each in refusals} - {""})
     arguments = [
         f"{name.replace('-', '_')}={f'Limit({most}, is_share=False)' if most else True}"
@@ -242,11 +254,12 @@ def raise_limits(refusals: Iterable[Refusal]) -> str:
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What the guard says: no refusals, and the plan may be applied."""
+    """The guard's verdict. A plan without refusals may be applied."""
 
     refusals: tuple[Refusal, ...] = ()
+    """The limits that the plan breaks."""
 
     @property
     def ok(self) -> bool:
-        """Whether the plan keeps every limit."""
+        """True if the plan keeps all limits."""
         return not self.refusals

@@ -1,4 +1,4 @@
-"""Images to upload, and what became of each."""
+"""Images to upload, and the result of each."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 
-# Pictures: the images that an upload would send, each with its pet, as one frozen value.
+# Pictures: the images to upload, each with its pet, as one frozen value.
 
 
 FORMAT = 1
@@ -52,88 +52,114 @@ FATES: Mapping[Fate, str] = {
     "doubtful": "an earlier upload got no answer, and nothing tells whether it came through: "
     "left alone",
 }
-"""What becomes of a picture, by what is known of it before anything is sent."""
+"""The action for each picture, decided from what is known before anything is sent."""
 
 _SENT: frozenset[Fate] = frozenset({"new", "again", "retry"})
 _MEMBER: frozenset[Fate] = _SENT | {"confirm"}
 
 
 class ScanProgress(msgspec.Struct, frozen=True):
-    """How far the look at the files is: `done` of `total`."""
+    """The progress of the file scan."""
 
     done: int
+    """The number of scanned files."""
     total: int
+    """The number of all files."""
 
 
 class Picture(msgspec.Struct, frozen=True, kw_only=True):
-    """One image file of one pet.
-
-    `file` is its path as people know it, below the folder; `path` where it really is; `source` the
-    cell that names it, "" in a folder. `place` orders the pictures of a pet. `size` is in bytes,
-    `digest` the SHA-256 of the file; `sent_size`, `sent_digest`, `sent_width` and `sent_height`
-    are those of what is uploaded, and `done` says what is done to it first: `metadata` (removed),
-    `scaled`; in journals of version 0.2 also `exif` (metadata removed) and `upright` (rotated).
-    `saved` is how it is encoded again, "" where its pixels stay as they are, byte for byte.
-    """
+    """An image file of a pet."""
 
     pet_id: int
+    """The pet's id."""
     pet: str = ""
+    """The pet's name."""
     file: str
+    """The file's path for users, relative to the folder."""
     path: str
+    """The file's real path."""
     source: str = ""
+    """The address of the cell that names the file, "" for a folder."""
     row: int | None = None
+    """The sheet's row, None for a folder."""
     place: int = 0
+    """The picture's position among those of the pet."""
     size: int
+    """The file's size in bytes."""
     format: str
+    """The image format."""
     width: int
+    """The width in pixels."""
     height: int
+    """The height in pixels."""
     frames: int = 1
+    """The number of frames."""
     digest: str
+    """The SHA-256 of the file."""
     metadata: str | None = None
+    """The caption, sent as `additionalMetadata`; None for none."""
     done: tuple[Literal["metadata", "scaled", "exif", "upright"], ...] = ()
+    """The steps before the upload: `metadata` (removed), `scaled`. In journals of version 0.2 also
+    `exif` (metadata removed) and `upright` (rotated).
+    """
     saved: str = ""
+    """The format of the new encoding, "" if the pixel data is sent byte for byte."""
     sent_size: int
+    """The size in bytes of the uploaded image."""
     sent_digest: str
+    """The SHA-256 of the uploaded image."""
     sent_width: int
+    """The width in pixels of the uploaded image."""
     sent_height: int
+    """The height in pixels of the uploaded image."""
     fate: Fate = "new"
+    """The action for the picture."""
     run: str = ""
     """The run that uploaded it, or tried to."""
 
     @property
     def is_item(self) -> bool:
-        """Whether an upload has something to do for it."""
+        """True if an upload processes the picture."""
         return self.fate in _MEMBER
 
 
 class PictureProblem(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that is not uploaded: why, and what to do about it.
-
-    With `blocks` it is a picture that somebody wants to be there; otherwise something else that
-    lies beside them. `source` is the cell that names it.
-    """
+    """A file that is not uploaded."""
 
     file: str
+    """The file's path."""
     problem: str
+    """The reason."""
     cure: str = ""
+    """The advice to the user, "" for none."""
     pet_id: int | None = None
+    """The pet's id, None if it is unknown."""
     source: str = ""
+    """The address of the cell that names the file, "" for a folder."""
     row: int | None = None
+    """The sheet's row, None for a folder."""
     blocks: bool = True
+    """True for a picture that the user wants to upload, false for another file beside the
+    pictures.
+    """
 
 
 class PictureOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What is done to pictures, and their limits: `max_bytes` of a file that is sent, `max_pixels`
-    of all its frames together; `max_side` is in pixels, None for as they are. Metadata are removed
-    unless `keep_metadata` is set. With `again`, petsync uploads again what it uploaded before.
-    Raises SettingsError for a limit that is no whole number from 1.
+    """Options for the processing of pictures, and their limits.
+
+    Raises SettingsError for a limit that is not a whole number from 1.
     """
 
     keep_metadata: bool = False
+    """True to keep the metadata in the files."""
     max_side: int | None = None
+    """The maximum width and height in pixels, None to keep the size."""
     max_bytes: int = 10 * 1024 * 1024
+    """The maximum size in bytes of an uploaded file."""
     max_pixels: int = 50_000_000
+    """The maximum number of pixels of all frames together."""
     again: bool = False
+    """True to upload again what petsync has already uploaded."""
 
     def __post_init__(self) -> None:
         for name in ("max_side", "max_bytes", "max_pixels"):
@@ -145,26 +171,30 @@ class PictureOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pictures(msgspec.Struct, frozen=True, kw_only=True):
-    """What an upload would do: `pictures`, sorted by pet and place, and what is left out of it.
-
-    `problems` are the files that are not uploaded, and why. `ignored` counts hidden files and
-    those that systems leave behind. `store` is the service's base URL, `source` the folder or the
-    sheet, `created` the moment (ISO 8601, UTC).
-    """
+    """The pictures of an upload, and the files that it leaves out."""
 
     format: int = FORMAT
+    """The version of the format."""
     created: str
+    """The time of creation, ISO 8601 in UTC."""
     store: str
+    """The service's base URL."""
     source: str
+    """The folder or the sheet."""
     options: PictureOptions = PictureOptions()
+    """The options of the upload."""
     pictures: tuple[Picture, ...] = ()
+    """The pictures, sorted by pet and place."""
     problems: tuple[PictureProblem, ...] = ()
+    """The files that are not uploaded."""
     ignored: int = 0
+    """The number of hidden files and of files that operating systems create."""
     notes: tuple[str, ...] = ()
+    """The notes for the user."""
 
     @property
     def items(self) -> tuple[Picture, ...]:
-        """The pictures that an upload has something to do for."""
+        """The pictures that an upload processes."""
         return tuple(picture for picture in self.pictures if picture.is_item)
 
     @property
@@ -174,36 +204,38 @@ class Pictures(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def already(self) -> tuple[Picture, ...]:
-        """The pictures that were uploaded before, to the same pet."""
+        """The pictures that were uploaded to the same pet before."""
         return tuple(picture for picture in self.pictures if picture.fate == "already")
 
     @property
     def doubtful(self) -> tuple[Picture, ...]:
-        """The pictures of which nothing tells whether an earlier run uploaded them."""
+        """The pictures for which it is unknown if an earlier run uploaded them."""
         return tuple(picture for picture in self.pictures if picture.fate == "doubtful")
 
     @property
     def blocked(self) -> tuple[PictureProblem, ...]:
-        """The problems that keep out a picture which somebody wants to be there."""
+        """The problems with pictures that the user wants to upload."""
         return tuple(problem for problem in self.problems if problem.blocks)
 
     @property
     def total_bytes(self) -> int:
-        """How many bytes of images are sent."""
+        """The number of image bytes to send."""
         return sum(picture.sent_size for picture in self.to_send)
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 over all of it."""
+        """SHA-256 of the whole value."""
         return hashlib.sha256(self.to_json()).hexdigest()
 
     def __len__(self) -> int:
         return len(self.pictures)
 
     def to_frame(self) -> pd.DataFrame:
-        """The pictures and the problems, one a row: file, source, id, pet, fate, format, width,
-        height, size (bytes), done, sent_width, sent_height, sent_size, metadata, digest, problem,
-        cure. `fate` is "problem" or "left out" for the latter.
+        """Return the pictures and the problems as a frame, one per row.
+
+        Its columns are file, source, id, pet, fate, format, width, height, size (bytes), done,
+        sent_width, sent_height, sent_size, metadata, digest, problem and cure. For problems, `fate`
+        is "problem" or "left out".
         """
         rows = [_row(picture) for picture in self.pictures]
         rows += [_problem_row(problem) for problem in self.problems]
@@ -211,12 +243,12 @@ class Pictures(msgspec.Struct, frozen=True, kw_only=True):
         return frame.astype(dict.fromkeys(_INTEGERS, "Int64")).infer_objects()
 
     def to_json(self) -> bytes:
-        """All of it as one JSON object, as a journal keeps it."""
+        """Return everything as one JSON object, as in a journal."""
         return msgspec.json.encode(self)
 
     @classmethod
     def from_json(cls, body: bytes) -> Pictures:
-        """The value of `to_json`. Raises PlanError where it is none."""
+        """Return the value that `to_json` wrote. Raises PlanError if the content is invalid."""
         try:
             return msgspec.json.decode(body, type=cls)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -233,8 +265,10 @@ class Pictures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def treatment(picture: Picture) -> str:
-    """What is done to a picture before it is sent: `as it is`, or `metadata removed, scaled to
-    800 × 600, saved again as JPEG, quality 90`.
+    """Return a text on the processing of a picture.
+
+    Examples: `as it is`, or `metadata removed, scaled to 800 × 600, saved again as JPEG, quality
+    90`.
     """
     steps = [_DONE[each] for each in picture.done]
     if "scaled" in picture.done:
@@ -305,83 +339,107 @@ def _problem_row(one: PictureProblem) -> dict[str, object]:
     }
 
 
-# UploadReport: what became of every file of an upload.
+# UploadReport: the result of each file of an upload.
 
 
 class UploadedFile(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one file. `urls` are the addresses that the service added to the pet,
-    `bytes` how many of the image were sent; `cure` says what to do where anything is left to do.
-    """
+    """The result of a file."""
 
     file: str
+    """The file's path."""
     pet_id: int | None = None
+    """The pet's id, None if it is unknown."""
     pet: str = ""
+    """The pet's name."""
     source: str = ""
+    """The address of the cell that names the file, "" for a folder."""
     row: int | None = None
+    """The sheet's row, None for a folder."""
     outcome: Outcome
+    """The outcome."""
     cause: Cause = ""
+    """The stable code of the reason."""
     message: str = ""
+    """The outcome's explanation."""
     cure: str = ""
+    """The advice, if there is anything left to do."""
     urls: tuple[str, ...] = ()
+    """The addresses that the service added to the pet."""
     bytes: int = 0
+    """The number of image bytes that were sent."""
 
 
 class UploadProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far an upload is: `sent` of `total` bytes of images, `done` of `files` pictures have a
-    result, `problems` of them one that a person has to look at.
-    """
+    """The progress of an upload."""
 
     sent: int
+    """The number of image bytes that were sent."""
     total: int
+    """The number of image bytes to send."""
     done: int
+    """The number of pictures with a result."""
     files: int
+    """The number of all pictures."""
     problems: int = 0
+    """The number of results that need the user's attention."""
     traffic: Traffic = Traffic()
+    """The statistics of the requests."""
 
 
 class FileProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far one picture of an upload is, by its `number` in `items`: `sent` of `total` bytes in
-    the present attempt. `attempt` counts from 1, and `why` says how the one before it ended.
-    `result` is there once it has one.
-    """
+    """The progress of a picture."""
 
     number: int
+    """The picture's place in `items`."""
     sent: int = 0
+    """The number of bytes sent in the current attempt."""
     total: int = 0
+    """The number of bytes to send in the current attempt."""
     attempt: int = 1
+    """The number of the attempt, from 1."""
     why: str = ""
+    """The reason why the previous attempt failed."""
     result: UploadedFile | None = None
+    """The result, None before the end."""
 
 
 class UploadReport(msgspec.Struct, frozen=True, kw_only=True):
-    """A result for each file that was looked at; files = applied + unchanged + not sent + conflict
-    + needs fixing + failed + unknown. `run_id` is "" where there was nothing to send. `stopped`
-    says why it ended early.
+    """The results of an upload: one for each file that was examined.
+
+    files = applied + unchanged + not sent + conflict + needs fixing + failed + unknown.
     """
 
     run_id: str
+    """The run's id, "" if there was nothing to send."""
     store: str
+    """The service's base URL."""
     source: str
+    """The folder or the sheet."""
     started: str
+    """The start, ISO 8601 in UTC."""
     seconds: float
+    """The duration in seconds."""
     results: tuple[UploadedFile, ...]
+    """The results of the files."""
     ignored: int = 0
+    """The number of hidden files and of files that operating systems create."""
     stopped: str = ""
+    """The reason why the upload ended early, "" if it did not."""
 
     @property
     def counts(self) -> Mapping[Outcome, int]:
-        """How many files had each outcome."""
+        """The number of files with each outcome."""
         counts = Counter(result.outcome for result in self.results)
         return {outcome: counts[outcome] for outcome in OUTCOMES}
 
     @property
     def total_bytes(self) -> int:
-        """How many bytes of images were uploaded."""
+        """The number of uploaded image bytes."""
         return sum(result.bytes for result in self.results if result.outcome == "applied")
 
     @property
     def exit_code(self) -> int:
-        """0 done, 3 some files were not uploaded that should be, 7 stopped early."""
+        """0 done, 3 some files could not be uploaded, 7 stopped early."""
         if self.stopped:
             return InterruptedRunError.exit_code
         counts = self.counts
@@ -389,8 +447,10 @@ class UploadReport(msgspec.Struct, frozen=True, kw_only=True):
         return 3 if any(counts[outcome] for outcome in bad) else 0
 
     def to_frame(self) -> pd.DataFrame:
-        """The results: file, source, row, id, pet, outcome, cause, message, cure, url, bytes; one
-        a file. `url` is the first of those that the service added.
+        """Return the results as a frame, one file per row.
+
+        Its columns are file, source, row, id, pet, outcome, cause, message, cure, url and bytes.
+        `url` is the first of those that the service added.
         """
         rows = [
             {
@@ -412,7 +472,7 @@ class UploadReport(msgspec.Struct, frozen=True, kw_only=True):
         return frame.astype(dict.fromkeys(("row", "id", "bytes"), "Int64")).infer_objects()
 
     def to_json(self) -> bytes:
-        """One JSON object: the fields, `counts`, `bytes` and `exit_code`."""
+        """Return one JSON object with the fields, `counts`, `bytes` and `exit_code`."""
         data = {
             "run_id": self.run_id,
             "store": self.store,
@@ -460,7 +520,7 @@ def result_of(
     urls: tuple[str, ...] = (),
     sent: int = 0,
 ) -> UploadedFile:
-    """The result of a picture."""
+    """Return the result of a picture."""
     return UploadedFile(
         file=picture.file,
         pet_id=picture.pet_id,
@@ -477,7 +537,7 @@ def result_of(
 
 
 def result_of_problem(problem: PictureProblem) -> UploadedFile:
-    """The result of a file that was never to be sent."""
+    """Return the result of a file that is not uploaded."""
     return UploadedFile(
         file=problem.file,
         pet_id=problem.pet_id,
@@ -490,29 +550,31 @@ def result_of_problem(problem: PictureProblem) -> UploadedFile:
     )
 
 
-# What a journal knows of images that were uploaded, and the photos that they added to pets.
+# A journal's records of uploaded images, and the photos that they added to pets.
 
 
 Key = tuple[int, str]
 
 
 class Attempt(NamedTuple):
-    """One upload of an earlier run; `digests` are those of the file and of what was sent. `undone`:
-    the photo was taken out of the pet by an undo that stands.
-    """
+    """An upload of an earlier run."""
 
     run_id: str
+    """The run's id."""
     entry: Entry
+    """The journal's entry."""
     digests: tuple[str, ...]
+    """The SHA-256 of the file and of the sent image."""
     undone: bool = False
+    """True if an undo removed the photo from the pet and was not undone itself."""
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether it may have come through although nobody saw it."""
+        """True if the service may have stored the image although no answer confirmed it."""
         entry = self.entry
         if entry.before is None:
             return False
-        # With `after`, the pet was read once more after a request that got no answer.
+        # With `after`, the pet was read again after a request without an answer.
         is_lost = entry.outcome == "failed" and entry.after is not None
         return entry.outcome in (None, "unknown") or is_lost
 
@@ -522,7 +584,9 @@ class Uploads:
     """The uploads to one store, the older ones first."""
 
     applied: dict[Key, Attempt] = field(default_factory=dict)
+    """The successful uploads, by pet's id and digest."""
     doubts: dict[Key, Attempt] = field(default_factory=dict)
+    """The uploads with an unknown result, by pet's id and digest."""
     _added: defaultdict[int, set[str]] = field(default_factory=lambda: defaultdict(set))
     _unseen: defaultdict[int, list[frozenset[str]]] = field(
         default_factory=lambda: defaultdict(list)
@@ -530,14 +594,14 @@ class Uploads:
 
     @classmethod
     def of(cls, attempts: Iterable[Attempt]) -> Uploads:
-        """What these attempts come to."""
+        """Return the uploads that result from these attempts."""
         uploads = cls()
         for attempt in attempts:
             uploads.take(attempt)
         return uploads
 
     def take(self, attempt: Attempt) -> None:
-        """Take in one more attempt."""
+        """Add an attempt."""
         entry = attempt.entry
         if entry.pet_id is None:
             return
@@ -549,8 +613,10 @@ class Uploads:
         self._remember(entry.pet_id, attempt)
 
     def fate(self, picture: tuple[int, Sequence[str]], current: Pet, *, adds: bool) -> Fate:
-        """What is to be done with a picture (its pet's id, its digests), the pet being as it is
-        `current`. `adds` says whether the service adds an address to a pet for each upload.
+        """Return the action for a picture, which is given by its pet's id and its digests.
+
+        `current` is the pet now. `adds` is true if the service adds an address to a pet for each
+        upload.
         """
         if self.attempt(picture) is not None:
             return "already"
@@ -562,24 +628,27 @@ class Uploads:
         return "retry" if adds else "doubtful"
 
     def attempt(self, picture: tuple[int, Sequence[str]]) -> Attempt | None:
-        """The upload of this picture to this pet that came through."""
+        """Return the successful upload of this picture to this pet."""
         pet_id, digests = picture
         found = (self.applied.get((pet_id, digest)) for digest in digests)
         return next((each for each in found if each is not None), None)
 
     def last(self, picture: tuple[int, Sequence[str]]) -> Attempt | None:
-        """The upload of this picture to this pet that tells most of it."""
+        """Return the successful upload of this picture to this pet, else the one with an unknown
+        result.
+        """
         return self.attempt(picture) or self.doubt(picture)
 
     def doubt(self, picture: tuple[int, Sequence[str]]) -> Attempt | None:
-        """The upload of this picture to this pet of which nobody saw the end."""
+        """Return the upload of this picture to this pet with an unknown result."""
         pet_id, digests = picture
         found = (self.doubts.get((pet_id, digest)) for digest in digests)
         return next((each for each in found if each is not None), None)
 
     def find_arrived_urls(self, doubt: Attempt, current: Pet) -> tuple[str, ...]:
-        """The address that the pet has since such an upload was begun, and that no other upload
-        added; () if there is none.
+        """Return the address that the pet got since such an upload began, () for none.
+
+        Addresses that other uploads added do not count.
         """
         if doubt.entry.before is None or doubt.entry.pet_id is None:
             return ()
@@ -588,7 +657,7 @@ class Uploads:
         return tuple(new)[:1]
 
     def photos(self, pet: Pet) -> frozenset[str]:
-        """Which of the pet's photos uploads added, or may have added."""
+        """Return the pet's photos that uploads added, or may have added."""
         if pet.id is None or pet.id not in self.pets():
             return frozenset()
         sure = self._added.get(pet.id, set())
@@ -598,7 +667,7 @@ class Uploads:
         )
 
     def pets(self) -> frozenset[int]:
-        """The pets to which anything was uploaded."""
+        """Return the pets to which anything was uploaded."""
         return frozenset((*self._added, *self._unseen))
 
     def _settle(self, keys: list[Key], attempt: Attempt) -> None:
@@ -618,7 +687,7 @@ class Uploads:
 
 
 def added_urls(before: Pet, after: Pet) -> tuple[str, ...]:
-    """The addresses that a pet has more often than before, in its order."""
+    """Return the addresses that a pet has more often than before, in its order."""
     more = Counter(after.photo_urls)
     more.subtract(before.photo_urls)
     return tuple(url for url in dict.fromkeys(after.photo_urls) if more[url] > 0)
