@@ -39,7 +39,7 @@ from petsync.table.sheet import Sheet
 __all__ = ["Inbound", "IntakeRows", "Lead", "build_inbound", "find_uncertain_rows", "note_rows"]
 
 
-# Rows of a sheet that stand for no pet, and why they stay: notes of a round.
+# Rows of a sheet without a pet, and the reasons why they stay: notes of a round.
 
 
 _GONE = "its pet is gone from the store, and the row stays, as deleting was not asked for"
@@ -65,22 +65,25 @@ _NAMELESS = "the row has no id and means no pet that the store has; it is not se
 class IntakeRows(NamedTuple):
     """The rows of a sheet, with masks of those that take values from the store.
 
-    Of the rows with `takes`: `removed` marks rows whose pet is no longer in the store, and that
-    stay; `unknown_ids` marks rows whose id the store never had; `unanswered` marks rows for which
-    the store gave no answer.
+    The last three masks are parts of `takes`.
     """
 
     frame: pd.DataFrame
+    """The rows."""
     takes: Mask
+    """A mask of the rows that take values."""
     removed: Mask
+    """A mask of the rows whose pet is deleted from the store, and that stay."""
     unknown_ids: Mask
+    """A mask of the rows whose id the store never had."""
     unanswered: Mask
+    """A mask of the rows for which the store gave no answer."""
 
 
 def note_rows(rows: IntakeRows, sheet: Sheet, *, leads: bool) -> Iterator[Difference]:
     """Yield a note on each row without a pet that stays.
 
-    In a merge the plan reports all of them except rows whose pet is gone.
+    In a merge, the plan reports all of them except rows whose pet is deleted.
     """
     action = rows.frame["action"]
     asks = action.isin(("delete", *ADDING)).to_numpy() & ~rows.takes
@@ -100,8 +103,9 @@ def note_rows(rows: IntakeRows, sheet: Sheet, *, leads: bool) -> Iterator[Differ
 
 
 def find_uncertain_rows(sheet: Sheet) -> list[str]:
-    """Return the addresses of rows whose pet is unknown: blocked rows without a reliable id, and
-    ignored rows without an id.
+    """Return the addresses of rows with an unknown pet.
+
+    These are blocked rows without a reliable id, and ignored rows without an id.
     """
     frame = sheet.rows
     lacking = frame["id"].isna() if "id" in frame else pd.Series(data=True, index=frame.index)
@@ -131,17 +135,16 @@ def _note(
     )
 
 
-# build_inbound: what a sheet takes from the store, field by field, and what it leaves. Pure.
+# build_inbound: the values that a sheet takes from the store, field by field. Pure.
 #
-# In a `merge` a field is taken where the store's value is another than the row's and nobody
-# touched the row's since the base; where both did, the sheet's stays (it is the plan that sends
-# it), but for tags and photos, which merge, and for clashes that the store is to win. Where
-# `store` leads, every field is taken.
+# In a `merge` the sheet takes a field if the store's value differs and the row's value is unedited
+# since the base. If both sides edited it, the sheet's value stays and the plan sends it. The
+# exceptions are tags and photos, which merge, and clashes that the store wins. If `store` leads,
+# the sheet takes every field.
 #
-# A blank cell says nothing. In a merge it is filled only where the base says that the pet had
-# nothing there either, and it has something now: blank was all that there was to say. A cell that
-# is blank beside a value is blank because people want it so. Where the store leads, every blank
-# cell in one of the table's columns is filled; a column that the sheet lacks is never asked for.
+# A merge fills a blank cell only if the pet had no value in the base and has one now. Any other
+# blank cell beside a value is blank on purpose. If the store leads, every blank cell in one of the
+# table's columns is filled. A column that the sheet lacks is never added.
 
 
 _NO_GUARD = Guard()
@@ -166,13 +169,13 @@ def build_inbound(
     candidates: Mapping[int, str] | None = None,
     guard: Guard = _NO_GUARD,
 ) -> Inbound:
-    """Return what the sheet takes from the store's snapshot, judged by the guard.
+    """Return the changes that the sheet takes from the store's snapshot, judged by the guard.
 
-    `base` is what both sides last agreed on, as the `plan` had it: the plan has the changes for the
-    store. Rows that the plan holds as conflicts, blocked rows and rows with the action `ignore`,
-    `add`, `add-another` or `delete` do not change. The snapshot has every pet that a row names,
-    also pets that only getPetById returned: other named pets are deleted from the store, unless the
-    plan says that they could not be looked up.
+    `base` has the last values on which both sides agreed, as the `plan` used it. The plan has the
+    changes for the store. Rows that it lists as conflicts, blocked rows, and rows with the action
+    `ignore`, `add`, `add-another` or `delete` do not change. The snapshot must have every pet that
+    a row names, including those that only getPetById returned: other named pets count as deleted,
+    unless the plan says that their lookup failed.
 
     `pet_ids` has the pets of rows without an id, by row: pets that the plan recognised or that a
     run added. Of the pets in no row only `adds` become rows (None: all), except `candidates`: pets
@@ -266,8 +269,9 @@ class _IntakeInput:
                 )
 
     def iter_identified(self) -> Iterator[IdentifiedRow]:
-        """Yield the known rows that lack their pet's id, unless another row names it, or that say
-        `add` of an existing pet.
+        """Yield the known rows that lack their pet's id or have an add action for an existing pet.
+
+        A row whose id another row names is omitted.
         """
         own = self._sheet.rows
         known_rows = self._pet_ids.keys() - self._shared
@@ -285,7 +289,7 @@ class _IntakeInput:
                 )
 
     def find_removed(self, delete_missing: bool) -> tuple[list[Removal], list[Difference]]:
-        """Return the rows to remove, and notes on rows that name no pet and stay."""
+        """Return the rows to remove, and notes on rows without a pet that stay."""
         lacking = self._takes & (self._places < 0) & self.rows["id"].notna().to_numpy()
         is_removed = lacking & ~self.rows.index.isin(self._unanswered)
         known = is_removed & (self._old >= 0)
@@ -352,7 +356,9 @@ class _IntakeInput:
         names: Mapping[str, str],
         delete_missing: bool,
     ) -> str | None:
-        """Return why a pet becomes no row; "" if the plan reports it, None if the pet does."""
+        """Return the reason why a pet becomes no row, None if it does, "" if the plan reports
+        it.
+        """
         if pet.id in self._planned:
             return ""
         if doubts and (was_there or self._base is None):
@@ -402,7 +408,7 @@ class _IntakeInput:
         return named
 
     def _find_unmatched_names(self) -> dict[str, str]:
-        """Return the names in rows without a known pet, each with such a row."""
+        """Return the names in rows without a known pet, with the address of such a row."""
         if "name" not in self.rows:
             return {}
         free = self.rows[self.rows["id"].isna().to_numpy() & self.rows["name"].notna().to_numpy()]
@@ -410,7 +416,7 @@ class _IntakeInput:
         return {normal(name): self._sheet.address(row, "name") for name, row in pairs}
 
     def _mask_fillable(self, unit: Unit, at: match.Positions) -> match.Mask:
-        """Return where a cell of the unit is blank and can be filled."""
+        """Return a mask of the rows with a blank cell of the unit that can be filled."""
         masks = [self._mask_blank_beside(c, at) for c in COLUMNS_OF[unit] if c in self.rows]
         return np.logical_or.reduce(masks) if masks else np.zeros(len(at), dtype=bool)
 
@@ -428,8 +434,9 @@ class _IntakeInput:
         return blank
 
     def _mask_edited(self, at: match.Positions) -> Mapping[Unit, match.Mask]:
-        """Return in which units the rows differ from the base, or from an empty pet if it lacks
-        them.
+        """Return, by unit, a mask of the rows that differ from the base.
+
+        Rows that the base lacks count as different.
         """
         masks = {unit: np.full(len(at), not self._leads) for unit in UNITS}
         there = np.flatnonzero(self._old[at] >= 0)
@@ -460,9 +467,9 @@ class _IntakeInput:
                     yield column
 
     def _has_arrived(self, unit: Unit, values: RowValues, current: Pet, old: Pet | None) -> bool:
-        """Whether an edited unit has its intended value in the store already.
+        """Return true if the store already has the value that the edited unit results in.
 
-        A cell of it may still differ, for example the number beside a cleared category.
+        A cell of the unit may still differ, for example the number beside a cleared category.
         """
         judged = self._judge.judge(values, current, old, (unit,))
         return not judged.fields and not (self._stays and judged.clashes)
@@ -475,7 +482,7 @@ class _IntakeInput:
         return not same(build_pet(values), current, column)
 
     def _find_sheet_pet(self, old: Pet) -> Pet:
-        """Return a pet of the base as the sheet last had it."""
+        """Return a pet of the base with the sheet's last values."""
         sheet_pets = {} if self._base is None else self._base.sheet_pets
         return sheet_pets.get(old.id or 0, old)
 
@@ -504,7 +511,7 @@ def _in_scope(pets: pd.DataFrame, statuses: Sequence[str], tags: Sequence[str]) 
 
 
 def _has_text(column: Column, pet: Pet) -> bool:
-    """Whether the pet's cell is not blank; a text of only white space is blank."""
+    """Return true if the pet's cell is not blank. A text of only white space is blank."""
     return column in find_filled_columns(pet) and bool(trim(cell(pet, column)))
 
 

@@ -1,4 +1,4 @@
-"""Report: what became of each change of a run; and the report of a round."""
+"""Reports: the result of each change of a run, and the report of a round."""
 
 from __future__ import annotations
 
@@ -41,15 +41,17 @@ __all__ = [
 ]
 
 
-# Report: what became of every row of a plan.
+# Report: the result of every row of a plan.
 
 
 Outcome = Literal[
     "applied", "unchanged", "not sent", "conflict", "needs fixing", "failed", "unknown"
 ]
-"""`unchanged`: nothing was to be done. `not sent`: nothing was sent for it, so far or ever.
-`needs fixing`: an error in the sheet blocks the row. `unknown`: no answer came, and asking the
-store did not settle whether it happened.
+"""`unchanged`: there was nothing to do.
+
+`not sent`: nothing was sent for the row, until now or at all. `needs fixing`: an error in the sheet
+blocks the row. `unknown`: no answer arrived, and a look-up in the store did not show if the change
+was made.
 """
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 _WORST: tuple[Outcome, ...] = (
@@ -95,45 +97,60 @@ Cause = Literal[
     "may-be-there",
     "unexpected",
 ]
-"""Why a result is what it is, as a stable code: docs/reliability.md says what each means."""
+"""The stable code of the reason for a result. docs/reliability.md explains each."""
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one change, conflict or blocked row. `number` is its place in the plan."""
+    """The result of a change, conflict or blocked row."""
 
     number: int
+    """The place in the plan."""
     kind: Literal["add", "update", "delete", "none"]
+    """The kind of the change; "none" for a conflict or a blocked row."""
     row: int | None
+    """The sheet's row, None for a pet in no row."""
     source: str
+    """The row's address, "" for a pet in no row."""
     pet_id: int | None
+    """The pet's id, None if it is unknown."""
     outcome: Outcome
+    """The outcome."""
     message: str = ""
+    """The outcome's explanation."""
     assigned_id: int | None = None
-    """The id that the service gave a new pet."""
+    """The id that the service assigned to a new pet."""
     fields: tuple[Column, ...] = ()
+    """The changed columns."""
     cause: Cause = ""
+    """The stable code of the reason."""
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """A run's results in the plan's order, and its totals.
+    """The results of a run, and its totals.
 
     Rows in the sheet plus missing pets = applied + unchanged + not sent + conflict + needs fixing +
     failed + unknown.
-    `stopped` says why a run ended early, "" if it did not; times are ISO 8601 in UTC.
     """
 
     run_id: str
+    """The run's id."""
     plan: Plan
+    """The plan that was applied."""
     started: str
+    """The start, ISO 8601 in UTC."""
     seconds: float
+    """The duration in seconds."""
     results: tuple[Result, ...]
+    """The results, in the plan's order."""
     stopped: str = ""
+    """The reason why the run ended early, "" if it did not."""
 
     @property
     def counts(self) -> Mapping[Outcome, int]:
-        """How many rows had each outcome. Rows that agree or are ignored are `unchanged`, those
-        that were left out of the plan `not sent`. A row with several results counts once, by the
-        worst.
+        """The number of rows with each outcome.
+
+        Rows that agree or are ignored are `unchanged`. Rows that were left out of the plan are `not
+        sent`. A row with several results counts once, with the worst one.
         """
         counts = Counter(result.outcome for result in self.results if result.row is None)
         counts.update(result.outcome for result in self.by_row().values())
@@ -142,7 +159,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         return {outcome: counts[outcome] for outcome in OUTCOMES}
 
     def by_row(self) -> dict[int, Result]:
-        """One result for each row that has any: of several the worst, with all their messages."""
+        """Return a result for each row that has one: the worst of several, with all their
+        messages.
+        """
         rows: dict[int, Result] = {}
         for result in self.results:
             if result.row is not None:
@@ -161,14 +180,17 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         return 5 if counts["conflict"] else 0
 
     def to_frame(self) -> pd.DataFrame:
-        """The results: row, source, kind, id, outcome, message, assigned_id; one a result."""
+        """Return the results as a frame, one per row.
+
+        Its columns are row, source, kind, id, outcome, message and assigned_id.
+        """
         names = ["row", "source", "kind", "id", "outcome", "message", "assigned_id"]
         rows = [
             [r.row, r.source, r.kind, r.pet_id, r.outcome, r.message, r.assigned_id]
             for r in self.results
         ]
         integers = dict.fromkeys(("row", "id", "assigned_id"), "Int64")
-        # As objects first: beside a missing one, pandas would round an id to a float.
+        # Objects first: with a missing id, pandas would convert the ids to floats.
         frame = pd.DataFrame(rows, columns=names, dtype=object)
         return frame.astype(integers).infer_objects()
 
@@ -187,7 +209,7 @@ def result_of(
     message: str,
     assigned_id: int | None = None,
 ) -> Result:
-    """The result of a change."""
+    """Return the result of a change."""
     return Result(
         number=number,
         kind=change.kind,
@@ -203,8 +225,9 @@ def result_of(
 
 
 def without_request(plan: Plan) -> Iterator[Result]:
-    """Results for the rows that were no change: conflicts, rows whose pets could not be looked up,
-    and rows that errors block.
+    """Yield the results of rows without a change.
+
+    These are conflicts, rows whose pets could not be looked up, and blocked rows.
     """
     number = len(plan.changes)
     for conflict in plan.open_conflicts:
@@ -249,99 +272,123 @@ def _describe(result: Result) -> str:
     return "; ".join(filter(None, (f"applied: {', '.join(result.fields)}", result.message)))
 
 
-# What a journal knows of the past: runs, and what each did to which pet.
+# A journal's records of the past: runs, and the effect of each on each pet.
 
 
 RunKind = Literal["apply", "undo", "upload"]
 
 
 class PastRun(msgspec.Struct, frozen=True, kw_only=True):
-    """One run: `state` is `running` while a living process is at work on it, `stopped` where it
-    ended before its last change (`stopped` says why, "killed" where nothing could be written any
-    more), and `done`. Times are ISO 8601 in UTC, `ended` is "" while it runs; `seconds` are those
-    of all sittings. `total` is the number of changes, `counts` how many have each outcome, and
-    `open` how many were begun and have none. `undoes` is the run that it takes back,
-    `pets` how many pets what was applied is of.
-    """
+    """A run of the journal."""
 
     run_id: str
+    """The run's id."""
     kind: RunKind = "apply"
+    """The kind of the run."""
     store: str
+    """The service's address."""
     source: str
+    """The sheet's file, or the folder of images."""
     fingerprint: str = ""
+    """The fingerprint of what was applied."""
     undoes: str = ""
+    """The run that it undoes, "" if it is no undo."""
     started: str
+    """The start, ISO 8601 in UTC."""
     ended: str = ""
+    """The end, ISO 8601 in UTC; "" while it runs."""
     seconds: float = 0.0
+    """The duration in seconds of all its sessions together."""
     state: Literal["running", "stopped", "done"] = "running"
+    """`running` while a live process works on it, `stopped` if it ended before its last change,
+    `done` otherwise.
+    """
     stopped: str = ""
+    """The reason why it stopped; "killed" if the process could not record one."""
     total: int = 0
+    """The number of changes."""
     counts: Mapping[Outcome, int] = {}
+    """The number of changes with each outcome."""
     open: int = 0
+    """The number of changes that began and have no outcome."""
     pets: int = 0
+    """The number of pets with an applied change."""
     sittings: int = 1
+    """The number of its sessions: the first one and each resumption."""
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run intended with one pet, and what became of it.
-
-    `before` is the pet as it was read just before the request, `after` as it was to be, or as the
-    service said that it is then; None where there is no pet. `intended` is the moment (ISO 8601)
-    at which the request was about to be sent, "" where none was; `seconds` how long it took.
-    `outcome` is None where the run ended before it was known. `source` is the cell's address.
-    `digest` is the SHA-256 of an image, "" for all but uploads.
-    """
+    """A run's change of one pet, and its outcome."""
 
     number: int
+    """The place in the plan."""
     kind: Literal["add", "update", "delete", "upload"]
+    """The kind of the change."""
     row: int | None = None
+    """The sheet's row, None for a pet in no row."""
     source: str = ""
+    """The cell's address."""
     pet_id: int | None = None
+    """The pet's id, None if it is unknown."""
     fields: tuple[Column, ...] = ()
+    """The changed columns."""
     before: Pet | None = None
+    """The pet, read just before the request; None if there is no pet."""
     after: Pet | None = None
+    """The pet that was sent, or the one in the service's answer; None if there is no pet."""
     intended: str = ""
+    """The time just before the request was sent, ISO 8601; "" if there was no request."""
     seconds: float = 0.0
+    """The duration of the request in seconds."""
     attempts: int = 0
+    """The number of attempts."""
     outcome: Outcome | None = None
+    """The outcome, None if the run ended before it was known."""
     cause: Cause = ""
+    """The stable code of the reason."""
     message: str = ""
+    """The outcome's explanation."""
     assigned_id: int | None = None
+    """The id that the service assigned to a new pet."""
     digest: str = ""
+    """The SHA-256 of an uploaded image, "" for other changes."""
 
 
-# Progress: how far a run is, for whoever shows it.
+# Progress: the state of a run, for display.
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """`done` of `total` changes have a result, `problems` of them one that a person has to look at
-    (failed, unknown, conflict); `last` is the newest, and `traffic` how the requests go.
-    """
+    """The progress of a run."""
 
     done: int
+    """The number of changes with a result."""
     total: int
+    """The number of all changes."""
     last: Result
+    """The newest result."""
     problems: int = 0
+    """The number of results that need the user's attention: failed, unknown or conflict."""
     traffic: Traffic = Traffic()  # noqa: RUF009 - frozen
+    """The statistics of the requests."""
 
 
-# RoundReport: all that there is to tell of a round.
+# RoundReport: the complete report of a round.
 
 
 class RoundReport(msgspec.Struct, frozen=True, kw_only=True):
-    """A round, every difference that it left, what was planned for either side, and what became of
-    it.
-
-    `plan` is what the store was to take, None where the round ended before it was made; `report`
-    is None where nothing was sent. `sheet` is what the sheet was to take.
-    """
+    """A round with its plans, its results and the differences that remain."""
 
     round: Round
+    """The round."""
     open: tuple[Difference, ...] = ()
+    """The differences that remain."""
     plan: Plan | None = None
+    """The plan for the store, None if the round ended before it."""
     report: Report | None = None
+    """The report of the run, None if nothing was sent."""
     sheet: tuple[SheetChange, ...] = ()
+    """The planned changes of the sheet."""
 
     def __repr__(self) -> str:
         return as_text(self)
@@ -350,22 +397,23 @@ class RoundReport(msgspec.Struct, frozen=True, kw_only=True):
         return as_html(self)
 
 
-# Rounds: what one reconciliation made, job by job.
+# Rounds: the results of one reconciliation, by job.
 
 
 class Rounds(tuple[RoundReport, ...]):
-    """The rounds of one reconciliation, in the configuration's order, as a tuple."""
+    """The rounds of one reconciliation, as a tuple in the configuration's order."""
 
     __slots__ = ()
 
     @property
     def exit_code(self) -> int:
-        """That of the round that a person should hear of first; 0 where there is none."""
+        """The most urgent exit code of the rounds, 0 if there are none."""
         return exit_code_of(report.round.exit_code for report in self)
 
     def to_frame(self) -> pd.DataFrame:
-        """The rounds with the fields of `Round`, one a row; `started` is a moment in UTC, and
-        `to_store` and `to_sheet` are numbers of pets.
+        """Return the rounds as a frame, one per row, with the fields of `Round` as columns.
+
+        `started` is a time in UTC. `to_store` and `to_sheet` are numbers of pets.
         """
         rows = [_row(report.round) for report in self]
         frame = pd.DataFrame(rows, columns=list(Round.__struct_fields__))
@@ -383,13 +431,14 @@ def _row(round_: Round) -> dict[str, object]:
     return {k: v.total if isinstance(v, Counts) else v for k, v in row.items()}
 
 
-# Which runs stand, and which are taken back by one that stands.
+# Runs that are in effect, and runs that were undone.
 
 
 def undone_by(runs: Iterable[PastRun]) -> dict[str, PastRun]:
-    """For each run that is taken back, the newest run that did so and is not taken back itself; one
-    that may have, as nobody knows its outcome yet, counts too. `runs` are those of a store, or of
-    several, the newest first.
+    """Return, for each undone run, the newest run that undid it and was not undone itself.
+
+    An undo with an unknown outcome counts too. `runs` are those of one or more stores, the newest
+    first.
     """
     found: dict[str, PastRun] = {}
     for run in runs:
@@ -402,22 +451,24 @@ def undone_by(runs: Iterable[PastRun]) -> dict[str, PastRun]:
 def taken_back(
     runs: Iterable[PastRun], entries: Callable[[str], Iterable[Entry]]
 ) -> Mapping[str, frozenset[int]]:
-    """For each run that is taken back, in whole or in part, the pets that are; what an undo did
-    that was itself taken back does not count. `runs` are the newest first, and `entries` gives a
-    run's.
+    """Return, for each run that was undone in whole or in part, the undone pets.
+
+    An undo that was itself undone does not count. `runs` are the newest first, and `entries`
+    returns those of a run.
     """
     found: defaultdict[str, frozenset[int]] = defaultdict(frozenset)
     for run in runs:
         if run.undoes:
-            # Whatever takes this run back is newer, and was met before.
+            # An undo of this run is newer, so the loop has already passed it.
             found[run.undoes] |= _pets(entries(run.run_id)) - found[run.run_id]
     return found
 
 
 def runs_of(runs: Sequence[PastRun], rounds: Iterable[Round]) -> list[PastRun]:
-    """Those of the runs (the newest first) that these rounds made or finished, those by which
-    somebody applied their sheet, or a plan of it that waited, to their store, and what took any of
-    these back.
+    """Return the runs that belong to these rounds.
+
+    These are the runs that the rounds made or finished, other runs that applied their sheet to
+    their store, and the undos of all these runs. `runs` are the newest first.
     """
     rounds = list(rounds)
     ids = {run for each in rounds for run in each.runs}
@@ -429,12 +480,12 @@ def runs_of(runs: Sequence[PastRun], rounds: Iterable[Round]) -> list[PastRun]:
 
 
 def has_left(run: PastRun) -> bool:
-    """Whether anything of a run is left that was not done, or that nobody knows the end of."""
+    """Return true if a run has changes that were not made, or have an unknown outcome."""
     return run.state != "done" or left_in(run) > 0
 
 
 def left_in(run: PastRun) -> int:
-    """How many changes of a run were not done, or have an unknown outcome."""
+    """Return the number of a run's changes that were not made, or have an unknown outcome."""
     return run.total - run.counts.get("applied", 0) - run.counts.get("unchanged", 0)
 
 
