@@ -1,4 +1,4 @@
-"""Changes of a plan, and the snapshot that it was made from."""
+"""The changes of a plan, and the snapshot from which it was made."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 
-# Change: an Add, an Update or a Delete of one pet; Conflict and Blocked: rows that are none.
+# Change: an Add, Update or Delete of one pet. Conflict and Blocked: rows without a change.
 
 
 Kind = Literal["add", "update", "delete"]
@@ -44,39 +44,43 @@ class _Change(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
     row: int | None
     """The row in the sheet, None for a pet that the sheet does not name."""
     source: str
-    """The row's address in the sheet, "" where `row` is None."""
+    """The row's address in the sheet, "" if `row` is None."""
     fields: tuple[Column, ...] = ()
     """The columns that differ, in the table's order."""
 
 
 class Add(_Change, frozen=True, kw_only=True, tag="add"):
-    """A pet that the store does not have; without an id the service assigns one."""
+    """A pet that the store lacks. Without an id, the service assigns one."""
 
     after: Pet
+    """The pet to add."""
     alike: int = 0
-    """How many pets say just the same already, where no id is given."""
+    """The number of pets in the store with the same values, if the row has no id."""
     namesake: int | None = None
-    """The id of a pet of this name that is in no row, where no id is given, or one that no pet has;
-    None for none.
+    """The id of a pet with this name that is in no row, None for none.
+
+    It is set only if the row has no id, or one that no pet has.
     """
     kind: ClassVar[Kind] = "add"
 
     @property
     def pet_id(self) -> int | None:
-        """The id that the sheet gives, None if the service is to assign one."""
+        """The id in the sheet, None if the service is to assign one."""
         return self.after.id
 
     @property
     def before(self) -> None:
-        """Nothing: the pet is not there yet."""
+        """None: the pet does not exist yet."""
         return
 
 
 class Update(_Change, frozen=True, kw_only=True, tag="update"):
-    """A pet that is to change from `before` to `after`, in `fields` only."""
+    """A pet that changes from `before` to `after`, only in `fields`."""
 
     before: Pet
+    """The pet as the snapshot has it."""
     after: Pet
+    """The pet after the change."""
     kind: ClassVar[Kind] = "update"
 
     @property
@@ -86,12 +90,12 @@ class Update(_Change, frozen=True, kw_only=True, tag="update"):
 
 
 class Delete(_Change, frozen=True, kw_only=True, tag="delete"):
-    """A pet that is to go, if it still is as `before`. `why` is "asked" (the row's action) or
-    "missing" (no row names it).
-    """
+    """A pet to delete, if it is still equal to `before`."""
 
     before: Pet
+    """The pet as the snapshot has it."""
     why: Literal["asked", "missing"] = "asked"
+    """"asked" for the row's action, "missing" for a pet that no row names."""
     kind: ClassVar[Kind] = "delete"
 
     @property
@@ -101,7 +105,7 @@ class Delete(_Change, frozen=True, kw_only=True, tag="delete"):
 
     @property
     def after(self) -> None:
-        """Nothing: the pet will be gone."""
+        """None: the pet is deleted."""
         return
 
 
@@ -109,116 +113,137 @@ Change = Add | Update | Delete
 
 
 class Clash(msgspec.Struct, frozen=True, kw_only=True):
-    """A field that sheet and store both changed since the export, apart; texts as a cell shows
-    them. A category's name and id move together: `column` is then `category`, and the texts are
-    `Dogs (1)`. `refused` says why the sheet's value cannot be sent, "" where it can; `note` what a
-    person should look at where it is.
+    """A field that sheet and store changed differently since the export.
+
+    The texts are those of cells. A category's name and id change together: `column` is then
+    `category`, and the texts are like `Dogs (1)`.
     """
 
     column: Column
+    """The column."""
     base: str
+    """The text at the export."""
     sheet: str
+    """The sheet's text."""
     store: str
+    """The store's text."""
     refused: str = ""
+    """The reason why the sheet's value cannot be sent, "" if it can."""
     note: str = ""
+    """A note for the user if the sheet's value is sent, "" for none."""
 
 
 class Conflict(msgspec.Struct, frozen=True, kw_only=True):
-    """A row that the store contradicts; always listed, whoever wins.
+    """A row that the store contradicts. It is always listed, whichever side wins.
 
-    With `clashes` it is about these fields alone: `winner` says whose values they take, and what
-    else the row says is an Update of its own. Without, nothing is sent for the row until a person
-    decides, and `winner` is "". `rule` is the stable code of docs/plan.md. `row` is None, and
-    `source` "", for a pet whose row was taken out of the sheet. `name` is the pet's, as the store
-    or else the row has it. With clashes, `before` is the pet as the store has it, `after` the pet
-    with all that the row says, and `says` are the columns that the row says of what it changes.
+    With `clashes`, it concerns only these fields, and an Update has the row's other changes.
+    Without, nothing is sent for the row until the user decides.
     """
 
     row: int | None
+    """The row's number, None for a pet whose row was removed from the sheet."""
     source: str
+    """The row's address, "" if `row` is None."""
     pet_id: int | None
+    """The pet's id, None if it is unknown."""
     name: str = ""
+    """The pet's name in the store, else in the row."""
     rule: str = ""
+    """The stable code, as in docs/plan.md."""
     problem: str
+    """The problem, in a form that follows `subject`."""
     suggestion: str
+    """The advice to the user."""
     clashes: tuple[Clash, ...] = ()
+    """The fields that clash."""
     winner: Literal["", "store", "sheet"] = ""
+    """The side that wins the clashes, "" without clashes."""
     before: Pet | None = None
+    """With clashes: the pet as the store has it."""
     after: Pet | None = None
+    """With clashes: the pet with all values of the row."""
     says: tuple[Column, ...] = ()
+    """With clashes: the row's columns with the values that it changes."""
 
     @property
     def subject(self) -> str:
-        """What `problem` is told of: the row, or the pet that is in none."""
+        """The subject of the sentence for `problem`: the row, or a pet in no row."""
         return "the row" if self.row is not None else f"pet {self.pet_id}"
 
     @property
     def is_unanswered(self) -> bool:
-        """Whether the service did not answer what the row needs: an outage, no contradiction."""
+        """True if the service did not answer a look-up for the row: an outage, not a
+        contradiction.
+        """
         return self.rule == "not-looked-up"
 
     @property
     def is_open(self) -> bool:
-        """Whether a person has to look: what the sheet says is not what the store will have."""
+        """True if the user must decide: the store will not have the row's values."""
         return self.winner != "sheet"
 
 
 class Blocked(msgspec.Struct, frozen=True, kw_only=True):
-    """A row that an error in the sheet keeps out of the plan; the id that it names, None where it
-    names none that can be trusted, and what the store calls that pet.
-    """
+    """A row that an error in the sheet excludes from the plan."""
 
     row: int
+    """The row's number."""
     source: str
+    """The address of the first error."""
     problem: str
+    """The errors."""
     pet_id: int | None = None
+    """The id in the row, None if there is no reliable one."""
     name: str = ""
+    """The store's name of that pet, "" for none."""
 
 
-# Which limit a plan broke that a job had wait, and that whoever applies it releases.
+# The limits that a waiting plan of a job broke, and that the user who applies it releases.
 
 
 _END = "Whoever applies it releases it: its limits were raised just as far as it needs."
 
 
 def describe_limits(refusals: Iterable[Refusal]) -> str:
-    """The limits by the names that they have in the configuration."""
+    """Return the broken limits, with their names in the configuration."""
     return "; ".join(refusal.problem.replace("--max-", "max_") for refusal in refusals)
 
 
 def released_note(job: str, limits: str) -> str:
-    """What the plan of a job is told to say of the limits that it broke."""
+    """Return the note in a job's plan on the limits that it broke."""
     return f"Job {job} did not apply this plan by itself: {limits}. {_END}"
 
 
 def release_of(notes: Sequence[str]) -> str:
-    """The first of these notes, if it says so; else ""."""
+    """Return the first of these notes if it is a `released_note`, else ""."""
     return next((note for note in notes[:1] if note.endswith(_END)), "")
 
 
-# Snapshot: the store's records at one moment, and what can be proved from them.
+# Snapshot: the store's records at one time, and what they prove.
 
 
 class FailedLookup(msgspec.Struct, frozen=True):
-    """A question that the service did not answer: the status or the id `asked` for, and what went
-    wrong.
-    """
+    """A query that the service did not answer."""
 
     asked: str
+    """The status or the id of the query."""
     problem: str
+    """The error."""
 
 
 class Coverage(msgspec.Struct, frozen=True):
-    """Which status queries a snapshot is the union of, and which of those asked failed.
+    """The status queries of a snapshot.
 
-    The service cannot list everything: a pet whose status was not asked for, or whose query
-    failed, may exist without being in the snapshot. So absence is proved by getPetById alone, and
-    only a pet with one of `statuses`, those that were answered, can be missing from a sheet:
-    `pet.status in coverage`, compared as statuses are, trimmed and without regard to case.
+    The service cannot list everything: a pet whose status was not asked for, or whose query failed,
+    may exist without being in the snapshot. Only getPetById therefore proves absence, and only a
+    pet with one of `statuses` can be missing from a sheet. `pet.status in coverage` compares
+    trimmed and without regard to case.
     """
 
     statuses: tuple[str, ...] = ()
+    """The statuses whose queries succeeded."""
     failed: tuple[FailedLookup, ...] = ()
+    """The queries that failed."""
 
     def __contains__(self, status: object) -> bool:
         if not isinstance(status, str):
@@ -228,24 +253,31 @@ class Coverage(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Snapshot:
-    """The store's records: `frame` has the canonical columns, one row for each pet, sorted by id.
-
-    `source` is the service's base URL, `taken_at` the moment (UTC) before the first query.
-    `reread` are the ids of pets that the queries gave more than once, and differently, and that
-    were read by their ids. A pet that a query gave unasked is there, and outside `coverage`.
-    `whole` lists the whole store where the frame is a part of it: its categories and tags count.
-    """
+    """The store's records at one time."""
 
     frame: pd.DataFrame
+    """The pets in the canonical columns, one row per pet, sorted by id.
+
+    A pet that a query returned unasked is included, and outside `coverage`.
+    """
     coverage: Coverage
+    """The status queries."""
     source: str
+    """The service's base URL."""
     taken_at: datetime
+    """The time (UTC) before the first query."""
     reread: tuple[int, ...] = ()
+    """The ids of pets that the queries returned several times with different values, and that were
+    read again by id.
+    """
     whole: Snapshot | None = None
+    """A snapshot of the whole store, if the frame is a part of it: its categories and tags
+    count.
+    """
 
     @property
     def words(self) -> pd.DataFrame:
-        """The pets whose categories and tags are the store's: all that are known."""
+        """The known pets of the whole store, for its categories and tags."""
         if self.whole is None:
             return self.frame
         others = self.frame[~self.frame["id"].isin(self.whole.frame["id"])]
@@ -253,14 +285,14 @@ class Snapshot:
 
     @property
     def unheard(self) -> tuple[FailedLookup, ...]:
-        """The queries of the whole store that failed: it may have more categories and tags."""
+        """The failed queries of the whole store, which may have more categories and tags."""
         return () if self.whole is None else self.whole.coverage.failed
 
     def __len__(self) -> int:
         return len(self.frame)
 
     def require_whole(self) -> None:
-        """Raise SheetError where a query failed: a sheet made of the rest would lack pets."""
+        """Raise SheetError if a query failed, because a sheet of the rest would lack pets."""
         if not self.coverage.failed:
             return
         queries = ", ".join(query.asked for query in self.coverage.failed)

@@ -1,4 +1,4 @@
-"""Explain a plan: for each field the values of base, sheet and store, and the rule that decided."""
+"""Explain a plan: the values of base, sheet and store for each field, and the deciding rule."""
 
 from __future__ import annotations
 
@@ -26,30 +26,36 @@ from petsync.table.sheet import Sheet
 __all__ = ["FIELD_RULES", "PET_RULES", "Explanation", "Explanations", "Reason", "explain"]
 
 
-# Explanation: which values of base, sheet and store led to what a plan does with one pet.
+# Explanation: the values of base, sheet and store that led to a plan's result for one pet.
 
 
 Fate = Literal["add", "update", "delete", "conflict", "blocked", "ignored", "unchanged", "absent"]
 
 
 class Reason(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a field ends as it does. Texts are as a cell shows them; None where there is none: no
-    base, a cell that says nothing, no pet. `after` is what the store would have then.
+    """The reason for the result of a field.
 
-    `rule` is a stable code of docs/plan.md, `said` the same in a sentence.
+    The texts are those of cells. None means that there is none: no base, a blank cell, or no pet.
     """
 
     column: Column
+    """The column."""
     base: str | None
+    """The text at the export."""
     sheet: str | None
+    """The sheet's text."""
     store: str | None
+    """The store's text."""
     after: str | None
+    """The store's text after the plan."""
     rule: str
+    """The stable code of the rule, as in docs/plan.md."""
     said: str
+    """The rule as a sentence."""
 
 
 class Explanations(tuple["Explanation", ...]):
-    """Explanations, which show themselves together."""
+    """A tuple of explanations with a common display."""
 
     __slots__ = ()
 
@@ -61,21 +67,24 @@ class Explanations(tuple["Explanation", ...]):
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """What a plan does about one pet, and why.
-
-    `fate` is what becomes of it; "absent" where neither sheet nor store has it. `row` and `source`
-    are its row's, None and "" where it has none. `rule` and `said` tell of the pet as a whole,
-    `fields` of each of its columns.
-    """
+    """The plan's result for one pet, and the reasons."""
 
     pet_id: int | None
+    """The pet's id."""
     name: str
+    """The pet's name."""
     fate: Fate
+    """The result. "absent": neither the sheet nor the store has the pet."""
     row: int | None
+    """The row's number, None if no row names the pet."""
     source: str
+    """The row's address, "" if no row names the pet."""
     rule: str
+    """The stable code of the rule for the pet as a whole."""
     said: str
+    """The rule as a sentence."""
     fields: tuple[Reason, ...] = ()
+    """The reasons for the results of the columns."""
 
     def __repr__(self) -> str:
         return as_text(self)
@@ -84,7 +93,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
         return as_html(self)
 
 
-# Why a plan does with a pet what it does: told by the same judge that made the plan.
+# The reasons for a plan's results, from the same judge that made the plan.
 
 
 FIELD_RULES: Mapping[str, str] = {
@@ -109,7 +118,7 @@ FIELD_RULES: Mapping[str, str] = {
     "gone": "The store does not have the pet.",
     "blocked": "An error in the sheet keeps the row out.",
 }
-"""What becomes of a field, by its rule."""
+"""The result of a field, by its rule."""
 
 PET_RULES: Mapping[str, str] = {
     "new": "The store has no such pet, so the row adds it.",
@@ -132,7 +141,7 @@ PET_RULES: Mapping[str, str] = {
     "uncertain": "No row names it, but a row without a sure id may mean it: so it is not deleted.",
     "absent": "Neither the sheet nor the store has it.",
 }
-"""What becomes of a pet that is in no conflict, by its rule."""
+"""The result of a pet without a conflict, by its rule."""
 
 
 def explain(
@@ -145,11 +154,12 @@ def explain(
     uploads: Uploads | None = None,
     matches: Mapping[int, Match] | None = None,
 ) -> Explanations:
-    """Why the plan, which was made of these, does with the pets what it does: an explanation for
-    each row that is about one of them, or one if there is none.
+    """Return why the plan has its results for these pets: an explanation for each row of a pet, or
+    one for a pet without a row.
 
-    `found` says of the ids that the snapshot lacks what getPetById says; `uploads` what is known
-    of photos that uploads added, and `matches` which rows without an id earlier runs know.
+    The other arguments are those from which the plan was made. `found` has the answers of
+    getPetById for ids that the snapshot lacks. `uploads` has the photos that uploads added, and
+    `matches` the rows without an id that earlier runs know.
     """
     base = base_of(sheet, snapshot.source, two_way=plan.options.two_way)
     known = Uploads() if uploads is None else uploads
@@ -181,7 +191,7 @@ class _Case:
             yield self._of_none(current, old)
 
     def _base_of(self, row: Row, old: Pet | None) -> Pet | None:
-        """The pet as exported or, of a row that a run added, as the row said then."""
+        """Return the exported pet, or for a row that a run added, the row's values in that run."""
         match = self.matches.get(row.number)
         if old is not None or self.base is None or match is None:
             return old
@@ -195,7 +205,7 @@ class _Case:
         return looked_up if listed is None and isinstance(looked_up, Pet) else listed
 
     def _rows(self) -> Iterator[Row]:
-        """The rows that name the pet, and those that were recognised as it."""
+        """Yield the rows that name the pet, and those that were recognised as its rows."""
         frame = self.sheet.rows
         known = {row for row, pet_id in self.plan.recognised.items() if pet_id == self.pet_id}
         mask = frame.index.isin(known)
@@ -236,7 +246,7 @@ class _Case:
         return "unchanged", rule, f"{PET_RULES[rule]}{self._how(row)}"
 
     def _how(self, row: Row) -> str:
-        """By which run a row without an id is known, as a sentence."""
+        """Return a sentence on the run that knows the pet of a row without an id, "" for none."""
         slot = self.plan.slots.get(row.number)
         if slot is None or not slot.run:
             return ""
@@ -266,7 +276,7 @@ class _Case:
         )
 
     def _of_none(self, current: Pet | None, old: Pet | None) -> Explanation:
-        """The explanation of a pet that no row is about."""
+        """Return the explanation of a pet that no row names."""
         if any(change.row is None and change.pet_id == self.pet_id for change in self.plan.deletes):
             return self._without_row("delete", "missing", current, old)
         for conflict in self.plan.conflicts:
