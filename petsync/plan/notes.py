@@ -1,4 +1,4 @@
-"""What a person should look at in a plan that is no change and no conflict, in a sentence each."""
+"""Notes of a plan: sentences on things to check that are neither changes nor conflicts."""
 
 from __future__ import annotations
 
@@ -17,41 +17,46 @@ _SHOWN = 5
 
 @dataclass(slots=True, kw_only=True)
 class Remarks:
-    """Row numbers, gathered while rows are decided: `older` say what was exported where the store
-    has something newer, of which `restored` gives those whose pets are as an undo left them;
-    `gone` are rows nobody edited of pets that are not there any more, of which `undone` gives those
-    that an undo took away, with the run that was undone;
-    `by_name` have a category whose name and id contradict each other. `recognised` gives the pet
-    of rows without an id, and `identical` those that were found by saying just the same; `twins`
-    are rows that add a pet which says just what another one says; `known` gives the record of rows
-    that became their pets in an earlier run, `unsent` that of rows to which a run did not come
-    before it stopped, and `replaced` the rows in whose place an earlier run found another one;
-    `renamed` gives the record and the new name of rows that only their place ties to their pets;
-    `uploaded` are rows that lack photos which uploads added, and which stay;
-    `categories` the rows that name a category which the store does not have; `converted` the rows
-    in which a program may have changed a name, with what it was and is; `misnamed` the rows that
-    delete a pet under another name, with the pet and that name.
+    """Rows with remarks, collected while rows are decided.
+
+    The keys, and the items of lists, are row numbers.
     """
 
     older: list[int] = field(default_factory=list)
+    """Rows with exported values, while the store has newer ones."""
     restored: dict[int, RestoredPet] = field(default_factory=dict)
+    """Those of `older` whose pets are as an undo left them."""
     gone: list[int] = field(default_factory=list)
+    """Unedited rows whose pets are deleted from the store."""
     undone: dict[int, str] = field(default_factory=dict)
+    """Those of `gone` whose pets an undo deleted, with the undone run."""
     by_name: list[int] = field(default_factory=list)
+    """Rows whose category's name and id contradict each other."""
     recognised: dict[int, int] = field(default_factory=dict)
+    """The pets of rows without an id."""
     identical: list[int] = field(default_factory=list)
+    """Rows without an id whose pets were found by equal values."""
     twins: list[int] = field(default_factory=list)
+    """Rows that add a pet with the same values as an existing one."""
     known: dict[int, RowRecord] = field(default_factory=dict)
+    """The records of rows that became their pets in an earlier run."""
     unsent: dict[int, RowRecord] = field(default_factory=dict)
+    """The records of rows that a run did not reach before it stopped."""
     renamed: dict[int, tuple[RowRecord, str]] = field(default_factory=dict)
+    """The records and the new names of rows that only their place links to their pets."""
     replaced: list[int] = field(default_factory=list)
+    """Rows in whose place an earlier run found another row."""
     uploaded: list[int] = field(default_factory=list)
+    """Rows that lack photos which uploads added, and which stay."""
     categories: dict[str, list[int]] = field(default_factory=dict)
+    """The rows that name each category that the store lacks, by the category's name."""
     converted: dict[int, tuple[str, str]] = field(default_factory=dict)
+    """The old and new names of rows in which a program may have changed the name."""
     misnamed: dict[int, tuple[Pet, str]] = field(default_factory=dict)
+    """The pets, and the rows' names for them, of rows that delete a pet under another name."""
 
     def forget(self, rows: Collection[int | None]) -> None:
-        """Leave out what is said of the adds of these rows."""
+        """Remove the remarks on the adds of these rows."""
         self.by_name = [row for row in self.by_name if row not in rows]
         self.twins = [row for row in self.twins if row not in rows]
         rest = {
@@ -60,8 +65,9 @@ class Remarks:
         self.categories = {name: own for name, own in rest.items() if own}
 
     def notes(self, address: Callable[[int, str], str], known: Iterable[str]) -> Iterator[str]:
-        """The sentences. `address` gives a row's address in a column, `known` are the store's
-        categories.
+        """Yield the notes.
+
+        `address` returns a row's address in a column. `known` are the store's categories.
         """
         if self.identical:
             pairs = [f"{address(n, 'id')} = pet {self.recognised[n]}" for n in self.identical]
@@ -174,8 +180,9 @@ class Remarks:
 
 
 def is_converted(old: str | None, new: str | None) -> bool:
-    """Whether the new name is what a spreadsheet program makes of the old one: 7 of 007, TRUE of
-    True.
+    """Return true if a spreadsheet program may have made the new name from the old one.
+
+    Such programs turn 007 into 7 and True into TRUE.
     """
     if not old or not new or old == new:
         return False
@@ -185,7 +192,7 @@ def is_converted(old: str | None, new: str | None) -> bool:
 
 
 def some(items: Sequence[str]) -> str:
-    """The first of them, and how many more there are."""
+    """Return the first items, and the number of further ones."""
     rest = len(items) - _SHOWN
     shown = ", ".join(items[:_SHOWN])
     return f"{shown} and {rest:,} more" if rest > 0 else shown

@@ -1,4 +1,4 @@
-"""Round: one time that one job was reconciled, as its history, its report and a notice tell it."""
+"""Round: one reconciliation of a job, for its history, its report and its notifications."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
 
 Mode = Literal["push", "pull", "two-way", "check"]
 MODES: tuple[Mode, ...] = ("push", "pull", "two-way", "check")
-"""push: the sheet leads. pull: the store leads. two-way: both merge. check: tells drift only."""
+"""push: the sheet leads. pull: the store leads. two-way: both merge. check: report drift only."""
 
 Status = Literal[
     "in-sync",
@@ -39,11 +39,11 @@ Status = Literal[
     "error",
 ]
 _WORST = (64, 1, 7, 4, 3, 5, 6, 2, 0)
-"""The exit codes, the one that a person should hear of first in front."""
+"""The exit codes, ordered from the most urgent."""
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
-    """How many pets are to be added, changed and taken away on one side."""
+    """The numbers of pets to add, update and delete on one side."""
 
     add: int = 0
     update: int = 0
@@ -51,101 +51,127 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """The sum of the three numbers."""
         return self.add + self.update + self.delete
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """One difference between sheet and store that a round left, and why it stands.
-
-    `conflict`: both sides changed it apart. `finding`: the row has an error. `failed`: the change
-    was sent, or meant to be, and did not arrive. `waiting`: it is part of a plan that waits.
-    `drift`: nobody was to change it (check, dry run), or it came while the round was at work.
-    `note`: the job's policy leaves it (a row was taken out and deletes are not asked for, say).
-    `pet_id` is None for a new row; `row` and `address` are those of the sheet, None and "" where
-    no row is concerned; `fields` is () where it is about the whole pet. `hint` is the way out, ""
-    where that is the kind's own.
-    """
+    """A difference between sheet and store that a round left, and the reason."""
 
     kind: Literal["conflict", "finding", "failed", "waiting", "drift", "note"]
+    """`conflict`: both sides changed it differently.
+
+    `finding`: the row has an error. `failed`: the change was sent, or was to be sent, and did not
+    reach the store. `waiting`: it is part of a plan that waits for approval. `drift`: the round
+    makes no changes (check, dry run), or the difference appeared during it. `note`: the job's
+    policy leaves it, for example a removed row if deletes are not enabled.
+    """
     problem: str
+    """The problem."""
     pet_id: int | None = None
+    """The pet's id, None for a new row."""
     name: str = ""
+    """The pet's name."""
     row: int | None = None
+    """The sheet's row, None if it concerns no row."""
     address: str = ""
+    """The row's address, "" if it concerns no row."""
     fields: tuple[Column, ...] = ()
+    """The columns that differ, () if it concerns the whole pet."""
     hint: str = ""
+    """The advice to the user, "" for the general advice of the kind."""
 
 
 class SheetChange(msgspec.Struct, frozen=True, kw_only=True):
-    """What the sheet was to take from the store, of one pet: `values` are the cells' texts, before
-    and after, by column. `add` made a row of it, `delete` took its row out. `row` and `address` are
-    the sheet's, None and "" for a new row.
-    """
+    """A change of the sheet from the store, for one pet."""
 
     kind: Literal["add", "update", "delete"]
+    """`add` made a row for the pet, `delete` removed its row."""
     pet_id: int | None = None
+    """The pet's id."""
     name: str = ""
+    """The pet's name."""
     row: int | None = None
+    """The sheet's row, None for a new row."""
     address: str = ""
+    """The row's address, "" for a new row."""
     values: Mapping[Column, tuple[str, str]] = {}
+    """The cells' texts before and after the change, by column."""
 
 
 class Round(msgspec.Struct, frozen=True, kw_only=True):
-    """One time that one job was reconciled, with one sheet.
-
-    `id` is unique, and sorts by time; `part` is the file's name where the job has a folder of them.
-    `started` is ISO 8601 in UTC. `status` and `exit_code` say how it ended, `problem` and `hint`
-    why, where that is not good. `runs` are the runs of the journal that it made or finished,
-    `resumed` how many of these are older than it. `rows` and `pets` are the sizes of both sides.
-    `drift` is the number of rows and pets that were not in agreement when it began; `to_store` and
-    `to_sheet` what was planned for either side, `applied` how many of these changes arrived there.
-    `conflicts`, `findings` (blocked rows), `failed`, `notes` and `left` (differences that a look at
-    the end found, and nothing explains yet) count what is open. `waiting`, `report` and `backup`
-    are paths, "" where there is none.
-    """
+    """A reconciliation of a job with one sheet."""
 
     id: str
+    """The unique id, which sorts by time."""
     job: str
+    """The job's name."""
     part: str = ""
+    """The file's name if the job has a folder of sheets, else ""."""
     mode: Mode = "check"
+    """The job's mode."""
     dry_run: bool = False
+    """True if the round made no changes."""
     store: str = ""
+    """The service's address."""
     source: str = ""
+    """The sheet's file."""
     started: str
+    """The start, ISO 8601 in UTC."""
     seconds: float = 0.0
+    """The duration in seconds."""
     status: Status = "done"
+    """The result."""
     exit_code: int = 0
+    """The exit code of the result."""
     problem: str = ""
+    """The problem, "" for none."""
     hint: str = ""
+    """The advice on the problem, "" for none."""
     runs: tuple[str, ...] = ()
+    """The runs in the journal that the round made or finished."""
     resumed: int = 0
+    """The number of these runs that began before the round."""
     rows: int = 0
+    """The number of rows in the sheet."""
     pets: int = 0
+    """The number of pets in the store."""
     drift: int = 0
+    """The number of rows and pets that differed at the start."""
     to_store: Counts = Counts()
+    """The planned changes of the store."""
     to_sheet: Counts = Counts()
+    """The planned changes of the sheet."""
     applied: int = 0
+    """The number of planned changes that were made."""
     conflicts: int = 0
+    """The number of open conflicts."""
     findings: int = 0
+    """The number of blocked rows."""
     failed: int = 0
+    """The number of failed changes."""
     notes: int = 0
+    """The number of notes."""
     left: int = 0
+    """The number of differences that the comparison at the end found without an explanation."""
     waiting: str = ""
+    """The path of the waiting plan, "" for none."""
     report: str = ""
+    """The path of the report, "" for none."""
     backup: str = ""
+    """The path of the sheet's backup, "" for none."""
 
     @property
     def name(self) -> str:
-        """`catalogue`, or of a folder's job `inbox/dogs.csv`."""
+        """The job's name, with the file for a job with a folder: `catalogue`, `inbox/dogs.csv`."""
         return f"{self.job}/{self.part}" if self.part else self.job
 
     @property
     def is_well(self) -> bool:
-        """Whether nobody has to look at it."""
+        """True if the round needs no attention."""
         return self.exit_code == 0
 
 
 def exit_code_of(codes: Iterable[int]) -> int:
-    """The exit code of several rounds: the one that a person should hear of first."""
+    """Return the most urgent exit code of several rounds, 0 if there are none."""
     return min(codes, key=lambda code: _WORST.index(code) if code in _WORST else 1, default=0)
