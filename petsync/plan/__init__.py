@@ -1,1 +1,1 @@
-"""Snapshot and sheet compared into a plan: pure functions and frozen values."""
+"""Compare a snapshot with a sheet and make a plan: pure functions and frozen values."""

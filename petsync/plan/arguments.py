@@ -1,4 +1,4 @@
-"""Arguments of plan and apply, checked before anything is asked for or sent."""
+"""The checks of arguments of plan and apply, made before any request."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = [
 
 
 def match_columns(match_on: str | Iterable[Column]) -> tuple[Column, ...]:
-    """The columns to match on; one name alone will do. Raises SettingsError."""
+    """Return the columns to match on, of one name or several. Raises SettingsError."""
     names = (match_on,) if isinstance(match_on, str) else tuple(match_on)
     known: dict[str, Column] = {name: name for name in COLUMNS if name != "id"}
     for name in names:
@@ -42,14 +42,14 @@ def match_columns(match_on: str | Iterable[Column]) -> tuple[Column, ...]:
 
 
 def winner(on_conflict: object) -> Literal["store", "sheet"]:
-    """Whose value wins. Raises SettingsError for anybody else."""
+    """Return the winning side. Raises SettingsError if it is neither "store" nor "sheet"."""
     if on_conflict == "store" or on_conflict == "sheet":
         return on_conflict
     raise SettingsError(f"on_conflict is {on_conflict!r}; it must be 'store' or 'sheet'")
 
 
 def run_name(value: object) -> str:
-    """The id of a run, or the beginning of one; a report will do. Raises PlanError."""
+    """Return the id of a run or its beginning, from a text or a report. Raises PlanError."""
     name = getattr(value, "run_id", value)
     if isinstance(name, str):
         return name
@@ -59,7 +59,7 @@ def run_name(value: object) -> str:
 
 
 def pet_ids(value: object) -> tuple[int, ...]:
-    """One id or several. Raises SettingsError for what is no id."""
+    """Return one id or several as a tuple. Raises SettingsError for an invalid id."""
     many = isinstance(value, Iterable) and not isinstance(value, str | bytes)
     ids = tuple(value) if many and isinstance(value, Iterable) else (value,)
     for each in ids:
@@ -69,7 +69,7 @@ def pet_ids(value: object) -> tuple[int, ...]:
 
 
 def guard_of(guard: object) -> Guard:
-    """The guard itself. Raises SettingsError for anything else."""
+    """Return the guard. Raises SettingsError if it is no Guard."""
     if not isinstance(guard, Guard):
         raise SettingsError(
             f"guard is {guard!r}, not a Guard", hint="Leave it out, or give Guard(…)."
@@ -78,7 +78,7 @@ def guard_of(guard: object) -> Guard:
 
 
 def checked_snapshot(snapshot: object, url: str) -> Snapshot:
-    """The snapshot itself. Raises PlanError where it is none, or is of another store."""
+    """Return the snapshot. Raises PlanError if it is no Snapshot, or one of another store."""
     if not isinstance(snapshot, Snapshot):
         kind = type(snapshot).__name__
         raise PlanError(f"snapshot is a {kind}, not a Snapshot", hint="store.snapshot() gives one.")
@@ -88,7 +88,7 @@ def checked_snapshot(snapshot: object, url: str) -> Snapshot:
 
 
 def no_findings(sheet: Sheet) -> None:
-    """Raise FindingsError where the sheet has an error or a warning."""
+    """Raise FindingsError if the sheet has an error or a warning."""
     if sheet.problems:
         first, warnings = sheet.problems[0], len(sheet.problems) - sheet.errors
         counts = f"{_count(sheet.errors, 'error')} and {_count(warnings, 'warning')}"
@@ -99,7 +99,7 @@ def no_findings(sheet: Sheet) -> None:
 
 
 def checked_plan(plan: object) -> Plan:
-    """The plan itself. Raises PlanError for anything else."""
+    """Return the plan. Raises PlanError if it is no Plan."""
     if not isinstance(plan, Plan):
         kind = type(plan).__name__
         raise PlanError(
@@ -109,7 +109,7 @@ def checked_plan(plan: object) -> Plan:
 
 
 def checked_pictures(pictures: object) -> Pictures:
-    """The pictures themselves. Raises PlanError for anything else."""
+    """Return the pictures. Raises PlanError if they are no Pictures."""
     if not isinstance(pictures, Pictures):
         kind = type(pictures).__name__
         raise PlanError(
@@ -120,8 +120,9 @@ def checked_pictures(pictures: object) -> Pictures:
 
 
 def folder_of(source: object, **of_sheets: object) -> str:
-    """The folder that is named. Raises SettingsError for options that belong to a sheet, or where
-    a sheet is named and no column of it.
+    """Return the named folder.
+
+    Raises SettingsError for an option that belongs to a sheet, or a sheet without a column.
     """
     for name, value in of_sheets.items():
         if value is not None:

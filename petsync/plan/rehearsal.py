@@ -1,4 +1,4 @@
-"""Rehearsal: what a plan did to a copy of the store, and what was unexpected."""
+"""Rehearsal: the effects of a plan on a copy of the store, and the unexpected ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from petsync.plan.report import Report, Result
 __all__ = ["FaultCounts", "LeftoverChange", "Rehearsal", "Why", "surprises"]
 
 
-# Rehearsal: what a plan did to a copy of the store, beside what it had said.
+# Rehearsal: the effects of a plan on a copy of the store, compared with the plan.
 
 
 _PENDING, _SOME_FAILED = 2, 3
@@ -29,65 +29,76 @@ _PENDING, _SOME_FAILED = 2, 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultCounts:
-    """The faults that were asked for, how many requests the run took, and how many of them each
-    fault has hit (`429`, `drop_after`, …).
-    """
+    """The faults of a rehearsal."""
 
     faults: str
+    """The requested faults."""
     requests: int
+    """The number of requests of the run."""
     hits: Mapping[str, int] = field(default_factory=dict)
+    """The number of requests that each fault hit (`429`, `drop_after`, …)."""
 
 
 Why = Literal["not-applied", "left-out", "new", "not-settled"]
 
 
 class LeftoverChange(NamedTuple):
-    """A change that a second plan would still send, and why: it was `not-applied`, and what was
-    said of that; it was `left-out` of the plan; it is `new`, and was none before; or it was applied
-    and is `not-settled` by that.
-    """
+    """A change that a second plan would still send."""
 
     change: Change
+    """The change."""
     why: Why
+    """`not-applied`: the run did not apply it.
+
+    `left-out`: the plan left it out. `new`: the first plan did not have it. `not-settled`: the run
+    applied it, but it is still needed.
+    """
     message: str = ""
+    """The message on a change that was not applied."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Rehearsal:
-    """What applying a plan to a copy of the store has come to. Nothing happened to the store.
-
-    `plan` is the plan as it is for the store; `report` tells of the run on the copy, and its plan
-    names the copy's address. `before` and `after` are all pets of the copy, in the canonical
-    columns, sorted by id; ids that the copy gave new pets may be others in the store.
-    `unexpected`: where the copy is not what the plan said, one row a pet's column: id, name,
-    source, kind, column, expected, found, outcome, why; empty where all is well.
-    `again` is a second plan from the same sheet, against the copy as the run left it, and
-    `why_not_again` why there is none. `taken_at` is when the store was read; `notes` are what a
-    person should know of what was tried, and of what a copy cannot show.
-    """
+    """The result of applying a plan to a copy of the store. The store itself is unchanged."""
 
     plan: Plan
+    """The plan for the store."""
     report: Report
+    """The report of the run on the copy. Its plan has the copy's address."""
     before: pd.DataFrame
+    """All pets of the copy before the run, in the canonical columns, sorted by id."""
     after: pd.DataFrame
+    """All pets of the copy after the run, likewise. The store may assign other ids to new pets."""
     unexpected: pd.DataFrame
+    """The differences between the copy and the plan, one row per pet's column, empty if there are
+    none.
+
+    Its columns are id, name, source, kind, column, expected, found, outcome and why.
+    """
     again: Plan | None
+    """A second plan from the same sheet for the copy after the run, None if there is none."""
     why_not_again: str = ""
+    """The reason why there is no second plan."""
     taken_at: datetime
+    """The time when the store was read."""
     profile: str
+    """The name of the service's profile."""
     broken: FaultCounts | None = None
+    """The faults, None for a rehearsal without faults."""
     notes: tuple[str, ...] = ()
+    """The notes for the user on the rehearsal, and on what a copy cannot show."""
 
     @property
     def ok(self) -> bool:
-        """Whether all went as planned, and nothing would be left to send or to decide."""
+        """True if everything went as planned, and nothing remains to send or to decide."""
         return self.exit_code == 0
 
     @property
     def exit_code(self) -> int:
-        """What `petsync rehearse` exits with: 0 it would end in sync, 2 a second plan would still
-        send changes, 3 rows failed or are not as the plan said, 4 the guard refuses the plan,
-        5 conflicts, 7 the run would stop early.
+        """The exit code of `petsync rehearse`.
+
+        0 in sync at the end, 2 a second plan still has changes, 3 rows failed or differ from the
+        plan, 4 the guard refuses the plan, 5 conflicts, 7 the run stops early.
         """
         if not self.plan.verdict.ok:
             return GuardError.exit_code
@@ -101,14 +112,15 @@ class Rehearsal:
 
     @property
     def stopped(self) -> bool:
-        """Whether the run ended early."""
+        """True if the run ended early."""
         return bool(self.report.stopped)
 
     def by_status(self) -> pd.DataFrame:
-        """How many pets had each status before, came, went and have it after.
+        """Return the numbers of pets by status, before and after the run.
 
-        Columns before, added, deleted, moved_in, moved_out, after (int64), indexed by status, ""
-        for pets without one: before + added - deleted + moved_in - moved_out = after.
+        The columns are before, added, deleted, moved_in, moved_out and after (int64). The index is
+        the status, "" for pets without one. before + added - deleted + moved_in - moved_out =
+        after.
         """
         both = pd.DataFrame({"old": _statuses(self.before), "new": _statuses(self.after)})
         old, new = both["old"], both["new"]
@@ -125,7 +137,7 @@ class Rehearsal:
         return table.sort_values(["after", "before"], ascending=False, kind="stable")
 
     def assigned(self) -> list[tuple[Add, int]]:
-        """The adds to which the copy gave an id, and that id, in the plan's order."""
+        """Return the adds to which the copy assigned an id, with that id, in the plan's order."""
         changes = self.report.plan.changes
         return [
             (change, result.assigned_id)
@@ -134,7 +146,9 @@ class Rehearsal:
         ]
 
     def left(self) -> list[LeftoverChange]:
-        """What the second plan would still send, and why, in its order."""
+        """Return the changes that the second plan would still send, and the reasons, in its
+        order.
+        """
         if self.again is None:
             return []
         changes = self.report.plan.changes
@@ -165,7 +179,7 @@ def _statuses(pets: pd.DataFrame) -> pd.Series[str]:
     return pets.set_index("id")["status"].fillna("")
 
 
-# Surprises: the pets that a run did not leave as its plan had said.
+# Surprises: the pets that a run did not leave as planned.
 
 
 Pets = Mapping[int, Pet]
@@ -188,9 +202,11 @@ class _MismatchRow(NamedTuple):
 
 
 def surprises(report: Report, before: Pets, after: Pets) -> pd.DataFrame:
-    """Where `after` is not what the report's plan makes of `before`, one row a column: id, name,
-    source, kind, column, expected, found, outcome, why. Pets that the plan does not name must be
-    untouched; of these `outcome` is "".
+    """Return the differences between `after` and the plan's result for `before`, one row per
+    column.
+
+    The columns are id, name, source, kind, column, expected, found, outcome and why. Pets that the
+    plan does not name must be unchanged; their `outcome` is "".
     """
     changes = report.plan.changes
     touched: set[int] = set()
@@ -205,7 +221,7 @@ def surprises(report: Report, before: Pets, after: Pets) -> pd.DataFrame:
             change, result, pet_id, _build_wanted_pet(change, pet_id, before), current
         )
     rows += _of_others(before, after, touched)
-    # As objects first: beside a missing one, pandas would round an id to a float.
+    # Objects first: with a missing id, pandas would convert the ids to floats.
     frame = pd.DataFrame(rows, columns=_NAMES, dtype=object)
     return frame.astype({"id": "Int64"}).infer_objects()
 
@@ -215,7 +231,7 @@ def _build_wanted_pet(change: Change, pet_id: int | None, before: Pets) -> Pet |
         return None
     if isinstance(change, Add):
         return msgspec.structs.replace(change.after, id=pet_id)
-    # What others changed meanwhile in other fields stays.
+    # Other users' changes in other fields stay.
     return _overlaid(before.get(change.before.id or 0, change.before), change)
 
 
@@ -240,14 +256,17 @@ def _of_others(before: Pets, after: Pets, touched: set[int]) -> Iterator[_Mismat
     for pet_id in sorted(each for each in others if before.get(each) != after.get(each)):
         old, current = before.get(pet_id), after.get(pet_id)
         name = (current or old or Pet()).name or ""
-        # Even what counts as equal elsewhere, such as blanks around a name, must not change here.
+        # Even differences that other comparisons ignore, such as blanks around a name, count here.
         apart = [*_apart(old, current)] or [("", _exact(old), _exact(current))]
         for column, expected, found in apart:
             yield _MismatchRow(pet_id, name, "", "none", column, expected, found, "", _UNPLANNED)
 
 
 def _apart(wanted: Pet | None, current: Pet | None) -> Iterator[tuple[str, str, str]]:
-    """Column, expected and found, for each column; no column where the pet is there or is not."""
+    """Yield column, expected and found for each difference.
+
+    The column is "" if only one of the two pets exists.
+    """
     if wanted is None or current is None:
         if current is not wanted:
             found = _NOT_THERE if current is None else _IN_THE_STORE
