@@ -444,10 +444,10 @@ def split_copied(
 ) -> tuple[list[Change], list[Conflict]]:
     """Return the changes without adds that may be pets of the store, and these adds as conflicts.
 
-    This is for a sheet without ids of which most rows are `conflicts_so_far`, because they look
-    like pets. An add is a conflict if it has all values of one of the `pets`, which no row names,
-    except the name, or if it has the pet's name in capitals. Each pet gets at most one row: first
-    the one with its name, in capitals or with more letters at the end.
+    It applies only to a sheet without ids, if most of its rows are `conflicts_so_far`, because they
+    look like pets. An add is a conflict if it has the values of one of the `pets`, which no row
+    names, except the name, or if it has the pet's name in capitals. Each pet gets at most one row.
+    The row with the pet's name, in capitals or with more letters at the end, is the first choice.
     """
     changes = list(changes)
     if len(conflicts_so_far) < _LEAST_EXCHANGED or 2 * len(conflicts_so_far) <= len(
@@ -659,13 +659,13 @@ def describe_namesakes(changes: Iterable[Change]) -> Iterator[str]:
 
 
 def find_open_rows(sheet: Sheet) -> frozenset[int]:
-    """Return the rows that leave open whether their pets exist."""
+    """Return the rows whose action leaves open if their pets exist."""
     frame = sheet.rows
     return frozenset(frame.index[(frame["action"] == "merge").to_numpy(dtype=bool)].tolist())
 
 
 def _is_open(add: Add, sheet: Sheet) -> bool:
-    """Return true if the row of an add has no id and leaves open whether its pet exists."""
+    """Return true if the row of an add has no id and its pet may exist."""
     return add.pet_id is None and _is_merged(add, sheet)
 
 
@@ -870,16 +870,18 @@ def find_missing(
     """Return the deletes, conflicts and notes for the pets that are not `named`.
 
     A pet that changed since the export is a conflict. An add without an id, or with one below 1,
-    that is like such a pet has probably lost its id: both become conflicts.
+    that resembles such a pet has probably lost its id: both become conflicts. `open_rows` are the
+    rows that may be such adds.
 
-    No pet is deleted while a row is `uncertain`, because it may mean any of them. These pets are
-    not deleted either: pets whose status the snapshot does not cover; pets `outside` of the
-    caller's scope, which are conflicts if they changed; pets that were never exported, unless they
-    are `in_doubt`, which means that a row in conflict may be one; and pets of which another
-    worksheet has, or may have, a row.
+    No pet is deleted if there are `uncertain` rows, because they may mean any of them. These pets
+    are not deleted either:
 
-    `open_rows` leave open whether their pets are new. `elsewhere` has the ids by worksheet, None
-    for one that could not be read.
+    - pets with a status that the snapshot does not cover;
+    - pets `outside` of the caller's scope, which are conflicts if they changed;
+    - pets that were not exported, because they were never in the sheet. A note counts them,
+      except those `in_doubt`, which a row in conflict may be;
+    - pets that have, or may have, a row in another worksheet. `elsewhere` has the ids by
+      worksheet, None for a worksheet that could not be read.
     """
     places = np.flatnonzero(~named)
     if base is None and not options.delete_missing:

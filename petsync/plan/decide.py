@@ -287,7 +287,7 @@ class Judge:
     def _find_edited_columns(self, unit: Unit, values: RowValues, old: Pet) -> tuple[Column, ...]:
         """Return the unit's columns in which the row differs from the export.
 
-        A category's name and id count separately, because people change one and leave the other.
+        A category's name and id count separately, because users change one and leave the other.
         """
         columns = tuple(column for column in COLUMNS_OF[unit] if column in values)
         old = self._find_sheet_pet(old)

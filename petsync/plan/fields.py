@@ -403,8 +403,8 @@ def merge_photos(base: Iterable[str], sheet: Iterable[str], store: Iterable[str]
     """Return the list with both sides' removals, additions and moves, or None if both sides moved
     the same items differently.
 
-    The order is the store's, unless only the sheet moved items. An added item of the other side
-    goes behind its predecessor there, and behind items that the first side added at the same place.
+    The order is the store's, unless only the sheet moved items. An item that the other side added
+    follows its predecessor there, and items that the first side added at the same place.
     """
     sides = tuple(base), tuple(sheet), tuple(store)
     old, mine, theirs = map(photo_keys, sides)
@@ -424,7 +424,7 @@ def with_kept_photos(
 ) -> Urls:
     """Return the sheet's list with those of the store's items that are in `kept_urls`.
 
-    Each goes behind its predecessor in the store's list.
+    Each of them follows its predecessor in the store's list.
     """
     sides = tuple(store), tuple(sheet)
     theirs, mine = map(photo_keys, sides)

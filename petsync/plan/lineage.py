@@ -496,8 +496,9 @@ def find_added_pets(
 
 
 def is_renamed(record: RowRecord, row_pet: Pet) -> bool:
-    """Whether a row in the place of the record has neither a similar name nor the record's tags or
-    photos.
+    """Return true if the row has neither a similar name nor the record's tags or photos.
+
+    It is a row in the record's place.
     """
     return not _is_close(record, _Line(record.row, None, None, row_pet))
 

@@ -91,10 +91,7 @@ def positions(ids: pd.Series[Any], pets: pd.DataFrame) -> Positions:
 
 
 def find_unproved_ids(rows: pd.DataFrame, pets: pd.DataFrame) -> list[int]:
-    """Return the ids in the rows that the snapshot lacks.
-
-    Only getPetById can tell if they exist.
-    """
+    """Return the ids in the rows that the snapshot lacks. Only getPetById shows if they exist."""
     if "id" not in rows:
         return []
     lacking = rows[["id", "action"]][positions(rows["id"], pets) < 0]
@@ -132,8 +129,8 @@ def _find_positions(ids: npt.NDArray[np.int64], known: npt.NDArray[np.int64]) ->
     low, high = (int(known.min()), int(known.max())) if len(known) else (0, 0)
     if high - low > _SPARSE * len(known):
         return pd.Index(known).get_indexer(pd.Index(ids))
-    # A service assigns ids close together. The table covers the lowest to the highest id, and one
-    # further place stands for all ids outside this range.
+    # A service assigns ids close together. The table covers the lowest to the highest id, and its
+    # last place is for all other ids.
     places = np.full(high - low + 2, -1, dtype=np.intp)
     places[known - low] = np.arange(len(known))
     return places[np.where((low <= ids) & (ids <= high), ids - low, high - low + 1)]
@@ -291,7 +288,7 @@ def clears(values: RowValues, old: Category | None) -> bool:
 def has_contradiction(values: RowValues, vocabulary: Vocabulary) -> bool:
     """Return true if a row gives a category's name with the id of another category.
 
-    People often change a category's name and leave the id beside it, so the name counts.
+    Users often change a category's name and leave the id beside it, so the name counts.
     """
     name, number = values.get("category") or "", known_id(values.get("category_id"))
     if not normal(name) or number is None:
