@@ -93,9 +93,9 @@ __all__ = [
 _COMPARED: tuple[Column, ...] = ("status", "category", "tags", "photo_urls")
 """The columns, beside the name, in which pets are compared."""
 _NEAR = 10
-"""The most pets of its name with which a row is compared."""
+"""The maximum number of pets of its name with which a row is compared."""
 _MOST = 100
-"""The most pets with which an add without an id is compared."""
+"""The maximum number of pets with which an add without an id is compared."""
 _LEAST_EXCHANGED = 2
 """A single row may be intended; ids are exchanged in pairs."""
 _LEAST_DIFFERING = 2
@@ -170,10 +170,10 @@ def split_misplaced(
 ) -> tuple[list[Change], list[Conflict]]:
     """Return the changes without those of misplaced rows, and these as conflicts.
 
-    Such a row has all values of a pet that no row names: a pet of the base, or of the store without
-    a base. Applying it would overwrite one pet and double the other, or delete it as missing. Rows
-    that exchanged their ids with it are conflicts too. So are an add without an id that has a pet's
-    old values, and the row that has this pet's id and another name.
+    Such a row has all values of a pet that no row names. The pet is one of the base, or of the
+    store if there is no base. Applying the row would overwrite one pet and double the other, or
+    delete it as missing. Rows that exchanged their ids with it are conflicts too. So are an add
+    without an id that has a pet's old values, and the row that has this pet's id and another name.
 
     Without a base, a row counts only beside such an add, because its values may be intended. This
     does not apply if the sheet must list all pets (`is_all`).
@@ -1153,7 +1153,7 @@ def _pair_alike(pets: Iterable[Pet], changes: Sequence[Change]) -> Iterator[tupl
 _LEAST_SHIFTED = 3
 """The fewest edits that are no deliberate exchange: two rows may exchange a value on purpose."""
 _REACH = 3
-"""The most rows by which a column is shifted."""
+"""The maximum number of rows by which a column is shifted."""
 _PART = 0.8
 """The part of the edits that must be explained."""
 _BITS = 9.0
@@ -1168,9 +1168,9 @@ _LEAST_SORTED = 5
 _SURE = 12.0
 """The limit like `_BITS` for one run of rows among many that are tried."""
 _RUNS = 2000
-"""The most runs of rows that are tried."""
+"""The maximum number of runs of rows to try."""
 _PASSES = 20
-"""The most passes over the rows."""
+"""The maximum number of passes over the rows."""
 
 Values = Mapping[int, Hashable]
 """The values of a column, by row number."""

@@ -82,11 +82,11 @@ class Guard(msgspec.Struct, frozen=True, kw_only=True):
     """The limits of a plan."""
 
     max_delete: Limit = Limit(0.10)
-    """The limit of deletes."""
+    """The limit of deletes: by default 10 % of the store."""
     max_update: Limit = Limit(0.30)
-    """The limit of updates."""
+    """The limit of updates: by default 30 % of the store."""
     max_add: Limit | None = Limit(0.50, at_least=100)
-    """The limit of adds, None for no limit.
+    """The limit of adds: by default 50 % of the store and at least 100. None for no limit.
 
     If many adds have the name of a pet that is in no row, the plan passes only if this is a number
     or None.

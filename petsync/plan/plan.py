@@ -882,7 +882,7 @@ class _SavedCounts(_StaleRowIndex, Protocol):
 def iter_stale_rows(plan: _StaleRowIndex) -> Iterator[StaleRows]:
     """Yield the unedited rows that differ from the store, grouped by the change to their pets.
 
-    If an undo made the change, the text names it, because it explains who changed these pets.
+    If an undo made the change, the text names it: no other user changed these pets.
     """
     for rows, words, message, by_undo in (
         (
@@ -1099,7 +1099,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def require_ok(self, pets: int | None = None) -> None:
-        """Raise GuardError if the guard refuses the plan, or, with `pets`, a store of this size."""
+        """Raise GuardError if the guard refuses the plan, or refuses it for a store of `pets`."""
         # Judge again: a verdict that a file claims is not trusted.
         refusals = {*self.verdict.refusals, *self.judged().verdict.refusals}
         if pets is not None:

@@ -171,7 +171,10 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def exit_code(self) -> int:
-        """0 done, 3 some rows failed or need fixing, 5 conflicts, 7 stopped early."""
+        """The exit code of the run.
+
+        0 done, 3 some rows failed or need fixing, 5 conflicts, 7 stopped early.
+        """
         counts = self.counts
         if self.stopped:
             return InterruptedRunError.exit_code

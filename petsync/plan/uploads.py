@@ -439,7 +439,7 @@ class UploadReport(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def exit_code(self) -> int:
-        """0 done, 3 some files could not be uploaded, 7 stopped early."""
+        """The exit code: 0 done, 3 some files could not be uploaded, 7 stopped early."""
         if self.stopped:
             return InterruptedRunError.exit_code
         counts = self.counts
