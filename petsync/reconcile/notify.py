@@ -60,26 +60,23 @@ __all__ = [
 ]
 
 
-# Telling people of rounds: Notifier decides what they should know, and sends it by apprise.
-
-
 if not TYPE_CHECKING:
 
     def __getattr__(name):
-        # Whoever checks a template should not wait for pandas.
+        # Checking a template must not import pandas.
         if name != "Notifier":
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
         return Notifier
 
 
-# What was told already: the notices' state, kept in the state folder between the rounds.
+# The state of the notices, kept in the state folder between rounds.
 
 
 log = logging.getLogger(__name__)
 
 _PATIENCE = 180.0
-"""Seconds to wait for another process that is just telling people something."""
+"""Seconds to wait for another process that is sending notices."""
 
 
 class Tally(msgspec.Struct):
@@ -92,34 +89,36 @@ class Tally(msgspec.Struct):
 
 
 class JobHealth(msgspec.Struct):
-    """How it stands with a job, or with a file of one, and since when; moments are in seconds.
-
-    `failing` is a digest of the reason, `open` are digests of the differences that were told.
-    `owed` is set as long as people were told of something that is not known to be over.
-    """
+    """The health of a job, or of one file of a folder's job. Times are seconds since the epoch."""
 
     job: str
     status: str = ""
     exit_code: int = 0
     started: str = ""
     failing: str = ""
+    """A digest of the reason of the current failure, "" if the last round did not fail."""
     failing_since: float = 0.0
     failing_told: float = 0.0
+    """When the last notice about this failure was made."""
     is_violated: bool = False
+    """True if the last comparison found differences that need a decision."""
     open: tuple[str, ...] = ()
+    """Digests of the open differences that people were notified of."""
     open_count: int = 0
     waiting: str = ""
+    """A digest of the plan that waits for approval, "" if none waits."""
     waiting_since: float = 0.0
     waiting_told: float = 0.0
     locked_since: float = 0.0
     locked_told: float = 0.0
     owed: bool = False
+    """True if a problem was reported, and its recovery was not reported yet."""
     owed_since: float = 0.0
     tally: Tally = msgspec.field(default_factory=Tally)
 
 
 class PendingNotice(msgspec.Struct):
-    """A notice that has to be sent still, to the addresses that are marked in `to`."""
+    """A notice that is still to be sent, to the addresses whose marks are in `to`."""
 
     event: Event
     title: str
@@ -130,17 +129,20 @@ class PendingNotice(msgspec.Struct):
 
 
 class Memory(msgspec.Struct):
-    """All that is kept. `digests` are the last days for which there was a digest."""
+    """The whole content of notify.json."""
 
     version: int = 1
     standings: dict[str, JobHealth] = {}
     digests: tuple[str, ...] = ()
+    """The last days that had a digest, as ISO dates."""
     digested: float = 0.0
+    """When the last digest was made, in seconds since the epoch."""
     outbox: tuple[PendingNotice, ...] = ()
 
     def not_after(self, now: float) -> None:
-        """Take back to `now` what lies in the future: the clock was set back, and what it said
-        before must not keep anything from being told.
+        """Set every time after `now` back to `now`.
+
+        If the clock was set back, a time in the future must not suppress a notice.
         """
         self.digested = min(self.digested, now)
         for pending in self.outbox:
@@ -153,9 +155,9 @@ class Memory(msgspec.Struct):
 
 @contextmanager
 def open_memory(state: Path, now: datetime) -> Iterator[tuple[Memory, Path]]:
-    """The memory, and the file to save it in, while no other process has it.
+    """Lock the memory against other processes, and yield it with the file to save it in.
 
-    Raises OSError, and filelock.Timeout where another process does not let go of it.
+    Raises OSError, and filelock.Timeout if another process keeps the lock.
     """
     folder = state / "reconcile"
     check_state_folder(state)
@@ -168,12 +170,15 @@ def open_memory(state: Path, now: datetime) -> Iterator[tuple[Memory, Path]]:
 
 
 def save(memory: Memory, path: Path) -> None:
-    """Write it whole or not at all. Raises OSError where it cannot be written."""
+    """Write the memory atomically. Raises OSError if it cannot be written."""
     write_private(path, msgspec.json.encode(memory), follow=False)
 
 
 def _read_memory(path: Path) -> Memory:
-    """What is kept; a damaged file is set aside, and the memory starts empty."""
+    """Return the saved memory, empty if there is none.
+
+    A damaged file is renamed, and the memory starts empty.
+    """
     try:
         return msgspec.json.decode(path.read_bytes(), type=Memory)
     except FileNotFoundError:
@@ -186,7 +191,7 @@ def _read_memory(path: Path) -> Memory:
         return Memory()
 
 
-# What people are to be told of the rounds: decided from them, what was told before, and the time.
+# Decide which notices are due, from the rounds, the memory and the time.
 #
 # Nothing here reads a clock or sends anything.
 
@@ -194,30 +199,32 @@ def _read_memory(path: Path) -> Memory:
 _FAILED = ("error", "failed-rows", "interrupted", "refused")
 _TO_DECIDE = ("conflict", "finding", "drift")
 _DIGITS = re.compile(r"\b(?![45]\d\d\b)\d+")
-"""Numbers that change from night to night; 404 and 503 are part of a reason."""
+"""Numbers that change from round to round; 404 and 503 are part of a reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """One thing to tell: of `name`, after the round in `report`, and of `also` the same. `new` are
-    the differences, as digests, that people have not heard of yet; `since` is when it began, 0
-    where that is now.
-    """
+    """One notice about a round."""
 
     event: Event
     name: str
+    """The job, or the file of a folder's job."""
     report: RoundReport
     also: tuple[str, ...] = ()
+    """Names of other files of the job that have the same problem."""
     others: tuple[RoundReport, ...] = ()
+    """The reports of the files in `also`."""
     since: float = 0.0
+    """When the problem began, in seconds since the epoch; 0 if it began with this round."""
     new: frozenset[str] = frozenset()
+    """Digests of the differences that no notice has listed before."""
     reason: str = ""
 
 
 def decide(
     memory: Memory, rounds: Sequence[RoundReport], now: float, remind: float
 ) -> tuple[Notice, ...]:
-    """What to tell of these rounds; `memory` is brought up to date in place."""
+    """Return the notices that these rounds need; update `memory` in place."""
     real = [report for report in rounds if not report.round.dry_run]
     notices: list[Notice] = []
     for report in real:
@@ -230,12 +237,12 @@ def decide(
 
 
 def open_of(report: RoundReport) -> tuple[Difference, ...]:
-    """The differences of a round that need a decision."""
+    """Return the differences of a round that need a decision."""
     return tuple(each for each in report.open if each.kind in _TO_DECIDE)
 
 
 def is_new(each: Difference, new: frozenset[str]) -> bool:
-    """Whether people have not heard of this difference yet."""
+    """Return true if no notice has listed this difference before."""
     return _key(each) in new
 
 
@@ -245,7 +252,7 @@ def _notices_of(
     was_failing = bool(standing.failing)
     failures = [*_failure(standing, report, now, remind)]
     violations = [*_violation(standing, report, after_failure=was_failing)]
-    # A failure's notice lists what is open too.
+    # A failure notice lists the open differences too.
     notices = [replace(failures[0], new=violations[0].new)] if failures and violations else failures
     yield from notices or violations
     waits = [*_waiting(standing, report.round, report, now, remind)]
@@ -271,7 +278,10 @@ def _count(standing: JobHealth, round_: Round) -> None:
 def _notice_lock(
     standing: JobHealth, report: RoundReport, now: float, remind: float
 ) -> Iterator[Notice]:
-    """A lock that is held is somebody at work, unless that takes longer than `remind`."""
+    """Yield a failure notice if the job was locked for longer than `remind` seconds.
+
+    A shorter lock only means that another process is at work.
+    """
     if report.round.status != "locked":
         standing.locked_since = standing.locked_told = 0.0
     elif not standing.locked_since:
@@ -288,7 +298,7 @@ def _is_failing(round_: Round) -> bool:
 
 
 def _saw_both(round_: Round) -> bool:
-    """Whether the round came so far that it knows the differences."""
+    """Return true if the round compared the sheet with the store."""
     return round_.status not in ("error", "interrupted", "refused")
 
 
@@ -341,15 +351,17 @@ def _waiting(
 
 
 def _notice_missing(memory: Memory, rounds: Sequence[RoundReport]) -> Iterator[Notice]:
-    """Files that a folder's job does not have any more; what was told of them is over once all
-    that it has are well.
+    """Remove the health of files that a folder's job no longer has.
+
+    Yields a recovery notice for a missing file with an unresolved problem, once all the job's other
+    files are well.
     """
     for job, each in groupby(rounds, key=lambda report: report.round.job):
         of_job = list(each)
         present = {report.round.name for report in of_job}
         are_well = all(report.round.is_well for report in of_job)
         if job in present and not are_well:
-            continue  # it did not come as far as its files
+            continue  # the round ended before it read its files
         absent = {n: s for n, s in memory.standings.items() if s.job == job and n not in present}
         for name, standing in absent.items():
             if are_well or not standing.owed:
@@ -360,7 +372,7 @@ def _notice_missing(memory: Memory, rounds: Sequence[RoundReport]) -> Iterator[N
 
 
 def _together(notices: Iterable[Notice]) -> Iterator[Notice]:
-    """The same thing of several files of a job is told once."""
+    """Merge notices with the same event, job and reason into one."""
     found: dict[tuple[str, str, str], list[Notice]] = {}
     for each in notices:
         found.setdefault((each.event, each.report.round.job, each.reason), []).append(each)
@@ -392,13 +404,13 @@ def _reason(round_: Round) -> str:
 
 
 def _plan(report: RoundReport) -> str:
-    """What makes the plan that waits this one: another one may have the same file."""
+    """Return a digest that identifies the waiting plan; a later plan may have the same file."""
     parts = sorted(_key(each) + each.problem for each in report.open if each.kind == "waiting")
     return _digest("\n".join((report.round.waiting, *parts)))
 
 
 def _key(each: Difference) -> str:
-    """What makes it this difference, also when the row has moved meanwhile."""
+    """Return a digest that identifies a difference, even if its row has moved."""
     who = str(each.pet_id) if each.pet_id is not None else each.name or each.problem
     return _digest("\n".join((each.kind, who, *each.fields)))
 
@@ -407,7 +419,7 @@ def _digest(text: str) -> str:
     return blake2s(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
-# Text from outside as a notice may carry it: one line that no receiver takes for markup.
+# External text in a notice: one line that no receiver renders as markup.
 
 
 _WIDEST = 300
@@ -420,19 +432,24 @@ _MARKUP = re.compile(
     r"|(?P<start>^[#>+-])"  # a heading, a quotation, a list
 )
 _ENDS = re.compile(r"[/?#'\",;)\s]|[.:]?(?:\s|$)")
-"""What may follow an address's host."""
+"""What may follow the host of a URL."""
 
 
 def origins(urls: Collection[str]) -> tuple[str, ...]:
-    """Of the services' addresses, scheme and host: an address there is one to copy."""
+    """Return scheme and host of each service URL, without duplicates.
+
+    In a notice, URLs on these hosts stay intact and can be copied.
+    """
     split = (urlsplit(url) for url in urls)
     return tuple(dict.fromkeys(f"{u.scheme}://{u.netloc}" for u in split if u.netloc))
 
 
 def plain(text: str, width: int = _WIDEST, *, known: Collection[str] = ()) -> str:
-    """The text, at most about `width` cells wide: whatever steers or hides is named as `[NUL]` is,
-    and what chat programs and mail take for markup is broken by a space, or written with a
-    character that looks like it. Addresses of the `known` origins stay whole.
+    """Return the text as one line that no chat or mail program renders as markup.
+
+    The line is about `width` terminal cells wide or less. A control or invisible character becomes
+    a name such as `[NUL]`. Markup is broken by a space or replaced by a similar character. URLs of
+    the `known` origins stay intact.
     """
 
     def break_word(found: re.Match[str]) -> str:
@@ -450,7 +467,7 @@ def _is_known(found: re.Match[str], known: Collection[str]) -> bool:
     return any(rest.startswith(one) and _ENDS.match(rest, len(one)) for one in known)
 
 
-# The digest: once a day a line for each job, also when all is well.
+# The digest: once a day, one line for each job, even if all jobs are well.
 
 
 _DAYS = 7
@@ -458,10 +475,10 @@ _JUMP = timedelta(days=2)
 
 
 def day_due(memory: Memory, at: dt.time, now: datetime) -> str:
-    """The day whose digest is to be sent now, "" if none is; `at` and the day are local.
+    """Return the local day whose digest is due now, "" if none is.
 
-    A day has one digest, also where the clock is set back; where it had been years ahead, its
-    days do not count.
+    A day has one digest, even if the clock is set back. Days far in the future do not count: they
+    come from a clock that was years ahead.
     """
     local = now.astimezone()
     day = local.date() if local.time() >= at else local.date() - timedelta(days=1)
@@ -473,7 +490,7 @@ def day_due(memory: Memory, at: dt.time, now: datetime) -> str:
 
 
 def note_digest(memory: Memory, day: str, now: datetime) -> None:
-    """Remember that this day has its digest, and restart the counts."""
+    """Record that this day has its digest, and reset the tallies."""
     memory.digests = (*memory.digests, day)[-_DAYS:]
     memory.digested = now.timestamp()
     for standing in memory.standings.values():
@@ -481,7 +498,7 @@ def note_digest(memory: Memory, day: str, now: datetime) -> None:
 
 
 def digest_lines(memory: Memory, config: Configuration, now: datetime) -> tuple[str, ...]:
-    """A line for each job that is on, and for whatever else is not well."""
+    """Return a line for each enabled job, and for each unknown job with an unresolved problem."""
     known = {job.name for job in config.jobs}
     others = [s for n, s in memory.standings.items() if s.job not in known and s.owed]
     lines = [_line(job, _standings_of(memory, job.name), now) for job in config.jobs if job.enabled]
@@ -498,7 +515,7 @@ def _line(job: Job, standings: Sequence[JobHealth], now: datetime) -> str:
 
 
 def _status(standings: Sequence[JobHealth]) -> str:
-    """How the last round ended; of a folder's files, the one that a person should hear of first."""
+    """Return the status of the last round; for a folder, the status of its most severe file."""
     if not standings:
         return "no round yet"
     worst = exit_code_of(each.exit_code for each in standings)
@@ -537,7 +554,7 @@ def _time(job: Job, standings: Sequence[JobHealth], now: datetime) -> Iterator[s
         yield f"next due {due:%Y-%m-%d %H:%M}"
 
 
-# Notices that are to be sent: tried until they arrive, for a week, and a hundred at most.
+# The outbox: notices are retried for a week; it holds at most a hundred.
 
 
 Deliver = Callable[[Secret, Event, str, str, float], str]
@@ -548,13 +565,16 @@ _EACH, _ALL = 15.0, 60.0
 
 
 def mark_of(address: Secret) -> str:
-    """Tells the addresses of one configuration apart, and is too short to find one by it."""
+    """Return a short digest that distinguishes the addresses of one configuration.
+
+    It is too short to identify an address by it.
+    """
     text = address.reveal().encode("utf-8", "surrogatepass")
     return blake2s(text, digest_size=2).hexdigest()
 
 
 def enqueue(memory: Memory, pending: Sequence[PendingNotice]) -> tuple[str, ...]:
-    """Have these sent too. Returns what had to be given up for them, in words."""
+    """Add notices to the outbox. Return a message for each old notice that this drops."""
     every = (*memory.outbox, *pending)
     memory.outbox = every[-_MOST_WAITING:]
     return tuple(_given_up(each, "too many wait") for each in every[:-_MOST_WAITING])
@@ -563,9 +583,9 @@ def enqueue(memory: Memory, pending: Sequence[PendingNotice]) -> tuple[str, ...]
 def send_pending(
     memory: Memory, addresses: Sequence[Secret], now: datetime, deliver: Deliver
 ) -> Iterator[str]:
-    """Send what is to be sent, oldest first; yields what could not be, in words.
+    """Send the notices of the outbox, oldest first; yield a message for each that failed.
 
-    An address that fails is not asked again in this pass.
+    After an address fails, this pass does not use it again.
     """
     until = time.monotonic() + _ALL
     by_mark = {mark_of(address): address for address in addresses}
@@ -591,7 +611,7 @@ def _try(
     until: float,
     deliver: Deliver,
 ) -> None:
-    """Send one notice to those of its addresses that still stand in the configuration."""
+    """Send one notice to those of its addresses that are still in the configuration."""
     pending.to = tuple(mark for mark in pending.to if mark in by_mark)
     body = pending.body if not pending.tries else f"{pending.body}\n{_late(pending, now)}"
     pending.tries += 1
@@ -628,7 +648,7 @@ def _given_up(pending: PendingNotice, why: str) -> str:
     return message
 
 
-# What stands for each name of a template: a round in words that can be sent to anybody.
+# The values of a template's names: texts about a round, without secrets.
 
 
 _MOST_LINES, _NAME, _PROBLEM = 12, 60, 300
@@ -639,7 +659,7 @@ _EXACT = re.compile(r"[^<>\[\]`*|\n\r]*")
 def values_of(
     notice: Notice, config: Configuration, clean: Callable[[str], str]
 ) -> Mapping[str, str]:
-    """A text for each of NAMES. `clean` takes secrets out, before anything is cut or rewritten."""
+    """Return a text for each of NAMES. `clean` removes secrets before texts are cut or escaped."""
     round_ = notice.report.round
     job = next((each for each in config.jobs if each.name == round_.job), None)
 
@@ -675,7 +695,10 @@ def values_of(
 
 
 def _numbers(notice: Notice) -> Mapping[str, str]:
-    """Those of all the sheets of which the same is told; they have one store, and one exit code."""
+    """Return the counts, summed over all sheets of the notice.
+
+    Exit code and number of pets are those of the first sheet: all have the same.
+    """
     rounds = [report.round for report in (notice.report, *notice.others)]
     names = ("rows", "drift", "applied", "conflicts", "findings", "failed", "left", "notes")
     totals = {name: str(sum(getattr(each, name) for each in rounds)) for name in names}
@@ -698,7 +721,7 @@ def _describe_counts(counts: Counts) -> str:
 
 
 def _open(notice: Notice, safe: Safe) -> Iterator[str]:
-    """A line for each open difference, what is new in front."""
+    """Yield a line for each open difference, new ones first."""
     every = [
         each for report in (notice.report, *notice.others) for each in _select_open(notice, report)
     ]
@@ -711,7 +734,7 @@ def _open(notice: Notice, safe: Safe) -> Iterator[str]:
 
 def _select_open(notice: Notice, report: RoundReport) -> tuple[Difference, ...]:
     if notice.event == "failure":
-        # Of what is refused, the changes that did not come to pass are no news.
+        # A refused plan's own changes are not worth listing.
         passed = ("note", "waiting", "drift" if report.round.status == "refused" else "")
         return tuple(each for each in report.open if each.kind not in passed)
     return open_of(report) if notice.event == "violation" else ()
@@ -727,7 +750,7 @@ def _place(each: Difference, safe: Safe) -> str:
 
 
 def _command(round_: Round, job: Job | None, config: Configuration) -> str:
-    """What a person types to release the plan, from whatever folder."""
+    """Return the command that applies the waiting plan, from any folder; "" if none waits."""
     if not round_.waiting:
         return ""
     url = (job.url if job is not None else "") or round_.store
@@ -740,22 +763,22 @@ def _command(round_: Round, job: Job | None, config: Configuration) -> str:
 
 
 def _exact(text: str) -> str:
-    """A path or a command as it is, unless it could steer or be taken for markup."""
+    """Return a path or a command unchanged, unless it has control characters or markup."""
     shown = visible(text)
     return shown if _EXACT.fullmatch(shown) and shown == text else plain(text, 1000)
 
 
-# Notifier: after the rounds, people are told what they should know of them.
+# Notifier: send the notices after the rounds.
 
 
 _TITLE, _BODY = 160, 3_500
-"""Characters; what is longer is cut."""
+"""Maximum length in characters; longer texts are cut."""
 _STARS = "\ue000"
-"""For a secret, as long as stars would be rewritten as markup."""
+"""A placeholder for secrets while asterisks would be escaped as markup."""
 
 
 class Notifier:
-    """Tells people, as `[notify]` says, and remembers in the state folder what it told."""
+    """Sends notices as `[notify]` configures, and records in the state folder what it sent."""
 
     def __init__(self, config: Configuration, *, deliver: Deliver | None = None) -> None:
         self._config, self._notify = config, config.notify
@@ -764,10 +787,10 @@ class Notifier:
         self._deliver = deliver or by_apprise
 
     def notify(self, rounds: Sequence[RoundReport], now: datetime) -> tuple[str, ...]:
-        """Decide what these rounds, the latest ones, give to tell, and send it. `now` has a zone.
+        """Decide which notices these latest rounds need, and send them. `now` has a time zone.
 
-        Returns what could not be sent, a sentence each. Nothing is raised: that people cannot be
-        told must not change what a round was.
+        Returns a sentence for each notice that could not be sent. Raises nothing: a failed notice
+        must not change the result of a round.
         """
         real = [report for report in rounds if not report.round.dry_run]
         if not self._notify.urls or not real:
@@ -789,7 +812,7 @@ class Notifier:
             notices = decide(memory, rounds, now.timestamp(), self._notify.remind)
             pending = [self._pending(notice, now) for notice in notices if self._wants(notice)]
             given_up = enqueue(memory, [*pending, *self._digest(memory, rounds[-1], now)])
-            # Told twice is better than never: it is kept before anything is sent.
+            # Save before sending: a notice that is sent twice is better than a lost one.
             save(memory, path)
             if not memory.outbox:
                 return given_up
@@ -824,6 +847,6 @@ class Notifier:
         )
 
     def _finish(self, text: str, most: int, *, keep: str) -> str:
-        """The text without secrets and control characters, cut."""
+        """Return the text without secrets and control characters, cut to `most` characters."""
         shown = visible(self._clean(text.strip()), keep=keep).replace(_STARS, "***")
         return shown if len(shown) <= most else f"{shown[: most - 6]} (cut)"

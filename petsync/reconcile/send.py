@@ -1,4 +1,4 @@
-"""The one place that knows apprise: a text goes to an address, or why it did not."""
+"""Send texts with apprise; no other module uses it."""
 
 from __future__ import annotations
 
@@ -31,8 +31,9 @@ _KNOWN = 5
 
 
 def lack_of(address: Secret) -> str:
-    """Why apprise can send nothing to this address, without telling it; "" if it can, or if
-    apprise is not there to ask.
+    """Return why apprise cannot send to this address, without the address; "" if it can.
+
+    Also returns "" if apprise is not installed.
     """
     try:
         return "" if _service(address) else _UNKNOWN
@@ -41,9 +42,9 @@ def lack_of(address: Secret) -> str:
 
 
 def deliver_by_apprise(address: Secret, event: Event, title: str, body: str, timeout: float) -> str:
-    """Send it; "" if it arrived, else why it did not, without the address.
+    """Send a notice. Return "" if it was accepted, else the reason, without the address.
 
-    Takes at most `timeout` seconds: what hangs is left to a thread that ends with the process.
+    Takes up to `timeout` seconds. A call that hangs continues in a daemon thread.
     """
     try:
         service = _service(address)
@@ -62,12 +63,13 @@ def deliver_by_apprise(address: Secret, event: Event, title: str, body: str, tim
 def _deliver(
     service: Any, address: Secret, event: Event, title: str, body: str, problems: list[str]
 ) -> None:
-    """What `deliver` answers, put into `problems`. No error leaves it, for its text may hold the
-    address.
+    """Append the result of the delivery to `problems`.
+
+    Raises nothing: the text of an error may contain the address.
     """
     try:
         problems.append(_send_one(service, address, event, title, body))
-    except Exception as error:  # noqa: BLE001 - a plugin can raise anything, and nobody must fall
+    except Exception as error:  # noqa: BLE001 - a plugin can raise anything
         problems.append(f"{type(error).__name__} in apprise")
 
 
@@ -86,13 +88,16 @@ def _send_one(service: Any, address: Secret, event: Event, title: str, body: str
 
 
 def _service(address: Secret) -> Any:
-    """Where apprise sends to: falsy if it cannot tell from the address. Raises ImportError."""
+    """Return apprise's object for an address; falsy if apprise does not know its form.
+
+    Raises ImportError if apprise is not installed.
+    """
     with _quiet(), warnings.catch_warnings():
-        # Its plugins, all of which load here, use what newer Pythons advise against.
+        # This imports all plugins, some of which use deprecated features.
         warnings.simplefilter("ignore")
         import apprise
 
-        # Redirected, a POST becomes a GET, which answers 200 and tells nobody anything.
+        # A redirected POST becomes a GET, which answers 200 and sends nothing.
         asset = apprise.AppriseAsset(
             app_id="petsync",
             app_desc="petsync",
@@ -109,7 +114,7 @@ def _service(address: Secret) -> Any:
 
 
 def _why(heard: list[str], address: Secret) -> str:
-    """What apprise warned of, with whatever may be a piece of the address taken out."""
+    """Return apprise's last warning, without any part of the address."""
     text = address.reveal()
     pieces = {piece for piece in _PIECES.split(text) if len(piece) >= _KNOWN}
     redacted = Redactor((address, *map(Secret, pieces)))
@@ -117,14 +122,14 @@ def _why(heard: list[str], address: Secret) -> str:
 
 
 class _LogCapture(logging.Filter):
-    """Drops what one thread logs, and hands its warnings to `hear`."""
+    """A filter that drops all records of one thread, and passes apprise's warnings to `hear`."""
 
     def __init__(self, hear: Callable[[str], None]) -> None:
         super().__init__()
         self._hear, self._thread = hear, threading.get_ident()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether it comes from another thread."""
+        """Return true if the record is of another thread."""
         if threading.get_ident() != self._thread:
             return True
         if record.levelno >= logging.WARNING and record.name == "apprise":
@@ -134,12 +139,13 @@ class _LogCapture(logging.Filter):
 
 @contextmanager
 def _quiet(hear: Callable[[str], None] = lambda _: None) -> Iterator[None]:
-    """Meanwhile nothing that this thread does in other libraries is logged anywhere: apprise,
-    requests and urllib3 tell addresses, in whole or in pieces, at DEBUG and in warnings.
+    """Suppress the log records of this thread inside the context, from all libraries.
+
+    Apprise, requests and urllib3 log addresses, or parts of them, at DEBUG and in warnings.
     """
     manager = logging.Logger.manager
     loggers = [each for each in manager.loggerDict.values() if isinstance(each, logging.Logger)]
-    # Those of apprise may be made only now.
+    # Apprise may create its loggers only now.
     first = [logging.getLogger(name) for name in ("", "apprise")]
     mine, deaf = [*first, *loggers], _LogCapture(hear)
     for logger in mine:
