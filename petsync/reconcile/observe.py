@@ -58,7 +58,7 @@ __all__ = [
 ]
 
 
-# A log record as a line: of JSON for machines, of text for people.
+# Formatters of log records: JSON lines for machines, text lines for people.
 
 
 FIELDS = (
@@ -80,20 +80,20 @@ FIELDS = (
     "waiting",
     "report",
 )
-"""What a record may carry besides time, level, logger and message."""
+"""The fields of a record besides time, level, logger and message."""
 
 Clean = Callable[[str], str]
 
 
 class JsonLines(logging.Formatter):
-    """A record as one JSON object, in one line, without secrets."""
+    """Formats a record as one JSON object on one line, without secrets."""
 
     def __init__(self, clean: Clean) -> None:
         super().__init__()
         self._clean = clean
 
     def format(self, record: logging.LogRecord) -> str:
-        """`{"time": …, "level": …, "logger": …, "message": …, …}`."""
+        """Return `{"time": …, "level": …, "logger": …, "message": …, …}`."""
         data = {
             "time": _time(record),
             "level": record.levelname.lower(),
@@ -110,8 +110,9 @@ class JsonLines(logging.Formatter):
 
 
 class TextLines(logging.Formatter):
-    """A record as a line of text, in which nothing steers a terminal, without secrets; it is folded
-    where the `stream` is a terminal.
+    """Formats a record as a line of text, without secrets and without terminal control characters.
+
+    If `stream` is a terminal, the line is wrapped to its width.
     """
 
     def __init__(self, clean: Clean, *, stream: TextIO | None = None) -> None:
@@ -119,7 +120,7 @@ class TextLines(logging.Formatter):
         self._clean, self._stream = clean, stream
 
     def format(self, record: logging.LogRecord) -> str:
-        """`2026-11-21T02:00:04.120Z INFO catalogue [ROUND] logger: message`."""
+        """Return `2026-11-21T02:00:04.120Z INFO catalogue [ROUND] logger: message`."""
         about = dict(_fields(record))
         names = [str(about[name]) for name in ("job", "part") if about.get(name)]
         where = f" {'/'.join(names)} [{about.get('round', '')}]" if names else ""
@@ -142,14 +143,14 @@ def _time(record: logging.LogRecord) -> str:
 
 
 def _trace(record: logging.LogRecord) -> str:
-    """The traceback's own lines, without what variables held."""
+    """Return the lines of the traceback, without the values of variables; "" if there is none."""
     if not record.exc_info or record.exc_info[0] is None:
         return ""
     return "".join(traceback.format_exception(*record.exc_info)).rstrip("\n")
 
 
 def _encodable(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The same without halves of characters, as a file's name may have them."""
+    """Return the same data with lone surrogates escaped, such as a file name may contain."""
     return {
         name: value.encode("utf-8", "backslashreplace").decode()
         if isinstance(value, str)
@@ -158,20 +159,21 @@ def _encodable(data: Mapping[str, Any]) -> Mapping[str, Any]:
     }
 
 
-# The log: what petsync says while a round goes on, with the round's id in every line.
+# The log of a round: each record has the id of the round.
 
 
 log = logging.getLogger(__name__)
 
 _LEVELS: Mapping[int, int] = {0: logging.INFO, 1: logging.ERROR, 64: logging.ERROR}
-"""By exit code; all others are warnings."""
+"""Log level by exit code; all other exit codes are warnings."""
 _here: ContextVar[LogWatcher | None] = ContextVar("petsync_logged", default=None)
 
 
 class LogWatcher(logging.Filter):
-    """The watcher that logs, and the filter that tells each record which round and which step it
-    belongs to: those of the reconciliation in whose context it is made, and of threads that know
-    none.
+    """The watcher that logs rounds, and the filter that adds the round and the step to each record.
+
+    It accepts the records of the reconciliation in whose context they are made, and the records of
+    threads without such a context.
     """
 
     def __init__(self) -> None:
@@ -180,13 +182,13 @@ class LogWatcher(logging.Filter):
         self._step: Step | None = None
 
     def began(self, round_: Round) -> None:
-        """Log that it began."""
+        """Log the start of the round."""
         self._round, self._step = round_, None
         log.info("%s begins (%s)", round_.name, round_.mode, extra={"event": "began"})
 
     @contextmanager
     def step(self, round_: Round, name: Step) -> Iterator[None]:
-        """Log how long the step took, and what ended it, if anything did."""
+        """Log the duration of the step, and the exception that ended it."""
         before, self._round, self._step = self._step, round_, name
         began = time.monotonic()
         try:
@@ -200,7 +202,7 @@ class LogWatcher(logging.Filter):
             self._step = before
 
     def ended(self, report: RoundReport) -> None:
-        """Log how it ended, with its numbers."""
+        """Log the end of the round, with its numbers."""
         self._round, self._step = report.round, None
         round_ = report.round
         level = _LEVELS.get(round_.exit_code, logging.WARNING)
@@ -211,7 +213,7 @@ class LogWatcher(logging.Filter):
         self._round = None
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether it is this reconciliation's; it then says which round's."""
+        """Return false for a record of another reconciliation, else add the round's fields."""
         owner = _here.get()
         if owner is not None and owner is not self:
             return False
@@ -247,8 +249,9 @@ def _numbers(round_: Round) -> dict[str, Any]:
 
 @contextmanager
 def logging_to(config: Configuration) -> Iterator[LogWatcher]:
-    """Meanwhile, what petsync logs goes where `[log]` says, each record with its round. That people
-    could not be told goes to standard error in any case.
+    """Send petsync's log records to the destination in `[log]`; yield the watcher.
+
+    Each record has its round. Records about notices that failed also go to standard error.
     """
     watcher, clean = LogWatcher(), Redactor((*config.secrets, *config.notify.urls))
     token = _here.set(watcher)
@@ -260,12 +263,12 @@ def logging_to(config: Configuration) -> Iterator[LogWatcher]:
                 stack.enter_context(_attach(handler))
             yield watcher
     finally:
-        with suppress(ValueError):  # left in another context than it was entered in
+        with suppress(ValueError):  # the exit runs in another context than the entry
             _here.reset(token)
 
 
 def _formatter(config: Log, handler: logging.Handler, clean: Redactor) -> logging.Formatter:
-    """The records' form; lines of text are folded for a terminal, and for nothing else."""
+    """Return the formatter of a handler; only lines for a terminal are wrapped."""
     if config.format == "json":
         return JsonLines(clean)
     return TextLines(clean, stream=getattr(handler, "stream", None))
@@ -273,7 +276,10 @@ def _formatter(config: Log, handler: logging.Handler, clean: Redactor) -> loggin
 
 @contextmanager
 def _attach(handler: logging.Handler) -> Iterator[None]:
-    """The handler gets what petsync logs, and none of -v's repeats it on the same stream."""
+    """Add the handler to petsync's logger, without other handlers (-v) of the same stream.
+
+    At the end, the former handlers are restored.
+    """
     mine, level = logging.getLogger("petsync"), logging.getLogger("petsync").level
     doubles = [each for each in mine.handlers if _doubles(each, handler)]
     for each in doubles:
@@ -291,14 +297,14 @@ def _attach(handler: logging.Handler) -> Iterator[None]:
 
 
 def _doubles(other: logging.Handler, handler: logging.Handler) -> bool:
-    """Whether both write to one stream, and the other is no reconciliation's own."""
+    """Return true if both handlers write to one stream, and `other` is not a reconciliation's."""
     is_own = any(isinstance(each, LogWatcher) for each in other.filters)
     stream = getattr(other, "stream", None)
     return not is_own and stream is not None and stream is getattr(handler, "stream", None)
 
 
 class _File(WatchedFileHandler):
-    """The log's file, which only its owner may write where it is made."""
+    """A log file that only its owner can write if petsync creates it."""
 
     def _open(self) -> TextIOWrapper:
         path = self.baseFilename
@@ -306,7 +312,10 @@ class _File(WatchedFileHandler):
 
 
 def _handlers(config: Log) -> Iterator[logging.Handler]:
-    """One to the file, which a log's rotation may take away at any time, or to standard error."""
+    """Yield a handler for the log file, or for standard error.
+
+    Log rotation may move the file at any time.
+    """
     handler: logging.Handler = logging.StreamHandler(sys.stderr)
     if config.file is not None:
         handler.setLevel(logging.WARNING)
@@ -329,9 +338,9 @@ def _handlers(config: Log) -> Iterator[logging.Handler]:
 
 @contextmanager
 def watching(config: Configuration) -> Iterator[list[Watcher]]:
-    """The watchers that `[log]`, `[metrics]` and `[tracing]` ask for, while rounds are made.
+    """Yield the watchers that `[log]`, `[metrics]` and `[tracing]` ask for.
 
-    An extra that is not installed is told in the log: it keeps no job from its work.
+    A missing optional dependency is only logged: it does not stop a job.
     """
     with ExitStack() as stack:
         watchers: list[Watcher] = [stack.enter_context(logging_to(config))]
@@ -357,7 +366,7 @@ def _tracing_watchers(config: Configuration, stack: ExitStack) -> list[Watcher]:
     return [stack.enter_context(trace(config))]
 
 
-# The address at which a `petsync reconcile --every` can be asked how it is.
+# The HTTP endpoint of `petsync reconcile --every`.
 
 
 _MOST = 16
@@ -365,9 +374,9 @@ _LOCAL = ("127.0.0.1", "::1", "localhost")
 
 
 class Endpoint:
-    """Serves `/metrics` and `/healthz` in a thread, from `start` until `close`.
+    """Serves `/metrics` and `/healthz` in a thread, between `start` and `close`.
 
-    `health` says how it is; `"ok": False` among it makes the answer a 503.
+    `/healthz` answers with the values of `health`, with status 503 unless its `"ok"` is true.
     """
 
     def __init__(self, listen: str, metrics: Any, health: Callable[[], Mapping[str, Any]]) -> None:
@@ -377,12 +386,12 @@ class Endpoint:
 
     @property
     def address(self) -> str:
-        """`127.0.0.1:9464`, "" while it is not served."""
+        """`127.0.0.1:9464`; "" while the endpoint is closed."""
         host = f"[{self._host}]" if ":" in self._host else self._host
         return f"{host}:{self._server.server_port}" if self._server is not None else ""
 
     def start(self) -> None:
-        """Serve it from now on. Raises OSError where the address is taken."""
+        """Start to serve. Raises OSError if the address is in use."""
         if self._host not in _LOCAL:
             log.warning("the metrics at %s:%d can be read by others", self._host, self._port)
         kind = _Server6 if ":" in self._host else _Server
@@ -395,7 +404,7 @@ class Endpoint:
         thread.start()
 
     def close(self) -> None:
-        """Serve it no more."""
+        """Stop to serve."""
         if self._server is not None:
             self._server.shutdown()
             self._server.server_close()
@@ -403,7 +412,7 @@ class Endpoint:
 
     def _answer(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         if self._host in _LOCAL and _host_of(environ) not in _LOCAL:
-            # A web page can have a name of its own lead here, and read what is answered.
+            # DNS rebinding: a web page could point its own host name here, and read the answers.
             return _respond(
                 start, "421 Misdirected Request", "text/plain", "Not under this name.\n"
             )
@@ -424,7 +433,7 @@ def _respond(start: Callable[..., Any], status: str, kind: str, text: str) -> It
 
 
 def _split(listen: str) -> tuple[str, int]:
-    """Host and port of `127.0.0.1:9464`, `[::1]:9464` or `:9464`. Raises SettingsError."""
+    """Return host and port of `127.0.0.1:9464`, `[::1]:9464` or `:9464`. Raises SettingsError."""
     host, _, port = listen.rpartition(":")
     if not port.isdecimal() or int(port) > 0xFFFF:
         raise SettingsError(
@@ -435,7 +444,7 @@ def _split(listen: str) -> tuple[str, int]:
 
 
 def _host_of(environ: Mapping[str, Any]) -> str:
-    """The name that was asked for, without the port."""
+    """Return the host of the Host header, without the port."""
     try:
         return urlsplit(f"//{environ.get('HTTP_HOST', '')}").hostname or ""
     except ValueError:
@@ -443,7 +452,7 @@ def _host_of(environ: Mapping[str, Any]) -> str:
 
 
 class _Server(ThreadingMixIn, WSGIServer):
-    """Answers `_MOST` requests at a time; who comes on top of them is not answered."""
+    """A server that answers `_MOST` requests at a time, and closes further connections."""
 
     daemon_threads = True
 
@@ -452,7 +461,7 @@ class _Server(ThreadingMixIn, WSGIServer):
         super().__init__(*arguments, **options)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer in a thread, if there is room for one."""
+        """Answer in a new thread, or close the connection if there are too many."""
         if not self._room.acquire(blocking=False):
             self.shutdown_request(request)
             return
@@ -463,7 +472,7 @@ class _Server(ThreadingMixIn, WSGIServer):
             raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Make room again afterwards."""
+        """Answer the request, then release its slot."""
         try:
             super().process_request_thread(request, client_address)
         finally:
@@ -478,29 +487,29 @@ class _Silent(WSGIRequestHandler):
     timeout = 10.0
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base's name
-        """Nothing: a scrape is no event."""
+        """Log nothing: scrapes are too frequent."""
 
 
-# The latest round of every job, kept for the metrics, whichever process it was made by.
+# The latest round of each job, stored for the metrics of all processes.
 
 
 _LOCK_TIMEOUT = 30.0
 
 
 class LatestRound(msgspec.Struct):
-    """Of one job, or of a file of one: its last round, when one was well last (in seconds, 0 for
-    never), and how many there were of each status.
-    """
+    """The last round of a job, or of one file of a folder's job."""
 
     round: Round
     succeeded: float = 0.0
+    """When a round last ended well, in seconds since the epoch; 0 for never."""
     statuses: dict[str, int] = {}
+    """The number of rounds by status."""
 
 
 def note_round(state: Path, round_: Round) -> Mapping[str, LatestRound]:
-    """Every job's latest, with this round among them. Raises OSError, filelock.Timeout.
+    """Store this round, and return the latest rounds of all jobs, by name.
 
-    A locked round tells nothing of the job but that it was locked.
+    A locked round only counts in `statuses`. Raises OSError, filelock.Timeout.
     """
     with _edit_latest(state) as every:
         before = every.get(round_.name, LatestRound(round_))
@@ -515,7 +524,10 @@ def note_round(state: Path, round_: Round) -> Mapping[str, LatestRound]:
 
 
 def kept_only(state: Path, job: str, names: Collection[str]) -> Mapping[str, LatestRound]:
-    """Every job's latest, of this job only these; the others of its files are there no more."""
+    """Remove the job's rounds whose names are not in `names`; return the latest rounds of all jobs.
+
+    The removed ones belong to files that are no longer in the folder.
+    """
     with _edit_latest(state) as every:
         for name in [n for n, each in every.items() if each.round.job == job and n not in names]:
             del every[name]
@@ -524,7 +536,7 @@ def kept_only(state: Path, job: str, names: Collection[str]) -> Mapping[str, Lat
 
 @contextmanager
 def _edit_latest(state: Path) -> Iterator[dict[str, LatestRound]]:
-    """What is kept, to be changed, while no other process has it; written at the end."""
+    """Lock the stored rounds against other processes, yield them for changes, then write them."""
     path = _path(state)
     make_private_folder(path.parent)
     with FileLock(path.with_suffix(".lock"), timeout=_LOCK_TIMEOUT, mode=0o600):
@@ -534,7 +546,7 @@ def _edit_latest(state: Path) -> Iterator[dict[str, LatestRound]]:
 
 
 def read_latest(state: Path) -> dict[str, LatestRound]:
-    """What is kept; {} where nothing is. A damaged file is set aside."""
+    """Return the stored rounds by name, {} if there are none. A damaged file is renamed."""
     path = _path(state)
     try:
         return msgspec.json.decode(path.read_bytes(), type=dict[str, LatestRound])
@@ -597,14 +609,14 @@ GAUGES: Mapping[str, tuple[str, Callable[[LatestRound], float]]] = {
         lambda each: each.round.status == "waiting",
     ),
 }
-"""Each gauge of a job's last round: what it tells, and how it is read."""
+"""The gauges of a job's last round: help text and getter, by name."""
 
 _LABELS = ("job", "part")
 _INTERRUPTED = 7
 
 
 class MetricsWatcher:
-    """The watcher that keeps each job's latest round, and writes the textfile after it."""
+    """The watcher that stores each job's latest round, and then writes the textfile."""
 
     def __init__(self, config: Configuration) -> None:
         _client()
@@ -612,21 +624,21 @@ class MetricsWatcher:
         self._seen: dict[str, dict[str, Round]] = {}
 
     def began(self, round_: Round) -> None:
-        """Nothing: a round counts when it has ended."""
+        """Do nothing: a round counts when it has ended."""
 
     def step(self, round_: Round, name: Step) -> AbstractContextManager[object]:  # noqa: ARG002
-        """Nothing: a round counts as a whole."""
+        """Return an empty context: a round counts as a whole."""
         return nullcontext()
 
     def ended(self, report: RoundReport) -> None:
-        """Keep it. Raises OSError or filelock.Timeout where it cannot be kept."""
+        """Store the round and write the textfile. Raises OSError or filelock.Timeout."""
         if report.round.dry_run:
             return
         self._seen.setdefault(report.round.job, {})[report.round.name] = report.round
         self._write_textfile(note_round(self._config.state, report.round))
 
     def close(self) -> None:
-        """Take away the numbers of files that their folder has no more."""
+        """Remove the numbers of files that are no longer in their folder."""
         for job, rounds in self._seen.items():
             is_whole = job not in rounds or rounds[job].is_well
             if is_whole and all(each.exit_code != _INTERRUPTED for each in rounds.values()):
@@ -639,7 +651,7 @@ class MetricsWatcher:
 
 @contextmanager
 def measure(config: Configuration) -> Iterator[MetricsWatcher]:
-    """The watcher of one pass. Raises SettingsError where prometheus_client is not installed."""
+    """Yield the metrics watcher of one pass. Raises SettingsError without prometheus_client."""
     watcher = MetricsWatcher(config)
     yield watcher
     try:
@@ -651,16 +663,17 @@ def measure(config: Configuration) -> Iterator[MetricsWatcher]:
 def page_of(
     config: Callable[[], Configuration], own: Callable[[], Mapping[str, tuple[str, float]]]
 ) -> Any:
-    """A WSGI application that answers with the metrics as they are; `own` are gauges without
-    labels, as help and value by name.
+    """Return a WSGI application that answers with the current metrics.
+
+    `own` returns further gauges without labels: help text and value, by name.
     """
     client = _client()
 
     class Scrape:
-        """What a scrape finds."""
+        """A collector that reads the stored rounds at each scrape."""
 
         def collect(self) -> Iterable[Any]:
-            """The families, of what is kept now."""
+            """Return the current metric families."""
             return _Families(config(), read_latest(config().state), own()).collect()
 
     registry = client.CollectorRegistry()
@@ -669,7 +682,7 @@ def page_of(
 
 
 class _Families:
-    """Prometheus' collector: each metric with a sample for every job."""
+    """A Prometheus collector: each metric has a sample for every job."""
 
     def __init__(
         self,
@@ -679,11 +692,11 @@ class _Families:
     ) -> None:
         self._config, self._own = config, own
         known = {job.name for job in config.jobs}
-        # What is not configured any more has nobody who would make it well again.
+        # Leave out jobs that are no longer configured: no round could clear their alerts.
         self._latest = [each for each in latest.values() if each.round.job in known]
 
     def collect(self) -> Iterator[Any]:
-        """Every family once."""
+        """Yield every metric family once."""
         from prometheus_client.core import GaugeMetricFamily
 
         for name, (help_, value) in GAUGES.items():
@@ -741,7 +754,7 @@ def _seconds(started: str) -> float:
 
 
 def _write(path: Path, families: _Families) -> None:
-    """Put them into the file in one step: node_exporter never sees half of it."""
+    """Write the metrics atomically: node_exporter never reads a partial file."""
     client = _client()
     registry = client.CollectorRegistry()
     registry.register(families)
@@ -750,7 +763,7 @@ def _write(path: Path, families: _Families) -> None:
 
 
 def _client() -> Any:
-    """prometheus_client. Raises SettingsError where it is not installed."""
+    """Return the module prometheus_client. Raises SettingsError if it is not installed."""
     try:
         import prometheus_client
     except ImportError:
@@ -777,11 +790,14 @@ _NUMBERS = (
     "resumed",
 )
 _EXPORT_TIMEOUT = 10.0
-"""Seconds that a collector has to take the last spans."""
+"""Seconds for the collector to receive the last spans."""
 
 
 class TraceWatcher:
-    """The watcher that makes spans of rounds and steps. Of errors they get type and message."""
+    """The watcher that creates spans of rounds and steps.
+
+    Of an error a span gets type and message, no traceback.
+    """
 
     def __init__(self, tracer: Any, clean: Redactor) -> None:
         self._tracer, self._clean = tracer, clean
@@ -789,7 +805,7 @@ class TraceWatcher:
         self._context: Any = None
 
     def began(self, round_: Round) -> None:
-        """Begin the round's span."""
+        """Start the span of the round."""
         from opentelemetry.trace import set_span_in_context
 
         self._span = self._tracer.start_span("petsync.round", attributes=self._about(round_))
@@ -797,7 +813,7 @@ class TraceWatcher:
 
     @contextmanager
     def step(self, round_: Round, name: Step) -> Iterator[None]:
-        """A span around the step, in the round's."""
+        """Run the step in a child span of the round's span."""
         with self._tracer.start_as_current_span(
             f"petsync.{name}",
             context=self._context,
@@ -812,10 +828,10 @@ class TraceWatcher:
                 raise
 
     def ended(self, report: RoundReport) -> None:
-        """End the round's span with how it ended; one that never began is a span of its own."""
+        """End the round's span with the result; start one first if the round never began."""
         if self._span is None:
             self.began(report.round)
-        span, self._span = self._span, None  # what follows, such as the notices, is its child too
+        span, self._span = self._span, None  # later steps, such as notices, are its children too
         round_ = report.round
         span.set_attribute("petsync.status", round_.status)
         span.set_attribute("petsync.exit_code", round_.exit_code)
@@ -845,9 +861,9 @@ class TraceWatcher:
 
 @contextmanager
 def trace(config: Configuration, exporter: Any = None) -> Iterator[TraceWatcher]:
-    """Meanwhile spans go to `exporter`, or to where the standard OTEL_* variables say.
+    """Yield a watcher whose spans go to `exporter`, by default as the OTEL_* variables say.
 
-    Raises SettingsError where OpenTelemetry is not installed.
+    Raises SettingsError if OpenTelemetry is not installed.
     """
     try:
         provider = _provider(exporter)
@@ -872,7 +888,7 @@ def _provider(exporter: Any) -> Any:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
         exporter = OTLPSpanExporter()
-    # OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES come before this name.
+    # OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES override this name.
     resource = Resource({"service.name": "petsync"}).merge(Resource.create())
     provider = TracerProvider(resource=resource)
     provider.add_span_processor(BatchSpanProcessor(exporter))
@@ -880,7 +896,7 @@ def _provider(exporter: Any) -> Any:
 
 
 def _shut(provider: Any) -> None:
-    """Have the last spans sent; a collector that does not answer holds nothing up for long."""
+    """Send the last spans, and wait for at most `_EXPORT_TIMEOUT` seconds."""
     thread = threading.Thread(target=provider.shutdown, name="spans", daemon=True)
     thread.start()
     thread.join(_EXPORT_TIMEOUT)
