@@ -1,4 +1,4 @@
-"""The scheduled job: sheets and stores brought together again, night after night.
+"""Reconcile sheets with stores by scheduled jobs.
 
 rounds = ps.reconcile.run("petsync.toml")
 rounds.exit_code
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["History", "Rounds", "load", "run"]
 
 
-# `petsync config check` and `--help` come through here, and should not wait for pandas.
+# `petsync config check` and `--help` import this module, and must not import pandas.
 _HOMES = {
     "History": "petsync.reconcile.state",
     "Rounds": "petsync.plan.report",
@@ -38,15 +38,15 @@ def run(
     environ: Mapping[str, str] | None = None,
     watchers: Iterable[Watcher] = (),
 ) -> Rounds:
-    """One round of every enabled job of the configuration, or of the `job` that is named, enabled
-    or not; a folder's job makes one for each of its sheets.
+    """Run one round of every enabled job, or of the one `job`, and return the rounds.
 
-    `config` may be the path of a petsync.toml, which `environ` (the process's, if none is given)
-    completes. With `dry_run` nothing is sent and nothing written. With `moved` a base of another
-    address is taken for this store's: it is the same one, somewhere else. Whatever goes wrong in a
-    round is in its report, and people are told as the configuration says. Raises
-    ConfigurationError for a configuration that cannot be used, SettingsError where there is no
-    such job.
+    A named job runs even if it is not enabled. A job with a folder makes one round for each sheet.
+    `config` may be the path of a petsync.toml, which `environ` (by default the process's
+    environment) completes. With `dry_run` nothing is sent or written. With `moved` a base of
+    another URL is used: the store is the same one at a new URL.
+
+    An error in a round is in its report, and notices are sent as configured. Raises
+    ConfigurationError for an invalid configuration, SettingsError if there is no such job.
     """
     from petsync.reconcile.jobs import run_jobs
 

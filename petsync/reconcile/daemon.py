@@ -29,11 +29,11 @@ from petsync.reconcile.state import History, StatePaths
 __all__ = ["Daemon", "DueJobs", "LiveConfiguration", "Load", "every", "interval", "tell"]
 
 
-# DueJobs: which jobs of a `--every` it is time for, and how long until the next.
+# DueJobs: which jobs are due now, and how long until the next one is.
 
 
 class DueJobs:
-    """Knows when each job ran last: here, or by the history before this was begun."""
+    """The time of each job's last run, in this process or in the history before it."""
 
     def __init__(self, state: Path) -> None:
         self.began = datetime.now(UTC)
@@ -41,21 +41,21 @@ class DueJobs:
         self._last: dict[str, datetime] = {}
 
     def is_it(self, job: Job, *, all_of: bool) -> bool:
-        """Whether it is time for the job; without a schedule it is whenever it is for `all_of`."""
+        """Return true if the job is due; a job without a schedule is due if `all_of`."""
         if not job.schedule:
             return all_of
         now = datetime.now(UTC)
-        # A last time in the future is one from before the clock was set back.
+        # A last run in the future means that the clock was set back.
         last = self._last[job.name] = min(self._last.get(job.name) or self._before(job), now)
         due = last_due(job.schedule, now)
         return due is not None and due > last
 
     def runs(self, job: Job) -> None:
-        """The job runs now."""
+        """Record that the job runs now."""
         self._last[job.name] = datetime.now(UTC)
 
     def pause(self, jobs: Iterable[Job]) -> Iterator[float]:
-        """The seconds until each schedule's next time."""
+        """Yield the seconds until the next time of each schedule."""
         now = datetime.now(UTC)
         for job in jobs:
             due = next_due(job.schedule, now) if job.enabled else None
@@ -63,29 +63,31 @@ class DueJobs:
                 yield (due - now).total_seconds()
 
     def _before(self, job: Job) -> datetime:
-        """When the job ran last before this was begun; one that never ran waits from there."""
+        """Return when the job last ran before this process; if never, when this process started."""
         rounds = self._history.rounds(job.name)
         starts = (datetime.fromisoformat(each.started) for each in rounds if not each.dry_run)
         return max(starts, default=self.began)
 
 
-# LiveConfiguration: the configuration as its file says now, or said when it was right last.
+# LiveConfiguration: the last valid content of the configuration file.
 
 
 log = logging.getLogger(__name__)
 
 Load = Callable[[Path, Mapping[str, str]], Configuration]
-"""`petsync.reconcile.config.load.load`."""
+"""The type of `petsync.reconcile.config.load.load`."""
 
 
 @dataclass(slots=True)
 class LiveConfiguration:
-    """`config` is what to work with; `is_valid` is False while the file cannot be used as it is."""
+    """The active configuration, reloaded when its file changes."""
 
     config: Configuration
+    """The last valid configuration."""
     environ: Mapping[str, str]
     load: Load
     is_valid: bool = True
+    """False while the present file is invalid."""
     _seen: bytes = field(init=False)
     _listens: str = field(init=False)
 
@@ -94,7 +96,10 @@ class LiveConfiguration:
         self._seen = _content(self.config.path)
 
     def again(self) -> None:
-        """Read the file again, if it has changed. One that is not right is told, and not used."""
+        """Read the file again if it has changed.
+
+        An invalid file is reported; the last valid configuration stays active.
+        """
         content = _content(self.config.path)
         if content == self._seen:
             return
@@ -118,7 +123,7 @@ class LiveConfiguration:
 
 
 def tell(config: Configuration, name: str, error: Exception) -> None:
-    """Tell people of an error that no round tells of, as if it were one that failed."""
+    """Send a notice about an error that no round reports, as if a round had failed."""
     facts = {"problem": type(error).__name__, "hint": "The log has more.", "exit_code": 1}
     if isinstance(error, PetsyncError):
         facts = {"problem": error.message, "hint": error.hint, "exit_code": error.exit_code}
@@ -135,14 +140,14 @@ def _round(job: str, **facts: Any) -> Round:
 
 
 def _content(path: Path) -> bytes:
-    """A digest of the file, b"" while it cannot be read."""
+    """Return a digest of the file, b"" if it cannot be read."""
     try:
         return blake2s(path.read_bytes()).digest()
     except OSError:
         return b""
 
 
-# `petsync reconcile --every`: the jobs that are due, one after another, until somebody ends it.
+# `petsync reconcile --every`: run due jobs one after another, until it is stopped.
 
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -150,7 +155,7 @@ _INTERRUPTED = 7
 
 
 def interval(text: str) -> float:
-    """The seconds of `90s`, `15m`, `2h` or `1d`. Raises SettingsError for anything else."""
+    """Return the seconds of `90s`, `15m`, `2h` or `1d`. Raises SettingsError for anything else."""
     found = re.fullmatch(r"(\d{1,6}(?:\.\d+)?)([smhd])", text.strip().lower())
     seconds = float(found[1]) * _UNITS[found[2]] if found else 0.0
     if seconds < 1:
@@ -162,7 +167,7 @@ def interval(text: str) -> float:
 
 
 class Run(Protocol):
-    """`petsync.reconcile.run`, as far as it is used here."""
+    """The part of the signature of `petsync.reconcile.run` that the daemon uses."""
 
     def __call__(self, config: Configuration, *, job: str) -> Sequence[RoundReport]:
         """Reconcile one job."""
@@ -181,12 +186,12 @@ def every(
 ) -> int:
     """Run the jobs that are due, every `seconds`, until `stop` is set or an interrupt comes.
 
-    A job with a schedule is due when its time has come since it ran last, all others each time.
-    Rounds never overlap: what takes longer than `seconds` makes the next ones begin later. The
-    configuration is read again when its file has changed; `log_format` comes before what it says
-    of the log, and `served` is told the metrics' address.
+    A job with a schedule is due if its time has passed since its last run; all others are due each
+    time. Rounds never overlap: a round longer than `seconds` delays the next ones. The
+    configuration is read again when its file has changed. `log_format` overrides its log format;
+    `served` is called with the address of the metrics.
 
-    Returns 0 where it was ended between rounds, 7 where in one. Raises SettingsError where the
+    Returns 0 if it was stopped between rounds, 7 if during one. Raises SettingsError if the
     configuration cannot be read at the start.
     """
     environ = os.environ if environ is None else environ
@@ -201,7 +206,7 @@ def every(
 
 @dataclass(slots=True)
 class Daemon:
-    """A `--every` at work: its configuration, what is due, and how it is."""
+    """A running `--every`."""
 
     fresh: LiveConfiguration
     due: DueJobs
@@ -209,11 +214,14 @@ class Daemon:
     stop: threading.Event
     run: Run
     passes: int = 0
+    """The number of passes in which jobs without a schedule were due."""
     errors: int = 0
+    """The number of jobs that raised an exception."""
     is_ended: bool = False
+    """True after the loop has ended."""
 
     def go(self) -> int:
-        """Passes, until it is ended. Returns the exit code."""
+        """Run passes until it is stopped. Return the exit code."""
         at, code = time.monotonic(), 0
         try:
             while not self.stop.is_set():
@@ -230,7 +238,7 @@ class Daemon:
         return code if code == _INTERRUPTED else 0
 
     def health(self) -> Mapping[str, Any]:
-        """What `/healthz` tells."""
+        """Return the content of `/healthz`."""
         return {
             "ok": not self.is_ended and not self.stop.is_set(),
             "since": self.due.began.isoformat(timespec="seconds"),
@@ -240,7 +248,7 @@ class Daemon:
         }
 
     def own(self) -> Mapping[str, tuple[str, float]]:
-        """Its own metrics: help and value by name."""
+        """Return the daemon's own metrics: help text and value, by name."""
         return {
             "petsync_every_passes": ("Passes since it was started", self.passes),
             "petsync_every_failed_passes": ("Jobs that raised instead of ending", self.errors),
@@ -252,7 +260,7 @@ class Daemon:
 
     @contextmanager
     def serve(self, announce: Callable[[str], object]) -> Iterator[None]:
-        """Meanwhile the metrics and the health can be asked for, if the configuration says so."""
+        """Serve metrics and health inside the context, if the configuration enables this."""
         endpoint = self._endpoint()
         if endpoint is not None:
             announce(endpoint.address)
@@ -279,7 +287,7 @@ class Daemon:
         return endpoint
 
     def _pass(self, *, all_of: bool) -> int:
-        """Reconcile what is due; 7 where somebody ended all of this in the middle of a round."""
+        """Reconcile the jobs that are due; return 7 if it was stopped during a round."""
         self.passes += all_of
         self.fresh.again()
         for job in self.fresh.config.jobs:
@@ -290,8 +298,9 @@ class Daemon:
         return 0
 
     def _job(self, job: Job) -> tuple[int, ...]:
-        """Reconcile it, and give its rounds' exit codes. An error that no round tells of is told
-        here, and ends only this.
+        """Reconcile a job, and return the exit codes of its rounds.
+
+        An error that no round reports is logged and sent as a notice; other jobs continue.
         """
         self.due.runs(job)
         config = self.fresh.config
@@ -309,7 +318,7 @@ class Daemon:
 
 
 def _logging(load: Load, form: Literal["text", "json"] | None) -> Load:
-    """The same, with another log format if one is given."""
+    """Return a `load` with "info" as default log level, and with the log format `form` if given."""
 
     def reload(path: Path, environ: Mapping[str, str]) -> Configuration:
         config = load(path, environ)
@@ -321,7 +330,10 @@ def _logging(load: Load, form: Literal["text", "json"] | None) -> Load:
 
 @contextmanager
 def _heard(stop: threading.Event) -> Iterator[None]:
-    """Meanwhile a request to end sets `stop` too: a round that it ends tells only of itself."""
+    """Set `stop` on SIGINT and SIGTERM inside the context, then call the former handler.
+
+    The former handler alone only ends the current round.
+    """
     is_main = threading.current_thread() is threading.main_thread()
     names = [n for n in (signal.SIGINT, signal.SIGTERM) if callable(signal.getsignal(n))]
     before = {name: signal.getsignal(name) for name in names} if is_main else {}

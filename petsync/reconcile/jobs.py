@@ -1,4 +1,4 @@
-"""One pass over a configuration: its rounds, watched, and people told of them."""
+"""Run one pass over a configuration: its rounds, their watchers, and the notices."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def run_jobs(
     environ: Mapping[str, str] | None,
     watchers: Iterable[Watcher],
 ) -> Rounds:
-    """The rounds, once everybody was told; as `petsync.reconcile.run` says."""
+    """Return the rounds after the notices were sent; see `petsync.reconcile.run`."""
     if not isinstance(config, Configuration):
         config = load(config, os.environ if environ is None else environ)
     StatePaths(config.state).check()

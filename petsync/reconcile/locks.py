@@ -1,4 +1,4 @@
-"""Locks of a job: one round at a time, also across machines."""
+"""Locks: one round of a job at a time, also across machines, and one job at a time per store."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from petsync.reconcile.state import StatePaths
 __all__ = ["Place", "lock_job", "place_of", "turn", "turn_of"]
 
 
-# Places: what tells stores apart, however their addresses are written.
+# Places: URLs in a normal form, to tell stores apart.
 
 
 class Place(NamedTuple):
-    """A store's: not the letters' case, and no port that goes without saying."""
+    """A store's URL in parts: the host in lower case, a default port filled in."""
 
     scheme: str
     host: str
@@ -33,21 +33,22 @@ class Place(NamedTuple):
 
 
 def place_of(url: str) -> Place:
-    """Where the store of this address is."""
+    """Return the place of the store with this URL."""
     parts = urlsplit(url)
     port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
     return Place(parts.scheme, parts.hostname or "", port, parts.path.rstrip("/"))
 
 
-# The machine's own folder for locks: jobs that keep their state apart still meet there.
+# The machine's folder for locks, for jobs with different state folders.
 
 
 _LOG = logging.getLogger(__name__)
 
 
 def turn_of(store: str) -> Path | None:
-    """Held by the job of this user that sends to a store, whatever its state folder; None where
-    there is no folder for it that nobody else can write.
+    """Return the lock file of a store for all jobs of this user, with any state folder.
+
+    Returns None if there is no folder for it that only this user can write.
     """
     folder = _folder()
     if folder is None:
@@ -57,8 +58,10 @@ def turn_of(store: str) -> Path | None:
 
 
 def _folder() -> Path | None:
-    """`petsync-UID` in the temporary folder, which others may write as well: so it has to be a
-    folder, no link to one, this user's, and closed to everybody else.
+    """Return `petsync-UID` in the temporary folder, None if it is not safe.
+
+    Others can write the temporary folder too. So it must be a real folder, owned by this user, and
+    closed to everyone else.
     """
     user = os.getuid() if hasattr(os, "getuid") else None
     folder = "the temporary folder"
@@ -83,18 +86,18 @@ _ALONE = (
 )
 
 
-# A job's lock: one round of it at a time, whatever starts them.
+# The lock of a job: one round at a time, whatever process starts it.
 
 
 _PATIENCE = 600.0
-"""Seconds in which jobs of one store that start together wait for each other."""
+"""Seconds that a job waits for other jobs of the same store."""
 
 
 @contextmanager
 def lock_job(paths: StatePaths, job: str) -> Iterator[None]:
-    """Hold the job's lock; a process that ends in any way gives it back.
+    """Hold the job's lock; the system releases it if the process ends in any way.
 
-    Raises LockedError where another has it, and PetsyncError where it cannot be made.
+    Raises LockedError if another process holds it, and PetsyncError if it cannot be created.
     """
     with _hold(paths.lock(job), 0.0) as is_ours:
         if not is_ours:
@@ -108,9 +111,11 @@ def lock_job(paths: StatePaths, job: str) -> Iterator[None]:
 
 @contextmanager
 def turn(paths: StatePaths, store: str, *, patience: float = _PATIENCE) -> Iterator[None]:
-    """Hold the store's turn among jobs that send to it: schedules like to start all at once. Those
-    of this user on this machine wait for each other even if they keep their state apart. Raises as
-    `locked`, after this many seconds.
+    """Hold the locks of a store: jobs that send to it run one after another.
+
+    Schedules often start several jobs at once. Jobs of this user on this machine wait for each
+    other even if their state folders differ. Raises LockedError after `patience` seconds, and
+    PetsyncError if a lock cannot be created.
     """
     with ExitStack() as stack:
         for path in filter(None, (paths.turn(store), turn_of(store))):
@@ -124,8 +129,8 @@ def turn(paths: StatePaths, store: str, *, patience: float = _PATIENCE) -> Itera
 
 @contextmanager
 def _hold(path: Path, seconds: float) -> Iterator[bool]:
-    """Whether the lock could be had in that time; then it is held meanwhile."""
-    # filelock is loaded by those who reconcile.
+    """Yield true if the lock was acquired within `seconds`; release it at the end."""
+    # Only a reconciliation imports filelock.
     from filelock import FileLock, Timeout
 
     try:

@@ -1,4 +1,4 @@
-"""A job's schedule: when it was due last, and when it will be next, in this machine's time."""
+"""The schedule of a job: when it was last due and when it is next due, in local time."""
 
 from __future__ import annotations
 
@@ -10,29 +10,33 @@ __all__ = ["is_overdue", "last_due", "next_due"]
 
 
 _GRACE = timedelta(hours=1)
-"""So long after its time a job may begin, or still be at work, before it counts as overdue."""
+"""The delay after a scheduled time before a job counts as overdue."""
 
 
 def last_due(schedule: str, now: datetime) -> datetime | None:
-    """The last time until `now`, which has a zone, at which the five fields say so; None where
-    there is none.
+    """Return the last scheduled time until `now`, which has a time zone; None if there is none.
+
+    `schedule` has cron's five fields, in local time.
     """
     return _find_time(schedule, _wall(now) + timedelta(seconds=1), reverse=True)
 
 
 def next_due(schedule: str, now: datetime) -> datetime | None:
-    """The next time after `now`, which has a zone; None where there is none."""
+    """Return the next scheduled time after `now`, which has a time zone; None if there is none."""
     return _find_time(schedule, _wall(now), reverse=False)
 
 
 def is_overdue(schedule: str, since: datetime, now: datetime) -> bool:
-    """Whether a job that began last at `since` should have begun again an hour ago or more."""
+    """Return true if a job that last began at `since` was due again an hour or more ago."""
     due = last_due(schedule, now - _GRACE)
     return due is not None and due > since
 
 
 def _wall(moment: datetime) -> datetime:
-    """The clock on the wall: cron knows no zone, and a day with 23 hours has one 2 o'clock."""
+    """Return the local time without a zone, as cron reads it.
+
+    A day with 23 hours still has one 2 o'clock.
+    """
     return moment.astimezone().replace(tzinfo=None, microsecond=0)
 
 

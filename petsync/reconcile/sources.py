@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 __all__ = ["Folder", "Source", "connect_store", "sources_of"]
 
 
-# The store of a job: what the configuration says of it, and nothing else.
+# The store of a job: its settings come from the configuration only.
 
 
 def connect_store(job: Job, state: Path) -> Store:
-    """The job's store; nothing is sent yet. Raises SettingsError."""
+    """Return the job's store, without a request. Raises SettingsError if the job has no URL."""
     if not job.url:
         raise SettingsError(
             f"job {job.name} names no service",
@@ -64,12 +64,12 @@ def connect_store(job: Job, state: Path) -> Store:
     return store_of(settings)
 
 
-# Sources: where the rows of a job come from: a sheet, the sheets of a folder, or a database.
+# Sources of a job's rows: a sheet, the sheets of a folder, or a database query.
 
 
 _ENDINGS = (".csv", ".tsv", ".txt", ".xlsx", ".xlsm")
 _MADE = re.compile(r"\.(backup-\d{8}-\d{6}(-\d+)?|results(-\d+)?)$")
-"""What petsync itself leaves beside a sheet."""
+"""The endings of files that petsync creates beside a sheet."""
 _LISTED = 5
 _READ_ONLY = {
     "sqlite": "PRAGMA query_only = ON",
@@ -80,7 +80,7 @@ _READ_ONLY = {
 _SQLITE_ALLOWED = frozenset(
     (
         *(sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE),
-        # The read-only connection refuses what these would change, and says why.
+        # The read-only connection rejects these with a clear message.
         *(sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_DELETE),
         sqlite3.SQLITE_TRANSACTION,
     )
@@ -91,28 +91,30 @@ _SQLITE_PRAGMAS = frozenset(
         *("index_list", "index_info", "index_xinfo", "collation_list", "data_version"),
     )
 )
-"""Of SQLite's pragmas, those that only tell something; most others set something if they have an
-argument, also on a read-only connection.
+"""SQLite's pragmas that only read.
+
+With an argument, most others change a setting, even on a read-only connection.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One sheet of a job: `part` is its file's name where the job has a folder, else "". `name`
-    tells a person what it is, without secrets; `path` is None for a query. `last` gives the base
-    of the last round, which knows the worksheet that was read.
-    """
+    """One sheet of a job, or its query."""
 
     job: Job
     name: str
+    """The source's path or query for messages, without secrets."""
     part: str = ""
+    """The file name if the job has a folder, else ""."""
     path: Path | None = None
+    """None for a query."""
     last: Callable[[], Base | None] | None = None
+    """Returns the base of the last round, which knows the worksheet that was read."""
 
     def read(self, store: Store, known_statuses: Collection[str] = ()) -> Sheet:
-        """What it says now, as it is read for the store; a status that the store has is known.
+        """Return the sheet as read for the store; `known_statuses` are accepted too.
 
-        Raises SheetError, and SettingsError where a package for a database is missing.
+        Raises SheetError, and SettingsError if a package for a database is missing.
         """
         if self.path is None:
             return self._query(store, known_statuses)
@@ -130,8 +132,9 @@ class Source:
             raise SheetError(error.message, hint=f"{error.hint} {cure} pets.".strip()) from None
 
     def _last_tab(self, path: Path, store: Store) -> str | None:
-        """The worksheet of the last round, None where there was none, or it is not known. Raises
-        SheetError where it is not certain which one that is now.
+        """Return the worksheet of the last round; None if there was none or it is unknown.
+
+        Raises SheetError if several worksheets may be that one.
         """
         base = None if self.last is None else self.last()
         return None if base is None else sheets.worksheet_of(path, base, store.aio.settings.columns)
@@ -151,8 +154,10 @@ class Source:
 
 
 def sources_of(job: Job) -> tuple[Source, ...]:
-    """The job's sheets; of a folder by their names. Raises SheetError for a folder that is not
-    there, or in which no file is a sheet of the job: it may have been emptied, or not be mounted.
+    """Return the sources of the job; those of a folder are sorted by name.
+
+    Raises SheetError if a folder is missing or has no matching sheet: it may have been emptied, or
+    its drive may not be mounted.
     """
     if job.sheet is not None:
         return (Source(job, str(job.sheet), path=job.sheet),)
@@ -162,19 +167,21 @@ def sources_of(job: Job) -> tuple[Source, ...]:
 
 
 class _New(NamedTuple):
-    """A row without an id that may add a pet: where it is, what it says, and the keys by which a
-    row of another file may mean the same pet.
-    """
+    """A row without an id that may add a pet."""
 
     place: str
+    """The file and the address of the row."""
     row_pet: Pet
     keys: tuple[Hashable, ...]
+    """The keys that a row of another file for the same pet has too."""
 
 
 class Folder:
-    """What the rows of a folder's files name and add, as each file was last read. A row is held
-    where a row of another file is about the same pet: what one says, the other would take back.
-    `unnumbered` are the pets whose rows lacked their id in any file at the last round.
+    """The ids and the new rows of a folder's files, as each file was last read.
+
+    A row is blocked if a row of another file is about the same pet: each round, one row would
+    revert the other. `unnumbered` has the pets whose rows lacked their id in any file at the last
+    round.
     """
 
     def __init__(self, match_on: Sequence[Column] = ()) -> None:
@@ -186,16 +193,16 @@ class Folder:
         self._sheets: dict[str, Sheet] = {}
 
     def read_at(self, part: str) -> str:
-        """When the file was first read as it was read last."""
+        """Return when the file was first read with its present content."""
         return self._seen[part][1]
 
     def elsewhere(self, part: str) -> frozenset[int]:
-        """The ids that files other than this one name."""
+        """Return the ids in all other files."""
         others = (ids for other, ids in self._named.items() if other != part)
         return frozenset[int]().union(*others)
 
     def with_moved_rows(self, part: str, sheet: Sheet, ids: Collection[int]) -> Sheet:
-        """The sheet of a file with the rows of other files that name pets with these ids."""
+        """Return the sheet with the rows of other files that have these ids."""
         missing = {*ids} - named_ids(sheet)
         frames = [
             other.frame[other.frame["id"].isin(missing)]
@@ -213,16 +220,16 @@ class Folder:
 
     @property
     def has_new_rows(self) -> bool:
-        """Whether a row of any file has a name and no id."""
+        """True if a row of any file has a name and no id."""
         return any(self._new.values())
 
     def new_names(self, part: str) -> frozenset[str]:
-        """The names in the rows without an id of files other than this one."""
+        """Return the names of rows without an id in all other files."""
         others = (rows.values() for other, rows in self._new.items() if other != part)
         return frozenset(normal(new.row_pet.name) for rows in others for new in rows)
 
     def note(self, part: str, sheet: Sheet) -> None:
-        """Take note of what the rows of a file name and add now."""
+        """Record the ids and the new rows of a file."""
         self._sheets[part] = sheet
         places = {pet_id: sheet.address(row) for row, pet_id in _ids(sheet)}
         self._named[part] = {i: f"{part} ({place})" for i, place in places.items()}
@@ -234,8 +241,9 @@ class Folder:
             self._seen[part] = (sheet.digest, now)
 
     def block_twins(self, part: str, sheet: Sheet) -> Sheet:
-        """The sheet, just read, with an error in each row that is about the pet of another file's
-        row.
+        """Return the sheet with an error in each row whose pet is also in a row of another file.
+
+        Records the sheet first; see `note`.
         """
         self.note(part, sheet)
         found = {
@@ -260,7 +268,7 @@ class Folder:
         return _New(f"{part} ({sheet.address(row.number)})", row_pet, tuple(keys))
 
     def _iter_repeated_ids(self, part: str, sheet: Sheet) -> Iterator[tuple[int, int, list[str]]]:
-        """The rows whose id rows of other files name, with the id and the places of these."""
+        """Yield the rows whose id is also in other files, with the id and its places there."""
         twice = self.elsewhere(part)
         others = [ids for other, ids in self._named.items() if other != part]
         for row, pet_id in _ids(sheet):
@@ -268,7 +276,7 @@ class Folder:
                 yield row, pet_id, [ids[pet_id] for ids in others if pet_id in ids]
 
     def _iter_repeated_rows(self, part: str) -> Iterator[tuple[int, tuple[_New, list[str]]]]:
-        """The rows without an id that rows of other files may say as well, with their places."""
+        """Yield the rows without an id that may repeat rows of other files, with their places."""
         others = defaultdict[Hashable, list[_New]](list)
         for other, rows in self._new.items():
             for each in rows.values() if other != part else ():
@@ -286,7 +294,7 @@ class Folder:
 
 
 def _ids(sheet: Sheet) -> Iterator[tuple[int, int]]:
-    """Each row with the id that it names, blocked ones too."""
+    """Yield each row that has an id, with the id; blocked rows too."""
     if "id" in sheet.rows:
         known = sheet.rows["id"].dropna()
         yield from zip(known.index.tolist(), known.tolist(), strict=True)
@@ -294,7 +302,7 @@ def _ids(sheet: Sheet) -> Iterator[tuple[int, int]]:
 
 
 def _new_rows(sheet: Sheet) -> Iterator[Row]:
-    """The rows without an id, but for those that ask for one more pet of the kind."""
+    """Yield the rows without an id, except those with the action add-another."""
     frame = sheet.rows
     is_new = ~frame["action"].isin(("ignore", "add-another"))
     if "id" in frame:
@@ -306,7 +314,7 @@ def _new_rows(sheet: Sheet) -> Iterator[Row]:
 
 
 def _may_be_one(one: Pet, other: Pet) -> bool:
-    """Whether two rows of one name say nothing different where both say something."""
+    """Return true if two rows with one name agree in all columns that both fill."""
     columns = {*find_filled_columns(one)} & {*find_filled_columns(other)}
     return all(same(one, other, each) or same(other, one, each) for each in columns)
 
@@ -335,7 +343,7 @@ def _error_of_repeated_row(sheet: Sheet, row: int, new: _New, places: Sequence[s
 def _error(
     sheet: Sheet, row: int, what: tuple[str, str, str], problem: str, suggestion: str
 ) -> Finding:
-    """An error of a row; `what` is its column, its rule and its value."""
+    """Return an error of a row; `what` has its column, rule and value."""
     column, rule, value = what
     return Finding(
         address=sheet.address(row),
@@ -355,7 +363,7 @@ def _list_places(places: Sequence[str]) -> str:
 
 
 def _with_errors(sheet: Sheet, found: Mapping[int, Finding]) -> Sheet:
-    """The sheet whose rows with an error of these are blocked."""
+    """Return the sheet with these errors; their rows are blocked."""
     blocked = {*sheet.blocked, *found}
     rows = sheet.frame.index.intersection([*found])
     ids = sheet.frame.loc[rows, "id"].dropna() if "id" in sheet.frame else pd.Series(dtype="Int64")
@@ -392,7 +400,7 @@ def _files(job: Job, folder: Path) -> list[Path]:
 
 
 def _check_name(path: Path, folder: Path) -> None:
-    """Raise SheetError for a name that is no text: no report and no history could hold it."""
+    """Raise SheetError if the name is not valid UTF-8: no report and no history could store it."""
     try:
         path.name.encode()
     except UnicodeEncodeError:
@@ -404,36 +412,36 @@ def _check_name(path: Path, folder: Path) -> None:
 
 
 def _is_sheet(path: Path) -> bool:
-    """Whether it is a person's sheet: no program's lock, no backup and no results."""
+    """Return true for a user's sheet: no hidden or lock file, no backup, no results."""
     is_hidden = path.name.startswith((".", "~$"))
     return not is_hidden and path.suffix.casefold() in _ENDINGS and _MADE.search(path.stem) is None
 
 
 def _describe_query(job: Job) -> str:
-    """`query of postgresql://host/catalogue`: nothing of a password, wherever it may stand."""
+    """Return a description such as `query of postgresql://host/catalogue`, without any password."""
     if job.database is None:
         return "query"
     url = _url(job.database)
     if url is None:
         return "query of a database"
-    if "@" in f"{url.host}{url.database}":  # it may be of a password that has an @ of its own
+    if "@" in f"{url.host}{url.database}":  # this part may belong to a password with an @
         return "query of a database"
     host = f"{url.host}/" if url.host else "/" if url.database else ""
     return f"query of {url.get_backend_name()}://{host}{url.database or ''}"
 
 
 def _url(database: Secret) -> URL | None:
-    """The address taken apart; None where it cannot be. The error may have it, and is not told."""
+    """Return the parsed URL; None if it is invalid. The error is hidden: it may contain the URL."""
     try:
         from sqlalchemy.engine import make_url
 
         return make_url(database.reveal())
-    except Exception:  # noqa: BLE001 - whatever it is, there is no address to speak of
+    except Exception:  # noqa: BLE001 - any error means an invalid URL
         return None
 
 
 def _run_query(database: Secret, query: str, name: str) -> pd.DataFrame:
-    """The rows; whole numbers stay whole, and nothing that the query does is kept."""
+    """Return the rows of the query. Integers stay integers; its own changes are rolled back."""
     try:
         import sqlalchemy
     except ImportError:
@@ -453,31 +461,33 @@ def _run_query(database: Secret, query: str, name: str) -> pd.DataFrame:
                 rows = [tuple(row) for row in result]
         finally:
             engine.dispose()
-    except Exception as error:  # noqa: BLE001 - any driver may be at work here
+    except Exception as error:  # noqa: BLE001 - each driver has its own errors
         raise _query_error(error, name, database) from None
     values = zip(*rows, strict=True) if rows else ([] for _ in columns)
-    # Built column by column of Python's own values: pandas would make floats of ids beside a NULL.
+    # Built by column from Python values: pandas would turn ids beside a NULL into floats.
     own = [pd.Series(list(column), dtype=object) for column in values]
     return pd.concat(own, axis=1, keys=columns) if own else pd.DataFrame()
 
 
 def _make_read_only(connection: Connection) -> None:
-    """Have the database refuse to change anything, where it knows such connections."""
+    """Make the connection read-only, if its database supports that."""
     kind = connection.dialect.name
     if kind == "postgresql":
         connection.execution_options(postgresql_readonly=True)
     if kind in _READ_ONLY:
         connection.exec_driver_sql(_READ_ONLY[kind])
     if kind in ("mysql", "mariadb"):
-        connection.commit()  # It counts for the next transaction.
+        connection.commit()  # It takes effect in the next transaction.
     if kind == "sqlite":
         driver: Any = connection.connection.driver_connection
         driver.set_authorizer(_authorize)
 
 
 def _authorize(action: int, name: str | None, argument: str | None, *_: str | None) -> int:
-    """Whether SQLite may do that for a query: read, and call functions. A read-only connection
-    still attaches databases, copies one into a file (VACUUM INTO) and sets pragmas.
+    """Return SQLITE_OK for reads and function calls, else SQLITE_DENY.
+
+    A read-only connection alone still attaches databases, copies one into a file (VACUUM INTO) and
+    sets pragmas.
     """
     if action == sqlite3.SQLITE_PRAGMA:
         is_allowed = (name or "").lower() in _SQLITE_PRAGMAS
@@ -489,7 +499,7 @@ def _authorize(action: int, name: str | None, argument: str | None, *_: str | No
 
 
 def _check_sqlite_file(arguments: Sequence[Any], options: Mapping[str, Any]) -> None:
-    """Raise FileNotFoundError where there is no file of the database: SQLite would make one."""
+    """Raise FileNotFoundError if the database file is missing: SQLite would create it."""
     name = str(arguments[0])
     if options.get("uri") and name.startswith("file:"):
         parts = urlsplit(name)
@@ -513,7 +523,7 @@ def _query_error(error: Exception, name: str, database: Secret) -> SheetError:
 
 
 def _passwords(database: Secret) -> list[str]:
-    """What of the address may be secret: the password, and every value behind the `?`."""
+    """Return the parts of the URL that may be secret: the password, and all query values."""
     url = _url(database)
     if url is None:
         return []
