@@ -1,4 +1,4 @@
-"""Compare the sheets of a job with the store, and what stays different."""
+"""Compare the sheets of a job with the store, and list what stays different."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ __all__ = [
 ]
 
 
-# Doubles: pets that are in the store twice, or are to be, with nothing to tell them apart.
+# Duplicates: pets with equal content that are in the store twice, or will be.
 
 
 def note_copies(plan: Plan) -> Iterator[Difference]:
@@ -82,7 +82,7 @@ def note_copies(plan: Plan) -> Iterator[Difference]:
 
 
 def note_twins(report: Report | None, before: Snapshot, after: Snapshot) -> Iterator[Difference]:
-    """Yield the pets that somebody else added during the run and that equal an added one."""
+    """Yield the pets that others added during the run and that equal a pet that the run added."""
     added = {} if report is None else _count_added_contents(report)
     if report is None or not added:
         return
@@ -102,7 +102,7 @@ def note_twins(report: Report | None, before: Snapshot, after: Snapshot) -> Iter
 
 
 def _count_added_contents(report: Report) -> dict[Hashable, int]:
-    """Return how many pets the run added, by content."""
+    """Return the id of an added pet, by its content."""
     return {
         content(change.after): result.assigned_id
         for result in report.results
@@ -112,50 +112,47 @@ def _count_added_contents(report: Report) -> dict[Hashable, int]:
     }
 
 
-# Comparison: both sides of a job at one moment, and what follows for either.
+# Comparison: both sides of a job at one moment, and the changes for each side.
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A sheet compared with the store, and what follows for both.
-
-    `snapshot` has the pets of the job's scope; `seen` also has pets outside of it that rows name.
-    `plan` has the changes for the store, `inbound` those for the sheet, None if the job never
-    writes the sheet. `pet_ids` has the pets of rows without an id, by row.
-
-    For pets that are `elsewhere` the agreed values stay, for the sheet that has their rows; rows of
-    the folder's other sheets name those in `named_elsewhere`. Pets that are `claimed` are in no row
-    of this sheet and are not missing. Of the pets in no row only `returning` become rows of a
-    folder's sheet.
-
-    `silence` says why the store gave no answer for any pet that was looked up, "" if it did.
-    `outside` has the pets whose rows were taken out and that are outside of the job's scope, as the
-    store has them, or the reason why they are unknown. `records` has, by pet, the record of the run
-    that added a row without an id. `unclear_names` has the addresses of rows of which it is unknown
-    whether a run added their pet, by the name that they had then.
-    """
+    """A sheet compared with the store, and the changes for both."""
 
     sheet: Sheet
     snapshot: Snapshot
+    """The pets of the job's scope."""
     seen: Snapshot
+    """The pets of the scope, and those outside of it that rows name."""
     base: Base | None
     plan: Plan
+    """The changes for the store."""
     pet_ids: Mapping[int, int]
+    """The pets of rows without an id, by row."""
     row_comparison: RowComparison
     inbound: Inbound | None = None
+    """The changes for the sheet; None if the job never writes it."""
     elsewhere: frozenset[int] = frozenset()
+    """Pets of other sheets, or without an answer; their agreed values stay in the base."""
     named_elsewhere: frozenset[int] = frozenset()
+    """Pets that rows of the folder's other sheets name."""
     claimed: frozenset[int] = frozenset()
+    """Pets that are in no row of this sheet and still are not missing."""
     returning: frozenset[int] = frozenset()
+    """Pets in no row that become rows of a folder's sheet; others do not."""
     silence: str = ""
+    """Why the store answered for none of the pets that were looked up, "" if it did answer."""
     outside: Mapping[int, Found] = field(default_factory=dict)
+    """Pets outside of the scope whose rows were removed, or why a pet is unknown, by id."""
     records: Mapping[int, RowRecord] = field(default_factory=dict)
+    """The record of the run that added a row without an id, by pet."""
     unclear_names: Mapping[str, str] = field(default_factory=dict)
+    """Addresses of rows whose pet a run may or may not have added, by their name at that time."""
 
     def must_have_answers(self) -> None:
-        """Raise ServiceError if the store answered for no pet that was looked up.
+        """Raise ServiceError if the store answered for none of the pets that were looked up.
 
-        That is an outage, and nothing that a person could decide.
+        That is an outage, and no conflict that a user could resolve.
         """
         if self.silence:
             raise ServiceError(
@@ -165,7 +162,7 @@ class Comparison:
             )
 
     def next_base(self) -> Base:
-        """Return what both sides agree on now, or agreed on before."""
+        """Return the base after this comparison: the values that both sides agree or agreed on."""
         fills = self.inbound is not None
         base = self.row_comparison.base(self.seen, self.base, self.elsewhere, fills=fills)
         if self.base is None:
@@ -176,16 +173,14 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Comparer:
-    """Compares both sides of a job, or of one sheet of a folder.
-
-    Pets in no sheet of a folder belong to its first sheet.
-    """
+    """Compares both sides of a job, or of one sheet of a folder."""
 
     job: Job
     source: Source
     store: Store
     folder: Folder | None = None
     is_first: bool = True
+    """True for the first sheet of a folder, to which pets in no sheet belong."""
 
     @property
     def elsewhere(self) -> frozenset[int]:
@@ -198,16 +193,16 @@ class Comparer:
         return "" if self.folder is None else self.folder.read_at(self.source.part)
 
     def read(self, known_statuses: Collection[str] = ()) -> Sheet:
-        """Read the sheet; the store's statuses are known."""
+        """Read the sheet; `known_statuses` are accepted too."""
         sheet = self.source.read(self.store, known_statuses)
         return sheet if self.folder is None else self.folder.block_twins(self.source.part, sheet)
 
     def snapshot(self) -> Snapshot:
-        """Return the pets of the job's scope. Raises if the store did not list all of them."""
+        """Return the pets of the job's scope. Raises ServiceError if the list is incomplete."""
         snapshot = self._list_pets(self.job.statuses)
         usual = {*self.store.api.aio.session.profile.statuses}
         if self.job.mode == "pull" or usual <= {*snapshot.coverage.statuses}:
-            # The frame loses pets below, whose categories and tags are the store's all the same.
+            # The frame loses pets below; the categories and tags of all pets stay known.
             snapshot = replace(snapshot, whole=snapshot)
         keep = ~snapshot.frame["id"].isin(self.elsewhere)
         if self.job.tags:
@@ -245,8 +240,8 @@ class Comparer:
     ) -> Comparison:
         """Compare both sides; ids that only the sheet has are looked up.
 
-        Pets that another sheet has `claimed` are not missing. The rows of pets that `may_lack`
-        their id had it before. Without `has_inbound` the changes for the sheet are not planned.
+        Pets that another sheet has `claimed` are not missing. The rows of the pets in `may_lack`
+        had their id before. Without `has_inbound` the changes for the sheet are not planned.
         """
         sheet = self._with_known_statuses(sheet, snapshot, base)
         own = None if base is None else base.without(self.elsewhere)
@@ -258,7 +253,7 @@ class Comparer:
         outside = self._find_outside(rows, snapshot, missing)
         near = self._with_namesakes(rows, snapshot)
         near = _with(near, [each for each in outside.values() if isinstance(each, Pet)])
-        # In two-way an undo is a change of the store, which its rows do not take back.
+        # In two-way an undo is a change of the store; the rows must not reverse it.
         compared = self.store.compared(
             replace(rows, base=None, base_refused=""),
             near,
@@ -269,7 +264,7 @@ class Comparer:
         compared = replace(compared, outside=frozenset(outside))
         plan_base = self._complete_base(self._plan_base(rows, missing), rows, there, {})
         if self.job.mode == "push":
-            # Every row is compared with the store alone.
+            # Rows are compared with the store only.
             compared = replace(compared, matches=without_base(compared.matches))
         if self._writes_ids(sheet):
             numbered = frozenset[int]() if own is None else own.ids - own.unnumbered
@@ -294,7 +289,7 @@ class Comparer:
         outside = {i: each for i, each in outside.items() if i not in named}
         conflict_ids = {each.pet_id for each in plan.conflicts}
         agreed = {} if missing is None else {p.id or 0: p for p in pets_of(outside, missing.frame)}
-        # On these both sides agreed last, and the job has nothing to do with them any more.
+        # These still have the agreed values and are out of scope: nothing to do.
         unchanged = {
             i
             for i, pet in outside.items()
@@ -338,7 +333,7 @@ class Comparer:
     def plan_inbound(
         self, comparison: Comparison, plan: Plan, added: Mapping[int, int], *, may_delete: bool
     ) -> Inbound:
-        """Return the changes for the sheet of a comparison, beside the plan.
+        """Return the changes for the sheet of a comparison, given the plan.
 
         `added` has, by row, the pets that a run of that plan added without an id.
         """
@@ -354,7 +349,7 @@ class Comparer:
             pet_ids=pet_ids,
             on_conflict=job.on_conflict,
             delete_missing=job.delete_missing and may_delete and comparison.base is not None,
-            # Nobody can tell which of several sheets a new pet belongs into.
+            # In a folder it is unknown to which sheet a new pet belongs.
             adds=None if job.folder is None else comparison.returning,
             statuses=job.statuses,
             tags=job.tags,
@@ -364,8 +359,10 @@ class Comparer:
         )
 
     def _may_have_rows(self, comparison: Comparison, pet_ids: Mapping[int, int]) -> dict[int, str]:
-        """The pets that runs added from rows of the sheet and that no row names, with a row without
-        an id that cannot be added now: it may be any of theirs, edited since.
+        """Return the pets that runs added from rows of the sheet and that no row names.
+
+        Each comes with the address of a row without an id that cannot be added now: it may be the
+        row of any of these pets, edited since.
         """
         sheet = comparison.sheet
         conflict_rows = {each.row for each in comparison.plan.conflicts}
@@ -383,7 +380,7 @@ class Comparer:
         }
 
     def plan_ids(self, comparison: Comparison, pet_ids: Mapping[int, int]) -> Inbound:
-        """Return the ids that rows of a leading sheet get, beside a comparison."""
+        """Return the ids that rows of a leading sheet get, given a comparison."""
         whole = self.plan_inbound(comparison, comparison.plan, pet_ids, may_delete=False)
         ids = tuple(each for each in whole.identified if each.lacks_id)
         return msgspec.structs.replace(
@@ -393,7 +390,7 @@ class Comparer:
     def to_sheet(self, comparison: Comparison) -> Counts:
         """Return the counts of changes for the sheet.
 
-        Rows without an id get that of their pet, which may have to be added first.
+        They include rows without an id that get the id of their pet, even if it is only added now.
         """
         counts = Counts() if comparison.inbound is None else comparison.inbound.touched
         if comparison.inbound is None and not self.takes_ids(comparison.sheet):
@@ -405,14 +402,16 @@ class Comparer:
         return msgspec.structs.replace(counts, update=counts.update + len(adds) + len(known))
 
     def takes_ids(self, sheet: Sheet) -> bool:
-        """Whether a leading sheet is a file with a column for ids."""
+        """Return true if the sheet leads and is a file with a column for ids."""
         return self.job.mode == "push" and self.source.path is not None and "id" in sheet.columns
 
     def _find_doubts(
         self, sheet: Sheet, base: Base | None, seen: Snapshot, matches: Mapping[int, Match]
     ) -> dict[int, Match]:
-        """The rows without an id of which nothing is known, while a pet that was added from such a
-        row is in none: each may be that pet's, and would add it a second time.
+        """Return the rows without an id that may belong to a pet whose row lacked its id before.
+
+        The pet of these rows is unknown, and such a pet is in no row now. Each of the rows may be
+        its row, and would add the pet a second time.
         """
         if base is None or self.job.match_on or not self._writes_ids(sheet):
             return {}
@@ -445,9 +444,11 @@ class Comparer:
         return {row: Match("doubt", records, is_edited=True) for row in free} if records else {}
 
     def find_stray_pets(self, sheet: Sheet, since: str) -> frozenset[int]:
-        """The pets that runs have added since a moment from rows of the folder's other files, or
-        whose rows lacked their id at the last round, and that no row names: a row without an id may
-        be the one of such a pet, moved and edited.
+        """Return the pets whose row may have moved from another file into this one without its id.
+
+        Since the given time runs added them from rows of the folder's other files, or their rows
+        lacked the id in the last round; now no row names them. A row without an id in this file may
+        be such a row, edited.
         """
         if self.folder is None or self.job.mode != "two-way" or not slots_of(sheet):
             return frozenset()
@@ -463,8 +464,9 @@ class Comparer:
         )
 
     def find_added(self, sheet: Sheet, ids: Collection[int]) -> dict[int, RowRecord]:
-        """The newest record of each of these pets that a run added from a row of the sheet, or of
-        the folder's other files, by id.
+        """Return the newest record of each of these pets that a run added, by id.
+
+        The run added it from a row of this sheet or of the folder's other files.
         """
         return {
             record.pet_id: record
@@ -478,8 +480,10 @@ class Comparer:
     def _find_doubts_of_moved_rows(
         self, sheet: Sheet, seen: Snapshot, matches: Mapping[int, Match]
     ) -> dict[int, Match]:
-        """The rows of a folder's file whose pet is not known, and that are like a pet which a run
-        added from another file and which no row names: the row moved here, and was edited.
+        """Return the rows that may have moved from another file into this one and been edited.
+
+        The pet of such a row is unknown. The row is similar to a pet that a run added from another
+        file and that no row names.
         """
         if self.folder is None or self.job.mode != "two-way":
             return {}
@@ -508,9 +512,11 @@ class Comparer:
     def _find_doubts_of_older_rows(
         self, sheet: Sheet, seen: Snapshot, matches: Mapping[int, Match], *, restored: str
     ) -> dict[int, Match]:
-        """Return the rows without an id that are like a pet which a run added from another file of
-        the folder, of which an older copy was `restored` since: the row may have moved here out of
-        that copy, and the file has the pet's row again.
+        """Return the rows without an id that may come from an older copy of another file.
+
+        A run added a similar pet from that file, and an older copy of the file was `restored` after
+        it. The row may have moved into this file from that copy, while the other file has the pet's
+        row again.
         """
         actions = actions_of(sheet, slots_of(sheet))
         rows = [row for row, does in actions.items() if not does and is_free(matches.get(row))]
@@ -533,11 +539,11 @@ class Comparer:
         }
 
     def _writes_ids(self, sheet: Sheet) -> bool:
-        """Whether rows without an id get that of their pet."""
+        """Return true if rows without an id get that of their pet."""
         return self.job.mode == "two-way" or self.takes_ids(sheet)
 
     def _with_known_statuses(self, sheet: Sheet, snapshot: Snapshot, base: Base | None) -> Sheet:
-        """Return the sheet, read again if unusual statuses are used, or were in the base."""
+        """Return the sheet; read it again if the store or the base has unusual statuses."""
         usual = self.store.api.aio.session.profile.statuses
         frames = [snapshot.frame] if base is None else [snapshot.frame, base.frame]
         used = frozenset[str]().union(*(each["status"].dropna().unique() for each in frames))
@@ -547,8 +553,9 @@ class Comparer:
         return again if again.digest == sheet.digest else sheet
 
     def _with_namesakes(self, sheet: Sheet, snapshot: Snapshot) -> Snapshot:
-        """Return the snapshot, which knows the whole store, with pets outside of the scope that
-        rows without an id may mean.
+        """Return the snapshot with pets outside of the scope that rows without an id may mean.
+
+        The result knows the whole store.
         """
         lacking = sheet.rows["id"].isna() if "id" in sheet.rows else slice(None)
         rows = sheet.rows[lacking]
@@ -564,8 +571,9 @@ class Comparer:
     def _complete_base(
         self, base: Base | None, sheet: Sheet, seen: Snapshot, pet_ids: Mapping[int, int]
     ) -> Base | None:
-        """The base; where both sides merge, with the pets too of which nobody knows the past. The
-        guard looks after sentinels.
+        """Return the base; in two-way, also with the pets whose past is unknown.
+
+        The guard handles sentinels.
         """
         if self.job.mode != "two-way":
             return base
@@ -574,8 +582,10 @@ class Comparer:
     def _find_outside(
         self, sheet: Sheet, snapshot: Snapshot, base: Base | None
     ) -> Mapping[int, Found]:
-        """The pets of the base that no row names, and that the store has outside of the job's
-        scope, or does not tell of: their rows were taken out.
+        """Return the pets outside of the job's scope whose rows were removed.
+
+        They are in the base, and no row names them. A pet that the store gave no answer for is
+        included, with the reason.
         """
         if base is None or self.job.mode == "pull":
             return {}
@@ -586,8 +596,8 @@ class Comparer:
     def _plan_base(self, sheet: Sheet, base: Base | None) -> Base | None:
         """Return the base for the plan.
 
-        In push it has only pets that no row names, so every row is compared with the store alone;
-        in pull there is none.
+        In push it has only pets that no row names, so rows are compared with the store only; in
+        pull there is none.
         """
         if base is None or self.job.mode == "pull":
             return None
@@ -595,7 +605,7 @@ class Comparer:
 
     def _options(self, base: Base | None, may_delete: bool) -> PlanOptions:
         job = self.job
-        # Before anything was agreed on, nobody can have taken anything out.
+        # Without a base no row can have been removed.
         deletes = job.delete_missing and may_delete and base is not None and job.mode != "pull"
         return PlanOptions(
             delete_missing=deletes,
@@ -617,7 +627,7 @@ def compare_planned_rows(
 
 
 def _is_beside(one: str, other: str) -> bool:
-    """Whether these are two files of one folder."""
+    """Return true if these are two files of one folder."""
     first, second = Path(one).resolve(), Path(other).resolve()
     return first != second and first.parent == second.parent
 
@@ -654,7 +664,7 @@ def _without(snapshot: Snapshot, ids: Collection[int]) -> Snapshot:
     return replace(snapshot, frame=frame)
 
 
-# Every difference that a comparison finds, each with the reason for which it stands.
+# Every difference that a comparison finds, each with its reason.
 
 
 Kind = Literal["conflict", "finding", "failed", "waiting", "drift", "note"]
@@ -668,7 +678,7 @@ _CURES = {
     "has. Write `delete` again then if the pet is still to go.",
     "not-looked-up": "The next round asks again.",
 }
-"""How to resolve a conflict of a job's sheet, if that differs from a plan by hand."""
+"""How to resolve a conflict in a job's sheet, if that differs from a plan by hand."""
 
 _LONGEST = 60
 """The most characters of a value that are shown; the plan has all of them."""
@@ -698,21 +708,23 @@ _IDENTITY = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """What differs between sheet and store. Changes that are still to be made are
-    `pending`, but for those that the `report` of a run says failed. `is_before`: the comparison is
-    of before that run, so what arrived does not stand any more. `is_refused`: they will never be
-    made. `stuck` are cells that cannot be written, `unwritten` why nothing of the sheet could be.
-    """
+    """The differences between sheet and store."""
 
     job: Job
     comparison: Comparison
     pending: Pending = "drift"
+    """The kind of changes that are still to be made; those that failed are not included."""
     report: Report | None = None
+    """The results of a run, which tell the changes that failed."""
     is_before: bool = False
+    """True if the comparison is from before that run; applied changes are then resolved."""
     is_refused: bool = False
+    """True if the changes will never be made."""
     is_first: bool = True
     stuck: tuple[Obstacle, ...] = ()
+    """Cells that cannot be written."""
     unwritten: str = ""
+    """Why the sheet could not be written, "" if it could."""
     results: dict[tuple[int | None, int | None], Result] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -721,7 +733,7 @@ class Differences:
                 self.results[result.row, result.pet_id] = result
 
     def all(self) -> tuple[Difference, ...]:
-        """Return all differences: first those that need a person, each in the sheet's order."""
+        """Return all differences, in the sheet's order; those that need a decision come first."""
         found = [*self._conflicts(), *self._blocked_rows(), *self._changes(), *self._sheet()]
         found += self._unnamed_pets(found)
         columns = [*self._columns()]
@@ -731,7 +743,7 @@ class Differences:
     def _columns(self) -> Iterator[Difference]:
         """Yield the columns that have lost their values.
 
-        A new header may be the new name of such a column; edits in it are then not seen.
+        A new header may be the new name of such a column; edits in it are then ignored.
         """
         missing, new = missing_columns(self.comparison.sheet, self.comparison.base)
         if not missing:
@@ -787,7 +799,7 @@ class Differences:
                     change, self.pending, result.message or self._describe_change(change)
                 )
             elif result.outcome in ("applied", "unchanged"):
-                # It arrived; in a later comparison, somebody has changed it back meanwhile.
+                # It arrived. If a later comparison still finds it, it was changed back since.
                 if not self.is_before:
                     yield _of_change(change, self.pending, self._describe_change(change))
             elif result.outcome == "conflict":
@@ -796,7 +808,7 @@ class Differences:
                 yield _of_change(change, "failed", result.message or "it did not arrive")
 
     def _sheet(self) -> Iterator[Difference]:
-        """Yield the changes for the sheet, and the differences that its rules leave."""
+        """Yield the changes for the sheet, and the notes on what its rules leave different."""
         if self.comparison.inbound is None:
             return
         stuck = {each.row: each for each in self.stuck}
@@ -823,8 +835,8 @@ class Differences:
     def _unnamed_pets(self, found: Sequence[Difference]) -> Iterator[Difference]:
         """Yield the pets of the store that no row names and that are not in `found`.
 
-        A pet whose row was taken out gets its own difference; of very many that never had a row,
-        only their number is given.
+        A pet whose row was removed gets its own difference. If very many never had a row, only
+        their number is given.
         """
         known_ids = {each.pet_id for each in found} | self.comparison.row_comparison.named
         unnamed = [
@@ -850,7 +862,7 @@ class Differences:
         yield from (each for each in self._find_outside() if each.pet_id not in known_ids)
 
     def _find_outside(self) -> Iterator[Difference]:
-        """Yield the pets whose rows were taken out and that are outside of the job's scope."""
+        """Yield the pets outside of the job's scope whose rows were removed."""
         for pet_id, found in sorted(self.comparison.outside.items()):
             if isinstance(found, Pet):
                 tags = f", its tags are {cell(found, 'tags')!r}" if self.job.tags else ""
@@ -881,7 +893,7 @@ class Differences:
         return "is in no row any more, and delete_missing is off: it stays in the store"
 
     def _rest(self, found: Sequence[Difference]) -> Iterator[Difference]:
-        """Yield rows that differ and that no rule changes; such a row is never left out."""
+        """Yield the rows that differ although no rule changes them; none may be left out."""
         rows = {each.row for each in found}
         sight, kind = (
             self.comparison.row_comparison,
@@ -923,7 +935,7 @@ class Differences:
         return text if self.job.mode == "check" else f"{text}; neither is changed"
 
     def _describe_take(self, change: SheetChange) -> str:
-        """Return what happens to a row; in pull, which value gives way."""
+        """Return what happens to a row; in pull, which value is lost."""
         if change.kind != "update":
             return self._in_mode(_TAKES[change.kind])
         if self.job.mode != "pull":
@@ -971,7 +983,7 @@ def _of_conflict(conflict: Conflict, *, is_known: bool) -> Difference:
         row=conflict.row,
         address=conflict.source,
         fields=tuple(clash.column for clash in conflict.clashes),
-        # What is said of clashes there is about a plan that somebody reviews.
+        # The suggestions for clashes are about a plan that is reviewed by hand.
         hint="" if conflict.clashes else _CURES.get(conflict.rule, conflict.suggestion),
     )
 

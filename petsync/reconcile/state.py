@@ -95,14 +95,11 @@ _SAFE = " -_."
 
 @dataclass(frozen=True, slots=True)
 class StatePaths:
-    """The paths below a state folder.
-
-    `formers` has the former names of jobs, by their present names: their files are still stored
-    under these.
-    """
+    """The paths below a state folder."""
 
     state: Path
     formers: Mapping[str, str] = field(default_factory=dict)
+    """Former names of jobs, by present name: the files are still stored under the former ones."""
 
     def check(self) -> None:
         """Raise PetsyncError if a symbolic link leads out of the state folder."""
@@ -125,42 +122,43 @@ class StatePaths:
         return self.folder / "history.jsonl"
 
     def lock(self, job: str) -> Path:
-        """The lock file of the job, locked during its rounds."""
+        """Return the lock file of the job, locked during its rounds."""
         return self.folder / "locks" / f"{file_name(job)}.lock"
 
     def turn(self, store: str) -> Path:
-        """The lock file of a store, locked by the job that sends to it."""
+        """Return the lock file of a store, locked by the job that sends to it."""
         digest = hashlib.sha256(store.encode()).hexdigest()[:16]
         return self.folder / "locks" / f"store.{digest}.lock"
 
     def base(self, job: str, part: str = "") -> Path:
-        """The file of the base: what both sides last agreed on."""
+        """Return the file of the base: the values that both sides last agreed on."""
         return self.folder / "bases" / f"{self._name(job, part)}.base"
 
     def versions(self, job: str, part: str = "") -> Path:
-        """The folder with the sheet's versions."""
+        """Return the folder with the sheet's versions."""
         return self.folder / "versions" / self._name(job, part)
 
     def is_part(self, path: Path, job: str) -> bool:
-        """Whether the file belongs to a sheet of the job's folder."""
+        """Return true if the file belongs to a sheet of the job's folder."""
         return path.name.startswith(quote(f"{self.formers.get(job, job)}--", safe=_SAFE))
 
     def pending(self, job: str, part: str = "") -> Path:
-        """The file that names the plans that the job applies, or applied when it was killed."""
+        """Return the file that names the plans that the job is applying.
+
+        After a crash it names the plans that the job applied then.
+        """
         return self.folder / "begun" / f"{self._name(job, part)}.json"
 
     def waiting(self, job: str, part: str = "", *, side: str = "") -> Path:
-        """The file of the plan that waits for a person; the plan for the sheet's `side` has its own
-        file.
-        """
+        """Return the file of the plan that waits for approval; each `side` has its own file."""
         ending = f".{side}.json" if side else ".json"
         return self.folder / "waiting" / f"{self._name(job, part)}{ending}"
 
     def rename(self, former: str, job: str, parts: Iterable[str]) -> None:
-        """Rename the files of the job's former name, for these parts and for parts that no longer
-        exist.
+        """Rename the files of the job's former name.
 
-        After a crash the next call renames the rest. Raises PetsyncError.
+        These are the files of `parts`, and of parts that no longer exist. After a crash the next
+        call renames the rest. Raises PetsyncError.
         """
         paths = (self.folder / "bases").glob("*.base")
         names = [path.name.removesuffix(".base") for path in paths if self.is_part(path, former)]
@@ -172,7 +170,7 @@ class StatePaths:
                     _rename(old, new)
 
     def _all(self, job: str, part: str) -> tuple[Path, ...]:
-        """All paths of one sheet, the base last."""
+        """Return all paths of one sheet, the base last."""
         base, sheet = self.base(job, part), self.waiting(job, part, side="sheet")
         plans = (self.pending(job, part), self.waiting(job, part), sheet, _released_path(sheet))
         return (*plans, self.versions(job, part), _previous_path(base), base)
@@ -229,7 +227,7 @@ def _write_error(path: Path, why: str) -> PetsyncError:
     )
 
 
-# The base of a job: what both sides last agreed on, stored between rounds.
+# The base of a job: the values that both sides last agreed on, stored between rounds.
 
 
 _LOG = logging.getLogger(__name__)
@@ -239,18 +237,18 @@ _RUNS = re.compile(r"# runs (.+)")
 
 @dataclass(frozen=True, slots=True)
 class StoredBase:
-    """The state after the last round.
-
-    `base` is None before the first round. `carried` is the digest of the base that the sheet itself
-    carried. `problem` says what happened to a damaged base, "" if none was; `is_older`: this is the
-    previous base. `runs` has the marks of the runs whose changes the base contains.
-    """
+    """The base as it was stored after the last round."""
 
     base: Base | None = None
+    """None before the first round."""
     carried: str = ""
+    """The digest of the base that the sheet itself carried."""
     problem: str = ""
+    """What happened to a damaged base, "" if none was damaged."""
     is_older: bool = False
+    """True if this is the previous base."""
     runs: frozenset[str] = frozenset()
+    """The marks of the runs whose changes the base contains."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,7 +342,7 @@ def _read_error(path: Path, error: OSError) -> PetsyncError:
     )
 
 
-# Pending runs: notes on the plans that a job applies, to know their results after a crash.
+# Pending runs: notes on the plans that a job applies, to find their results after a crash.
 #
 # The note is written before the run, and stays until both sides were compared again and the base
 # is stored: both sides agree on what a run has sent, whatever is edited in between.
@@ -355,6 +353,7 @@ class _Note(msgspec.Struct, frozen=True):
 
     fingerprint: str
     is_own: bool = True
+    """False if the plan needs approval."""
 
 
 class _Notes(msgspec.Struct, frozen=True):
@@ -363,13 +362,11 @@ class _Notes(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class StartedRun:
-    """A run of the job's plan.
-
-    `is_stopped`: the run is the job's own, is not undone, and only has to be resumed.
-    """
+    """A run of the job's plan."""
 
     id: str
     is_stopped: bool
+    """True if the run is the job's own and not undone, and can be resumed."""
 
 
 CellKey = tuple[int, Column | None]
@@ -378,16 +375,16 @@ CellKey = tuple[int, Column | None]
 
 @dataclass(frozen=True, slots=True)
 class RecentRun:
-    """The results of a run that the stored base does not contain yet.
-
-    `is_by_hand`: the run is not the job's own. `other_cells` are cells whose values differ from
-    what the run sent: a round wrote them after the run was planned, or the run read them with
-    corrections.
-    """
+    """The results of a run that the stored base does not contain yet."""
 
     report: Report
     is_by_hand: bool = False
+    """True if the run is not the job's own."""
     other_cells: frozenset[CellKey] = frozenset()
+    """Cells with other values than the run sent.
+
+    A round wrote them after the run was planned, or the run read them with corrections.
+    """
 
     @property
     def mark(self) -> str:
@@ -403,10 +400,7 @@ def mark_of(report: Report) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PendingRuns:
-    """The notes on plans that a job may have started since its base was stored.
-
-    `is_own` is False if a person has to release the plan.
-    """
+    """The notes on plans that a job may have started since its base was stored."""
 
     path: Path
 
@@ -492,8 +486,7 @@ class History:
             ) from None
 
     def rounds(self, job: str = "", limit: int | None = None) -> list[Round]:
-        """Return all rounds, or those of a job, the oldest first; with `limit` only the newest
-        ones.
+        """Return the rounds of a job, or of all jobs, oldest first; `limit` selects the newest.
 
         Damaged lines are skipped. Raises PetsyncError if the file cannot be read.
         """
@@ -518,7 +511,7 @@ class History:
 
 
 def _ends_well(file: BinaryIO) -> bool:
-    """Whether the file ends with a complete line."""
+    """Return true if the file is empty or ends with a complete line."""
     if not file.seek(0, os.SEEK_END):
         return True
     file.seek(-1, os.SEEK_END)
@@ -576,7 +569,7 @@ def _prune(folder: Path, keep: int) -> None:
                 (folder / f"{name}{ending}").unlink(missing_ok=True)
 
 
-# Versions: the states of a sheet, so that a restored older copy is recognised.
+# Versions: the states of a sheet, to recognise a restored older copy.
 #
 # An older copy is the sheet before petsync wrote into it, or as a round left it. Compared with the
 # present base, it looks as if a person had reverted all later changes; compared with the base of
@@ -587,7 +580,10 @@ _KEPT = 20
 _ALWAYS_KEPT = 10
 _KEPT_BYTES = 50_000_000
 _LEAST = 2
-"""The number of pets with old values that shows an older copy: a person reverts a single one."""
+"""The number of pets with old values that proves an older copy.
+
+A single pet may have been reverted by hand.
+"""
 
 _NOWHERE = "\0"
 
@@ -596,53 +592,58 @@ Text = str | None
 
 
 class Version(msgspec.Struct, frozen=True, kw_only=True):
-    """A sheet before a round wrote into it, with what was written; or a sheet as a round left it,
-    if the digests `before` and `after` are the same.
+    """A sheet before a round wrote into it, with what was written; or the sheet as a round left it.
 
-    `before` and `after` are digests of the file, `after` "" until the file is written. `base` is
-    what both sides agreed on before, as the lines of a base, and `runs` has the marks of the runs
-    that it contains. `carried` is the digest of the base that the sheet itself carried before, ""
-    for none or if that is not known.
-
-    `is_again`: the sheet was a backup that had been restored. `is_agreed`: the stored base knows
-    whether the version was written. `is_lost`: it was not, because its round was killed before, or
-    the sheet could not be written; `is_left`: the sheet has been another file since. `is_undone`: a
-    backup from before it was restored, as a round that read the sheet at `undone_at` saw, so the
-    sheet does not contain it. `is_back`: a round has seen that, and no round has finished with the
-    sheet since; this is stored in a file of its own. `is_by_hand`: a run by hand wrote into the
-    sheet, and `round` is its id.
+    In the second case the digests `before` and `after` are the same.
     """
 
     number: int = 0
     round: str
+    """The id of the round, or of the run by hand."""
     before: str
+    """The digest of the file before."""
     after: str = ""
+    """The digest of the file after; "" until it is written."""
     base: tuple[str, ...]
+    """The base before, as lines."""
     inbound: Inbound
     is_again: bool = False
+    """True if the sheet was a restored backup."""
     is_agreed: bool = False
+    """True if the stored base knows whether the version was written."""
     is_lost: bool = False
+    """True if it was not written: its round was killed, or the sheet could not be written."""
     is_left: bool = False
+    """True if the sheet has been another file since."""
     is_undone: bool = False
+    """True if a restored backup is from before the version, so the sheet does not contain it."""
     undone_at: str = ""
+    """When the round that found this read the sheet."""
     is_back: bool = False
+    """True if a round found this, and no round has finished with the sheet since.
+
+    It is stored in its own file.
+    """
     is_by_hand: bool = False
+    """True if a run by hand wrote into the sheet."""
     runs: tuple[str, ...] = ()
+    """The marks of the runs that `base` contains."""
     carried: str = ""
+    """The digest of the base that the sheet carried before, "" if none or unknown."""
 
     @property
     def is_state(self) -> bool:
-        """Whether nothing was written: the version is the sheet as a round left it."""
+        """True if nothing was written: the version is the sheet as a round left it."""
         return self.before == self.after
 
     @property
     def is_written(self) -> bool:
-        """Whether the version is known to have been written into the sheet."""
+        """True if the version is known to have been written into the sheet."""
         return bool(self.after) or (self.is_agreed and not self.is_lost)
 
     @property
     def is_known(self) -> bool:
-        """Whether the sheet is known to have been the file `before`."""
+        """True if the sheet is known to have been the file `before`."""
         return self.is_written or self.is_left
 
     @property
@@ -686,8 +687,9 @@ class Versions:
         return numbered
 
     def settle(self, version: Version) -> None:
-        """Store the state in which a round leaves the sheet, in place of the last state of the same
-        file. Raises PetsyncError.
+        """Store the state in which a round leaves the sheet, as the only one of that file.
+
+        Raises PetsyncError.
         """
         last = [each for each in self.all()[-1:] if each.is_state and not each.is_undone]
         again = [each.number for each in last if each.before == version.before]
@@ -715,8 +717,9 @@ class Versions:
                 self.put(current)
 
     def note_backup(self, versions: Collection[Version]) -> None:
-        """Store, flushed to disk, that the sheet is from before exactly these versions. Raises
-        PetsyncError.
+        """Store, flushed to disk, that the sheet is from before exactly these versions.
+
+        Raises PetsyncError.
         """
         numbers = {each.number for each in versions}
         if numbers != self._read_backup_note():
@@ -725,7 +728,7 @@ class Versions:
 
     @property
     def has_backup_note(self) -> bool:
-        """Whether the sheet is a backup and no round has finished with it since."""
+        """True if the sheet is a backup and no round has finished with it since."""
         return bool(self._read_backup_note())
 
     def undo(self, versions: Iterable[Version], digest: str, at: str) -> None:
@@ -794,12 +797,12 @@ def _select_surplus(sizes: Mapping[int, int]) -> list[int]:
 
 
 def has_arrived(sheet: Sheet, version: Version, *, has_ids_by_hand: bool = False) -> bool:
-    """Whether the sheet contains what the version was to write.
+    """Return true if the sheet contains what the version was to write.
 
-    Its round may have been killed before it wrote the sheet, or before it noted so. The sheet is
-    written as a whole, so the majority of the cells decides, whatever a person has edited since. A
-    cell with neither the old nor the new value does not count, nor does a missing column, nor the
-    id of a row if a run by hand may have written it.
+    Its round may have been killed before it wrote the sheet or recorded that. The sheet is written
+    as a whole, so the majority of the cells decides: a few may have been edited since. A cell with
+    neither the old nor the new value does not count, nor does a missing column, nor the id of a row
+    if a run by hand may have written it.
     """
     if version.after or sheet.digest == version.before:
         return sheet.digest != version.before
@@ -820,14 +823,12 @@ def has_arrived(sheet: Sheet, version: Version, *, has_ids_by_hand: bool = False
 
 @dataclass(frozen=True, slots=True)
 class OlderCopy:
-    """The `versions` that are missing from a sheet because an older copy or a backup was restored,
-    the oldest first; () if none was.
-
-    It is not sure if a person may as well have reverted edits of two or more pets.
-    """
+    """The `versions` that a sheet lacks because an older copy or a backup was restored."""
 
     versions: tuple[Version, ...] = ()
+    """The oldest first; () if no copy was restored."""
     is_sure: bool = True
+    """False if edits of two or more pets may have been reverted by hand instead."""
 
     @property
     def undone(self) -> tuple[Version, ...]:
@@ -843,24 +844,24 @@ class OlderCopy:
 def find_older_copy(
     sheet: Sheet, versions: Sequence[Version], base: Base, carried: str = ""
 ) -> OlderCopy:
-    """Return which older copy the sheet is.
+    """Return the older copy that the sheet is, if it is one.
 
-    First comes the version whose file it is. Else it is the first version since which nothing that
-    was written is left, see `find_undone_pets`, or the version whose values it has, compared with
-    the `base` of the last round. Of several, the most similar one counts. A version that is already
-    undone is found if a newer copy is restored after an older one; the newer versions that are not
-    undone follow it.
+    The first rule that finds a version decides: 1. the file is the one of a version; 2. nothing
+    that was written since a version is left, see `find_undone_pets`; 3. the values are those of a
+    version, compared with the `base` of the last round. Of several versions, the most similar one
+    counts. If a newer copy is restored after an older one, the result starts with an undone
+    version, and the newer versions that are not undone follow.
 
     `carried` is the digest of the base that the sheet carries if the last round saw another one,
     else "". It proves before which versions the sheet was saved.
     """
     current = [each for each in versions if not each.is_undone]
-    # It is unknown whether a version whose round was killed was ever in the sheet. The file before
-    # it is known if other versions, or complete rounds, came after it.
+    # It is unknown whether the sheet ever had a version whose round was killed. The file before it
+    # is known if other versions, or complete rounds, came after it.
     known = [each for each in current if each.is_known]
     upto_known = current[: current.index(known[-1]) + 1] if known else []
     for at in reversed(range(max(0, len(upto_known) - 1), len(current))):
-        # As the last complete round left it, or as a round that was killed read it.
+        # The file as the last complete round left it, or as a killed round read it.
         one = current[at]
         if sheet.digest == (one.after if one.is_known else one.before):
             is_last = at + 1 == len(current)
@@ -903,14 +904,15 @@ def find_older_copy(
 
 
 def _find_latest_base(versions: Sequence[Version], base: Base) -> Base:
-    """Return the base, or that of the last version if its round was killed: it contains what that
-    round sent.
+    """Return the base, or that of the last version if its round was killed.
+
+    The latter contains what that round sent.
     """
     return base if versions[-1].is_known else Base.from_lines(versions[-1].base)
 
 
 def _find_similar_versions(sheet: Sheet, versions: Sequence[Version], base: Base) -> list[Version]:
-    """Return the versions whose values the sheet has and of which it lacks the fewest rows."""
+    """Return the versions whose values the sheet has; only those with the fewest missing rows."""
     if len(_edited_pets(sheet, base)) < _LEAST:
         return []
     base = replace(base, frame=base.sheet_frame, sheet_pets={})
@@ -920,13 +922,12 @@ def _find_similar_versions(sheet: Sheet, versions: Sequence[Version], base: Base
 
 
 def judge_by_bytes(sheet: Sheet, versions: Sequence[Version], base: Base) -> OlderCopy:
-    """Return the older copy for a sheet with exactly the bytes of before the first version, or of
-    after it.
+    """Return the older copy for a sheet with the bytes from before or after the first version.
 
-    A text file gets the same bytes again if a person reverts edits by hand. If only one pet
-    differs, that is what happened, unless the sheet lacks a row that came with its id from another
-    sheet. If a round wrote that pet's cells, both are possible. Whether a round that was killed
-    wrote the sheet follows from the base of the next version.
+    A text file gets the same bytes again if edits are reverted by hand. If only one pet differs,
+    that is what happened, unless the sheet lacks a row that came with its id from another sheet. If
+    a round wrote that pet's cells, both are possible. The base of the next version shows whether a
+    killed round wrote the sheet.
     """
     copy = OlderCopy(tuple(versions))
     first, last = versions[0], versions[-1]
@@ -951,10 +952,10 @@ def judge_by_bytes(sheet: Sheet, versions: Sequence[Version], base: Base) -> Old
 
 
 def _judge_by_values(sheet: Sheet, versions: Sequence[Version], base: Base) -> OlderCopy:
-    """Return the older copy for a sheet with the values of before the first version.
+    """Return the older copy for a sheet with the values from before the first version.
 
-    Rows that are only missing were taken out by a person, unless another row lacks its id again. A
-    row that lacks its id was in the older file.
+    If rows are only missing, a user removed them, unless another row lacks its id again. A row that
+    lacks its id was in the older file.
     """
     first, older = versions[0], Base.from_lines(versions[0].base)
     pets = find_traces(sheet, older, base).older_ids
@@ -969,7 +970,7 @@ def _judge_by_values(sheet: Sheet, versions: Sequence[Version], base: Base) -> O
 
 
 def _find_written_pets(versions: Sequence[Version], older: Base) -> set[int]:
-    """Return the pets of which the versions changed a cell or a row since `older`.
+    """Return the pets whose cells or rows the versions changed since `older`.
 
     A row that was added since contains all that was written into it, so only its row counts.
     """
@@ -980,7 +981,7 @@ def _find_nearest_version(sheet: Sheet, versions: Iterable[Version]) -> Version:
     """Return the version whose file is most similar to the sheet, by the values that differ.
 
     A pet whose row lacks its id again was in the older file. Values count before missing rows,
-    because a person may have taken rows out.
+    because a user may have removed rows.
     """
     best, *older = sorted(versions, key=lambda each: each.number, reverse=True)
     named = named_ids(sheet)
@@ -1013,11 +1014,10 @@ def _edited_pets(sheet: Sheet, base: Base) -> set[int]:
 def find_reverted(
     sheet: Sheet, versions: Sequence[Version], base: Base, columns: Collection[str]
 ) -> dict[int, tuple[Unit, ...]]:
-    """Return the units, by pet, in which a row has a value from before one of the versions and not
-    its value in the `base`.
+    """Return the units, by pet, in which a row has an old value instead of that in the `base`.
 
-    Such a value was reverted, or comes from an older copy. Each item of a list counts by itself.
-    Only the `columns` are compared.
+    An old value is from before one of the versions: it was reverted, or comes from an older copy.
+    Each item of a list counts by itself. Only the `columns` are compared.
     """
     edited = _edited_pets(sheet, base) & base.ids & named_ids(sheet)
     if not edited or not versions:
@@ -1065,8 +1065,7 @@ def _items(pet: Pet, unit: Unit) -> frozenset[str]:
 
 
 def find_noted_backup(sheet: Sheet, versions: Sequence[Version]) -> tuple[Version, ...]:
-    """Return the versions, the oldest first, of which an earlier round saw that the sheet is from
-    before them.
+    """Return the versions, oldest first, that an earlier round found missing from the sheet.
 
     Returns () if a round has finished with the sheet or written it since, or if the file is known.
     """
@@ -1078,22 +1077,23 @@ def find_noted_backup(sheet: Sheet, versions: Sequence[Version]) -> tuple[Versio
 
 @dataclass(frozen=True, slots=True)
 class Traces:
-    """A sheet compared with two bases: the pets whose rows have the values of the older base
-    (`older_ids`) and of the newer base (`current_ids`). `has_others`: a row has other values.
-    """
+    """A sheet compared with an older and a newer base."""
 
     older_ids: frozenset[int]
+    """The pets whose rows have the values of the older base."""
     current_ids: frozenset[int]
+    """The pets whose rows have the values of the newer base."""
     has_others: bool
+    """True if a row has other values."""
 
     @property
     def is_newer(self) -> bool:
-        """Whether all values are those of the newer base."""
+        """True if all values are those of the newer base."""
         return not (self.older_ids or self.has_others)
 
 
 def find_traces(sheet: Sheet, older: Base, newer: Base) -> Traces:
-    """The sheet compared with two bases, in the values in which they differ."""
+    """Compare the sheet with two bases, in the values in which these differ."""
     changed, named = _find_changed_cells(older, newer), named_ids(sheet)
     new_ids, removed_ids = newer.ids - older.ids, older.ids - newer.ids
     older_ids = {*(new_ids - named), *(removed_ids & named)}
@@ -1112,10 +1112,10 @@ def find_traces(sheet: Sheet, older: Base, newer: Base) -> Traces:
 
 
 def find_pets_added_since(sheet: Sheet, versions: Sequence[Version]) -> frozenset[int]:
-    """Return pets that are in no row, and were in no row before the oldest version of which nothing
-    is left in the sheet.
+    """Return the pets in no row that were added with or after the oldest lost version.
 
-    A sheet from before these versions does not lack their rows.
+    A version is lost if the sheet has none of its values and none of later versions. Such a sheet
+    is older than these pets, so their rows are not missing.
     """
     later: list[Version] = []
     for version in reversed(versions):
@@ -1134,7 +1134,7 @@ def _select_newer(current: Iterable[Version], than: Version) -> list[Version]:
 
 
 def _may_be_from(sheet: Sheet, version: Version) -> bool:
-    """Whether the sheet has ids, or had none before the version.
+    """Return true if the sheet has ids, or had none before the version.
 
     If a column lost its header or its cells, no row shows which pet it is about.
     """
@@ -1145,8 +1145,9 @@ def _may_be_from(sheet: Sheet, version: Version) -> bool:
 
 
 def _is_from(sheet: Sheet, version: Version, newer: Base) -> bool:
-    """Whether the sheet has the values of before the version for at least two pets, and no value
-    that only the newer base has.
+    """Return true if two or more pets have old values, and none has a value of the newer base only.
+
+    Old values are those from before the version.
     """
     if not _may_be_from(sheet, version):
         return False
@@ -1174,10 +1175,10 @@ def _count_missing_rows(sheet: Sheet, version: Version, base: Base) -> int:
 def find_doubtful_versions(
     sheet: Sheet, versions: Sequence[Version], base: Base
 ) -> tuple[Version, ...]:
-    """Return the versions, the oldest first, of which nothing is left in the sheet and of which
-    only one pet is as before, or lacks its id again.
+    """Return the versions, oldest first, that the sheet lacks but with only one pet as proof.
 
-    A person reverted that pet, or restored a backup and edited it.
+    None of their values is left in the sheet, and only one pet is as before, or lacks its id again.
+    Either that pet was reverted by hand, or a backup was restored and edited.
     """
     written = [each for each in versions if each.is_written and not each.is_state]
     digests = {versions[-1].after, written[-1].before, written[-1].after} if written else {""}
@@ -1224,17 +1225,15 @@ def _find_changed_cells(older: Base, newer: Base) -> dict[int, frozenset[Column]
 
 @dataclass(frozen=True, slots=True)
 class _SheetTexts:
-    """The cells of a sheet that some versions wrote.
-
-    `unnumbered` is the number of rows without an id; `last` has the pets as the base says the sheet
-    last had them.
-    """
+    """The cells of a sheet that some versions wrote."""
 
     columns: frozenset[str]
     named: frozenset[int]
     unnumbered: int
+    """The number of rows without an id."""
     texts: Mapping[CellKey, Text]
     last: Mapping[int, Pet]
+    """The pets as the sheet last had them, according to the base."""
 
     @classmethod
     def of(cls, sheet: Sheet, versions: Sequence[Version], base: Base) -> _SheetTexts:
@@ -1253,12 +1252,12 @@ class _SheetTexts:
 def find_undone_pets(
     sheet_texts: _SheetTexts, versions: Sequence[Version]
 ) -> frozenset[int] | None:
-    """Return the pets with a value from before the versions; None if any value that the versions
-    wrote, or a changed value of the base, is in the sheet.
+    """Return the pets with a value from before the versions.
 
-    A cell with any other value was edited, in a backup or without one, and does not count. Nor does
-    a missing column. A row that got its id from a version lacks the id again, or is missing: if
-    only such rows are missing, a person took them out.
+    Returns None if the sheet has any value that the versions wrote, or a changed value of the base.
+    A cell with any other value was edited, and does not count. Nor does a missing column. A row
+    that got its id from a version lacks the id again, or is missing; if such rows are only missing,
+    a user removed them.
     """
     changed = find_replaced_texts(versions)
     changed = {
@@ -1297,15 +1296,15 @@ def find_numbered_pets(versions: Iterable[Version]) -> set[int]:
 
 
 def _pets_of(versions: Sequence[Version]) -> frozenset[int]:
-    """Return the pets of which the versions changed more than an id."""
+    """Return the pets whose rows the versions changed in more than the id."""
     return frozenset(pet_id for pet_id, _ in find_replaced_texts(versions))
 
 
 def find_pets_lacking_id_again(sheet: Sheet, versions: Sequence[Version], base: Base) -> set[int]:
     """Return the pets whose rows got their id from versions that the sheet may be from before.
 
-    Nothing that was written then or later is left in such a sheet, nor any value that the `base`
-    has since.
+    Nothing that was written then or later is left in such a sheet, nor any newer value of the
+    `base`.
     """
     found: set[int] = set()
     later: list[Version] = []
@@ -1325,7 +1324,7 @@ def find_pets_lacking_id_again(sheet: Sheet, versions: Sequence[Version], base: 
 
 
 def _has_written_values(sheet: Sheet, versions: Sequence[Version]) -> bool:
-    """Whether the sheet has any value that the versions wrote and that was not there before."""
+    """Return true if the sheet has any value that is new in the versions."""
     named = named_ids(sheet)
     if find_numbered_pets(versions) & named:
         return True
@@ -1353,9 +1352,7 @@ def find_written_cells(versions: Iterable[Version]) -> frozenset[CellKey]:
 
 
 def find_replaced_texts(versions: Sequence[Version]) -> dict[CellKey, Text]:
-    """Return the texts from before the first version, for all cells that have another text after
-    the last.
-    """
+    """Return the texts before the first version, for cells with another text after the last."""
     first, last = _find_first_and_last_texts(versions)
     return {touch: text for touch, text in first.items() if last[touch] != text}
 
@@ -1363,9 +1360,7 @@ def find_replaced_texts(versions: Sequence[Version]) -> dict[CellKey, Text]:
 def _find_first_and_last_texts(
     versions: Sequence[Version],
 ) -> tuple[dict[CellKey, Text], dict[CellKey, Text]]:
-    """Return the texts before the first version and after the last, for all cells that were
-    written.
-    """
+    """Return the texts before the first version and after the last, for all written cells."""
     first: dict[CellKey, Text] = {}
     last: dict[CellKey, Text] = {}
     for version in versions:
@@ -1402,15 +1397,16 @@ def _cell_texts(sheet: Sheet, cells: Iterable[CellKey]) -> dict[CellKey, Text]:
     return {(pet_id, c): cell(pet, c) for pet_id, pet in row_pets for c in wanted[pet_id]}
 
 
-# Waiting: a plan over its guard, stored until a person releases it or it is no longer needed.
+# Waiting: a plan that exceeds its guard, stored until it is approved or obsolete.
 
 
 _RELEASABLE = frozenset({"add", "update", "delete"})
 
 
 def is_final(refusals: Sequence[Refusal]) -> bool:
-    """Whether nobody may release a plan with these refusals: an empty sheet, a sentinel,
-    everything.
+    """Return true if no approval can release a plan with these refusals.
+
+    Such refusals are an empty sheet, a sentinel, and a change of everything.
     """
     return any(refusal.limit not in _RELEASABLE for refusal in refusals)
 
@@ -1429,13 +1425,13 @@ def with_raised_limits(
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The file of a plan for the store that waits for a person."""
+    """The file of a plan for the store that waits for approval."""
 
     path: Path
     job: str
 
     def hold(self, plan: Plan, store: Store) -> str:
-        """Store the plan with the limits that it needs, noted in it, and return its fingerprint.
+        """Store the plan with the limits that it needs and a note on them; return its fingerprint.
 
         A stored plan with the same effect stays, unless it was applied. Raises PetsyncError.
         """
@@ -1448,7 +1444,7 @@ class Waiting:
         return released.fingerprint
 
     def released_plan(self, store: Store) -> str:
-        """Return the fingerprint of the plan that waited if somebody has applied it; else ""."""
+        """Return the fingerprint of the waiting plan if it was applied; else ""."""
         there = self._load_plan()
         return there.fingerprint if there is not None and _is_used(there, store) else ""
 
@@ -1475,16 +1471,17 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class SheetWaiting:
-    """Files of changes for a sheet: those that wait, and those that somebody released.
+    """Files of changes for a sheet that wait for approval or were approved.
 
-    Released changes stay until the base contains them.
+    Approved changes stay until the base contains them.
     """
 
     path: Path
 
     def hold(self, inbound: Inbound, job: str) -> None:
-        """Store the changes with the limits that they need; stored changes with the same effect
-        stay. Raises PetsyncError.
+        """Store the changes with the limits that they need, and a note on them.
+
+        Stored changes with the same effect stay. Raises PetsyncError.
         """
         counts = msgspec.structs.asdict(inbound.counts)
         refusals = inbound.verdict.refusals
@@ -1497,16 +1494,16 @@ class SheetWaiting:
         save_edits(released, self.path)
 
     def intend(self, inbound: Inbound) -> None:
-        """Note that the waiting changes, as far as `inbound` has them, will be written now."""
+        """Record that the waiting changes in `inbound` will be written now."""
         save_edits(inbound, self._intended)
 
     def take(self) -> None:
-        """Note that the intended changes have been written."""
+        """Record that the intended changes were written."""
         self._intended.replace(self._released)
         self.clear()
 
     def released_edits(self, sheet: Sheet) -> Inbound | None:
-        """Return the released changes that the sheet got; None if the base contains them.
+        """Return the approved changes that the sheet got; None if the base contains them.
 
         For changes that were only intended, the sheet shows whether they were written; see
         `has_arrived`.
@@ -1519,7 +1516,7 @@ class SheetWaiting:
         return intended if has_arrived(sheet, version) else None
 
     def forget(self) -> None:
-        """Remove the released changes: the base contains them."""
+        """Remove the approved changes: the base contains them."""
         _remove(self._released)
         _remove(self._intended)
 
@@ -1567,7 +1564,7 @@ def _remove(path: Path) -> None:
 
 
 def _is_same_plan(one: Plan, other: Plan) -> bool:
-    """Whether two plans have the same effect for the same reasons."""
+    """Return true if two plans have the same effect for the same reasons."""
     return _without_times(one) == _without_times(other)
 
 
