@@ -1,4 +1,4 @@
-"""Load petsync.toml: read, check and build a configuration, with findings by line."""
+"""Load petsync.toml: read it, check it, and build a configuration; mistakes have line numbers."""
 
 from __future__ import annotations
 
@@ -91,16 +91,17 @@ __all__ = [
 ]
 
 
-# On which line of a TOML file each key stands; only asked for where there is something to tell.
+# Line numbers of the keys in a TOML file, needed only for messages.
 
 
 KeyPath = tuple[str, ...]
 
 
 def statements(text: str) -> Iterator[tuple[int, str]]:
-    """The first line and the text of each statement: a header, or a key with its value, over as
-    many lines as it takes until it can be parsed alone. What cannot be, comes last, as far as the
-    end.
+    """Yield the first line and the text of each statement: a header, or a key with its value.
+
+    A statement takes as many lines as it needs to be parsed alone. Text that cannot be parsed comes
+    last, up to the end of the file.
     """
     held: list[str] = []
     begun = 1
@@ -116,7 +117,7 @@ def statements(text: str) -> Iterator[tuple[int, str]]:
 
 
 def lines_of(text: str) -> dict[KeyPath, int]:
-    """The line of each key path of a TOML document that can be parsed."""
+    """Return the line of each key path of a valid TOML document."""
     found: dict[KeyPath, int] = {(): 1}
     table: KeyPath = ()
     for number, statement in statements(text):
@@ -132,7 +133,7 @@ def lines_of(text: str) -> dict[KeyPath, int]:
 
 
 def line_of(path: KeyPath, lines: Mapping[KeyPath, int]) -> int:
-    """The line of the path, or of what it would stand in."""
+    """Return the line of the path, or of the nearest table around it."""
     return next(lines[path[:n]] for n in range(len(path), -1, -1) if path[:n] in lines)
 
 
@@ -152,19 +153,19 @@ def _parse_toml(text: str) -> dict[str, Any] | None:
         return None
 
 
-# Reader: the tables of petsync.toml as values, and everything that is wrong with one by itself.
+# Reader: the tables of petsync.toml as values, and the mistakes in single options.
 
 
 _LONGEST = 60
 _NAMED = re.compile(r"\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _ENV_FILE = "A file of variables is named by --env-file."
 _THERE, _OWN_URL = ("PETSYNC_URL",), "${PETSYNC_URL}"
-"""An address that is this and no more is the user's own: nobody else gets it."""
+"""A URL that is only this variable is the user's own; the value goes to no other server."""
 _IN_ENVIRONMENT = ("token", "api_key", "client_secret", "client_id")
 
 
 class ConfigMistake(NamedTuple):
-    """One mistake: the path of its key, what is wrong, and the way out."""
+    """A mistake: the path of its key, the problem, and how to fix it."""
 
     path: KeyPath
     message: str
@@ -172,22 +173,21 @@ class ConfigMistake(NamedTuple):
 
 
 def header_of(table: str, path: KeyPath) -> str:
-    """The header of a table, for a key of that path: `jobs.catalogue.guard`."""
+    """Return the header of a table for a key with that path, such as `jobs.catalogue.guard`."""
     header = TABLES[table].header
     return header.replace("NAME", path[1]) if path[:1] == ("jobs",) and path[1:] else header
 
 
 class _UnsetError(SettingsError):
-    """A variable is not set."""
+    """A variable that is not set."""
 
 
 class Reader:
-    """Reads tables; `found` is what was wrong so far, `secrets` what must never be shown, and
-    `in_addresses` the values of variables in addresses.
+    """Reads tables, and collects mistakes in `found`.
 
-    `is_partial`: an option whose variable is not set is left out, and no mistake; `lacks` then
-    says that there was one. A schedule is never left out. `names` are the variables that may be
-    used, None for all.
+    If `is_partial`, an option whose variable is not set is left out without a mistake, and `lacks`
+    becomes true. A schedule is never left out. `names` are the variables that may be used, None for
+    all. `secrets` must never be shown; `in_addresses` has the values of variables in URLs.
     """
 
     def __init__(
@@ -207,7 +207,7 @@ class Reader:
         self._shown: dict[str, str] = {}
 
     def table(self, name: str, content: Mapping[str, Any], path: KeyPath = ()) -> dict[str, Any]:
-        """The values of a table's options and of the tables in it, as far as they can be."""
+        """Return the values of a table's valid options and of its inner tables."""
         options = options_of(name)
         inner = {t.name: t for t in TABLES.values() if t.name and t.within == name}
         values: dict[str, Any] = {}
@@ -229,15 +229,15 @@ class Reader:
         return values
 
     def value(self, option: Option, raw: str, path: KeyPath) -> dict[str, Any]:
-        """The value of an option by its name, as text that is not in the file; empty if wrong."""
+        """Return the value of an option from outside the file, by its name; empty if invalid."""
         return self._option(option, raw, path)
 
     def as_written(self, text: str) -> str:
-        """The text with `${NAME}` in place of what the environment has for it."""
+        """Return the text with `${NAME}` instead of the variables' values."""
         return as_written(text, self._shown)
 
     def _tell_error(self, option: Option, here: KeyPath, error: SettingsError) -> None:
-        """Tell it, unless it is a variable that need not be there."""
+        """Add the mistake, unless the variable may be unset."""
         is_unset = self._is_partial and isinstance(error, _UnsetError)
         if not is_unset or option.name == "schedule":
             self._tell(here, error.message, error.hint)
@@ -280,7 +280,7 @@ class Reader:
         if kind.hides and self._is_open_secret(option, kind, raw, here):
             return {}
         if isinstance(raw, str) and kind.schema.get("type") == "array":
-            # What the environment completes is told as it is written.
+            # A value with a variable is shown as written.
             self._tell(
                 here, f"must be {kind.words}", f"Write {option.name} = [{_format_value(raw)}]."
             )
@@ -322,7 +322,7 @@ class Reader:
         return values
 
     def _expand(self, raw: Any, *, also: Collection[str] = ()) -> Any:
-        """The text or texts completed from the environment; they may use the names `also`."""
+        """Return the text or texts with variables expanded; the names in `also` are allowed too."""
         if isinstance(raw, list):
             return [self._expand(item, also=also) for item in raw]
         if not isinstance(raw, str):
@@ -342,7 +342,7 @@ class Reader:
         return text
 
     def _mask(self, value: Any) -> Any:
-        """The text or texts behind a mask, which is remembered with the password that is in it."""
+        """Return the text or texts as secrets; record them and any password in them."""
         if isinstance(value, tuple):
             return tuple(self._mask(text) for text in value)
         secret = Secret(value.strip())
@@ -389,7 +389,7 @@ class Reader:
         return True
 
     def _named_in(self, text: object) -> str:
-        """`${NAME}` where the text is the name of a variable that there is, written otherwise."""
+        """Return `${NAME}` if the text is an existing variable in another notation, else ""."""
         found = re.fullmatch(r"[$%{(]+(?:env[:.])?(\w+)[)}%]*", str(text), re.ASCII)
         return f"${{{found[1]}}}" if found and found[1] in self._environ else ""
 
@@ -423,17 +423,17 @@ class Reader:
 
 
 def _is_literal(text: str) -> bool:
-    """Whether the text is more than the name of a variable."""
+    """Return true if the text is not just a variable."""
     return re.fullmatch(VARIABLE, text) is None
 
 
 def _has_password(text: str) -> bool:
-    """Whether a password stands in an address, and not the name of a variable."""
+    """Return true if a URL has a password that is not a variable."""
     return _is_literal(_password(text) or "${NONE}")
 
 
 def _password(address: str) -> str:
-    """The password in an address, "" where there is none."""
+    """Return the password in a URL, "" if there is none."""
     try:
         return urlsplit(address).password or ""
     except ValueError:
@@ -445,7 +445,7 @@ def _key(name: str) -> str:
 
 
 def _format_value(value: object) -> str:
-    """The value as TOML writes it, not too long."""
+    """Return the value as TOML, shortened if it is long."""
     if isinstance(value, dict):
         return "a table"
     if isinstance(value, bool | str | int | list):
@@ -458,7 +458,7 @@ def _format_value(value: object) -> str:
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
-# Draft: one job as the file has it, with what it takes from the top, before it is a Job.
+# Draft: a job from the file, with defaults from the top of the file, before it becomes a Job.
 
 
 CREDENTIALS = ("token", "api_key", "client_id", "client_secret")
@@ -466,44 +466,45 @@ CREDENTIALS = ("token", "api_key", "client_id", "client_secret")
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """`raw` is the job's table as it is written, `own` the values of it that can be, `values` these
-    with what the file's top and the environment add; paths in it are absolute. `home` is the
-    file's folder.
-    """
+    """A job that is not checked yet."""
 
     name: str
     raw: Mapping[str, Any]
+    """The job's table as written."""
     own: Mapping[str, Any]
+    """The valid values of that table."""
     values: Mapping[str, Any]
+    """`own` with the values from the top of the file and the environment; paths are absolute."""
     home: Path
+    """The folder of the file."""
 
     def resolve(self, path: Path) -> Path:
-        """A path of the file as it is from anywhere."""
+        """Return a path of the file as an absolute path."""
         return self.home / path.expanduser()
 
     def mistake(self, key: str, message: str, suggestion: str) -> ConfigMistake:
-        """A mistake in one of the job's options."""
+        """Return a mistake in one of the job's options, or in the job if `key` is ""."""
         path = ("jobs", self.name, *([key] if key else []))
         return ConfigMistake(path, message, suggestion)
 
     def is_filled(self, key: str) -> bool:
-        """Whether the environment completes an option, so that its value is not to be shown."""
+        """Return true if the option has a variable; its value must then not be shown."""
         return re.search(VARIABLE, str(self.raw.get(key, ""))) is not None
 
     @property
     def mode(self) -> str:
-        """The mode, "" where that is not known."""
+        """The mode, "" if it is missing or invalid."""
         return str(self.own.get("mode", ""))
 
     @property
     def profile(self) -> ServiceProfile:
-        """How the service behaves."""
+        """The service's profile, with the overrides of `[service]`."""
         name = self.values.get("profile", "standard")
         return profile_from(name, self.values.get("service", {}))
 
     @property
     def source(self) -> str:
-        """`sheet`, `folder` or `query`; "" where it is none or more than one."""
+        """`sheet`, `folder` or `query`; "" if none or more than one is given."""
         named = [key for key in ("sheet", "folder", "query") if self.values.get(key)]
         return named[0] if len(named) == 1 else ""
 
@@ -514,17 +515,20 @@ def drafts(
     credentials: Mapping[str, Any],
     folder: Path,
 ) -> Iterator[Draft]:
-    """A draft of each job of a file in `folder`. `credentials` are those of the environment."""
+    """Yield a draft of each job of a file in `folder`.
+
+    `credentials` are those of the environment.
+    """
     jobs = values.get("jobs", {})
     urls = {own.get("url", values.get("url")) for own in jobs.values()}
-    # Whose secrets the environment has: the default store's, or the only one's.
+    # The store that the environment's secrets are for: the default one, or the only one.
     home = values.get("url", next(iter(urls)) if len(urls) == 1 else None)
     for name, own in jobs.items():
         if isinstance(raw["jobs"][name], dict):
             is_home = own.get("url", home) == home
             joined = _merge_tables(own, values, credentials if is_home else None, folder)
             if "url" in raw:
-                # One that is wrong is told where it stands.
+                # An invalid url already has a mistake at the top.
                 joined.setdefault("url", "")
             yield Draft(name, raw["jobs"][name], own, joined, folder)
 
@@ -535,10 +539,10 @@ def _merge_tables(
     credentials: Mapping[str, Any] | None,
     folder: Path,
 ) -> dict[str, Any]:
-    """What a job has; `credentials` is None where it is of another store than these are for."""
+    """Return the values of a job; `credentials` is None if they are for another store."""
     joined = {key: top[key] for key in INHERITED if key in top} | dict(own)
     joined["service"] = {**top.get("service", {}), **own.get("service", {})}
-    # A header that this job maps to a column stands for the one that the top maps to it.
+    # The job's header of a column replaces the top's header of that column.
     mapped = own.get("columns", {})
     joined["columns"] = {
         **{
@@ -549,7 +553,7 @@ def _merge_tables(
         **mapped,
     }
     if credentials is None and "auth" not in own:
-        # Where one signs in to another store must not get this one's secrets.
+        # The sign-in server of another store must not get this store's secrets.
         joined.pop("auth", None)
     if credentials is not None and not any(key in own for key in CREDENTIALS):
         joined |= credentials
@@ -559,11 +563,11 @@ def _merge_tables(
     return joined
 
 
-# What does not go together in one job, although each option of it is as it should be.
+# Mistakes in the combination of a job's options.
 
 
 READ = (".csv", ".tsv", ".txt", ".xlsx", ".xlsm")
-"""The endings of the sheets that are read."""
+"""The file name endings of sheets."""
 SOURCES = ("sheet", "folder", "query", "query_file")
 _QUERIES = ("query", "query_file")
 NEEDS = {
@@ -575,13 +579,13 @@ NEEDS = {
     "query_file": ("database",),
     "client_secret": ("client_id",),
 }
-"""What an option is of no use without: one of these."""
+"""Options that need one of these other options."""
 ENVIRONMENT_TOO = {"client_secret": "client_id"}
-"""Of these, what the environment may have."""
+"""Options of NEEDS whose other option may come from the environment."""
 
 
 def check_job(draft: Draft) -> Iterator[ConfigMistake]:
-    """Every such mistake of a job."""
+    """Yield the mistakes in the combination of a job's options."""
     for check in _CHECKS:
         yield from check(draft)
 
@@ -650,7 +654,7 @@ def _of_mode(draft: Draft) -> Iterator[ConfigMistake]:
 
 def _endings(draft: Draft) -> Iterator[ConfigMistake]:
     for key in ("sheet", "files"):
-        # A name that the environment completes is told as it is written.
+        # A name with a variable is shown as written.
         name = str(draft.raw[key] if draft.is_filled(key) else draft.own.get(key, ""))
         ending = name[name.rfind(".") :].casefold() if "." in name else ""
         is_open = key == "files" and ("*" in ending or not ending)
@@ -736,7 +740,7 @@ _CHECKS: tuple[Callable[[Draft], Iterator[ConfigMistake]], ...] = (
 )
 
 
-# What does not go together in a whole file: jobs that undo each other's work, and the rest.
+# Mistakes in the combination of jobs and tables, such as jobs that undo each other's work.
 
 
 _WRITES_SHEET = ("pull", "two-way")
@@ -746,7 +750,7 @@ _WRITES_STORE = ("push", "two-way")
 def check_jobs(
     drafts: Sequence[Draft], raw: Mapping[str, Any], values: Mapping[str, Any]
 ) -> Iterator[ConfigMistake]:
-    """Every such mistake: `raw` and `values` are those of the whole file."""
+    """Yield these mistakes; `raw` and `values` are those of the whole file."""
     if not raw.get("jobs"):
         yield ConfigMistake(
             (), "there is no job", "Write [jobs.catalogue]; `petsync init` shows how."
@@ -764,7 +768,7 @@ def check_jobs(
 
 
 def _pair(first: Draft, second: Draft) -> Iterator[ConfigMistake]:
-    """What is wrong with two jobs together, told of the second."""
+    """Yield the mistakes in the combination of two jobs, at the second one."""
     modes = (first.mode, second.mode)
     if first.name.casefold() == second.name.casefold():
         yield second.mistake(
@@ -790,8 +794,9 @@ def _pair(first: Draft, second: Draft) -> Iterator[ConfigMistake]:
 
 
 def _has_file_of(owner: Draft, other: Draft) -> bool:
-    """Whether the other's name is that of the owner's plan for a sheet, or of a file of its
-    folder.
+    """Return true if the state files of `other` have names that `owner` also uses.
+
+    These are the names of the plan for the owner's sheet, and of the files of its folder.
     """
     name, rest = owner.name.casefold(), other.name.casefold()
     is_part = owner.source == "folder" and rest.startswith(f"{name}--")
@@ -817,7 +822,7 @@ def _same_sheet(first: Draft, second: Draft) -> Iterator[ConfigMistake]:
 
 
 def _same_pets(first: Draft, second: Draft) -> Iterator[ConfigMistake]:
-    """A push that adds again every night what a two-way job deletes."""
+    """Yield a mistake if one job pushes again what the other, a two-way job, deletes."""
     for pushed, other in ((first, second), (second, first)):
         deletes = other.mode == "two-way" and other.own.get("delete_missing")
         if pushed.mode == "push" and deletes:
@@ -835,7 +840,7 @@ def _same_store(first: Draft, second: Draft) -> bool:
 
 
 def _overlap(first: Draft, second: Draft) -> bool:
-    """Whether a pet may be in the scope of both."""
+    """Return true if a pet may be in the scope of both jobs."""
     return all(
         _meet(first.own.get(key, ()), second.own.get(key, ())) for key in ("statuses", "tags")
     )
@@ -853,7 +858,7 @@ def _share_sheet(first: Draft, second: Draft) -> bool:
             folder, name = os.path.split(_plain(one, "sheet"))
             return folder == _plain(other, "folder") and fnmatch(name, _files(other))
     if first.source == "folder" == second.source:
-        # Patterns that are not the same may still name the same file; nobody can tell of all.
+        # Different patterns may match the same file; that is not checked.
         same = _plain(first, "folder") == _plain(second, "folder")
         return same and (_files(first) == _files(second) or "*" in (_files(first), _files(second)))
     return False
@@ -870,7 +875,7 @@ def _files(draft: Draft) -> str:
 def _check_output(
     path: tuple[str, str], drafts: Sequence[Draft], values: Mapping[str, Any]
 ) -> Iterator[ConfigMistake]:
-    """What is wrong with a file that is written again and again: it must be nobody's source."""
+    """Yield a mistake if an output file is also a job's source."""
     table, key = path
     file = values.get(table, {}).get(key)
     if file is None:
@@ -918,7 +923,7 @@ def _metrics(metrics: Mapping[str, Any]) -> Iterator[ConfigMistake]:
         )
 
 
-# The Configuration that checked values make.
+# Build the Configuration from checked values.
 
 
 _FIELDS = {each.name for each in fields(Job)}
@@ -932,7 +937,7 @@ def configuration(
     drafts: Sequence[Draft],
     secrets: Sequence[Secret],
 ) -> Configuration:
-    """The configuration of a file that has no mistake."""
+    """Return the configuration of a file without mistakes."""
     folder = path.parent
     state = folder / values.get("state", Path(".petsync")).expanduser()
     lines = _Lines(text)
@@ -956,13 +961,13 @@ def configuration(
 
 
 class _Lines:
-    """On which line each job begins; where that is hard to see, the whole file is gone through."""
+    """The lines of the jobs; parses the whole file only if a search fails."""
 
     def __init__(self, text: str) -> None:
         self._text = text
 
     def of(self, job: str) -> int:
-        """The line of the job's header."""
+        """Return the line of the job's header."""
         name = f"(?:{re.escape(job)}|\"{re.escape(job)}\"|'{re.escape(job)}')"
         header = re.compile(rf"^[ \t]*\[[ \t]*jobs[ \t]*\.[ \t]*{name}[ \t]*\]", re.MULTILINE)
         found = header.search(self._text)
@@ -1001,12 +1006,12 @@ def _reports(values: Mapping[str, Any], folder: Path, state: Path) -> Reports:
 
 
 def _with_path(values: Mapping[str, Any], key: str, folder: Path) -> dict[str, Any]:
-    """The values, the path of that key from the file's folder on."""
+    """Return the values; the path of this key becomes absolute, from the file's folder."""
     placed = {key: folder / values[key].expanduser()} if key in values else {}
     return {**values, **placed}
 
 
-# What is wrong with a file that is no TOML: where, and the likeliest way out.
+# Mistakes in a file that is not TOML: the line, and the most likely fix.
 
 
 _PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
@@ -1017,7 +1022,7 @@ _CURLY = re.compile("[“”„‟″«»]|[‘’‚′]")
 
 
 def problem(file: str, text: str, error: tomllib.TOMLDecodeError) -> Problem:
-    """The mistake that the parser met."""
+    """Return the syntax mistake that the parser found."""
     place = _PLACE.search(str(error))
     said = _PLACE.sub("", str(error))
     end = len(text.rstrip("\n").split("\n"))
@@ -1029,7 +1034,7 @@ def problem(file: str, text: str, error: tomllib.TOMLDecodeError) -> Problem:
 
 
 def encoding(file: str, error: UnicodeDecodeError) -> Problem:
-    """The mistake of a file that is not UTF-8."""
+    """Return the mistake for a file that is not UTF-8."""
     data = error.object
     if data[:2] in (b"\xff\xfe", b"\xfe\xff") or data[:200].count(0) > 20:
         return Problem(
@@ -1046,14 +1051,15 @@ def encoding(file: str, error: UnicodeDecodeError) -> Problem:
 
 
 def _last(text: str, number: int) -> tuple[int, str]:
-    """The last statement that begins until that line. Of a text that is no TOML the last of all is
-    the one that never ends, or cannot be read.
+    """Return the last statement that begins at or before that line.
+
+    In invalid TOML, the last statement of all is the one that is unclosed or cannot be read.
     """
     return [each for each in statements(text) if each[0] <= number][-1]
 
 
 def _twice(text: str, number: int) -> tuple[int, str, str, str]:
-    """Line, key, message and suggestion where a table or a key is there twice."""
+    """Return line, key, message and suggestion for a repeated table or key."""
     begun, statement = _last(text, number)
     key, is_header = _key_of(statement), statement.lstrip().startswith("[")
     earlier = _earlier(text, key, begun, is_header=is_header)
@@ -1065,7 +1071,7 @@ def _twice(text: str, number: int) -> tuple[int, str, str, str]:
 
 
 def _earlier(text: str, key: str, number: int, *, is_header: bool) -> int:
-    """The line before that of that number on which the table, or in its table the key, is; or 0."""
+    """Return the line before `number` that has the same table or, in the same table, key; or 0."""
     found = 0
     for begun, statement in statements(text):
         if begun >= number:
@@ -1079,12 +1085,12 @@ def _earlier(text: str, key: str, number: int, *, is_header: bool) -> int:
 
 
 def _key_of(statement: str) -> str:
-    """The key or the table that a statement begins with."""
+    """Return the key or the table at the start of a statement."""
     return statement.strip().partition("=")[0].strip("[] \t").partition("]")[0]
 
 
 def _suggest_line(line: str, said: str) -> tuple[str, str]:
-    """What is wrong with a line that cannot be read, and what to write instead."""
+    """Return the problem of an invalid line, and what to write instead."""
     plain = line.strip()
     if curly := _CURLY.search(line):
         return (
@@ -1147,7 +1153,7 @@ def _of_value(plain: str, line: str, said: str) -> tuple[str, str]:
 
 
 def _format_assignment(key: str, text: str) -> str:
-    """The key with the text as a value of TOML; what may be a secret is left out."""
+    """Return `key = value` in TOML; a value that may be secret is left out."""
     named = [option for option in OPTIONS if option.name == key.rpartition(".")[2]]
     is_known = named and all(option.kind and not option.kind.hides for option in named)
     value = _value(text) if is_known else '"…"'
@@ -1166,7 +1172,7 @@ def _value(text: str) -> str:
     return f'"{text}"' if text else '"…"'
 
 
-# The configuration of the reconciliation: petsync.toml, checked as a whole.
+# Load and check a whole petsync.toml.
 
 
 _NAME = "petsync.toml"
@@ -1180,14 +1186,14 @@ def load(
     names: Collection[str] | None = None,
     is_named: bool = True,
 ) -> Configuration:
-    """The configuration in the file, or in the folder's petsync.toml, as `environ` completes it.
+    """Return the configuration of the file, or of the folder's petsync.toml.
 
-    `names` are the variables that `${NAME}` may stand for, besides those of a file that is
-    confirmed (`petsync trust`); None: all. A file that nobody has named (`is_named`) nor confirmed
-    gets no secret, and keeps to its folder.
+    `environ` completes it. `names` are the variables that `${NAME}` may use; None for all. A
+    confirmed file (`petsync trust`) may use all. A file that is neither named by the user
+    (`is_named`) nor confirmed must have no secret, and use no path outside of its folder.
 
-    Raises ConfigurationError, whose `problems` are all that is wrong with it, each with file, line,
-    key and suggestion; none of them shows a secret.
+    Raises ConfigurationError. Its `problems` are all mistakes, each with file, line, key and
+    suggestion; none shows a secret.
     """
     reader = Reader(HiddenEnvironment(environ), names=names)
     read = _read_file(path, environ, reader)
@@ -1200,8 +1206,9 @@ def load(
 
 
 def _refuse_unconfirmed(found: Configuration, read: _ConfigFile) -> None:
-    """Raise ConfigurationError where the configuration of a file that nobody has named or confirmed
-    has a secret, or reads or writes outside of its folder.
+    """Raise ConfigurationError if the file has a secret, or uses a path outside of its folder.
+
+    Called for a file that the user has neither named nor confirmed.
     """
     file = read.named
     folder = found.path.parent.resolve()
@@ -1226,11 +1233,13 @@ def _refuse_unconfirmed(found: Configuration, read: _ConfigFile) -> None:
 
 
 def timetable(path: str | Path, environ: Mapping[str, str]) -> Timetable:
-    """Which jobs of the file run when. A variable that is not set is no mistake, as what starts
-    the jobs may have it. Raises ConfigurationError for what is wrong in any case.
+    """Return which jobs of the file run when.
+
+    An unset variable is no mistake: the scheduler that starts the jobs may have it. Raises
+    ConfigurationError for all other mistakes.
     """
     read = _read_file(path, environ, Reader(HiddenEnvironment(environ), is_partial=True))
-    # What is left out cannot be held against the rest.
+    # With options left out, checks of combinations would be wrong.
     _refuse(read, [*read.reader.found, *([] if read.reader.lacks else _together(read))])
     jobs = ((each.name, each.values) for each in read.drafts)
     timed = (
@@ -1240,7 +1249,7 @@ def timetable(path: str | Path, environ: Mapping[str, str]) -> Timetable:
 
 
 class _ConfigFile(NamedTuple):
-    """A file as it was read: `named` as it was given, `path` from the root on."""
+    """A file as it was read: `named` is the given path, `path` is absolute."""
 
     named: Path
     path: Path
@@ -1265,7 +1274,7 @@ def _read_file(path: str | Path, environ: Mapping[str, str], reader: Reader) -> 
     own = values.get("url")
     values |= _from_environ(reader, environ)
     if environ.get("PETSYNC_URL") and (own is None or not is_same(own, values.get("url", own))):
-        # How one signs in to the file's own service is not for another one.
+        # The options for signing in to the file's service are not for another service.
         values = {key: value for key, value in values.items() if key not in OF_THE_URL}
     where = Path(os.path.abspath(file))  # noqa: PTH100 - links in it stay, as jobs are relative to it
     found = list(drafts(raw, values, _credentials(reader, environ), where.parent))
@@ -1273,7 +1282,7 @@ def _read_file(path: str | Path, environ: Mapping[str, str], reader: Reader) -> 
 
 
 def _refuse(read: _ConfigFile, wrong: list[ConfigMistake]) -> None:
-    """Raise what is wrong, if anything is."""
+    """Raise ConfigurationError if there are mistakes."""
     if not wrong:
         return
     lines = lines_of(read.text)
@@ -1297,7 +1306,7 @@ def _text(file: Path) -> str:
 
 
 def _from_environ(reader: Reader, environ: Mapping[str, str]) -> dict[str, Any]:
-    """What PETSYNC_URL and the like say, which comes before the top of the file."""
+    """Return the values of PETSYNC_URL etc., which override the top of the file."""
     top = options_of("")
     values: dict[str, Any] = {}
     for name in _FROM_ENVIRON:
@@ -1305,13 +1314,13 @@ def _from_environ(reader: Reader, environ: Mapping[str, str]) -> dict[str, Any]:
         if environ.get(variable):
             values |= reader.value(top[name], environ[variable].replace("$", "$$"), (variable,))
     if "state" in values:
-        # As everywhere, a variable's path starts where petsync is started.
+        # A path in a variable is relative to the working directory, as everywhere.
         values["state"] = Path.cwd() / values["state"].expanduser()
     return values
 
 
 def _credentials(reader: Reader, environ: Mapping[str, str]) -> dict[str, Any]:
-    """What PETSYNC_TOKEN and the like say."""
+    """Return the values of PETSYNC_TOKEN etc."""
     texts = {name: environ.get(f"PETSYNC_{name.upper()}", "").strip() for name in CREDENTIALS}
     given = {name: text for name, text in texts.items() if text}
     values: dict[str, Any] = {
@@ -1339,21 +1348,23 @@ def _error(file: Path, problems: list[Problem]) -> ConfigurationError:
     return ConfigurationError(f"{file} has {count}", problems, hint="\n".join(lines))
 
 
-# A file of NAME=value lines that completes the environment, read as sh and systemd read it.
+# Read a file of NAME=value lines for the environment, as sh and systemd do.
 
 
 _MOST = 1 << 20
 _LINE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)")
 _SINGLE, _DOUBLE = re.compile(r"'([^']*)'"), re.compile(r'"([^"\\$`]*)"')
 _BARE_WORD = re.compile(r"[\w./:@%+,=?^~{}\[\]-]*")
-"""What no shell changes in a word without quotes, after a name and =."""
+"""A value that a shell leaves unchanged without quotes."""
 _FORM = "Each line is NAME=value; a value of more than letters and digits in 'single quotes'."
 
 
 def read_variables(path: Path) -> HiddenEnvironment:
-    """The variables that a file sets. Its lines are NAME=value; empty ones and those that begin
-    with # count for nothing. A value that sh or systemd would read otherwise is refused, so that
-    the file means the same to all of them. Raises SettingsError, which shows no value.
+    """Return the variables that a file sets.
+
+    Its lines are NAME=value, empty, or comments with #. A value that sh or systemd would read
+    differently is an error: the file must mean the same to all. Raises SettingsError, which shows
+    no value.
     """
     return HiddenEnvironment(dict(_variables(path, _decode_lines(path))))
 

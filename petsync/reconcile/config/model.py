@@ -1,4 +1,4 @@
-"""The configuration: jobs, their options, and the kinds of values that options have."""
+"""The configuration: jobs, their options, and the types of the options' values."""
 
 from __future__ import annotations
 
@@ -66,18 +66,18 @@ __all__ = [
 ]
 
 
-# Kinds: what the value of an option may be, how it is read, and its JSON Schema.
+# Value types: what is valid, how it is read, and the JSON Schema.
 
 
 VARIABLE = r"\$\{[A-Za-z_][A-Za-z0-9_]*\}"
-"""How a value of the environment is written, as a regular expression."""
+"""The pattern of a variable in a value, as a regular expression."""
 
 
 class MisfitError(ValueError):
-    """A value that cannot be: what it `must` be, and what to write `instead`, as in TOML.
+    """An invalid value: what it `must` be, and what to write `instead`, as TOML.
 
-    `advice` is a whole sentence, where what to write instead is not known; `part` is the item of
-    a list that is wrong, None where it is all of it. `is_hidden`: it may be a secret.
+    `advice` is a whole sentence if there is no `instead`. `part` is the index of the invalid item
+    of a list, None if the whole value is invalid. `is_hidden`: the value may be a secret.
     """
 
     def __init__(
@@ -96,23 +96,25 @@ class MisfitError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ValueType:
-    """A kind of values: `words` for people, `schema` for editors, and `read`, which gives the value
-    that a Configuration holds or raises MisfitError.
-
-    `hides` says what must not stand in the file, nor in a message: the "whole" value, a "part" of
-    it, or a password in an "address" that is no secret otherwise. `is_filled`: whether `${NAME}`
-    in it is replaced.
-    """
+    """A type of option values."""
 
     words: str
+    """A description for users."""
     schema: Mapping[str, Any] = field(repr=False)
+    """The JSON Schema, for editors."""
     read: Callable[[Any], Any] = field(repr=False)
+    """Returns the value for the Configuration, or raises MisfitError."""
     hides: str = ""
+    """What is secret, and so must not be in the file or a message.
+
+    "whole" is the value, "part" a part of it, and "address" a password in a URL.
+    """
     is_filled: bool = True
+    """True if `${NAME}` in the value is replaced."""
 
     @property
     def is_masked(self) -> bool:
-        """Whether the value is a Secret."""
+        """True if the value becomes a Secret."""
         return self.hides in ("whole", "part")
 
 
@@ -127,8 +129,9 @@ def _text(value: object) -> str:
 
 
 def _database(value: object) -> str:
-    """An address of which it is clear where its password ends: SQLAlchemy ends it at the first @,
-    and would take and show the rest of it for the host.
+    """Return a database URL whose password has a clear end.
+
+    SQLAlchemy ends the password at the first @, and would take and show the rest as the host.
     """
     text = _text(value)
     behind = re.match(r"[^:/]*://[^:/@]*(?::[^@]*)?@([^?]*)", text)
@@ -166,7 +169,7 @@ def _flag(value: object) -> bool:
 
 
 def whole(least: int, most: int | None = None) -> ValueType:
-    """Whole numbers from `least` to `most`."""
+    """Return the type of integers from `least` to `most`."""
     words = f"a whole number from {least}" + (f" to {most}" if most is not None else "")
 
     def read(value: object) -> int:
@@ -187,7 +190,7 @@ def _number_meant(value: object, least: int, most: int | None) -> str:
 
 
 def choice(*values: str) -> ValueType:
-    """One of these words."""
+    """Return the type of these words."""
     *most, last = (f'"{value}"' for value in values)
     words = f"{', '.join(most)} or {last}"
 
@@ -201,13 +204,13 @@ def choice(*values: str) -> ValueType:
 
 
 def choices(values: tuple[str, ...], *, least: int = 0) -> ValueType:
-    """A list of these words, each once."""
+    """Return the type of lists of these words without duplicates."""
     of = choice(*values)
     return _list_of(of, f"a list of {', '.join(values)}", least)
 
 
 def _list_of(of: ValueType, words: str, least: int = 1) -> ValueType:
-    """A list of values of a kind, each once."""
+    """Return the type of lists of such values without duplicates."""
 
     def read(value: object) -> tuple[Any, ...]:
         if not isinstance(value, list):
@@ -377,7 +380,7 @@ SECRETS = _list_of(SECRET, "a list of ${NAME}", 1)
 DATABASE = ValueType("an SQLAlchemy address", _STRING, _database, "part")
 
 
-# Cron: the five fields of a schedule, checked, and as systemd writes them.
+# Cron: check the five fields of a schedule, and convert them for systemd.
 
 
 _FIELDS = (
@@ -423,7 +426,7 @@ def _count(number: int) -> str:
 
 
 def _suggest_schedule(value: str) -> str:
-    """The schedule that may be meant by what is none."""
+    """Return the schedule that an invalid value may mean."""
     text = value.strip().casefold()
     if text in _NICKNAMES:
         return _NICKNAMES[text]
@@ -437,7 +440,7 @@ def _suggest_schedule(value: str) -> str:
 
 
 def _check(number: int, field: str) -> None:
-    """Raise MisfitError where the field cannot be, or not every cron knows it (`L` and `#`)."""
+    """Raise MisfitError if the field is invalid, or if not every cron knows it (`L` and `#`)."""
     fields = [*"*****"]
     fields[number] = field
     name, span, example, _ = _FIELDS[number]
@@ -469,8 +472,9 @@ def _next_times(fields: list[str]) -> Iterator[datetime]:
 
 
 def on_calendar(schedule: str) -> tuple[str, ...]:
-    """The same moments as systemd's `OnCalendar=` lines: two where cron means day of the month or
-    day of the week, as systemd always means both.
+    """Return the schedule as systemd's `OnCalendar=` values.
+
+    There are two if cron means day of the month or day of the week: systemd always means both.
     """
     cron = CronSim(schedule, _NOW)
     numbers = sorted({int(str(day)) % 7 for day in cron.weekdays})
@@ -497,19 +501,21 @@ CRON = ValueType(
 )
 
 
-# Tables whose keys are free, or listed elsewhere: `[service]`, `[columns]` and `[auth]`.
+# Tables with free keys, or with keys from other modules: `[service]`, `[columns]` and `[auth]`.
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The entries of such a table: `words` for people, `schema` of the whole table, the `keys` it
-    may have (none where any will do), and `read`, which takes key and value or raises MisfitError.
-    """
+    """The entries of such a table."""
 
     words: str
+    """A description for users."""
     schema: Mapping[str, Any] = field(repr=False)
+    """The JSON Schema of the whole table."""
     keys: Collection[str]
+    """The allowed keys; empty if any key is."""
     read: Callable[[str, Any], Any] = field(repr=False)
+    """Takes key and value, and returns the value or raises MisfitError."""
 
 
 def _column(header: str, value: object) -> str:
@@ -579,7 +585,7 @@ SERVICE = Entry(
 )
 
 
-# The configuration as values: what petsync.toml says, checked, paths and secrets resolved.
+# The configuration as values: checked, with absolute paths and resolved secrets.
 
 
 Event = Literal["failure", "violation", "recovery", "waiting", "digest"]
@@ -588,38 +594,41 @@ EVENTS: tuple[Event, ...] = ("failure", "violation", "recovery", "waiting", "dig
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One `[jobs.NAME]`. Exactly one of `sheet`, `folder` and `query` is given.
-
-    `sheet` is a file; `folder` one whose `files` (a pattern) are sheets, each reconciled by itself;
-    `query` an SQL query to the `database`, an SQLAlchemy address. `statuses` and `tags` are the
-    scope: () is all. `columns` maps headers to columns. `rate` is requests a second.
-    `schedule` is a hint in the five fields of cron, "" where there is none.
-    """
+    """One `[jobs.NAME]`. Exactly one of `sheet`, `folder` and `query` is given."""
 
     name: str
     line: int = 1
+    """The line of its header in the file."""
     mode: Mode
     enabled: bool = True
     sheet: Path | None = None
     tab: str | None = None
     encoding: str | None = None
     folder: Path | None = None
+    """A folder whose `files` are sheets; each is reconciled by itself."""
     files: str = "*"
+    """A pattern for file names."""
     query: str = ""
+    """An SQL query to `database`."""
     database: Secret | None = None
+    """An SQLAlchemy URL."""
     url: str = ""
     profile: str = "standard"
     service: Mapping[str, Any] = field(default_factory=dict)
     auth: Mapping[str, str] = field(default_factory=dict)
     allow_http: tuple[str, ...] = ()
     timeout: float = 30.0
+    """Seconds to wait for an answer."""
     token: Secret | None = None
     api_key: Secret | None = None
     client_id: str = ""
     client_secret: Secret | None = None
     statuses: tuple[str, ...] = ()
+    """The statuses of the job's scope; () for all."""
     tags: tuple[str, ...] = ()
+    """The tags of the job's scope; () for all."""
     columns: Mapping[str, str] = field(default_factory=dict)
+    """Columns by the sheet's header."""
     delete_missing: bool = False
     match_on: tuple[Column, ...] = ()
     on_conflict: Literal["ask", "store", "sheet"] = "ask"
@@ -627,69 +636,73 @@ class Job:
     guard: Guard = field(default_factory=Guard)
     concurrency: int = 16
     rate: float | None = None
+    """The maximum number of requests per second."""
     verify: bool = True
     max_failures: int | None = None
     schedule: str = ""
+    """The five fields of cron, "" if there is no schedule."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notify:
-    """`[notify]`: whom to tell what. `urls` are apprise's, and secret; `digest` is a time of day
-    (local), `remind` the seconds after which what still stands is told again. `templates` are
-    title and body by event, for `string.Template`.
-    """
+    """`[notify]`: which notices are sent, and where."""
 
     urls: tuple[Secret, ...] = ()
+    """Apprise URLs."""
     on: tuple[Event, ...] = EVENTS
     digest: time = time(7, 0)
+    """The time of day, local, from which the digest is sent."""
     remind: float = 86_400.0
+    """Seconds after which a notice about a continuing problem is repeated."""
     templates: Mapping[Event, tuple[str, str]] = field(default_factory=dict)
+    """Title and body by event, for `string.Template`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reports:
-    """`[report]`: where the reports go, and how many of each job are kept (None for all).
-    `is_private`: in the state folder, for its owner alone.
-    """
+    """`[report]`: the folder of the reports, and how many are kept."""
 
     folder: Path
     keep: int | None = 90
+    """How many reports of each job are kept; None for all."""
     is_private: bool = False
+    """True if the folder is in the state folder; only the owner can read its files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Log:
-    """`[log]`: what is logged as what, and to which file (None is standard error). `level` is None
-    where nothing is said of it.
-    """
+    """`[log]`: the format, level and destination of the log."""
 
     format: Literal["text", "json"] = "text"
     level: Literal["debug", "info", "warning", "error"] | None = None
+    """None if it is not configured."""
     file: Path | None = None
+    """None for standard error."""
 
     @property
     def least(self) -> str:
-        """The level from which on; people, who see how rounds ended anyhow, get warnings only."""
+        """The lowest level that is logged.
+
+        The default for text on standard error is "warning": its readers see the results of rounds
+        anyway.
+        """
         is_for_people = self.format == "text" and self.file is None
         return self.level or ("warning" if is_for_people else "info")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metrics:
-    """`[metrics]`: the file for Prometheus' node_exporter, and the address (`127.0.0.1:9464`) at
-    which `petsync reconcile --every` can be asked.
-    """
+    """`[metrics]`: the file and the address for metrics."""
 
     textfile: Path | None = None
+    """The file for Prometheus' node_exporter."""
     listen: str = ""
+    """The address (`127.0.0.1:9464`) of `petsync reconcile --every`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
-    """A whole petsync.toml; all paths are absolute. `secrets` are all that must never be
-    shown, whatever it stands in; `in_addresses` has the values of variables in services' addresses,
-    by `${NAME}`.
-    """
+    """A whole petsync.toml; all paths are absolute."""
 
     path: Path
     state: Path
@@ -700,13 +713,15 @@ class Configuration:
     metrics: Metrics = field(default_factory=Metrics)
     tracing: bool = False
     secrets: tuple[Secret, ...] = ()
+    """All values that must never be shown anywhere."""
     in_addresses: Mapping[str, str] = field(
         default_factory=lambda: HiddenEnvironment({}), repr=False
     )
+    """The values of variables in services' URLs, by `${NAME}`."""
 
 
 class JobSchedule(NamedTuple):
-    """Of a job, when it runs: `schedule` is "" where that is not said."""
+    """When a job runs: `schedule` is "" if it has none."""
 
     name: str
     schedule: str
@@ -714,13 +729,13 @@ class JobSchedule(NamedTuple):
 
 
 class Timetable(NamedTuple):
-    """Of a petsync.toml, which jobs run when."""
+    """When the jobs of a petsync.toml run."""
 
     path: Path
     jobs: tuple[JobSchedule, ...]
 
 
-# Option and Table: what there is to say of one option of petsync.toml, and of one table.
+# Option and Table: the definition of an option and of a table of petsync.toml.
 
 
 TableName = Literal[
@@ -730,9 +745,9 @@ TableName = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """One option of one table. `default` and `example` are TOML; a default that is no value is a
-    phrase. `kind` is None where the option is a table with options of its own (`table_of`) or
-    with entries that are free (`entry`). `also` are names that people try instead.
+    """One option of one table.
+
+    `kind` is None if the option is a table with free entries (`entry`).
     """
 
     table: TableName
@@ -741,22 +756,26 @@ class Option:
     kind: ValueType | None = None
     entry: Entry | None = None
     default: str = ""
+    """TOML, or a phrase if the default is not a value."""
     example: str = ""
+    """TOML."""
     is_required: bool = False
     also: tuple[str, ...] = ()
+    """Wrong names that users may try."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """One table: its header in TOML, and what it is for. `names`: it is there many times, each
-    under a name of this kind.
-    """
+    """One table."""
 
     name: TableName
     header: str
+    """The header in TOML."""
     meaning: str
     within: TableName = ""
+    """The table around it."""
     names: ValueType | None = None
+    """The type of the names, if there are several such tables with names."""
 
 
 # The options of a job, and of its guard.
@@ -987,7 +1006,7 @@ JOB: tuple[Option, ...] = (
         also=("cron", "every", "interval", "when", "at"),
     ),
 )
-"""What only a job has; it also has those at the top of the file that are its own business."""
+"""The options that only a job has. A job also has the options of INHERITED."""
 
 GUARD: tuple[Option, ...] = (
     Option(
@@ -1244,7 +1263,7 @@ REST: tuple[Option, ...] = (
 )
 
 
-# Every option of petsync.toml, once: what it is checked by, and what is told of it.
+# Every option of petsync.toml, once, with its check and its documentation.
 #
 # The checks, the JSON Schema, the tables of docs/config.md and the example that `petsync init`
 # writes are all made from this table.
@@ -1299,7 +1318,7 @@ INHERITED: Mapping[str, str] = {
     "columns": "added to the top's",
     "auth": "the top's",
 }
-"""The options of the top that a job may have for itself, and what it has if it does not."""
+"""Options of the top that a job may override, with the text for the job's default."""
 
 _OWN = tuple(
     replace(option, table="jobs", default=INHERITED[option.name])
@@ -1311,5 +1330,5 @@ OPTIONS: tuple[Option, ...] = (*TOP, *JOB, *_OWN, *GUARD, *REST)
 
 
 def options_of(table: str) -> dict[str, Option]:
-    """The options of a table by name."""
+    """Return the options of a table by name."""
     return {option.name: option for option in OPTIONS if option.table == table}

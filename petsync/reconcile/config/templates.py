@@ -1,4 +1,4 @@
-"""What a notice says: titles and bodies for string.Template, and the names that they may use."""
+"""Templates of notices: titles and bodies for string.Template, and their names."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ NAMES: Mapping[str, str] = {
     "since": "when a repeated problem started",
     "lines": "the lines of the digest, one per job",
 }
-"""Each name with its meaning; a name that does not apply to a notice is empty in it."""
+"""The meaning of each name. A name that does not apply to a notice is empty."""
 
 DEFAULTS: Mapping[Event, tuple[str, str]] = {
     "failure": (
@@ -94,7 +94,7 @@ DEFAULTS: Mapping[Event, tuple[str, str]] = {
 
 
 def mistakes_in(text: str) -> tuple[str, ...]:
-    """What is wrong with a title or a body, a sentence each; () where nothing is."""
+    """Return the mistakes in a title or a body, a sentence each; () if there are none."""
     template = Template(text)
     if not template.is_valid():
         return ("a $ stands alone; write $$ for a dollar, or a name after it, such as $job",)
@@ -110,7 +110,7 @@ def _describe_unknown(name: str) -> str:
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:
-    """The text with the values in their places. A line whose names are all empty is left out."""
+    """Return the text with the values inserted, without the lines whose names are all empty."""
     lines = (Template(line) for line in text.splitlines())
     return "\n".join(line.safe_substitute(values) for line in lines if _says(line, values))
 

@@ -1,4 +1,4 @@
-"""Tools for petsync.toml: explain it, an example, its schema, and how to schedule its jobs."""
+"""Tools for petsync.toml: explain it, write an example and the schema, and schedule its jobs."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 
-# What a configuration means, in words and for machines; no secret is in either.
+# Explain a configuration, as text and as data, without secrets.
 
 
 _MODES = {
@@ -66,7 +66,7 @@ _SECRETS = {"token": "a token", "api_key": "an api key", "client_secret": "a cli
 
 
 def lines(configuration: Configuration, now: datetime) -> Iterator[tuple[str, str]]:
-    """A few labelled texts on each job, and on what concerns all of them; others have no label."""
+    """Yield labelled texts on each job, then on all of them; the label of some is ""."""
     count = len(configuration.jobs)
     jobs = "1 job" if count == 1 else f"{count} jobs"
     yield "", f"{configuration.path}: {jobs}, no mistakes"
@@ -97,7 +97,7 @@ def _describe_job(job: Job, address: str, now: datetime) -> Iterator[tuple[str, 
 
 
 def _address(job: Job, configuration: Configuration) -> str:
-    """The address of the job's store; behind the host, variables are shown by their names."""
+    """Return the URL of the job's store, with variables after the host as `${NAME}`."""
     host = re.match(r"[^:/]*://[^/]*", job.url)
     at = host.end() if host else 0
     return job.url[:at] + as_written(job.url[at:], configuration.in_addresses)
@@ -148,7 +148,7 @@ def _rest(configuration: Configuration) -> Iterator[tuple[str, str]]:
 
 
 def as_data(configuration: Configuration) -> dict[str, Any]:
-    """The same for machines; of a secret it says only whether there is one."""
+    """Return the same as data; of a secret it only says that there is one."""
     metrics = configuration.metrics
     return {
         "file": str(configuration.path),
@@ -216,7 +216,7 @@ def _path(path: object) -> str | None:
     return None if path is None else str(path)
 
 
-# The petsync.toml that `petsync init` writes: every option once, explained, most of them off.
+# The petsync.toml that `petsync init` writes: every option with its meaning, most commented out.
 
 
 _HEAD = """\
@@ -233,7 +233,7 @@ _WIDTH = 80
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Job:
-    """A job of the example: its options, and the values that are not the table's examples."""
+    """A job of the example: its options, and values other than the options' examples."""
 
     name: str
     meaning: str
@@ -277,13 +277,11 @@ _JOBS = (
 )
 _ON = ("mode", "sheet")
 _NOTHING = ("", "[]", "none", "nowhere")
-"""Defaults that go without saying."""
+"""Defaults that are not worth mentioning."""
 
 
 def example() -> str:
-    """The text of the file; it can be read as it is, and its job run once url and sheet are
-    right.
-    """
+    """Return the text of the file. It is valid; its job runs once url and sheet are correct."""
     explained: set[str] = set()
     parts = [_HEAD, *_options(options_of("").values(), explained, on=("url",))]
     for job in _JOBS:
@@ -314,7 +312,7 @@ def _options(
     on: Collection[str] = (),
     values: Mapping[str, str] | None = None,
 ) -> Iterator[str]:
-    """The options, each explained where its name is not among those that were `explained`."""
+    """Yield the options, with an explanation if the name is not yet in `explained`."""
     for option in options:
         usual = "" if option.default in _NOTHING else f" Default: {option.default}."
         comment = "" if option.name in explained else _comment(option.meaning + usual)
@@ -332,31 +330,33 @@ def _comment(text: str) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-# What cron and systemd are told of the jobs that have a schedule.
+# Files for cron and systemd for the jobs with a schedule.
 
 
 ENVIRONMENT = "petsync.env"
-"""The file beside petsync.toml that has the secrets as NAME=value, for its owner alone."""
+"""The file beside petsync.toml that has the secrets as NAME=value, readable by its owner only."""
 _SETTLED = "2 3 5 6 7"
-"""Exit codes with which the unit has not failed: people are told of what they have to decide, a
-locked job is at work already, and the next round resumes an interrupted one.
+"""Exit codes that do not count as a failure of the unit.
+
+Notices report what needs a decision, a locked job is already running, and the next round resumes an
+interrupted one.
 """
 
 
 class Unit(NamedTuple):
-    """A file for systemd: its name, and its text."""
+    """A file for systemd: its name and its text."""
 
     name: str
     text: str
 
 
 def scheduled_jobs(table: Timetable) -> tuple[JobSchedule, ...]:
-    """The jobs that run at a time of their own."""
+    """Return the enabled jobs that have a schedule."""
     return tuple(job for job in table.jobs if job.schedule and job.enabled)
 
 
 def crontab(table: Timetable, program: Sequence[str]) -> str:
-    """A line of a crontab for each of them; `program` is how petsync is called."""
+    """Return a crontab with a line for each of these jobs; `program` is the command for petsync."""
     head = (
         "# For `crontab -e`; times are this machine's. Secrets stand as NAME='value' in\n"
         f"# {ENVIRONMENT}, beside {table.path.name}; let nobody else read it (chmod 600).\n"
@@ -369,7 +369,7 @@ def crontab(table: Timetable, program: Sequence[str]) -> str:
 
 
 def unscheduled_note(table: Timetable) -> tuple[str, ...]:
-    """A sentence on the jobs that nothing starts, if there are any."""
+    """Return a sentence on the enabled jobs without a schedule, () if there are none."""
     names = [job.name for job in table.jobs if job.enabled and not job.schedule]
     said = f"Without a schedule, and so not started by this: {', '.join(names)}."
     return (said,) if names else ()
@@ -385,7 +385,7 @@ def _line(table: Timetable, job: JobSchedule, program: Sequence[str]) -> str:
 
 
 def units(table: Timetable, program: Sequence[str]) -> Iterator[Unit]:
-    """A .service and a .timer for each of them."""
+    """Yield a .service and a .timer for each job with a schedule."""
     for job in scheduled_jobs(table):
         name = f"petsync-{job.name}"
         yield Unit(f"{name}.service", _service(table, job, program))
@@ -433,17 +433,19 @@ def _escape(path: Path) -> str:
 
 
 def _quote(word: str) -> str:
-    """A word of a command as systemd reads it."""
+    """Return a word of a command, quoted for systemd."""
     text = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
     return text if re.fullmatch(r"[\w./=:@+,%-]+", text) else f'"{text}"'
 
 
-# The JSON Schema of petsync.toml, for editors and for whoever makes such files.
+# The JSON Schema of petsync.toml, for editors and generators.
 
 
 def schema() -> dict[str, Any]:
-    """The schema, draft 2020-12. What it cannot see (names of the environment, two jobs together,
-    a service's statuses) `petsync config check` does.
+    """Return the schema, draft 2020-12.
+
+    `petsync config check` also checks what a schema cannot: variables, combinations of jobs, and
+    the service's statuses.
     """
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -454,12 +456,12 @@ def schema() -> dict[str, Any]:
 
 
 def schema_text() -> str:
-    """The same as a file has it."""
+    """Return the schema as the text of a file."""
     return json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
 
 
 def toml_value(text: str) -> Any:
-    """The value that a piece of TOML is, None where it is none."""
+    """Return the value of a piece of TOML, None if it is invalid."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
@@ -483,7 +485,7 @@ def _table(table: Table) -> dict[str, Any]:
 
 
 def _named_schema(table: Table) -> dict[str, Any]:
-    """The schema of the table; of a named one, that of what holds all of them."""
+    """Return the schema of the table; tables with names are wrapped in an object."""
     if table.names is None:
         return _table(table)
     return {
@@ -509,7 +511,7 @@ def _option(option: Option) -> dict[str, Any]:
 
 
 def _with_variables(kind: ValueType) -> dict[str, Any]:
-    """The kind's schema, beside which a name of the environment may stand."""
+    """Return the schema of the kind, or of a variable in its place."""
     made = dict(kind.schema)
     if made.get("type") == "array":
         of = made["items"]
@@ -523,7 +525,7 @@ def _or_variable(made: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _rules() -> dict[str, Any]:
-    """What goes together in a job, as far as a schema can say it."""
+    """Return the rules for combinations of a job's options, as far as a schema can express them."""
     only_two_way = {"properties": {"mode": {"not": {"enum": ["push", "pull", "check"]}}}}
     needed = {key: names for key, names in NEEDS.items() if key not in ENVIRONMENT_TOO}
     return {
