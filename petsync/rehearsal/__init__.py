@@ -1,4 +1,4 @@
-"""A plan tried out on a copy of the store, before anything is sent to the store itself."""
+"""Rehearse a plan on a copy of the store, before anything is sent to the store itself."""
 
 from __future__ import annotations
 

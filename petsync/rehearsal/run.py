@@ -52,33 +52,33 @@ __all__ = [
 ]
 
 
-# The copy of the store: its snapshot, and pets outside it that the plan names.
+# The copy of the store: its snapshot, and other pets that the plan names.
 
 
 @dataclass(frozen=True, eq=False)
 class StoreCopy:
-    """The store as it is copied: `outside` are the pets that no status query lists, found by their
-    ids, and `unanswered` the ids that the store said nothing of.
-    """
+    """The pets of the store to copy."""
 
     snapshot: Snapshot
     outside: tuple[Pet, ...] = ()
+    """Pets that no status query lists, found by their ids."""
     unanswered: tuple[FailedLookup, ...] = ()
+    """The ids for which the store gave no answer."""
 
     @cached_property
     def pets(self) -> list[Pet]:
-        """Every pet, by id."""
+        """All pets, sorted by id."""
         listed = pets_from_frame(self.snapshot.frame)
         return sorted([*listed, *self.outside], key=_id) if self.outside else listed
 
     @property
     def frame(self) -> pd.DataFrame:
-        """Every pet as a table, by id."""
+        """All pets as a table, sorted by id."""
         return frame_from_pets(self.pets) if self.outside else self.snapshot.frame
 
 
 def copy_store(store: Store, plan: Plan, sheet: Sheet | None, snapshot: Snapshot) -> StoreCopy:
-    """The snapshot, and the results of getPetById for other ids in plan and sheet."""
+    """Return the snapshot with the results of getPetById for further ids in plan and sheet."""
     listed = set(snapshot.frame["id"])
     rows = (*plan.changes, *plan.conflicts)
     named = {row.pet_id for row in rows if row.pet_id is not None} | set(plan.guard.sentinels)
@@ -96,17 +96,16 @@ def _id(pet: Pet) -> int:
     return pet.id or 0
 
 
-# How the copy answers: a service's profile as the sandbox's behaviour.
+# The behaviour of the sandbox, from the service's profile.
 
 
 _STRICT = frozenset({"name", "photo_urls"})
 
 
 def build_behaviour(profile: ServiceProfile) -> tuple[Behaviour, tuple[str, ...]]:
-    """The behaviour that comes nearest to the profile, and a sentence for each of its settings
-    that the sandbox cannot imitate.
+    """Return the behaviour most similar to the profile, and notes on what it cannot imitate.
 
-    The copy gives no id to two pets: whether the service does is a matter of moments.
+    The copy never gives one id to two pets. Whether the service does depends on timing.
     """
     behaviour = replace(
         BEHAVIOURS.get(profile.name, STANDARD),
@@ -125,7 +124,7 @@ def build_behaviour(profile: ServiceProfile) -> tuple[Behaviour, tuple[str, ...]
 
 
 def _beyond(profile: ServiceProfile) -> tuple[str, ...]:
-    # The sandbox requires just name and photoUrls of a pet, or nothing.
+    # The sandbox requires name and photoUrls of a pet, or nothing.
     required = set(profile.required)
     unasked = sorted(required - _STRICT if required >= _STRICT else required)
     if not unasked:
@@ -142,8 +141,9 @@ _SHOWN = 5
 
 
 def notes(source: StoreCopy, listed: Snapshot, after: Collection[int]) -> Iterator[str]:
-    """What could not be copied, and what no query would find any more; `listed` is the copy as its
-    status queries tell it, and `after` the ids of all of its pets.
+    """Yield what could not be copied, and which pets no status query finds after the run.
+
+    `listed` has the pets of the copy's status queries, `after` the ids of all its pets.
     """
     for query in source.snapshot.coverage.failed:
         yield f"The copy has no pets of status {query.asked}: {query.problem}."
@@ -162,23 +162,23 @@ def notes(source: StoreCopy, listed: Snapshot, after: Collection[int]) -> Iterat
 
 
 def _few(ids: list[int]) -> str:
-    """`pet 7`, `pets 7, 8`, `pets 1, 2, 3, 4, 5 and 10 more`."""
+    """Return `pet 7`, `pets 7, 8`, or `pets 1, 2, 3, 4, 5 and 10 more`."""
     named = ", ".join(map(str, ids[:_SHOWN]))
     rest = f" and {len(ids) - _SHOWN:,} more" if len(ids) > _SHOWN else ""
     return f"pet{'' if len(ids) == 1 else 's'} {named}{rest}"
 
 
-# The run on the copy: with faults if they are asked for, and the second plan after it.
+# The run on the copy, with optional faults, and the second plan after it.
 
 
 _ANY = Limit(1e12, is_share=False)
 _SETTLE = 1.0
-"""The copy is on this machine: a request that did not happen within a second never happens."""
+"""Seconds after which a request has not arrived: the copy is on this machine."""
 _NO_LIMITS = Guard(max_delete=_ANY, max_update=_ANY, allow_empty=True)
 
 
 def specification(faults: str, seed: int | None) -> str:
-    """The faults with their seed, "" for none. Raises SettingsError for what cannot be read."""
+    """Return the faults with their seed, "" for none. Raises SettingsError if they are invalid."""
     if not faults.strip():
         return ""
     text = faults if seed is None else f"{faults},seed={seed}"
@@ -195,7 +195,7 @@ def apply_plan(
     concurrency: int,
     on_progress: Callable[[Progress], None] | None,
 ) -> tuple[Report, FaultCounts | None]:
-    """Apply the plan to the copy; return the report, and the effect of the faults."""
+    """Apply the plan to the copy; return the report, and the effect of any faults."""
     progress = box.requests
     box.break_with(faults or None)
     try:
@@ -215,9 +215,7 @@ def apply_plan(
 def planned_again(
     copy: Store, plan: Plan, sheet: Sheet, now: Snapshot, unanswered: Collection[FailedLookup]
 ) -> Plan:
-    """The plan that the sheet makes against the copy; rows whose pets could not be copied stay
-    out of it.
-    """
+    """Return the sheet's plan against the copy, without rows whose pets could not be copied."""
     if sheet.base is not None:
         sheet = replace(sheet, base=replace(sheet.base, store=copy.url))
     options = msgspec.structs.asdict(plan.options)
@@ -230,14 +228,17 @@ def planned_again(
 
 
 def _of_copy(plan: Plan, url: str) -> Plan:
-    """The plan for the copy, where nothing can be lost: so no guard holds it."""
+    """Return the plan for the copy, without a guard: nothing can be lost there."""
     if plan.verdict.ok:
         return msgspec.structs.replace(plan, store=url)
     return msgspec.structs.replace(plan, store=url, guard=_NO_LIMITS, verdict=Verdict())
 
 
 def _ended_early(error: InterruptedRunError) -> Report:
-    """The report of a run that the copy has ended. Raises the error if the user interrupted it."""
+    """Return the report of a run that the copy ended.
+
+    Raises InterruptedRunError if the user interrupted it.
+    """
     if not isinstance(error.report, Report) or error.report.stopped == "interrupted":
         raise InterruptedRunError(
             "the rehearsal was interrupted", hint="Nothing was sent to the store itself."
@@ -245,10 +246,9 @@ def _ended_early(error: InterruptedRunError) -> Report:
     return error.report
 
 
-# The stage: a fresh sandbox with the store's pets, and a Store of its own that speaks to it.
+# The stage: a new sandbox with the store's pets, and a Store for it.
 #
-# Nothing of the real store's settings that is secret gets here: the sandbox has a token of its
-# own, which nobody is shown.
+# It uses no secret of the real store: the sandbox has its own token, which is never shown.
 
 
 _LONG_ENOUGH = 7 * 24 * 3600.0
@@ -258,8 +258,10 @@ _LONG_ENOUGH = 7 * 24 * 3600.0
 def stage(
     profile: ServiceProfile, pets: Sequence[Pet], *, keep: Path | None = None
 ) -> Iterator[tuple[Sandbox, Store]]:
-    """A running sandbox with these pets that behaves as the profile says, and a store for it whose
-    journals are in a folder of its own; all of it gone at the end, but for the file `keep`.
+    """Yield a running sandbox with these pets, and a store for it.
+
+    The sandbox behaves as the profile says. Its journals are in a temporary folder. At the end all
+    is removed, except the file `keep`.
     """
     with ExitStack() as resources:
         state = Path(resources.enter_context(TemporaryDirectory(prefix="petsync-rehearsal-")))
@@ -276,7 +278,7 @@ def stage(
 
 
 def must_be_new(keep: Path) -> Path:
-    """The path itself. Raises SettingsError where something is there: it may be a store."""
+    """Return the path. Raises SettingsError if it exists: it may be a store."""
     if lexists(keep):
         raise SettingsError(
             f"{keep} is there already, and the copy needs a new file", hint="Name another one."
@@ -286,7 +288,7 @@ def must_be_new(keep: Path) -> Path:
 
 @contextmanager
 def _whole(path: Path) -> Iterator[None]:
-    """Leave the file behind whole, or not at all."""
+    """Remove the file and its companions if the body raises an exception."""
     try:
         yield
     except BaseException:
@@ -295,7 +297,7 @@ def _whole(path: Path) -> Iterator[None]:
         raise
 
 
-# rehearse: the plan applied to a copy of the store, and what came of it.
+# rehearse: apply the plan to a copy of the store, and compare.
 
 
 _NO_SHEET = (
