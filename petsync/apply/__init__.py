@@ -1,1 +1,1 @@
-"""A plan carried out, change by change, with a journal; knows a Target, not HTTP."""
+"""Apply plans, change by change, with a journal; uses a Target, not HTTP."""

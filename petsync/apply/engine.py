@@ -102,27 +102,27 @@ __all__ = [
 ]
 
 
-# Adds without a response. A comparison of the store before and after the run decides whether they
-# happened. An add is sent again only when its pet is proved absent.
+# Adds without a response. A comparison of the store before and after the run shows whether they
+# happened. An add is sent again only if its pet is proved absent.
 
 
 def is_unassigned(change: Change) -> bool:
-    """Whether the change adds a pet whose id the service assigns."""
+    """Return true if the change adds a pet whose id the service assigns."""
     return isinstance(change, Add) and change.pet_id is None
 
 
 def statuses_of(changes: Iterable[Change]) -> list[str]:
-    """The statuses of the pets that are added without an id: their lists must be read too."""
+    """Return the statuses of pets that are added without an id: their lists must be read too."""
     wanted = (c.after.status for c in changes if isinstance(c, Add) and is_unassigned(c))
     return list(dict.fromkeys(status for status in wanted if status))
 
 
 def find_unexpected_pets(changes: Sequence[Change], pets: Iterable[Pet]) -> dict[int, int | None]:
-    """The adds, by number, for which the store has more pets with the same values than the plan
-    knew: each with the id of the pet that is taken for its own, or None if that is ambiguous.
+    """Return the adds, by number, for which the store has more equal pets than the plan knew.
 
-    Such a pet may come from a run that this one does not know, or may have a status that the plan
-    did not query. No pet is taken for two adds.
+    Equal pets have the same values. The value is the id of the pet that counts as the add's own, or
+    None if that is ambiguous. Such a pet may come from a run that this one does not know, or may
+    have a status that the plan did not query. No pet counts for two adds.
     """
     adds = _find_unassigned(changes)
     if not adds:
@@ -157,7 +157,7 @@ def settle(
     known: Collection[int],
     pets: Iterable[Pet],
 ) -> dict[int, int]:
-    """The pet ids of the unknown adds that happened, by number.
+    """Return the pet ids of the unknown adds that happened, by number.
 
     A new pet with the values of an unknown add is that add's pet, unless another add has it.
     """
@@ -178,8 +178,9 @@ def find_edited(
     known: Collection[int],
     pets: Iterable[Pet],
 ) -> dict[int, Pet]:
-    """The unknown adds that `settle` does not find and that may have happened: each with a new pet
-    that may be its own, edited since, and that no other add has.
+    """Return the unknown adds that may have happened although `settle` does not find them.
+
+    Each comes with a new pet that may be its own, edited since, and that no other add has.
     """
     claimed_ids = _find_claimed_ids(changes, results).union(known)
     adds = {number: after for number in unknown if (after := changes[number].after) is not None}
@@ -189,14 +190,14 @@ def find_edited(
 
 
 def _find_claimed_ids(changes: Sequence[Change], results: Mapping[int, Result]) -> set[int | None]:
-    """The pet ids that were assigned to adds, or that adds name."""
+    """Return the pet ids that were assigned to adds, or that adds name."""
     ids = {result.assigned_id for result in results.values()}
     ids.update(change.pet_id for change in changes if isinstance(change, Add))
     return ids
 
 
 def mark_confirmed(result: Result, pet_id: int) -> Result:
-    """The result of an unknown add after its pet was found."""
+    """Return the result of an unknown add after its pet was found."""
     return msgspec.structs.replace(
         result,
         outcome="applied",
@@ -207,7 +208,7 @@ def mark_confirmed(result: Result, pet_id: int) -> Result:
 
 
 def mark_absent(result: Result) -> Result:
-    """The result of an unknown add whose pet is not in the store."""
+    """Return the result of an unknown add whose pet is not in the store."""
     reason = result.message.rstrip(".?!; ")
     message = f"{reason}; the store does not have it, so nothing was added"
     return msgspec.structs.replace(result, outcome="failed", message=message)
@@ -227,16 +228,17 @@ def _group_new_pets(
 
 # Claims: which add each assigned id belongs to.
 #
-# Some services assign an id twice: the highest id plus one, without a lock. The later of two pets
-# then replaces the earlier one, so a response with an id does not prove that the pet is stored.
+# Some services assign an id twice: the highest id plus one, without a lock. The later pet then
+# replaces the earlier one, so a response with an id does not prove that the pet is stored.
 
 
 class Claims:
     """The ids that the service assigned to adds without an id, by the add's number in the plan.
 
-    `is_shared`: whether the service is known to assign an id more than once. `initial_pets`: by
-    id, the pets that were in the store when this process started, and those that it added under an
-    id of the sheet. `refusal`: why no further add without an id may be sent; "" if it may.
+    `is_shared` is true if the service is known to assign an id more than once. `initial_pets` has,
+    by id, the pets that were in the store when this process started, and those that it added under
+    an id of the sheet. `refusal` says why no further add without an id may be sent; it is "" if it
+    may.
     """
 
     def __init__(self, changes: Sequence[Change], *, is_shared: bool) -> None:
@@ -255,8 +257,9 @@ class Claims:
             self._unproved.add(number)
 
     def check_room(self, highest: Pet | None) -> None:
-        """Refuse further adds if a pet, `highest`, has the highest possible id: the service may
-        replace a pet.
+        """Refuse further adds if a pet has the highest possible id, given as `highest`.
+
+        The service could then replace a pet.
         """
         if highest is not None:
             self.is_shared = True
@@ -268,7 +271,7 @@ class Claims:
             )
 
     def refuse_adds(self) -> None:
-        """Refuse further adds: one was assigned the id of an existing pet, or the highest id."""
+        """Refuse further adds: the service assigned an existing pet's id, or the highest id."""
         self.is_shared = True
         self.refusal = (
             "not sent: the service gave another new pet the id of an existing pet, or the highest "
@@ -277,12 +280,13 @@ class Claims:
 
     @property
     def has_assigned(self) -> bool:
-        """Whether the service has assigned an id to an add of this run."""
+        """True if the service has assigned an id to an add of this run."""
         return bool(self._ids)
 
     def record_assignment(self, number: int, pet_id: int) -> Literal["own", "shared", "known"]:
-        """Record the id that the service assigned to an add, and return whose id it is: "shared"
-        if another add of this run has it too, "known" if a pet had it before, else "own".
+        """Record the id that the service assigned to an add, and return whose id it is.
+
+        "shared": another add of this run has it too; "known": a pet had it before; else "own".
         """
         if pet_id in self.initial_pets:
             self.refuse_adds()
@@ -296,11 +300,11 @@ class Claims:
         return "shared" if is_shared else "own"
 
     def id_of(self, number: int) -> int:
-        """The id that the service assigned to the add."""
+        """Return the id that the service assigned to the add."""
         return self._ids[number]
 
     def find_holders(self, pet_id: int) -> list[int]:
-        """The adds that were assigned this id, in the order of their responses."""
+        """Return the adds that were assigned this id, in the order of their responses."""
         return [*self._holders.get(pet_id, ())]
 
     def drop(self, number: int) -> int:
@@ -315,8 +319,10 @@ class Claims:
         self._unproved.discard(number)
 
     def find_unproved(self, *, everything: bool) -> dict[int, list[int]]:
-        """The adds whose pets must be read, by id: those of ids that were assigned twice, all of
-        this process if the service assigns ids twice, and with `everything` all of the run.
+        """Return the adds whose pets must be read, by assigned id.
+
+        These are the adds of ids that were assigned twice. If the service assigns ids twice, they
+        are all adds of this process; with `everything`, all of the run.
         """
         return {
             pet_id: [*numbers]
@@ -336,12 +342,13 @@ class Claims:
         self._holders[pet_id].append(number)
 
     def is_stored(self, numbers: Collection[int], pet: Pet | None) -> bool:
-        """Whether the pet has exactly the values that one of the adds sent."""
+        """Return true if the pet has exactly the values that one of the adds sent."""
         return pet is not None and any(True for _ in self._find_exact(numbers, pet))
 
     def find_lost(self, found: Mapping[int, Pet | None]) -> dict[int, int]:
-        """The adds whose pets are not stored, with their assigned ids. `found` has the current
-        pets of the ids from `find_unproved`.
+        """Return the adds whose pets are not stored, with their assigned ids.
+
+        `found` has the current pets of the ids from `find_unproved`.
         """
         wanted_contents = {
             content(c.after) for c in self._changes if isinstance(c, Add) and c.pet_id is None
@@ -387,7 +394,8 @@ class Claims:
                 yield number, change.after
 
 
-# Stopper: stops a run early. Work that waits is cancelled at once; sent requests get time to end.
+# Stopper: stops a run early. Work that has sent nothing is cancelled at once; sent requests get
+# time to end.
 
 
 T = TypeVar("T")
@@ -398,8 +406,9 @@ class StoppedError(Exception):
 
 
 class Stopper:
-    """Stops the tasks of a run. `reason` is why the run stops, "" while it does not. Requests that
-    were sent have `grace` seconds to end; all other work is cancelled at once.
+    """Stops the tasks of a run. `reason` says why the run stops, "" while it does not.
+
+    Requests that were sent have `grace` seconds to end; all other work is cancelled at once.
     """
 
     def __init__(self, grace: float, on_wire: AbstractSet[int]) -> None:
@@ -409,7 +418,7 @@ class Stopper:
         self._timer: asyncio.TimerHandle | None = None
 
     def stop(self, why: str) -> None:
-        """Stop for this reason, unless the run is already stopping."""
+        """Stop for the reason `why`, unless the run is already stopping."""
         if self.reason:
             return
         self.reason = why
@@ -424,7 +433,7 @@ class Stopper:
             self.stop("interrupted")
 
     async def run_to_end(self, work: Coroutine[Any, Any, None]) -> None:
-        """Return when the work has ended. A cancellation interrupts the work."""
+        """Wait until the work has ended. A cancellation interrupts the work."""
         task = asyncio.ensure_future(work)
         while not task.done():
             try:
@@ -440,7 +449,7 @@ class Stopper:
             raise StoppedError
 
     def watch(self, task: asyncio.Task[Any]) -> None:
-        """Cancel this task when the run stops; it names its change with `set_current`."""
+        """Cancel this task when the run stops; the task sets its change with `set_current`."""
         self._workers[task] = None
         task.add_done_callback(self._forget)
 
@@ -451,8 +460,9 @@ class Stopper:
             self._workers[task] = number
 
     async def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
-        """Return the result of work that changes nothing in the store. The work is cancelled when
-        the run stops; then StoppedError is raised.
+        """Return the result of work that changes nothing in the store.
+
+        When the run stops, the work is cancelled and StoppedError is raised.
         """
         if self.reason:
             work.close()
@@ -482,8 +492,10 @@ class Stopper:
 
 
 Recheck = Literal["each", "bulk", "none"]
-"""How pets are read again before they are changed: one by one just before, all at once at the
-beginning, or (for measurements only) not at all.
+"""How pets are read again before they are changed.
+
+"each": one by one just before; "bulk": all at once at the start; "none": not at all, for
+measurements only.
 """
 
 _LOG = logging.getLogger(__name__)
@@ -492,25 +504,31 @@ _EXTRA_INTENTS = 16
 
 
 class ApplyOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How a plan is applied: `concurrency` changes at a time; with `verify` every changed pet is
-    read back; after more than `failures_before_deletes` failures, no deletes are sent, and after
-    more than `max_failures` the run stops. `recheck`: how pets are read again; `rate`: the maximum
-    number of requests per second.
+    """How a plan is applied. Times are in seconds.
 
-    Times are in seconds. A stopped run waits `grace` for the requests that were sent. An add
-    without an id that got no response counts as not made if the store does not have the pet and
-    `settle` has passed since the last attempt, or, after a crash, since the resume: a request may
-    arrive late. Raises SettingsError for invalid values.
+    Raises SettingsError for invalid values.
     """
 
     concurrency: int = 16
+    """The maximum number of changes at the same time."""
     rate: float | None = None
+    """The maximum number of requests per second."""
     verify: bool = False
+    """If true, every changed pet is read back."""
     recheck: Recheck = "each"
+    """How pets are read again before they are changed."""
     max_failures: int | None = None
+    """After more failures than this the run stops."""
     failures_before_deletes: int = 0
+    """After more failures than this no deletes are sent."""
     grace: float = 1.5
+    """How long a stopped run waits for the requests that were sent."""
     settle: float = 30.0
+    """How long a request without a response may still arrive.
+
+    An add without an id and without a response counts as not made if the store does not have the
+    pet when this time has passed since the last attempt or, after a crash, since the resume.
+    """
 
     def __post_init__(self) -> None:
         if type(self.concurrency) is not int or not 1 <= self.concurrency <= _MAX_CONCURRENCY:
@@ -529,14 +547,15 @@ class ApplyOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, saved: Mapping[str, Any], **given: Any) -> Self:
-        """The options that a journal recorded, overridden by the given ones that are not None."""
+        """Return the options of a journal, overridden by the given ones that are not None."""
         known = {name: saved[name] for name in cls.__struct_fields__ if name in saved}
         return cls(**{**known, **{n: value for n, value in given.items() if value is not None}})
 
     @property
     def max_concurrent(self) -> int:
-        """Changes at a time: few under a rate, so that each change is sent soon after its pet was
-        read.
+        """The number of changes at the same time.
+
+        With a rate it is small: each change is then sent soon after its pet was read.
         """
         if self.rate is None:
             return self.concurrency
@@ -544,8 +563,10 @@ class ApplyOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def max_started(self) -> int:
-        """Changes that are started at a time. If pets are not read just before each change, more
-        changes are started than sent, so that their intents reach the disk in the meantime.
+        """The number of changes that are started at the same time.
+
+        If pets are not read just before each change, more changes are started than sent: their
+        intents reach the disk in the meantime.
         """
         if self.recheck == "each" or self.rate is not None:
             return self.max_concurrent
@@ -560,16 +581,19 @@ def _is_number(value: object) -> bool:
 
 
 BeforeRetry = Callable[[ApiError], Awaitable[None]]
-"""Awaited before a request is sent again, with the error of the last attempt; an exception that it
-raises ends the attempts.
+"""Awaited before a request is sent again, with the error of the last attempt.
+
+An exception that it raises ends the attempts.
 """
 
 
 class Target(Protocol):
-    """A store, one pet at a time. Errors are those of petsync.errors; each call retries what is
-    safe to repeat, and an error's `may_have_happened` is reliable. Time passes between two
-    attempts, so a change takes `before_retry`, which checks whether it must still be sent.
-    UnavailableError says that the service has failed for too long.
+    """A store, one pet at a time.
+
+    Errors are those of petsync.errors. Each call retries what is safe to repeat, and an error's
+    `may_have_happened` is reliable. Time passes between two attempts, so a change takes
+    `before_retry`, which checks whether it must still be sent. UnavailableError means that the
+    service has failed for too long.
     """
 
     @property
@@ -578,10 +602,10 @@ class Target(Protocol):
 
     @property
     def assigns_unique_ids(self) -> bool:
-        """Whether the service never assigns an id twice."""
+        """True if the service never assigns an id twice."""
 
     async def get(self, pet_id: int) -> Pet | None:
-        """The current pet, None if there is none."""
+        """Return the current pet, None if there is none."""
 
     async def add(self, pet: Pet, *, before_retry: BeforeRetry | None = None) -> Pet:
         """Add the pet, once; the response has its id."""
@@ -612,14 +636,13 @@ class Target(Protocol):
         before_retry: BeforeRetry | None = None,
         on_sent: Callable[[int], None] | None = None,
     ) -> ApiResponse:
-        """Upload an image; repeated only if the service certainly did nothing with it. `on_sent`
-        gets the number of bytes of `content` that this attempt has sent so far.
+        """Upload an image; repeat only if the service certainly ignored the last attempt.
+
+        `on_sent` gets the number of bytes of `content` that this attempt has sent so far.
         """
 
     async def all(self, statuses: Collection[str] = ()) -> list[Pet]:
-        """Every pet that the status queries list: those of the profile's statuses and of
-        `statuses`.
-        """
+        """Return every pet in the lists of the profile's statuses and of `statuses`."""
 
 
 # Precheck: reads a pet just before its change, and decides whether the change may be sent.
@@ -635,11 +658,12 @@ class UnsentError(Exception):
 
 @dataclass(slots=True)
 class Precheck:
-    """Reads pets again. `pets` are those that were read at the beginning, by id."""
+    """Reads pets again before they are changed."""
 
     target: Target
     recheck: Recheck = "each"
     pets: Mapping[int | None, Pet] = field(default_factory=dict)
+    """The pets that were read at the start, by id."""
 
     async def read_all(self) -> None:
         """Read all pets, if `recheck` is "bulk"."""
@@ -647,7 +671,7 @@ class Precheck:
             self.pets = {pet.id: pet for pet in await self.target.all()}
 
     async def prepare(self, change: Change) -> tuple[Pet | None, Pet | None]:
-        """The wanted and the current pet. Raises UnsentError if nothing must be sent."""
+        """Return the wanted and the current pet. Raises UnsentError if nothing must be sent."""
         if change.pet_id is None:
             return change.after, None
         now = await self._read_current(change, change.pet_id)
@@ -667,7 +691,7 @@ class Precheck:
 
 
 def mismatch(now: Pet | None, wanted: Pet | None) -> str | None:
-    """How the store's pet differs from the wanted one; None if it does not."""
+    """Return how the store's pet differs from the wanted one; None if it does not."""
     if now is None or wanted is None:
         return None if now is wanted else ("is gone" if now is None else "is still there")
     wrong = [column for column in COLUMNS if column != "id" and not same(wanted, now, column)]
@@ -684,7 +708,10 @@ def _check_addable(change: Add, current: Pet | None) -> Pet:
 
 
 def _merge_update(change: Update, current: Pet | None) -> Pet:
-    """The current pet with the planned fields; changes by others to other fields stay."""
+    """Return the current pet with the planned fields; changes by others to other fields stay.
+
+    Raises UnsentError if nothing must be sent.
+    """
     if current is None:
         raise UnsentError("conflict", "gone", "the pet is gone")
     changed = [field for field in change.fields if not same(change.before, current, field)]
@@ -713,47 +740,51 @@ def _build_changed_error(fields: Iterable[str]) -> UnsentError:
 class Recorder(Protocol):
     """The journal of one running run. It writes the records in the order of the calls.
 
-    Everything raises PetsyncError if the journal cannot be written, and LockedError if another
+    Each method raises PetsyncError if the journal cannot be written, and LockedError if another
     process has taken over: then nothing more may be sent.
     """
 
     async def record_intent(
         self, number: int, change: Change, *, before: Pet | None, after: Pet | None
     ) -> None:
-        """Return when the intent to send this change is on disk; `before` is the current pet,
-        `after` the wanted one. A second intent for a change counts as one more attempt.
+        """Return when the intent to send this change is on disk.
+
+        `before` is the current pet, `after` the wanted one. A second intent for a change counts as
+        one more attempt.
         """
 
     def record_retry(self, number: int, why: str) -> None:
-        """Record that the request of the change is sent again; `why` is how the last attempt
-        ended.
+        """Record that the request of the change is sent again.
+
+        `why` is how the last attempt ended.
         """
 
     def record_result(
         self, result: Result, *, after: Pet | None = None, replaced: Pet | None = None
     ) -> None:
-        """Record the result of a change; it is on disk soon, and before any later intent. `after`
-        is the pet in the service's response, if there is one, and `replaced` the pet that a new
-        pet replaced.
+        """Record the result of a change; it is on disk soon, and before any later intent.
+
+        `after` is the pet in the service's response, if there is one, and `replaced` the pet that a
+        new pet replaced.
         """
 
     async def record_known_ids(self, ids: Iterable[int]) -> None:
         """Return when the ids of the pets before the first add without an id are on disk."""
 
     def get_known_ids(self) -> Collection[int] | None:
-        """The ids of `record_known_ids`; None if this run has not recorded any."""
+        """Return the ids of `record_known_ids`; None if this run has not recorded any."""
 
     async def confirm_lock(self) -> None:
         """Return if no other process has taken over this run."""
 
     def stop_waiting(self) -> None:
-        """From now on, hardly wait for other processes that keep the journal locked."""
+        """Reduce the wait for processes that lock the journal to a minimum from now on."""
 
     async def flush(self) -> None:
         """Return when all records are on disk."""
 
 
-# EarlierResults: the results of a run's earlier processes, and what they started.
+# EarlierResults: the results of a run's earlier processes, and the changes that they started.
 
 
 CUT_OFF = "under way when the run was stopped; `petsync resume` finds out what became of it"
@@ -764,28 +795,28 @@ _READ_AGAIN = frozenset({"not-as-sent", "unverified"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlierResults:
-    """What earlier processes of a run left, by the change's number.
-
-    `results`: final results. `retryable`: results of changes that are tried again. `unfinished`:
-    changes that were started and have no final result. `uncertain`: those of them that add a pet
-    without an id and may have happened. `shared`: adds whose assigned id another add was assigned
-    too. `unverified`: changes that the service accepted and that could not be read back as sent,
-    with the pet's id. `unsendable`: changes that are never sent again, with the result for the
-    case that the store shows that they were not made. With `is_given_up` nothing is sent; with
-    `is_replanned` another plan sends the rest, so that only adds without an id are waited for.
-    `seconds`: the run's duration so far.
-    """
+    """The results of a run's earlier processes, by the change's number."""
 
     results: Mapping[int, Result] = field(default_factory=dict)
+    """Final results."""
     retryable: Mapping[int, Result] = field(default_factory=dict)
+    """Results of changes that are tried again."""
     unfinished: frozenset[int] = frozenset()
+    """Changes that were started and have no final result."""
     uncertain: frozenset[int] = frozenset()
+    """Those of `unfinished` that add a pet without an id and may have happened."""
     shared: Mapping[int, int] = field(default_factory=dict)
+    """Adds whose assigned id another add was assigned too, with the id."""
     unverified: Mapping[int, int] = field(default_factory=dict)
+    """Changes that the service accepted and that could not be read back as sent, with pet ids."""
     unsendable: Mapping[int, Result] = field(default_factory=dict)
+    """Changes that are never sent again, with the result to use if the store lacks them."""
     is_given_up: bool = False
+    """If true, nothing is sent."""
     is_replanned: bool = False
+    """If true, another plan sends the rest; only adds without an id are waited for."""
     seconds: float = 0.0
+    """The run's duration so far."""
 
 
 NO_EARLIER_RESULTS = EarlierResults()
@@ -793,8 +824,10 @@ NO_EARLIER_RESULTS = EarlierResults()
 
 
 def build_earlier_results(plan: Plan, entries: Iterable[Entry], seconds: float) -> EarlierResults:
-    """The results that a resumed run starts with. `applied`, `unchanged`, `conflict` and changes
-    that are never sent are final; the rest is still to be done.
+    """Return the results that a resumed run starts with.
+
+    `applied`, `unchanged`, `conflict` and changes that are never sent are final; the rest is still
+    to be done.
     """
     entries = list(entries)
     shared_ids = _find_shared_ids(entries)
@@ -842,21 +875,22 @@ def build_earlier_results(plan: Plan, entries: Iterable[Entry], seconds: float) 
 
 
 def is_resumable(past: PastRun) -> bool:
-    """Whether a run can be resumed: it ended early, or some of its changes failed."""
+    """Return true if a run can be resumed: it ended early, or some of its changes failed."""
     trouble = past.counts.get("failed", 0) + past.counts.get("unknown", 0)
     return past.state != "done" or bool(past.open or trouble)
 
 
 def has_unknown(past: PastRun) -> bool:
-    """Whether the outcome of some changes of a run is unknown."""
+    """Return true if the outcome of some changes of a run is unknown."""
     return bool(past.open or past.counts.get("unknown"))
 
 
 def give_up(
     plan: Plan, earlier: EarlierResults, undone_by: str = ""
 ) -> tuple[EarlierResults, list[Result]]:
-    """The earlier results of a run that sends nothing more, and the results that are decided at
-    once: run `undone_by` has undone it, or, if that is "", another plan sends the rest. Unknown
+    """Return the earlier results of a run that sends nothing more, and the results decided at once.
+
+    Run `undone_by` has undone the run or, if that is "", another plan sends the rest. Unknown
     outcomes are still determined.
     """
     cause: Cause = "undone" if undone_by else "replanned"
@@ -883,8 +917,9 @@ def give_up(
 def settle_superseded(
     plan: Plan, earlier: EarlierResults, later: str, added: Mapping[int, int]
 ) -> tuple[EarlierResults, list[Result]]:
-    """The earlier results of a run after the run `later` of its sheet has started, and the results
-    that are decided at once: rows without an id that this run has not reached are left to the
+    """Return the earlier results of a run with a `later` run, and the results decided at once.
+
+    Both runs are of one sheet. Rows without an id that this run has not reached are left to the
     later one. `added` has the pets that later runs added for such rows, by the number of this
     plan's add; none of them is added again.
     """
@@ -911,10 +946,10 @@ def settle_superseded(
 def settle_overruled(
     plan: Plan, earlier: EarlierResults, later: Iterable[tuple[str, Entry]]
 ) -> tuple[EarlierResults, list[Result]]:
-    """The earlier results of a run after `later` runs have changed its pets, and the results that
-    are decided at once: a change whose pet such a run, or its undo, has set to other values is out
-    of date, and is not sent. `later` has the changes of these runs, each with its run id, the
-    newest first.
+    """Return the earlier results of a run after `later` runs, and the results decided at once.
+
+    A change is out of date, and is not sent, if a later run or its undo gave its pet other values.
+    `later` has the changes of these runs, each with its run id, the newest first.
     """
     newest: dict[tuple[int, Column | None], tuple[str, Pet | None]] = {}
     for run, entry in later:
@@ -940,7 +975,7 @@ def settle_overruled(
 
 
 def _agrees_with(change: Change, pet: Pet | None, column: Column | None) -> bool:
-    """Whether a later run gave the pet the values of the change, or has deleted it."""
+    """Return true if a later run gave the pet the values of the change, or has deleted it too."""
     if pet is None or change.after is None:
         return pet is None and not isinstance(change, Add)
     return all(same(change.after, pet, each) for each in ((column,) if column else COLUMNS))
@@ -949,12 +984,11 @@ def _agrees_with(change: Change, pet: Pet | None, column: Column | None) -> bool
 def settle_overtaken(
     plan: Plan, records: Sequence[RowRecord]
 ) -> tuple[EarlierResults, list[Result]]:
-    """The earlier results of a run whose plan is older than other runs of its sheet, and the
-    results that are decided at once. `records` are the rows that those runs added, from the plan's
-    file or from a copy of it.
+    """Return the earlier results of a run with an old plan, and the results decided at once.
 
-    A row that one of them added with the same values, from the plan's file, is unchanged. A row
-    that may be one of them is a conflict.
+    Other runs of the sheet started after the plan was made. `records` are the rows that they added,
+    from the plan's file or from a copy of it. A row that one of them added with the same values,
+    from the plan's file, is unchanged. A row that may be one of them is a conflict.
     """
     adds = {
         n: each
@@ -995,7 +1029,7 @@ def settle_overtaken(
 
 
 def is_of_file(plan: Plan, record: RowRecord) -> bool:
-    """Whether the record belongs to the file of the plan, unchanged or edited."""
+    """Return true if the record belongs to the file of the plan, unchanged or edited."""
     digest = plan.source_digest
     is_there = os.path.realpath(record.source) == os.path.realpath(plan.source)
     return bool(digest and record.digest) and (record.digest == digest or is_there)
@@ -1009,7 +1043,10 @@ def _is_final(entry: Entry) -> bool:
 
 
 def _find_shared_ids(entries: Iterable[Entry]) -> frozenset[int]:
-    """The ids that the service assigned to two adds, by both entries or by the cause of one."""
+    """Return the ids that the service assigned to two adds.
+
+    Both entries have the id, or the cause of one is "same-id".
+    """
     assigned = [e for e in entries if e.pet_id is None and e.assigned_id is not None]
     counts = Counter(entry.assigned_id for entry in assigned)
     disputed = {entry.assigned_id for entry in assigned if entry.cause == "same-id"}
@@ -1019,50 +1056,52 @@ def _find_shared_ids(entries: Iterable[Entry]) -> frozenset[int]:
 
 
 def result_from(entry: Entry, change: Change) -> Result:
-    """The result of a change from its journal entry; without an outcome it was cut off."""
+    """Return the result of a change from its journal entry; without an outcome it was cut off."""
     if entry.outcome is None:
         return result_of(entry.number, change, "unknown", "cut-off", CUT_OFF)
     details = (entry.outcome, entry.cause, entry.message)
     return result_of(entry.number, change, *details, entry.assigned_id)
 
 
-# Sender: one change. Read the pet again, compare, record the intent, send, determine the outcome.
+# Sender: sends one change. Read the pet again, compare, record the intent, send, get the outcome.
 
 
 _FORM_FIELDS = frozenset({"name", "status"})
 _CONFIRMED = "confirmed by reading it back"
 _STILL_DIFFERENT = "sent, but the store still has other values; plan again to see"
 _MAX_ATTEMPTS = 3
-"""How often an add is sent whose pet is proved absent: the client itself repeats no add."""
+"""How often an add with an id is sent while its pet is proved absent; the client repeats no add."""
 _RETRY_WAIT_S = 0.2
 _GATEWAY_STATUSES = frozenset({502, 504})
-"""Statuses of a gateway while the service behind it may still process the request."""
+"""Statuses of a gateway; the service behind it may still process the request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """Sends single changes. AuthError, UnavailableError and errors of the recorder stop the run.
-
-    `on_wire`: changes whose request may be under way. `refused`: changes that the service itself
-    answered with an error, so that they cannot happen later. `started_earlier`: changes that an
-    earlier process of the run started; if the pet already has the wanted values, they count as
-    applied. `unverified`: those of them that the service accepted and that were not read back as
-    sent. `repeated`: changes that were sent more than once.
-    """
+    """Sends single changes. AuthError, UnavailableError and errors of the recorder stop the run."""
 
     target: Target
     recorder: Recorder
     precheck: Precheck
     verify: bool = False
     started_earlier: Container[int] = ()
+    """Changes that an earlier process of the run started.
+
+    If the pet already has the wanted values, they count as applied.
+    """
     unverified: Container[int] = ()
+    """Those of `started_earlier` that the service accepted and that were not read back as sent."""
     on_wire: set[int] = field(default_factory=set)
+    """Changes whose request may be under way."""
     refused: set[int] = field(default_factory=set)
+    """Changes that the service itself answered with an error: they cannot happen later."""
     repeated: set[int] = field(default_factory=set)
+    """Changes that were sent more than once."""
 
     async def send(self, number: int, change: Change) -> Result:
-        """Send the change unless the pet's current state forbids it, and return the result. After
-        a cancellation while the request may be under way, its number stays in `on_wire`.
+        """Send the change unless the pet's current state forbids it, and return the result.
+
+        After a cancellation while the request may be under way, its number stays in `on_wire`.
         """
         try:
             wanted, now = await self.precheck.prepare(change)
@@ -1086,8 +1125,9 @@ class Sender:
         return result_of(number, change, reason.outcome, reason.cause, reason.message)
 
     async def find_out(self, number: int, change: Change) -> Result | None:
-        """The result of a change whose request may have been sent, by its pet's id; None if the
-        pet is as before. Sends nothing.
+        """Return the result of a change whose request may have been sent.
+
+        Reads the pet by its id, and returns None if it is as before. Sends nothing.
         """
         try:
             await self.precheck.prepare(change)
@@ -1100,8 +1140,9 @@ class Sender:
         return None
 
     async def verify_again(self, number: int, change: Change, pet_id: int) -> Result | None:
-        """Read the pet of a change that was not read back as sent, and return the result; None if
-        the pet still cannot be read. Sends nothing.
+        """Read the pet of a change that was not read back as sent, and return the result.
+
+        Returns None if the pet still cannot be read. Sends nothing.
         """
         try:
             now = await self.target.get(pet_id)
@@ -1174,8 +1215,9 @@ class Sender:
     def _build_retry_check(
         self, number: int, change: Change, wanted: Pet | None, before: Pet | None
     ) -> BeforeRetry:
-        """The check of the pet before a request is repeated: the first attempt may have arrived,
-        and others may have changed the pet.
+        """Return the check of the pet before a request is repeated.
+
+        The first attempt may have arrived, and others may have changed the pet.
         """
         pet_id = change.pet_id
 
@@ -1248,7 +1290,7 @@ class Sender:
     async def _check_outcome(
         self, pet_id: int, wanted: Pet | None, before: Pet | None, error: ApiError
     ) -> tuple[Outcome, Cause, str]:
-        """The outcome of a request without a response, from the pet in the store."""
+        """Return the outcome of a request without a response, from the pet in the store."""
         cause = cause_of(error)
         try:
             now = await self.target.get(pet_id)
@@ -1265,7 +1307,7 @@ class Sender:
 
 
 class _NewerError(Exception):
-    """Before a retry, the pet has changed only in fields that petsync does not compare."""
+    """The pet changed before a retry, but only in fields that petsync does not compare."""
 
     def __init__(self, pet: Pet, error: ApiError) -> None:
         super().__init__(error.message)
@@ -1277,21 +1319,25 @@ def _merge_newer(change: Change, now: Pet) -> Pet:
 
 
 def _differs(response: Pet | None, wanted: Pet | None) -> bool:
-    """Whether the response to a write shows another pet than was sent. Then the pet must be read
-    back: a response may also be incomplete.
+    """Return true if the response to a write shows another pet than was sent.
+
+    Then the pet must be read back: a response may also be incomplete.
     """
     return response is not None and mismatch(response, wanted) is not None
 
 
 def _fits_form(change: Change, wanted: Pet) -> bool:
-    """Whether the form operation can make the change: it omits empty values, so it clears none."""
+    """Return true if the form operation can make the change.
+
+    It omits empty values, so it clears none.
+    """
     if not (_FORM_FIELDS.issuperset(change.fields) and wanted.name):
         return False
     return bool(wanted.status) or "status" not in change.fields
 
 
 def cause_of(error: ApiError) -> Cause:
-    """The stable code for a failed request."""
+    """Return the stable code for a failed request."""
     return next((cause for kind, cause in _CAUSES if isinstance(error, kind)), "unexpected")
 
 
@@ -1314,7 +1360,7 @@ _CAUSES: tuple[tuple[type[ApiError], Cause], ...] = (
 
 
 _MAX_SENDS = 3
-"""How often an add without an id is sent in one run, if its pet is proved absent."""
+"""How often an add without an id is sent in one run while its pet is proved absent."""
 _NO_SUCH_IDS = (400, 404, 422)
 """Statuses of a service that does not accept the highest 64-bit id."""
 _NOT_SENT = "not begun, as the service is not available"
@@ -1389,12 +1435,12 @@ class _Engine:
         self._stopper = Stopper(options.grace, sender.on_wire)
 
     async def run(self) -> str:
-        """Run until the end or a stop, and return why it stopped, "" if it did not."""
+        """Run until the end or a stop; return why it stopped, "" if it did not."""
         await self._stopper.run_to_end(self._run_guarded())
         return self._stopper.reason
 
     def results(self) -> Iterator[Result]:
-        """A result for each change; changes that were not started are `not sent`."""
+        """Yield a result for each change; changes that were not started are `not sent`."""
         why = "not begun, as the run was stopped" if self._stopper.reason else "not begun"
         for number, change in enumerate(self._changes):
             result = self._results.get(number)
@@ -1412,12 +1458,12 @@ class _Engine:
         except PetsyncError as error:
             self._stopper.stop(str(error))
             await self._flush_rest()
-        except Exception as error:  # noqa: BLE001 - a surprise must not lose the report
+        except Exception as error:  # noqa: BLE001 - no error may lose the report
             self._stopper.stop(f"unexpected: {error!r}")
             await self._flush_rest()
 
     async def _flush_rest(self) -> None:
-        """Write what a stopped run knows, if possible."""
+        """Write the records of a stopped run, if possible."""
         self._recorder.stop_waiting()
         try:
             await self._recorder.flush()
@@ -1469,7 +1515,7 @@ class _Engine:
                 self._record(await self._send_change(number, change))
         except PetsyncError as error:
             self._stop(number, change, error)
-        except Exception as error:  # noqa: BLE001 - one change's surprise must not lose the report
+        except Exception as error:  # noqa: BLE001 - no error of one change may lose the report
             self._stopper.stop(f"unexpected: {error!r}")
             result = result_of(number, change, "unknown", "unexpected", f"unexpected: {error!r}")
             self._results.setdefault(number, result)
@@ -1482,7 +1528,7 @@ class _Engine:
         return result
 
     def _stop(self, number: int, change: Change, error: PetsyncError) -> None:
-        """Stop the run after the changes under way, and record the result of this one if known."""
+        """Stop the run after the changes under way; record this change's result if it is known."""
         self._stopper.stop(str(error))
         if isinstance(error, LockedError):
             return
@@ -1490,7 +1536,7 @@ class _Engine:
             return
         self._sender.on_wire.discard(number)
         if isinstance(error, UnavailableError) and self._is_first_attempt(number):
-            # The journal has the intent: without this, it would not show that nothing was sent.
+            # The journal has the intent; this record shows that nothing was sent.
             with suppress(PetsyncError):
                 self._record(result_of(number, change, "not sent", "not-begun", _NOT_SENT))
         if isinstance(error, AuthError):
@@ -1498,7 +1544,7 @@ class _Engine:
                 self._record(result_of(number, change, "failed", cause_of(error), error.message))
 
     def _is_first_attempt(self, number: int) -> bool:
-        """Whether no earlier attempt of the change can have reached the service."""
+        """Return true if no earlier attempt of the change can have reached the service."""
         sender = self._sender
         return (
             number not in sender.started_earlier
@@ -1528,7 +1574,7 @@ class _Engine:
         self._count_failure(result)
 
     def _with_named_id(self, result: Result) -> Result:
-        """The result, with a note if the service assigned an id that another row names."""
+        """Return the result, with a note if the service assigned an id that another row names."""
         rows = self._named_ids.get(result.assigned_id or 0)
         if rows is None or result.pet_id is not None or result.cause not in ("", "confirmed"):
             return result
@@ -1571,8 +1617,9 @@ class _Engine:
     # Adds without an id ------------------------------------------------------------------------
 
     async def _record_known_pets(self) -> None:
-        """Record the pets before the first add without an id. If an earlier process has done so,
-        look for the pets of its adds.
+        """Record the pets before the first add without an id.
+
+        If an earlier process has done so, look for the pets of its adds.
         """
         if not self._has_open_adds():
             return
@@ -1598,7 +1645,7 @@ class _Engine:
                 self._skip_add(number, pet_id)
 
     async def _read_highest(self) -> Pet | None:
-        """The pet of the highest possible id, which may be in no list."""
+        """Return the pet of the highest possible id, which may be in no list."""
         try:
             return await self._stopper.wait_for(self._target.get(MAX_ID))
         except ApiError as error:
@@ -1607,7 +1654,7 @@ class _Engine:
             raise
 
     def _has_open_adds(self) -> bool:
-        """Whether an add without an id has no final result yet."""
+        """Return true if an add without an id has no final result yet."""
         for number, change in enumerate(self._changes):
             result = self._results.get(number)
             if is_unassigned(change) and (result is None or result.outcome == "unknown"):
@@ -1624,8 +1671,10 @@ class _Engine:
             self._record(result_of(number, change, "unchanged", "already-so", why, pet_id))
 
     async def _add(self, number: int, change: Change) -> None:
-        """Add a pet without an id; one at a time if the service is known to assign an id twice,
-        and until it has assigned the first one.
+        """Add a pet without an id.
+
+        Adds are sent one at a time until the service has assigned the first id, and always if it is
+        known to assign an id twice.
         """
         if self._must_add_alone():
             async with self._add_lock:
@@ -1672,8 +1721,9 @@ class _Engine:
         return result_of(number, self._changes[number], "unknown", "same-id", why, pet_id)
 
     async def _resolve_adds(self) -> None:
-        """Determine the outcome of adds without an id that got no response, or an id that may have
-        been assigned twice. Adds whose pets are proved absent are sent again.
+        """Determine the outcome of adds that got no response, or an id that may be assigned twice.
+
+        These adds have no id in the plan. If their pets are proved absent, they are sent again.
         """
         while self._find_unsettled() or self._claims.find_unproved(everything=False):
             pets = await self._read_all_pets()
@@ -1693,7 +1743,7 @@ class _Engine:
             await self._run_phase(is_unassigned)
 
     async def _prove_ids(self, listed: Iterable[Pet]) -> set[int]:
-        """Determine which adds' pets are stored under their assigned ids, and return the others."""
+        """Return the adds whose pets are not stored under their assigned ids; record the others."""
         groups = self._claims.find_unproved(everything=bool(self._find_unsettled()))
         pets = {pet.id: pet for pet in listed}
         found: dict[int, Pet | None] = {}
@@ -1720,15 +1770,17 @@ class _Engine:
         self._record(result_of(number, change, "failed", "same-id", why))
 
     def _reset_result(self, number: int) -> None:
-        """Remove the result of a change that was not made, so that it is sent again if allowed."""
+        """Remove the result of a change that was not made; it is then sent again, if allowed."""
         if number in self._unsendable:
             self._record(self._unsendable[number])
         else:
             self._counts[self._results.pop(number).outcome] -= 1
 
     async def _resolve_unknown(self) -> None:
-        """Determine the outcomes of a run that sends nothing more. A change that was not made, once
-        no request can arrive any more, gets its result from `held`.
+        """Determine the outcomes of a run that sends nothing more.
+
+        A change that was not made gets its result from `_unsendable`, once no request can arrive
+        any more.
         """
         await self._verify_again()
         unread: set[int] = set()
@@ -1754,7 +1806,7 @@ class _Engine:
                 self._reset_result(number)
 
     def _find_unknown(self) -> set[int]:
-        """The held changes whose outcome can still be determined."""
+        """Return the held changes whose outcome can still be determined."""
         unknown = {n for n in self._unsendable if self._results[n].outcome == "unknown"}
         return unknown - self._unread - self._edited.keys()
 
@@ -1778,12 +1830,13 @@ class _Engine:
         self._record(mark_confirmed(result, pet_id))
 
     def _find_arrived(self, numbers: Iterable[int], pets: Iterable[Pet]) -> dict[int, int]:
-        """The ids of the pets of these adds that did not exist before the run, by number."""
+        """Return the ids of the pets of these adds that did not exist before the run, by number."""
         known = frozenset(self._recorder.get_known_ids() or ())
         return settle(numbers, self._changes, self._results, known, pets)
 
     def _hold_edited(self, numbers: Iterable[int], pets: Iterable[Pet]) -> Collection[int]:
         """Record and return the adds without a response whose pet may be a new one, edited since.
+
         They are not sent again: the user must decide.
         """
         known = frozenset(self._recorder.get_known_ids() or ())
@@ -1817,7 +1870,7 @@ class _Engine:
         await self._stopper.wait_for(asyncio.sleep(seconds))
 
     def _seconds_to_wait(self, unknown: list[int]) -> float:
-        """Seconds until a request without a response is no longer expected to arrive."""
+        """Return the seconds until a request without a response is no longer expected to arrive."""
         waits = [
             self._unknown_since[number] + self._options.settle - _now()
             for number in unknown
@@ -1829,9 +1882,11 @@ class _Engine:
         return await self._stopper.wait_for(self._target.all(statuses_of(self._changes)))
 
     def _adopt_earlier(self, earlier: EarlierResults) -> None:
-        """Take over the state of an earlier process. Adds without an id that have no outcome, or
-        whose id another add was assigned too, are unknown until that is resolved. Changes that
-        could not be read back as sent are read again; such an add is never sent again.
+        """Take over the state of an earlier process.
+
+        Adds without an id that have no outcome, or whose id another add was assigned too, are
+        unknown until that is resolved. Changes that could not be read back as sent are read again;
+        such an add is never sent again.
         """
         for number, result in earlier.results.items():
             if result.cause == "overwrote":
@@ -1859,18 +1914,18 @@ def _now() -> float:
 
 
 def _is_disputed(result: Result) -> bool:
-    """Whether another add was assigned the same id, and it is still unknown whose pet has it."""
+    """Return true if another add has the same id, and it is unknown whose pet is stored."""
     return result.outcome == "unknown" and result.cause == "same-id"
 
 
 def _build_landed_pet(change: Change, result: Result) -> Pet | None:
-    """The added pet with the id that the service assigned; None if it assigned none."""
+    """Return the added pet with the id that the service assigned; None if it assigned none."""
     if result.assigned_id is None or change.after is None:
         return None
     return msgspec.structs.replace(change.after, id=result.assigned_id)
 
 
-# Sentinels of a plan, checked again before anything is sent.
+# Sentinels of a plan: they are checked again before anything is sent.
 
 
 async def check_sentinels(plan: Plan, target: Target) -> None:

@@ -12,8 +12,9 @@ __all__ = ["load_plan", "save_plan"]
 
 
 def save_plan(plan: Plan, path: str | Path) -> Path:
-    """Write the plan to a file of mode 0600, and return its path. Raises PlanError if the file
-    cannot be written.
+    """Write the plan to a file of mode 0600, and return its path.
+
+    Raises PlanError if the file cannot be written.
     """
     try:
         write_private(Path(path), plan.to_json())
@@ -23,7 +24,7 @@ def save_plan(plan: Plan, path: str | Path) -> Path:
 
 
 def load_plan(path: str | Path) -> Plan:
-    """Return the plan in a file. Raises PlanError if there is none, or it was edited by hand."""
+    """Return the plan in a file. Raises PlanError if there is none, or if it was edited by hand."""
     source = Path(path)
     try:
         if source.exists():

@@ -1,4 +1,4 @@
-"""Undo: a run's effect on each pet, and the plan that restores the earlier values."""
+"""Undo a run: its effect on each pet, and the plan that restores the earlier values."""
 
 from __future__ import annotations
 
@@ -30,56 +30,59 @@ _DONE: frozenset[tuple[Outcome | None, Cause]] = frozenset(
         ("failed", "overwrote"),
     }
 )
-"""Outcomes that count as done besides `applied`: the service accepted the change, and stored
-something else.
+"""Outcomes that count as done besides `applied`.
+
+The service accepted the change, and stored other values.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
-    """What a run did to one pet. `before` and `after` are the pet then, None if there was none or
-    it is unknown; `pet_id` is None if the service did not say which id it assigned. `urls` are the
-    addresses that an upload added. `is_settled` is False if it is unknown whether the change was
-    made. `is_renumbered`: the service assigned another id than the plan named; `is_assigned`: the
-    plan named none.
-    """
+    """What a run did to one pet."""
 
     kind: Literal["add", "update", "delete", "upload"]
     pet_id: int | None
+    """None if the service did not say which id it assigned."""
     row: int | None
     source: str
     fields: tuple[Column, ...]
     before: Pet | None
+    """The pet before; None if there was none or it is unknown."""
     after: Pet | None
+    """The pet after; None if there was none or it is unknown."""
     urls: frozenset[str] = frozenset()
+    """The image URLs that an upload added."""
     is_settled: bool = True
+    """False if it is unknown whether the change was made."""
     is_renumbered: bool = False
+    """True if the service assigned another id than the plan named."""
     is_assigned: bool = False
+    """True if the plan named no id and the service assigned one."""
 
     @property
     def old(self) -> Pet:
-        """The pet before; empty where there was none."""
+        """The pet before; an empty pet if there was none."""
         return self.before or _EMPTY_PET
 
     @property
     def new(self) -> Pet:
-        """The pet as the run left it; empty where it left none."""
+        """The pet as the run left it; an empty pet if it left none."""
         return self.after or _EMPTY_PET
 
     @property
     def is_incomplete(self) -> bool:
-        """Whether the journal lacks what is needed to revert it."""
+        """True if the journal lacks a value that the undo needs."""
         needed = {"add": [self.after], "delete": [self.before]}
         return None in needed.get(self.kind, [self.before, self.after])
 
     @property
     def is_image(self) -> bool:
-        """Whether it is an upload whose effect is completely known."""
+        """True for an upload whose effect is completely known."""
         return self.kind == "upload" and self.is_settled and not self.is_incomplete
 
     @property
     def name(self) -> str:
-        """The pet's name after the run, or else before it."""
+        """The pet's name after the run, else before it."""
         return self.new.name or self.old.name or ""
 
 
@@ -87,8 +90,9 @@ _EMPTY_PET = Pet()
 
 
 def find_effects(entries: Iterable[Entry]) -> Iterator[Effect]:
-    """Yield the effects that happened or may have happened, in the order of the entries. Several
-    images of one pet are one effect, at the position of the first.
+    """Yield the effects that happened or may have happened, in the order of the entries.
+
+    Several images of one pet are one effect, at the position of the first.
     """
     effects = [_build_effect(entry) for entry in entries if _may_have_happened(entry)]
     images = _join_uploads(effect for effect in effects if effect.is_image)
@@ -129,14 +133,14 @@ def _build_effect(entry: Entry) -> Effect:
 
 
 def _find_added_urls(entry: Entry) -> frozenset[str]:
-    """The addresses that an upload added."""
+    """Return the image URLs that an upload added."""
     if entry.before is None or entry.after is None:
         return frozenset()
     return frozenset(entry.after.photo_urls) - frozenset(entry.before.photo_urls)
 
 
 def _join_uploads(uploads: Iterable[Effect]) -> dict[int | None, Effect]:
-    """One effect for each pet: from before its first image to after its last one."""
+    """Return one effect for each pet: from before its first image to after its last one."""
     pets: dict[int | None, Effect] = {}
     for effect in uploads:
         first = pets.get(effect.pet_id)
@@ -148,7 +152,7 @@ def _join_uploads(uploads: Iterable[Effect]) -> dict[int | None, Effect]:
     return pets
 
 
-# Undo: the plan that reverts a run, from the earlier values in its journal.
+# Undo: build the plan that reverts a run, from the earlier values in its journal.
 
 
 CurrentPet = Pet | FailedLookup | None
@@ -182,16 +186,16 @@ def build_undo_plan(
     readded: Mapping[int, LaterAdd] = {},
     known_ids: Collection[int] = (),
 ) -> Plan:
-    """Return the plan that restores every pet that the run changed and that has not changed since;
-    each pet that stays as it is, or cannot be restored, is a conflict.
+    """Return the plan that restores every pet that the run changed and that has not changed since.
 
-    `found` has the current pets of `find_effects(entries)`, `pets` is the number of pets in the
+    Each pet that stays as it is, or cannot be restored, is a conflict. The plan has one change,
+    conflict or unchanged row for each pet that the run changed, or may have changed.
+
+    `found` has the current pets of `find_effects(entries)`. `pets` is the number of pets in the
     store, and `capacity` its limit, None if there is no known limit. `later_effects` are the
-    effects of later runs on each pet, the newest first. `readded`: by id, the pets that the run
+    effects of later runs on each pet, the newest first. `readded` has, by id, the pets that the run
     deleted and a later run added again: they are not added a second time. `known_ids` are the ids
-    of the pets that existed before the run added pets without an id: none of them is deleted. The
-    plan has one change, conflict or unchanged row for each pet that the run changed, or may have
-    changed.
+    of the pets that existed before the run added pets without an id: none of them is deleted.
     """
     effects = list(find_effects(entries))
     judge = _EffectJudge(past.run_id, found, later_effects, readded, known_ids)
@@ -229,8 +233,9 @@ class _EffectJudge:
     known_ids: Collection[int]
 
     def revert(self, effect: Effect) -> Change | Conflict | None:
-        """The change that reverts an effect, or the conflict that prevents it; None if nothing is
-        left to revert.
+        """Return the change that reverts an effect, or the conflict that prevents it.
+
+        Returns None if nothing is left to revert.
         """
         if (problem := self._find_obstacle(effect)) is not None:
             return problem
@@ -352,8 +357,10 @@ class _EffectJudge:
     def _suggest(
         self, effect: Effect, now: Pet | None, columns: Sequence[Column], default: str
     ) -> str:
-        """The suggestion: if later runs set the current values, undo the newest of them first;
-        else `default`.
+        """Return the suggestion for a conflict.
+
+        If later runs set the current values, it is to undo the newest of them first; else
+        `default`.
         """
         effects = self.later_effects.get(effect.pet_id or 0, ())
         if now is None:
@@ -365,7 +372,7 @@ class _EffectJudge:
 
 
 def _find_setter(effects: Iterable[LaterEffect], now: Pet, field: Column) -> str | None:
-    """The newest run that set the field's current value; None if none did."""
+    """Return the newest run that set the field's current value; None if none did."""
     for run, effect in effects:
         if not equal(effect.old, effect.new, field):
             return run if equal(effect.new, now, field) else None
@@ -376,7 +383,7 @@ _NO_LOOKUP = FailedLookup("", "it was not looked up")
 
 
 def _describe_differences(left: Pet, now: Pet, fields: Iterable[Column], *, whose: str) -> str:
-    """Text such as `name is 'Maxi' (the run left 'Max')`, where `whose` is `the run left`."""
+    """Return text such as `name is 'Maxi' (the run left 'Max')`, for the `whose` `the run left`."""
     parts = (
         f"{field} is {_quote_cell(now, field)} ({whose} {_quote_cell(left, field)})"
         for field in fields
@@ -394,7 +401,7 @@ def _quote_cell(pet: Pet, field: Column) -> str:
 def _build_conflict(
     effect: Effect, rule: str, problem: str, suggestion: str, now: Pet | None = None
 ) -> Conflict:
-    """A conflict about the pet, or, if its id is unknown, about the row that added it."""
+    """Return a conflict about the pet or, if its id is unknown, about the row that added it."""
     return Conflict(
         row=effect.row if effect.pet_id is None else None,
         source=effect.source,
