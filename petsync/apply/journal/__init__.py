@@ -1,8 +1,8 @@
-"""Journal: the intents and results of runs, on disk before and after each request.
+"""The journal: the intents and results of runs, on disk before and after each request.
 
 One SQLite file holds the runs of many stores; docs/journal.md describes it. An intent is on disk
-before its request is sent, so after a crash at any point it is known for every change whether it
-was started.
+before its request is sent. So after a crash at any point the journal shows which changes were
+started.
 """
 
 from __future__ import annotations

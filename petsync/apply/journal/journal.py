@@ -99,19 +99,20 @@ class Journal:
         """Close the journal; run sessions have their own connections."""
 
     def runs(self, store: str | None = None) -> list[PastRun]:
-        """All runs, or those on a store, the newest first."""
+        """Return all runs, or those on a store, the newest first."""
         with self._connection() as connection:
             return read_past_runs(connection, store)
 
     def find_run_of_process(self, since: str) -> str | None:
-        """The run that this process last worked on, if it started since that time (ISO 8601, UTC,
-        in milliseconds); None if there is none.
+        """Return the run that this process last worked on; None if there is none.
+
+        The run's session started since that time (ISO 8601, UTC, in milliseconds).
         """
         with self._connection() as connection:
             return find_run_of_process(connection, since)
 
     def find(self, name: str, store: str | None = None) -> PastRun:
-        """The run with that id or unique beginning of an id. Raises PlanError for other names."""
+        """Return the run with that id or unique beginning of an id. Raises PlanError for others."""
         runs = self.runs(store)
         found = [run for run in runs if run.run_id == name] or [
             run for run in runs if name and run.run_id.startswith(name)
@@ -121,48 +122,49 @@ class Journal:
         raise _not_found(name, found, runs)
 
     def plan(self, run_id: str) -> Plan:
-        """The plan of a run. Raises PlanError if it has none that this petsync can read."""
+        """Return the plan of a run. Raises PlanError if it has none that this petsync can read."""
         with self._connection() as connection:
             return read_plan(connection, run_id)
 
     def payload(self, run_id: str) -> bytes:
-        """The payload that was given to `begin`."""
+        """Return the payload that was given to `begin`."""
         with self._connection() as connection:
             return read_payload(connection, run_id)
 
     def options(self, run_id: str) -> Mapping[str, Any]:
-        """The options that were given to `begin`."""
+        """Return the options that were given to `begin`."""
         with self._connection() as connection:
             run = read_run(connection, run_id)
         return msgspec.json.decode(run.options, type=dict[str, Any])
 
     def entries(self, run_id: str) -> Iterator[Entry]:
-        """The entry of each change that was started or decided, by number."""
+        """Yield the entry of each change that was started or decided, by number."""
         with self._connection() as connection:
             read_run(connection, run_id)
             yield from rows.entries(connection, run_id)
 
     def report(self, run_id: str) -> Report:
-        """The outcome of every row of the run's plan so far."""
+        """Return the outcome of every row of the run's plan so far."""
         with self._connection() as connection:
             past_run = read_past_run(connection, read_run(connection, run_id))
             plan = read_plan(connection, run_id)
             return rebuild_report(past_run, plan, rows.entries(connection, run_id))
 
     def find_known_ids(self, run_id: str) -> frozenset[int]:
-        """The ids of the pets that existed before the run added pets without an id; empty if it
-        added none.
+        """Return the ids of the pets that existed before the run added pets without an id.
+
+        The set is empty if the run added none.
         """
         with self._connection() as connection:
             return read_known_ids(connection, run_id) or frozenset()
 
     def find_run_of_plan(self, fingerprint: str) -> str | None:
-        """The run that applied the plan with that fingerprint; None if there is none."""
+        """Return the run that applied the plan with that fingerprint; None if there is none."""
         with self._connection() as connection:
             return find_run_of_plan(connection, fingerprint)
 
     def read_uploads(self, store: str) -> Mapping[tuple[int, str], Entry]:
-        """Every applied upload to the store, by the pet's id and the image's digest."""
+        """Return every applied upload to the store, by the pet's id and the image's digest."""
         with self._connection() as connection:
             runs = [run for run in read_runs(connection, store) if run.kind == "upload"]
             found = [entry for run in reversed(runs) for entry in rows.entries(connection, run.id)]
@@ -173,9 +175,10 @@ class Journal:
         }
 
     def read_row_records(self, store: str, *, with_undone: bool = False) -> list[RowRecord]:
-        """The records of rows without an id from runs on the store, the newest first; also from the
-        user's other state folders. Rows whose pets an undo removed are included only with
-        `with_undone`.
+        """Return the records of rows without an id from runs on the store, the newest first.
+
+        They include those from the user's other state folders. Rows whose pets an undo removed are
+        included only with `with_undone`.
         """
         with self._connection() as connection:
             records = read_row_records(connection, store, with_undone=with_undone)
@@ -188,43 +191,49 @@ class Journal:
         return sorted(records, key=lambda each: each.run_started, reverse=True)
 
     def read_undone_adds(self, store: str) -> dict[int, str]:
-        """The pets that undos removed and that were not added again: by id, the undone run."""
+        """Return the pets that undos removed and that no run added again: the undone run by id."""
         with self._connection() as connection:
             return read_undone_adds(connection, store)
 
     def read_restored(self, store: str) -> dict[int, RestoredPet]:
-        """The pets that undos changed or added again, with the values after the newest undo."""
+        """Return the pets that undos changed or added again, with values after the newest undo."""
         with self._connection() as connection:
             return read_restored(connection, store)
 
     def read_sent_runs(self, store: str, base: str) -> list[SentRun]:
-        """The runs of sheets with that base, the oldest first, with the changes that each sent and
-        no undo reverted.
+        """Return the runs of sheets with that base, the oldest first.
+
+        Each has the changes that it sent and that no undo reverted.
         """
         with self._connection() as connection:
             return read_sent_runs(connection, store, base)
 
     def read_renumbered(self, store: str) -> dict[int, RenumberedPet]:
-        """The pets that got another id than they were added with, by the original id; also from the
-        user's other state folders.
+        """Return the pets that got another id than they were added with, by the original id.
+
+        They include those from the user's other state folders.
         """
         return self._by_id(store, lambda each: read_renumbered(each, store))
 
     def read_reused(self, store: str) -> dict[int, ReusedId]:
-        """The pets that runs added under an id that another row of their sheet named, by id; also
-        from the user's other state folders.
+        """Return the pets that runs added under an id that another row of their sheet named, by id.
+
+        They include those from the user's other state folders.
         """
         return self._by_id(store, lambda each: read_reused(each, store))
 
     def read_removed(self, store: str) -> dict[int, RemovedPet]:
-        """The pets that runs removed, by id, unless a run has added a pet with the id since; also
-        from the user's other state folders.
+        """Return the pets that runs removed, by id, unless a run has added a pet with the id since.
+
+        They include those from the user's other state folders.
         """
         return self._by_id(store, lambda each: read_removed(each, store))
 
     def find_later_run(self, run_id: str) -> LaterRun | None:
-        """The newest run of the same sheet that started after this one, if this one has rows
-        without an id; also from the user's other state folders. None if there is none.
+        """Return the newest run of the same sheet that started after this one.
+
+        Runs in the user's other state folders count too. Returns None if there is none, or if this
+        run has no rows without an id.
         """
         with self._connection() as connection:
             run = read_run_sheet(connection, run_id)
@@ -239,7 +248,7 @@ class Journal:
         return LaterRun(newest, [each for each in records if run.may_have_left(each)])
 
     def _by_id(self, store: str, ask: Callable[[sqlite3.Connection], dict[int, T]]) -> dict[int, T]:
-        """The results of this journal, by id, completed from the user's other journals."""
+        """Return the results of this journal, by id, completed from the user's other journals."""
         with self._connection() as connection:
             own = ask(connection)
         found: dict[int, T] = {}
@@ -250,7 +259,7 @@ class Journal:
     def _elsewhere(
         self, store: str, ask: Callable[[sqlite3.Connection], T]
     ) -> Iterator[tuple[Path, T]]:
-        """The result of each of the user's other journals; unreadable ones are skipped."""
+        """Yield the result of each of the user's other journals; unreadable ones are skipped."""
         for path in other_journals(store, self.path.parent):
             try:
                 with open_for_reading(path) as connection:
@@ -261,14 +270,15 @@ class Journal:
                 yield path, found
 
     def note(self, name: str) -> str:
-        """The text that `set_note` stored under the name, "" if there is none."""
+        """Return the text that `set_note` stored under the name, "" if there is none."""
         with self._connection() as connection:
             row = connection.execute(_NOTE, (name,)).fetchone()
         return "" if row is None else str(row[0])
 
     def set_note(self, name: str, text: str, *, timeout: float = LOCK_TIMEOUT_S) -> None:
-        """Store a text under a name; it is on disk when this returns. Waits up to `timeout` seconds
-        for another process that writes.
+        """Store a text under a name; it is on disk when this returns.
+
+        Waits up to `timeout` seconds for another process that writes.
         """
         if not self._exists:
             create_journal(self.path)
@@ -293,9 +303,9 @@ class Journal:
         undoes: str = "",
         options: Mapping[str, Any] = {},
     ) -> RunSession:
-        """Start a run and a session on it; the run is on disk when this returns. If the journal has
-        a run with `run_id`, the run gets another id, which the session has.
+        """Start a run and a session on it; the run is on disk when this returns.
 
+        If the journal has a run with `run_id`, the new run gets another id, which the session has.
         Raises StalePlanError if a run with that fingerprint exists, LockedError if another run is
         working on the store, and PetsyncError if the journal cannot be written.
         """
@@ -353,7 +363,7 @@ class Journal:
 
     @contextmanager
     def _locked_transaction(self) -> Iterator[sqlite3.Connection]:
-        """A connection in a transaction; it stays open unless the transaction fails."""
+        """Yield a connection in a transaction; it stays open unless the transaction fails."""
         with translate_errors(self.path):
             connection = connect(self.path)
             try:

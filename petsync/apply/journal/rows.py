@@ -100,28 +100,29 @@ __all__ = [
 ]
 
 
-# Notes in the user's own state folder: one for each state folder with runs on a store.
+# Notes in the user's state folder: one for each state folder with runs on a store.
 #
 # The journal of a state folder records which row of which sheet became which pet. The same sheet
-# may be applied from another current folder, which has another journal: with these notes each
+# may be applied from another working directory, which has another journal. With these notes each
 # journal finds the others.
 
 
 _LOG = logging.getLogger(__name__)
 _MAX_NOTE_AGE_S = 90 * 86_400
-"""How long a note is kept whose journal is missing: its drive may be connected again."""
+"""Seconds to keep a note whose journal is missing: its drive may be connected again."""
 
 
 class _Note(msgspec.Struct, frozen=True):
-    """Says that a state folder has runs on a store that added pets without an id."""
+    """A note that a state folder has runs on a store that added pets without an id."""
 
     store: str
     state: str
 
 
 def note_journal(store: str, state: Path) -> None:
-    """Write a note that the state folder has runs on the store. An error is only logged: the
-    journal itself is what counts.
+    """Write a note that the state folder has runs on the store.
+
+    An error is only logged: the run does not depend on the note.
     """
     note = _Note(store, os.path.realpath(state))
     folder = _find_notes_folder()
@@ -137,7 +138,7 @@ def note_journal(store: str, state: Path) -> None:
 
 
 def other_journals(store: str, state: Path) -> Iterator[Path]:
-    """The journals of the user's other state folders that have runs on the store."""
+    """Yield the journals of the user's other state folders that have runs on the store."""
     own, folder = os.path.realpath(state), _find_notes_folder()
     for _, note in () if folder is None else _read_notes(folder, f"{_note_name(store)}-*.json"):
         other = Path(note.state)
@@ -152,7 +153,7 @@ def other_journals(store: str, state: Path) -> Iterator[Path]:
 
 
 def _find_notes_folder() -> Path | None:
-    """The folder of the notes, in the user's own state folder; None without a home folder."""
+    """Return the folder of the notes; None if the user has no home folder."""
     given = Path(os.environ.get("LOCALAPPDATA" if os.name == "nt" else "XDG_STATE_HOME", ""))
     # The XDG specification ignores a relative path.
     try:
@@ -199,7 +200,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_free_id(connection: sqlite3.Connection, run_id: str) -> str:
-    """The id, with another random suffix if a run of the same second has it."""
+    """Return the id; if another run has it, with a new random suffix."""
     while connection.execute(_RUN, (run_id,)).fetchone() is not None:
         run_id = f"{run_id.rpartition('-')[0]}-{secrets.token_hex(2)}"
     return run_id
@@ -216,20 +217,24 @@ def insert_run(
 
 
 def pack_plan(pieces: Iterable[bytes]) -> bytes:
-    """A plan's JSON, compressed piece by piece, so that memory never holds all of it."""
+    """Return a plan's JSON, compressed piece by piece: memory never holds all of it."""
     packer = zlib.compressobj(1)
     return b"".join(map(packer.compress, pieces)) + packer.flush()
 
 
 def read_runs(connection: sqlite3.Connection, store: str | None = None) -> list[Run]:
-    """All runs, or those on a store, the newest first. Raises PetsyncError for a damaged row."""
+    """Return all runs, or those on a store, the newest first.
+
+    Raises PetsyncError for a damaged row.
+    """
     runs = [_decode_run(row) for row in connection.execute(_RUNS)]
     return [run for run in runs if store is None or run.store == store]
 
 
 def read_run(connection: sqlite3.Connection, run_id: str) -> Run:
-    """The run with that id. Raises PlanError if there is none, PetsyncError if its row is
-    damaged.
+    """Return the run with that id.
+
+    Raises PlanError if there is none, PetsyncError if its row is damaged.
     """
     row = connection.execute(_RUN, (run_id,)).fetchone()
     if row is None:
@@ -238,7 +243,7 @@ def read_run(connection: sqlite3.Connection, run_id: str) -> Run:
 
 
 def read_plan(connection: sqlite3.Connection, run_id: str) -> Plan:
-    """The run's plan. Raises PlanError if it has none that this petsync can read."""
+    """Return the run's plan. Raises PlanError if it has none that this petsync can read."""
     if read_run(connection, run_id).kind == "upload":
         raise PlanError(f"run {run_id} uploads images, and has no plan")
     body, _ = _read_body(connection, run_id)
@@ -255,14 +260,15 @@ def read_plan(connection: sqlite3.Connection, run_id: str) -> Plan:
 
 
 def read_payload(connection: sqlite3.Connection, run_id: str) -> bytes:
-    """The payload of the run."""
+    """Return the payload of the run."""
     read_run(connection, run_id)
     return _read_body(connection, run_id)[1]
 
 
 def read_known_ids(connection: sqlite3.Connection, run: str) -> frozenset[int] | None:
-    """The ids of the pets that existed before the run added pets without an id; None if the run
-    has not recorded them.
+    """Return the ids of the pets that existed before the run added pets without an id.
+
+    Returns None if the run has not recorded them.
     """
     row = connection.execute("SELECT run, ids, seal FROM known WHERE run = ?", (run,)).fetchone()
     if row is None:
@@ -273,14 +279,16 @@ def read_known_ids(connection: sqlite3.Connection, run: str) -> frozenset[int] |
 
 
 def find_run_of_plan(connection: sqlite3.Connection, fingerprint: str) -> str | None:
-    """The run that applied the plan with that fingerprint; None if there is none."""
+    """Return the run that applied the plan with that fingerprint; None if there is none."""
     row = connection.execute("SELECT id FROM run WHERE fingerprint = ?", (fingerprint,)).fetchone()
     return None if row is None else str(row[0])
 
 
 def start_session(connection: sqlite3.Connection, store: str, run: str) -> Lock:
-    """Take the store's lock for a new session of the run, and mark the session of a dead holder as
-    killed. Raises LockedError if a running process has the lock.
+    """Take the store's lock for a new session of the run, and return the lock.
+
+    Marks the session of a dead holder as killed. Raises LockedError if a running process has the
+    lock.
     """
     (last,) = connection.execute(
         "SELECT coalesce(max(number), 0) FROM sitting WHERE run = ?", (run,)
@@ -295,7 +303,7 @@ def start_session(connection: sqlite3.Connection, store: str, run: str) -> Lock:
 
 
 def find_run_of_process(connection: sqlite3.Connection, since: str) -> str | None:
-    """The run of this process's newest session that started since that time."""
+    """Return the run of this process's newest session that started since that time."""
     values = (os.getpid(), platform.node(), since)
     row = connection.execute(_RUN_OF_PROCESS, values).fetchone()
     return None if row is None else str(row[0])
@@ -339,7 +347,7 @@ ORDER BY started DESC LIMIT 1
 _INSERT_SESSION = "INSERT INTO sitting (run, number, started, pid, host) VALUES (?, ?, ?, ?, ?)"
 
 
-# The runs of a journal, as values.
+# The runs of a journal as values.
 
 
 _SITTINGS = "SELECT started, ended, stopped FROM sitting WHERE run = ? ORDER BY number"
@@ -351,17 +359,17 @@ _OUTCOME = """
 CASE WHEN outcome != 'skipped' OR outcome IS NULL THEN outcome
 WHEN cause IN ('already-so', 'already-gone') THEN 'unchanged' ELSE 'not sent' END
 """
-"""The outcome of a change: petsync 0.2 wrote `skipped` for `unchanged` and `not sent`."""
+"""SQL for the outcome of a change: petsync 0.2 wrote `skipped` for `unchanged` and `not sent`."""
 _COUNTS = f"SELECT {_OUTCOME}, count(*) FROM change WHERE run = ? GROUP BY 1"  # noqa: S608 - of constants
 
 
 def read_past_runs(connection: sqlite3.Connection, store: str | None) -> list[PastRun]:
-    """All runs, or those of a store, the newest first."""
+    """Return all runs, or those of a store, the newest first."""
     return [read_past_run(connection, run) for run in read_runs(connection, store)]
 
 
 def read_past_run(connection: sqlite3.Connection, run: Run) -> PastRun:
-    """A run with its state and counts."""
+    """Return a run with its state and counts."""
     sittings = connection.execute(_SITTINGS, (run.id,)).fetchall()
     lock = read_lock(connection, run.store)
     own_lock = lock if lock is not None and lock.run == run.id else None
@@ -394,7 +402,7 @@ def read_past_run(connection: sqlite3.Connection, run: Run) -> PastRun:
 def _run_state(
     sittings: list[tuple[str, str, str]], lock: Lock | None
 ) -> tuple[Literal["running", "stopped", "done"], str, str]:
-    """The state, why it stopped, and when it ended."""
+    """Return the state, why it stopped, and when it ended."""
     _, ended, stopped = sittings[-1] if sittings else ("", "", "killed")
     if ended:
         return ("stopped" if stopped else "done"), stopped, ended
@@ -404,19 +412,20 @@ def _run_state(
 
 
 def _format_heartbeat(lock: Lock | None) -> str:
-    """The time of the last heartbeat, "" without a lock."""
+    """Return the time of the last heartbeat, "" without a lock."""
     return "" if lock is None else format_time(lock.heartbeat)
 
 
-# A run's report, from its journal.
+# The report of a run, from its journal.
 
 
 _STOP_REASONS = {"running": "it is still running", "killed": "the process was killed"}
 
 
 def rebuild_report(past: PastRun, plan: Plan, entries: Iterable[Entry]) -> Report:
-    """The report of a run so far: changes without an entry are not started, and started changes
-    without an outcome are unknown.
+    """Return the report of a run so far.
+
+    Changes without an entry are not started. Started changes without an outcome are unknown.
     """
     by_number = {entry.number: entry for entry in entries}
     stopped = _STOP_REASONS.get(past.stopped or past.state, past.stopped)
@@ -440,50 +449,53 @@ def _iter_results(plan: Plan, entries: dict[int, Entry], stopped: str) -> Iterat
             yield result_from(entry, change)
 
 
-# Which row of which sheet became which pet: what a run records about rows without an id.
+# Which row of which sheet became which pet: the records of a run on rows without an id.
 
 
 class _Row(msgspec.Struct, frozen=True, array_like=True):
-    """A row without an id: its position, its pet if known, its values if they are new, the run by
-    which it is known, with that run's local date, and its action; "" for `merge`. `open` is what
-    the run does with it: a "change", or it is "held" in a conflict or blocked. `may_be` are the
-    pets that a row in conflict may mean.
-    """
+    """A row without an id."""
 
     row: int
     above: int | None = None
     below: int | None = None
     pet_id: int | None = None
+    """Its pet, if known."""
     said: Pet | None = None
+    """Its values, if they are new."""
     run: str = ""
+    """The run that knows its pet."""
     on: str = ""
+    """The local date of that run."""
     action: str = ""
+    """Its action, "" for `merge`."""
     open: Literal["", "change", "held"] = ""
+    """"change" if the run changes its pet, "held" if it is in a conflict or blocked."""
     may_be: tuple[Identity, ...] = ()
+    """The pets that a row in conflict may mean."""
 
 
 class _Rows(msgspec.Struct, frozen=True):
-    """The rows without an id of a plan's sheet. `seen` is when the plan was made, if it has or adds
-    the pet of every such row; else "". `vacant` are the rows that named the id of no pet.
-    `categories` are the plan's categories for the rows that it changes.
-    """
+    """The rows without an id of a plan's sheet."""
 
     tab: str = ""
     digest: str = ""
     base: str = ""
     rows: list[_Row] = []
     seen: str = ""
+    """When the plan was made, if it has or adds the pet of every such row; else ""."""
     vacant: tuple[VacantId, ...] = ()
+    """The rows with an id that no pet had."""
     categories: dict[int, Category] = {}
+    """The plan's categories of the rows that it changes."""
 
 
 _Place = tuple[str, str]
-"""A file, and the worksheet in it."""
+"""A file and the worksheet in it."""
 _ANYWHERE: _Place = ("", "")
 
 
 class LaterRun(NamedTuple):
-    """The newest later run of a sheet, and the rows of that sheet that runs have added since."""
+    """The newest later run of a sheet, and the rows of the sheet that runs have added since."""
 
     run_id: str
     added: Sequence[RowRecord]
@@ -500,8 +512,10 @@ class _RunOrigin(NamedTuple):
 
 
 class RunSheet(NamedTuple):
-    """The sheet of a run on a store: its path, the SHA-256 of its bytes, the time of its export (or
-    ""), and the known pets of its rows without an id.
+    """The sheet of a run on a store.
+
+    `digest` is the SHA-256 of its bytes, `base` the time of its export or "", and `known` has the
+    known pets of its rows without an id.
     """
 
     run_id: str
@@ -513,19 +527,20 @@ class RunSheet(NamedTuple):
     known: frozenset[int] = frozenset()
 
     def is_of(self, source: str, digest: str, base: str) -> bool:
-        """Whether the other sheet is this sheet or a copy of it."""
+        """Return true if the other sheet is this sheet or a copy of it."""
         is_same = digest == self.digest or os.path.realpath(source) == os.path.realpath(self.source)
         return bool(digest and self.digest) and (is_same or bool(base and base == self.base))
 
     def may_have_left(self, record: RowRecord) -> bool:
-        """Whether the record may be of a row that this run did not add: another run did."""
+        """Return true if the record may be of a row of this sheet that another run added."""
         is_new = record.state == "added" and record.pet_id not in self.known
         return is_new and self.is_of(record.source, record.digest, record.base)
 
 
 def row_payload(plan: Plan) -> bytes:
-    """The payload of a run, from which later runs know the rows of its sheet; b"" if all rows have
-    ids and the plan does not know all of them.
+    """Return the payload of a run, from which later runs know the rows of its sheet.
+
+    Returns b"" if all rows have ids and the plan does not know all of them.
     """
     updates = {each.row: each.after for each in plan.changes if isinstance(each, Update)}
     adds = {each.row for each in plan.changes if isinstance(each, Add) and each.pet_id is None}
@@ -567,7 +582,7 @@ def row_payload(plan: Plan) -> bytes:
 
 
 def _knows_all_rows(plan: Plan) -> bool:
-    """Whether the plan knows the pet of every row of the sheet for certain."""
+    """Return true if the plan knows the pet of every row of the sheet for certain."""
     is_held = any(c.row is not None and c.rule != "both-changed" for c in plan.conflicts)
     is_blocked = any(each.pet_id is None for each in plan.blocked)
     return not (is_held or is_blocked or plan.ignored or plan.left_out)
@@ -576,9 +591,10 @@ def _knows_all_rows(plan: Plan) -> bool:
 def read_row_records(
     connection: sqlite3.Connection, store: str, *, with_undone: bool = False
 ) -> list[RowRecord]:
-    """The records of rows without an id from runs on the store, the newest first. Rows whose pets
-    an undo removed are included, and marked, only with `with_undone`. Rows for which nothing was
-    added are left out.
+    """Return the records of rows without an id from runs on the store, the newest first.
+
+    Rows whose pets an undo removed are included, and marked, only with `with_undone`. Rows for
+    which nothing was added are left out.
     """
     found: list[RowRecord] = []
     removed: dict[int, list[RowRecord]] = {}
@@ -647,7 +663,7 @@ def read_row_records(
 def _mark_undone(
     records: Iterable[RowRecord], pets: Container[int | None], *, is_undone: bool
 ) -> list[RowRecord]:
-    """The records; those of these pets get `is_undone`."""
+    """Return the records with `is_undone` set for those of these pets."""
     return [
         msgspec.structs.replace(each, is_undone=is_undone) if each.pet_id in pets else each
         for each in records
@@ -655,7 +671,7 @@ def _mark_undone(
 
 
 def read_run_sheet(connection: sqlite3.Connection, run_id: str) -> RunSheet | None:
-    """The sheet of a run; None if there is no such run."""
+    """Return the sheet of a run; None if there is no such run."""
     row = connection.execute(_RUN_SHEET, (run_id,)).fetchone()
     if row is None:
         return None
@@ -669,9 +685,7 @@ def read_run_sheet(connection: sqlite3.Connection, run_id: str) -> RunSheet | No
 
 
 def read_undone_adds(connection: sqlite3.Connection, store: str) -> dict[int, str]:
-    """The pets that undos on the store removed and no later run added again: by id, the undone
-    run.
-    """
+    """Return the pets that undos removed and no later run added again: the undone run by id."""
     removed: dict[int, str] = {}
     for run, kind, _, undoes, _, _ in connection.execute(_RUNS_OF_STORE, (store,)).fetchall():
         if kind == "undo":
@@ -682,9 +696,7 @@ def read_undone_adds(connection: sqlite3.Connection, store: str) -> dict[int, st
 
 
 def read_restored(connection: sqlite3.Connection, store: str) -> dict[int, RestoredPet]:
-    """The pets that undos on the store changed or added again, with their values after the newest
-    undo.
-    """
+    """Return the pets that undos changed or added again, with the values after the newest undo."""
     return {
         int(pet_id): RestoredPet(undoes, run, _pet_decoder.decode(after))
         for run, undoes, pet_id, after in connection.execute(_RESTORED, (store,))
@@ -700,8 +712,9 @@ class _PlanHead(msgspec.Struct, frozen=True):
 
 
 def read_sent_runs(connection: sqlite3.Connection, store: str, base: str) -> list[SentRun]:
-    """The runs of sheets with that base, the oldest first, with the changes that each sent. Changes
-    that an undo reverted are left out, unless that undo was undone.
+    """Return the runs of sheets with that base, oldest first, with the changes that each sent.
+
+    Changes that an undo reverted are left out, unless that undo was undone.
     """
     since = datetime.fromisoformat(base)
     runs: dict[str, SentRun] = {}
@@ -749,7 +762,7 @@ def _sent_run(connection: sqlite3.Connection, run: str, source: str, head: _Plan
 
 
 def _build_change(entry: Entry) -> Change | None:
-    """The change of an entry, with the pet as the store accepted it; None if that is unknown."""
+    """Return the change of an entry, with the pet as the store accepted it; None if unknown."""
     row, source, before, after = entry.row, entry.source, entry.before, entry.after
     if entry.kind == "delete" and before is not None:
         return Delete(row=row, source=source, before=before)
@@ -764,7 +777,7 @@ def _build_change(entry: Entry) -> Change | None:
 
 
 def _remove_undone(run: SentRun, undone: dict[tuple[str, int], frozenset[str]]) -> SentRun:
-    """The run without undone changes; `undone` has the undone fields, by kind and pet."""
+    """Return the run without undone changes; `undone` has the undone fields, by kind and pet."""
     changes = list[Change]()
     for change in run.sent:
         key = change.kind, change.pet_id or 0
@@ -777,8 +790,9 @@ def _remove_undone(run: SentRun, undone: dict[tuple[str, int], frozenset[str]]) 
 
 
 def read_renumbered(connection: sqlite3.Connection, store: str) -> dict[int, RenumberedPet]:
-    """The pets that got another id than they were added with, by the original id; the latest of
-    several.
+    """Return the pets that got another id than they were added with, by the original id.
+
+    Of several with one id, the latest counts.
     """
     return {
         int(pet_id): RenumberedPet(
@@ -792,8 +806,9 @@ def read_renumbered(connection: sqlite3.Connection, store: str) -> dict[int, Ren
 
 
 def read_removed(connection: sqlite3.Connection, store: str) -> dict[int, RemovedPet]:
-    """The pets that runs deleted, or whose add was undone, by id, unless a run has added a pet with
-    the id since.
+    """Return the pets that runs deleted, or whose add was undone, by id.
+
+    A pet is left out if a run has added a pet with the id since.
     """
     deletes = {each[0]: each for each in connection.execute(_DELETED_PETS, (store,))}
     if not deletes:
@@ -813,8 +828,9 @@ def read_removed(connection: sqlite3.Connection, store: str) -> dict[int, Remove
 
 
 def read_reused(connection: sqlite3.Connection, store: str) -> dict[int, ReusedId]:
-    """The pets that runs added under an id that another row of their sheet named, by id, unless a
-    run has added another pet with the id since.
+    """Return the pets that runs added under an id that another row of their sheet named, by id.
+
+    A pet is left out if a run has added another pet with the id since.
     """
     found: dict[int, ReusedId] = {}
     runs = connection.execute(_RUNS_OF_STORE, (store,)).fetchall()
@@ -822,7 +838,7 @@ def read_reused(connection: sqlite3.Connection, store: str) -> dict[int, ReusedI
         # Only applies count: an undo may add the same pet again.
         for pet_id in _applied_pets(connection, run, "add") if found and kind == "apply" else ():
             found.pop(pet_id, None)
-        # Only a run with rows without an id has a payload, so little of a long journal is read.
+        # A run without a payload has no row without an id; so little of a long journal is read.
         assigned = connection.execute(_ASSIGNED_ADDS, (run,)).fetchall() if payload else ()
         if not assigned:
             continue
@@ -848,8 +864,9 @@ def read_reused(connection: sqlite3.Connection, store: str) -> dict[int, ReusedI
 
 
 def find_later_run(connection: sqlite3.Connection, run: RunSheet) -> str | None:
-    """The newest run of the same sheet that started after this one, if this one has rows without an
-    id; None if there is none.
+    """Return the newest run of the same sheet that started after this one; None if there is none.
+
+    Also returns None if this run has no rows without an id.
     """
     if not run.digest:
         return None
@@ -960,7 +977,7 @@ def _iter_unsent_rows(
     tab: str,
     origin: _RunOrigin,
 ) -> Iterator[RowRecord]:
-    """The rows that a stopped run did not reach."""
+    """Yield the rows that a stopped run did not reach."""
     last = connection.execute(_LAST_SESSION, (run,)).fetchone()
     if last is not None and last[0] and not last[1]:
         return
@@ -994,7 +1011,7 @@ def _iter_unsent_rows(
 def _row_state(
     outcome: str | None, cause: str | None, assigned: int | None
 ) -> Literal["added", "unknown", ""]:
-    """The state of an add without an id, "" if nothing was added."""
+    """Return the state of an add without an id, "" if nothing was added."""
     if assigned is not None and (outcome == "applied" or cause in _STORED):
         return "added"
     return "unknown" if outcome in (None, "unknown") else ""
@@ -1012,14 +1029,14 @@ def _applied_pets(connection: sqlite3.Connection, run: str, kind: str) -> set[in
 
 
 def _tab_of_cell(cell: str) -> str:
-    """The worksheet of a cell's address, "" for text files."""
+    """Return the worksheet of a cell's address, "" for text files."""
     tab, mark, _ = cell.rpartition("!")
     return tab.strip("'").replace("''", "'") if mark else ""
 
 
 _OPPOSITE = {"add": "delete", "delete": "add"}
 _STORED = frozenset({"not-as-sent", "unverified"})
-"""Causes of failed results whose pet is stored nevertheless."""
+"""Causes of failed results whose pet is stored anyway."""
 _pet_decoder = msgspec.json.Decoder(Pet)
 
 _RUNS_OF_STORE = """
@@ -1088,7 +1105,7 @@ ORDER BY started, run.rowid
 _LAST_SESSION = "SELECT ended, stopped FROM sitting WHERE run = ? ORDER BY number DESC LIMIT 1"
 
 
-# Entries as rows of the table `change`, and back.
+# Convert entries to rows of the table `change`, and back.
 
 
 Row = tuple[Any, ...]
@@ -1149,7 +1166,7 @@ _pet_encoder = msgspec.json.Encoder()
 def intent_row(
     run: str, at: float, number: int, change: Change, before: Pet | None, after: Pet | None
 ) -> Row:
-    """The values of INSERT_INTENT for a change of a plan."""
+    """Return the values of INSERT_INTENT for a change of a plan."""
     values = (
         run,
         number,
@@ -1169,7 +1186,7 @@ def intent_row(
 def result_row(
     run: str, at: float, result: Result, found: Pet | None, replaced: Pet | None = None
 ) -> Row:
-    """The values of INSERT_RESULT for a result, or of INSERT_REPLACEMENT if a pet was replaced."""
+    """Return the values of INSERT_RESULT, or of INSERT_REPLACEMENT if a pet was replaced."""
     values = (
         run,
         result.number,
@@ -1195,13 +1212,13 @@ def result_row(
 
 
 def entry_intent_row(run: str, entry: Entry) -> Row:
-    """The values of INSERT_INTENT for an entry."""
+    """Return the values of INSERT_INTENT for an entry."""
     values = _entry_columns(run, entry)
     return (*values, row_checksum(values))
 
 
 def entry_result_row(run: str, ended: str, entry: Entry, found: Pet | None = None) -> Row:
-    """The values of INSERT_RESULT for an entry."""
+    """Return the values of INSERT_RESULT for an entry."""
     ending = (
         ended,
         entry.outcome,
@@ -1230,8 +1247,9 @@ def _entry_columns(run: str, entry: Entry) -> Row:
 
 
 def entries(connection: sqlite3.Connection, run: str) -> Iterator[Entry]:
-    """The entries of a run, by number. Raises PetsyncError for a damaged row, and for a row without
-    a run: it may belong to this run.
+    """Return the entries of a run, by number.
+
+    Raises PetsyncError for a damaged row, and for a row without a run: it may belong to this run.
     """
     orphan = connection.execute(_ORPHAN_RUN).fetchone()
     if orphan is not None:

@@ -69,7 +69,7 @@ NAME = "journal.db"
 APPLICATION = 0x70657473
 """SQLite's application_id of a journal: "pets"."""
 VERSION = 3
-"""SQLite's user_version of a journal; an older petsync refuses it and leaves it as it is."""
+"""SQLite's user_version of a journal; an older petsync refuses it and does not change it."""
 _READABLE = frozenset({2, VERSION})
 """Version 2 has one more table, `used`, which is always empty in it."""
 
@@ -163,7 +163,7 @@ BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 @contextmanager
 def translate_errors(path: Path) -> Iterator[None]:
-    """Raise errors of SQLite and the file system as PetsyncError with the journal's path."""
+    """Convert errors of SQLite and the file system to PetsyncError with the journal's path."""
     try:
         yield
     except UnicodeDecodeError as error:
@@ -176,13 +176,13 @@ def translate_errors(path: Path) -> Iterator[None]:
 
 @contextmanager
 def translate_read_errors(path: Path) -> Iterator[None]:
-    """Raise errors while reading as PetsyncError with the journal's path."""
+    """Convert errors while reading to PetsyncError with the journal's path."""
     try:
         yield
     except UnicodeDecodeError as error:
         raise build_damaged_error(path, error) from None
     except sqlite3.Error as error:
-        # Code 0: Python's module, not SQLite, found that text is not UTF-8.
+        # Code 0: Python's module, not SQLite, raised the error: text is not UTF-8.
         if get_sqlite_code(error) in (0, *DAMAGE):
             raise build_damaged_error(path, error) from None
         raise _build_unreadable_error(path, str(error)) from None
@@ -191,7 +191,7 @@ def translate_read_errors(path: Path) -> Iterator[None]:
 
 
 def translate_sqlite_error(path: Path, error: sqlite3.Error) -> PetsyncError:
-    """The PetsyncError for an error of SQLite."""
+    """Return the PetsyncError for an error of SQLite."""
     code = get_sqlite_code(error)
     if code in DAMAGE:
         return build_damaged_error(path, error)
@@ -199,12 +199,12 @@ def translate_sqlite_error(path: Path, error: sqlite3.Error) -> PetsyncError:
 
 
 def get_sqlite_code(error: sqlite3.Error) -> int:
-    """SQLite's primary result code, 0 if Python's module itself raised the error."""
+    """Return SQLite's primary result code, 0 if Python's module itself raised the error."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
 def build_unwritable_error(path: Path, why: str) -> PetsyncError:
-    """The error for a journal that cannot be written."""
+    """Return the error for a journal that cannot be written."""
     return PetsyncError(
         f"the journal {path} cannot be written: {why}",
         hint="Nothing is sent without it. Free disk space or restore the file, or choose another "
@@ -213,12 +213,12 @@ def build_unwritable_error(path: Path, why: str) -> PetsyncError:
 
 
 def copy_error(error: PetsyncError) -> PetsyncError:
-    """A copy of the error, to be raised again."""
+    """Return a copy of the error, to be raised again."""
     return type(error)(error.message, hint=error.hint)
 
 
 def build_closed_error(path: Path) -> PetsyncError:
-    """The error for calls after the end of a session."""
+    """Return the error for calls after the end of a session."""
     return build_unwritable_error(path, "the session of this run was closed")
 
 
@@ -238,7 +238,7 @@ def _build_busy_error(path: Path) -> PetsyncError:
 
 
 def build_damaged_error(path: Path, why: object) -> PetsyncError:
-    """The error for a file that is not a valid database."""
+    """Return the error for a file that is not a valid database."""
     return PetsyncError(
         f"the journal {path} is damaged: {why}",
         hint="Nothing more is sent. When no run is working, `petsync runs` renames the file and "
@@ -246,11 +246,11 @@ def build_damaged_error(path: Path, why: object) -> PetsyncError:
     )
 
 
-# The journal's file: created for this user only, and connections to it.
+# The journal's file, created for this user only, and connections to it.
 
 
 LOCK_TIMEOUT_S = 30.0
-"""How many seconds a connection waits for another process's transaction."""
+"""Seconds that a connection waits for another process's transaction."""
 
 
 def create_journal(path: Path) -> None:
@@ -271,8 +271,10 @@ def create_journal(path: Path) -> None:
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """A connection to an existing journal; a commit returns when the transaction is on disk. For
-    one thread at a time. Raises OSError if the path is a pipe or a device.
+    """Return a connection to an existing journal, for one thread at a time.
+
+    A commit returns when the transaction is on disk. Raises OSError if the path is a pipe or a
+    device.
     """
     must_be_ordinary(path)
     uri = f"{path.absolute().as_uri()}?mode=rw"
@@ -289,7 +291,7 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 def open_empty() -> sqlite3.Connection:
-    """A connection to an empty journal in memory."""
+    """Return a connection to an empty journal in memory."""
     connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     _create_tables(connection)
     return connection
@@ -299,8 +301,10 @@ def open_empty() -> sqlite3.Connection:
 def transaction(
     connection: sqlite3.Connection, keep_waiting: Callable[[], bool] = lambda: False
 ) -> Iterator[None]:
-    """Run one transaction. While other processes lock the file, `keep_waiting` decides after each
-    timeout of the connection whether to continue to wait.
+    """Run one transaction.
+
+    While other processes lock the file, `keep_waiting` decides after each timeout of the connection
+    whether to wait again.
     """
     while True:
         try:
@@ -320,8 +324,9 @@ def transaction(
 
 @contextmanager
 def open_for_reading(path: Path | None) -> Iterator[sqlite3.Connection]:
-    """A separate connection, so that any thread may read while another writes; to an empty journal
-    if there is none.
+    """Yield a separate connection: any thread may read while another writes.
+
+    It is to an empty journal if `path` is None.
     """
     with translate_read_errors(path or Path()):
         connection = open_empty() if path is None else connect(path)
@@ -342,12 +347,12 @@ def _create_tables(connection: sqlite3.Connection) -> None:
 
 
 def format_time(seconds: float) -> str:
-    """Seconds since 1970 as text."""
+    """Return seconds since 1970 as text."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
 
 
 def seconds_between(earlier: str, later: str) -> float:
-    """The seconds between two times, 0.0 if one is unknown or the clock was set back."""
+    """Return the seconds between two times, 0.0 if one is unknown or the clock was set back."""
     try:
         passed = datetime.fromisoformat(later) - datetime.fromisoformat(earlier)
     except (TypeError, ValueError):
@@ -355,7 +360,7 @@ def seconds_between(earlier: str, later: str) -> float:
     return max(0.0, round(passed.total_seconds(), 3))
 
 
-# Lock: one run at a time on one store. It is a row of the journal, renewed by a heartbeat.
+# Lock: a row of the journal, renewed by a heartbeat, that allows one run at a time on one store.
 
 
 HEARTBEAT_S = 2.0
@@ -364,14 +369,11 @@ _INTERRUPTED = """
 UPDATE sitting SET ended = ?, stopped = 'interrupted' WHERE run = ? AND number = ? AND ended = ''
 """
 _STALE_S = 20.0
-"""Seconds without a heartbeat after which a holder counts as dead, whatever else is known."""
+"""Seconds without a heartbeat after which a holder always counts as dead."""
 
 
 class Lock(msgspec.Struct, frozen=True, kw_only=True):
-    """Which process works on a store: a session of a run on a host. `machine` distinguishes hosts
-    with the same name, and `born` processes with the same number; both may be "". `heartbeat` is in
-    seconds since 1970.
-    """
+    """The process that works on a store: a session of a run on a host."""
 
     store: str
     run: str
@@ -380,13 +382,16 @@ class Lock(msgspec.Struct, frozen=True, kw_only=True):
     pid: int
     host: str
     machine: str
+    """Distinguishes hosts with the same name; may be ""."""
     born: str
+    """Distinguishes processes with the same number; may be ""."""
     since: str
     heartbeat: float
+    """Seconds since 1970."""
 
     @classmethod
     def for_this_process(cls, store: str, run: str, sitting: int) -> Lock:
-        """A lock for this process, from now on."""
+        """Return a lock for this process, from now on."""
         pid, now = os.getpid(), time.time()
         return cls(
             store=store,
@@ -403,23 +408,21 @@ class Lock(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_alive(self) -> bool:
-        """Whether its holder may still be running: False only if it certainly is not, or if its
-        last heartbeat is too old.
-        """
+        """False if the holder is certainly not running, or if its last heartbeat is too old."""
         if time.time() - self.heartbeat >= _STALE_S:
             return False
         return self.machine != _identify_machine() or _is_process_alive(self.pid, self.born)
 
 
 def read_lock(connection: sqlite3.Connection, store: str) -> Lock | None:
-    """The lock on the store, whether its holder is alive or not."""
+    """Return the lock on the store, even if its holder is dead; None if there is none."""
     row = connection.execute("SELECT * FROM lock WHERE store = ?", (store,)).fetchone()
     names = Lock.__struct_fields__
     return None if row is None else Lock(**dict(zip(names, row, strict=True)))
 
 
 def claim_lock(connection: sqlite3.Connection, lock: Lock) -> Lock | None:
-    """Take the store's lock, inside a transaction, and return the lock of a dead holder, if any.
+    """Take the store's lock, inside a transaction; return the lock of a dead holder or None.
 
     Raises LockedError if a running process has the lock.
     """
@@ -432,7 +435,7 @@ def claim_lock(connection: sqlite3.Connection, lock: Lock) -> Lock | None:
 
 
 def renew_lock(connection: sqlite3.Connection, lock: Lock) -> bool:
-    """Write a heartbeat; False if another process has the lock now."""
+    """Write a heartbeat; return false if another process has the lock now."""
     renewed = connection.execute(
         "UPDATE lock SET heartbeat = ? WHERE store = ? AND claim = ?",
         (time.time(), lock.store, lock.claim),
@@ -450,7 +453,7 @@ def release_lock(connection: sqlite3.Connection, lock: Lock, now: str) -> None:
 
 
 def build_taken_over_error(lock: Lock, other: Lock | None) -> LockedError:
-    """The error for a holder that another process has replaced, as its heartbeat was too old."""
+    """Return the error for a holder whose heartbeat was too old and that was replaced."""
     owner = (
         "somebody" if other is None else f"run {other.run} (process {other.pid} on {other.host})"
     )
@@ -474,7 +477,7 @@ def build_locked_error(other: Lock) -> LockedError:
 
 @cache
 def _identify_machine() -> str:
-    """An identifier of this machine since its last boot; "" if there is none."""
+    """Return an identifier of this machine since its last boot; "" if there is none."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
         return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
@@ -498,26 +501,26 @@ def _is_process_alive(pid: int, born: str) -> bool:
 
 
 def _find_start_time(pid: int) -> str | None:
-    """When the process started, in kernel ticks; None if it has ended, "?" if unknown."""
+    """Return when the process started, in kernel ticks; None if it has ended, "?" if unknown."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
         return None
     except OSError:
         return "?"
-    # The name, in parentheses, may hold anything; the state and the rest follow its end.
+    # The name, in parentheses, may contain anything; the state and the rest follow it.
     fields = stat[stat.rindex(b")") + 2 :].split()
     return None if fields[0] in b"ZX" else fields[19].decode()
 
 
-# Checksum of a row, so that disk errors are detected.
+# Checksum of a row, to detect disk errors.
 
 
 _encoder = msgspec.json.Encoder()
 
 
 def row_checksum(values: tuple[Any, ...]) -> int:
-    """CRC-32 of the values as a JSON array, bytes in base64."""
+    """Return the CRC-32 of the values as a JSON array, bytes in base64."""
     return zlib.crc32(_encoder.encode(values))
 
 
@@ -525,9 +528,9 @@ def row_checksum(values: tuple[Any, ...]) -> int:
 
 
 def mark_in_use(path: Path) -> BaseFileLock:
-    """The lock that marks a journal as written to, until it is released or its process dies.
+    """Return the lock that marks a journal as written to, until its release or the process's end.
 
-    Each writer holds one file of its own, `journal.N.lock`, the first free one.
+    Each writer holds its own file, `journal.N.lock`, the first free one.
     """
     for number in count(1):
         if (lock := try_lock(path.with_suffix(f".{number}.lock"))) is not None:
@@ -536,7 +539,7 @@ def mark_in_use(path: Path) -> BaseFileLock:
 
 
 def is_used(path: Path) -> bool:
-    """Whether a writer of this process or another on this machine holds one of the files."""
+    """Return true if a writer of any process on this machine holds one of the files."""
     for file in path.parent.glob(f"{path.stem}.*.lock"):
         if (lock := try_lock(file)) is None:
             return True
@@ -544,8 +547,8 @@ def is_used(path: Path) -> bool:
     return False
 
 
-# Integrity: whether a file is a valid journal that this petsync may write to. A damaged journal is
-# renamed; a file of another program stays as it is.
+# Integrity: check that a file is a valid journal that this petsync may write to. A damaged journal
+# is renamed; a file of another program is not changed.
 
 
 _SIDES = ("-wal", "-shm")
@@ -559,12 +562,12 @@ class _DatabaseFacts(msgspec.Struct, frozen=True):
 
     @property
     def is_blank(self) -> bool:
-        """Whether nothing was ever written to it."""
+        """True if nothing was ever written to the file."""
         return not (self.application or self.version or self.tables)
 
 
 def check_integrity(path: Path) -> bool:
-    """Whether the file is a journal; False if nothing was ever written to it.
+    """Return true if the file is a journal, false if nothing was ever written to it.
 
     Raises PetsyncError if it belongs to another program or a newer petsync (then it is not
     changed), if it is damaged (then it is renamed), and if it is a pipe or a device.
@@ -576,7 +579,7 @@ def check_integrity(path: Path) -> bool:
         None if _side_file(path, "-wal").exists() else _inspect_file(path, "mode=ro&immutable=1")
     )
     if facts is None or facts.problem:
-        # Again with SQLite's locks: what looks like damage may be another process's checkpoint.
+        # Again with SQLite's locks: apparent damage may be another process's checkpoint.
         facts = _inspect_file(path, "mode=ro")
     if facts.problem:
         raise _move_damaged(path, facts.problem)
@@ -586,8 +589,9 @@ def check_integrity(path: Path) -> bool:
 
 
 def _inspect_file(path: Path, mode: str) -> _DatabaseFacts:
-    """The facts about the file, which is opened without writing; with `immutable` not even a log
-    file is created.
+    """Return the facts about the file, which is opened without writing.
+
+    With `immutable` not even a log file is created.
     """
     try:
         return _read_header(f"{path.absolute().as_uri()}?{mode}")

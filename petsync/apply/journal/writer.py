@@ -1,4 +1,4 @@
-"""Write to the journal: a session of one process on a run, and the thread that commits groups."""
+"""Write to the journal: the session of a process on a run, and the thread that commits groups."""
 
 from __future__ import annotations
 
@@ -65,11 +65,11 @@ __all__ = [
 ]
 
 
-# Items of a group, which is written in one transaction with few statements.
+# Items of a group; a group is written in one transaction with few statements.
 
 
 class Intent(msgspec.Struct, gc=False):
-    """A change is about to be sent."""
+    """A change that is about to be sent."""
 
     at: float
     number: int
@@ -79,7 +79,7 @@ class Intent(msgspec.Struct, gc=False):
 
 
 class Repeat(msgspec.Struct, gc=False):
-    """A change is about to be sent again."""
+    """A change that is about to be sent again."""
 
     at: float
     number: int
@@ -96,7 +96,7 @@ class Completion(msgspec.Struct, gc=False):
 
 
 class Image(msgspec.Struct, gc=False):
-    """An upload that is about to be sent, or its result if it `ended`."""
+    """An upload that is about to be sent, or its result if it has `ended`."""
 
     at: float
     entry: Entry
@@ -104,13 +104,13 @@ class Image(msgspec.Struct, gc=False):
 
 
 class KnownIds(msgspec.Struct, gc=False):
-    """The ids of the pets that existed before."""
+    """The ids of the pets that existed before the run."""
 
     ids: list[int]
 
 
 class Finish(msgspec.Struct, gc=False):
-    """How the session ended."""
+    """The end of the session; `stopped` is why it stopped early, or ""."""
 
     at: float
     stopped: str
@@ -120,7 +120,7 @@ Item = Intent | Repeat | Completion | Image | KnownIds | Finish
 
 
 def execute(connection: sqlite3.Connection, run: str, sitting: int, items: Iterable[Item]) -> None:
-    """Write the items of a session in order; adjacent items of one kind in one statement."""
+    """Write the items of a session in order; adjacent items of one kind share a statement."""
     statement, rows = "", list[Row]()
     for item in items:
         needed, row = _statement(run, sitting, item)
@@ -173,26 +173,28 @@ _FINISH_SESSION = "UPDATE sitting SET ended = ?, stopped = ? WHERE run = ? AND n
 
 # Writer: the thread that writes the items of a session to disk, group by group.
 #
-# All items that arrive while one group is written form the next group, in one transaction, so that
+# All items that arrive while one group is written form the next group. It is one transaction, so
 # many changes share one disk sync.
 
 
 _BUSY_TIMEOUT_MS = 200
-"""How many milliseconds SQLite itself waits for a lock."""
+"""Milliseconds that SQLite itself waits for a lock."""
 _BUSY_INTERVAL_S, _GATHER_S = 0.0005, 0.001
-"""If the first intent arrives within the interval after the last group, the writer gathers others
-for the second value, in seconds: one disk sync is then enough for all of them.
+"""Seconds. If the first intent of a group arrives within the first value, more will follow soon.
+
+The writer then gathers items for the second value: one disk sync is enough for all of them.
 """
 _MAX_DELAY_S = 0.05
-"""The longest delay in seconds until a result is written, if no intent follows it."""
+"""The maximum delay in seconds before a result is written, if no intent follows it."""
 
 Waiter = asyncio.Future[None]
 _QueuedItem = tuple[Item | None, Waiter | None]
 
 
 class Writer:
-    """Writes for one session, from its creation until `end`. Without items it writes heartbeats,
-    even while the other threads are busy.
+    """Writes for one session, from its creation until `end`.
+
+    Without items it writes heartbeats, even while the other threads are busy.
     """
 
     def __init__(
@@ -208,7 +210,7 @@ class Writer:
         self.renewed = time.time()
         """When the lock was last renewed, in seconds since 1970."""
         self.hurries = False
-        """Whether the session must end soon, so that it does not wait for other processes."""
+        """True if the session must end soon: then it does not wait for other processes."""
         connection.execute(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_MS}")
         name = f"petsync journal {lock.run}"
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
@@ -256,7 +258,7 @@ class Writer:
         return continues
 
     def _collect_group(self) -> tuple[list[_QueuedItem], bool]:
-        """The items to write, and whether more may come; waits until the next heartbeat."""
+        """Return the items to write, and whether more may come; wait until the next heartbeat."""
         group = self._unwritten
         written = time.monotonic()
         try:
@@ -301,7 +303,7 @@ class Writer:
         return not self.hurries and time.monotonic() < until
 
     def _check_place(self) -> None:
-        """Raise PetsyncError if the file was deleted or replaced: then nothing is kept."""
+        """Raise PetsyncError if the file was deleted or replaced: then nothing is stored."""
         try:
             now = self._path.stat()
         except OSError:
@@ -314,7 +316,7 @@ class Writer:
             )
 
     def _refuse_rest(self) -> None:
-        """Give the waiters that come after the end an error."""
+        """Give an error to the waiters that come after the end."""
         with suppress(Empty):
             while True:
                 group = self._queue.get_nowait()
@@ -322,7 +324,7 @@ class Writer:
                     _notify([group[1]], self.closed_error)
 
     def _release(self) -> None:
-        # If this fails, another process has the lock, or it ends without a heartbeat.
+        # If this fails, another process has the lock, or the lock expires without a heartbeat.
         with suppress(sqlite3.Error), transaction(self._connection):
             release_lock(self._connection, self._lock, format_time(time.time()))
 
@@ -358,7 +360,7 @@ class RunSession:
     """A Recorder of one run; no other process can work on its store until it is closed.
 
     Coroutines raise PetsyncError if the journal cannot be written, and LockedError if another
-    process has taken over; results that could not be written are tried again with the next group.
+    process has taken over. Results that could not be written are tried again with the next group.
     All methods must be called from one event loop.
     """
 
@@ -406,18 +408,20 @@ class RunSession:
         self._known = frozenset(sorted_ids)
 
     def get_known_ids(self) -> Collection[int] | None:
-        """The ids of `record_known_ids`, of this session or an earlier one; None without any."""
+        """Return the ids of `record_known_ids` of any session of the run; None without any."""
         return self._known
 
     async def confirm_lock(self) -> None:
-        """Return if no other process has taken over. Asks the file only if the last heartbeat is so
-        old that this process must have been suspended.
+        """Return if no other process has taken over.
+
+        Asks the file only if the last heartbeat is so old that this process must have been
+        suspended.
         """
         if abs(time.time() - self._writer.renewed) > _STANDSTILL_S:
             await self._write_and_wait(None)
 
     def stop_waiting(self) -> None:
-        """From now on, hardly wait for other processes that keep the file locked."""
+        """Reduce the wait for processes that lock the file to a minimum from now on."""
         self._writer.hurries = True
 
     async def flush(self) -> None:
@@ -425,15 +429,18 @@ class RunSession:
         await self._write_and_wait(None)
 
     async def finish(self, *, stopped: str = "") -> None:
-        """Return when all items and the end of the run are on disk; `stopped` is "" for a complete
-        run. A cancellation only shortens the waits.
+        """Return when all items and the end of the run are on disk.
+
+        `stopped` is "" for a complete run. A cancellation only shortens the waits.
         """
         await self._await_to_end(self._write_and_wait(Finish(time.time(), stopped)))
 
     async def close(self) -> None:
-        """Write what is left, and release the lock. Without `finish` before, the run counts as
-        interrupted. A resume determines what could not be written. A cancellation only shortens the
-        waits: else the report of the run would be lost.
+        """Write what is left, and release the lock.
+
+        Without `finish` before, the run counts as interrupted. A resume determines the outcome of
+        what could not be written. A cancellation only shortens the waits: else the report would be
+        lost.
         """
         self._closed = True
         await self._await_to_end(asyncio.to_thread(self._end))
