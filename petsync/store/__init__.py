@@ -48,8 +48,7 @@ __all__ = [
 class Store:
     """A service: loaders, plan and apply, and the eight operations as `api`.
 
-    `aio` has the same methods as coroutines. A store can be used in a `with` block, which closes
-    it.
+    `aio` has the same methods as coroutines. A `with` block closes the store at its end.
     """
 
     def __init__(self, aio: AsyncStore, *, owned: ExitStack | None = None) -> None:
@@ -92,9 +91,10 @@ class Store:
         listen: bool = True,
         keep: Keep = "memory",
     ) -> PendingSignIn:
-        """Return a sign-in that waits for a person at a browser: open its `url`, then `wait`, or
-        `paste` the address at which the browser ended. The options are those of
-        `aio.begin_sign_in`.
+        """Return a sign-in that waits for the user in a browser.
+
+        Open its `url`, then `wait`, or `paste` the URL at which the browser ended. The options are
+        those of `aio.begin_sign_in`.
         """
         beginning = self.aio.begin_sign_in(
             scopes=scopes, client_id=client_id, implicit=implicit, listen=listen, keep=keep
@@ -115,17 +115,17 @@ class Store:
         corrections: Mapping[str, str] | None = None,
         encoding: str | None = None,
     ) -> Sheet:
-        """Return the sheet as this store reads it. `corrections` gives texts by the address of a
-        cell, as in a finding: petsync reads the cell as this text, and the file does not change.
+        """Return the sheet as this store reads it.
+
+        `corrections` gives texts by the address of a cell, as in a finding: petsync reads the cell
+        as this text, and the file does not change.
         """
         return self.aio.read(
             sheet, tab=tab, mapping=mapping, corrections=corrections, encoding=encoding
         )
 
     def serves(self, url: str) -> bool:
-        """Return whether a photo's address is below this service's base URL, so that `photo` reads
-        it.
-        """
+        """Return true if `photo` can read the URL: it is below the service's base URL."""
         return self.aio.serves(url)
 
     def check(self, plan: Plan) -> None:
@@ -177,11 +177,10 @@ def connect(
     environ: Mapping[str, str] | None = None,
     retry: RetryPolicy | None = None,
 ) -> Store:
-    """Return a Store for the service at `url`. Missing arguments come from PETSYNC_* and
-    petsync.toml.
+    """Return a Store for the service at `url`, without a request.
 
-    `timeout` is in seconds; `environ` replaces the process's environment. Sends nothing yet. Raises
-    SettingsError.
+    Missing arguments come from PETSYNC_* and petsync.toml. `timeout` is in seconds; `environ`
+    replaces the process's environment. Raises SettingsError.
     """
     arguments = {
         "url": url,
@@ -210,9 +209,10 @@ def store_of(
     profile: ServiceProfile | None = None,
     retry: RetryPolicy | None = None,
 ) -> Store:
-    """Return a Store for exactly these settings, which must have a `url`: the environment and files
-    are not read. Without `auth`, the sign-in is that of the settings, else the stored one for the
-    service. Raises SettingsError.
+    """Return a Store for exactly these settings, which must have a `url`.
+
+    The environment and files are not read. Without `auth`, the sign-in is that of the settings,
+    else the stored one for the service. Raises SettingsError.
     """
     try:
         session = _session(settings, auth, profile, retry)
@@ -245,8 +245,8 @@ def demo(*, state: str | Path | None = None, profile: str = "standard") -> Store
     """Return a Store on an embedded pet store with the sample catalogue.
 
     The embedded store ends when the Store is closed, and listens on this machine only. With the
-    profile `live` too, it has room for any number of pets and assigns unique ids, because the
-    sample catalogue has more pets than the reference server keeps, and nearly the highest id.
+    profile `live` too, it has room for any number of pets and assigns unique ids: the sample
+    catalogue has more pets than the reference server keeps, and nearly the highest id.
     """
     from petsync.sandbox import Sandbox
     from petsync.sandbox.http import behaviour_named
@@ -266,7 +266,7 @@ def demo(*, state: str | Path | None = None, profile: str = "standard") -> Store
 
 
 def _credentials(settings: Settings) -> Credentials:
-    """The credentials of the environment, else the stored ones for this service."""
+    """Return the credentials of the environment, else the stored ones for this service."""
     found = _credentials_from_environment(settings)
     if found:
         return replace(found, grant=found.grant.keep("environment"))

@@ -86,36 +86,36 @@ __all__ = [
 ]
 
 
-# SheetComparison: a snapshot and a sheet, from which plans and explanations are made.
+# SheetComparison: a snapshot and a sheet, for plans and explanations.
 
 
 @dataclass(frozen=True, slots=True)
 class SheetComparison:
-    """The input of a plan: the store's records, the sheet, and what was looked up for them.
-
-    `found`: look-ups of ids that only the sheet names. `uploads`: photos that uploads added.
-    `matches`: rows without an id that earlier runs know. `undone`: pets that undos removed, with
-    the undone run. `restored`: pets that undos changed, with their values after it. `renumbered`:
-    pets that got another id than they were added with. `outside`: pets that the caller does not
-    cover, which are not deleted as missing. `suspects`: rows that may mean an earlier pet than the
-    one that has their id.
-    """
+    """The input of a plan: the store's records, the sheet, and the look-ups for them."""
 
     snapshot: Snapshot
     sheet: Sheet
     found: FoundPets
+    """Look-ups of ids that only the sheet names."""
     uploads: Uploads = field(default_factory=Uploads)
+    """Photos that uploads added."""
     matches: Mapping[int, Match] = field(default_factory=dict)
+    """Rows without an id that earlier runs know."""
     undone: Mapping[int, str] = field(default_factory=dict)
+    """Pets that undos removed, with the undone run."""
     restored: Mapping[int, RestoredPet] = field(default_factory=dict)
+    """Pets that undos changed, with their values after the undo."""
     renumbered: Mapping[int, RenumberedPet] = field(default_factory=dict)
+    """Pets that got another id than they were added with."""
     outside: frozenset[int] = frozenset()
+    """Pets that the caller does not cover; they are not deleted as missing."""
     suspects: Mapping[int, Suspect] = field(default_factory=dict)
+    """Rows that may mean an earlier pet than the one that has their id."""
 
     def plan(
         self, options: PlanOptions, guard: Guard, *, profile: ServiceProfile, created: str
     ) -> Plan:
-        """The plan that brings the store into agreement with the sheet."""
+        """Return the plan that brings the store into agreement with the sheet."""
         return compare(
             self.snapshot,
             self.sheet,
@@ -134,7 +134,7 @@ class SheetComparison:
         )
 
     def why(self, plan: Plan, pet_ids: Iterable[int]) -> Explanations:
-        """The explanations of what the plan does with the pets."""
+        """Return the explanations of what the plan does with the pets."""
         return explain(
             plan,
             self.snapshot,
@@ -184,16 +184,16 @@ class PetEdits(ABC):
         guard: Guard = _NO_GUARD,
         snapshot: Snapshot | None = None,
     ) -> Plan:
-        """Return the plan that changes this one pet, for `apply`. Sends only GET requests. A field
-        that is None stays as it is; an empty text or list empties it.
+        """Return the plan that changes this one pet, for `apply`. Sends only GET requests.
 
-        `tags` and `photo_urls` are lists, or text as in a cell of a sheet. `seen` is the pet as it
-        was when the change was decided: later changes by others stay, and a field that both changed
-        is a conflict. `snapshot` saves another read of the whole store; petsync reads the pet
-        itself again in any case.
+        A field that is None stays as it is; an empty text or list empties it. `tags` and
+        `photo_urls` are lists, or text as in a cell of a sheet. `seen` is the pet as it was when
+        the change was decided: later changes by others stay, and a field that both changed is a
+        conflict. `snapshot` saves another read of the whole store; petsync reads the pet itself
+        again in any case.
 
-        Raises NotFoundError if the pet does not exist, and FindingsError for a value that a sheet
-        could not have either.
+        Raises NotFoundError if the pet does not exist, and FindingsError for a value that is an
+        error in a sheet too.
         """
         (number,) = arguments.pet_ids(pet_id)
         values = _collect_fields(name, status, category, tags, photo_urls)
@@ -215,7 +215,7 @@ def _collect_fields(
     tags: str | Iterable[str | Tag] | None,
     photo_urls: str | Iterable[str] | None,
 ) -> dict[str, Any]:
-    """The wanted values, by column."""
+    """Return the wanted values, by column."""
     values = {
         "name": _check_text("name", name),
         "status": _check_text("status", status),
@@ -239,7 +239,7 @@ def _items(value: str | Iterable[Any] | None) -> str | list[Any] | None:
 
 
 def _frame(pet_id: int, values: Mapping[str, Any]) -> pd.DataFrame:
-    """A sheet of one row with every column: a missing one would count as lost."""
+    """Return a sheet of one row with every column: a missing column would count as lost."""
     row = {column: values.get(column) for column in COLUMNS} | {"id": pet_id, "action": "update"}
     return pd.DataFrame([row], dtype=object)
 
@@ -256,7 +256,7 @@ def _base(pet_id: int, seen: Pet | None, store: str) -> Base | None:
 
 
 def _with_pet(snapshot: Snapshot, pet: Pet) -> Snapshot:
-    """The snapshot with the current pet in place of the one that was read before."""
+    """Return the snapshot with the current pet instead of the one that was read before."""
     others = snapshot.frame[snapshot.frame["id"] != pet.id]
     frame = pd.concat([others, frame_from_pets([pet])], ignore_index=True)
     return replace(snapshot, frame=frame.sort_values("id", kind="stable", ignore_index=True))
@@ -275,7 +275,7 @@ def _check_values(sheet: Sheet) -> None:
 
 
 def _strip_addresses(plan: Plan) -> Plan:
-    """The plan without cell addresses and notes, which only apply to a sheet."""
+    """Return the plan without cell addresses and notes, which only apply to a sheet."""
 
     def replace_source(each: Any, **more: Any) -> Any:
         return msgspec.structs.replace(each, source=_EDIT_SOURCE, **more)
@@ -298,7 +298,7 @@ def _strip_addresses(plan: Plan) -> Plan:
 
 
 class ImageUploads:
-    """Inspection and upload of images in bulk."""
+    """Inspects and uploads images in bulk."""
 
     _images: StoreImages
 
@@ -321,15 +321,15 @@ class ImageUploads:
         again: bool = False,
         on_progress: Callable[[ScanProgress], None] | None = None,
     ) -> Pictures:
-        """Return the images that `upload` would send: those in the folder `source`, by their names,
-        or those that the `column` of a sheet names. Decodes each completely and looks up its pet.
-        Sends only GET requests.
+        """Return the images that `upload` would send. Sends only GET requests.
 
-        In a folder, a name must match a `pattern` of {id}, {n} and *, such as `{id}_{n}`. Paths in
-        a sheet are relative to its folder, or to `folder`. `metadata` is for every image for which
+        These are the images in the folder `source`, found by their names, or those that the
+        `column` of a sheet names. Each is decoded completely, and its pet is looked up. In a
+        folder, a name must match a `pattern` of {id}, {n} and *, such as `{id}_{n}`. Paths in a
+        sheet are relative to its folder, or to `folder`. `metadata` is for every image for which
         neither the `metadata_column` nor metadata.csv in the folder has a text.
 
-        Metadata (place, time, camera, comments) are removed unless `keep_metadata` is set.
+        Embedded metadata (place, time, camera, comments) are removed unless `keep_metadata` is set.
         `max_side` (pixels) reduces larger images; `max_bytes` and `max_pixels` are limits. Images
         that an earlier run uploaded are not uploaded again, unless `again` is set. Raises
         SheetError if folder, sheet or column cannot be read, SettingsError for invalid options, and
@@ -382,9 +382,10 @@ class ImageUploads:
         again: bool = False,
         on_progress: Callable[[ScanProgress], None] | None = None,
     ) -> Pictures:
-        """Return the images that `upload` would send to one pet: these files with any names, in
-        their order; `row` of a picture or problem is the index of its file. The options are those
-        of `pictures`.
+        """Return the images that `upload` would send to one pet.
+
+        They are these files, with any names, in their order. `row` of a picture or problem is the
+        index of its file. The options are those of `pictures`.
         """
         (number,) = arguments.pet_ids(pet_id)
         options = PictureOptions(
@@ -410,13 +411,13 @@ class ImageUploads:
         on_file: Callable[[FileProgress], None] | None = None,
         cancelling: UploadCanceller | None = None,
     ) -> UploadReport:
-        """Upload the images, and return the outcome of every file. Images of one pet are sent one
-        after the other, those of `concurrency` pets at the same time. The journal records the run,
-        so no later run uploads the same image again.
+        """Upload the images, and return the outcome of every file.
 
-        `settle` is the number of seconds to wait before an upload is sent again that got no answer
-        and added no photo; by default the timeout. `on_progress` is called for all images together,
-        `on_file` for each; `cancelling` names images to leave out.
+        Images of one pet are sent one after the other, those of `concurrency` pets at the same
+        time. The journal records the run, so no later run uploads the same image again. `settle` is
+        the number of seconds to wait before an upload is sent again that got no answer and added no
+        photo; by default the timeout. `on_progress` is called for all images together, `on_file`
+        for each; `cancelling` names images to leave out.
 
         Raises LockedError before it sends anything, and InterruptedRunError with the `report` so
         far if the run was stopped; the same folder or sheet, read and uploaded again, completes it.
@@ -431,15 +432,15 @@ class ImageUploads:
         )
 
     async def photo(self, url: str) -> bytes:
-        """Return the content of a photo below the service's base URL. Raises InvalidInputError for
-        any other address, without a request, and ApiError if the service does not return the photo.
+        """Return the content of a photo below the service's base URL.
+
+        Raises InvalidInputError for any other URL, without a request, and ApiError if the service
+        does not return the photo.
         """
         return await self._images.photo(url)
 
     def serves(self, url: str) -> bool:
-        """Return whether a photo's address is below this service's base URL, so that `photo` reads
-        it.
-        """
+        """Return true if `photo` can read the URL: it is below the service's base URL."""
         return self._images.serves(url)
 
 
@@ -462,7 +463,7 @@ class Reader:
         known: Collection[str],
         encoding: str | None = None,
     ) -> Sheet:
-        """The sheet. Raises SheetError if it cannot be read."""
+        """Return the sheet. Raises SheetError if it cannot be read."""
         if isinstance(sheet, Sheet):
             if corrections:
                 return self._read_again(sheet, corrections, known)
@@ -520,7 +521,10 @@ class Reader:
     def _read_again(
         self, sheet: Sheet, corrections: Mapping[str, str], known: Collection[str]
     ) -> Sheet:
-        """The sheet's file with further corrections."""
+        """Return the sheet's file with further corrections.
+
+        Raises SheetError if the file has changed.
+        """
         earlier = {each.address: each.after for each in sheet.corrections}
         given = {**earlier, **corrections}
         new = self._file(
@@ -539,7 +543,7 @@ class Reader:
         return new
 
 
-# SignInMethods: the part of AsyncStore that signs in and out; PendingSignIn is for synchronous
+# SignInMethods: the part of AsyncStore that signs in and out. PendingSignIn is for synchronous
 # code.
 
 
@@ -547,7 +551,7 @@ Keep = Literal["memory", "keyring"]
 
 
 def build_sign_in_service(session: Session, settings: Settings) -> SignInService:
-    """The sign-in service of the session, from the settings."""
+    """Return the sign-in service of the session, from the settings."""
     authority = Authority(
         session.base_url,
         auth=settings.auth,
@@ -558,18 +562,18 @@ def build_sign_in_service(session: Session, settings: Settings) -> SignInService
 
 
 class SignInMethods:
-    """Sign in, sign out, and the account."""
+    """Signs in and out, and reads the account."""
 
     _sign_in_service: SignInService
     settings: Settings
 
     async def sign_in(self, credentials: Credentials, *, keep: Keep = "memory") -> Account:
         """Use these credentials of `petsync.auth` from now on, if the service accepts them.
-        `keep="keyring"` stores them for other processes with the same state folder.
 
-        Raises AuthError if the service refuses them, SettingsError if it does not offer this
-        sign-in or the keyring cannot be used, and ApiError if it does not answer; the former
-        credentials then stay.
+        `keep="keyring"` stores them for other processes with the same state folder. Raises
+        AuthError if the service refuses them, SettingsError if it does not offer this sign-in or
+        the keyring cannot be used, and ApiError if it does not answer; the former credentials then
+        stay.
         """
         self.settings.require_confirmed()
         return await self._sign_in_service.sign_in(credentials, keep)
@@ -586,7 +590,7 @@ class SignInMethods:
         """Return a sign-in that waits for the user in a browser: open its `url`.
 
         It uses a code with PKCE, or `implicit` if the service offers only that. `listen=False` is
-        for a browser on another machine: then `pasted` gets the address at which the browser ended.
+        for a browser on another machine: then `pasted` gets the URL at which the browser ended.
         Raises SettingsError if the service does not say where to sign in.
         """
         self.settings.require_confirmed()
@@ -594,22 +598,25 @@ class SignInMethods:
         return await self._sign_in_service.begin(question, keep)
 
     async def who(self) -> Account:
-        """Return the account at the service: who is signed in, with which permissions. Sends
-        requests that change nothing. Raises AuthError if the service does not accept the sign-in
-        any more.
+        """Return the account at the service: who is signed in, with which permissions.
+
+        Sends requests that change nothing. Raises AuthError if the service no longer accepts the
+        sign-in.
         """
         return await self._sign_in_service.who()
 
     async def sign_out(self) -> Account:
-        """Delete the sign-in, in the keyring too, after the service has ended it if it offers that.
-        PETSYNC_TOKEN and token files stay.
+        """Delete the sign-in, in the keyring too; return the account.
+
+        The service ends it first, if it offers that. PETSYNC_TOKEN and token files stay.
         """
         return await self._sign_in_service.sign_out()
 
 
 class PendingSignIn:
-    """A sign-in that waits for the user in a browser: open `url`, then `wait` for the browser, or
-    `paste` the address at which it ended.
+    """A sign-in that waits for the user in a browser.
+
+    Open `url`, then `wait` for the browser, or `paste` the URL at which it ended.
     """
 
     def __init__(self, aio: AsyncPendingSignIn, loop: LoopThread) -> None:
@@ -618,28 +625,31 @@ class PendingSignIn:
 
     @property
     def url(self) -> str:
-        """The address to open in a browser."""
+        """The URL to open in a browser."""
         return self.aio.url
 
     @property
     def is_listening(self) -> bool:
-        """Whether petsync listens for the browser's redirect."""
+        """True if petsync listens for the browser's redirect."""
         return self.aio.is_listening
 
     @property
     def is_open(self) -> bool:
-        """Whether no response for this sign-in has arrived yet: another attempt may succeed."""
+        """True if no response for this sign-in has arrived yet: another attempt may succeed."""
         return self.aio.is_open
 
     def wait(self, timeout: float = 300.0) -> Account:
-        """Wait up to `timeout` seconds for the browser's redirect, and return the account. Raises
-        AuthError if the sign-in is refused, or on a timeout.
+        """Wait up to `timeout` seconds for the browser's redirect, and return the account.
+
+        Raises AuthError if the sign-in is refused, or on a timeout.
         """
         return self._loop.run(self.aio.arrived(timeout))
 
     def paste(self, text: str | Secret) -> Account:
-        """Return the account for the address at which the browser ended; an implicit sign-in also
-        accepts the token alone. Raises AuthError and SettingsError, which do not show the text.
+        """Return the account for the URL at which the browser ended.
+
+        An implicit sign-in also accepts the token alone. Raises AuthError and SettingsError, which
+        do not show the text.
         """
         text = text if isinstance(text, Secret) else Secret(str(text))
         return self._loop.run(self.aio.pasted(text))
@@ -675,8 +685,10 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
         return await loaders.find_by_tags(self.api, tags)
 
     async def snapshot(self, *, statuses: Sequence[str] = ()) -> Snapshot:
-        """Return the store's pets now: the result of all status queries, sorted by id. If the query
-        of a status fails, the status is in `coverage.failed`, and its pets are missing.
+        """Return the store's pets now: the result of all status queries, sorted by id.
+
+        If the query of a status fails, the status is in `coverage.failed`, and its pets are
+        missing.
         """
         queried = (statuses,) if isinstance(statuses, str) else statuses
         return await loaders.snapshot(self.api, self._statuses(queried))
@@ -684,9 +696,10 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
     async def look_up(
         self, ids: Iterable[int], *, on_progress: Callable[[Lookups], None] | None = None
     ) -> dict[int, Found]:
-        """Return what getPetById answers for each id, whatever the pet's status: the pet, None if
-        the store has no such pet, or Unanswered. Raises ApiError if the store does not answer at
-        all.
+        """Return what getPetById answers for each id, for pets of any status.
+
+        The value is the pet, None if the store has no such pet, or a FailedLookup. Raises ApiError
+        if the store does not answer at all.
         """
         return await look_up(self.api, ids, on_progress=on_progress)
 
@@ -703,15 +716,15 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
         snapshot: Snapshot | None = None,
         on_progress: Callable[[Lookups], None] | None = None,
     ) -> Plan:
-        """Return the plan that brings the store into agreement with the sheet. Sends only GET
-        requests.
+        """Return the plan that brings the store into agreement with the sheet.
 
-        `sheet` is a Sheet, a file or a DataFrame with the canonical columns; a missing value in it
-        says nothing. `delete_missing` deletes the pets that no row names. `match_on` names the
-        columns that find the pet of a row without an id. `guard` has the limits.
+        Sends only GET requests. `sheet` is a Sheet, a file or a DataFrame with the canonical
+        columns; a missing value in it changes nothing. `delete_missing` deletes the pets that no
+        row names. `match_on` names the columns that find the pet of a row without an id. `guard`
+        has the limits.
 
         An exported sheet contains a base, the store's values at the time of the export: a cell that
-        nobody edited since says nothing. If both sides changed a field to different values, the
+        was not edited since changes nothing. If both sides changed a field to different values, the
         plan lists a conflict; the store's value stays, or `on_conflict="sheet"` sends the sheet's.
         `two_way` ignores the base. Raises PlanError if the base cannot be used, GuardError if an
         export has lost its ids or the header of a column, and FindingsError if `strict` and the
@@ -740,9 +753,10 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
         snapshot: Snapshot | None = None,
         on_progress: Callable[[Lookups], None] | None = None,
     ) -> Explanations:
-        """Explain what `plan` with these arguments does with the pet, or with each of several: for
-        each row about the pet, or once if no row is about it, the values of export, sheet and
-        store, the result, and the rules. Raises as `plan`.
+        """Explain what `plan` with these arguments does with the pet, or with each of several.
+
+        For each row about the pet, or once if no row is about it, the result has the values of
+        export, sheet and store, the decision, and the rules. Raises as `plan`.
         """
         options = _build_options(delete_missing, match_on, two_way, on_conflict, guard)
         ids = arguments.pet_ids(pet_id)
@@ -768,9 +782,9 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
         progress: bool | None = None,
         on_progress: Callable[[Progress], None] | None = None,
     ) -> Report:
-        """Apply the plan, and return the outcome of every row. The journal in the state folder
-        records each request before it is sent, and its outcome.
+        """Apply the plan, and return the outcome of every row.
 
+        The journal in the state folder records each request before it is sent, and its outcome.
         `concurrency` is the maximum number of changes at the same time; petsync uses fewer while
         the service is slow or refuses. `rate` is the maximum number of requests per second. Each
         pet is read again just before it is changed; `recheck="bulk"` reads all pets once at the
@@ -813,13 +827,13 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
         progress: bool | None = None,
         on_progress: Callable[[Progress], None] | None = None,
     ) -> Report:
-        """Finish a run that was stopped or killed, or that has failures. petsync finds out from the
-        store what happened to requests without an answer, sends what is left, and repeats nothing
-        that is done. The report covers the whole run.
+        """Finish a run that was stopped or killed, or that has failures; return its whole report.
 
-        `run_id` is the id of a run or its unique beginning; "" is this store's newest run that is
-        not complete. An option that is not given has the value of the run. Raises PlanError if
-        there is no such run, LockedError while it is working, and as `apply`.
+        petsync determines from the store the outcome of requests without an answer, sends what is
+        left, and repeats nothing that is done. `run_id` is the id of a run or its unique beginning;
+        "" is this store's newest run that is not complete. An option that is not given has the
+        value of the run. Raises PlanError if there is no such run, LockedError while it is working,
+        and as `apply`.
         """
         given: dict[str, Any] = {
             "concurrency": concurrency,
@@ -834,22 +848,26 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
             return await self._runs.resume(past, plan, given, step)
 
     async def settle(self, run_id: str) -> Report:
-        """Determine the outcomes of all changes that a stopped run started, and give up the rest:
-        sends nothing; a new plan makes the remaining changes. Returns the report of the whole run.
+        """Determine the outcomes of all changes that a stopped run started, and give up the rest.
+
+        Sends nothing; a new plan makes the remaining changes. Returns the report of the whole run.
         Raises as `resume`.
         """
         past, plan = self.to_resume(run_id)
         return await self._runs.resume(past, plan, {}, None, gives_up=True)
 
     def to_resume(self, run_id: str = "", *, startable: bool = False) -> tuple[PastRun, Plan]:
-        """The run that `resume` would finish, and its plan. Raises PlanError if there is none; with
-        `startable` also if it was undone, and LockedError while a run is working.
+        """Return the run that `resume` would finish, and its plan.
+
+        Raises PlanError if there is none. With `startable` raises PlanError also if it was undone,
+        and LockedError while a run is working.
         """
         return self._runs.to_resume(run_id, startable=startable)
 
     def unfinished(self, sheet: str | Path) -> PastRun | None:
-        """The newest run of this sheet on this store if it was stopped and `resume` would continue
-        it, else None.
+        """Return the newest run of this sheet on this store, if it was stopped and can be resumed.
+
+        Else returns None.
         """
         return self._runs.find_unfinished(os.path.realpath(sheet))
 
@@ -860,27 +878,29 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
         guard: Guard = _NO_GUARD,
         on_progress: Callable[[Lookups], None] | None = None,
     ) -> Plan:
-        """Return the plan that restores what a run changed, for `apply`. Sends only GET requests. A
-        pet that was changed since the run stays as it is, and is listed as a conflict.
+        """Return the plan that restores what a run changed, for `apply`. Sends only GET requests.
 
-        `run_id` is the id of a run or its unique beginning; "" is this store's newest run that
-        changed something and is not undone. Raises PlanError if there is none, LockedError while it
-        is working. `on_progress` gets the number of pets that petsync looks up because no query
-        lists them.
+        A pet that was changed since the run stays as it is, and is listed as a conflict. `run_id`
+        is the id of a run or its unique beginning; "" is this store's newest run that changed
+        something and is not undone. Raises PlanError if there is none, LockedError while it is
+        working. `on_progress` gets the number of pets that petsync looks up because no query lists
+        them.
         """
         name = arguments.run_name(run_id)
         return await UndoPlanner(self.api, self.history).plan(name, guard, on_progress)
 
     async def runs(self) -> pd.DataFrame:
-        """Return the runs on this store, the newest first: id, kind, state, started (UTC), seconds,
-        source, total, applied, unchanged, not sent, conflict, needs fixing, failed, unknown,
-        undoes.
+        """Return the runs on this store, the newest first.
+
+        The columns are id, kind, state, started (UTC), seconds, source, total, applied, unchanged,
+        not sent, conflict, needs fixing, failed, unknown, undoes.
         """
         return runs_frame(await asyncio.to_thread(self.history.runs, self._session.base_url))
 
     async def run(self, run_id: str) -> Report:
-        """Return the outcome of every row of a run, as far as the run has come. Raises PlanError if
-        this store has no such run, and for uploads.
+        """Return the outcome of every row of a run, as far as the run has come.
+
+        Raises PlanError if this store has no such run, and for uploads.
         """
         return await asyncio.to_thread(
             self.history.report, arguments.run_name(run_id), self._session.base_url
@@ -892,8 +912,9 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
         return History(self.settings.state)
 
     def check(self, plan: Plan) -> None:
-        """Raise PlanError if the plan is for another store, StalePlanError if it was applied
-        already; `apply` does so too.
+        """Raise PlanError if the plan is for another store, or StalePlanError if it was applied.
+
+        `apply` does so too.
         """
         if plan.store != self._session.base_url:
             raise PlanError(
@@ -912,9 +933,9 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
         known_statuses: Collection[str] = (),
         encoding: str | None = None,
     ) -> Sheet:
-        """Return the sheet as this store reads it: with the store's statuses, and the columns that
-        `mapping` or else petsync.toml maps.
+        """Return the sheet as this store reads it.
 
+        It knows the store's statuses, and the columns that `mapping` or else petsync.toml maps.
         `encoding` and `corrections`, texts by the address of a cell, are as in `read_sheet`. With
         corrections, a Sheet is read again from its file, with the corrections that it already has.
         Raises SheetError if the file has changed, and for corrections of a DataFrame.
@@ -923,8 +944,9 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
         return reader.read(sheet, tab, mapping, corrections, known_statuses, encoding)
 
     async def close(self, *, for_good: bool = False) -> None:
-        """Close the connections, and end the sign-ins that wait for the user. The next request
-        opens new connections, or, with `for_good`, is an error.
+        """Close the connections, and end the sign-ins that wait for the user.
+
+        The next request opens new connections or, with `for_good`, is an error.
         """
         await self._sign_in_service.close()
         await self._session.close(for_good=for_good)
@@ -950,7 +972,8 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
         ids: Iterable[int] = (),
         with_undone: bool = False,
     ) -> SheetComparison:
-        """Return the store and the sheet, with everything that a plan must look up, and `ids` too.
+        """Return the store and the sheet, with all look-ups that a plan needs, and of `ids` too.
+
         A row without an id whose pet an undo removed is a new one, unless `with_undone`. Raises as
         `plan`.
         """
@@ -999,7 +1022,7 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
         )
 
     async def _continue_base(self, compared: SheetComparison) -> SheetComparison:
-        """The comparison with the sheet's base, updated by the changes that its runs sent."""
+        """Return the comparison with the sheet's base updated by the changes that its runs sent."""
         base = compared.sheet.base
         if base is None or base.store != self._session.base_url:
             return compared
@@ -1009,8 +1032,10 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
         return replace(compared, sheet=sheet)
 
     async def _with_vocabulary(self, now: Snapshot, sheet: Sheet, found: FoundPets) -> Snapshot:
-        """The snapshot; if it covers a part of the store and the sheet names categories or tags
-        that this part does not have, with a snapshot of the whole store.
+        """Return the snapshot, with a snapshot of the whole store if one is needed.
+
+        It is needed if the snapshot covers a part of the store and the sheet names categories or
+        tags that this part does not have.
         """
         failed = {each.asked for each in now.coverage.failed}
         usual = {*self._session.profile.statuses}
@@ -1026,13 +1051,14 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
     def _matches(
         self, sheet: Sheet, now: Snapshot, suspect_ids: Collection[int], *, with_undone: bool
     ) -> Mapping[int, Match]:
-        """The rows without an id that earlier runs on this store know."""
+        """Return the rows without an id that earlier runs on this store know."""
         if not slots_of(sheet):
             return {}
         url = self._session.base_url
         records = self.history.read_row_records(url, sheet, with_undone=with_undone)
         found = identify(sheet, records, now.frame, suspect_ids)
-        # A row that got its id and lacks it is from a backup, or another row at the same position.
+        # A row that got an id and lacks it now is from a backup, or is another row at that
+        # position.
         edited = {row: m for row, m in found.items() if m.kind == "certain" and m.is_edited}
         if not edited:
             return found
@@ -1058,7 +1084,7 @@ class AsyncStore(ImageUploads, PetEdits, SignInMethods):
 
 
 def _check_recheck(recheck: object) -> Literal["each", "bulk"]:
-    """The valid `recheck`. Raises SettingsError for other values."""
+    """Return the valid `recheck`. Raises SettingsError for other values."""
     if recheck == "each" or recheck == "bulk":
         return recheck
     raise SettingsError(f"recheck is {recheck!r}; it must be 'each' or 'bulk'")

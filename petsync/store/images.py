@@ -64,8 +64,9 @@ class StoreImages:
     async def sheet(
         self, source: Sheet | str | Path, tab: str | None, encoding: str | None
     ) -> Sheet:
-        """The sheet; if it has an unknown status, it is read again with the store's statuses: an
-        upload does not depend on the status.
+        """Return the sheet; read it again with the store's statuses if it has an unknown status.
+
+        An upload does not depend on the status.
         """
         if isinstance(source, Sheet):
             return source
@@ -87,7 +88,7 @@ class StoreImages:
         metadata: str | None,
         on_progress: OnScanned,
     ) -> Pictures:
-        """The pictures of a folder. Raises as AsyncStore.pictures."""
+        """Return the pictures of a folder. Raises as AsyncStore.pictures."""
         find = partial(find_in_folder, recursive=recursive, metadata=metadata)
         found = await asyncio.to_thread(find, folder, Patterns.of(pattern))
         return await self._pictures(str(folder), found, options, on_progress)
@@ -103,7 +104,7 @@ class StoreImages:
         metadata: str | None,
         on_progress: OnScanned,
     ) -> Pictures:
-        """The pictures that a sheet's column names. Raises as AsyncStore.pictures."""
+        """Return the pictures that a sheet's column names. Raises as AsyncStore.pictures."""
         root = Path(sheet.source).parent if folder is None else Path(folder)
         find = partial(
             find_in_sheet, folder=root, metadata_column=metadata_column, metadata=metadata
@@ -120,8 +121,9 @@ class StoreImages:
         metadata: str | None,
         on_progress: OnScanned,
     ) -> Pictures:
-        """These files as pictures of one pet; `row` is the index of the file. Raises as
-        AsyncStore.pictures_of.
+        """Return these files as pictures of one pet; `row` is the index of the file.
+
+        Raises as AsyncStore.pictures_of.
         """
         found = ImageMatches(
             candidates=[
@@ -147,7 +149,7 @@ class StoreImages:
         on_file: Callable[[FileProgress], None] | None = None,
         cancelling: UploadCanceller | None = None,
     ) -> UploadReport:
-        """The report of the upload. Raises as AsyncStore.upload."""
+        """Upload the pictures, and return the report. Raises as AsyncStore.upload."""
         session = self.api.session
         if pictures.store != session.base_url:
             raise PlanError(
@@ -164,7 +166,7 @@ class StoreImages:
             await asyncio.sleep(0)  # a cancellation until now starts no run
             begin = partial(_begin, journal, run_id, pictures, started, options)
             run_session = await in_thread(begin)
-            # Only under the lock can no other process upload at the same time.
+            # Read only under the lock: no other process can upload now.
             find = partial(uploads_to, journal, pictures.store)
             target = ServiceTarget(self.api)
             target.before_send = run_session.confirm_lock
@@ -193,11 +195,11 @@ class StoreImages:
         return report
 
     async def photo(self, url: str) -> bytes:
-        """The content that the service returns for the address. Raises as AsyncStore.photo."""
+        """Return the content that the service returns for the URL. Raises as AsyncStore.photo."""
         return await photo(self.api.session, url)
 
     def serves(self, url: str) -> bool:
-        """Whether the address is below the service's base URL."""
+        """Return true if the URL is below the service's base URL."""
         return target_of(self.api.session.base_url, url) is not None
 
     async def _pictures(
@@ -237,16 +239,16 @@ class StoreImages:
         )
 
     def load_uploads(self, sheet: Sheet) -> Uploads:
-        """The photos that uploads added, if the sheet has a column for photos."""
+        """Return the photos that uploads added, if the sheet has a column for photos."""
         return self.load_earlier() if "photo_urls" in sheet.rows else Uploads()
 
     def load_earlier(self) -> Uploads:
-        """The uploads to this store, from the journal."""
+        """Return the uploads to this store, from the journal."""
         with closing(Journal.open(self.settings.state, create=False)) as journal:
             return uploads_to(journal, self.api.session.base_url)
 
     def begun_again(self, source: str) -> Uploads:
-        """The completed part of an unfinished upload of this source with `again`."""
+        """Return the completed part of an unfinished upload of this source with `again`."""
         with closing(Journal.open(self.settings.state, create=False)) as journal:
             return repeated_uploads(journal, self.api.session.base_url, source)
 
@@ -269,8 +271,9 @@ def _begin(
 
 
 async def _finish_run(run_session: RunSession, report: UploadReport) -> UploadReport:
-    """Record the run's end, and return the report; it is stopped if the journal cannot be
-    written.
+    """Record the run's end, and return the report.
+
+    If the journal cannot be written, the report is stopped.
     """
     try:
         await run_session.finish(stopped=report.stopped)

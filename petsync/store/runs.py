@@ -105,38 +105,42 @@ _UNSEEN = frozenset({"not-looked-up", "not-settled"})
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Reads the journal of a state folder, and writes notes to it. All methods raise PetsyncError
-    if the journal cannot be read.
+    """Reads the journal of a state folder, and writes notes to it.
+
+    All methods raise PetsyncError if the journal cannot be read.
     """
 
     state: Path
 
     @contextmanager
     def open_journal(self) -> Iterator[Journal]:
-        """The journal; empty if there is none yet."""
+        """Yield the journal, empty if there is none yet."""
         with closing(Journal.open(self.state, create=False)) as journal:
             yield journal
 
     def note(self, name: str) -> str:
-        """The note with that name in the journal, "" if there is none."""
+        """Return the note with that name in the journal, "" if there is none."""
         with self.open_journal() as journal:
             return journal.note(name)
 
     def set_note(self, name: str, text: str, *, timeout: float = 30.0) -> None:
-        """Store a note in the journal. Waits up to `timeout` seconds for another process that
-        writes.
+        """Store a note in the journal.
+
+        Waits up to `timeout` seconds for another process that writes.
         """
         with closing(Journal.open(self.state, create=True)) as journal:
             journal.set_note(name, text, timeout=timeout)
 
     def runs(self, store: str | None = None) -> list[PastRun]:
-        """All runs, or those on a store, the newest first."""
+        """Return all runs, or those on a store, the newest first."""
         with self.open_journal() as journal:
             return journal.runs(store)
 
     def find(self, name: str, store: str | None = None) -> PastRun:
-        """The run with that id or unique beginning of an id. Raises PlanError, which names the
-        newest runs, if there is none or several, or if it was on another store.
+        """Return the run with that id or unique beginning of an id.
+
+        Raises PlanError if there is none or several, or if it was on another store; the error names
+        the newest runs.
         """
         runs = self.runs()
         found = [run for run in runs if run.run_id == name]
@@ -147,7 +151,7 @@ class History:
         raise _build_not_found_error(name, found, matches, runs, store)
 
     def report(self, run_id: str, store: str | None = None) -> Report:
-        """The outcome of every row of a run. Raises PlanError for an upload, too."""
+        """Return the outcome of every row of a run. Raises PlanError also for an upload."""
         past = self.find(run_id, store)
         if past.kind == "upload":
             raise PlanError(
@@ -158,8 +162,9 @@ class History:
             return journal.report(past.run_id)
 
     def upload(self, run_id: str) -> UploadReport:
-        """The outcome of every file of an upload. Raises PlanError if the journal has no list of
-        files that this petsync can read.
+        """Return the outcome of every file of an upload.
+
+        Raises PlanError if the journal has no list of files that this petsync can read.
         """
         past = self.find(run_id)
         with self.open_journal() as journal:
@@ -167,18 +172,19 @@ class History:
             return rebuild_upload_report(past, pictures, journal.entries(past.run_id))
 
     def entries(self, run_id: str) -> list[Entry]:
-        """The entries of the run, by number."""
+        """Return the entries of the run, by number."""
         with self.open_journal() as journal:
             return list(journal.entries(run_id))
 
     def find_known_ids(self, run_id: str) -> frozenset[int]:
-        """The ids of the pets that existed before the run added pets without an id."""
+        """Return the ids of the pets that existed before the run added pets without an id."""
         with self.open_journal() as journal:
             return journal.find_known_ids(run_id)
 
     def is_part(self, run_id: str) -> bool:
-        """Whether the run's plan was a part of one, or was incomplete because pets could not be
-        looked up; False for a plan that cannot be read.
+        """Return true if the run's plan was incomplete: a part of a plan, or with failed look-ups.
+
+        Returns false for a plan that cannot be read.
         """
         with self.open_journal() as journal:
             try:
@@ -190,9 +196,10 @@ class History:
     def read_row_records(
         self, store: str, sheet: Sheet, *, with_undone: bool = False
     ) -> list[RowRecord]:
-        """The records of rows without an id from runs on the store, the newest first. The sheet's
-        own records have its `source`, however its path was written. Rows whose pets an undo removed
-        are included only with `with_undone`.
+        """Return the records of rows without an id from runs on the store, the newest first.
+
+        The sheet's own records have its `source`, however its path was written. Rows whose pets an
+        undo removed are included only with `with_undone`.
         """
         with self.open_journal() as journal:
             records = journal.read_row_records(store, with_undone=with_undone)
@@ -206,9 +213,10 @@ class History:
         ]
 
     def find_readded(self, run_id: str) -> dict[int, tuple[str, int]]:
-        """The pets that the run added for rows without an id and for which a later run of the same
-        sheet added another pet: by id, that run and the other pet's id. Empty if the plan cannot be
-        read.
+        """Return the pets of rows for which a later run of the same sheet added another pet.
+
+        The run added them for rows without an id. The value is, by id, that later run and the other
+        pet's id. Empty if the plan cannot be read.
         """
         with self.open_journal() as journal:
             try:
@@ -229,19 +237,20 @@ class History:
         }
 
     def read_undone_adds(self, store: str) -> dict[int, str]:
-        """The pets that undos removed and that were not added again: by id, the undone run."""
+        """Return the pets that undos removed and that no run added again: the undone run by id."""
         with self.open_journal() as journal:
             return journal.read_undone_adds(store)
 
     def read_restored(self, store: str) -> dict[int, RestoredPet]:
-        """The pets that undos changed or added again, with the values after the newest undo."""
+        """Return the pets that undos changed or added again, with values after the newest undo."""
         with self.open_journal() as journal:
             return journal.read_restored(store)
 
     def continue_base(self, sheet: Sheet, now: pd.DataFrame | None = None) -> Sheet:
-        """The sheet with its base, updated by the changes that its runs sent; `now` are the store's
-        pets. See `petsync.plan.base.continue_base`. Runs of a missing file count as the sheet's own
-        if the sheet follows from them: then the file was renamed.
+        """Return the sheet with its base, updated by the changes that its runs sent.
+
+        `now` are the store's pets. See `petsync.plan.base.continue_base`. Runs of a missing file
+        count as the sheet's own if the sheet follows from them: then the file was renamed.
         """
         if sheet.base is None or not sheet.digest:
             return sheet
@@ -265,22 +274,25 @@ class History:
         return dataclasses.replace(sheet, base=continue_base(sheet, sheet.base, own, copies, now))
 
     def read_renumbered(self, store: str) -> dict[int, RenumberedPet]:
-        """The pets that got another id than they were added with, by the original id."""
+        """Return the pets that got another id than they were added with, by the original id."""
         with self.open_journal() as journal:
             return journal.read_renumbered(store)
 
     def read_reused(self, store: str) -> dict[int, ReusedId]:
-        """The pets that runs added under an id that another row of their sheet named, by id."""
+        """Return the pets that runs added under an id that another row of their sheet named.
+
+        They are by id.
+        """
         with self.open_journal() as journal:
             return journal.read_reused(store)
 
     def read_removed(self, store: str) -> dict[int, RemovedPet]:
-        """The pets that runs removed and no run has added again, by id."""
+        """Return the pets that runs removed and no run has added again, by id."""
         with self.open_journal() as journal:
             return journal.read_removed(store)
 
     def find_id_writers(self, runs: Iterable[str]) -> set[str]:
-        """The runs among these, of this state folder, that wrote ids into a sheet."""
+        """Return the runs among these, of this state folder, that wrote ids into a sheet."""
         found = set[str]()
         with self.open_journal() as journal:
             for run in runs:
@@ -295,7 +307,7 @@ class History:
         return found
 
     def find_entries(self, pet_id: int, store: str | None = None) -> list[tuple[PastRun, Entry]]:
-        """The entries of all runs for a pet, the newest first."""
+        """Return the entries of all runs for a pet, the newest first."""
         with self.open_journal() as journal:
             return [
                 (past, entry)
@@ -310,9 +322,11 @@ def _is_same(one: str, other: str) -> bool:
 
 
 def runs_frame(runs: Iterable[PastRun]) -> pd.DataFrame:
-    """The runs in their order: id, kind, state, started (UTC), seconds, source, total, applied,
-    unchanged, not sent, conflict, needs fixing, failed, unknown, undoes. A started change without
-    an outcome counts as unknown.
+    """Return the runs in their order, as a table.
+
+    The columns are id, kind, state, started (UTC), seconds, source, total, applied, unchanged, not
+    sent, conflict, needs fixing, failed, unknown, undoes. A started change without an outcome
+    counts as unknown.
     """
     rows = [
         [
@@ -362,7 +376,7 @@ def _list_ids(runs: list[PastRun]) -> str:
     return ", ".join(run.run_id for run in runs[:_MAX_LISTED])
 
 
-# Outputs: the files that a run writes beside its sheet, and the ids that it writes into it.
+# Outputs: the files that a run writes beside its sheet, and what it writes into the sheet.
 
 
 IntoSheet = Literal["", "ids", "results"]
@@ -373,22 +387,20 @@ _NOTE_TIMEOUT_S = 1.0
 
 
 class OutputRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """The files that a run must write: `results` is the path of the results file, "" for the
-    default one. `digest` is the sheet's SHA-256 after the run wrote into it, "" before. `intended`
-    is the digest of a write that may not have happened.
-    """
+    """The files that a run must write."""
 
     into_sheet: IntoSheet = ""
     results: str = ""
+    """The path of the results file, "" for the default one."""
     digest: str = ""
+    """The sheet's SHA-256 after the run wrote into it, "" before."""
     intended: str = ""
+    """The digest of a write that may not have happened."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """Writes the files of runs, and records them in the journal, so that a resume writes
-    them too.
-    """
+    """Writes the files of runs, and records them in the journal: a resume writes them too."""
 
     history: History
 
@@ -399,20 +411,21 @@ class Outputs:
             self.history.set_note(_plan_note_name(plan), text)
 
     def read_request(self, plan: Plan) -> OutputRequest:
-        """What the plan's run must write."""
+        """Return what the plan's run must write."""
         text = self.history.note(_plan_note_name(plan))
         return msgspec.json.decode(text, type=OutputRequest) if text else OutputRequest()
 
     def sheet(self, plan: Plan, statuses: tuple[str, ...]) -> Sheet | None:
-        """The plan's sheet, if it is unchanged or changed only by the plan's run; else None."""
+        """Return the plan's sheet if nothing but the plan's run has changed it; else None."""
         sheet, request = sheet_of(plan, statuses=statuses), self.read_request(plan)
         for digest in filter(None, (request.digest, request.intended)):
             sheet = sheet or sheet_of(plan, statuses=statuses, digest=digest)
         return sheet
 
     def write_into_sheet(self, sheet: Sheet, report: Report, into_sheet: IntoSheet) -> Path:
-        """Write the run's ids, or all its results, into the sheet, and return the path of the
-        backup. Raises SheetError if the sheet cannot be written.
+        """Write the run's ids, or all its results, into the sheet; return the path of the backup.
+
+        Raises SheetError if the sheet cannot be written.
         """
         plan, sheet_report = report.plan, _report_for_sheet(report, sheet)
         request = self.read_request(plan)
@@ -431,9 +444,11 @@ class Outputs:
     def write_results(
         self, sheet: Sheet, report: Report, path: Path, *, follow: bool = False
     ) -> Path | None:
-        """Write the results file, and return the path of the backup of an existing file; None if
-        there was none, or if petsync wrote it and nobody changed it. Raises SheetError, also if the
-        file is open in another program, or is a symbolic link and not `follow`.
+        """Write the results file, and return the path of the backup of an existing file.
+
+        Returns None if there was none, or if petsync wrote it and it was not changed since. Raises
+        SheetError, also if the file is open in another program, or is a symbolic link and not
+        `follow`.
         """
         backup = None
         if path.is_file() and not path.is_symlink():
@@ -442,7 +457,7 @@ class Outputs:
                 backup = create_backup(path.absolute(), path.read_bytes(), dt.datetime.now(dt.UTC))
         sheet_with_base = self.history.continue_base(sheet)
         sheets.write_results(sheet_with_base, _report_for_sheet(report, sheet), path, follow=follow)
-        # Without the note the next results back this file up, so nothing is lost.
+        # Without the note the next run makes a backup of this file, so nothing is lost.
         with suppress(PetsyncError):
             self.history.set_note(
                 _results_note_name(path), _compute_digest(path), timeout=_NOTE_TIMEOUT_S
@@ -451,9 +466,12 @@ class Outputs:
 
 
 def default_results_path(sheet: Sheet) -> Path:
-    """`catalogue.results.xlsx` beside the sheet, or in the current folder if that is read-only."""
+    """Return the path `catalogue.results.xlsx` beside the sheet.
+
+    It is in the current folder if the sheet's folder is read-only.
+    """
     source = Path(sheet.source)
-    # The copy of a workbook with macros has them too.
+    # The copy of a workbook with macros has the macros too.
     keeps = sheet.tab == "" or source.suffix.casefold() == ".xlsm"
     suffix = source.suffix if keeps else ".xlsx"
     folder = source.parent if os.access(source.parent, os.W_OK) else Path()
@@ -463,12 +481,12 @@ def default_results_path(sheet: Sheet) -> Path:
 
 
 def assigns_ids(plan: Plan) -> bool:
-    """Whether rows of the sheet get ids from this plan."""
+    """Return true if rows of the sheet get ids from this plan."""
     return bool(plan.recognised) or any(change.pet_id is None for change in plan.adds)
 
 
 def _report_for_sheet(report: Report, sheet: Sheet) -> Report:
-    """The report, with the digest of the sheet after its own run changed it."""
+    """Return the report, with the digest of the sheet after its own run changed it."""
     if report.plan.source_digest == sheet.digest:
         return report
     plan = msgspec.structs.replace(report.plan, source_digest=sheet.digest)
@@ -502,10 +520,11 @@ OnProgress = Callable[[Progress], None] | None
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """Applies and resumes plans on one store; `state` is the folder of the journal."""
+    """Applies and resumes plans on one store."""
 
     api: AsyncApi
     state: Path
+    """The folder of the journal."""
 
     @property
     def session(self) -> Session:
@@ -564,9 +583,10 @@ class Runs:
         *,
         gives_up: bool = False,
     ) -> Report:
-        """Resume the run, and return its report; if nothing is left, the report as it is. Run and
-        plan are those of `to_resume`; given options (not None) replace those of the run. With
-        `gives_up` nothing is sent. Raises as AsyncStore.resume.
+        """Resume the run, and return its report; if nothing is left, return the report as it is.
+
+        Run and plan are those of `to_resume`; given options (not None) replace those of the run.
+        With `gives_up` nothing is sent. Raises as AsyncStore.resume.
         """
         with closing(await in_thread(partial(Journal.open, self.state, create=False))) as journal:
             _check_startable(past, journal)
@@ -576,7 +596,7 @@ class Runs:
             if not gives_up:
                 await check_sentinels(plan, target)
             run_session = await in_thread(partial(journal.resume, past.run_id))
-            # Only now, under the lock, no other process writes entries.
+            # Read the entries only now: under the lock no other process writes any.
             earlier = build_earlier_results(plan, journal.entries(past.run_id), past.seconds)
             earlier = _update_earlier(plan, past, earlier, journal, run_session, gives_up=gives_up)
             options = ApplyOptions.of(journal.options(past.run_id), **given)
@@ -585,9 +605,11 @@ class Runs:
             )
 
     def to_resume(self, run_id: str, *, startable: bool = False) -> tuple[PastRun, Plan]:
-        """The run that `resume` would finish, and its plan; `run_id` may be "" for the newest run
-        with something left. Raises PlanError if there is none; with `startable` also if it was
-        undone, and LockedError while a run is working on the store.
+        """Return the run that `resume` would finish, and its plan.
+
+        `run_id` "" is the newest run with something left. Raises PlanError if there is none. With
+        `startable` raises PlanError also if it was undone, and LockedError while a run is working
+        on the store.
         """
         with closing(Journal.open(self.state, create=False)) as journal:
             past = self._find_resumable(journal, run_id)
@@ -596,7 +618,10 @@ class Runs:
             return past, journal.plan(past.run_id)
 
     def find_unfinished(self, sheet: str) -> PastRun | None:
-        """The newest run of the sheet (its real path), if it was stopped and can be resumed."""
+        """Return the newest run of the sheet, if it was stopped and can be resumed; else None.
+
+        `sheet` is its real path.
+        """
         with closing(Journal.open(self.state, create=False)) as journal:
             runs = journal.runs(self.session.base_url)
         own = (p for p in runs if p.kind == "apply" and os.path.realpath(p.source) == sheet)
@@ -606,7 +631,8 @@ class Runs:
         return None if past.run_id in undone_by(runs) else past
 
     def _find_resumable(self, journal: Journal, run_id: str) -> PastRun:
-        """The run to resume: the named one, else the newest that can be resumed and was not undone.
+        """Return the run to resume: the named one, or the newest one that is not undone.
+
         Raises PlanError if there is none.
         """
         store = self.session.base_url
@@ -692,8 +718,10 @@ def _check_not_undone(past: PastRun, undone_by: Mapping[str, PastRun]) -> None:
 
 
 def _find_overtaken(plan: Plan, journal: Journal, run_session: RunSession) -> EarlierResults:
-    """The earlier results of a new run: rows without an id that another run of the sheet has added
-    since the plan was made are not added again. Records their results in the journal.
+    """Return the earlier results of a new run, and record them in the journal.
+
+    Rows without an id that another run of the sheet has added since the plan was made are not added
+    again.
     """
     if plan.undoes or not any(map(is_unassigned, plan.changes)):
         return NO_EARLIER_RESULTS
@@ -718,7 +746,7 @@ def _find_overtaken(plan: Plan, journal: Journal, run_session: RunSession) -> Ea
 
 
 def _is_of_table(plan: Plan, record: RowRecord) -> bool:
-    """Whether both belong to a DataFrame, which has no digest, and to this state folder."""
+    """Return true if both belong to a DataFrame, which has no digest, and to this state folder."""
     return record.source == plan.source and not (record.digest or record.folder)
 
 
@@ -731,8 +759,9 @@ def _update_earlier(
     *,
     gives_up: bool,
 ) -> EarlierResults:
-    """The earlier results of a resumed run, updated by its undo or by later runs of its sheet.
-    Records the results that this decides in the journal.
+    """Return the earlier results of a resumed run, updated by its undo or by later runs.
+
+    Later runs are those of its sheet. Records the results that this decides in the journal.
     """
     undo_run = undone_by(journal.runs(past.store)).get(past.run_id)
     if undo_run is not None:
@@ -762,7 +791,7 @@ def _iter_later_entries(past: PastRun, journal: Journal) -> Iterator[tuple[str, 
 
 
 def _build_undone_hint(runs: Sequence[PastRun], undone: Mapping[str, PastRun]) -> str:
-    """How to determine unknown outcomes of an undone run, "" if there are none."""
+    """Return how to determine unknown outcomes of an undone run, "" if there are none."""
     past = next((run for run in runs if run.run_id in undone and has_unknown(run)), None)
     if past is None or past.kind == "upload":
         return ""
@@ -775,8 +804,9 @@ def _build_undone_hint(runs: Sequence[PastRun], undone: Mapping[str, PastRun]) -
 
 
 async def _finish_run(run_session: RunSession, report: Report) -> Report:
-    """Record the run's end, and return the report; it is stopped if the journal cannot be
-    written.
+    """Record the run's end, and return the report.
+
+    If the journal cannot be written, the report is stopped.
     """
     try:
         await run_session.finish(stopped=report.stopped)
@@ -797,7 +827,7 @@ def _build_stopped_error(report: Report) -> InterruptedRunError:
     return error
 
 
-# UndoPlanner: chooses the run to undo, and makes the plan.
+# UndoPlanner: choose the run to undo, and make the plan.
 
 
 _LATER_CHANGE_RULES = frozenset({"changed-since-run", "came-since-run", "gone-since-run"})
@@ -816,7 +846,7 @@ class UndoPlanner:
         guard: Guard,
         on_progress: Callable[[Lookups], None] | None,
     ) -> Plan:
-        """The plan of an undo. Raises as AsyncStore.undo."""
+        """Return the plan of an undo. Raises as AsyncStore.undo."""
         limits = arguments.guard_of(guard)
         past, entries = await asyncio.to_thread(self._choose_run, run_id)
         now = await loaders.snapshot(self.api, self.api.session.profile.statuses)
@@ -865,8 +895,10 @@ class UndoPlanner:
         return past, self.history.entries(past.run_id)
 
     def _find_newest(self, store: str) -> PastRun | None:
-        """The newest run that changed something and is not completely undone; undos themselves do
-        not count. A run whose undo was stopped or partial is not completely undone.
+        """Return the newest run that changed something and is not completely undone.
+
+        Undos themselves do not count. A run whose undo was stopped or partial is not completely
+        undone.
         """
         runs = self.history.runs(store)
         undone = undone_by(runs)
@@ -878,8 +910,10 @@ class UndoPlanner:
         return None
 
     def _has_changed(self, run: PastRun) -> bool:
-        """Whether the run changed any pet. A failed change may have done so: an add that replaced a
-        pet, or a change that the service stored differently.
+        """Return true if the run changed any pet.
+
+        A failed change may have done so: an add that replaced a pet, or a change that the service
+        stored differently.
         """
         if run.counts.get("applied"):
             return True
@@ -890,7 +924,7 @@ class UndoPlanner:
     async def _find_present(
         self, effects: list[Effect], now: Snapshot, on_progress: Callable[[Lookups], None] | None
     ) -> dict[int, CurrentPet]:
-        """The current pets; those that no query lists are looked up one by one."""
+        """Return the current pets; those that no query lists are looked up one by one."""
         ids = [
             effect.pet_id for effect in effects if effect.pet_id is not None and effect.is_settled
         ]
@@ -901,8 +935,9 @@ class UndoPlanner:
     async def _find_readded(
         self, past: PastRun, adds: Collection[Add], now: Snapshot
     ) -> dict[int, LaterAdd]:
-        """The pets that the undo would add and that later runs have added already under other ids:
-        for the same rows, or with the same values.
+        """Return the pets that the undo would add and that later runs added under other ids.
+
+        Those runs added them for the same rows, or with the same values.
         """
         of_rows = await asyncio.to_thread(self._find_readded_rows, past)
         same = await asyncio.to_thread(self._find_same_adds, past, adds)
@@ -922,8 +957,9 @@ class UndoPlanner:
         return found
 
     def _find_readded_rows(self, past: PastRun) -> dict[int, LaterAdd]:
-        """The pets that later runs added for the rows of the run that this undo of an undo makes
-        again; empty if `past` is no undo.
+        """Return the pets that later runs added for rows that an undo of an undo adds again.
+
+        Empty if `past` is no undo.
         """
         first = past
         while first.undoes:
@@ -933,7 +969,7 @@ class UndoPlanner:
     def _find_same_adds(
         self, past: PastRun, adds: Iterable[Add]
     ) -> Mapping[Hashable, list[LaterAdd]]:
-        """The pets that later runs added with the same values as these adds, the newest first."""
+        """Return the pets that later runs added with the values of these adds, the newest first."""
         found: dict[Hashable, list[LaterAdd]] = {content(add.after): [] for add in adds}
         for run, effect in self._iter_later_effects(past):
             if effect.kind == "add" and effect.pet_id is not None and content(effect.new) in found:
@@ -952,7 +988,7 @@ class UndoPlanner:
     def _group_later_effects(
         self, past: PastRun, ids: set[int | None]
     ) -> dict[int, list[LaterEffect]]:
-        """The effects of later runs on each of these pets, the newest first."""
+        """Return the effects of later runs on each of these pets, the newest first."""
         found: defaultdict[int, list[LaterEffect]] = defaultdict(list)
         for run, effect in self._iter_later_effects(past):
             if effect.pet_id is not None and effect.pet_id in ids:
