@@ -270,7 +270,9 @@ class Match(NamedTuple):
     is_edited: bool
     """True if the row's values differ from the record's."""
     was_conflict: bool = False
-    """True if an earlier run left this row in conflict for the same reason."""
+    """True if an earlier run left this row in conflict for the same reason, or if the row of its
+    pet lacked the id in the last round.
+    """
 
     @property
     def record(self) -> RowRecord:

@@ -269,7 +269,8 @@ class Comparer:
         if self._writes_ids(sheet):
             numbered = frozenset[int]() if own is None else own.ids - own.unnumbered
             close = mark_doubts(compared.matches, rows, Vocabulary(there.words), numbered, may_lack)
-            compared = replace(compared, matches=close)
+            lacking = frozenset[int]() if own is None else own.unnumbered
+            compared = replace(compared, matches=_with_open_rows(close, lacking))
         doubts = self._find_doubts(rows, own, there, compared.matches)
         moved = self._find_doubts_of_moved_rows(rows, there, compared.matches)
         if sibling_restored:
@@ -613,6 +614,19 @@ class Comparer:
             two_way=job.mode == "pull" or (base is None and job.mode != "two-way"),
             on_conflict="sheet" if job.on_conflict == "sheet" else "store",
         )
+
+
+def _with_open_rows(matches: Mapping[int, Match], lacking: Collection[int]) -> dict[int, Match]:
+    """Return the matches; a row that may be a pet whose row was `lacking` its id is still open.
+
+    If the store deletes that pet meanwhile, the row does not add it again.
+    """
+    return {
+        row: match._replace(was_conflict=True)
+        if match.kind == "lost" and any(each.pet_id in lacking for each in match.records)
+        else match
+        for row, match in matches.items()
+    }
 
 
 def compare_planned_rows(
