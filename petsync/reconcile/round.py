@@ -532,41 +532,48 @@ class SheetFiles:
 
 @dataclass(frozen=True, slots=True)
 class RoundStart:
-    """The base, the digest of the one that the sheet carries, and what is to be said of them.
-    Nothing is deleted by a base of which it is not sure that it is the last one. `undone` are the
-    versions that the sheet does not have any more: it is an older copy that was put back; of
-    `doubts` that is not sure. `own` are the pets of the sheet's own base; those that are `claimed`
-    are in no row, and not missing either. `runs` are the marks of the runs that the base has.
-    `found` are versions that are to be kept, which runs by hand wrote, or that the sheet carries;
-    `has_ids_by_hand`: such runs may have written ids into rows since a version whose round was
-    killed. The rows of pets that `may_lack` their id had it, unless the sheet is a backup from
-    before. `added` are runs by hand with what they sent of pets that they added and that no row
-    names: the base lacks these. Pets that are `returning` had a row in the folder's file of which
-    an older copy was put back, and get it again. The rows of pets that are `lost` are not found by
-    an id or a name; `before_loss` is the base that still has what was agreed on of them. `put_back`
-    is when a round last found that the sheet is an older copy, ISO 8601; "" if none that is known;
-    `sibling_restored` is that of the folder's other files.
-    """
+    """What a round knows before it compares the two sides."""
 
     base: Base | None
+    """The values that both sides last agreed on; None in a first round."""
     carried: str = ""
+    """The digest of the base that the sheet carries; "" if it carries none."""
     notes: tuple[Difference, ...] = ()
+    """What to report about the base."""
     may_delete: bool = True
+    """False if the base may not be the last one: then nothing is deleted."""
     undone: tuple[Version, ...] = ()
+    """The versions that the sheet no longer has, because it is a restored older copy."""
     doubts: tuple[Version, ...] = ()
+    """The versions that the sheet may no longer have."""
     own: frozenset[int] = frozenset()
+    """The pets of the sheet's own base."""
     runs: frozenset[str] = frozenset()
+    """The marks of the runs whose results the base contains."""
     claimed: frozenset[int] = frozenset()
+    """Pets that are in no row, but not missing: another sheet may have their rows."""
     found: tuple[Version, ...] = ()
+    """Versions to store that runs by hand wrote or that the sheet carries."""
     has_ids_by_hand: bool = False
+    """True if runs by hand may have written ids since a version whose round was killed."""
     may_lack: frozenset[int] = frozenset()
+    """Pets whose rows had an id and may lack it again."""
     added: tuple[RecentRun, ...] = ()
+    """Runs by hand, limited to the pets that they added, that no row names, and that the base
+    lacks.
+    """
     returning: frozenset[int] = frozenset()
+    """Pets whose rows an older copy of the folder's file lost, and that get them again."""
     sibling_restored: str = ""
+    """When a round last found an older copy in the folder's other files, ISO 8601, or ""."""
     lost: frozenset[int] = frozenset()
+    """Pets whose rows are not found by an id or a name."""
     lost_notes: tuple[Difference, ...] = ()
+    """The notes on `lost`, to report for those that stay lost."""
     before_loss: Base | None = None
+    """The base that still contains `lost`."""
     put_back: str = ""
+    """When a round last found that the sheet is an older copy, ISO 8601, or ""."""
 
     def carrying(self, carried: Base | None) -> RoundStart:
         """Return the start for a sheet that carries another base now; None: it still carries the
@@ -575,8 +582,8 @@ class RoundStart:
         return self if carried is None else replace(self, carried=digest_of(carried))
 
     def is_put_back_since(self, record: RowRecord) -> bool:
-        """Whether an older copy is there, or was since the run of the record: the row may be older
-        than the run.
+        """Return true if the row may be older than the record's run: the sheet is an older copy, or
+        was one since that run.
         """
         is_older = bool(self.put_back) and _is_before(record.run_started, self.put_back)
         return bool(self.undone) or is_older
@@ -829,8 +836,8 @@ def _remember_copy(context: RoundContext, copy: OlderCopy) -> OlderCopy:
 
 
 def _is_backup(context: RoundContext, sheet: Sheet, memory: StoredBase, carried: str) -> bool:
-    """Whether the sheet, which carries another base than in the last round, is a restored backup of
-    this job's sheet.
+    """Return true if the sheet, which carries another base than in the last round, is a restored
+    backup of this job's sheet.
     """
     base = memory.base
     if base is None or sheet.base is None or not is_same_address(base.store, sheet.base.store):
@@ -1265,7 +1272,7 @@ def _has_ids_by_hand(
     store: Store,
     own: Collection[str],
 ) -> bool:
-    """Whether somebody applied the sheet by hand since a version whose round was killed."""
+    """Return true if the sheet was applied by hand since a version whose round was killed."""
     since = [Base.from_lines(each.base).taken_at for each in versions if not each.is_agreed]
     return bool(since) and any(
         True for _ in _iter_reports_by_hand(context, sheet, store, own, min(since))
@@ -1331,7 +1338,7 @@ def _iter_later_runs(runs: Sequence[PastRun], since: datetime) -> Iterator[PastR
 
 
 def _is_of_sheet(report: Report, sheet: Sheet) -> bool:
-    """Whether the run applied this sheet: the same path, or the same bytes."""
+    """Return true if the run applied this sheet: the same path, or the same bytes."""
     plan = report.plan
     is_same = os.path.realpath(plan.source) == os.path.realpath(sheet.source)
     return plan.tab == sheet.tab and (is_same or plan.source_digest == sheet.digest)
@@ -1367,7 +1374,7 @@ def must_have_ids(context: RoundContext, sheet: Sheet, start: RoundStart) -> Non
 
 
 def _had_ids(context: RoundContext, sheet: Sheet, base: Base) -> bool:
-    """Whether rows had ids when the base was stored; an export always has them."""
+    """Return true if rows had ids when the base was stored; an export always has them."""
     if base.columns is None:
         return sheet.base is not None or context.job.mode in ("pull", "two-way")
     return "id" in base.columns
@@ -1428,12 +1435,12 @@ def _check_store_of_base(
 
 
 def is_same_address(one: str, other: str) -> bool:
-    """Whether two addresses are the same, however they are written."""
+    """Return true if both addresses are the same, regardless of spelling."""
     return place_of(one) == place_of(other)
 
 
 def _load_versions(context: RoundContext, base: Base, inbound: Inbound | None) -> Sequence[Version]:
-    """Return the sheet's versions; changes that a person has released come last."""
+    """Return the sheet's versions; released changes come last."""
     versions = SheetFiles.of(context).versions
     known = versions.all()
     if inbound is None or any(each.inbound == inbound for each in known):
@@ -1649,7 +1656,7 @@ def _note_lost_row(job: Job, pet_id: int, sheet: str) -> Difference:
 
 
 def _is_put_back(context: RoundContext, source: Source, comparer: Comparer, since: str) -> bool:
-    """Whether the sheet is a restored older copy, or a round has seen one since."""
+    """Return true if the sheet is a restored older copy, or was one in a round since then."""
     files = SheetFiles.for_sheet(context.owner.paths, source.job.name, source.part)
     versions = files.versions.all()
     for each in versions:
@@ -1782,7 +1789,7 @@ _NAMED = 5
 def is_held(
     context: RoundContext, comparer: Comparer, comparison: Comparison, start: RoundStart
 ) -> bool:
-    """Whether the round ends before any change, after all differences are noted. Raises
+    """Return true if the round ends before any change, after it notes all differences. Raises
     FindingsError if the job is strict and the sheet has errors.
     """
     first = Differences(context.job, comparison, is_first=comparer.is_first).all()
@@ -2115,7 +2122,7 @@ def select_writable(inbound: Inbound, stuck: Sequence[Obstacle]) -> Inbound:
 
 
 def is_to_be_made(comparer: Comparer) -> bool:
-    """Whether the sheet does not exist and the store leads.
+    """Return true if the sheet does not exist and the store leads.
 
     If even the folder does not exist, a drive is probably not connected.
     """
