@@ -35,7 +35,7 @@ __all__ = ["LINE", "Base", "ParcelError", "pack", "unpack", "verify"]
 
 
 LINE = 30_000
-"""The longest line: a cell in Excel holds 32,767 characters."""
+"""The maximum length of a line: a cell in Excel holds 32,767 characters."""
 
 _VERSION = 1
 _LABEL = re.compile(r"petsync-base ([0-9]{1,9}) ([0-9]{1,9}) ([0-9a-f]{64})")
@@ -46,13 +46,13 @@ _COMPRESSION = 4
 
 
 class ParcelError(ValueError):
-    """The lines are no complete, unchanged parcel; the message continues "the records cannot be
+    """The lines are not a complete, unchanged parcel; the message continues "the records cannot be
     used: …".
     """
 
 
 def pack(data: bytes) -> list[str]:
-    """The lines that contain `data`; `unpack` reverses this."""
+    """Return the lines that contain `data`; `unpack` reverses this."""
     packed = zlib.compress(data, _COMPRESSION)
     if len(data) > _compute_size_limit(packed):
         packed = zlib.compress(data, 0)
@@ -62,13 +62,13 @@ def pack(data: bytes) -> list[str]:
 
 
 def unpack(lines: Iterable[str]) -> bytes:
-    """The data in the lines. Raises ParcelError that says what is wrong with them."""
+    """Return the data in the lines. Raises ParcelError, which says what is wrong with them."""
     return _inflate(_decode_lines(lines))
 
 
 def verify(lines: Iterable[str]) -> None:
-    """Raise ParcelError if the lines are no complete, unchanged parcel. For much data this is far
-    faster than `unpack`.
+    """Raise ParcelError if the lines are not a complete, unchanged parcel. For much data this is
+    far faster than `unpack`.
     """
     _decode_lines(lines)
 
@@ -127,35 +127,42 @@ def _compute_size_limit(packed: bytes) -> int:
 class Base:
     """The store's records when a sheet was exported. Sheet and store are both compared with it.
 
-    `frame` has the canonical columns (and `extra`), one row for each exported pet, sorted by id;
-    `store` is the service's base URL, `taken_at` the moment, ISO 8601 in UTC. `statuses` and `tags`
-    are those that were queried, () for everything or if it is not known. `tab` is the worksheet
-    with the pets, "" for CSV or if it is not known.
-
-    The base of a reconciliation also has the sheet's side. `sheet_pets`: by id, the pets as the
-    sheet last had them, if they differ from `frame`: a row has a category's new name with the
-    number of the old one, or the column was missing when the store changed. `columns`: the columns
-    in which the sheet has had values so far, None if that is not known; `missing`: those of them
-    without values in the last round; `headers`: the sheet's headers that petsync does not use;
-    `unnumbered`: the pets whose rows lack their id; `missing_since`: by id, the moment at which a
-    pet was found to be in no row and no longer in the store, ISO 8601 in UTC; `unsure_units`: by
-    id, the units in which the row may be from a backup, so that its values may be older than the
-    store's.
+    The base of a reconciliation also has the sheet's side, from `sheet_pets` on.
     """
 
     frame: pd.DataFrame
+    """The canonical columns (and `extra`), one row for each exported pet, sorted by id."""
     store: str
+    """The service's base URL."""
     taken_at: str
+    """The time of the export, ISO 8601 in UTC."""
     statuses: tuple[str, ...] = ()
+    """The statuses that were queried; () for all, or if it is not known."""
     tags: tuple[str, ...] = ()
+    """The tags that were queried; () for all, or if it is not known."""
     tab: str = ""
+    """The worksheet with the pets; "" for CSV, or if it is not known."""
     sheet_pets: Mapping[int, Pet] = field(default_factory=dict)
+    """By id, the pets as the sheet last had them, if they differ from `frame`: a row has a
+    category's new name with the number of the old one, or the column was missing when the store
+    changed.
+    """
     columns: frozenset[str] | None = None
+    """The columns in which the sheet has had values so far; None if that is not known."""
     missing: frozenset[str] = frozenset()
+    """Those of `columns` that had no values in the last round."""
     headers: tuple[str, ...] = ()
+    """The sheet's headers that petsync does not use."""
     unnumbered: frozenset[int] = frozenset()
+    """The pets whose rows lack their id."""
     missing_since: Mapping[int, str] = field(default_factory=dict)
+    """By id, the time at which a pet was found to be in no row and no longer in the store, ISO 8601
+    in UTC.
+    """
     unsure_units: Mapping[int, Collection[str]] = field(default_factory=dict)
+    """By id, the units in which the row may be from a backup, so its values may be older than the
+    store's.
+    """
     _sheet_frames: list[pd.DataFrame] = field(default_factory=list, init=False, repr=False)
 
     def __len__(self) -> int:
@@ -178,7 +185,7 @@ class Base:
         return self._sheet_frames[0]
 
     def without(self, ids: Collection[int]) -> Base:
-        """The base without these pets."""
+        """Return the base without these pets."""
         keep = ~self.frame["id"].isin(ids)
         if keep.all():
             return self
@@ -189,7 +196,7 @@ class Base:
         )
 
     def with_pets(self, pets: Sequence[Pet]) -> Base:
-        """The base with these pets; each replaces the pet with its id."""
+        """Return the base with these pets; each replaces the pet with its id."""
         if not pets:
             return self
         others = self.frame[~self.frame["id"].isin([pet.id for pet in pets])]
@@ -197,7 +204,7 @@ class Base:
         return replace(self, frame=_sort_by_id(pd.concat(parts, ignore_index=True)))
 
     def to_lines(self) -> list[str]:
-        """The base as lines of plain ASCII that fit into cells."""
+        """Return the base as lines of plain ASCII that fit into cells."""
         header = _Header(
             store=self.store,
             taken_at=self.taken_at,
@@ -223,7 +230,7 @@ class Base:
 
     @classmethod
     def from_lines(cls, lines: Iterable[str]) -> Base:
-        """The base in the lines. Raises ParcelError if it is not complete and unchanged."""
+        """Return the base in the lines. Raises ParcelError if it is not complete and unchanged."""
         head, _, rest = unpack(lines).partition(b"\n")
         body, _, said = rest.partition(b"\n")
         try:
@@ -256,7 +263,9 @@ def _sort_by_id(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 class _Header(msgspec.Struct, frozen=True, kw_only=True):
-    """The first line of a base. Unset fields are omitted, so an export keeps its digest."""
+    """The first line of a base. Unset fields are omitted, which keeps the digest of an export
+    stable.
+    """
 
     store: str
     taken_at: str
@@ -287,7 +296,9 @@ class _Row(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 def _encode_frame(frame: pd.DataFrame) -> bytes:
-    """The pets as JSON; several times as fast as `encode_pets` if they have no unknown fields."""
+    """Return the pets as JSON, several times as fast as `encode_pets` if they have no unknown
+    fields.
+    """
     if EXTRA in frame or not set(COLUMNS) <= set(frame):
         return encode_pets(pets_from_frame(frame))
     columns = {name: plain_values(frame[name].array) for name in COLUMNS}

@@ -1,4 +1,4 @@
-"""The grammar of cells: a text in a spreadsheet, and the value that it stands for."""
+"""The grammar of cells: how a text in a spreadsheet represents a value."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ __all__ = [
 ]
 
 
-# The grammar of cells: a text in a spreadsheet, and the value it stands for.
+# The grammar of cells: how a text in a spreadsheet represents a value.
 #
 # Tags are separated by `;`, photo URLs by a line break or a `|` with space around it. An item that
 # contains its separator, a double quote or outer whitespace is double-quoted as in CSV. A formatted
 # value parses back to the same value, whatever characters it has.
 #
-# An item that contains another common separator, or looks like a list, is quoted, too. So such a
-# text without quotes can be recognised as a mistake.
+# An item that contains another common separator, or looks like a list, is quoted too. Such a text
+# without quotes is then recognised as a mistake.
 
 
 _INVISIBLE = "\u200b\u2060\ufeff"
@@ -57,7 +57,9 @@ TAG_SEPARATOR = re.compile(
     rf"|(?<![0-9]),|,(?![0-9])|{_BREAK}",
     re.IGNORECASE,
 )
-"""What people write between tags instead of a semicolon; a comma between digits is a decimal."""
+"""The separators that people write between tags instead of a semicolon; a comma between digits is a
+decimal comma.
+"""
 _BETWEEN_URLS = r",;\s\uff1b\uff0c\u3001"
 _BARS = r"|\uff5c\u00a6"
 # A run of separators matches only from its start: otherwise a long run would take very long.
@@ -68,8 +70,9 @@ URL_SEPARATOR = re.compile(
     re.IGNORECASE,
 )
 _WIDE_SEPARATORS = frozenset("\uff5c\u00a6\uff1b\uff0c\u3001")
-"""What people write between URLs, if anything; a URL may contain another one after a character that
-is no letter and no digit."""
+"""The separators that people write between URLs, which may be missing. A URL may contain another
+URL after a character that is not a letter or a digit.
+"""
 _OPTIONAL_BLANKS = f"[{re.escape(BLANKS)}]*"
 # Arrow's regular expressions have no backreferences and no lookaround.
 LIST_LITERAL = re.compile(
@@ -81,7 +84,7 @@ LIST_LITERAL = re.compile(
     rf"|(?:set|frozenset|tuple|list|dict|deque|array)\({_OPTIONAL_BLANKS}\)"
     r"|<[A-Za-z_]*Array>|<[A-Za-z_. ]* at 0x"
 )
-"""The start of a text that a program writes for a list: `[Tag(7, 'shy')]`, `('shy',)`, `set()`."""
+"""The start of a list as a program writes it: `[Tag(7, 'shy')]`, `('shy',)`, `set()`."""
 
 _TAG_END = re.compile(";")
 _URL_END = re.compile(r"\r\n|\r|\n|(?<!\S)\|(?!\S)")
@@ -97,7 +100,7 @@ _SCIENTIFIC = re.compile(r"[+-]?[0-9]+(?:[.,][0-9]*)?E[+-]?[0-9]+", re.IGNORECAS
 
 class CellError(ValueError):
     """A text that does not follow its column's grammar: the `problem`, the `position` of the
-    character (from 0), and the stable code of the `rule` that it breaks.
+    character (from 0), and the stable code of the `rule` that the text breaks.
     """
 
     def __init__(self, problem: str, *, position: int = 0, rule: str = "cell-unreadable") -> None:
@@ -108,17 +111,17 @@ class CellError(ValueError):
 
 
 def trim(text: str) -> str:
-    """The text without the whitespace around it."""
+    """Return the text without the whitespace around it."""
     return text.strip(BLANKS)
 
 
 def normal_status(text: str) -> str:
-    """The status for comparisons: trimmed and case-folded."""
+    """Return the status for comparisons: trimmed and case-folded."""
     return trim(text).casefold()
 
 
 def parse_id(text: str) -> int:
-    """The int64 of a trimmed text: digits, or digits and `.0`.
+    """Return the int64 of a trimmed text: digits, or digits and `.0`.
 
     Raises CellError with the rule `id-scientific`, `id-fraction`, `id-not-a-number` or
     `id-out-of-range`.
@@ -146,7 +149,7 @@ def _id_error(text: str) -> CellError:
 
 
 def format_tags(tags: Iterable[Tag]) -> str:
-    """The tags as one cell: each is `name`, `id:name`, or `5:` for a tag with an id only.
+    """Return the tags as one cell: each is `name`, `id:name`, or `5:` for a tag with an id only.
 
     A name that starts with a colon, or with digits and a colon, gets a colon before it; an empty
     name is `""`. A tag's `extra` fields are not part of a cell.
@@ -155,7 +158,7 @@ def format_tags(tags: Iterable[Tag]) -> str:
 
 
 def parse_tags(text: str) -> tuple[Tag, ...]:
-    """The tags in a cell, in their order, including duplicates; empty items are ignored.
+    """Return the tags in a cell, in their order, including duplicates; empty items are ignored.
 
     Raises CellError if a quote is not closed, text follows a closing quote, or a tag's id is
     outside int64.
@@ -166,12 +169,12 @@ def parse_tags(text: str) -> tuple[Tag, ...]:
 
 
 def format_photo_urls(urls: Iterable[str], *, separator: Literal["\n", " | "] = "\n") -> str:
-    """The URLs as one cell, with `separator` between them; an empty one is `""`."""
+    """Return the URLs as one cell, with `separator` between them; an empty one is `""`."""
     return separator.join(_quote(url) if _is_quoted_url(url) else url for url in urls)
 
 
 def parse_photo_urls(text: str) -> tuple[str, ...]:
-    """The URLs in a cell, in their order; empty items are ignored.
+    """Return the URLs in a cell, in their order; empty items are ignored.
 
     Raises CellError if a quote is not closed or text follows a closing quote.
     """
@@ -181,7 +184,7 @@ def parse_photo_urls(text: str) -> tuple[str, ...]:
 
 
 def has_separator(url: str) -> bool:
-    """Whether a photo URL without quotes looks like several."""
+    """Return true if a photo URL without quotes looks like several."""
     # Most URLs have none of these characters, and the expression is slow.
     may_match = "|" in url or "," in url or ";" in url or "<" in url or url[-1:] == "_"
     may_match = may_match or url.find("://", 6) >= 0
@@ -190,7 +193,7 @@ def has_separator(url: str) -> bool:
 
 
 def strip_brackets(text: str) -> str | None:
-    """The text between enclosing brackets, as in `[calm; shy]`; None if there are none."""
+    """Return the text between enclosing brackets, as in `[calm; shy]`; None if there are none."""
     inner = text[1:-1]
     if text[:1] + text[-1:] not in ("[]", "{}", "()") or any(char in inner for char in "[]{}()"):
         return None
@@ -198,7 +201,7 @@ def strip_brackets(text: str) -> str | None:
 
 
 def tag_items(text: str) -> Iterator[tuple[Tag, str]]:
-    """Each tag in a cell, with its text if it is not quoted, else "".
+    """Yield each tag in a cell, with its text if it is not quoted, else "".
 
     Raises CellError as `parse_tags` does.
     """
@@ -208,7 +211,7 @@ def tag_items(text: str) -> Iterator[tuple[Tag, str]]:
 
 
 def photo_items(text: str) -> Iterator[tuple[str, bool]]:
-    """Each URL in a cell, and whether it is quoted.
+    """Yield each URL in a cell, and whether it is quoted.
 
     Raises CellError as `parse_photo_urls` does.
     """
@@ -281,7 +284,7 @@ class _Item(NamedTuple):
 def _items(
     text: str, end: re.Pattern[str], *, prefix: re.Pattern[str] | None = None
 ) -> Iterator[_Item]:
-    """The items of a text; `prefix` matches what may precede an item's quote."""
+    """Yield the items of a text; `prefix` matches what may precede an item's quote."""
     position = 0
     while (start := _skip(text, position)) < len(text):
         prefix_match = prefix and prefix.match(text, start)
@@ -325,13 +328,13 @@ BRACKETS = "[](){}<>［］（）｛｝＜＞【】〔〕〖〗〈〉《》「」
 
 
 def escape_marker(text: str, marker: str) -> str:
-    """The text for a cell, escaped if it could be read as the marker."""
+    """Return the text for a cell, escaped if it could be read as the marker."""
     return f"'{text}" if marker and is_like_marker(text, marker) else text
 
 
 def is_like_marker(text: str, marker: str) -> bool:
-    """Whether the text is the marker, or its word in other brackets or with only one bracket:
-    `[ clear ]`, `(clear)`, `clear]`.
+    """Return true if the text is the marker, or its word in other brackets or with only one
+    bracket: `[ clear ]`, `(clear)`, `clear]`.
     """
     text_core, core = marker_core(text), marker_core(marker)
     if text_core == core:
@@ -342,19 +345,19 @@ def is_like_marker(text: str, marker: str) -> bool:
 
 
 def marker_word(core: str) -> str:
-    """The word of a marker in brackets, "" for another marker."""
+    """Return the word of a marker in brackets; "" for another marker."""
     word = core.strip(BRACKETS + BLANKS)
     return word if core[:1] in BRACKETS and core[-1:] in BRACKETS else ""
 
 
 def marker_core(text: str) -> str:
-    """The text for a comparison with the marker: without case, spaces and apostrophes."""
+    """Return the text for a comparison with the marker: without case, spaces and apostrophes."""
     return text.lstrip(BLANKS + "'").rstrip(BLANKS).casefold()
 
 
 # Safe display of text from outside: control, direction and invisible characters are named in
-# brackets, as in `A[NUL]b`, `[NBSP]2038` and `avail[U+200B]able`. So they can be seen and looked
-# up, and cannot control a terminal.
+# brackets, as in `A[NUL]b`, `[NBSP]2038` and `avail[U+200B]able`. Readers can see them and look
+# them up, and they cannot control a terminal.
 
 
 # Joiners are part of emoji and of several scripts; between Latin letters they are invisible.
@@ -373,7 +376,7 @@ _CHARACTER_NAMES = {
 
 
 def visible(text: str, *, keep: str = "") -> str:
-    """The text with each character that is not visible replaced by its name, except those in
+    """Return the text with each character that is not visible replaced by its name, except those in
     `keep`.
     """
     if text.isprintable():

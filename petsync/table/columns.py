@@ -17,7 +17,7 @@ CLEAR = "[clear]"
 CLEARED = "\x1c\x1d\x1e\x1f"
 """The text in `category` of a sheet's `rows` if the cell removes the category with its id. (An
 empty text there is the empty name of a category with an id.) No file and no service uses this text:
-it is white space, and compared as an empty text. Users never see it: a sheet's `frame` has CLEAR
+it is whitespace, and is compared as an empty text. Users never see it: a sheet's `frame` has CLEAR
 instead.
 """
 
@@ -26,5 +26,6 @@ ACTIONS: tuple[Action, ...] = get_args(Action)
 """The actions that a sheet may give for a row; a blank cell is `merge`: add or update."""
 
 ADDING: frozenset[str] = frozenset({"add", "add-another"})
-"""The actions that add a pet and change none; `add-another` may add a pet that equals another one.
+"""The actions that add a pet and change none; `add-another` may add a pet that equals another
+one.
 """

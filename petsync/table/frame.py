@@ -43,8 +43,8 @@ _shared_tags: dict[tuple[int | None, str | None], Tag] = {}
 
 
 def share_tags(lists: Iterable[list[Tag]]) -> None:
-    """Replace, in place, each tag by an equal one that is already shared. Tags with unknown fields
-    stay as they are, and so do further tags of a store with very many different ones.
+    """Replace, in place, each tag by an equal tag that is already shared. Tags with unknown fields
+    are not replaced. If a store has very many different tags, the further ones are not shared.
     """
     find, free_slots = _shared_tags.get, _MAX_SHARED - len(_shared_tags)
     for tags in lists:
@@ -58,7 +58,7 @@ def share_tags(lists: Iterable[list[Tag]]) -> None:
 
 
 def shared_tag(tag: Tag) -> Tag:
-    """The shared tag that equals this one."""
+    """Return the shared tag that equals this one."""
     tags = [tag]
     share_tags([tags])
     return tags[0]
@@ -78,8 +78,8 @@ _TEXT = pd.StringDtype(na_value=np.nan)
 
 
 def frame_from_json(body: bytes, *, copies: bool = False) -> pd.DataFrame:
-    """The table of a JSON list of pets. A pet that occurs several times is one row, the last one;
-    with `copies` it is one row for each.
+    """Return the table of a JSON list of pets. A pet that occurs several times is one row, the last
+    one; with `copies` it is one row for each.
 
     Raises ResponseError that names the first pet that cannot be read.
     """
@@ -91,19 +91,19 @@ def frame_from_json(body: bytes, *, copies: bool = False) -> pd.DataFrame:
 
 
 def frame_from_pets(pets: Iterable[Pet]) -> pd.DataFrame:
-    """The table of `pets`, one row each in their order, with a RangeIndex."""
+    """Return the table of `pets`, one row each in their order, with a RangeIndex."""
     with no_collection():
         return _frame(list(pets))
 
 
 def pets_from_frame(frame: pd.DataFrame) -> list[Pet]:
-    """The pets of a table, one for each row. Missing columns count as empty."""
+    """Return the pets of a table, one for each row. Missing columns count as empty."""
     names = (*COLUMNS, EXTRA)
     return _pets([frame[name].array if name in frame else None for name in names], len(frame))
 
 
 def pets_at(frame: pd.DataFrame, places: Sequence[int] | npt.NDArray[np.intp]) -> list[Pet]:
-    """The pets in these rows of a table, counted from 0."""
+    """Return the pets in these rows of a table, counted from 0."""
     # Several times as fast as selecting the rows of the DataFrame.
     positions, names = np.asarray(places, dtype=np.intp), (*COLUMNS, EXTRA)
     if positions.size == 0:
@@ -114,14 +114,14 @@ def pets_at(frame: pd.DataFrame, places: Sequence[int] | npt.NDArray[np.intp]) -
 
 
 def without_duplicates(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table with one row for each id, the last one; rows without an id all stay."""
+    """Return the table with one row for each id, the last one; rows without an id all stay."""
     numbers = frame["id"].array
     repeated = numbers.duplicated(keep="last") & ~numbers.isna()
     return frame[~repeated].reset_index(drop=True) if repeated.any() else frame
 
 
 def texts(values: Sequence[str | None]) -> pd.api.extensions.ExtensionArray:
-    """Text or None as an array of pandas' `str` dtype."""
+    """Return text or None as an array of pandas' `str` dtype."""
     array: pd.api.extensions.ExtensionArray = pd.array(
         pa.array(values, pa.large_string()), dtype=_TEXT
     )
@@ -129,7 +129,7 @@ def texts(values: Sequence[str | None]) -> pd.api.extensions.ExtensionArray:
 
 
 def integers(values: Sequence[int | None]) -> pd.api.extensions.ExtensionArray:
-    """Integers or None as an Int64 array, exact to 2^63-1."""
+    """Return integers or None as an Int64 array, exact to 2^63-1."""
     exact = pa.array(values, pa.int64())
     return pd.arrays.IntegerArray(
         exact.fill_null(0).to_numpy(zero_copy_only=False),
@@ -175,7 +175,7 @@ def _pets(columns: Sequence[pd.api.extensions.ExtensionArray | None], size: int)
 
 
 def plain_values(column: pd.api.extensions.ExtensionArray) -> list[Any]:
-    """The values of a column as types of Python, None for a missing one."""
+    """Return the values of a column as types of Python, None for a missing one."""
     is_plain = isinstance(column, pd.arrays.NumpyExtensionArray)
     values: list[Any] = (column.to_numpy() if is_plain else column).tolist()
     missing = column.isna()
@@ -213,8 +213,8 @@ def _pet(
 
 @contextmanager
 def no_collection() -> Iterator[None]:
-    """Pause the garbage collector: it would traverse millions of new objects, none of them in a
-    cycle, repeatedly.
+    """Pause the garbage collector: it would repeatedly traverse millions of new objects, none of
+    them in a cycle.
     """
     was_enabled = gc.isenabled()
     gc.disable()

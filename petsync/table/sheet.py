@@ -52,8 +52,8 @@ class Suggestion(msgspec.Struct, frozen=True):
     """A suggested correction of a cell with findings: `after` instead of `before` (its first 200
     characters).
 
-    It `is_sure` if the cell is already read as `after`, and only its spelling changes; otherwise it
-    is a guess that a person must confirm. `rule` is the finding's.
+    `rule` is the finding's. If `is_sure`, the cell is already read as `after`, and only its
+    spelling changes; otherwise the user must confirm the guess.
     """
 
     address: str
@@ -73,16 +73,16 @@ _DTYPES = {name: "int64" if name == "row" else "str" for name in FINDING_FIELDS}
 
 
 class Findings(pd.DataFrame):
-    """A table with one problem in each row: `row` is int64, the other columns `address, column,
-    severity, rule, value, problem, suggestion` are str, even without any row.
+    """A table with one problem in each row: `row` is int64; `address, column, severity, rule,
+    value, problem, suggestion` are str, even without any row.
 
-    A notebook and a terminal show it by rule, the most frequent first; this includes selections of
+    A notebook and a terminal show it by rule, the most frequent first. This includes selections of
     its rows. With other columns, and as `pd.DataFrame(findings)`, it is shown as any DataFrame.
     """
 
     @classmethod
     def of(cls, problems: Iterable[Finding]) -> Findings:
-        """The findings as a table, in their order."""
+        """Return the findings as a table, in their order."""
         rows = list(problems)
         columns: Mapping[str, Any] = {
             name: np.fromiter((each.row for each in rows), np.int64, len(rows))
@@ -98,8 +98,8 @@ class Findings(pd.DataFrame):
 
     @property
     def is_whole(self) -> bool:
-        """Whether the table has everything to show the findings by rule. A table derived from it,
-        such as its `describe()`, may have the same columns with other content.
+        """True if the table has all that is needed to show the findings by rule. A table derived
+        from it, such as its `describe()`, may have the same columns with other content.
         """
         if not (self.columns.is_unique and set(FINDING_FIELDS) <= set(self.columns)):
             return False
@@ -126,8 +126,8 @@ _PLAIN_TAB = re.compile(r"\w+")
 
 
 def cell_address(tab: str, place: str, row: int) -> str:
-    """A cell's address as its program writes it: `Pets!C12`, `'My pets'!C12`; for CSV (`tab` is "")
-    `line 12, column 3`; for a DataFrame, whose columns have names, `row 12, status`.
+    """Return a cell's address as its program writes it: `Pets!C12`, `'My pets'!C12`; for CSV (`tab`
+    is "") `line 12, column 3`; for a DataFrame, whose columns have names, `row 12, status`.
     """
     if not tab and place and not place.isdigit():
         return f"row {row}, {place}"
@@ -143,77 +143,84 @@ def _quote_tab(tab: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One problem: its address (`Pets!C12`, or `line 12, column 3`), the problem, and a suggestion.
-
-    An `error` blocks its row from the plan; a `warning` does not. `rule` is a stable code. `meant`
-    is the text that the cell probably should have, None if it is not known; it `is_sure` if the
-    cell is already read as that text.
+    """One problem: its address (`Pets!C12`, or `line 12, column 3`), the problem, and a
+    suggestion.
     """
 
     address: str
     row: int
     column: str
     severity: Literal["error", "warning"]
+    """An `error` blocks its row from the plan; a `warning` does not."""
     rule: str
+    """A stable code."""
     value: str
     problem: str
     suggestion: str = ""
     meant: str | None = None
+    """The text that the cell probably should have; None if it is not known."""
     is_sure: bool = False
+    """Whether the cell is already read as `meant`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Sheet:
-    """A spreadsheet that was read and validated.
-
-    `frame`: the rows that can be used, indexed by their row number in the file (int64, named
-    `row`; for CSV the line at which the record starts). It has the canonical columns that the file
-    has, with the table's dtypes, plus `action` (str, always present). A missing value means no
-    change; an empty text or list empties the field. In `category` the text "[clear]" empties it,
-    and a name that looks like this marker has an apostrophe before it, as in a cell; an empty text
-    there does not change a category with an empty name.
-    `others`: the file's other columns as text, with the same index.
-    `blocked`: the numbers of rows that are not in `frame` because of an error; `blocked_ids`: the
-    ids in such rows, which a plan neither changes nor deletes. A row whose id cannot be trusted has
-    an error finding in the column `id`: it may belong to any pet.
-    `blocked_pets`: the ids of blocked rows by row.
-    `unidentified`: the blocked rows without an id that can be trusted.
-    `columns`: for each column of `frame` and of `others` the letter (XLSX) or number (CSV) of the
-    column in the file; `header_row`: the row of the headers, 0 in a DataFrame; `mapping`: the
-    columns of headers that the caller mapped and the file has; `encoding`: the encoding that the
-    caller gave for a CSV file, else "". `tab` is the worksheet's name, "" for CSV; `tabs` are the
-    other visible worksheets, which are not read; `ids_elsewhere` has the ids in those of them with
-    a column of ids, by the worksheet's name, None if it could not be read; `heads` has the first
-    rows of those without a known header, if the caller named no worksheet;
-    `digest` is the SHA-256 of the file's bytes, in hexadecimal.
-    `base`: the store's records when the sheet was exported, if the sheet has them;
-    `base_refused`: why the sheet's base cannot be used, "" if it can or there is none.
-    `corrections`: the cells that were read as a correction instead of the file's text.
-    `rejudge`: validates the same cells again with further known statuses; None if no status is
-    unknown.
-    """
+    """A spreadsheet that was read and validated."""
 
     source: str
     tab: str
+    """The worksheet's name; "" for CSV."""
     frame: pd.DataFrame
+    """The rows that can be used, indexed by their row number in the file (int64, named `row`; for
+    CSV the line at which the record starts). It has the canonical columns that the file has, with
+    the table's dtypes, plus `action` (str, always present). A missing value means no change; an
+    empty text or list empties the field. In `category` the text "[clear]" empties it, and a name
+    that looks like this marker has an apostrophe before it, as in a cell; an empty text there does
+    not change a category with an empty name.
+    """
     others: pd.DataFrame
+    """The file's other columns as text, with the same index."""
     problems: tuple[Finding, ...] = ()
     blocked: tuple[int, ...] = ()
+    """The numbers of the rows that are not in `frame` because of an error."""
     blocked_ids: frozenset[int] = frozenset()
+    """The ids in blocked rows, which a plan neither changes nor deletes. A row whose id cannot be
+    trusted has an error finding in the column `id`: it may belong to any pet.
+    """
     blocked_pets: Mapping[int, int] = field(default_factory=dict)
+    """The ids of blocked rows by row."""
     unidentified: tuple[int, ...] = ()
+    """The blocked rows without an id that can be trusted."""
     columns: Mapping[str, str] = field(default_factory=dict)
+    """For each column of `frame` and of `others`, the letter (XLSX) or number (CSV) of the column
+    in the file.
+    """
     header_row: int = 1
+    """The row of the headers; 0 in a DataFrame."""
     mapping: Mapping[str, str] = field(default_factory=dict)
+    """The columns of the headers that the caller mapped and the file has."""
     encoding: str = ""
+    """The encoding that the caller gave for a CSV file, else ""."""
     tabs: tuple[str, ...] = ()
+    """The other visible worksheets, which are not read."""
     digest: str = ""
+    """The SHA-256 of the file's bytes, in hexadecimal."""
     base: Base | None = None
+    """The store's records when the sheet was exported, if the sheet has them."""
     base_refused: str = ""
+    """The reason why the sheet's base cannot be used; "" if it can, or there is none."""
     ids_elsewhere: Mapping[str, frozenset[int] | None] = field(default_factory=dict)
+    """By worksheet, the ids in those of `tabs` with a column of ids; None if it could not be
+    read.
+    """
     heads: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict, repr=False)
+    """The first rows of those of `tabs` without a known header, if the caller named no
+    worksheet.
+    """
     corrections: tuple[Correction, ...] = ()
+    """The cells that were read as a correction instead of the file's text."""
     rejudge: Callable[[Collection[str]], Sheet] | None = field(default=None, repr=False)
+    """Validates the same cells again with further known statuses; None if no status is unknown."""
 
     @property
     def rows(self) -> pd.DataFrame:
@@ -222,11 +229,13 @@ class Sheet:
 
     @property
     def is_table(self) -> bool:
-        """Whether the sheet comes from a DataFrame instead of a file."""
+        """True if the sheet comes from a DataFrame instead of a file."""
         return self.header_row == 0
 
     def knowing(self, statuses: Collection[str]) -> Sheet:
-        """The sheet, validated with these statuses as known ones, too, such as those of a store."""
+        """Return the sheet, validated with these further known statuses, such as those of a
+        store.
+        """
         if self.rejudge is None:
             return self
         sheet = self.rejudge(statuses)
@@ -256,8 +265,8 @@ class Sheet:
         return tuple(map(_suggestion, chosen.values()))
 
     def suggested(self, *, guesses: bool = False) -> dict[str, str]:
-        """The suggested corrections by address, for `read_sheet`: the sure ones, and with `guesses`
-        also those that a person must confirm.
+        """Return the suggested corrections by address, for `read_sheet`: the sure ones, and with
+        `guesses` also those that the user must confirm.
         """
         return {each.address: each.after for each in self.suggestions if each.is_sure or guesses}
 
@@ -272,7 +281,7 @@ class Sheet:
         return sum(problem.severity == "error" for problem in self.problems)
 
     def address(self, row: int, column: str = "id") -> str:
-        """The address of a cell in the file: `Pets!C12`, or `line 12, column 3`."""
+        """Return the address of a cell in the file: `Pets!C12`, or `line 12, column 3`."""
         return cell_address(self.tab, self.columns.get(column, ""), row)
 
     def __len__(self) -> int:
@@ -286,20 +295,20 @@ class Sheet:
 
 
 def rows_of(frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows of a DataFrame for comparisons. The `frame` of a sheet is recognised by its row
-    numbers, an index or a column named `row`; other DataFrames have values instead of cells.
+    """Return the rows of a DataFrame for comparisons. The `frame` of a sheet is recognised by its
+    row numbers, an index or a column named `row`; other DataFrames have values instead of cells.
     """
     is_sheet_frame = _ROW in frame.index.names or _ROW in frame.columns
     return _change_categories(frame, _row_text) if is_sheet_frame else frame
 
 
 def frame_of(rows: pd.DataFrame) -> pd.DataFrame:
-    """The frame of a sheet with these rows, with `category` as the text of its cells."""
+    """Return the frame of a sheet with these rows, with `category` as the text of its cells."""
     return _change_categories(rows, _cell_text)
 
 
 def _change_categories(frame: pd.DataFrame, convert: Callable[[str], str]) -> pd.DataFrame:
-    """The frame with the categories converted that are the marker or look like it."""
+    """Return the frame, with the categories converted that are the marker or look like it."""
     column = frame.get("category")
     if not isinstance(column, pd.Series):
         return frame
@@ -317,7 +326,7 @@ def _change_categories(frame: pd.DataFrame, convert: Callable[[str], str]) -> pd
 
 
 def _find_marker_like(column: pd.Series[Any]) -> Iterable[int]:
-    """The positions of the texts that may be the marker or look like it."""
+    """Return the positions of the texts that may be the marker or look like it."""
     if not isinstance(column.dtype, pd.StringDtype):
         return range(len(column))
     if len(column) <= _FEW_ROWS:  # Arrow's calls cost several times as much as a loop.
