@@ -1,1 +1,1 @@
-"""Operations as requests and responses as values: JSON and XML, without any I/O."""
+"""Operations as values, a request and a response: JSON and XML, without any I/O."""

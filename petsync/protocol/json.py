@@ -1,7 +1,7 @@
 """Pets as JSON, with ids exact to 2^63-1 and unknown fields kept.
 
-A strict, fast decoder reads pets with known fields only. If it fails, the answer is decoded again
-into plain values and read field by field, so that nothing is dropped.
+A strict, fast decoder reads pets with known fields only. If it fails, the response is decoded again
+into plain values and read field by field, so that no field is lost.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class PetRow(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """A pet for the strict decoder: lists stay lists, so that a DataFrame can have them."""
+    """A pet for the strict decoder: its lists stay lists, because a DataFrame needs them."""
 
     id: Id | None = None
     name: str | None = None
@@ -40,7 +40,7 @@ class PetRow(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     status: str | None = None
 
     def to_pet(self) -> Pet:
-        """The row as a Pet."""
+        """Return the row as a Pet."""
         return Pet(
             id=self.id,
             name=self.name,
@@ -59,7 +59,7 @@ _KNOWN_FIELDS = ("id", "name", "photoUrls", "category", "tags", "status")
 
 
 def decode_pet(body: bytes) -> Pet:
-    """One pet. Raises ResponseError if the bytes are no pet."""
+    """Decode one pet. Raises ResponseError if the bytes are not a pet."""
     try:
         return _row_decoder.decode(body).to_pet()
     except _UNREADABLE:
@@ -67,7 +67,7 @@ def decode_pet(body: bytes) -> Pet:
 
 
 def decode_rows(body: bytes) -> list[PetRow] | None:
-    """A list of pets, at full speed; None if a pet has anything that a PetRow cannot hold."""
+    """Decode a list of pets at full speed; return None if a pet does not fit into a PetRow."""
     try:
         return _rows_decoder.decode(body)
     except _UNREADABLE:
@@ -75,7 +75,7 @@ def decode_rows(body: bytes) -> list[PetRow] | None:
 
 
 def decode_pets(body: bytes) -> list[Pet]:
-    """A list of pets. Raises ResponseError that names the first pet that cannot be read."""
+    """Decode a list of pets. Raises ResponseError that names the first pet that cannot be read."""
     rows = decode_rows(body)
     if rows is not None:
         return [row.to_pet() for row in rows]
@@ -86,17 +86,17 @@ def decode_pets(body: bytes) -> list[Pet]:
 
 
 def encode_pet(pet: Pet) -> bytes:
-    """One pet; fields that are None are left out, lists are always included."""
+    """Encode one pet; fields that are None are left out, lists are always included."""
     return _encoder.encode(_pet_fields(pet))
 
 
 def encode_pets(pets: Sequence[Pet]) -> bytes:
-    """A list of pets."""
+    """Encode a list of pets."""
     return _encoder.encode([_pet_fields(pet) for pet in pets])
 
 
 def decode_api_response(body: bytes) -> ApiResponse:
-    """The answer to an upload; unknown fields are ignored."""
+    """Decode the response to an upload; unknown fields are ignored."""
     try:
         return msgspec.json.decode(body, type=ApiResponse, strict=False)
     except _UNREADABLE as error:
@@ -104,7 +104,7 @@ def decode_api_response(body: bytes) -> ApiResponse:
 
 
 def encode_api_response(answer: ApiResponse) -> bytes:
-    """The answer to an upload as JSON."""
+    """Encode the response to an upload."""
     return _encoder.encode(answer)
 
 
@@ -196,7 +196,7 @@ def _text(value: Any, where: str) -> str | None:
 
 
 def _number(value: Any, where: str) -> int | None:
-    """An int64; a text with a number is accepted, as by the live service."""
+    """Return an int64; a text with a number is accepted, as the live service does."""
     if value is None:
         return None
     number = int(value) if isinstance(value, str) and _is_digits(value) else value

@@ -54,9 +54,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A request: `target` is the path and query below the base URL, already percent-encoded.
-
-    `repeatable` says whether sending it twice has the same effect as sending it once.
+    """A request. `target` is the path and query below the base URL, already percent-encoded. If it
+    is `repeatable`, sending it twice has the same effect as sending it once.
     """
 
     operation: str
@@ -70,8 +69,8 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """A complete response; header names are in lower case. Services repeat what they were sent, so
-    a verbose traceback shows neither headers nor body.
+    """A complete response; header names are in lower case. Services repeat the values that they
+    receive, so a verbose traceback shows neither headers nor body.
     """
 
     status: int
@@ -92,7 +91,7 @@ class Call(Generic[T]):
     read: Callable[[Response], T]
 
 
-# Reading a successful answer: as JSON or XML by its media type, and as the expected pet.
+# Read a successful response: as JSON or XML by its media type, and as the expected pet.
 
 
 _JSON = frozenset({"application/json", "text/json"})
@@ -103,7 +102,8 @@ _PAGE_STARTS = (b"<!doctype html", b"<html")
 
 
 def detect_media(response: Response) -> Literal["json", "xml"]:
-    """The format of the body, by its media type, or by its first byte if that is not specific.
+    """Return the format of the body, by its media type, or by its first byte if the media type is
+    not specific.
 
     Raises ResponseError for a web page, and for every other media type.
     """
@@ -125,7 +125,7 @@ def detect_media(response: Response) -> Literal["json", "xml"]:
 def media_reader(
     from_json: Callable[[bytes], T], from_xml: Callable[[bytes], T]
 ) -> Callable[[Response], T]:
-    """A function that reads an answer in either format."""
+    """Return a function that reads a response in either format."""
 
     def decode(response: Response) -> T:
         return (from_json if detect_media(response) == "json" else from_xml)(response.body)
@@ -139,7 +139,7 @@ _EMPTY_RESPONSE = ApiResponse()
 
 
 def read_pet(response: Response) -> Pet:
-    """One pet. Raises ResponseError for an answer with none of a pet's fields."""
+    """Return the pet in a response. Raises ResponseError if it has none of a pet's fields."""
     pet = _any_pet(response)
     if msgspec.structs.replace(pet, extra=None) == _EMPTY_PET:
         raise ResponseError("the answer is not a pet: it has none of a pet's fields")
@@ -150,7 +150,7 @@ _EMPTY_PET = Pet()
 
 
 def read_added_pet(response: Response) -> Pet:
-    """The pet that was added. Raises ResponseError if the answer does not say its id."""
+    """Return the pet that was added. Raises ResponseError if the response lacks its id."""
     pet = read_pet(response)
     if pet.id is None:
         raise ResponseError("the answer does not say which id the pet has")
@@ -158,9 +158,9 @@ def read_added_pet(response: Response) -> Pet:
 
 
 def pet_reader(pet_id: int, *, action: str, needs_id: bool) -> Callable[[Response], Pet]:
-    """A function that reads the pet of that id, and raises ResponseError for another one.
+    """Return a function that reads the pet of that id, and raises ResponseError for another pet.
 
-    `action` starts the message ("asked for"); without `needs_id` a pet without an id is accepted.
+    `action` starts the message ("asked for"); without `needs_id`, a pet without an id is accepted.
     """
 
     def read_answer(response: Response) -> Pet:
@@ -177,7 +177,7 @@ def pet_reader(pet_id: int, *, action: str, needs_id: bool) -> Callable[[Respons
 
 
 def read_api_response(response: Response) -> ApiResponse:
-    """The ApiResponse of an upload. Raises ResponseError if it says nothing, or an error."""
+    """Return the ApiResponse of an upload. Raises ResponseError if it is empty or an error."""
     answer = _decode_api_response(response)
     if answer == _EMPTY_RESPONSE:
         raise ResponseError("the answer is not an ApiResponse: it has no code, type or message")
@@ -185,7 +185,8 @@ def read_api_response(response: Response) -> ApiResponse:
 
 
 def success_reader(pet_id: int) -> Callable[[Response], None]:
-    """A function that checks the answer of an operation without a result on the pet of that id.
+    """Return a function that checks the response of an operation without a result on the pet of
+    that id.
 
     Success is an empty body, an ApiResponse that reports no error, or the pet. Everything else,
     such as `{}` or the web page of a portal, raises ResponseError: it may not be the service's.
@@ -219,8 +220,8 @@ def _starts_as_page(body: bytes) -> bool:
 
 # The eight operations of the interface, each as a Call.
 #
-# The profile says where a parameter is sent and which statuses succeed (docs/profiles.md). Nothing
-# here opens a connection.
+# The profile decides where a parameter is sent and which statuses succeed (docs/profiles.md).
+# Nothing here opens a connection.
 
 
 _MEDIA = {"json": "application/json", "xml": "application/xml"}
@@ -229,9 +230,10 @@ _MEDIA = {"json": "application/json", "xml": "application/xml"}
 def add_pet(
     pet: Pet, *, profile: ServiceProfile = STANDARD, shape: xml.Shape | None = None
 ) -> Call[Pet]:
-    """addPet. Never repeatable: a second add without an id would create a second pet.
+    """Return the call of addPet. It is never repeatable: a second add without an id would create a
+    second pet.
 
-    In XML the pet has the given shape, the profile's if that is None.
+    In XML the pet has the given shape; None for the profile's.
     """
     return _send_pet("addPet", "POST", pet, profile, shape, read=read_added_pet, repeatable=False)
 
@@ -239,8 +241,8 @@ def add_pet(
 def update_pet(
     pet: Pet, *, profile: ServiceProfile = STANDARD, shape: xml.Shape | None = None
 ) -> Call[Pet]:
-    """updatePet: the pet that is sent replaces the whole pet. In XML it has the given shape, the
-    profile's if that is None.
+    """Return the call of updatePet: the given pet replaces the whole pet. In XML it has the given
+    shape; None for the profile's.
     """
     pet_id = _check_pet(pet, "updatePet").id
     if pet_id is None:
@@ -252,7 +254,7 @@ def update_pet(
 def delete_pet(
     pet_id: int, *, api_key: str | None = None, profile: ServiceProfile = STANDARD
 ) -> Call[None]:
-    """deletePet, with the `api_key` parameter, if given, as a header."""
+    """Return the call of deletePet, with the `api_key` parameter, if given, as a header."""
     headers = {} if api_key is None else {profile.api_key_header: api_key}
     request = _request("deletePet", "DELETE", pet_id, profile, headers=headers)
     return Call(request, success_reader(pet_id))
@@ -261,7 +263,7 @@ def delete_pet(
 def find_pets_by_status(
     statuses: Sequence[str], *, profile: ServiceProfile = STANDARD
 ) -> Call[list[Pet]]:
-    """findPetsByStatus, one request for all values."""
+    """Return the call of findPetsByStatus: one request for all values."""
     target = "/pet/findByStatus?" + _array_parameter(
         "status", statuses, profile, "findPetsByStatus"
     )
@@ -271,13 +273,15 @@ def find_pets_by_status(
 def find_pets_by_tags(
     tags: Sequence[str], *, profile: ServiceProfile = STANDARD
 ) -> Call[list[Pet]]:
-    """findPetsByTags, one request for all values: the pets with at least one of them."""
+    """Return the call of findPetsByTags: one request for all values, for the pets with at least one
+    of them.
+    """
     target = "/pet/findByTags?" + _array_parameter("tags", tags, profile, "findPetsByTags")
     return _find("findPetsByTags", target, profile)
 
 
 def get_pet_by_id(pet_id: int, *, profile: ServiceProfile = STANDARD) -> Call[Pet]:
-    """getPetById. An answer that is another pet is a ResponseError."""
+    """Return the call of getPetById. A response with another pet is a ResponseError."""
     read = pet_reader(pet_id, action="asked for", needs_id=True)
     return Call(_request("getPetById", "GET", pet_id, profile), read)
 
@@ -289,7 +293,7 @@ def update_pet_with_form(
     status: str | None = None,
     profile: ServiceProfile = STANDARD,
 ) -> Call[None]:
-    """updatePetWithForm: only the fields that are given are sent."""
+    """Return the call of updatePetWithForm: only the given fields are sent."""
     fields = {key: text for key, text in (("name", name), ("status", status)) if text is not None}
     request = _request(
         "updatePetWithForm",
@@ -310,9 +314,10 @@ def upload_file(
     additional_metadata: str | None = None,
     profile: ServiceProfile = STANDARD,
 ) -> Call[ApiResponse]:
-    """uploadFile as multipart/form-data. Never repeatable: a second request adds a second image.
+    """Return the call of uploadFile, as multipart/form-data. It is never repeatable: a second
+    request adds a second image.
 
-    It requests JSON in every profile: the original server has no XML for it, and answers 406.
+    It requests JSON in every profile: the original server has no XML for it, and responds with 406.
     """
     boundary, body = _multipart(file, filename, additional_metadata)
     request = _request(
@@ -332,7 +337,7 @@ def upload_file(
 
 
 def shape_of(profile: ServiceProfile) -> xml.Shape:
-    """The XML element names of a profile."""
+    """Return the XML element names of a profile."""
     return xml.Shape(photo_item=profile.xml_photo_item, tag_item=profile.xml_tag_item)
 
 
@@ -415,7 +420,9 @@ def _request(
 
 
 def _check_id(pet_id: int, operation: str) -> int:
-    """The id. Raises InvalidInputError for another type or size: it could become another path."""
+    """Return the id. Raises InvalidInputError for another type or size, which could result in
+    another path.
+    """
     if isinstance(pet_id, bool) or not isinstance(pet_id, int) or not MIN_ID <= pet_id <= MAX_ID:
         raise InvalidInputError(f"{operation}: {pet_id!r} is no int64 pet id", operation=operation)
     return pet_id
@@ -470,7 +477,7 @@ def _multipart(
 
 
 def _escape_filename(filename: str) -> str:
-    """The name, escaped as in WHATWG's form encoding, so that it cannot end its header."""
+    """Return the name, escaped as in WHATWG's form encoding, so that it cannot end its header."""
     return filename.replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")
 
 
@@ -492,8 +499,8 @@ def error_for(
     now: datetime,
     masked: Callable[[str], str] = str,
 ) -> errors.ApiError:
-    """The error for a status outside 2xx. `now` resolves a Retry-After date if the service does not
-    send its own date; `masked` removes secrets from the service's message.
+    """Return the error for a status outside 2xx. `now` resolves a date in Retry-After if the
+    service does not send its own date; `masked` removes secrets from the service's message.
     """
     # Mask first: base64 that is broken into lines can be recognised only with its line breaks.
     message_text = " ".join(masked(_message(response)).split())[:300]
@@ -532,7 +539,8 @@ def _hint(status: int, request: Request) -> str:
 
 
 def retry_after(value: str, now: datetime) -> float | None:
-    """Seconds to wait from a Retry-After header: delta-seconds or an HTTP date; None if neither.
+    """Return the seconds to wait from a Retry-After header: delta-seconds or an HTTP date; None if
+    neither.
 
     Source: RFC 9110, section 10.2.3.
     """
@@ -569,7 +577,7 @@ def _error_type(status: int) -> type[errors.ApiError]:
 
 
 def _message(response: Response) -> str:
-    """The service's message: that of an ApiResponse, else the body if it is plain text."""
+    """Return the service's message: that of an ApiResponse, else the body if it is plain text."""
     try:
         if response.media.endswith("json"):
             return json.decode_api_response(response.body).message or ""
@@ -587,17 +595,17 @@ def _message(response: Response) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traffic:
-    """Counts since the start of a run or session, and the state at this moment.
-
-    `requests` is the number of attempts sent, `retries` the number of repeated ones, `refused` the
-    number of answers 429 and 503. `limit` is the number of requests that may be under way at a
-    time, `under_way` the number that are. `waiting` is the number of seconds for which all requests
-    wait, because the service asked for it; 0.0 if none do.
-    """
+    """Counts since the start of a run or session, and the current state."""
 
     requests: int = 0
+    """The number of attempts that were sent."""
     retries: int = 0
+    """The number of repeated attempts."""
     refused: int = 0
+    """The number of responses with 429 or 503."""
     limit: int = 0
+    """The maximum number of concurrent requests."""
     under_way: int = 0
+    """The number of requests in flight."""
     waiting: float = 0.0
+    """The seconds for which all requests wait, because the service asked for it; 0.0 for none."""

@@ -40,8 +40,8 @@ _MAX_DEPTH = 100
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The element names in which services differ: each array and its items, the category, and a
-    list's root. If an array's name is empty, its items have no element around them.
+    """The element names in which services differ: each array and its items, the category, and the
+    root of a list. If an array's name is empty, its items have no element around them.
     """
 
     photo_item: str = "photoUrls"
@@ -65,8 +65,8 @@ _CATEGORY = re.compile(_OPEN % b"[Cc]ategory")
 
 
 def detect_shape(body: bytes, known: Shape = STANDARD_SHAPE) -> Shape:
-    """The shape of the pets in a document; names that the document does not show are those of
-    `known`.
+    """Return the shape of the pets in a document; names that the document does not show are those
+    of `known`.
 
     An array shows its shape if it has an item.
     """
@@ -87,19 +87,21 @@ def detect_shape(body: bytes, known: Shape = STANDARD_SHAPE) -> Shape:
 
 
 def encode_pet(pet: Pet, shape: Shape = STANDARD_SHAPE) -> bytes:
-    """One pet as a document. Raises InvalidInputError for a character that XML cannot represent."""
+    """Encode one pet as a document. Raises InvalidInputError for a character that XML cannot
+    represent.
+    """
     return _document(_pet_element(pet, shape))
 
 
 def encode_pets(pets: Sequence[Pet], shape: Shape = STANDARD_SHAPE) -> bytes:
-    """A list of pets below `shape.list_root`."""
+    """Encode a list of pets below `shape.list_root`."""
     root = ET.Element(shape.list_root)
     root.extend(_pet_element(pet, shape) for pet in pets)
     return _document(root)
 
 
 def encode_api_response(answer: ApiResponse, root_name: str = "ApiResponse") -> bytes:
-    """The answer to an upload."""
+    """Encode the response to an upload."""
     root = ET.Element(root_name)
     _leaf(root, "code", answer.code)
     _leaf(root, "type", answer.type)
@@ -108,7 +110,7 @@ def encode_api_response(answer: ApiResponse, root_name: str = "ApiResponse") -> 
 
 
 def decode_pet(body: bytes) -> Pet:
-    """One pet, in any known shape. Raises ResponseError if the bytes are no pet."""
+    """Decode one pet, in any known shape. Raises ResponseError if the bytes are not a pet."""
     root = parse(body)
     if _local_name(root).lower() != "pet":
         raise ResponseError(f"the XML is {_format_tag(root)}, not a Pet")
@@ -116,9 +118,10 @@ def decode_pet(body: bytes) -> Pet:
 
 
 def decode_pets(body: bytes) -> list[Pet]:
-    """A list of pets below any root element; an empty one must be named as a list.
+    """Decode a list of pets below any root element; the root of an empty list must have the name of
+    a list.
 
-    Raises ResponseError that names the first item that is no pet.
+    Raises ResponseError, which names the first item that is not a pet.
     """
     root = parse(body)
     items = list(root)
@@ -131,7 +134,7 @@ def decode_pets(body: bytes) -> list[Pet]:
 
 
 def decode_api_response(body: bytes) -> ApiResponse:
-    """The answer to an upload; the live service leaves `code` out."""
+    """Decode the response to an upload; the live service omits `code`."""
     root = parse(body)
     code = root.findtext("code")
     return ApiResponse(
@@ -195,7 +198,7 @@ def _child(parent: ET.Element, name: str) -> ET.Element:
 
 
 def _document(root: ET.Element) -> bytes:
-    # A carriage return would be read back as a line feed; here it occurs only in text.
+    # A carriage return would be read as a line feed; it occurs only in text.
     text = ET.tostring(root, encoding="unicode").replace("\r", "&#13;")
     return b'<?xml version="1.0" encoding="UTF-8"?>\n' + text.encode()
 
@@ -206,7 +209,9 @@ class _NoDoctype(ET.TreeBuilder):
 
 
 def parse(body: bytes) -> ET.Element:
-    """The root element. Raises ResponseError for broken XML, a DTD and a web page."""
+    """Parse the document, and return its root. Raises ResponseError for broken XML, a DTD and a web
+    page.
+    """
     parser = ET.XMLParser(target=_NoDoctype())
     try:
         parser.feed(body)
@@ -243,7 +248,7 @@ def _read_pet(element: ET.Element, where: str) -> Pet:
 
 
 def _unwrap(elements: Iterable[ET.Element], names: frozenset[str]) -> Iterable[ET.Element]:
-    """The items of an array, with or without an element around them."""
+    """Yield the items of an array, with or without an element around them."""
     for element in elements:
         children = list(element)
         if children and all(_local_name(child) in names for child in children):
