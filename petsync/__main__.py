@@ -1,4 +1,4 @@
-"""`python -m petsync`: the command line where no console script is on the path."""
+"""`python -m petsync`: the command line, which also works without a console script on the path."""
 
 from __future__ import annotations
 

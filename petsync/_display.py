@@ -1,8 +1,8 @@
-"""How a value shows itself, by generic functions that `render` fills in, type by type; and how a
-plan becomes a file.
+"""Generic functions that display values and read and write plan files.
 
-The values live below `render` and `apply` and must not import them; this lets their
-`_repr_html_`, `__str__`, `save` and `load` reach them all the same.
+`petsync.report` registers the display of each type, and `petsync.apply` provides the plan files.
+The values are in lower layers and must not import these packages; their `_repr_html_`, `__str__`,
+`save` and `load` call the functions of this module.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ __all__ = ["Where", "as_file", "as_html", "as_text", "from_file"]
 
 
 Where = str | Path
-"""Where a file is, or is to be."""
+"""The path of a file that exists, or that will be written."""
 
 _FILES = "petsync.apply.planfile"
 
 
 @singledispatch
 def as_html(value: object) -> str:
-    """The value as an HTML fragment, escaped."""
+    """Return the value as an HTML fragment, escaped."""
     return f"<pre>{escape(as_text(value))}</pre>"
 
 
 @singledispatch
 def as_text(value: object) -> str:
-    """The value as plain text of at most 80 columns, without colour."""
+    """Return the value as plain text of at most 80 columns, without colour."""
     return f"<petsync.{type(value).__name__}>"
 
 
 def as_file(plan: object, path: Where) -> Where:
-    """Write a plan to the path, whole or not at all; the path itself."""
+    """Write a plan to the path atomically, and return the path."""
     saved: Where = import_module(_FILES).save_plan(plan, path)
     return saved
 
 
 def from_file(path: Where) -> Any:
-    """The plan in a file."""
+    """Return the plan in a file."""
     return import_module(_FILES).load_plan(path)

@@ -51,7 +51,7 @@ __all__ = [
 
 
 STATE = ".petsync"
-"""The name that petsync chooses for a state folder."""
+"""The default name of a state folder, which petsync chooses."""
 _PRIVATE = 0o600
 _NEW = 0o644
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
@@ -60,7 +60,7 @@ _IS_LINK = "it is a symbolic link, which is not followed for a name that petsync
 
 
 def landing(path: Path, *, follow: bool = True) -> Path:
-    """The path with its symbolic links followed, so that these stay.
+    """Return the path with its symbolic links followed, so that these stay.
 
     With `follow` False it is the path itself. Raises OSError if the path exists and is not an
     ordinary file.
@@ -121,8 +121,8 @@ def replacing(
 
 
 def create_file(path: Path, data: bytes, *, like: Path) -> bool:
-    """Put `data` at `path`, where no file is yet, with the mode and the times of another file;
-    whether it was done. A symbolic link counts as a file, wherever it leads. Raises OSError.
+    """Write `data` to a new file at `path`, with the mode and the times of the file `like`. Return
+    false if the path exists; a symbolic link exists, even if its target does not. Raises OSError.
     """
     with _open_temporary(path, _PRIVATE) as (new, file):
         file.write(data)
@@ -134,7 +134,7 @@ def create_file(path: Path, data: bytes, *, like: Path) -> bool:
 
 
 class _Limit(NamedTuple):
-    """The most that a file may allow, and the group that it holds for, None for any."""
+    """The most permissive mode that a file may have, and the group for it (None: any)."""
 
     mode: int = 0o777
     group: int | None = None
@@ -147,7 +147,7 @@ def _limit(like: Path | None) -> _Limit:
         about = None
     if about is None or not stat.S_ISREG(about.st_mode):
         return _Limit()
-    # The owner of a copy may write it, also where the original is for reading alone.
+    # The owner of a copy may write it, even if the original is read-only.
     return _Limit(about.st_mode & 0o777 | 0o600, about.st_gid)
 
 
@@ -162,7 +162,9 @@ def _restrict(new: Path, limit: _Limit) -> None:
 
 @contextmanager
 def _open_temporary(target: Path, mode: int) -> Iterator[tuple[Path, IO[bytes]]]:
-    """A new file in the same folder; it goes if it is not moved."""
+    """Yield a new file in the target's folder, with its path, and remove it at the end unless it
+    was moved.
+    """
     new = target.with_name(f".{target.name[:80]}.{secrets.token_hex(6)}.tmp")
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK, mode)
     try:
@@ -180,7 +182,7 @@ def _finish(file: IO[bytes]) -> None:
 
 
 def _claim_name(new: Path, path: Path) -> bool:
-    """Give the file its name, unless another one has it."""
+    """Give the file its name, and return false if another file has the name."""
     try:
         os.link(new, path)
     except FileExistsError:
@@ -203,7 +205,7 @@ def _take_after(new: Path, before: os.stat_result, *, private: bool) -> None:
 
 
 def _settle(folder: Path) -> None:
-    """Have the folder's entries on the disk too, where the system can do that."""
+    """Flush the folder's entries to disk too, if the system supports it."""
     if not hasattr(os, "O_DIRECTORY"):
         return
     with suppress(OSError):
@@ -220,14 +222,14 @@ def write_private(path: Path, data: bytes, *, follow: bool = True) -> None:
 
 
 def open_new(path: str | Path, flags: int) -> int:
-    """A descriptor for `open`; only the owner can write a file that this creates. Raises
+    """Return a descriptor for `open`; only the owner can write a file that this creates. Raises
     OSError.
     """
     return os.open(path, flags, _NEW)
 
 
 def open_private(path: str | Path, flags: int) -> int:
-    """A descriptor of a file that only its owner can access.
+    """Return a descriptor of a file that only its owner can access.
 
     Raises OSError, also if the path is a symbolic link.
     """
@@ -240,7 +242,8 @@ def open_private(path: str | Path, flags: int) -> int:
 
 
 def try_lock(path: Path) -> BaseFileLock | None:
-    """Hold the lock file until it is released or this process ends; None if another process has it.
+    """Acquire the lock file until it is released or this process ends; return None if another
+    process has it.
 
     Only the owner can access the file, which stays after the release. Any thread may release it.
     Raises OSError, also if the path is a symbolic link.
@@ -265,15 +268,15 @@ def no_link(path: Path) -> None:
 
 def must_be_ordinary(path: Path) -> None:
     """Raise OSError if the path is not an ordinary file: opening a pipe blocks, and a device may
-    never end. A missing file is no error.
+    never end. A missing file is not an error.
     """
     with suppress(FileNotFoundError):
         _check_ordinary(path.stat().st_mode)
 
 
 def read_ordinary(path: Path) -> bytes:
-    """The content of a small file. Raises OSError, also for a device or a pipe, which may never
-    end, and for a file of more than 16 MB.
+    """Return the content of a small file. Raises OSError, also for a device or a pipe, which may
+    never end, and for a file of more than 16 MB.
     """
     with open(path, "rb", opener=_without_waiting) as file:
         _check_ordinary(os.fstat(file.fileno()).st_mode)
@@ -293,15 +296,15 @@ def _without_waiting(name: str, flags: int) -> int:
 
 
 def make_folder(path: Path) -> None:
-    """Create the folder and its parents if missing; only the owner can write to created folders,
-    whatever the umask. Raises OSError.
+    """Create the folder and its parents if they are missing. Only the owner can write to the
+    created folders, whatever the umask. Raises OSError.
     """
     _make_folder(path, 0o755)
 
 
 def make_private_folder(path: Path) -> None:
-    """Create the folder and its parents if missing; only the owner can access created folders,
-    whatever the umask. Raises OSError.
+    """Create the folder and its parents if they are missing. Only the owner can access the created
+    folders, whatever the umask. Raises OSError.
     """
     _make_folder(path, 0o700)
 
@@ -318,7 +321,7 @@ def _make_folder(path: Path, mode: int) -> None:
 
 
 def make_state_folder(state: Path) -> None:
-    """Check the state folder, and create it if missing; only the owner can access it. Raises
+    """Check the state folder, and create it if it is missing. Only the owner can access it. Raises
     OSError.
     """
     check_state_folder(state)

@@ -1,7 +1,7 @@
-"""The bridge from synchronous callers to the one asynchronous core: a loop in a thread of its own.
+"""The bridge from synchronous callers to the asynchronous core: an event loop in its own thread.
 
-It works where the caller has a running loop itself (Jupyter), and an interrupt cancels the task
-and waits for its clean-up before it returns.
+It also works if the caller has a running loop (Jupyter). An interrupt cancels the task, and returns
+after the task's clean-up.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ A = TypeVar("A")
 A_co = TypeVar("A_co", covariant=True)
 
 _LOOK_S = 0.25
-"""Seconds after which a wait looks for an interrupt that came just before it began, or that another
-thread took: neither ends the wait.
+"""Seconds between two checks for an interrupt during a wait. An interrupt does not end the wait if
+it came just before the wait began, or if another thread took it.
 """
 
 
 class Task(Generic[R]):
-    """Work on a loop thread; `done` has its result or its error."""
+    """Work on a loop thread; the future `done` has its result or its error."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, R]) -> None:
         self.done: Future[R] = Future()
@@ -63,8 +63,8 @@ class LoopThread:
     def run(self, work: Coroutine[Any, Any, R]) -> R:
         """Run the coroutine, and return its result.
 
-        KeyboardInterrupt cancels the task and waits for its clean-up, whose result or error the
-        caller gets. A second interrupt returns at once.
+        KeyboardInterrupt cancels the task and waits for its clean-up. The caller gets the result or
+        the error of the clean-up. A second interrupt returns at once.
         """
         task = self.start(work)
         try:
@@ -155,11 +155,11 @@ def _after_interrupt(task: Task[R]) -> R:
 
 
 class SyncFacade(Protocol[A_co]):
-    """What `blocking` needs of a synchronous facade."""
+    """The attributes of a synchronous facade that `blocking` uses."""
 
     @property
     def aio(self) -> A_co:
-        """The asynchronous object behind it."""
+        """The asynchronous object of the facade."""
 
     @property
     def _loop(self) -> LoopThread: ...
@@ -168,9 +168,10 @@ class SyncFacade(Protocol[A_co]):
 def blocking(
     method: Callable[Concatenate[A, P], Coroutine[Any, Any, R]],
 ) -> Callable[Concatenate[SyncFacade[A], P], R]:
-    """An asynchronous method as a synchronous one of a facade, with its name, signature and help.
+    """Return a synchronous method for a facade that runs the asynchronous method, with the same
+    name, signature and docstring.
 
-    `find = blocking(AsyncThing.find)` in a class that has `aio` and `_loop`.
+    Write `find = blocking(AsyncThing.find)` in a class that has `aio` and `_loop`.
     """
 
     @wraps(method)

@@ -59,7 +59,9 @@ __all__ = [
 
 
 class PetsyncError(Exception):
-    """The base of all errors: `message` says what and where, `hint` what to do (may be empty)."""
+    """The base of all errors: `message` says what and where, `hint` says what to do (or is
+    empty).
+    """
 
     exit_code: ClassVar[int] = 1
 
@@ -116,13 +118,13 @@ class DuplicateError(ApiError, ValueError):
 
 
 class RateLimitedError(ApiError):
-    """There were too many requests. `retry_after` is in seconds, None if the service gives none."""
+    """There were too many requests. `retry_after` is in seconds, None if the service sent none."""
 
     retry_after: float | None = None
 
 
 class ServiceError(ApiError):
-    """The service failed (5xx). `retry_after` is in seconds, None if the service gives none."""
+    """The service failed (5xx). `retry_after` is in seconds, None if the service sent none."""
 
     retry_after: float | None = None
 
@@ -133,7 +135,7 @@ class TransportError(ApiError, ConnectionError):
 
 class UnavailableError(ApiError, ConnectionError):
     """The service has been failing for too long, so petsync pauses its requests. A run stops and
-    can be resumed; `may_have_happened` is about the request that has this error.
+    can be resumed; `may_have_happened` describes the request that has this error.
     """
 
 
@@ -152,15 +154,15 @@ class SettingsError(PetsyncError, ValueError):
 
 
 class Problem(NamedTuple):
-    """One mistake in petsync.toml: its place (`key` is the path of a key, such as
-    `jobs.catalogue.mode`), the problem, and what to write instead ("" if that is not known).
-    """
+    """One mistake in petsync.toml."""
 
     file: str
     line: int
     key: str
+    """The path of a key, such as `jobs.catalogue.mode`."""
     message: str
     suggestion: str
+    """What to write instead; "" if that is not known."""
 
     def __str__(self) -> str:
         where = (
@@ -216,7 +218,9 @@ class LockedError(PetsyncError):
 
 
 class InterruptedRunError(PetsyncError):
-    """The run was stopped between two changes; its journal and `report` say what it did."""
+    """The run was stopped between two changes; its journal and `report` contain the changes that it
+    made.
+    """
 
     exit_code = 7
     report: object = None

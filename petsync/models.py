@@ -40,8 +40,8 @@ MIN_ID = -(2**63)
 
 Id = Annotated[int, msgspec.Meta(ge=MIN_ID, le=MAX_ID)]
 
-# No service field can be called this, so a decoder never fills `extra` by itself: an unknown
-# field fails the strict decoder instead, and wire/json.py then takes its lossless path.
+# No field of the service can have this name, so a decoder never fills `extra` itself: an unknown
+# field fails the strict decoder, and protocol/json.py then decodes the pet without loss.
 _NOT_ON_THE_WIRE = "extra (kept by petsync)"
 
 
@@ -76,19 +76,20 @@ class Tag(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
 class Pet(msgspec.Struct, frozen=True, kw_only=True):
     """One record of the store.
 
-    `id` is an int64 or None (the server assigns it), `name` and `status` are text or None,
-    `photo_urls` an ordered tuple of text, `tags` a tuple of `Tag`, `category` a `Category` or
-    None (a category without id, name and extra is None), `extra` the unknown fields or None.
     Lists are converted to tuples; two pets are equal if all fields are.
     """
 
     id: Id | None = None
+    """int64; None if the service must assign it."""
     name: str | None = None
     photo_urls: tuple[str, ...] = ()
+    """The URLs of the photos, in order."""
     category: Category | None = None
+    """A category without id, name and extra is None."""
     tags: tuple[Tag, ...] = ()
     status: str | None = None
     extra: Mapping[str, Any] | None = None
+    """The fields that petsync does not know, or None."""
 
     def __post_init__(self) -> None:
         force = msgspec.structs.force_setattr
@@ -132,26 +133,31 @@ NOBODY = "nobody was signed in"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """The user at a service, as the service last said. It contains no secret, and has a display.
-
-    `user` is "", and `scopes`, `can_read` and `can_write` are None, if unknown; `expires` (UTC) is
-    None without an expiry. `renews`: petsync renews the token. `api_key`: one is set. `problem` is
-    what the user should know, "" if there is nothing.
+    """The user at a service, as the service last reported it. It contains no secret, and has a
+    display.
     """
 
     url: str
     signed_in: bool = False
     kind: Kind = "none"
     user: str = ""
+    """Empty if unknown."""
     client_id: str = ""
     scopes: frozenset[str] | None = None
+    """None if unknown."""
     can_read: bool | None = None
+    """None if unknown."""
     can_write: bool | None = None
+    """None if unknown."""
     expires: datetime | None = None
+    """In UTC; None without an expiry."""
     renews: bool = False
+    """Whether petsync renews the token."""
     kept: Kept = "none"
     api_key: bool = False
+    """Whether an API key is set."""
     problem: str = ""
+    """What the user should know; "" if there is nothing."""
 
     def __str__(self) -> str:
         return _display.as_text(self)

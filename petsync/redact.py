@@ -24,9 +24,9 @@ _SHORT = 4
 _PREFIX, _LONG = 12, 16
 _LEVELS = 5
 _PACKED = 4
-"""How many levels of encoded digits are decoded, besides the innermost one."""
+"""The number of levels of encoded digits that are decoded, besides the innermost one."""
 _SEGMENT = 8
-"""Shorter runs of decoded characters are text by chance."""
+"""The minimum length of a run of decoded characters; shorter runs are text by chance."""
 _APART = re.compile(
     r"(?<![0-9A-Za-z])(?:0[xX])?[0-9a-fA-F]{2}"
     r"(?:[\s:,;.-]{1,2}(?:0[xX])?[0-9a-fA-F]{2}(?![0-9a-fA-F])){3,}"
@@ -55,15 +55,17 @@ _ESCAPE = re.compile(
 
 
 class Redactor:
-    """`redactor(text)` is the text with `***`, or `stars`, for each secret: as it is, in any case,
-    and as JSON, JavaScript, Python, C, addresses (`%2B`, `%2b`, `%252B`, `%u002B`), forms and HTML
-    write it, nested up to five times; in base64 and base32, wherever it begins in there and broken
-    over lines, and in hexadecimal digits, together or apart (`5a 6b`, `5a:6b`, `0x5a, 0x6b`), of
-    UTF-8 and UTF-16. Base64 and hexadecimal digits may contain any of these again, up to five deep.
+    """Replaces secrets in a text with `***`, or `stars`: call `redactor(text)`.
 
-    A secret of less than four characters is replaced only as a whole word. A prefix of a long
-    secret with at least twelve characters is replaced too, as messages are truncated. The passwords
-    of the environment's proxies are always secrets.
+    A secret is found as it is, in any case; as JSON, JavaScript, Python, C, URLs (`%2B`, `%2b`,
+    `%252B`, `%u002B`), forms and HTML write it, nested up to five times; in base64 and base32, at
+    any offset and broken into lines; and in hexadecimal digits, joined or separated (`5a 6b`,
+    `5a:6b`, `0x5a, 0x6b`), of UTF-8 and UTF-16. Base64 and hexadecimal digits may contain any of
+    these again, up to five levels deep.
+
+    A secret of fewer than four characters is replaced only as a whole word. A prefix of a long
+    secret with at least twelve characters is replaced too, because messages are truncated. The
+    passwords of the environment's proxies are always secrets.
     """
 
     __slots__ = ("_base32", "_base64", "_hex", "_long", "_part", "_plus", "_secrets", "_stars")
@@ -74,7 +76,7 @@ class Redactor:
             text for secret in (*secrets, *proxy_secrets()) if (text := secret.reveal()).strip()
         }
         plain = {each for text in texts for each in _levels(text)}
-        # An address begins as many others do.
+        # The prefix of an address is not replaced, because many addresses begin with it.
         self._long = [each for each in plain if len(each) >= _LONG and "://" not in each]
         self._plus = any(" " in each for each in plain)
         patterns = [_plain(each, each in self._long) for each in plain if each.strip()]
@@ -93,7 +95,7 @@ class Redactor:
         self._part = re.compile(rb"[\t\n\r -~]{%d,}" % least) if forms else None
 
     def __call__(self, text: str) -> str:
-        """The text without the secrets."""
+        """Return the text without the secrets."""
         if self._secrets is None:
             return text
         found = self._find_all(text)
@@ -103,7 +105,7 @@ class Redactor:
         return "Redactor(***)"
 
     def _find_all(self, text: str, depth: int = 0) -> list[_Span]:
-        """The spans of secrets in the text."""
+        """Return the spans of secrets in the text."""
         found: list[_Span] = []
         parts: dict[str, list[tuple[_Level, _EncodedText]]] = {}
         for level in _readings(text):
@@ -123,7 +125,9 @@ class Redactor:
     def _find_packed(
         self, parts: Mapping[str, Sequence[tuple[_Level, _EncodedText]]], depth: int
     ) -> Iterator[_Span]:
-        """The spans of secrets in decoded texts; all are searched at once, as there may be many."""
+        """Yield the spans of secrets in decoded texts. All texts are searched at once, because
+        there may be many.
+        """
         texts = [*parts]
         starts = [0, *accumulate(len(each) + 1 for each in texts)]
         for start, end in self._find_all("\0".join(texts), depth):
@@ -133,7 +137,7 @@ class Redactor:
                 yield level.origin(_with_padding(level.text, *packed.origin(*inside)))
 
     def _find_secrets(self, text: str) -> Iterator[_Span]:
-        """The spans of secrets in plain characters."""
+        """Yield the spans of secrets in plain characters."""
         assert self._secrets is not None
         for match in self._secrets.finditer(text):
             start = match.start()
@@ -141,7 +145,7 @@ class Redactor:
             yield start, max((match.end(), *longer))
 
     def _find_encoded(self, text: str) -> Iterator[_Span]:
-        """The spans of secrets in digits: hexadecimal, base64 or base32."""
+        """Yield the spans of secrets in digits: hexadecimal, base64 or base32."""
         yield from _find(text.translate(_HEX_AS_LOWER), self._hex)
         as_base64 = text.translate(_FOR_ADDRESSES)
         for start, end in _find(as_base64, self._base64):
@@ -163,8 +167,8 @@ def _readings(text: str) -> Iterator[_Level]:
 
 
 def proxy_secrets() -> tuple[Secret, ...]:
-    """The secrets of the environment's proxies: the password, or the user if there is no password,
-    and the header of both.
+    """Return the secrets of the environment's proxies: the password, or the user if there is no
+    password, and the header with both.
     """
     found: list[Secret] = []
     for address in getproxies().values():
@@ -179,7 +183,7 @@ def proxy_secrets() -> tuple[Secret, ...]:
 
 
 class _Piece(NamedTuple):
-    """One decoded escape: its span in the decoded text, and the span of the escape itself."""
+    """One decoded escape: its span in the decoded text, and its span in the source."""
 
     start: int
     end: int
@@ -199,7 +203,7 @@ class _Level:
         self._starts = [piece.start for piece in pieces]
 
     def decode(self) -> _Level | None:
-        """The text with one layer of escapes decoded; None if it has no escapes."""
+        """Return the text with one layer of escapes decoded; None if it has no escapes."""
         pieces: list[_Piece] = []
         parts: list[str] = []
         at = length = 0
@@ -215,13 +219,13 @@ class _Level:
         return _Level("".join((*parts, self.text[at:])), pieces, self) if pieces else None
 
     def origin(self, span: tuple[int, int]) -> tuple[int, int]:
-        """The span in the original text."""
+        """Return the span in the original text."""
         if self._below is None:
             return span
         return self._below.origin((self._source(span[0])[0], self._source(span[1] - 1)[1]))
 
     def _source(self, at: int) -> tuple[int, int]:
-        """The span in the text below of the character at `at`."""
+        """Return the span in the text below of the character at `at`."""
         n = bisect_right(self._starts, at) - 1
         if n < 0:
             return at, at + 1
@@ -233,7 +237,7 @@ class _Level:
 
 
 def _meaning(match: re.Match[str]) -> str:
-    """The decoded text of an escape."""
+    """Return the decoded text of an escape."""
     kind, text = match.lastgroup, match[0]
     if kind == "pair":
         high, low = int(text[2:6], 16), int(text[8:12], 16)
@@ -250,7 +254,7 @@ def _meaning(match: re.Match[str]) -> str:
 
 
 def _levels(text: str) -> set[str]:
-    """The secret, and what decoding turns it into."""
+    """Return the secret, and its decoded forms."""
     found: set[str] = set()
     level: _Level | None = _Level(text)
     while level is not None and len(found) <= _LEVELS:
@@ -260,14 +264,16 @@ def _levels(text: str) -> set[str]:
 
 
 def _plain(text: str, is_long: bool) -> str:
-    """A regular expression for the text itself."""
+    """Return a regular expression for the text itself."""
     if len(text) < _SHORT:
         return rf"(?<!\w)(?i:{re.escape(text)})(?!\w)"
     return rf"(?i:{re.escape(text[:_PREFIX] if is_long else text)})"
 
 
 def _forms(text: str) -> set[bytes]:
-    """The bytes of the secret, plain and as addresses and forms write it, in UTF-8 and UTF-16."""
+    """Return the bytes of the secret, plain and as addresses and forms write it, in UTF-8 and
+    UTF-16.
+    """
     percent = quote(text, safe="")
     lower = re.sub("%..", lambda match: match[0].lower(), percent)
     forms = {text, quote(text), percent, lower, quote_plus(text)}
@@ -276,14 +282,16 @@ def _forms(text: str) -> set[bytes]:
 
 
 def _cores(data: bytes, encode: Callable[[bytes], bytes], bits: int) -> Iterator[str]:
-    """The digits of `bits` each that depend only on the data, for each alignment of the data."""
+    """Yield the digits of `bits` each that depend only on the data, for each alignment of the
+    data.
+    """
     for before in range(bits // math.gcd(bits, 8)):
         raw = encode(b"\0" * before + data + b"\0" * bits).decode()
         yield raw[-(-8 * before // bits) : 8 * (before + len(data)) // bits]
 
 
 def _find(text: str, needles: Iterable[str]) -> Iterator[_Span]:
-    """The spans of the needles in the text."""
+    """Yield the spans of the needles in the text."""
     for needle in needles:
         at = text.find(needle)
         while at >= 0:
@@ -292,7 +300,7 @@ def _find(text: str, needles: Iterable[str]) -> Iterator[_Span]:
 
 
 def _with_neighbours(text: str, start: int, end: int, digits: Collection[str]) -> _Span:
-    """The span with the digits before and after it, which may contain some of its bits, and
+    """Return the span with the digits before and after it, which may contain some of its bits, and
     padding.
     """
     if start and text[start - 1] in digits:
@@ -303,27 +311,28 @@ def _with_neighbours(text: str, start: int, end: int, digits: Collection[str]) -
 
 
 def _with_padding(text: str, start: int, end: int) -> _Span:
-    """The span with the padding of base64 or base32 after it."""
+    """Return the span with the padding of base64 or base32 after it."""
     while end < len(text) and text[end] == "=":
         end += 1
     return start, end
 
 
 class _EncodedText(NamedTuple):
-    """The decoded text of digits. The digits begin at `at`, and `digits` of them are `size`
-    characters; the text is the part of the decoded characters from `first`. `pairs` has the spans
-    of separated digits.
-    """
+    """The decoded text of digits."""
 
     text: str
     at: int
+    """The position at which the digits begin."""
     first: int = 0
+    """The first decoded character that is part of the text."""
     size: int = 2
+    """The number of characters that `digits` digits encode."""
     digits: int = 2
     pairs: Sequence[_Span] = ()
+    """The spans of separated digits."""
 
     def origin(self, start: int, end: int) -> _Span:
-        """The span of the digits of a part of the text."""
+        """Return the span of the digits of a part of the text."""
         if self.pairs:
             first, last = self.pairs[start // 2][0], self.pairs[(end - 1) // 2][1]
         else:
@@ -355,7 +364,9 @@ def _packed(text: str, part: re.Pattern[bytes]) -> Iterator[_EncodedText]:
 
 
 def _common(text: str, at: int, secret: str) -> int:
-    """The number of common characters of text and secret at `at`, ignoring case; 0 for few."""
+    """Return the number of common characters of text and secret at `at`, ignoring case; 0 if there
+    are few.
+    """
     same = 0
     for one, other in zip(text[at : at + len(secret)], secret, strict=False):
         if one != other and one.lower() != other.lower():
@@ -365,7 +376,7 @@ def _common(text: str, at: int, secret: str) -> int:
 
 
 def _mask_spans(text: str, spans: Iterable[tuple[int, int]], stars: str) -> str:
-    """The text with the spans replaced by stars; overlapping spans are one."""
+    """Return the text with the spans replaced by stars; overlapping spans get one replacement."""
     parts: list[str] = []
     done = 0
     for start, end in sorted(spans):

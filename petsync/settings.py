@@ -1,6 +1,6 @@
 """Settings: argument > PETSYNC_* > petsync.toml > default, resolved once and frozen.
 
-Nothing here reads the environment or a file by itself: both are handed in.
+`resolve` does not read the environment or a file: it gets both as arguments.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _KEYS: Mapping[str, tuple[type, ...]] = {
     "service": (dict,),
     "columns": (dict,),
     "auth": (dict,),
-    # What `petsync reconcile` reads, and checks by itself (petsync/reconcile/config/).
+    # `petsync reconcile` reads and checks these keys itself (petsync/reconcile/config/).
     "jobs": (dict,),
     "notify": (dict,),
     "report": (dict,),
@@ -66,10 +66,10 @@ AUTH = (
     "redirect_url",
     "client_id",
 )
-"""What petsync.toml can say under `[auth]` of how one signs in; docs/sign-in.md explains it."""
+"""The keys under `[auth]` in petsync.toml, for signing in; docs/sign-in.md explains them."""
 _SECRET = ("token", "api_key", "client_secret")
 _NO_FILES = ("idna", "punycode", "unicode_escape", "raw_unicode_escape", "unicode-escape")
-"""What Python calls an encoding too, and no file is written in."""
+"""Codecs that Python lists as encodings, but that no file is written in."""
 
 
 MAPPED = ("id", "name", "status", "category", "category_id", "tags", "photo_urls", "action")
@@ -77,7 +77,7 @@ MAPPED = ("id", "name", "status", "category", "category_id", "tags", "photo_urls
 
 
 class Secret:
-    """A text that shows itself as `***`; `reveal()` gives it."""
+    """A text that is displayed as `***`; `reveal()` returns it."""
 
     __slots__ = ("_text",)
 
@@ -85,7 +85,7 @@ class Secret:
         self._text = text
 
     def reveal(self) -> str:
-        """The text itself, for the one place that sends it."""
+        """Return the text itself, for the one place that sends it."""
         return self._text
 
     def __repr__(self) -> str:
@@ -105,7 +105,9 @@ class Secret:
 
 
 class HiddenEnvironment(Mapping[str, str]):
-    """An environment that shows itself as `***`: a verbose traceback shows what variables hold."""
+    """An environment that is displayed as `***`, because a verbose traceback shows the values of
+    variables.
+    """
 
     __slots__ = ("_values",)
 
@@ -127,11 +129,7 @@ class HiddenEnvironment(Mapping[str, str]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """petsync's settings. `service` overrides fields of the profile; `columns` maps headers of
-    sheets to petsync's columns; `allow_http` names hosts that may get a token over plain http;
-    `timeout` is in seconds. `auth` has the endpoints and the client id for signing in (AUTH).
-    `expanded` has the values of the variables in petsync.toml, by `${NAME}`.
-    """
+    """petsync's settings."""
 
     url: str | None = None
     profile: str = "standard"
@@ -141,12 +139,19 @@ class Settings:
     client_id: str = ""
     client_secret: Secret | None = None
     allow_http: tuple[str, ...] = ()
+    """Hosts that may get a token over plain http."""
     timeout: float = 30.0
+    """In seconds."""
     service: Mapping[str, Any] = field(default_factory=dict)
+    """Overrides of the profile's fields."""
     columns: Mapping[str, str] = field(default_factory=dict)
+    """petsync's column for each header of a sheet."""
     auth: Mapping[str, str] = field(default_factory=dict)
+    """The endpoints and the client id for signing in (AUTH)."""
     unconfirmed: bool = False
+    """Whether only an unconfirmed petsync.toml decides where secrets go."""
     expanded: Mapping[str, str] = field(default_factory=lambda: HiddenEnvironment({}), repr=False)
+    """The values of the variables in petsync.toml, by `${NAME}`."""
 
     def require_confirmed(self) -> None:
         """Raise SettingsError if only an unconfirmed petsync.toml decides where secrets go."""
@@ -167,10 +172,10 @@ def resolve(
     *,
     confirmed: bool = True,
 ) -> Settings:
-    """The settings; an argument that is None does not count. Raises SettingsError that names the
-    key with an invalid value.
+    """Return the settings; an argument that is None does not count. Raises SettingsError, which
+    names the key with an invalid value.
 
-    The file's `auth` and `allow_http` are only for the file's own `url`. Unless the file is
+    The file's `auth` and `allow_http` apply only to the file's own `url`. Unless the file is
     `confirmed`, it may use few variables, its state folder must be below the current folder, and
     its settings are `unconfirmed`: no secret is used with them.
     """
@@ -206,7 +211,7 @@ def _from_file(
     *,
     confirmed: bool,
 ) -> dict[str, Any]:
-    """The settings of petsync.toml that are not in `explicit`, with variables expanded."""
+    """Return the settings of petsync.toml that are not in `explicit`, with variables expanded."""
     names = None if confirmed else allowed_names(environ)
     needed = {key for key in toml if key not in explicit}
     try:
@@ -234,7 +239,7 @@ OF_THE_URL = frozenset({"auth", "allow_http"})
 
 
 def _own_url(toml: Mapping[str, Any], environ: Mapping[str, str]) -> str | None:
-    """The file's own url, None if it has none or its variables are not set."""
+    """Return the file's own url, None if it has none or its variables are not set."""
     try:
         return expand_variables(toml["url"], environ) if "url" in toml else None
     except SettingsError:
@@ -242,7 +247,7 @@ def _own_url(toml: Mapping[str, Any], environ: Mapping[str, str]) -> str | None:
 
 
 def is_same(one: str, other: str) -> bool:
-    """Whether two addresses are the same service."""
+    """Return true if two addresses are the same service."""
     return _plain(one) == _plain(other)
 
 
@@ -270,15 +275,17 @@ def _all_filled(
 
 
 def read_toml(folder: Path) -> Mapping[str, Any]:
-    """The checked content of petsync.toml in `folder`; empty if there is no file.
+    """Return the checked content of petsync.toml in `folder`; empty if there is no file.
 
-    Raises SettingsError that names the file, the key, its value and the type it should have.
+    Raises SettingsError, which names the file, the key, its value and the type that it should have.
     """
     return read_confirmed(folder)[0]
 
 
 def read_confirmed(folder: Path) -> tuple[Mapping[str, Any], bool]:
-    """The content as `read_toml`, and whether the file is confirmed; True if there is no file."""
+    """Return the content as `read_toml` does, and whether the file is confirmed; True if there is
+    no file.
+    """
     path = folder / _TOML
     try:
         content = tomllib.loads(read_file(path))
@@ -293,7 +300,7 @@ def read_confirmed(folder: Path) -> tuple[Mapping[str, Any], bool]:
 
 
 def checked_encoding(name: str) -> str:
-    """The standard name of a text encoding. Raises SettingsError for an unknown name."""
+    """Return the standard name of a text encoding. Raises SettingsError for an unknown name."""
     try:
         found = codecs.lookup(name).name
         "a".encode(found)
@@ -307,8 +314,8 @@ def checked_encoding(name: str) -> str:
 
 
 def read_file(path: Path) -> str:
-    """The text of a file of settings. Raises OSError, also for a device or a pipe, which may never
-    end, and for one of more than 16 MB; and UnicodeDecodeError.
+    """Return the text of a settings file. Raises UnicodeDecodeError, and OSError, also for a device
+    or a pipe, which may never end, and for a file of more than 16 MB.
     """
     return read_ordinary(path).decode("utf-8-sig").replace("\r\n", "\n")
 
@@ -341,7 +348,9 @@ def _refuse_secret(path: Path, key: str) -> None:
 
 
 def _describe_requirement(key: str, value: Any) -> str:
-    """The requirement that the value of the right type does not meet; "" if it is valid."""
+    """Return the requirement that a value of the right type does not meet; "" if the value is
+    valid.
+    """
     if key == "timeout" and not (math.isfinite(value) and value > 0):
         return "a number of seconds above 0"
     if key == "state" and not str(value):
@@ -352,11 +361,13 @@ def _describe_requirement(key: str, value: Any) -> str:
 
 
 _SHORT = 3
-"""Shorter values may be in a text by chance."""
+"""The maximum length of a value that stays as it is, because it may be in a text by chance."""
 
 
 def as_written(text: str, expanded: Mapping[str, str]) -> str:
-    """The text with the values of variables replaced by `${NAME}`, as they may be secret.
+    """Return the text with the values of variables replaced by `${NAME}`, because they may be
+    secret.
+
     `expanded` has the values by `${NAME}`.
     """
     for name, value in sorted(expanded.items(), key=lambda each: -len(each[1])):
@@ -371,10 +382,10 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 def expand_variables(
     text: str, environ: Mapping[str, str], names: Collection[str] | None = None
 ) -> str:
-    """The text with the environment's values in place of `${NAME}`, and `$` in place of `$$`.
+    """Return the text with the environment's values instead of `${NAME}`, and `$` instead of `$$`.
 
-    Raises SettingsError that names the variable, if it is not set, empty, or not among the `names`
-    that may be used (None: all).
+    Raises SettingsError, which names the variable, if it is not set, is empty, or is not one of the
+    `names` that may be used (None: all).
     """
     return _VARIABLE.sub(lambda found: _variable(found[1], environ, names), text)
 
@@ -399,14 +410,14 @@ def _variable(name: str | None, environ: Mapping[str, str], names: Collection[st
 
 
 def nearest(text: str, choices: Iterable[str]) -> str:
-    """The most similar of the known names, "" if none is similar."""
+    """Return the most similar of the known names; "" if none is similar."""
     plain = {name.casefold().replace("-", "_"): name for name in choices}
     near = difflib.get_close_matches(text.casefold().replace("-", "_"), plain, n=1)
     return plain[near[0]] if near else ""
 
 
 def column_named(text: str) -> str | None:
-    """The column that the text names, with the tolerance of sheet headers (`Photo URLs` is
+    """Return the column that the text names, with the tolerance of sheet headers (`Photo URLs` is
     photo_urls); None if there is none.
     """
     loose = re.sub(r"[\s_-]+", "", text).casefold()

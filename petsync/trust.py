@@ -1,8 +1,9 @@
 """Confirmations of petsync.toml files: only a confirmed file may decide where secrets go.
 
-A folder may come from anyone, and its petsync.toml decides where requests go. A confirmation
-(`petsync trust`) is recorded in the user's own configuration folder: the file's path, and a digest
-of the settings that decide where secrets and data go. If these change, the user must confirm again.
+A folder may come from anybody, and its petsync.toml decides where requests go. `petsync trust`
+records a confirmation in the user's own configuration folder: the file's path, and a digest of the
+settings that decide where secrets and data go. If these settings change, the user must confirm
+again.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ __all__ = [
 LISTED = "PETSYNC_VARIABLES"
 """The environment variable in which the user lists names for `${NAME}`, separated by commas."""
 SECRETS = frozenset({"PETSYNC_TOKEN", "PETSYNC_API_KEY", "PETSYNC_CLIENT_SECRET"})
-"""petsync's own variables that no unconfirmed file may put into an address, even if listed."""
+"""petsync's own variables that an unconfirmed file may never put into an address, even if they are
+listed.
+"""
 _NAMES = re.compile(r"\$(?:\$|\{([A-Za-z_][A-Za-z0-9_]*)\})")
 _HARMLESS = frozenset(
     (
@@ -50,8 +53,8 @@ _HARMLESS = frozenset(
 
 
 def relevant(content: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a petsync.toml, as parsed, that decide where secrets and data go; and, under
-    `${}`, the names of the variables that it uses anywhere.
+    """Return the settings of a parsed petsync.toml that decide where secrets and data go. The key
+    `${}` has the names of all variables that the file uses.
     """
     names = sorted(set(names_in(content)))
     return {**_without_harmless(content), **({"${}": names} if names else {})}
@@ -68,7 +71,7 @@ def _without_harmless(content: Mapping[str, Any], depth: int = 0) -> dict[str, A
 
 
 def names_in(value: object) -> Iterator[str]:
-    """The names in each `${NAME}` of the texts in a value."""
+    """Yield the names in each `${NAME}` of the texts in a value."""
     if isinstance(value, str):
         yield from filter(None, (found[1] for found in _NAMES.finditer(value)))
     elif isinstance(value, Mapping):
@@ -82,16 +85,17 @@ def names_in(value: object) -> Iterator[str]:
 def allowed_names(
     environ: Mapping[str, str], also: Collection[str] = (), *, is_named: bool = False
 ) -> frozenset[str]:
-    """The variables that an unconfirmed file may use: those `also`, those that the environment
-    lists in PETSYNC_VARIABLES, and PETSYNC_* if the person has named the file (`is_named`). Any of
-    these may be a secret, such as the address with a password in PETSYNC_NOTIFY.
+    """Return the variables that an unconfirmed file may use: those in `also`, those that the
+    environment lists in PETSYNC_VARIABLES, and PETSYNC_* if the user has named the file
+    (`is_named`). Any of these may be a secret, such as the address with a password in
+    PETSYNC_NOTIFY.
     """
     own = {name for name in environ if is_named and name.startswith("PETSYNC_")}
     return frozenset({*own, *also, *re.findall(r"\w+", environ.get(LISTED, ""))} - SECRETS)
 
 
 def build_unlisted_error(name: str) -> SettingsError:
-    """The error for a variable that the file may not use."""
+    """Return the error for a variable that the file may not use."""
     listed = "" if name in SECRETS else f", or list the name yourself: {LISTED}={name}"
     return SettingsError(
         f"this file may not use the environment variable {name}",
@@ -100,7 +104,7 @@ def build_unlisted_error(name: str) -> SettingsError:
 
 
 def is_confirmed(file: Path, content: Mapping[str, Any]) -> bool:
-    """Whether the user has confirmed the file with these settings."""
+    """Return true if the user has confirmed the file with these settings."""
     return _records().get(_key(file)) == _digest(content)
 
 
@@ -119,7 +123,7 @@ def withdraw(file: Path) -> bool:
 
 
 def record_path() -> Path:
-    """The file of the records, in the user's own configuration folder."""
+    """Return the file of the records, in the user's own configuration folder."""
     configured = os.environ.get("APPDATA" if os.name == "nt" else "XDG_CONFIG_HOME", "")
     # Ignore a relative path, as XDG says: the checked folder itself could contain the file.
     base = (
