@@ -1,4 +1,4 @@
-"""annotate_sheet: a copy of the user's own sheet with every finding marked at its cell."""
+"""annotate_sheet: write a copy of the user's own sheet with every finding marked at its cell."""
 
 from __future__ import annotations
 
@@ -19,24 +19,23 @@ _WORKBOOKS = (".xlsx", ".xlsm")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnnotatedCopy:
-    """The copy: its path, the number of marked cells, and what could not be kept or shown, in
-    sentences.
-    """
+    """An annotated copy."""
 
     path: Path
     cells: int
+    """The number of marked cells."""
     lost: tuple[str, ...] = ()
+    """The parts that could not be kept or shown, in sentences."""
 
 
 def annotate_sheet(sheet: Sheet, path: str | Path) -> AnnotatedCopy:
     """Write to `path` a copy of the sheet's workbook with each finding at its cell.
 
     The cell is red for an error and yellow for a warning, and has a comment with the problem and
-    the fix. Every other cell, sheet, chart, image and macro stays byte for byte, and so do people's
-    comments. Earlier marks of petsync are replaced. The copy of a CSV file is a workbook with its
-    cells as text, and each line in the row with its number.
-
-    Cells with a correction are corrected in the copy.
+    the fix. Every other cell, sheet, chart, image and macro stays byte for byte, and so do the
+    users' comments. Earlier marks of petsync are replaced. The copy of a CSV file is a workbook
+    with its cells as text, and each line in the row with its number. Cells with a correction are
+    corrected in the copy.
 
     Raises SheetError if the file has changed since it was read, or if the copy cannot be written.
     """

@@ -34,11 +34,11 @@ BASE_NAME = "petsync_base"
 """The defined name of a workbook with a base. It stays if somebody deletes the worksheet."""
 
 BaseChoice = Base | Snapshot | Literal[False] | None
-"""A base or a snapshot, False for no base, or None for the base that the data itself has."""
+"""A base or a snapshot; False for no base; None for the base that the data itself has."""
 
 
 def base_of(snapshot: Snapshot) -> Base:
-    """The snapshot as a base. Raises SheetError if one of its queries failed."""
+    """Return the snapshot as a base. Raises SheetError if one of its queries failed."""
     snapshot.require_whole()
     return Base(
         frame=snapshot.frame,
@@ -49,8 +49,8 @@ def base_of(snapshot: Snapshot) -> Base:
 
 
 def choose_base(data: Any, given: BaseChoice) -> Base | None:
-    """The base for a file of `data`: the given one; else the data if it is a snapshot, or its base
-    if it is a sheet.
+    """Return the base for a file of `data`: the given one; else the data if it is a snapshot, or
+    its base if it is a sheet.
 
     Raises TypeError if `given` is something else, and SheetError if the data is a snapshot and one
     of its queries failed.
@@ -70,7 +70,7 @@ def choose_base(data: Any, given: BaseChoice) -> Base | None:
 
 
 def base_notice(base: Base) -> str:
-    """The notice for a person who opens the base; plain ASCII."""
+    """Return the notice for users who open the base; plain ASCII."""
     store = base.store.encode("ascii", "replace").decode()
     return (
         f"# {len(base):,} pets of {store} as they were at {base.taken_at}, when they were "
@@ -80,8 +80,9 @@ def base_notice(base: Base) -> str:
 
 
 def find_base(source: Source) -> tuple[Base | None, str]:
-    """The base that a file carries, None if it has none or it cannot be used; and the reason why it
-    cannot be used, "" otherwise. The reason begins in lower case, to follow the file's name.
+    """Return the base that a file carries, None if it has none or the base cannot be used; and the
+    reason why it cannot be used, "" otherwise. The reason begins in lower case, to follow the
+    file's name.
     """
     try:
         lines = (

@@ -1,4 +1,4 @@
-"""write_corrected: a copy of the user's own sheet with its corrections in their cells."""
+"""write_corrected: write a copy of the user's own sheet with its corrections in their cells."""
 
 from __future__ import annotations
 
@@ -33,14 +33,16 @@ __all__ = ["corrected_source", "correction_texts", "write_corrected"]
 def write_corrected(
     sheet: Sheet, path: str | Path, *, moment: dt.datetime | None = None
 ) -> Path | None:
-    """Write to `path` a copy of the sheet's file with the corrections in its cells, so that the
-    copy reads as the sheet does, without corrections. Everything else stays: of a workbook every
-    other cell, of a CSV file every byte of the other rows. The copy gets the base of the sheet.
+    """Write to `path` a copy of the sheet's file with the corrections in its cells. Read without
+    corrections, the copy gives the same sheet.
 
-    An existing file at `path` gets a backup, as in `write_back`; return its path, None if there was
-    no file. Raises SheetError, and writes nothing, if `path` is the sheet itself, the file has
-    changed since it was read, the file at `path` is open in Excel or LibreOffice, a correction
-    would replace a formula that other cells use, or the copy would not read as the sheet does.
+    Everything else stays: of a workbook every other cell, of a CSV file every byte of the other
+    rows. The copy gets the base of the sheet. An existing file at `path` gets a backup, as in
+    `write_back`; return its path, None if there was no file.
+
+    Raises SheetError, and writes nothing, if `path` is the sheet itself, the file has changed since
+    it was read, the file at `path` is open in Excel or LibreOffice, a correction would replace a
+    formula that other cells use, or the copy would not read as the sheet does.
     """
     sheet, path = as_sheet(sheet), as_path(path)
     source = load_unchanged(sheet, "Read it again.")
@@ -57,8 +59,8 @@ def write_corrected(
 
 
 def corrected_source(source: Source, sheet: Sheet, suffix: str = "") -> Source:
-    """The sheet's file with the corrections in its cells. Raises SheetError if it would not read as
-    the sheet does.
+    """Return the sheet's file with the corrections in its cells. Raises SheetError if it would not
+    read as the sheet does.
     """
     if source.kind == "text":
         # The modules for CSV are loaded only for CSV.
@@ -84,7 +86,7 @@ def corrected_source(source: Source, sheet: Sheet, suffix: str = "") -> Source:
 
 
 def correction_texts(sheet: Sheet) -> Mapping[int, Mapping[str, str]]:
-    """The texts of the corrections, by row and column."""
+    """Return the texts of the corrections, by row and column."""
     texts: dict[int, dict[str, str]] = defaultdict(dict)
     for each in sheet.corrections:
         texts[each.row][each.column] = each.after

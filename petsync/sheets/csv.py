@@ -50,15 +50,15 @@ __all__ = [
 
 # Blocks of CSV that Arrow parses.
 #
-# Arrow is many times as fast as `csv`, but accepts text that `csv` refuses. So it gets a block only
-# if every quote opens a cell, closes one or is doubled, which the bytes beside the quotes show:
-# then there is only one way to read the block.
+# Arrow is many times as fast as `csv`, but accepts text that `csv` refuses. It gets a block only if
+# every quote opens a cell, closes one or is doubled, which the adjacent bytes show: then there is
+# only one way to read the block.
 
 
 BLOCK_SIZE = 1 << 20
-"""The bytes that are parsed together."""
+"""The number of bytes that are parsed together."""
 MAX_CELL_LENGTH = 131_072
-"""The most characters of a cell: the limit of `csv`."""
+"""The maximum number of characters of a cell: the limit of `csv`."""
 
 _QUOTE, _LF, _CR = b'"\n\r'
 _BOM = b"\xef\xbb\xbf"
@@ -85,8 +85,8 @@ class Block(NamedTuple):
 def parse_block(
     data: bytes, start: Mark, delimiter: str, width: int, *, size: int = BLOCK_SIZE
 ) -> Block | None:
-    """The complete records, each with `width` cells, in the next `size` bytes, which are valid
-    UTF-8.
+    """Return the complete records, each with `width` cells, in the next `size` bytes, which are
+    valid UTF-8.
 
     None if they must be read one by one: a quote is ambiguous, a record has another width, is
     longer than the block, or is so long that a cell may exceed the limit.
@@ -114,7 +114,9 @@ def parse_block(
 
 
 def _find_line_breaks(data: bytes, start: int, stop: int) -> _Positions:
-    """The last byte of each line break: LF, or CR without LF after it."""
+    """Return the offset from `start` of the last byte of each line break: LF, or CR without LF
+    after it.
+    """
     raw = np.frombuffer(data, np.uint8)
     feeds = np.flatnonzero(raw[start:stop] == _LF)
     if data.find(b"\r", start, stop) < 0:
@@ -125,8 +127,8 @@ def _find_line_breaks(data: bytes, start: int, stop: int) -> _Positions:
 
 
 def _are_quotes_plain(raw: np.ndarray[Any, Any], quotes: _Positions, delimiter: int) -> bool:
-    """Whether the quotes open and close a cell in turn; a doubled quote closes the cell and opens
-    it again.
+    """Return true if the quotes open and close a cell in turn; a doubled quote closes the cell and
+    opens it again.
     """
     if len(quotes) % 2:
         return False
@@ -194,7 +196,7 @@ _GUARDED = re.compile(f"'+{_MISREAD}")
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How a CSV file is written: its delimiter, and the number of `sep=` lines before the data."""
+    """The format of a CSV file: its delimiter, and the number of `sep=` lines before the data."""
 
     delimiter: str
     skipped: int = 0
@@ -211,19 +213,19 @@ class Record(NamedTuple):
 
 
 def escape_formula(text: str) -> str:
-    """The text so that no spreadsheet program reads it as a formula; `unescape_formula` reverses
-    it.
+    """Return the text so that no spreadsheet program reads it as a formula; `unescape_formula`
+    reverses it.
 
     A text gets an apostrophe if it begins with = + - @ (also full-width, small, or after blanks,
-    separators and invisible characters), with tab, CR or LF, as an error of a program does (#N/A),
-    or with spaces and a quote; or if it contains a NUL. So does a text that begins with apostrophes
-    followed by one of these, so that the added apostrophe can be told from its own.
+    separators and invisible characters), with tab, CR or LF, like an error of a program (#N/A), or
+    with spaces and a quote; or if it contains a NUL. A text that begins with apostrophes followed
+    by one of these gets an apostrophe too, to distinguish the added apostrophe from its own.
     """
     return f"'{text}" if _DANGEROUS.match(text) else text
 
 
 def read_grid(source: Source, mapper: Mapper, *, size: int = BLOCK_SIZE) -> Grid:
-    """The file's grid, read `size` bytes at a time, or record by record if `size` is 0.
+    """Return the file's grid, read `size` bytes at a time, or record by record if `size` is 0.
 
     The grid is the same for every size. Raises SheetError if the file cannot be read.
     """
@@ -243,7 +245,7 @@ def read_grid(source: Source, mapper: Mapper, *, size: int = BLOCK_SIZE) -> Grid
 
 
 def detect_dialect(source: Source, mapper: Mapper) -> Dialect:
-    """The dialect whose header names most of petsync's columns."""
+    """Return the dialect whose header names most of petsync's columns."""
     data = source.data
     named = _SEPARATOR_LINE.match(data)
     if named:
@@ -253,7 +255,7 @@ def detect_dialect(source: Source, mapper: Mapper) -> Dialect:
 
 
 def records(source: Source, dialect: Dialect, start: Mark | None = None) -> Iterator[Record]:
-    """Each record of the file, or of its part after `start`; blank lines too.
+    """Yield each record of the file, or of its part after `start`; blank lines too.
 
     Raises SheetError if a quote never closes or a byte is not UTF-8.
     """
@@ -280,7 +282,9 @@ def records(source: Source, dialect: Dialect, start: Mark | None = None) -> Iter
 
 
 def _read_record(reader: Iterator[list[str]]) -> list[str]:
-    """The next record. A long cell is read, too: it is a finding, and the rest stays readable."""
+    """Return the next record. A long cell is read, too: it is a finding, and the rest stays
+    readable.
+    """
     before = csv.field_size_limit(MAX_LINE)
     try:
         return next(reader)
@@ -342,13 +346,15 @@ def _score_delimiter(head: str, delimiter: str, mapper: Mapper) -> tuple[int, in
 
 
 def trim_header(header: list[str]) -> list[str]:
-    """The header without the blank cells at its end."""
+    """Return the header without the blank cells at its end."""
     width = max(n for n, text in enumerate(header, 1) if text.strip())
     return header[:width]
 
 
 def is_ragged(cells: Sequence[str], width: int) -> bool:
-    """Whether a row has fewer or more cells than its header; blank ones at its end do not count."""
+    """Return true if a row has fewer or more cells than its header; blank cells at its end do not
+    count.
+    """
     return len(cells) < width or any(cell.strip() for cell in cells[width:])
 
 
@@ -384,7 +390,7 @@ class _Body:
         self._add(np.array(lines, dtype=np.int64), columns)
 
     def grid(self, header: Sequence[str], header_row: int) -> Grid:
-        """The grid of all rows. The collected columns are released."""
+        """Return the grid of all rows. The collected columns are released."""
         return Grid(
             tab="",
             header=header,
@@ -432,13 +438,13 @@ def _has_long(rows: Sequence[Sequence[str] | None]) -> bool:
 def _join_parts(parts: list[Any]) -> Any:
     joined = pa.concat_arrays(parts) if parts else pa.array([], pa.large_string())
     parts.clear()
-    # Otherwise Arrow would keep the memory of the parts, which is as much again.
+    # Otherwise Arrow would keep the memory of the parts, which doubles the use.
     pa.default_memory_pool().release_unused()
     return joined
 
 
 def _unescape_column(column: Any) -> Any:
-    """The column without the apostrophes that `escape_formula` adds."""
+    """Return the column without the apostrophes that `escape_formula` adds."""
     guarded = pc.starts_with(column, "'")
     if not pc.any(guarded).as_py():
         return column
@@ -495,7 +501,7 @@ def _not_utf8_error(source: Source) -> EncodingError:
     return EncodingError(f"{source.path}: the file is not UTF-8", hint=AS_UTF8)
 
 
-# The records of a CSV file with their bytes, so that unchanged records stay as they are.
+# The records of a CSV file with their bytes, which keep unchanged records as they are.
 
 
 _LINE_END = re.compile(rb"(?:\r\n|\n|\r)?\Z")
@@ -513,12 +519,12 @@ class Line(NamedTuple):
 
 
 def dialect_of(source: Source, sheet: Sheet) -> Dialect:
-    """The dialect in which the sheet was read."""
+    """Return the dialect in which the sheet was read."""
     return detect_dialect(source, Mapper.of(str(source.path), sheet.mapping))
 
 
 def record_lines(source: Source, dialect: Dialect) -> Iterator[Line]:
-    """All records in order, without the byte order mark and the `sep=` line."""
+    """Yield all records in order, without the byte order mark and the `sep=` line."""
     offset = first_record_offset(source, dialect)
     for record in records(source, dialect):
         raw = source.data[offset : record.after.byte]
@@ -529,7 +535,9 @@ def record_lines(source: Source, dialect: Dialect) -> Iterator[Line]:
 
 
 def first_record_offset(source: Source, dialect: Dialect) -> int:
-    """The byte at which the first record begins: after the byte order mark and the `sep=` line."""
+    """Return the byte at which the first record begins: after the byte order mark and the `sep=`
+    line.
+    """
     if dialect.skipped:
         return source.data.index(b"\n") + 1
     mark = codecs.BOM_UTF8
@@ -537,12 +545,12 @@ def first_record_offset(source: Source, dialect: Dialect) -> int:
 
 
 def unescape_formula(text: str) -> str:
-    """The text without the apostrophe that `escape_formula` adds."""
+    """Return the text without the apostrophe that `escape_formula` adds."""
     unescaped = text.removeprefix("'")
     return unescaped if unescaped != text and escape_formula(unescaped) == text else text
 
 
-# Editing a CSV file: every byte that need not change stays.
+# Edit a CSV file: every byte that need not change stays.
 
 
 Edits = Mapping[int, Mapping[str, str]]
@@ -560,8 +568,8 @@ def edit_csv(
     added: Sequence[Mapping[str, str]] = (),
     removed: Collection[int] = (),
 ) -> bytes:
-    """The file with `edits` (texts by line and column name) and the columns `new` after its own,
-    without the records `removed` (by line), and with the records `added` at its end.
+    """Return the file with `edits` (texts by line and column name) and the columns `new` after its
+    own, without the records `removed` (by line), and with the records `added` at its end.
 
     Delimiter, quotes and line ends stay, and so does each record without edits. Line numbers are
     those of the file before the edits: a text of several lines moves the lines below it.
@@ -589,7 +597,7 @@ def edit_csv(
 def _behind(
     pieces: Sequence[bytes], added: Sequence[Mapping[str, str]], writer: _RecordWriter, header: Line
 ) -> Iterator[bytes]:
-    """The records that are added, each with the line end of the header."""
+    """Yield the records that are added, each with the line end of the header."""
     end = header.end or _DEFAULT_LINE_END.encode()
     lacks_line_end = next((piece for piece in reversed(pieces) if piece), b"")[-1:] not in (
         b"\r",
@@ -604,13 +612,13 @@ def _behind(
 
 @dataclass(frozen=True, slots=True)
 class _WritingStyle:
-    """How the file's records are written."""
+    """The style in which the file's records are written."""
 
     delimiter: str
     quotes_all: bool
 
     def record(self, cells: Sequence[str]) -> bytes:
-        """The cells as a record, without the line's end."""
+        """Return the cells as a record, without the line's end."""
         stream = io.StringIO(newline="")
         form = stdlib.writer(
             stream,
@@ -631,7 +639,7 @@ class _RecordWriter:
     new: Sequence[str]
 
     def edit_record(self, line: Line, edit: Mapping[str, str]) -> bytes:
-        """The record with the new texts."""
+        """Return the record with the new texts."""
         added = [escape_formula(edit.get(name, "")) for name in self.new]
         cells = line.cells
         if cells is None or is_ragged(cells, self.width):
@@ -647,7 +655,7 @@ class _RecordWriter:
         return self.style.record(changed)
 
     def make_record(self, texts: Mapping[str, str], width: int) -> bytes:
-        """A new record with as many cells as the header."""
+        """Return a new record with as many cells as the header."""
         cells = [""] * (self.width + len(self.new) if self.new else width)
         for name, value in texts.items():
             if name in self.places:

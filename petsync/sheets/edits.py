@@ -25,13 +25,14 @@ Texts = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Obstacle:
-    """An edit that cannot be written: the `row` and the `column` of the cell and its `address`;
-    `column` is "" if the row cannot be removed, and `row` is None if no row can be added. Added
-    rows have the numbers -1, -2 and so on.
-    """
+    """An edit that cannot be written."""
 
     row: int | None
+    """The row of the cell; None if no row can be added. Added rows have the numbers -1, -2 and so
+    on.
+    """
     column: str
+    """The column of the cell; "" if the row cannot be removed."""
     address: str
     problem: str
     suggestion: str = ""
@@ -42,8 +43,8 @@ class Obstacle:
 
 @dataclass(frozen=True, slots=True)
 class SheetEdits:
-    """New texts of `cells` by row number and column, rows to be `added` after the last one (texts
-    by column), and the numbers of rows to be `removed`.
+    """New texts of `cells` by row number and column, rows `added` after the last one (texts by
+    column), and the numbers of the rows `removed`.
     """
 
     cells: Mapping[int, Texts] = field(default_factory=dict)
@@ -51,11 +52,11 @@ class SheetEdits:
     removed: Collection[int] = ()
 
     def __bool__(self) -> bool:
-        """Whether there is anything to write."""
+        """Return true if there is anything to write."""
         return bool(self.cells or self.added or self.removed)
 
     def without(self, obstacles: Iterable[Obstacle]) -> SheetEdits:
-        """The edits without those that cannot be written."""
+        """Return the edits without those that cannot be written."""
         blocked = {(each.row, each.column) for each in obstacles}
 
         def drop_blocked(row: int, texts: Texts) -> Texts:
@@ -78,7 +79,7 @@ def cells_of(
     separator: Literal["\n", " | "] = "\n",
     clear: str = CLEAR,
 ) -> dict[str, str]:
-    """The texts of a pet's cells in these columns, "" for an empty field; `separator` stands
+    """Return the texts of a pet's cells in these columns, "" for an empty field, with `separator`
     between photo URLs. Each text reads back as the same value; a text equal to the marker `clear`
     is escaped.
     """
@@ -86,9 +87,10 @@ def cells_of(
 
 
 def edits_of(inbound: Inbound, sheet: Sheet, *, clear: str = CLEAR) -> SheetEdits:
-    """The edits that bring everything in `inbound` into the sheet. A new row and an identified row
-    get their id, the only column that is added to the sheet if it has none. In a sheet whose tags
-    have no ids, tags are written without ids, where their names are unambiguous.
+    """Return the edits that bring everything in `inbound` into the sheet.
+
+    A new row and an identified row get their id; `id` is the only column that is added to a sheet.
+    If no tag of the sheet has an id, tags are written without ids if their names are unambiguous.
     """
     separator: Literal["\n", " | "] = "\n" if sheet.tab else " | "
     columns = [
@@ -114,14 +116,14 @@ def edits_of(inbound: Inbound, sheet: Sheet, *, clear: str = CLEAR) -> SheetEdit
 
 
 def _has_tags_without_ids(sheet: Sheet) -> bool:
-    """Whether the sheet has tags, and all of them are without id."""
+    """Return true if the sheet has tags, and all of them are without id."""
     values = sheet.rows["tags"].tolist() if "tags" in sheet.rows else []
     tags = [tag for each in values if isinstance(each, list) for tag in each]
     return bool(tags) and all(tag.id is None for tag in tags)
 
 
 def _without_tag_ids(pet: Pet) -> Pet:
-    """The pet with tags without ids; unchanged if two names are equal or one is empty."""
+    """Return the pet with tags without ids; unchanged if two names are equal or one is empty."""
     names = {normal(tag.name) for tag in pet.tags} - {""}
     if len(names) < len(pet.tags):
         return pet

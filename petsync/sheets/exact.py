@@ -1,4 +1,4 @@
-"""The exact texts of an export, kept in the workbook for when another program changes them."""
+"""The exact texts of an export, stored in the workbook because another program may change them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _ESCAPE = re.compile(r"_x((?!D[89A-F]|FFF[EF])[0-9A-F]{4})_", re.IGNORECASE)
 
 
 def find_resaved_forms(text: str, *, times: int = 4) -> list[str]:
-    """The other texts that the text becomes when LibreOffice saves it `times` times."""
+    """Return the other texts that the text becomes when LibreOffice saves it `times` times."""
     forms: list[str] = []
     form = text
     for _ in range(times):
@@ -68,7 +68,7 @@ def _normalize_line_ends(text: str) -> str:
 
 
 def _encode(text: str) -> str:
-    """The text as LibreOffice writes it, before XML escaping."""
+    """Return the text as LibreOffice writes it, before XML escaping."""
     escaped = _ESCAPE_LIKE.sub(lambda match: match[1] or f"_x005F{match[0]}", text)
     return _CONTROL.sub(lambda match: f"_x{ord(match[0]):04X}_", escaped)
 
@@ -79,7 +79,7 @@ def _decode_control(match: re.Match[str]) -> str:
 
 
 def _decode(written: str) -> str:
-    """The text as petsync reads it from that."""
+    """Return the text that petsync reads from the text of LibreOffice."""
 
     def character(match: re.Match[str]) -> str:
         escape = match[0].upper()
@@ -91,9 +91,9 @@ def _decode(written: str) -> str:
 
 # The exact texts of cells that LibreOffice changes when it saves a workbook.
 #
-# Few workbooks have any. In those a hidden worksheet holds the texts, by column and id. A cell
-# whose text equals what LibreOffice makes of its exact text is read as the exact text, because a
-# change by a program is no edit. Nothing else is read from the worksheet.
+# Few workbooks have any. In those, a hidden worksheet has the texts, by column and id. A cell whose
+# text equals LibreOffice's version of its exact text is read as the exact text, because a change by
+# a program is not an edit. Nothing else is read from the worksheet.
 
 
 TEXTS_TAB = "petsync texts"
@@ -104,14 +104,14 @@ _Texts = dict[str, list[tuple[str, str]]]
 
 
 def exact_lines(columns: Mapping[str, Sequence[str]]) -> list[str]:
-    """The lines of the worksheet; [] if LibreOffice would change no text."""
+    """Return the lines of the worksheet; [] if LibreOffice would change no text."""
     texts_by_column = {name: _find_fragile(columns["id"], texts) for name, texts in columns.items()}
     fragile_texts = {name: texts for name, texts in texts_by_column.items() if texts}
     return pack(msgspec.json.encode(fragile_texts)) if fragile_texts else []
 
 
 def restore_texts(grid: Grid, package: Package, mapper: Mapper) -> Grid:
-    """The grid with the exact texts that the workbook has."""
+    """Return the grid with the exact texts that the workbook has."""
     exact_texts = _load_texts(package)
     if not exact_texts or not grid.columns:
         return grid
@@ -127,8 +127,8 @@ def restore_texts(grid: Grid, package: Package, mapper: Mapper) -> Grid:
 
 
 def remaining_lines(package: Package, edited: Collection[tuple[str, str]]) -> list[str] | None:
-    """The worksheet's lines without the edited cells, given by id and column; None if it has none
-    of these cells.
+    """Return the worksheet's lines without the edited cells, given by id and column; None if it has
+    none of these cells.
     """
     exact_texts = _load_texts(package)
     remaining = {

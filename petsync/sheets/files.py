@@ -74,7 +74,9 @@ _HEAD_SIZE = 1 << 16
 
 
 class FileKind(NamedTuple):
-    """The kind of a file in words, how to make a sheet of it, and the likely encoding of a text."""
+    """The kind of a file in words, the way to make a sheet of it, and the likely encoding of
+    text.
+    """
 
     what: str
     hint: str
@@ -144,7 +146,7 @@ _KIND_OF_STREAM = {
 
 
 def identify_foreign(name: str, data: bytes) -> FileKind | None:
-    """The kind of a file that petsync does not read; None if the file may be a sheet."""
+    """Return the kind of a file that petsync does not read; None if the file may be a sheet."""
     if name.startswith("~$") or (name.startswith(".~lock.") and name.endswith("#")):
         sheet = name[2:] if name.startswith("~$") else name[7:-1]
         return FileKind(
@@ -168,13 +170,13 @@ def identify_foreign(name: str, data: bytes) -> FileKind | None:
 
 
 def is_workbook(data: bytes) -> bool:
-    """Whether these are the bytes of a ZIP file, which every workbook is."""
+    """Return true if these are the bytes of a ZIP file, which every workbook is."""
     return data.startswith(_ZIP)
 
 
 def unreadable_text(data: bytes) -> FileKind | None:
-    """The kind of a text file that cannot be read: its encoding, or that it ends in NUL bytes; None
-    if it can be read.
+    """Return the kind of a text file that cannot be read, which says its encoding or that it ends
+    in NUL bytes; None if it can be read.
     """
     if data.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")):
         return FileKind("UTF-32, not UTF-8", AS_ENCODED.format("utf-32"), "utf-32")
@@ -194,8 +196,8 @@ def unreadable_text(data: bytes) -> FileKind | None:
 
 
 def identify_zip(names: Collection[str]) -> FileKind | None:
-    """The kind of a ZIP file with members of these names (in lower case); None if it may be an
-    Excel workbook.
+    """Return the kind of a ZIP file with members of these names (in lower case); None if it may be
+    an Excel workbook.
     """
     kind = next((kind for name, kind in _KIND_OF_MEMBER.items() if name in names), None)
     # The content types of an Office package say which of its parts is the workbook.
@@ -249,7 +251,7 @@ def must_be_closed(path: Path) -> None:
 
 
 def _locks(path: Path) -> Iterator[tuple[str, Path, str]]:
-    """Each existing lock: the program, the lock file, and the user who made it."""
+    """Yield each existing lock: the program, the lock file, and the user who made it."""
     for file in dict.fromkeys((path.absolute(), path.resolve())):
         excel = file.with_name(f"~${file.name}")
         office = file.with_name(f".~lock.{file.name}#")
@@ -260,7 +262,9 @@ def _locks(path: Path) -> Iterator[tuple[str, Path, str]]:
 
 
 def _read_lock(lock: Path) -> bytes:
-    """The first bytes of the lock file; b"" if it is no regular file: a pipe would block."""
+    """Return the first bytes of the lock file; b"" if it is not a regular file, because a pipe
+    would block.
+    """
     try:
         if not stat.S_ISREG(lock.lstat().st_mode):
             return b""
@@ -276,13 +280,13 @@ def _open_without_waiting(path: str, flags: int) -> int:
 
 
 def _excel_user(data: bytes) -> str:
-    """The name at the start, after its length, as Excel writes it."""
+    """Return the name at the start, after its length, as Excel writes it."""
     length = data[0] if data else 0
     return _printable_name(data[1 : 1 + min(length, _MAX_USER_LENGTH)])
 
 
 def _office_user(data: bytes) -> str:
-    """The first of the lock's comma-separated words."""
+    """Return the first of the lock's comma-separated words."""
     return _printable_name(data.partition(b",")[0])
 
 
@@ -295,9 +299,9 @@ def _printable_name(name: bytes) -> str:
 
 
 MAX_SIZE = 1 << 30
-"""The most bytes of a file: the whole file is kept in memory."""
+"""The maximum number of bytes of a file: the whole file is kept in memory."""
 MAX_LINE = 1 << 24
-"""The most bytes between two line breaks of a text file: enough for 16,384 cells."""
+"""The maximum number of bytes between two line breaks of a text file: enough for 16,384 cells."""
 
 _WORKBOOKS = (".xlsx", ".xlsm")
 _TEXTS = (".csv", ".tsv", ".txt")
@@ -312,8 +316,8 @@ _ENCODING_OF_MARK = {
 
 
 class EncodingError(SheetError):
-    """A text file has another encoding than the one to read it with; `offered` is an encoding that
-    it may have, "" if none is likely.
+    """A text file has another encoding than the one to read it with. `offered` is an encoding that
+    it may have; "" if none is likely.
     """
 
     def __init__(self, message: str, *, hint: str, offered: str = "") -> None:
@@ -323,17 +327,15 @@ class EncodingError(SheetError):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One file, read once, so that everything known of it is of the same moment.
-
-    `data` has its bytes. For a text file in another `encoding`, `data` has its text as UTF-8, and
-    `original` the file's own bytes; otherwise `original` is b"".
-    """
+    """One file, read once, so all of its data is of the same moment."""
 
     path: Path
     kind: Literal["workbook", "text"]
     data: bytes = field(repr=False)
+    """The file's bytes; for a text file in another `encoding`, its text as UTF-8."""
     encoding: str = ""
     original: bytes = field(default=b"", repr=False)
+    """The file's own bytes if `data` differs from them; otherwise b""."""
 
     @property
     def content(self) -> bytes:
@@ -346,8 +348,8 @@ class Source:
         return hashlib.sha256(self.content).hexdigest()
 
     def encode(self, data: bytes) -> bytes:
-        """The UTF-8 `data` in the file's own encoding. If that lacks a character, it is UTF-8 with
-        a byte order mark, which is read correctly whatever encoding is given.
+        """Return the UTF-8 `data` in the file's own encoding. If that lacks a character, return
+        UTF-8 with a byte order mark, which is read correctly whatever encoding is given.
         """
         if not self.encoding:
             return data
@@ -370,8 +372,8 @@ def _check_name(path: Path) -> None:
 
 
 def load(path: Path, encoding: str | None = None) -> Source:
-    """The file at `path`; a text file is read in `encoding`, by default UTF-8. Raises SheetError if
-    it is no spreadsheet that can be read, and SettingsError if there is no such encoding.
+    """Return the file at `path`; a text file is read in `encoding`, by default UTF-8. Raises
+    SheetError if it is not a readable spreadsheet, and SettingsError for an unknown encoding.
     """
     if encoding is not None:
         encoding = checked_encoding(encoding)
@@ -407,8 +409,8 @@ def load(path: Path, encoding: str | None = None) -> Source:
 
 
 def _decode_text(path: Path, data: bytes, encoding: str | None) -> Source:
-    """The text file with these bytes. Raises EncodingError if they are not in that encoding, or
-    begin with the byte order mark of another one.
+    """Return the text file with these bytes. Raises EncodingError if they are not in that encoding,
+    or begin with the byte order mark of another one.
     """
     if encoding is None:
         return Source(path, "text", data)
@@ -432,8 +434,8 @@ def _decode_text(path: Path, data: bytes, encoding: str | None) -> Source:
 
 
 def _detect_mark(data: bytes) -> tuple[str, tuple[str, ...]]:
-    """The encoding of the byte order mark at the start of the file, "" if there is none; and the
-    names of the encodings that have this mark.
+    """Return the encoding of the byte order mark at the start of the file, "" if there is none; and
+    the names of the encodings that have this mark.
     """
     # The mark of UTF-32 begins with that of UTF-16.
     for mark, (name, fitting) in _ENCODING_OF_MARK.items():
@@ -443,8 +445,8 @@ def _detect_mark(data: bytes) -> tuple[str, tuple[str, ...]]:
 
 
 def encoding_of(path: Path, usual: str) -> str | None:
-    """The encoding to read the file with: the one of its byte order mark, else the `usual` one;
-    None for a workbook and for UTF-8. Raises SheetError if the file cannot be read.
+    """Return the encoding to read the file with: the one of its byte order mark, else the `usual`
+    one; None for a workbook and for UTF-8. Raises SheetError if the file cannot be read.
     """
     data = _read_bytes(path)
     if is_workbook(data):
@@ -502,7 +504,7 @@ def _read_unchanged(path: Path, file: BinaryIO) -> bytes:
 
 
 def _describe_folder(folder: Path) -> str:
-    """A hint that lists the sheets in a folder."""
+    """Return a hint that lists the sheets in a folder."""
     if not folder.is_dir():
         return f"There is no folder {folder} either: check the path."
     suffixes = _WORKBOOKS + _TEXTS
@@ -531,7 +533,7 @@ def _not_a_workbook_error(path: Path, data: bytes) -> SheetError:
 
 
 def _first_line(data: bytes) -> str:
-    """The start of the first line that is not blank."""
+    """Return the start of the first line that is not blank."""
     text = data[:1024].decode("utf-8-sig", "replace")
     return next((line.strip()[:40] for line in text.splitlines() if line.strip()), "")
 

@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 
-# The bytes of all cells of a column together, to find the few cells that need a closer look.
+# The bytes of all cells of a column together, to find the few cells that need a check.
 
 
 Rows = np.ndarray[Any, np.dtype[np.intp]]
@@ -44,26 +44,26 @@ class TextBytes(NamedTuple):
     offsets: np.ndarray[Any, np.dtype[np.int64]]
 
     def places(self, matches: Callable[[Bytes], Bytes]) -> Rows:
-        """The positions of the bytes that `matches` selects. It gets a part at a time: the masks of
-        a large column would take as much memory as the column.
+        """Return the positions of the bytes that `matches` selects. It gets one part at a time: the
+        masks of a large column would take as much memory as the column.
         """
         parts = range(0, len(self.data), _PART_SIZE)
         positions = [np.flatnonzero(matches(self.data[at : at + _PART_SIZE])) + at for at in parts]
         return np.concatenate(positions) if positions else np.zeros(0, dtype=np.intp)
 
     def following(self, places: Rows, *, by: int = 1) -> np.ndarray[Any, np.dtype[np.uint8]]:
-        """The bytes `by` positions after those at `places`; 0 after the last byte."""
+        """Return the bytes `by` positions after those at `places`; 0 after the last byte."""
         following_bytes = self.data[np.minimum(places + by, max(len(self.data) - 1, 0))]
         following_bytes[places + by >= len(self.data)] = 0
         return following_bytes
 
     def rows(self, places: Rows) -> Rows:
-        """The rows of the cells that contain these bytes, each row once."""
+        """Return the rows of the cells that contain these bytes, each row once."""
         return np.unique(np.searchsorted(self.offsets, places, side="right") - 1)
 
 
 def text_bytes(text: Any) -> TextBytes:
-    """The bytes of an Arrow array of large_string."""
+    """Return the bytes of an Arrow array of large_string."""
     _, places, content = text.buffers()
     if places is None or content is None or not len(text):
         return TextBytes(np.zeros(0, dtype=np.uint8), np.zeros(len(text) + 1, dtype=np.int64))
@@ -73,7 +73,7 @@ def text_bytes(text: Any) -> TextBytes:
 
 
 def rows_starting_with(text: Any, marks: bytes) -> Rows:
-    """The rows of an Arrow array of large_string whose first byte is one of `marks`."""
+    """Return the rows of an Arrow array of large_string whose first byte is one of `marks`."""
     data, offsets = text_bytes(text)
     if not len(data):
         return np.zeros(0, dtype=np.intp)
@@ -94,10 +94,11 @@ Bools = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 class CellKind(IntEnum):
-    """What a cell holds. In a CSV file everything is TEXT, except error values (ERROR), texts that
-    begin like a formula (FORMULA), have a NUL character (DAMAGED), or a space before their quote
-    (QUOTED). EMPTY is a formula with an empty text as its result, or one that was never calculated.
-    ROUNDED is a float of a DataFrame whose type does not distinguish it from the next whole number.
+    """The kind of a cell's content. In a CSV file everything is TEXT, except error values (ERROR),
+    texts that begin like a formula (FORMULA), have a NUL character (DAMAGED), or a space before
+    their quote (QUOTED). EMPTY is a formula with an empty text as its result, or one that was never
+    calculated. ROUNDED is a float of a DataFrame whose type does not distinguish it from the next
+    whole number.
     """
 
     TEXT = 0
@@ -118,7 +119,7 @@ _BLANK_KINDS = (CellKind.TEXT, CellKind.EMPTY)
 
 
 class Fault(NamedTuple):
-    """A row that could not be parsed: the rule it breaks, its text, and what is wrong."""
+    """A row that could not be parsed: the rule that it breaks, its text, and the problem."""
 
     rule: str
     value: str
@@ -127,18 +128,20 @@ class Fault(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """One column: `text` is an Arrow array of large_string without nulls, as each cell is shown
-    ("" if it is blank); `kinds` holds a `CellKind` for each, or is None if all are text.
-    """
+    """One column."""
 
     text: Any
+    """An Arrow array of large_string without nulls: each cell as it is displayed, "" for a blank
+    cell.
+    """
     kinds: np.ndarray[Any, np.dtype[np.int8]] | None = None
+    """A `CellKind` for each cell; None if all are text."""
 
     def __len__(self) -> int:
         return len(self.text)
 
     def trim(self) -> Any:
-        """The text without the whitespace around it, as an Arrow array."""
+        """Return the text without the whitespace around it, as an Arrow array."""
         rows = self._find_spaced()
         if not len(rows):
             return self.text
@@ -148,7 +151,7 @@ class Cells:
         return pc.replace_with_mask(self.text, pa.array(spaced), trimmed)
 
     def blank(self) -> Bools:
-        """A mask of the blank cells."""
+        """Return a mask of the blank cells."""
         empty = np.asarray(pc.equal(pc.binary_length(self.text), 0))
         rows = self._find_spaced()
         if len(rows):
@@ -157,7 +160,7 @@ class Cells:
         return empty if self.kinds is None else empty & np.isin(self.kinds, _BLANK_KINDS)
 
     def _find_spaced(self) -> np.ndarray[Any, Any]:
-        """The rows whose first or last byte may belong to whitespace."""
+        """Return the rows whose first or last byte may belong to whitespace."""
         data, offsets = text_bytes(self.text)
         filled = np.flatnonzero(offsets[:-1] < offsets[1:])
         last = np.isin(data[offsets[1:][filled] - 1], _LAST_BYTES)
@@ -165,7 +168,7 @@ class Cells:
 
     @classmethod
     def concat(cls, parts: Sequence[Cells]) -> Cells:
-        """The cells of all parts, one after the other."""
+        """Return the cells of all parts, one after the other."""
         texts = [part.text for part in parts] or [pa.array([], pa.large_string())]
         kinds = [
             np.full(len(part), CellKind.TEXT, dtype=np.int8) if part.kinds is None else part.kinds
@@ -175,54 +178,57 @@ class Cells:
         return cls(pa.concat_arrays(texts), None if plain else np.concatenate(kinds))
 
     def part(self, start: int, stop: int) -> Cells:
-        """The cells from `start` to before `stop`."""
+        """Return the cells from `start` to before `stop`."""
         kinds = None if self.kinds is None else self.kinds[start:stop]
         return Cells(self.text.slice(start, max(stop - start, 0)), kinds)
 
     def slices(self, size: int) -> Iterator[tuple[int, Cells]]:
-        """The cells, `size` at a time, with the position of the first."""
+        """Yield the cells, `size` at a time, with the position of the first."""
         for start in range(0, len(self), size):
             yield start, self.part(start, start + size)
 
     def take(self, positions: np.ndarray[Any, Any]) -> Cells:
-        """The cells at `positions`, in that order."""
+        """Return the cells at `positions`, in that order."""
         kinds = None if self.kinds is None else self.kinds[positions]
         return Cells(self.text.take(pa.array(positions)), kinds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """A header, and the rows below it that are not completely blank.
-
-    `rows` has their numbers in the file, `columns` one `Cells` for each item of `header`;
-    `places` has the columns' letters, or their numbers for CSV. `faults` has the rows that could
-    not be parsed, by position. `merged` and `hidden` are the ranges and rows of the worksheet,
-    `hidden_columns` and `filtered` the places of its columns that are hidden or have a filter set.
-    `tabs` are the workbook's other visible worksheets, without petsync's own. `corrections` are the
-    cells whose text differs from the file. `elsewhere` are the `tabs` with headers of petsync, if
-    the caller named no worksheet, and `heads` has the first rows of those without. `emptied` has
-    the positions of the rows of a DataFrame with an empty text for a category.
-    """
+    """A header, and the rows below it that are not completely blank."""
 
     tab: str
     header: Sequence[str]
     header_row: int
     rows: np.ndarray[Any, np.dtype[np.int64]]
+    """The numbers of the rows in the file."""
     columns: Sequence[Cells]
+    """One `Cells` for each item of `header`."""
     places: Sequence[str]
+    """The columns' letters; their numbers for CSV."""
     faults: Mapping[int, Fault] = field(default_factory=dict)
+    """The rows that could not be parsed, by position."""
     merged: Sequence[str] = ()
+    """The merged ranges of the worksheet."""
     hidden: Sequence[int] = ()
+    """The hidden rows of the worksheet."""
     hidden_columns: Sequence[str] = ()
+    """The places of the hidden columns."""
     filtered: Sequence[str] = ()
+    """The places of the columns with an active filter."""
     tabs: Sequence[str] = ()
+    """The workbook's other visible worksheets, without petsync's own."""
     corrections: Sequence[Correction] = ()
+    """The cells whose text differs from the file."""
     elsewhere: Sequence[str] = ()
+    """Those of `tabs` with headers of petsync, if the caller named no worksheet."""
     heads: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
+    """The first rows of those of `tabs` without such headers."""
     emptied: Sequence[int] = ()
+    """The positions of the rows of a DataFrame with an empty text for a category."""
 
     def without_blank_rows(self) -> Grid:
-        """The grid without the rows in which every cell is blank."""
+        """Return the grid without the rows in which every cell is blank."""
         blank = np.ones(len(self.rows), dtype=bool)
         blank[list(self.faults)] = False
         for column in self.columns:
@@ -253,7 +259,7 @@ class Grid:
 
 
 def letter(column: int) -> str:
-    """A column's letters in A1 notation; the first column is 0."""
+    """Return a column's letters in A1 notation; the first column is 0."""
     return "".join(reversed(list(_letters(column))))
 
 

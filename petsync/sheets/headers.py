@@ -30,7 +30,7 @@ __all__ = [
 
 ACTION = "action"
 RESULTS = ("outcome", "message", "assigned_id", "row")
-"""The columns that a result sheet has besides the user's own."""
+"""The columns that a result sheet has in addition to the user's own."""
 RESULT_PREFIX = "petsync "
 """The prefix of a result column's name if the user has a column of that name."""
 
@@ -39,7 +39,9 @@ _IGNORED_CHARACTERS = re.compile(f"[{re.escape(BLANKS)}_-]+")
 _SEARCHED_ROWS = 20
 _SIMILARITY = 0.75
 _MAX_COMPARED, _MAX_LENGTH, _MAX_LISTED = 200, 40, 12
-"""The most headers to compare, the most characters of such a header, and the most to list."""
+"""The maximum number of headers to compare, of characters of such a header, and of headers to
+list.
+"""
 _NUMBER_WORDS = {2: "two", 3: "three"}
 _COMMON_NAMES = {
     name: column
@@ -81,15 +83,16 @@ class HeaderNotFoundError(SheetError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Headers:
-    """The columns of a file: positions of petsync's columns by name, and of the others by header.
-
-    `near` has the position and the suggested column of each header that is similar to a column's
-    name, also if the file has that column, too.
+    """The columns of a file: positions of petsync's columns by name, and of the others by
+    header.
     """
 
     columns: Mapping[str, int]
     others: Mapping[str, int]
     near: Mapping[int, str]
+    """The position and the suggested column of each header that is similar to a column's name, even
+    if the file also has that column.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +107,7 @@ class Mapper:
 
     @classmethod
     def of(cls, source: str, mapping: Mapping[str, str] | None) -> Mapper:
-        """A mapper for one file. Raises SheetError if `mapping` names an unknown column."""
+        """Return a mapper for one file. Raises SheetError if `mapping` names an unknown column."""
         columns = {fold_header(column): column for column in _ALL_COLUMNS}
         mapping_table = dict(columns)
         for header, column in (mapping or {}).items():
@@ -117,23 +120,25 @@ class Mapper:
         return cls(source, mapping_table)
 
     def score(self, cells: Iterable[str]) -> int:
-        """The number of petsync's columns that these cells name."""
+        """Return the number of petsync's columns that these cells name."""
         return len(
             {self.mapping[key] for cell in cells if (key := fold_header(cell)) in self.mapping}
         )
 
     def is_id(self, cell: str) -> bool:
-        """Whether the cell is a header of the ids."""
+        """Return true if the cell is a header of the ids."""
         return self.mapping.get(fold_header(cell)) == "id"
 
     def header_row(self, rows: Sequence[Sequence[str]]) -> int | None:
-        """The position of the header among the first rows: the row that names most columns."""
+        """Return the position of the header among the first rows: the row that names most columns.
+        None if no row names a column.
+        """
         scores = [self.score(row) for row in rows[:_SEARCHED_ROWS]]
         best = max(scores, default=0)
         return scores.index(best) if best else None
 
     def match(self, header: Sequence[str], places: Sequence[str]) -> Headers:
-        """The column of each header. Raises SheetError if two name the same column."""
+        """Return the column of each header. Raises SheetError if two name the same column."""
         found_positions: dict[str, list[int]] = {}
         others: dict[str, list[int]] = {}
         for position, text in enumerate(header):
@@ -153,8 +158,8 @@ class Mapper:
         )
 
     def unusable_error(self, rows: Sequence[Sequence[str]], where: str = "") -> SheetError:
-        """The error for a sheet without any known header. It shows the row with the most similar
-        headers, else the first one, and suggests their columns.
+        """Return the error for a sheet without any known header. It shows the row with the most
+        similar headers, else the first one, and suggests columns for them.
         """
         filled_rows = [
             [trim(text) for text in row if trim(text)][:_MAX_COMPARED]
@@ -204,11 +209,11 @@ class Mapper:
         }
 
     def nearest_column(self, text: str) -> str:
-        """The column that a header means or may mean, "" if there is none."""
+        """Return the column that a header means or may mean; "" if there is none."""
         return self.misspelled_column(text) or _COMMON_NAMES.get(_plain(text), "")
 
     def misspelled_column(self, text: str) -> str:
-        """The column of which a header is a misspelling, "" if there is none."""
+        """Return the column whose name the header misspells; "" if there is none."""
         plain = _plain(text)
         if plain in _COMMON_NAMES or len(plain) > _MAX_LENGTH:
             return ""
@@ -216,8 +221,8 @@ class Mapper:
         return self.mapping[match[0]] if match else ""
 
     def find_misspelled(self, text: str, present: Container[str]) -> str:
-        """The column of which a header is a misspelling, "" if there is none. A header such as
-        `old_status`, which extends the name of a column that is `present`, is no misspelling.
+        """Return the column whose name the header misspells; "" if there is none. A header such as
+        `old_status`, which extends the name of a column that is `present`, is not a misspelling.
         """
         near = self.misspelled_column(text)
         words = re.split(r"[\W_]+", text.casefold())
@@ -229,7 +234,9 @@ class Mapper:
         header: Sequence[str],
         places: Sequence[str],
     ) -> SheetError:
-        """The error for columns that several headers name, with the places of the headers."""
+        """Return the error for columns that several headers name, with the places of the
+        headers.
+        """
         problems = [
             f"{_NUMBER_WORDS.get(len(positions), len(positions))} columns mean {name}: "
             f"{_list_columns(positions, header, places)}"
@@ -243,7 +250,7 @@ class Mapper:
 
 
 def fold_header(text: str) -> str:
-    """The header without spaces, underscores and hyphens, and with its case folded."""
+    """Return the header without spaces, underscores and hyphens, and with its case folded."""
     return _IGNORED_CHARACTERS.sub("", text).casefold()
 
 
@@ -262,14 +269,14 @@ def check_mapping(source: str, mapping: Mapping[str, str], header: Sequence[str]
 
 
 def present_headers(mapping: Mapping[str, str], header: Sequence[str]) -> dict[str, str]:
-    """The part of the mapping whose headers the sheet has."""
+    """Return the part of the mapping whose headers the sheet has."""
     present = {fold_header(text) for text in header}
     return {name: column for name, column in mapping.items() if fold_header(name) in present}
 
 
 def own_results(headers: Collection[str]) -> frozenset[str]:
-    """The headers that petsync wrote with results: all of one spelling are present. A single one
-    may be the user's own.
+    """Return the headers that petsync wrote with results, if all headers of one spelling are
+    present. A single one may be the user's own.
     """
     spellings = (RESULTS, tuple(f"{RESULT_PREFIX}{name}" for name in RESULTS))
     return frozenset(
@@ -278,7 +285,9 @@ def own_results(headers: Collection[str]) -> frozenset[str]:
 
 
 def _plain(text: str) -> str:
-    """A header to look up: with a wrong encoding repaired, and without accents and dots."""
+    """Return a header for a look-up: with a wrong encoding repaired, and without accents and
+    dots.
+    """
     for mark in _MISREAD_MARKS:
         text = text.removeprefix(mark)
     letters = unicodedata.normalize("NFKD", fold_header(repair_misread(text) or text))
@@ -301,7 +310,7 @@ def _list_columns(positions: Sequence[int], header: Sequence[str], places: Seque
 
 
 def _number_repeated(others: Mapping[str, Sequence[int]]) -> Iterator[tuple[str, int]]:
-    """Each header with its position; a repeated one gets a number, `Note (2)`."""
+    """Yield each header with its position; a repeated one gets a number, `Note (2)`."""
     taken = set(others)
     for name, (first, *repeated) in others.items():
         yield name, first

@@ -84,7 +84,7 @@ __all__ = [
 
 
 _MAX_CELL_LENGTH = {"workbook": 32_767, "text": 131_072}
-"""The most characters of a cell that spreadsheet programs and CSV readers accept."""
+"""The maximum number of characters of a cell that spreadsheet programs and CSV readers accept."""
 _MAX_SHOWN = 5
 _CELL = re.compile(r"(?:'((?:[^']|'')+)'!|([^'!]+)!)?\$?([A-Za-z]{1,3})\$?([0-9]{1,7})")
 _LINE = re.compile(r"line ([0-9]{1,9}), column ([0-9]{1,5})", re.IGNORECASE)
@@ -102,11 +102,11 @@ class _CorrectionRefusedError(Exception):
 
 
 def apply_corrections(grid: Grid, mapper: Mapper, corrections: Mapping[str, str]) -> Grid:
-    """The grid with the given texts in its cells; its `corrections` list the changed cells.
+    """Return the grid with the given texts in its cells; its `corrections` list the changed cells.
 
     `corrections` maps addresses to texts. A cell becomes text, whatever its kind was; "" makes it
-    blank. Raises SheetError, which names all of them, for addresses that are no cells below the
-    header and for values that are no text.
+    blank. Raises SheetError, which lists them all, for addresses that are not cells below the
+    header and for values that are not text.
     """
     if not corrections:
         return grid
@@ -173,7 +173,7 @@ class _GridEditor:
         )
 
     def find_cell(self, address: object) -> tuple[int, int]:
-        """The positions of the cell's row and column. Raises _CorrectionRefusedError."""
+        """Return the positions of the cell's row and column. Raises _CorrectionRefusedError."""
         place = self._place(address)
         if place.row == self.grid.header_row:
             raise _CorrectionRefusedError(f"{address}: this is the header; map its columns instead")
@@ -207,7 +207,7 @@ class _GridEditor:
         return _Place(int(cell[4]), cell[3].upper())
 
     def check_text(self, address: str, text: object) -> str:
-        """The text. Raises _CorrectionRefusedError if no cell can hold it."""
+        """Return the text. Raises _CorrectionRefusedError if no cell can hold it."""
         if not isinstance(text, str):
             raise _CorrectionRefusedError(f"{address}: {text!r} is no text; put it in quotes")
         longest = _MAX_CELL_LENGTH["workbook" if self.grid.tab else "text"]
@@ -220,7 +220,9 @@ class _GridEditor:
         return text
 
     def correct_grid(self, texts_by_cell: Mapping[tuple[int, int], str]) -> Grid:
-        """The grid with these texts; a text that a cell already has is no correction."""
+        """Return the grid with these texts; a text that equals the cell's own is not a
+        correction.
+        """
         columns = list(self.grid.columns)
         corrections: list[Correction] = []
         for position in sorted({column for _, column in texts_by_cell}):
@@ -289,8 +291,9 @@ def read_sheet(
 ) -> Sheet:
     """Read the spreadsheet at `path`: CSV (`.csv .tsv .txt`) or a workbook (`.xlsx .xlsm`).
 
-    `tab` is the worksheet, by default the exported one, else the first with a known header. If the
-    exported worksheet was renamed and it is not certain which one it is, SheetError is raised.
+    `tab` is the worksheet, by default the exported one, else the first with a known header. Raises
+    SheetError if the exported worksheet was renamed and cannot be identified.
+
     `mapping` gives the column for each header of the file, which must exist; `defaults` does so for
     headers that may be missing. A status must be one of `statuses`, of `known_statuses` or of the
     file's base, in the spelling there. A cell with the text `clear` empties its field. `encoding`
@@ -299,8 +302,8 @@ def read_sheet(
     petsync reads the cell as this text, "" as a blank cell, and checks the sheet with it. The file
     does not change; sheet, plan and report list the corrections.
 
-    Problems of rows are the sheet's findings. Raises SheetError, with a way out, if the file cannot
-    be read at all.
+    Problems of rows are the sheet's findings. Raises SheetError, with a hint, if the file cannot be
+    read at all.
     """
     with no_collection():
         source = load(Path(path), encoding)
@@ -331,9 +334,9 @@ def read_sheet(
 
 
 def worksheet_of(path: Path, base: Base, mapping: Mapping[str, str] | None = None) -> str | None:
-    """The worksheet that belongs to the base. None if the file or the base has no worksheet, or if
-    the worksheet is missing and the file, exported again since, has a base of another one. Raises
-    SheetError if the file cannot be read, or it is not certain which worksheet it is.
+    """Return the worksheet that belongs to the base. None if the file or the base has no worksheet,
+    or if the worksheet is missing and the file, exported again since, has a base of another one.
+    Raises SheetError if the file cannot be read, or the worksheet cannot be identified.
     """
     if not base.tab:
         return None
@@ -370,8 +373,8 @@ def validate_grid(
     clear: str = CLEAR,
     base: Base | None = None,
 ) -> Sheet:
-    """The sheet of a grid, with its findings. `statuses` are the usual and the known ones; `base`
-    is the file's.
+    """Return the sheet of a grid, with its findings. `statuses` are the usual and the known ones;
+    `base` is the file's.
     """
     headers = Mapper.of(origin.name, mapping).match(grid.header, grid.places)
     reading = _SheetReader(
@@ -396,8 +399,8 @@ def read_grid(
     corrections: Mapping[str, str] | None = None,
     base: Base | None = None,
 ) -> Grid:
-    """The file's grid with the corrections, before validation. Without a `tab` it is the grid of
-    the worksheet that the file's `base` belongs to.
+    """Return the file's grid with the corrections, before validation. Without a `tab`, it is the
+    grid of the worksheet of the file's `base`.
     """
     mapper = Mapper.of(str(source.path), mapping)
     cell_texts = corrections or {}
@@ -418,7 +421,7 @@ def _rows(frame: pd.DataFrame, keep: np.ndarray[Any, Any]) -> pd.DataFrame:
 
 @dataclass(slots=True)
 class _SheetReader:
-    """Validates one grid and makes a sheet of it."""
+    """Validates one grid and builds a sheet from it."""
 
     grid: Grid
     headers: Headers
@@ -444,7 +447,8 @@ class _SheetReader:
             "photo_urls": columns.photos,
             ACTION: columns.actions,
         }
-        # The lists take the most memory, so what needs memory for a while is done before them.
+        # Validate the lists last: they take the most memory, and the other steps need memory
+        # temporarily.
         cell_notes = self._cell_notes()
         for name in self.headers.columns:
             self._validate_column(name, validators[name])
@@ -467,7 +471,7 @@ class _SheetReader:
         return note_renamed(self.grid, self.headers, self.base, self.notes)
 
     def sheet(self, origin: Origin) -> Sheet:
-        """The validated sheet."""
+        """Return the validated sheet."""
         blocked = self.notes.find_blocked()
         keep = np.flatnonzero(~blocked & ~self.repeats)
         index = pd.Index(self.grid.rows[keep], name="row")
@@ -567,7 +571,7 @@ class _SheetReader:
             self.notes.add(-1, "", Note("status-missing", "", problem))
 
     def _exported_texts(self, name: str) -> Collection[str]:
-        """The texts of a column in the file's own export."""
+        """Return the texts of a column in the file's own export."""
         return () if self.base is None else frozenset(self.base.frame[name].dropna().unique())
 
     def _mask(self, masks: Mapping[str, Bools], name: str, *, missing: bool = False) -> Bools:
@@ -610,15 +614,15 @@ def sheet_from_frame(
     known_statuses: Collection[str] = (),
     first: int = 0,
 ) -> Sheet:
-    """The sheet of a DataFrame: a missing value means no change, an empty text or list empties the
-    field.
+    """Return the sheet of a DataFrame: a missing value means no change, an empty text or list
+    empties the field.
 
-    Rows are numbered from `first`, by position. A named level of the index is a column, so that a
-    frame indexed by id has ids. A list in `tags` holds `Tag` values or names; a text in place of a
-    list is parsed as in a cell. The frame of a sheet means what the sheet does: "[clear]" empties
-    its `category`. In any other DataFrame "[clear]" is a text in `name` and `category`, and a plan
-    holds a row that would write it into the store. `mapping` gives the column for headers of the
-    frame, which must exist; `defaults` does so for headers that may be missing.
+    Rows are numbered from `first`, by position. A named level of the index is a column, so a frame
+    indexed by id has ids. A list in `tags` holds `Tag` values or names; a text instead of a list is
+    parsed as in a cell. In the frame of a sheet, "[clear]" empties the `category`, as in the sheet.
+    In any other DataFrame "[clear]" is a text in `name` and `category`, and a plan holds back a row
+    that would write it into the store. `mapping` gives the column for headers of the frame, which
+    must exist; `defaults` does so for headers that may be missing.
 
     Raises SheetError if no column is one of petsync's, a header is a misspelling of one, only the
     id is known and there are other columns, or a value does not fit its column.
@@ -652,8 +656,8 @@ def sheet_from_frame(
 
 
 def _is_extra(column: pd.Series[Any] | pd.DataFrame) -> bool:
-    """Whether the column has the services' additional fields, as petsync reads and exports them,
-    and not the user's own values, such as ids.
+    """Return true if the column has the services' additional fields, as petsync reads and exports
+    them, and not the user's own values, such as ids.
     """
     values = [] if isinstance(column, pd.DataFrame) else column.tolist()
     are_objects = (
@@ -665,7 +669,7 @@ def _is_extra(column: pd.Series[Any] | pd.DataFrame) -> bool:
 
 
 def _find_emptied(frame: pd.DataFrame, column_of_header: Mapping[str, str]) -> list[int]:
-    """The positions of the rows with an empty text for a category."""
+    """Return the positions of the rows with an empty text for a category."""
     columns = [
         frame[name] for name in frame.columns if column_of_header.get(str(name)) == "category"
     ]
@@ -674,8 +678,8 @@ def _find_emptied(frame: pd.DataFrame, column_of_header: Mapping[str, str]) -> l
 
 
 def _with_index(frame: pd.DataFrame, mapper: Mapper) -> pd.DataFrame:
-    """The frame with the named levels of its index as columns, without those that it also has as
-    columns. Raises SheetError if an index of ids differs from the column of ids.
+    """Return the frame with the named levels of its index as columns, without those that it also
+    has as columns. Raises SheetError if an index of ids differs from the column of ids.
     """
     columns_by_name = {
         mapper.mapping.get(fold_header(str(name)), str(name)): name for name in frame.columns
@@ -760,7 +764,7 @@ class _RoundedFloat(float):
 
 
 def _float_digits(dtype: Any) -> int:
-    """The binary digits of the smallest float in values of this type: 24 for float32."""
+    """Return the binary digits of the smallest float in values of this type: 24 for float32."""
     if isinstance(dtype, pd.CategoricalDtype):
         dtype = dtype.categories.dtype
     if isinstance(dtype, pd.ArrowDtype):
@@ -771,7 +775,9 @@ def _float_digits(dtype: Any) -> int:
 
 
 def _arrow_digits(arrow: pa.DataType) -> int:
-    """The same for an Arrow type, also if one of its fields is a float."""
+    """Return the binary digits of the smallest float in an Arrow type, which may be the type of a
+    field.
+    """
     if pa.types.is_floating(arrow):
         return _float_digits(np.dtype(arrow.to_pandas_dtype()))
     if pa.types.is_dictionary(arrow):
@@ -781,8 +787,8 @@ def _arrow_digits(arrow: pa.DataType) -> int:
 
 
 def _plain(value: Any, digits: int | None) -> Any:
-    """The value as a type of Python: None if it is missing, a list for an array. A float that
-    exceeds `digits` binary digits becomes a _RoundedFloat.
+    """Return the value as a type of Python: None if it is missing, a list for an array. A float
+    that exceeds `digits` binary digits becomes a _RoundedFloat.
     """
     if type(value) is str or value is None:
         return value
@@ -816,7 +822,7 @@ def _kind(value: Any, numbers: tuple[type, ...]) -> CellKind:
 
 
 def _text(name: str, column: str, value: Any, digits: int) -> str:
-    """The value as the text of a cell."""
+    """Return the value as the text of a cell."""
     if type(value) is str:
         if (value == "" and column in COLUMNS) or (value == CLEARED and column == "category"):
             return CLEAR
@@ -842,7 +848,7 @@ def _text(name: str, column: str, value: Any, digits: int) -> str:
 
 
 def _join_items(name: str, column: str, items: Sequence[Any], digits: int) -> str:
-    """The items as the text of a cell, without missing ones."""
+    """Return the items as the text of a cell, without missing ones."""
     present_items = [
         _item(name, item, digits)
         for item in items
@@ -867,7 +873,7 @@ def _join_items(name: str, column: str, items: Sequence[Any], digits: int) -> st
 
 
 def _item(name: str, item: Any, digits: int) -> Any:
-    """The item; a dict with the fields of a tag, as in a Parquet export, becomes a Tag."""
+    """Return the item; a dict with the fields of a tag, as in a Parquet export, becomes a Tag."""
     if isinstance(item, Tag):
         exact = item.id is None or type(item.id) is int
         return item if exact else Tag(_tag_id(name, item.id, digits), item.name)
@@ -877,8 +883,8 @@ def _item(name: str, item: Any, digits: int) -> Any:
 
 
 def _tag_id(name: str, number: Any, digits: int) -> int | None:
-    """The id of a tag in a list, None if it is missing. Raises SheetError if it is no id, or a
-    float that may be rounded: a float in a list may have been a float32.
+    """Return the id of a tag in a list, None if it is missing. Raises SheetError if it is not an
+    id, or a float that may be rounded: a float in a list may have been a float32.
     """
     if number is None or type(number) is int:
         return number
@@ -902,7 +908,7 @@ def _is_missing(value: Any) -> bool:
 
 
 def _check_encodable(name: str, text: str) -> str:
-    """The text. Raises SheetError if it cannot be encoded as UTF-8."""
+    """Return the text. Raises SheetError if it cannot be encoded as UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -922,21 +928,24 @@ _SEARCHED_ROWS = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peek:
-    """What a user needs to map the columns of a file: the worksheet (`tab`, "" for CSV), all
-    visible worksheets, the headers in their order, and in `meant` the suggested column for headers
-    that are similar to petsync's or common names of one.
-    """
+    """The information that a user needs to map the columns of a file."""
 
     tab: str
+    """The worksheet; "" for CSV."""
     tabs: tuple[str, ...]
+    """All visible worksheets."""
     headers: tuple[str, ...]
+    """The headers in their order."""
     meant: Mapping[str, str] = field(default_factory=dict)
+    """The suggested column for each header that is similar to one of petsync's, or a common name of
+    one.
+    """
 
 
 def peek(path: str | Path, *, tab: str | None = None, encoding: str | None = None) -> Peek:
-    """The headers of the file; in a workbook, of the worksheet `tab`, else of the one that its base
-    names, else of the first one. They are in the row with the most known or similar headers, else
-    in the row with the most cells. Raises SheetError if the file cannot be read.
+    """Return the headers of the file; in a workbook, of the worksheet `tab`, else of the one that
+    its base names, else of the first one. They are in the row with the most known or similar
+    headers, else in the row with the most cells. Raises SheetError if the file cannot be read.
     """
     source = load(Path(path), encoding)
     mapper = Mapper.of(str(source.path), None)
@@ -972,8 +981,8 @@ def _count_known(mapper: Mapper, row: Sequence[str]) -> int:
 
 
 def sheet_of(plan: Plan, *, statuses: Sequence[str] = STATUSES, digest: str = "") -> Sheet | None:
-    """The sheet of the plan, read with the plan's options; None if it is missing or has changed
-    since. `digest` is its SHA-256 if its run has written into it.
+    """Return the sheet of the plan, read with the plan's options; None if it is missing or has
+    changed since. `digest` is its SHA-256 if the plan's run has written into it.
     """
     source = Path(plan.source)
     try:

@@ -60,7 +60,7 @@ __all__ = [
 ]
 
 
-# Checks of arguments, and of files: a copy is made of the bytes that were read, at another path.
+# Check arguments and files: a copy is made from the bytes that were read, at another path.
 
 
 Results = Report | pd.DataFrame
@@ -69,7 +69,7 @@ _UNREADABLE_LINE = "petsync-base could not be read"
 
 
 def as_sheet(sheet: object) -> Sheet:
-    """The sheet itself. Raises SheetError if it is none."""
+    """Return the sheet itself. Raises SheetError if the value is not a Sheet."""
     if not isinstance(sheet, Sheet):
         raise SheetError(
             f"a {type(sheet).__name__} is no sheet", hint="Pass the Sheet that read_sheet returns."
@@ -78,7 +78,9 @@ def as_sheet(sheet: object) -> Sheet:
 
 
 def as_results(results: object) -> Results:
-    """The results. Raises SheetError if they are of another type, or not indexed by row number."""
+    """Return the results. Raises SheetError if they have another type, or no index of row
+    numbers.
+    """
     if not isinstance(results, Report | pd.DataFrame):
         raise SheetError(
             f"a {type(results).__name__} holds no results of a run",
@@ -94,7 +96,7 @@ def as_results(results: object) -> Results:
 
 
 def as_path(path: object) -> Path:
-    """The path. Raises SheetError if it is none."""
+    """Return the path. Raises SheetError if the value is not a path."""
     if not isinstance(path, str | PathLike):
         raise SheetError(
             f"a {type(path).__name__} is no path", hint='Pass a file name, such as "pets.xlsx".'
@@ -113,7 +115,7 @@ def check_same_sheet(sheet: Sheet, results: Results) -> None:
 
 
 def check_suffix(path: Path, source: Source) -> None:
-    """Raise SheetError if the name says another kind of file than the copy is."""
+    """Raise SheetError if the suffix of the path does not fit the kind of the copy."""
     endings = (".csv", ".tsv", ".txt") if source.kind == "text" else (".xlsx", ".xlsm")
     if path.suffix.casefold() not in endings:
         raise SheetError(
@@ -123,7 +125,7 @@ def check_suffix(path: Path, source: Source) -> None:
 
 
 def load_unchanged(sheet: Sheet, hint: str) -> Source:
-    """The sheet's file. Raises SheetError if it has changed since it was read."""
+    """Return the sheet's file. Raises SheetError if it has changed since it was read."""
     source = load(Path(sheet.source), sheet.encoding or None)
     if source.digest != sheet.digest:
         raise SheetError(f"{source.path}: the file has changed since it was read", hint=hint)
@@ -138,8 +140,8 @@ def check_other_path(path: Path, source: Source) -> None:
 
 
 def sidecar_lines(source: Source) -> list[str] | None:
-    """The lines of the file's sidecar, None if there is none. They are not checked: a sidecar that
-    is refused is refused beside a copy, too.
+    """Return the lines of the file's sidecar, None if there is none. They are not checked: a
+    refused sidecar is refused beside a copy too.
     """
     if source.kind != "text":
         return None
@@ -162,17 +164,18 @@ def write_results(sheet: Sheet, results: Results, path: str | Path, *, follow: b
     """Write to `path` a copy of the sheet's file with the columns of RESULTS filled in.
 
     `results` is a run's report, or a DataFrame indexed by row number with the columns `outcome`,
-    `message` and `assigned_id`; blocked rows get their findings. So that the copy can be read and
-    applied again, an id cell gets the assigned id, and a blank one also the id of the pet that the
-    row was recognised as, unless another row has that id; an `add` that has its pet becomes
-    `merge`; and the copy gets the sheet's base, updated with the rows that the report calls
-    applied. Corrected cells are corrected in the copy, except formulas that other cells use. Of a
-    workbook everything else stays (its macros if the copy is an `.xlsm`, too), of a CSV file every
-    other byte.
+    `message` and `assigned_id`; blocked rows get their findings.
 
-    Without `follow`, for a path that no user gave, a symbolic link at `path` is an error. Raises
+    The copy can be read and applied again. An id cell gets the assigned id; a blank id cell also
+    gets the id of the pet that the row was recognised as, unless another row has that id. An `add`
+    that has its pet becomes `merge`. The copy gets the sheet's base, updated with the rows that the
+    report lists as applied. Corrected cells are corrected in the copy, except formulas that other
+    cells use. Of a workbook everything else stays (its macros only if the copy is an `.xlsm`), of a
+    CSV file every other byte.
+
+    Without `follow`, for a path that petsync chose, a symbolic link at `path` is an error. Raises
     SheetError if the file has changed since it was read, the copy cannot be written, or an argument
-    is no sheet, no results or no path.
+    has the wrong type.
     """
     sheet, results, path = as_sheet(sheet), as_results(results), as_path(path)
     source = load_unchanged(sheet, "The report has the outcome of each row.")
@@ -184,9 +187,9 @@ def write_results(sheet: Sheet, results: Results, path: str | Path, *, follow: b
 def apply_results(
     source: Source, sheet: Sheet, results: Results, suffix: str = "", *, only_ids: bool = False
 ) -> tuple[bytes, list[str] | None]:
-    """The file's bytes with the results, and for a CSV file the lines of its sidecar if it has one.
-
-    A workbook gets the kind that `suffix` says. With `only_ids` no result columns are written.
+    """Return the file's bytes with the results, and for a CSV file the lines of its sidecar if it
+    has one. A workbook gets the kind of the `suffix`. With `only_ids` no result columns are
+    written.
     """
     check_same_sheet(sheet, results)
     base = advance_base(sheet, results) if isinstance(results, Report) else None
@@ -225,14 +228,14 @@ def write_file(
 
 
 def _encoded_content(source: Source, data: bytes) -> bytes:
-    """The data in the file's encoding."""
+    """Return the data in the file's encoding."""
     return source.encode(data) if source.kind == "text" else data
 
 
 def _results_by_row(report: Report, sheet: Sheet) -> pd.DataFrame:
-    """outcome, message, assigned_id and recognised (the pet of a row without an id), indexed by
-    row. Rows without a change are `unchanged`; blocked rows are left out, because their findings
-    say more.
+    """Return the results as a DataFrame indexed by row, with the columns outcome, message,
+    assigned_id and recognised (the pet of a row without an id). Rows without a change are
+    `unchanged`; blocked rows are left out, because their findings say more.
     """
     plan, ignored = report.plan, sheet.rows.index[sheet.rows["action"] == "ignore"]
     results = msgspec.structs.replace(report, results=tuple(report.by_row().values())).to_frame()
@@ -282,13 +285,13 @@ def _result_edits(sheet: Sheet, results: pd.DataFrame) -> dict[int, dict[str, st
 
 
 def _describe_result(result: object, *, is_add: bool, own: int | None) -> dict[str, str]:
-    """The cells of a row's results; `own` is the id in the row."""
+    """Return the cells of a row's results; `own` is the id in the row."""
     texts = {name: _format_field(result, name) for name in ("outcome", "message", "assigned_id")}
     recognised = _format_field(result, "recognised")
     if recognised:
         separator = "" if texts["message"] in ("", _AGREES) else f"; {texts['message']}"
         texts["message"] = f"recognised as pet {recognised}{separator}"
-    # Without its id the row would become another pet as soon as somebody edits it; with an id that
+    # Without its id, the row would become another pet as soon as somebody edits it. With an id that
     # the service replaced by another one, it would add the pet again.
     pet_id = texts["assigned_id"] or ("" if own is not None else recognised)
     if pet_id and pet_id != str(own):
@@ -298,7 +301,7 @@ def _describe_result(result: object, *, is_add: bool, own: int | None) -> dict[s
 
 
 def _only_ids(edits: Mapping[int, Mapping[str, str]]) -> dict[int, dict[str, str]]:
-    """Only the edits of ids and actions."""
+    """Return only the edits of ids and actions."""
     id_edits = {
         row: {name: text for name, text in edit.items() if name in ("id", ACTION)}
         for row, edit in edits.items()
@@ -307,8 +310,8 @@ def _only_ids(edits: Mapping[int, Mapping[str, str]]) -> dict[int, dict[str, str
 
 
 def _new_columns(places: Collection[str], edits: Mapping[int, Mapping[str, str]]) -> list[str]:
-    """The columns that the copy has and the sheet does not; the id, too, if a row gets one:
-    otherwise the copy would add the pets again.
+    """Return the columns that the copy has and the sheet lacks. They include the id if a row gets
+    one: otherwise the copy would add the pets again.
     """
     result_names = {name for edit in edits.values() for name in edit} - set(COLUMNS) - {ACTION}
     results = [name for name in (*RESULTS, *map(_prefixed, RESULTS)) if name in result_names]
@@ -319,8 +322,8 @@ def _new_columns(places: Collection[str], edits: Mapping[int, Mapping[str, str]]
 def _rename_results(
     edits: dict[int, dict[str, str]], places: Collection[str]
 ) -> dict[int, dict[str, str]]:
-    """The edits with a prefix on result columns if the sheet has columns of these names of its own;
-    a sheet with all result columns has them from petsync.
+    """Return the edits, with a prefix on result columns if the sheet has some columns with these
+    names: these are the user's own. A sheet with all result columns has them from petsync.
     """
     result_columns = [name for name in RESULTS if name in places]
     if not result_columns or len(result_columns) == len(RESULTS):
@@ -383,14 +386,14 @@ def write_back(
     moment: dt.datetime | None = None,
     only_ids: bool = False,
 ) -> Path:
-    """Write the results into the sheet's own file, as `write_results` writes them into a copy. With
-    `only_ids`, write no result columns but only the ids, and `merge` for an `add` that has its pet.
+    """Write the results into the sheet's own file, as `write_results` writes them into a copy, and
+    return the path of a backup. With `only_ids`, write no result columns but only the ids, and
+    `merge` for an `add` that has its pet.
 
-    Return the path of the backup: the file as it was, beside it, with the `moment` in its name, by
-    default now in UTC (`catalogue.backup-20261121-103000.xlsx`); no earlier backup is replaced. The
-    sidecar of a CSV file gets a backup too. The file is replaced in one step: after an
-    interruption, either the old or the new file is there, complete, and the backup before the new
-    one. Links are followed and stay.
+    The backup is the file as it was, beside it, with the `moment` in its name, by default now in
+    UTC (`catalogue.backup-20261121-103000.xlsx`); no earlier backup is replaced. The sidecar of a
+    CSV file gets a backup too. The file is replaced atomically, after the backup is complete. Links
+    are followed and stay.
 
     Raises SheetError, and changes nothing, if the file has changed since it was read, is open in
     Excel or LibreOffice, or cannot be written.
@@ -406,14 +409,16 @@ def write_back_noting_digest(
     only_ids: bool = False,
     note: Callable[[str], None] = lambda _: None,
 ) -> Path:
-    """As `write_back`; `note` is called with the SHA-256 of the new file before it is written."""
+    """Write the results as `write_back` does, and call `note` with the SHA-256 of the new file
+    before it is written.
+    """
     results = as_results(results)
     must_take_results(sheet)
     source = load_unchanged(sheet, _SEE_REPORT)
     data, lines = apply_results(source, sheet, results, only_ids=only_ids)
     backup = create_backup(source.path.resolve(), source.content, moment or dt.datetime.now(dt.UTC))
     note(hashlib.sha256(_encoded_content(source, data)).hexdigest())
-    # Check again, so that a sheet saved in the meantime is not overwritten.
+    # Check again, in order not to overwrite a sheet that was saved in the meantime.
     must_be_closed(source.path)
     load_unchanged(sheet, _SEE_REPORT)
     write_file(source.path, source, data, lines)
@@ -422,14 +427,14 @@ def write_back_noting_digest(
 
 def check_replaceable(path: Path, *, force: str = "force=True") -> None:
     """Raise SheetError if an export to `path` would replace a file that was edited since its
-    export, is no export, or is open in a program. `force` is the option that replaces it all the
-    same.
+    export, is not an export, or is open in a program. `force` is the option that replaces it
+    anyway.
     """
     _read_replaceable(path, force)
 
 
 def _read_replaceable(path: Path, force: str = "force=True") -> Sheet | None:
-    """The sheet that an export may replace; None if there is none. Raises SheetError as
+    """Return the sheet that an export may replace; None if there is none. Raises SheetError as
     `check_replaceable` does.
     """
     if not _has_content(path):
@@ -457,7 +462,7 @@ def _read_replaceable(path: Path, force: str = "force=True") -> Sheet | None:
 
 def backup_before_export(path: Path, data: bytes, *, force: bool = False) -> Path | None:
     """Make a backup of the file that `data` is about to replace. Return its path; None if none is
-    needed: there is no file, it has the same contents, or it is an export that nobody edited.
+    needed: there is no file, it has the same content, or it is an export that nobody edited.
 
     Raises SheetError as `check_replaceable` does, unless `force`.
     """
@@ -480,7 +485,9 @@ def _has_content(path: Path) -> bool:
 
 
 def _describe_edits(sheet: Sheet) -> str:
-    """How the sheet differs from petsync's export, as a clause; "" if it does not."""
+    """Return the difference between the sheet and petsync's export, as a clause; "" if there is
+    none.
+    """
     if sheet.base_refused and not sheet.base_refused.endswith(INTERRUPTED):
         return sheet.base_refused
     if sheet.base is None:
@@ -491,7 +498,7 @@ def _describe_edits(sheet: Sheet) -> str:
 
 
 def _edited_places(sheet: Sheet, base: Base) -> Iterator[str]:
-    """The places where a sheet differs from its base, column by column."""
+    """Yield the places where a sheet differs from its base, column by column."""
     frame = sheet.rows
     yield from (f"a column {name}" for name in sheet.others.columns)
     yield from (f"no column {name}" for name in COLUMNS if name not in frame)
@@ -519,23 +526,25 @@ def _edited_places(sheet: Sheet, base: Base) -> Iterator[str]:
 
 
 def _is_blank(values: pd.Series[Any]) -> match.Mask:
-    """A mask of the values that an export writes as a blank cell."""
+    """Return a mask of the values that an export writes as a blank cell."""
     texts = (value if isinstance(value, list) else normal(str(value)) for value in values)
     result: match.Mask = np.array([not text for text in texts], dtype=bool)
     return result | values.isna().to_numpy(dtype=bool)
 
 
 def _is_plain_export(sheet: Sheet) -> bool:
-    """Whether a sheet without a base has exactly the columns of an export."""
+    """Return true if a sheet without a base has exactly the columns of an export."""
     return set(sheet.columns) == set(OUT)
 
 
 def _is_same_file(before: bytes, data: bytes) -> bool:
-    """Whether both are the same file; workbooks that petsync wrote may differ in their time."""
+    """Return true if both are the same file; workbooks that petsync wrote may differ in their
+    time.
+    """
     files = io.BytesIO(before), io.BytesIO(data)
     if before == data or not all(map(zipfile.is_zipfile, files)):
         return before == data
-    # openpyxl is loaded for a workbook.
+    # openpyxl is loaded only for a workbook.
     from petsync.sheets.xlsx.write import is_sealed, seal
 
     with zipfile.ZipFile(files[0]) as old, zipfile.ZipFile(files[1]) as new:
@@ -543,14 +552,14 @@ def _is_same_file(before: bytes, data: bytes) -> bool:
 
 
 def _may_hide_edits(path: Path, sheet: Sheet | None) -> bool:
-    """Whether the file, read as `sheet`, may have edits that are not detected: in an export without
-    a base, and in a workbook that another program saved.
+    """Return true if the file, read as `sheet`, may have edits that are not detected: in an export
+    without a base, and in a workbook that another program saved.
     """
     if sheet is None or sheet.base is None:
         return True
     if not zipfile.is_zipfile(path):
         return False
-    # openpyxl is loaded for a workbook.
+    # openpyxl is loaded only for a workbook.
     from petsync.sheets.xlsx.write import is_sealed
 
     with zipfile.ZipFile(path) as book:

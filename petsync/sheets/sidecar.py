@@ -25,19 +25,19 @@ _SUFFIX = ".petsync-base"
 _MAX_BYTES = 1 << 30
 _UNFINISHED = "petsync-base unfinished"
 INTERRUPTED = "the export was interrupted"
-"""Why the base of an interrupted export is refused."""
+"""The reason for which the base of an interrupted export is refused."""
 
 
 def sidecar_path(path: Path) -> Path:
-    """The path of the sidecar of the file at `path`: `catalogue.csv.petsync-base`. Links are
-    followed, so that a file has one sidecar.
+    """Return the path of the sidecar of the file at `path`: `catalogue.csv.petsync-base`. Links are
+    followed, so a file has one sidecar.
     """
     file = Path(os.path.realpath(path))
     return file.with_name(file.name + _SUFFIX)
 
 
 def read_sidecar_lines(path: Path) -> list[str] | None:
-    """The lines of the sidecar, None if there is none.
+    """Return the lines of the sidecar, None if there is none.
 
     Raises ParcelError if it cannot be read or its export was not finished.
     """
@@ -68,8 +68,8 @@ def write_with_sidecar(
     """Write the file, and its sidecar with the lines; without lines, remove the sidecar. With
     `like`, the files get the permissions of that sheet.
 
-    Even after an interruption, the file is never beside a sidecar of another export: until both are
-    written, the sidecar is marked as unfinished. Raises SheetError if a file cannot be written.
+    Even after an interruption, the file is never beside the sidecar of another export: until both
+    are written, the sidecar is marked as unfinished. Raises SheetError if a file cannot be written.
     """
     sidecar = sidecar_path(path)
     if lines is None and not _is_there(sidecar):
@@ -90,13 +90,13 @@ def write_with_sidecar(
 
 
 def _is_there(sidecar: Path) -> bool:
-    # Beside a file of the longest possible name there cannot be one.
+    # A file with the longest possible name cannot have a sidecar.
     return os.path.lexists(sidecar)
 
 
 def read_sidecar(sidecar: Path) -> bytes:
-    """The bytes of the sidecar. Raises OSError, also if it is a link, a pipe or too large: somebody
-    else may have put it there.
+    """Return the bytes of the sidecar. Raises OSError, also if it is a link, a pipe or too large,
+    because somebody else may have put it there.
     """
     status = sidecar.lstat()
     if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_BYTES:

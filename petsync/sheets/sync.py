@@ -72,7 +72,7 @@ class _Comparison:
     edits: SheetEdits
 
     def difference(self) -> str | None:
-        """The first difference besides the edits, as a clause; None if there is none."""
+        """Return the first difference besides the edits, as a clause; None if there is none."""
         kept_rows = np.flatnonzero(~np.isin(self.before.rows, list(self.edits.removed)))
         header = [*self.before.header, *self._new_columns()]
         if list(self.after.header) != header:
@@ -97,7 +97,7 @@ class _Comparison:
         return ["id"] if more and "id" not in self.sheet.columns else []
 
     def _names(self) -> Iterator[str]:
-        """The names of the columns in edits, "" for a column without one."""
+        """Yield the names of the columns in edits, "" for a column without one."""
         by_place = {place: name for name, place in self.sheet.columns.items()}
         yield from (by_place.get(place, "") for place in self.before.places)
         yield from self._new_columns()
@@ -116,7 +116,9 @@ class _Comparison:
         kept_rows: np.ndarray[tuple[int], np.dtype[np.intp]],
         numbers: np.ndarray[tuple[int], np.dtype[np.int64]],
     ) -> int | None:
-        """The position of a cell of the column that does not have its expected text, or None."""
+        """Return the position of a cell of the column that does not have its expected text, or
+        None.
+        """
         before_column = self.before.columns[column] if column < len(self.before.columns) else None
         blank = pa.array([""] * len(kept_rows), pa.large_string())
         texts = blank if before_column is None else before_column.text.take(pa.array(kept_rows))
@@ -139,7 +141,9 @@ class _Comparison:
     def _find_edited(
         self, name: str, numbers: np.ndarray[tuple[int], np.dtype[np.int64]]
     ) -> tuple[Bools, Sequence[str]]:
-        """Which of the rows have the column edited, and their texts in the rows' order."""
+        """Return a mask of the rows in which the column is edited, and their new texts in the rows'
+        order.
+        """
         cells = self.edits.cells
         told = {row: texts[name] for row, texts in cells.items() if name and name in texts}
         mask = np.isin(numbers, list(told))
@@ -177,9 +181,9 @@ def must_take_edits(sheet: Sheet) -> None:
 
 
 def obstacles(sheet: Sheet, edits: SheetEdits) -> tuple[Obstacle, ...]:
-    """The edits that cannot be written, and why: a cell with a formula, a text that no file of the
-    kind can hold, a table that ends with its totals. `edits.without(…)` gives the others. Raises
-    SheetError if the file has changed since it was read.
+    """Return the edits that cannot be written, with the reasons: a cell with a formula, a text that
+    no file of the kind can hold, a table that ends with its totals. `edits.without(…)` returns the
+    others. Raises SheetError if the file has changed since it was read.
     """
     source = load_unchanged(as_sheet(sheet), _READ_AGAIN)
     if source.kind == "workbook":
@@ -198,10 +202,11 @@ def write_synced(
     base: Base | None = None,
     moment: dt.datetime | None = None,
 ) -> Path:
-    """Write the edits into the sheet's own file, and return the path of a backup, as `write_back`.
+    """Write the edits into the sheet's own file, and return the path of a backup, as `write_back`
+    does.
 
     Everything else stays: of a workbook each other cell, formula and format, of a CSV file each
-    byte of the other records. Added rows are formatted like the last one, with the user's own
+    byte of the other records. Added rows have the format of the last one, with the user's own
     columns blank; tables, filters and drop-downs are extended to them. A removed row leaves blank
     cells in a workbook, and nothing in a CSV file. Edits of columns that the sheet lacks are
     ignored, but the id is added if a row gets one. `base` replaces the base of the file, if it has
@@ -222,7 +227,7 @@ def write_synced(
         )
     check_agreement(source, replace(source, data=data), sheet, edits)
     backup = create_backup(source.path.resolve(), source.content, moment or dt.datetime.now(dt.UTC))
-    # Check again, so that a sheet saved in the meantime is not overwritten.
+    # Check again, in order not to overwrite a sheet that was saved in the meantime.
     must_be_closed(source.path)
     load_unchanged(sheet, _READ_AGAIN)
     write_file(source.path, source, data, _sidecar(source, base))
@@ -232,7 +237,7 @@ def write_synced(
 def _build_file(
     source: Source, sheet: Sheet, edits: SheetEdits, base: Base | None
 ) -> tuple[bytes, tuple[Obstacle, ...]]:
-    """The bytes of the new file, and the edits that cannot be written into it."""
+    """Return the bytes of the new file, and the edits that cannot be written into it."""
     _check_rows(sheet, edits)
     unwritable = tuple(_find_unwritable(source, sheet, edits))
     if source.kind == "workbook":
@@ -263,7 +268,7 @@ def _check_rows(sheet: Sheet, edits: SheetEdits) -> None:
 
 
 def _find_unwritable(source: Source, sheet: Sheet, edits: SheetEdits) -> Iterator[Obstacle]:
-    """The edits whose texts no file of the kind can hold."""
+    """Yield the edits whose texts no file of the kind can hold."""
     limit = _MAX_LENGTH[source.kind]
     for row, name, text in _edited_texts(edits):
         problem = _storage_problem(text, limit)
@@ -322,8 +327,8 @@ def save_edits(inbound: Inbound, path: str | Path) -> Path:
 
 
 def load_edits(path: str | Path) -> Inbound:
-    """The edits in a file of `save_edits`. Raises PlanError if it cannot be read, or was changed by
-    hand.
+    """Return the edits in a file of `save_edits`. Raises PlanError if it cannot be read, or was
+    edited by hand.
     """
     source = Path(path)
     try:

@@ -45,7 +45,7 @@ _TYPES = {
 
 
 def parquet_bytes(frame: pd.DataFrame) -> bytes:
-    """A Parquet file with the table's canonical columns; `extra` is JSON text."""
+    """Return a Parquet file with the table's canonical columns; `extra` is JSON text."""
     columns: dict[str, Any] = {
         name: pa.array(_column_values(frame[name]), _TYPES.get(name, pa.large_string()))
         for name in COLUMNS
@@ -89,23 +89,23 @@ def write_sheet(
     statuses: Sequence[str] = STATUSES,
     force: bool = False,
 ) -> Path | None:
-    """Write a table of the canonical columns, or anything with such a `frame`, to `path`.
+    """Write a table of the canonical columns, or an object with such a `frame`, to `path`. Return
+    the path of a backup of the replaced file; None if nothing can be lost.
 
-    The suffix says how: `.xlsx`, `.csv`, `.tsv`, `.json` (the list of pets as the service has
-    it), `.jsonl` (the same, one pet a line) or `.parquet`. Sheets have all canonical columns and
-    `action`. What is missing or empty is a blank cell; of a Sheet, which means to empty a field by
-    "" or [], these are the `clear` marker. The file appears whole or not at all. Raises
-    SheetError if it cannot be written.
+    The suffix selects the format: `.xlsx`, `.csv`, `.tsv`, `.json` (the list of pets as the service
+    has it), `.jsonl` (the same, one pet per line) or `.parquet`. Sheets have all canonical columns
+    and `action`. A missing or empty value is a blank cell; in a Sheet, "" and [] empty a field, and
+    are written as the `clear` marker. The drop-down of a workbook offers the `statuses` and those
+    that occur. The file is written completely or not at all.
 
-    A workbook, CSV or TSV carries its base, by which a plan tells the sheet's changes from the
-    store's: a Snapshot is its own, a Sheet keeps the one it has, and `base` gives another one or,
-    with False, none. That of a CSV is in a file beside it, `catalogue.csv.petsync-base`.
-    A workbook's drop-down offers the `statuses`, and those that occur.
+    A workbook, CSV or TSV carries its base, with which a plan distinguishes the sheet's changes
+    from the store's: a Snapshot is its own base, a Sheet keeps its base, and `base` gives another
+    one or, with False, none. The base of a CSV is in a file beside it,
+    `catalogue.csv.petsync-base`.
 
-    A file that is there is replaced if it is an export that nobody edited. One that was edited
-    since its export, is no export or is open in Excel or LibreOffice is left alone, with a
-    SheetError, unless `force`. The path of a backup of what was replaced is returned, None if
-    nothing can be lost.
+    An existing file is replaced if it is an export that nobody edited. If it was edited since its
+    export, is not an export or is open in Excel or LibreOffice, it stays, and SheetError is raised,
+    unless `force`. Raises SheetError if the file cannot be written.
     """
     path = Path(path)
     if "\0" in str(path):
@@ -115,7 +115,7 @@ def write_sheet(
         chosen_base = replace(chosen_base, tab=tab if path.suffix.casefold() == ".xlsx" else "")
 
     def workbook() -> bytes:
-        # openpyxl is loaded when a workbook is written.
+        # openpyxl is loaded only for a workbook.
         from petsync.sheets.xlsx.write import workbook_bytes
 
         contents = Contents(
@@ -160,8 +160,8 @@ def write_sheet(
 
 
 def csv_bytes(rows: list[list[str]], delimiter: str = ",", *, mark: bool = True) -> bytes:
-    """The rows as UTF-8 CSV (RFC 4180); `mark` adds the byte order mark by which Excel detects
-    UTF-8.
+    """Return the rows as UTF-8 CSV (RFC 4180); `mark` adds the byte order mark by which Excel
+    detects UTF-8.
 
     Raises SheetError if a cell exceeds the limit for reading.
     """
@@ -189,7 +189,7 @@ def _frame(data: Any) -> pd.DataFrame:
 
 
 def _values(data: Any) -> pd.DataFrame:
-    """The table without `clear` markers, for files that hold values instead of cells."""
+    """Return the table without `clear` markers, for files that hold values instead of cells."""
     frame = _frame(data)
     if "category" not in frame or not (is_cleared := frame["category"] == CLEARED).any():
         return frame
