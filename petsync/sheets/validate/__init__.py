@@ -1,1 +1,1 @@
-"""What the cells of a sheet say, and everything that is wrong with it."""
+"""Validate the cells of a sheet: read their values, and find their problems."""

@@ -116,15 +116,15 @@ _LOCAL_FILE_HINT = (
 
 
 def strange_urls(urls: Iterable[str]) -> list[str]:
-    """The URLs that a store probably cannot show: local files, words, typing errors. Other schemes
-    and paths of the store are accepted.
+    """Return the URLs that a store probably cannot show: local files, words, typing errors. Other
+    schemes and paths of the store are accepted.
     """
     return [url for url in urls if not url.casefold().startswith(_URL_STARTS) and _is_strange(url)]
 
 
 def suggest_url(url: str) -> tuple[str, str]:
-    """A suggestion for a strange URL, "" if the rule's own is enough; and the URL that may be
-    meant, "" if there is none.
+    """Return a suggestion for a strange URL, "" if the rule's own is enough; and the URL that may
+    be meant, "" if there is none.
     """
     if _LOCAL.match(url):
         return _LOCAL_FILE_HINT, ""
@@ -151,7 +151,7 @@ def _is_strange(url: str) -> bool:
 
 
 def _nearest_web_scheme(scheme: str) -> str:
-    """The web scheme that this one is or resembles; "" if there is none."""
+    """Return the web scheme that this one is or resembles; "" if there is none."""
     folded = scheme.casefold()
     return next(iter(difflib.get_close_matches(folded, _WEB_SCHEMES, n=1, cutoff=0.7)), "")
 
@@ -168,7 +168,9 @@ _INT64 = "Make the column from the source again, as Int64 or as text."
 
 
 class SuspectText(NamedTuple):
-    """The finding of such a cell, and whether its text is used as the value all the same."""
+    """The finding of a cell whose content is not text. `is_value`: its text is used as the value
+    anyway.
+    """
 
     rule: str
     problem: str = ""
@@ -178,7 +180,7 @@ class SuspectText(NamedTuple):
 
 
 def describe_kind(kind: CellKind, text: str, column: str) -> SuspectText:
-    """The finding of a cell that is no text; `text` is what the cell shows."""
+    """Return the finding of a cell that is not text; `text` is what the cell shows."""
     if kind is CellKind.ERROR:
         return SuspectText("error-cell", *explain_error(text))
     if kind is CellKind.DATE:
@@ -236,14 +238,14 @@ _SUSPECT = f"[\\x{{FFFD}}\\x{{300}}-\\x{{36F}}]|[\u00c2-\u00f4][{re.escape(_FOLL
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """The cells of one of petsync's columns. `has_value` marks the cells with a value to validate,
-    `clear` those with the clear marker.
-    """
+    """The cells of one of petsync's columns."""
 
     name: str
     cells: Cells
     has_value: Bools
+    """A mask of the cells with a value to validate."""
     clear: Bools
+    """A mask of the cells with the clear marker."""
     notes: Notes
 
     def note(
@@ -269,7 +271,7 @@ class TextResult(NamedTuple):
 
 
 def positions(mask: Any) -> list[int]:
-    """The positions at which a mask, NumPy's or Arrow's, is true."""
+    """Return the positions at which a mask, NumPy's or Arrow's, is true."""
     result: list[int] = np.flatnonzero(np.asarray(mask)).tolist()
     return result
 
@@ -277,8 +279,8 @@ def positions(mask: Any) -> list[int]:
 def open_column(
     name: str, cells: Cells, blank: Bools, marker: str, notes: Notes, *, special: bool = True
 ) -> Column:
-    """The column, with notes on cells that are no text. `blank` marks the blank cells; `special` is
-    off for columns of numbers, which have their own rules for such cells.
+    """Return the column, with notes on cells that are not text. `blank` marks the blank cells;
+    `special` is off for columns of numbers, which have their own rules for such cells.
     """
     cleared, like_marker, cells = findings.find_markers(cells, marker)
     column = Column(name, cells, ~blank & ~cleared & ~like_marker, cleared, notes)
@@ -291,7 +293,9 @@ def open_column(
 
 
 def validate_each(column: Column, validate: Callable[[str], TextResult]) -> list[Any]:
-    """The value of each row's cell, None if it has none; each different text is validated once."""
+    """Return the value of each row's cell, None if it has none; each different text is validated
+    once.
+    """
     values, codes = _validate_distinct(column, validate)
     result: list[Any] = np.fromiter(values, dtype=object, count=len(values))[codes].tolist()
     return result
@@ -300,7 +304,9 @@ def validate_each(column: Column, validate: Callable[[str], TextResult]) -> list
 def validate_texts(
     column: Column, validate: Callable[[str], TextResult], *, otherwise: str | None = None
 ) -> Any:
-    """The same as a `str` array, with `otherwise` for cells without a value."""
+    """Return the value of each row's cell as a `str` array, with `otherwise` for cells without a
+    value.
+    """
     values, codes = _validate_distinct(column, validate)
     texts = pa.array([*values[:-1], otherwise], pa.large_string()).take(pa.array(codes))
     return pd.array(texts, dtype=pd.StringDtype(na_value=np.nan))
@@ -309,7 +315,9 @@ def validate_texts(
 def _validate_distinct(
     column: Column, validate: Callable[[str], TextResult]
 ) -> tuple[list[Any], np.ndarray[Any, np.dtype[np.intp]]]:
-    """The values of the different texts, followed by None, and the index of each row's value."""
+    """Return the values of the different texts, followed by None, and the index of each row's
+    value.
+    """
     rows = np.flatnonzero(column.has_value)
     coded = pc.dictionary_encode(_take_rows(column.cells.text, rows))
     verdicts = [validate(text) for text in coded.dictionary.to_pylist()]
@@ -352,7 +360,7 @@ def _note_special(column: Column, at: int, kind: CellKind) -> None:
 
 
 def null_unless(text: Any, keep: Bools) -> Any:
-    """The texts, null where `keep` is false."""
+    """Return the texts, null where `keep` is false."""
     return pc.if_else(pa.array(keep), text, pa.scalar(None, pa.large_string()))
 
 
@@ -374,19 +382,22 @@ _MAX_GUESS_LENGTH = 60
 
 
 class Reading(NamedTuple):
-    """The number of a text (None if it is not certain), the rule that the text breaks ("" if none),
-    a more specific problem and suggestion, and the number that may be meant, as a text.
-    """
+    """The meaning of a text in a column of numbers."""
 
     number: int | None
+    """None if it is not certain."""
     rule: str = ""
+    """The rule that the text breaks; "" if it breaks none."""
     problem: str = ""
+    """A more specific problem than the rule's."""
     suggestion: str = ""
+    """A more specific suggestion than the rule's."""
     meant: str | None = None
+    """The number that may be meant, as a text."""
 
 
 def read_id(text: str, *, is_number: bool = False) -> Reading:
-    """The reading of a trimmed text, or of a cell that is a number (`is_number`)."""
+    """Return the reading of a trimmed text, or of a cell that is a number (`is_number`)."""
     if not is_number and _AMBIGUOUS.fullmatch(text):
         small, large = text.partition(".")[0], text.replace(".", "")
         return Reading(None, "id-ambiguous", f"{text} may be {small} or {large}.")
@@ -408,7 +419,9 @@ def read_id(text: str, *, is_number: bool = False) -> Reading:
 
 
 def is_rounded(number: int) -> bool:
-    """Whether all digits after the fifteenth are zeros, and there are at least three of them."""
+    """Return true if all digits after the fifteenth are zeros, and there are at least three of
+    them.
+    """
     return abs(number) >= _ROUNDED and not number % 10 ** (len(str(abs(number))) - 15)
 
 
@@ -451,7 +464,9 @@ def _scientific_hint(text: str) -> str:
 
 
 def _guess_id(text: str) -> tuple[str, str | None]:
-    """A suggestion for a text that is no number, or "", and the suggested number, or None."""
+    """Return a suggestion for a text that is not a number, or "", and the suggested number, or
+    None.
+    """
     if _GROUPS.fullmatch(text):
         digits = re.sub("[^0-9]", "", text)
         return f"It may be {digits}; write the number without separators.", digits
@@ -491,7 +506,7 @@ _CATEGORY_ID_CURES = {"id-not-a-number": "Write the category's number, or leave 
 
 
 def numbers(column: Column) -> Numbers:
-    """The column as Int64, with missing values for cells without a usable number."""
+    """Return the column as Int64, with missing values for cells without a usable number."""
     trimmed = column.cells.trim()
     is_plain = np.asarray(pc.match_substring_regex(trimmed, _PLAIN)) & column.has_value
     values = pc.cast(pc.if_else(pa.array(is_plain), trimmed, "0"), pa.int64())
@@ -509,7 +524,9 @@ def numbers(column: Column) -> Numbers:
 
 
 def pet_ids(column: Column, exported: Collection[int]) -> Numbers:
-    """The column of the pets' ids as Int64. Ids below 1 are noted, unless they were exported."""
+    """Return the column of the pets' ids as Int64. Ids below 1 are noted, unless they were
+    exported.
+    """
     ids = numbers(column)
     values = ids.to_numpy(dtype=np.int64, na_value=1)
     for at in positions(values < 1):
@@ -559,7 +576,7 @@ def _read_kind(kind: CellKind, text: str) -> Reading:
 
 
 def _note(column: Column, at: int, reading: Reading) -> None:
-    """Note a reading, with the terms for the column: a category's id is not a pet's."""
+    """Note a reading, with the words for the column: a category's id is not a pet's."""
     number, rule, problem, suggestion, meant = reading
     if column.name == "category_id":
         problem = (problem or RULES[rule].meaning).replace("The id", "The category's id", 1)
@@ -602,15 +619,17 @@ _NO_ITEMS = "Leave the cell blank to say nothing, or write [clear] to empty the 
 
 
 def tags(column: Column) -> _Lists:
-    """An object array with a list of different `Tag` values for each row; None for cells without a
-    value.
+    """Return an object array with a list of different `Tag` values for each row; None for cells
+    without a value.
     """
     note_damage(column)
     return _lists(column, _plain_tags, validate_tags)
 
 
 def photos(column: Column) -> _Lists:
-    """An object array with a list of different URLs for each row; None if a cell has no value."""
+    """Return an object array with a list of different URLs for each row; None if a cell has no
+    value.
+    """
     return _lists(column, _plain_photos, validate_photos)
 
 
@@ -619,8 +638,8 @@ def _lists(
     plain: Callable[[Cells, Bools], tuple[_Lists, Bools]],
     validate: Callable[[str], TextResult],
 ) -> _Lists:
-    """The lists of all rows. Cells that `plain` accepts are read together and need no note; the
-    others are validated one by one.
+    """Return the lists of all rows. Cells that `plain` accepts are read together and need no note;
+    the others are validated one by one.
     """
     lists: _Lists = np.full(len(column.has_value), None, dtype=object)
     for start, cells in column.cells.slices(_CHUNK_ROWS):
@@ -640,7 +659,8 @@ def _lists(
 
 
 def _plain_tags(cells: Cells, has_value: Bools) -> tuple[_Lists, Bools]:
-    """The tags of cells without quotes, blank items and repeated tags, and a mask of these cells.
+    """Return the tags of cells without quotes, blank items and repeated tags, and a mask of these
+    cells.
 
     Each different item of these cells is parsed once.
     """
@@ -657,7 +677,7 @@ def _plain_tags(cells: Cells, has_value: Bools) -> tuple[_Lists, Bools]:
 
 
 def _plain_tag(item: str) -> Tag | None:
-    """The tag of an item; None if the item may need a note."""
+    """Return the tag of an item; None if the item may need a note."""
     if '"' in item or NBSP in item:
         return None
     try:
@@ -668,7 +688,7 @@ def _plain_tag(item: str) -> Tag | None:
 
 
 def _plain_photos(cells: Cells, has_value: Bools) -> tuple[_Lists, Bools]:
-    """The URLs of cells with only different web URLs, and a mask of these cells."""
+    """Return the URLs of cells with only different web URLs, and a mask of these cells."""
     text = cells.trim()
     for mark, separator in (("\r", "\r\n"), ("|", " | ")):
         if (text_bytes(text).data == ord(mark)).any():
@@ -681,7 +701,9 @@ def _plain_photos(cells: Cells, has_value: Bools) -> tuple[_Lists, Bools]:
 
 
 def _plain_addresses(items: Any) -> Bools:
-    """A mask of the items that begin like a web URL, without a quote, a bar or whitespace."""
+    """Return a mask of the items that begin like a web URL, without a quote, a bar or
+    whitespace.
+    """
     is_plain = np.asarray(
         pc.or_(pc.starts_with(items, "https://"), pc.starts_with(items, "http://"))
     )
@@ -696,21 +718,21 @@ def _plain_addresses(items: Any) -> Bools:
 
 
 def _item_bounds(split: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """The start of each row's items, and the end of the last one's."""
+    """Return the start of each row's items, and the end of the last one's."""
     ends: np.ndarray[Any, np.dtype[np.int64]] = np.array(split.offsets, dtype=np.int64)
     ends -= ends[0]
     return ends
 
 
 def _rows_with_any(items: Bools, split: Any) -> Bools:
-    """A mask of the rows with at least one true item."""
+    """Return a mask of the rows with at least one true item."""
     result = np.zeros(len(split), dtype=bool)
     result[np.searchsorted(_item_bounds(split), np.flatnonzero(items), side="right") - 1] = True
     return result
 
 
 def _rows_with_repeats(items: Any, split: Any) -> Bools:
-    """A mask of the rows with a repeated item, or with very many items."""
+    """Return a mask of the rows with a repeated item, or with very many items."""
     counts = np.diff(_item_bounds(split))
     rows = np.repeat(np.arange(len(counts)), counts)
     repeating: Bools = counts > _MAX_ITEMS
@@ -730,7 +752,7 @@ def _slice_items(items: list[Any], split: Any, rows: Bools) -> _Lists:
 
 
 def validate_tags(text: str) -> TextResult:
-    """The tags in one cell's text, with notes."""
+    """Return the tags in one cell's text, with notes."""
     if LIST_LITERAL.match(trim(text)):
         return TextResult(None, [note_list(text, program_tags(trim(text)), format_tags)])
     parsed, notes = _parse(text, parse_tags, format_tags, "tags-unreadable", "tag-repeated")
@@ -750,12 +772,12 @@ def validate_tags(text: str) -> TextResult:
 
 
 def _placeholders(tags_: Iterable[Tag]) -> list[str]:
-    """The names that are placeholders; a tag with an id is the store's own."""
+    """Return the names that are placeholders; a tag with an id is the store's own."""
     return [tag.name for tag in tags_ if tag.id is None and tag.name and is_placeholder(tag.name)]
 
 
 def validate_photos(text: str) -> TextResult:
-    """The photo URLs in one cell's text, with notes."""
+    """Return the photo URLs in one cell's text, with notes."""
     if LIST_LITERAL.match(trim(text)):
         tags_ = program_tags(trim(text))
         is_text = tags_ is not None and all(tag.id is None for tag in tags_)
@@ -802,7 +824,7 @@ def _parse(
 
 
 def _are_program_lists(text: Any) -> Bools:
-    """A mask of the cells that begin like a list written by a program."""
+    """Return a mask of the cells that begin like a list written by a program."""
     is_list = np.zeros(len(text), dtype=bool)
     rows = _with_brackets(text)
     if len(rows):
@@ -812,14 +834,14 @@ def _are_program_lists(text: Any) -> Bools:
 
 
 def _with_brackets(text: Any) -> Rows:
-    """The rows of cells that begin with a bracket, or contain a round one, as in `set()`."""
+    """Return the rows of cells that begin with a bracket, or contain a round one, as in `set()`."""
     cell_bytes = text_bytes(text)
     calls = cell_bytes.rows(cell_bytes.places(lambda data: data == ord("(")))
     return np.union1d(rows_starting_with(text, _LIST_BEGINS), calls)
 
 
 def note_list(text: str, items: list[T] | None, form: Callable[[Iterable[T]], str]) -> Note:
-    """The note on a cell with a list written by a program, with the suggested text."""
+    """Return the note on a cell with a list written by a program, with the suggested text."""
     if items is None:
         return Note("list-text", text)
     if not items:
@@ -831,8 +853,8 @@ def note_list(text: str, items: list[T] | None, form: Callable[[Iterable[T]], st
 
 
 def program_tags(text: str) -> list[Tag] | None:
-    """The tags in a list or an item as Python, pandas or JSON writes it; a text is a tag without an
-    id. None for any other text.
+    """Return the tags in a list or an item as Python, pandas or JSON writes it; a text is a tag
+    without an id. None for any other text.
     """
     call = _CALL.fullmatch(text)
     text = call[1] if call else text
@@ -929,8 +951,8 @@ def _position(
     split: Callable[[str], Iterable[str]],
     exported: set[str],
 ) -> int | None:
-    """The position of the unused column with most of the exported values of the column `name`; a
-    column with a similar header wins.
+    """Return the position of the unused column with most of the exported values of the column
+    `name`; a column with a similar header takes precedence.
     """
     shares = {}
     result_headers = own_results(headers.others)
@@ -951,8 +973,9 @@ def _position(
 def _category_position(
     grid: Grid, headers: Headers, renamed: Container[int], base: Base
 ) -> int | None:
-    """The position of the unused column with the exported category ids of its rows, in more rows
-    than by chance or next to the category column; a column with a similar header wins.
+    """Return the position of the unused column with the exported category ids of its rows, in more
+    rows than by chance or next to the category column; a column with a similar header takes
+    precedence.
     """
     result_headers = own_results(headers.others)
     numbers = zip(base.frame["id"].tolist(), base.frame["category_id"].tolist(), strict=True)
@@ -983,7 +1006,7 @@ def _category_position(
 
 
 def _items(value: Any) -> Iterable[str]:
-    """The texts in a value of the base."""
+    """Return the texts in a value of the base."""
     if isinstance(value, list):
         return [trim(str(getattr(item, "name", item) or "")) for item in value]
     return [] if pd.isna(value) else [trim(str(value))]
@@ -1032,12 +1055,12 @@ _MARKUP_SIGNS = b"<#\\_"
 _WIDE = "[\uff5c\u00a6\uff1b\uff0c\u3001\u060c\u061b\x85\u2028\u2029]"
 _WIDE_LEADS = b"\xef\xe3\xd8\xc2\xe2"
 _WIDE_PAIRS = np.zeros((256, 256), dtype=bool)
-"""The first two bytes of the separators of other scripts."""
+"""The first two bytes of each separator of other scripts."""
 _WIDE_PAIRS[tuple(zip(*{char.encode()[:2] for char in _WIDE[1:-1]}, strict=True))] = True
 _MARKUP = r"(?i)<br|&#|_x000|\\[rn]"
 _OPENING = bytes({char.encode()[0] for char in BLANKS + "[({"})
 _LETTERS = np.zeros(256, dtype=bool)
-"""The bytes that, before a URL, show that it is not at the start of an item."""
+"""The bytes before a URL that show that it is not at the start of an item."""
 _LETTERS[[*b" \t\x0b\x0c,;|_&", *range(48, 58), *range(65, 91), *range(97, 123)]] = True
 _LETTERS[128:] = True
 
@@ -1053,7 +1076,7 @@ def note_separators(
     """Note tags separated by a comma, a line break or a bar, URLs separated by a comma, a
     semicolon, a space, a bar or nothing, and the marker beside other items.
 
-    A tag or URL in the `base` is a single one, because it was exported so.
+    A tag or URL in the `base` is a single one, because it was exported as one.
     """
     for name, cells in (("tags", tags), ("photo_urls", photos)):
         for at, text in markers_among_items(cells, marker) if cells is not None else ():
@@ -1082,7 +1105,9 @@ def note_separators(
 
 
 def _tag_separators(text: Any, base: Base | None) -> Iterator[tuple[int, str, int, str]]:
-    """The rows of such cells, their texts, the number of tags that may be meant, and their text."""
+    """Yield the cells with other separators between tags: the row, the text, the number of tags
+    that may be meant, and their text.
+    """
     known_tags = _known_tags(base)
     for at in _doubtful_tags(text).tolist():
         cell = text[at].as_py()
@@ -1098,7 +1123,7 @@ def _tag_separators(text: Any, base: Base | None) -> Iterator[tuple[int, str, in
 
 
 def _in_brackets(text: Any, base: Base | None) -> Iterator[tuple[int, str, list[Tag]]]:
-    """The rows of cells in brackets, their texts, and the tags that may be meant."""
+    """Yield the cells in brackets: the row, the text, and the tags that may be meant."""
     known_tags = _known_tags(base)
     for at in rows_starting_with(text, _OPENING).tolist():
         cell = text[at].as_py()
@@ -1113,8 +1138,8 @@ def _in_brackets(text: Any, base: Base | None) -> Iterator[tuple[int, str, list[
 
 
 def _bracketed_tags(cell: str) -> str | None:
-    """The text in the brackets around a cell. None also for a single tag in round brackets, which
-    may be its name.
+    """Return the text in the brackets around a cell. None also for a single tag in round brackets,
+    which may be part of its name.
     """
     text = trim(cell)
     inner_text = strip_brackets(text)
@@ -1126,7 +1151,7 @@ def _bracketed_tags(cell: str) -> str | None:
 
 
 def _parts(tag: Any, item: str, known_tags: Known) -> list[tuple[str, bool]]:
-    """The tags that may be meant by one tag, as texts, each with whether it was split."""
+    """Return the tags that one item may mean, as texts, each with whether it was split."""
     parts = [part for text in TAG_SEPARATOR.split(item) if (part := trim(text))]
     is_one = not TAG_SEPARATOR.search(item) or (tag.name or "") in known_tags()
     if is_one:
@@ -1161,7 +1186,9 @@ def _doubtful_tags(text: Any) -> Rows:
 
 
 def _photo_separators(text: Any, base: Base | None) -> Iterator[tuple[int, str, str]]:
-    """The rows of such cells, their texts, and the URLs that may be meant, as a cell's text."""
+    """Yield the cells with other separators between URLs: the row, the text, and the URLs that may
+    be meant, as a cell's text.
+    """
     known_urls: Collection[str] | None = None
     for at in _doubtful_photos(text).tolist():
         cell = text[at].as_py()
@@ -1186,8 +1213,8 @@ def _known_photos(base: Base | None) -> Collection[str]:
 
 
 def _doubtful_photos(text: Any) -> Rows:
-    """The rows with a bar that is no separator, with a comma or semicolon before a space or at the
-    end, or with a URL inside an item.
+    """Return the rows with a bar that is not a separator, with a comma or semicolon before a space
+    or at the end, or with a URL inside an item.
     """
     cell_bytes = text_bytes(text)
     if not len(cell_bytes.data):
@@ -1206,7 +1233,7 @@ def _doubtful_photos(text: Any) -> Rows:
 
 
 def _find_starts(cell_bytes: Any) -> Rows:
-    """The positions of URLs that start after something that is no separator."""
+    """Return the positions of URLs that start after something that is not a separator."""
     colons = cell_bytes.places(lambda data: data == ord(":"))
     colons = colons[
         (cell_bytes.following(colons) == 0x2F) & (cell_bytes.following(colons, by=2) == 0x2F)
@@ -1252,7 +1279,7 @@ _ACTION_SYNONYMS = {
 
 
 def free_text(column: Column) -> Any:
-    """A column of free text as typed, as a `str` array, with CLEARED for cleared cells."""
+    """Return a column of free text as typed, as a `str` array, with CLEARED for cleared cells."""
     note_damage(column)
     texts = column.cells.text
     if not column.has_value.all():
@@ -1263,7 +1290,7 @@ def free_text(column: Column) -> Any:
 
 
 def categories(column: Column, exported: Collection[str], marker: str) -> Any:
-    """The categories' names as typed; `exported` names get no note."""
+    """Return the categories' names as typed; `exported` names get no note."""
     _note_placeholders(column, are_placeholders(column.cells.trim()), exported)
     _note_records(column, "category-text", exported, _NO_ITEMS)
     _note_numbered(column, exported)
@@ -1274,7 +1301,7 @@ def categories(column: Column, exported: Collection[str], marker: str) -> Any:
 
 
 def names(column: Column, exported: Collection[str]) -> Any:
-    """The names as typed; `exported` names get no note. The clear marker is refused."""
+    """Return the names as typed; `exported` names get no note. The clear marker is refused."""
     hint = "Leave the cell blank to say nothing, or write the name."
     _note_placeholders(column, are_missing_values(column.cells.trim()), exported, hint)
     _note_records(column, "name-text", exported, hint)
@@ -1287,7 +1314,7 @@ def names(column: Column, exported: Collection[str]) -> Any:
 
 
 def statuses(column: Column, usual: Sequence[str], known: Collection[str]) -> Any:
-    """The statuses in their known spelling; a status of the store stays as typed."""
+    """Return the statuses in their known spelling; a status of the store stays as typed."""
     offered = [*usual, *sorted(set(known) - set(usual))]
 
     def validate(text: str) -> TextResult:
@@ -1308,7 +1335,7 @@ def statuses(column: Column, usual: Sequence[str], known: Collection[str]) -> An
 
 
 def actions(column: Column) -> Any:
-    """The action of each row: one of ACTIONS, `merge` for a blank cell."""
+    """Return the action of each row: one of ACTIONS, `merge` for a blank cell."""
     for at in positions(column.clear):
         column.note(at, "unknown-action")
 
@@ -1357,7 +1384,7 @@ def _note_numbered(column: Column, exported: Collection[str]) -> None:
 def _matching_cells(
     column: Column, rows: Rows, pattern: str, exported: Collection[str]
 ) -> Iterator[tuple[int, str]]:
-    """The rows that match the pattern, and their trimmed texts."""
+    """Yield the rows that match the pattern, with their trimmed texts."""
     rows = rows[column.has_value[rows]]
     texts = column.cells.text.take(pa.array(rows))
     for at in rows[positions(pc.match_substring_regex(texts, pattern))].tolist():

@@ -49,7 +49,9 @@ _BETWEEN = re.compile(r"[;\r\n]|(?<!\S)\|(?!\S)")
 def escaped_list(
     form: Callable[[Iterable[T]], str], items: Sequence[T], separator: str, marker: str
 ) -> str:
-    """The items as one cell, formatted by `form` and escaped so that none is read as the marker."""
+    """Return the items as one cell, formatted by `form` and escaped so that none is read as the
+    marker.
+    """
     text = form(items)
     if not _has_marker_item(text, marker):
         return escape_marker(text, marker)
@@ -58,7 +60,7 @@ def escaped_list(
 
 
 def bare_words(cells: Cells, marker: str) -> Iterator[tuple[int, str]]:
-    """The positions and texts of cells that are the marker's word without its brackets."""
+    """Yield the positions and texts of cells that are the marker's word without its brackets."""
     word = marker_word(marker_core(marker))
     if not word:
         return
@@ -67,7 +69,7 @@ def bare_words(cells: Cells, marker: str) -> Iterator[tuple[int, str]]:
 
 
 def markers_among_items(cells: Cells, marker: str) -> Iterator[tuple[int, str]]:
-    """The positions and texts of lists that contain the marker as an item."""
+    """Yield the positions and texts of lists that contain the marker as an item."""
     core = marker_core(marker)
     if not core:
         return
@@ -83,8 +85,8 @@ def markers_among_items(cells: Cells, marker: str) -> Iterator[tuple[int, str]]:
 
 
 def find_markers(cells: Cells, marker: str) -> tuple[Bools, Bools, Cells]:
-    """A mask of the cells that are the marker, a mask of those that only resemble it, and the cells
-    without the apostrophes of `escape_marker`.
+    """Return a mask of the cells that are the marker, a mask of those that only resemble it, and
+    the cells without the apostrophes of `escape_marker`.
     """
     is_marker, is_like = np.zeros(len(cells), dtype=bool), np.zeros(len(cells), dtype=bool)
     unescaped: dict[int, str] = {}
@@ -104,15 +106,15 @@ def find_markers(cells: Cells, marker: str) -> tuple[Bools, Bools, Cells]:
 
 
 def has_marker(text: str, marker: str) -> bool:
-    """Whether a cell with this text is the marker or contains it as an item."""
+    """Return true if a cell with this text is the marker or contains it as an item."""
     return bool(marker_core(marker)) and (
         marker_core(text) == marker_core(marker) or _contains_marker(text, marker)
     )
 
 
 def _cells_like_marker(text: Any, marker: str) -> Iterator[tuple[int, str]]:
-    """The positions and texts of cells that are or resemble the marker, ignoring case, spaces and
-    apostrophes.
+    """Yield the positions and texts of cells that are or resemble the marker, ignoring case, spaces
+    and apostrophes.
     """
     core = marker_core(marker)
     if not core:
@@ -130,7 +132,7 @@ def _cells_like_marker(text: Any, marker: str) -> Iterator[tuple[int, str]]:
 
 
 def _with_word(text: Any, rows: Rows, core: str) -> Rows:
-    """The rows that contain the marker's word, in any case."""
+    """Return the rows that contain the marker's word, in any case."""
     word = marker_word(core) or core
     has_word = pc.match_substring(text.take(pa.array(rows)), word, ignore_case=True)
     matching: Rows = rows[np.asarray(has_word)]
@@ -138,12 +140,12 @@ def _with_word(text: Any, rows: Rows, core: str) -> Rows:
 
 
 def _brackets(core: str) -> str:
-    """The brackets with which a text resembles the marker."""
+    """Return the brackets with which a text resembles the marker."""
     return BRACKETS if marker_word(core) else ""
 
 
 def _first_bytes(*characters: str) -> bytes:
-    """The first bytes of the characters."""
+    """Return the first bytes of the characters."""
     return bytes({char.encode()[0] for char in characters if char})
 
 
@@ -152,7 +154,7 @@ def _has_marker_item(text: str, marker: str) -> bool:
 
 
 def _contains_marker(text: str, marker: str) -> bool:
-    """Whether the marker is an unquoted item of the text."""
+    """Return true if the marker is an unquoted item of the text."""
     core = trim(marker).casefold()
     if not core or (marker_word(core) or core) not in text.casefold():
         return False
@@ -167,18 +169,16 @@ _MAX_VALUE_LENGTH = 200
 
 
 class Note(NamedTuple):
-    """One problem of one cell; without a suggestion, the rule's cure is suggested.
-
-    `meant` is the text that the cell probably should have, None if it is not known; it `is_sure` if
-    the cell is already read as that text.
-    """
+    """One problem of one cell; without a suggestion, the rule's cure is suggested."""
 
     rule: str
     value: str
     problem: str = ""
     suggestion: str = ""
     meant: str | None = None
+    """The text that the cell probably should have; None if it is not known."""
     is_sure: bool = False
+    """Whether the cell is already read as `meant`."""
 
 
 class Notes:
@@ -205,7 +205,7 @@ class Notes:
         self._notes.extend(others._notes)
 
     def find_blocked(self) -> Bools:
-        """A mask of the rows with an error so far."""
+        """Return a mask of the rows with an error so far."""
         blocked = np.zeros(len(self._grid.rows), dtype=bool)
         blocked[[at for at, _, note in self._notes if at >= 0 and _is_error(note)]] = True
         return blocked
@@ -215,8 +215,8 @@ class Notes:
         self._notes = [each for each in self._notes if each[0] not in rows or each[1] == but]
 
     def findings(self, marker: str = "") -> tuple[Finding, ...]:
-        """All notes as findings, in the order of the file. A text that contains the `marker` is not
-        suggested, because it would empty the field.
+        """Return all notes as findings, in the order of the file. A text that contains the `marker`
+        is not suggested, because it would empty the field.
         """
         ordered = sorted(self._notes, key=lambda each: (each[0], self._columns.get(each[1], -1)))
         return tuple(self._finding(*each, marker) for each in ordered)
@@ -240,7 +240,7 @@ class Notes:
         )
 
     def _place(self, column: str) -> str:
-        """The place of a column that is missing or has no header."""
+        """Return the place of a column that is missing or has no header."""
         return column if column in self._grid.places or not self._grid.header_row else ""
 
 

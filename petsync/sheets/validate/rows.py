@@ -1,4 +1,4 @@
-"""Validate rows: duplicates, ranges, rows that are no data, suspicious values."""
+"""Validate rows: duplicates, ranges, rows that are not data, suspicious values."""
 
 from __future__ import annotations
 
@@ -35,9 +35,11 @@ _MAX_PLACES = 10
 def find_copies(
     grid: Grid, known_columns: Mapping[str, int], ids: Numbers, active: Bools, notes: Notes
 ) -> Bools:
-    """Which rows only repeat another, word for word in our columns.
+    """Note repeated ids, and return a mask of the rows that only repeat another row, word for word
+    in petsync's columns.
 
-    `ours` are their positions, `ids` the rows' ids. Rows that are not `active` do not count.
+    `known_columns` has the positions of these columns, `ids` the rows' ids. Rows that are not
+    `active` do not count.
     """
     repeats = np.zeros(len(ids), dtype=bool)
     rows_with_id = np.flatnonzero(active & ~np.asarray(ids.isna()))
@@ -66,9 +68,7 @@ def find_copies(
 def note_repeated(
     grid: Grid, known_columns: Mapping[str, int], without_id: Bools, active: Bools, notes: Notes
 ) -> None:
-    """Note rows without an id (`without_id`) that say what another `active` row says too: both
-    count.
-    """
+    """Note rows without an id (`without_id`) that equal another `active` row: each is a pet."""
     if "name" not in known_columns or not without_id.any():
         return
     rows = _rows_with_same_name(grid.columns[known_columns["name"]], without_id, active)
@@ -82,9 +82,7 @@ def note_repeated(
 
 
 def _rows_with_same_name(names: Cells, without_id: Bools, active: Bools) -> _Rows:
-    """The rows with a name that is there more than once, and once at least in a row of
-    `without_id`.
-    """
+    """Return the rows whose name occurs more than once, at least once in a row of `without_id`."""
     codes = pc.dictionary_encode(names.trim()).indices.to_numpy(zero_copy_only=False)
     counts = np.bincount(codes[active], minlength=codes.max(initial=0) + 1)
     is_wanted = np.zeros(len(counts), dtype=bool)
@@ -94,13 +92,13 @@ def _rows_with_same_name(names: Cells, without_id: Bools, active: Bools) -> _Row
 
 
 def _text_codes(text: Any) -> _Numbers:
-    """A number for each cell of an Arrow array, the same for the same text."""
+    """Return a number for each cell of an Arrow array, the same for the same text."""
     codes: _Numbers = pc.dictionary_encode(text).indices.to_numpy().astype(np.int64)
     return codes
 
 
 def _combine(columns: Sequence[_Numbers]) -> _Numbers:
-    """A number for each row, the same for rows that are equal in every column."""
+    """Return a number for each row, the same for rows that are equal in every column."""
     number = np.zeros(len(columns[0]), dtype=np.int64)
     for codes in columns:
         pair = number * (codes.max(initial=0) + 1) + codes
@@ -109,7 +107,7 @@ def _combine(columns: Sequence[_Numbers]) -> _Numbers:
 
 
 def _groups(numbers: _Numbers) -> Iterator[_Rows]:
-    """The positions of each repeated number, in the order of the numbers."""
+    """Yield the positions of each repeated number, in the order of the numbers."""
     order = np.argsort(numbers, kind="stable")
     ordered = numbers[order]
     starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
@@ -158,7 +156,7 @@ def _note_copies(number: str, addresses: Mapping[int, str], notes: Notes, repeat
 
 
 def _differing(codes: Mapping[str, _Numbers], group: _Rows) -> list[str]:
-    """The columns in which these rows differ."""
+    """Return the columns in which these rows differ."""
     names = [name for name, each in codes.items() if (each[group] != each[group[0]]).any()]
     return [name for name in names if name != "id"] or names
 
@@ -182,8 +180,8 @@ _MIN_DISTINCT = 0.9
 def note_worksheet(
     grid: Grid, headers: Headers, notes: Notes, renamed: Container[int] = ()
 ) -> None:
-    """Note these problems: on the header, or on the rows that a merged range covers. Of the
-    columns that are `renamed` it is known what they are.
+    """Note headers that are similar to petsync's, and merged and hidden cells. A note is on the
+    header, or on the rows that a merged range covers. The headers of `renamed` columns get no note.
     """
     for position, name in headers.near.items():
         if position in renamed:
@@ -304,7 +302,7 @@ def _note_hidden_columns(grid: Grid, headers: Headers, notes: Notes) -> None:
 
 
 def _format_ranges(numbers: Sequence[int]) -> str:
-    """The numbers, with consecutive ones as `12-40`."""
+    """Return the numbers, with consecutive ones as `12-40`."""
     spans = list(_spans(numbers))
     shown = [
         str(first) if first == last else f"{first}-{last}" for first, last in spans[:_MAX_RANGES]
@@ -313,13 +311,13 @@ def _format_ranges(numbers: Sequence[int]) -> str:
 
 
 def _spans(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """The first and the last number of each run of consecutive ones."""
+    """Yield the first and the last number of each run of consecutive ones."""
     edges = np.flatnonzero(np.diff(numbers) > 1)
     starts, ends = np.concatenate(([0], edges + 1)), np.concatenate((edges, [len(numbers) - 1]))
     yield from ((int(numbers[a]), int(numbers[b])) for a, b in zip(starts, ends, strict=True))
 
 
-# Rows that are no pets: a repeated header, and rows of totals.
+# Rows that are not pets: a repeated header, and rows of totals.
 
 
 _TOTALS = (
@@ -327,13 +325,15 @@ _TOTALS = (
     "summe|gesamt|gesamtsumme|anzahl|somme|totale|suma|suma total"
 )
 _TOTAL = re.compile(rf"(?:{_TOTALS})(?: (?:of )?(?:pets|animals|rows))?[\s:=(]*[0-9.,]*\)?", re.I)
-# A pet may well be called Count.
+# Some words of totals are missing here: a pet may be called Count.
 _NO_NAME = re.compile(r"(?:grand )?totals?\b.*|subtotal|summe|gesamt|gesamtsumme|totale", re.I)
 _INITIALS = bytes({ord(char) for word in _TOTALS.split("|") for char in word[0] + word[0].upper()})
 
 
 def note_non_data(grid: Grid, headers: Headers, notes: Notes) -> None:
-    """Note these rows, and drop their other notes, because their cells are not of a pet."""
+    """Note repeated headers and rows of totals, and drop the other notes on these rows: their cells
+    do not describe a pet.
+    """
     column = "id" if "id" in headers.columns else next(iter(headers.columns), "")
     notes_by_row = {at: Note("totals-row", text) for at, text in _totals(grid, headers)}
     notes_by_row |= {at: Note("header-repeated", text) for at, text in _headers(grid, headers)}
@@ -343,7 +343,9 @@ def note_non_data(grid: Grid, headers: Headers, notes: Notes) -> None:
 
 
 def _headers(grid: Grid, headers: Headers) -> Iterator[tuple[int, str]]:
-    """The rows whose filled cells in petsync's columns all repeat their headers."""
+    """Yield the rows whose filled cells in petsync's columns all repeat their headers, with the
+    text of the first one.
+    """
     if len(headers.columns) < 2:
         return
     position = headers.columns.get("id", min(headers.columns.values()))
@@ -360,8 +362,8 @@ def _headers(grid: Grid, headers: Headers) -> Iterator[tuple[int, str]]:
 
 
 def _totals(grid: Grid, headers: Headers) -> Iterator[tuple[int, str]]:
-    """The rows with a word for totals in place of an id, and the last one if its name is one and
-    it says nothing else.
+    """Yield the rows with a word for totals instead of an id, and the last row if its name is such
+    a word and it has no other value.
     """
     ids, name = headers.columns.get("id"), headers.columns.get("name")
     if ids is not None:
@@ -386,7 +388,7 @@ def _text(grid: Grid, column: int, at: int) -> str:
     return text
 
 
-# Texts that can be read and are probably not what somebody meant.
+# Readable texts that are probably mistakes.
 
 
 _CONVERTED = ("name", "category", "tags")
@@ -394,7 +396,9 @@ _UNSEEN = ("id", "name", "status", "category", "category_id", "tags", "action")
 
 
 def note_suspects(grid: Grid, headers: Headers, notes: Notes) -> None:
-    """Note the texts of errors, what programs make of dates and numbers, unseen characters."""
+    """Note texts that show errors, texts that programs made of dates and numbers, and invisible
+    characters.
+    """
     is_csv = not grid.tab and grid.header_row > 0
     for name, position in headers.columns.items():
         cells = grid.columns[position]

@@ -30,24 +30,25 @@ Severity = Literal["error", "warning"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One rule. An `error` keeps its row out of a plan; a `warning` does not.
-
-    `meaning` is one sentence, the default for a finding's problem; `cure` is the default for its
-    suggestion. `example` breaks the rule, and `fixed` is the corrected example. `more` is in the
-    documentation only.
-    """
+    """One rule."""
 
     code: str
     severity: Severity
+    """An `error` keeps its row out of a plan; a `warning` does not."""
     meaning: str
+    """One sentence: the default for a finding's problem."""
     example: str
+    """A text that breaks the rule."""
     fixed: str
+    """The corrected example."""
     cure: str
+    """The default for a finding's suggestion."""
     more: str = ""
+    """Text for the documentation only."""
 
     @property
     def blocks(self) -> bool:
-        """Whether the row is kept out of a plan."""
+        """True if the row is kept out of a plan."""
         return self.severity == "error"
 
 

@@ -66,7 +66,7 @@ _BEFORE_QUOTE = f'^[{re.escape(_BLANKS)}]+"'
 
 
 def errors(text: Any) -> Iterator[int]:
-    """The positions of texts in an Arrow array that are such an error."""
+    """Yield the positions of texts in an Arrow array that are such an error."""
     rows = rows_starting_with(text, b"#E")
     for at, value in _matching_texts(text, rows, r"^(?:#|Err:5)"):
         if _error_cause(value) is not None:
@@ -74,12 +74,12 @@ def errors(text: Any) -> Iterator[int]:
 
 
 def kinds(raw: Any) -> Iterator[tuple[int, CellKind]]:
-    """The positions and kinds of cells of a CSV file's column that are errors, begin like a formula
-    or with spaces and a quote, or contain a NUL.
+    """Yield the positions and kinds of cells of a CSV file's column that are errors, begin like a
+    formula or with spaces and a quote, or contain a NUL.
 
     An apostrophe before a text means that it is intended; `raw` must still have it.
     """
-    # One search for all of them, because most columns have none.
+    # Search for all of them at once, because most columns have none.
     if len(rows_starting_with(raw, b"#E=" + _SPACES)):
         yield from ((at, CellKind.ERROR) for at in errors(raw))
         for at, _ in _matching_texts(raw, rows_starting_with(raw, b"="), "^=[^=]"):
@@ -93,7 +93,7 @@ def kinds(raw: Any) -> Iterator[tuple[int, CellKind]]:
 
 
 def cells(text: Any, special_kinds: Mapping[int, CellKind]) -> Cells:
-    """The cells of a CSV file's column, with the kinds that `kinds` found."""
+    """Return the cells of a CSV file's column, with the kinds that `kinds` found."""
     if not special_kinds:
         return Cells(text)
     marks = np.full(len(text), CellKind.TEXT, dtype=np.int8)
@@ -102,7 +102,9 @@ def cells(text: Any, special_kinds: Mapping[int, CellKind]) -> Cells:
 
 
 def explain_error(value: str) -> tuple[str, str]:
-    """The problem of a cell with this error, and a suggestion; "" if the rule's own is enough."""
+    """Return the problem of a cell with this error, and a suggestion; "" if those of the rule are
+    enough.
+    """
     cause = _error_cause(value)
     if not cause:
         return "", ""
@@ -115,7 +117,7 @@ def explain_error(value: str) -> tuple[str, str]:
 
 
 def _matching_texts(text: Any, rows: Rows, pattern: str) -> Iterator[tuple[int, str]]:
-    """The rows whose text matches the pattern, and their texts."""
+    """Yield the rows whose text matches the pattern, and their texts."""
     if not len(rows):
         return
     taken = text.take(pa.array(rows))
@@ -124,7 +126,7 @@ def _matching_texts(text: Any, rows: Rows, pattern: str) -> Iterator[tuple[int, 
 
 
 def _error_cause(text: str) -> str | None:
-    """The cause of the error, "" if it is not known; None if the text is no error."""
+    """Return the cause of the error, "" if it is not known; None if the text is not an error."""
     if _HASHES.fullmatch(text):
         return _NARROW
     return "" if _LIBRE.fullmatch(text) else _ERRORS.get(text)
@@ -149,7 +151,7 @@ _CONVERTED = (
 
 
 def find_converted(text: Any) -> Iterator[int]:
-    """The positions of texts in an Arrow array that a program made of dates and numbers."""
+    """Yield the positions of texts in an Arrow array that a program made of dates and numbers."""
     cell_bytes = text_bytes(text)
     hyphens = cell_bytes.places(lambda data: data == ord("-"))
     hyphens = hyphens[cell_bytes.following(hyphens) - ord("0") < 10]
@@ -159,7 +161,7 @@ def find_converted(text: Any) -> Iterator[int]:
 
 
 def suggest_typed(shown: str) -> str:
-    """A suggestion of the texts that may have been typed for a date in a cell, or ""."""
+    """Return a suggestion of the texts that may have been typed for a date in a cell, or ""."""
     day = _day(shown)
     if day is None:
         return ""
@@ -170,7 +172,9 @@ def suggest_typed(shown: str) -> str:
 
 
 def date_serial(shown: str) -> int | None:
-    """The serial number of a date in a workbook; None if the text is no date after 1900."""
+    """Return the serial number of a date in a workbook; None if the text is not a date after
+    1900.
+    """
     day = _day(shown)
     number = (day - _DAY_ZERO).days if day else 0
     return number if number > 60 else None
@@ -183,7 +187,7 @@ def _day(shown: str) -> dt.date | None:
         return None
 
 
-# Invisible characters, by which texts that look the same differ.
+# Invisible characters, by which texts that look equal differ.
 
 
 # Control characters, soft hyphen, direction marks, zero-width ones, fillers and tag characters.
@@ -224,7 +228,7 @@ _FLAG = "\U0001f3f4"
 
 
 def find_invisible(text: Any) -> Iterator[tuple[int, str]]:
-    """The cells of an Arrow array with such characters: `(position, characters)`."""
+    """Yield the cells of an Arrow array with such characters: `(position, characters)`."""
     cell_bytes = text_bytes(text)
     places = cell_bytes.places(lambda data: (data < ord(" ")) | (data > ord("~")))
     places = places[_PAIRS[cell_bytes.data[places], cell_bytes.following(places)]]
@@ -238,7 +242,7 @@ def find_invisible(text: Any) -> Iterator[tuple[int, str]]:
 
 
 def name_characters(characters: str) -> str:
-    """`U+200B (zero width space), U+00AD (soft hyphen)`."""
+    """Return the characters by code and name: `U+200B (zero width space), U+00AD (soft hyphen)`."""
     return ", ".join(map(_name, characters))
 
 
@@ -248,7 +252,7 @@ def _name(character: str) -> str:
 
 
 def _hidden_characters(text: str) -> Iterator[str]:
-    """The invisible characters that are not part of the spelling."""
+    """Yield the invisible characters that are not part of the spelling."""
     is_right_to_left = any(unicodedata.bidirectional(char) in ("R", "AL") for char in text)
     for match in _UNSEEN.finditer(text):
         char, position = match[0], match.start()
@@ -262,12 +266,12 @@ def _hidden_characters(text: str) -> Iterator[str]:
 
 
 def _is_joined(text: str, at: int) -> bool:
-    """Whether a joiner is between characters of emoji, or of a script that uses joiners."""
+    """Return true if a joiner is between characters of emoji, or of a script that uses joiners."""
     before, after = text[at - 1 : at], text[at + 1 : at + 2]
     return before >= "\u0600" and after >= "\u0600"
 
 
-# Texts whose UTF-8 was decoded as Windows-1252, by which `Zoë` becomes `ZoÃ«`.
+# Texts whose UTF-8 was decoded as Windows-1252: `ZoÃ«` instead of `Zoë`.
 
 
 _BYTES = {bytes([n]).decode("cp1252", "ignore") or chr(n): n for n in range(0x80, 0x100)}
@@ -277,7 +281,7 @@ _MISREAD_RUN = re.compile(f"([^\\x00-\\x7f{re.escape(''.join(_BYTES))}]+)")
 
 
 def repair_misread(text: str) -> str:
-    """The original text; "" if it was not decoded wrongly.
+    """Return the original text; "" if it was not decoded wrongly.
 
     Each part between characters that Windows-1252 does not have is repaired separately.
     """
@@ -304,23 +308,25 @@ _PLACEHOLDERS = frozenset(
 _MISSING_VALUES = pa.array(
     ["nan", "NaN", "None", "NULL", "<NA>", "NaT", "(null)", "undefined", "\\N"], pa.large_string()
 )
-"""What programs write for a missing value, in exact spelling: a pet may be called Null or N/A."""
+"""The texts that programs write for a missing value, in exact spelling: a pet may be called Null or
+N/A.
+"""
 _PLACEHOLDER_SET = pa.array(sorted(_PLACEHOLDERS), pa.large_string())
 
 
 def is_placeholder(text: str) -> bool:
-    """Whether the text is one that people write for "nothing" or "not known"."""
+    """Return true if the text is one that people write for "nothing" or "not known"."""
     return trim(text).casefold() in _PLACEHOLDERS
 
 
 def are_placeholders(trimmed: Any) -> Bools:
-    """A mask of the placeholders in an Arrow array of text."""
+    """Return a mask of the placeholders in an Arrow array of text."""
     result: Bools = np.asarray(pc.is_in(pc.utf8_lower(trimmed), value_set=_PLACEHOLDER_SET))
     return result
 
 
 def are_missing_values(trimmed: Any) -> Bools:
-    """A mask of the texts in an Arrow array that programs write for a missing value."""
+    """Return a mask of the texts in an Arrow array that programs write for a missing value."""
     result: Bools = np.asarray(pc.is_in(trimmed, value_set=_MISSING_VALUES))
     return result
 
@@ -339,8 +345,8 @@ _LATIN_LOOKALIKES = dict(
 
 
 def nearest_choice(word: str, choices: Collection[str]) -> tuple[str, str]:
-    """The choice that a case-folded word may mean, and the reason if it looks the same; "" and ""
-    if it is similar to none of them.
+    """Return the choice that a case-folded word may mean, and the reason if it looks the same; ""
+    and "" if it is similar to none of them.
     """
     plain = _plain(word)
     if plain in choices:
@@ -350,7 +356,9 @@ def nearest_choice(word: str, choices: Collection[str]) -> tuple[str, str]:
 
 
 def _plain(word: str) -> str:
-    """The word with Latin letters in place of those that look like them, nothing unseen in it."""
+    """Return the word with Latin letters instead of those that look like them, and without
+    invisible characters.
+    """
     folded = unicodedata.normalize("NFKC", word)
     return "".join(_LATIN_LOOKALIKES.get(char, char) for char in folded if char.isprintable())
 
