@@ -539,7 +539,7 @@ class _SheetReader:
     def _note_categories(self) -> None:
         clear_id = self._mask(self.cleared, "category_id")
         clear_name = self._mask(self.cleared, "category")
-        # A cleared name with an id is no contradiction: people clear the name and leave the id.
+        # A cleared name with an id is not a contradiction: people clear the name and leave the id.
         id_only = clear_id & ~clear_name
         note = Note("category-contradiction", self.clear)
         self.notes.add_all(positions(id_only), "category_id", note)

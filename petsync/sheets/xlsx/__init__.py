@@ -1,1 +1,1 @@
-"""Workbooks as they stand in their files: ZIP parts and their XML."""
+"""Workbooks as files: ZIP parts and their XML."""

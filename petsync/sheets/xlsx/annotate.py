@@ -76,7 +76,8 @@ _Rows = Sequence[tuple[int, list[str]]]
 
 
 def convert_to_workbook(source: Source, sheet: Sheet) -> Source:
-    """The workbook, with every cell as text on TAB, and with the lines of the file's sidecar.
+    """Return the workbook, with every cell as text in the worksheet TAB, and with the lines of the
+    file's sidecar.
 
     Raises SheetError if a worksheet cannot hold the file.
     """
@@ -102,7 +103,7 @@ def _has_content(line: Line) -> bool:
 
 
 def _texts(line: Line, source: Source) -> list[str]:
-    """The unescaped cells; the whole record as one cell if it cannot be parsed."""
+    """Return the unescaped cells; the whole record as one cell if it cannot be parsed."""
     record_text = [line.body.decode("utf-8", "replace")]
     texts = record_text if line.cells is None else list(map(unescape_formula, line.cells))
     if any(len(text) > MAX_CELL for text in texts):
@@ -177,7 +178,7 @@ _ILLEGAL = re.compile("[\x00-\x08\x0b-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
 def new_comments(namespace: str) -> bytes:
-    """The comments part for a worksheet without comments."""
+    """Return the comments part for a worksheet without comments."""
     return f'<comments xmlns="{namespace}"><authors/><commentList/></comments>'.encode()
 
 
@@ -212,7 +213,7 @@ class Comments:
 
     @property
     def had_own(self) -> bool:
-        """Whether the part had comments of petsync."""
+        """True if the part had comments of petsync."""
         return bool(self.removed_addresses or self.removed)
 
     def add(self, address: str, text: str) -> None:
@@ -236,7 +237,7 @@ class Comments:
             self._splices.insert(phonetic.start, run)
 
     def bytes(self) -> bytes:
-        """The part with all changes."""
+        """Return the part with all changes."""
         prefix = self._root.prefix
         new = self._names[len(list(self._authors.all("author"))) :]
         if new:
@@ -295,7 +296,7 @@ class Comments:
 
 
 def _runs(text: Element) -> Iterator[tuple[Element, Element]]:
-    """Each run with its text; a text without a run counts as a run."""
+    """Yield each run with its text; a text without a run counts as a run."""
     for child in text.children:
         if child.local == "t":
             yield child, child
@@ -315,7 +316,9 @@ def _is_phonetic(element: Element) -> bool:
 
 
 Box = tuple[int, int, int, int, int, int, int, int]
-"""Left column, pixels into it, top row, pixels into it; then the same of right and bottom."""
+"""The left column, the pixels into it, the top row, the pixels into it; then the same of right and
+bottom.
+"""
 
 _LAST_COLUMN, _LAST_ROW = (1 << 14) - 1, (1 << 20) - 1
 _WIDTH, _LINE_HEIGHT, _LETTERS, _TALLEST = 280, 15, 42, 450
@@ -327,20 +330,18 @@ _Size = Callable[[int], int]
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The sizes of a worksheet's columns and rows in pixels, hidden ones 0.
-
-    `columns` are ranges (first, last, both from 0) with their width; `rows` heights by number
-    from 0.
-    """
+    """The sizes of a worksheet's columns and rows in pixels, 0 if they are hidden."""
 
     columns: tuple[tuple[int, int, int], ...]
+    """Ranges (first, last, both from 0) with their width."""
     rows: Mapping[int, int]
+    """Heights by number from 0."""
     width: int
     height: int
 
     @classmethod
     def of(cls, root: Element, heights: Mapping[int, float]) -> Layout:
-        """The layout of a worksheet; `heights` in points by number from 1."""
+        """Return the layout of a worksheet; `heights` in points by number from 1."""
         standard = root.one("sheetFormatPr")
         wide = standard.get("defaultColWidth") if standard else ""
         high = standard.get("defaultRowHeight") if standard else ""
@@ -353,7 +354,9 @@ class Layout:
         return cls(tuple(columns), rows, width, round(_float(high, 15) * _PIXELS_A_POINT))
 
     def box(self, row: int, column: int, lines: int) -> Box:
-        """A box for `lines` lines beside a cell, a little above it as spreadsheets place it."""
+        """Return a box for `lines` lines beside a cell, a little above it as spreadsheet programs
+        place it.
+        """
         left = column + 1 if column < _LAST_COLUMN - 8 else max(column - 8, 0)
         top, into = (row - 1, min(_MARGIN, self._height(row - 1))) if row else (0, 2)
         right, across = self._along(left, _GAP + _WIDTH, self._width, _LAST_COLUMN)
@@ -361,13 +364,13 @@ class Layout:
         return left, _GAP, top, into, right, across, bottom, down
 
     def enlarge(self, box: Box, lines: int) -> Box:
-        """The box, enlarged by `lines` lines."""
+        """Return the box, enlarged by `lines` lines."""
         bottom, down = self._along(box[6], box[7] + lines * _LINE_HEIGHT, self._height, _LAST_ROW)
         return (*box[:6], bottom, down)
 
     def _along(self, at: int, pixels: int, size: _Size, last: int) -> tuple[int, int]:
-        """The column or row, and the pixels into it, at a distance of `pixels` from the start of
-        `at`.
+        """Return the column or row, and the pixels into it, at a distance of `pixels` from the
+        start of `at`.
         """
         while pixels < 0 < at:
             at -= 1
@@ -386,7 +389,7 @@ class Layout:
 
 
 def count_lines(text: str) -> int:
-    """The number of lines of a text in a box."""
+    """Return the number of lines of a text in a box."""
     return sum(max(1, ceil(len(line) / _LETTERS)) for line in text.split("\n"))
 
 
@@ -400,7 +403,7 @@ def _column(element: Element) -> int:
 
 
 def _pixels(width: str) -> int:
-    """The pixels of a width in characters (ECMA-376, part 1, 18.3.1.13)."""
+    """Return the pixels of a width in characters (ECMA-376, part 1, 18.3.1.13)."""
     return round(_float(width, (64 - _PADDING) / _DIGIT) * _DIGIT)
 
 
@@ -448,8 +451,8 @@ class Mark:
 def marks_of(
     findings: Iterable[Finding], merged: Mapping[tuple[int, int], tuple[int, int]]
 ) -> dict[tuple[int, int], Mark]:
-    """A mark for each cell with findings, by row and column. Of merged cells only the first one is
-    visible: `merged` has it for the others.
+    """Return a mark for each cell with findings, by row and column. Of merged cells only the first
+    one is visible: `merged` maps the others to it.
     """
     marks: dict[tuple[int, int], Mark] = {}
     for finding in findings:
@@ -462,7 +465,9 @@ def marks_of(
 
 
 def _finding_cell(finding: Finding) -> tuple[int, int]:
-    """The cell of a finding's address; the first cell of the row if it names only the row."""
+    """Return the cell of a finding's address; the first cell of the row if it names only the
+    row.
+    """
     place, line = _PLACE.fullmatch(finding.address), _LINE_PLACE.fullmatch(finding.address)
     if place is not None:
         return int(place[2]), column_number(place[1])
@@ -525,26 +530,26 @@ _NOTE_SHAPE = (
 
 
 def new_shapes() -> bytes:
-    """The VML part for a worksheet without shapes."""
+    """Return the VML part for a worksheet without shapes."""
     names = "".join(f' xmlns:{prefix}="{name}"' for prefix, name in _NAMESPACES.items())
     return f"<xml{names}></xml>".encode()
 
 
 def highest_block(data: bytes) -> int:
-    """The highest number of the blocks of 1,024 shape ids that a part uses."""
+    """Return the highest number of the blocks of 1,024 shape ids that a part uses."""
     numbers = re.findall(rb"\b[0-9]{1,9}\b", b",".join(_BLOCKS.findall(data)))
     return max(map(int, numbers), default=0)
 
 
 def without_boxes(data: bytes, cells: Collection[Cell]) -> bytes:
-    """The part without the boxes of the comments on these cells."""
+    """Return the part without the boxes of the comments on these cells."""
     return _each_note(data, lambda shape, cell: b"" if cell in cells else shape)
 
 
 def resize_boxes(
     data: bytes, lines: Mapping[Cell, int], enlarge: Callable[[Box, int], Box]
 ) -> bytes:
-    """The part with the boxes on these cells enlarged by the given lines, or reduced."""
+    """Return the part with the boxes on these cells enlarged by the given lines, or reduced."""
 
     def size(shape: bytes, cell: Cell) -> bytes:
         more = lines.get(cell, 0)
@@ -560,7 +565,9 @@ def resize_boxes(
 
 
 def with_boxes(data: bytes, boxes: Iterable[tuple[Cell, Box]], block: int) -> bytes:
-    """The part with hidden boxes at these cells; their ids begin with those of a free block."""
+    """Return the part with hidden boxes at these cells; their ids begin with those of a free
+    block.
+    """
     shapes = []
     for n, ((row, column), box) in enumerate(boxes, 1):
         anchor = ", ".join(map(str, box))
@@ -595,13 +602,13 @@ def _resize_anchor(text: bytes, more: int, enlarge: Callable[[Box, int], Box]) -
 
 
 def _resize_height(match: re.Match[bytes], more: int) -> bytes:
-    """The new height of a box without an anchor, as openpyxl writes it, in its style."""
+    """Return the new height of a box without an anchor, as openpyxl writes it, in its style."""
     height = max(float(match[2]) + more * _LINE_UNITS[match[3]], 0)
     return match[1] + f"{height:g}".encode() + match[3]
 
 
 def _complete_root(data: bytes) -> bytes:
-    """The part with a root that has an end tag, and all of the namespaces."""
+    """Return the part with a root that has an end tag, and all of the namespaces."""
     root = _ROOT.search(data)
     if root is None:
         return new_shapes()
@@ -667,14 +674,14 @@ def update_boxes(
 
 
 def _name(parts: WorkbookParts, part: str, sheet: WorksheetPart) -> str:
-    """The part that the worksheet names, "" if there is none."""
+    """Return the part that the worksheet names, "" if there is none."""
     drawing = sheet.root.one("legacyDrawing")
     targets = {each.id: each.target for each in parts.relations(part)}
     return targets.get(drawing.get("id"), "") if drawing is not None else ""
 
 
 def _count_added_lines(text: str) -> int:
-    """The lines of petsync's text below an existing comment, with the blank line between."""
+    """Return the lines of petsync's text below an existing comment, with the blank line between."""
     return count_lines(text) + 1
 
 
@@ -695,7 +702,7 @@ _Area = tuple[int, int, int, int]
 
 
 def file_losses(*, signed: bool, macros: bool) -> Iterator[str]:
-    """What the copy of the file loses."""
+    """Yield sentences about the parts that the copy of the file loses."""
     if signed:
         yield "The digital signature is left out: it is not valid for a changed copy."
     if macros:
@@ -703,7 +710,9 @@ def file_losses(*, signed: bool, macros: bool) -> Iterator[str]:
 
 
 def sheet_losses(root: Element, cells: Collection[tuple[int, int]]) -> Iterator[str]:
-    """The marks that the worksheet's settings hide (row from 1, column from 0)."""
+    """Yield sentences about the marks that the worksheet's settings may hide, and its protection.
+    Cells are (row from 1, column from 0).
+    """
     areas = list(_conditional(root))
     if covered_cells := sum(any(_is_in(cell, area) for area in areas) for cell in cells):
         where = "in the range of a conditional format, which may show its own colour instead."
@@ -720,7 +729,7 @@ def cell_losses(
     threaded: int = 0,
     only_coloured: int = 0,
 ) -> Iterator[str]:
-    """The limitations of marked cells, each with the number of cells."""
+    """Yield sentences about the limitations of marked cells, each with the number of cells."""
     if patterned:
         yield f"{_cells(patterned, 'has', 'have')} a pattern or gradient under the colour."
     if hidden:
@@ -746,7 +755,7 @@ def _conditional(root: Element) -> Iterator[_Area]:
 
 
 def _is_own(rule: Element) -> bool:
-    """Whether an export has the rule from the beginning: its rows are coloured on purpose."""
+    """Return true if the rule is part of petsync's export, which colours its rows on purpose."""
     formula = rule.one("formula")
     return formula is not None and OWN_RULE.fullmatch(formula.text.strip()) is not None
 
@@ -760,29 +769,28 @@ def _cells(number: int, one: str, many: str) -> str:
     return f"1 cell {one}" if number == 1 else f"{number:,} cells {many}"
 
 
-# Which cells of a worksheet get a colour, and which lose the one they got earlier.
+# The cells of a worksheet that get a colour, and those that lose the colour of an earlier run.
 
 
 ERROR, WARNING = "FFB9BE", "FFE985"
-"""The colours: not those that spreadsheet programs offer, so that petsync knows its own."""
+"""The colours. Spreadsheet programs do not offer them, so petsync recognises its own."""
 
 
 @dataclass(slots=True)
 class Painter:
-    """Paints the marked cells; with `again`, takes the colours of an earlier time away first.
-
-    `patterned` counts the cells whose pattern the colour replaced, `hidden` those in hidden rows.
-    """
+    """Paints the marked cells; with `had_marks`, first removes the colours of an earlier run."""
 
     styles: Styles
     marks: Mapping[int, Mapping[int, Mark]]
     had_marks: bool
     patterned: int = 0
+    """The number of cells whose pattern the colour replaced."""
     hidden: int = 0
+    """The number of cells in hidden rows."""
     _stripped: dict[int, int] = field(default_factory=dict)
 
     def change(self, row: Row) -> dict[int, NewCell]:
-        """The styles of the cells that change in a row."""
+        """Return the styles of the cells that change in a row."""
         marks = self.marks.get(row.number, {})
         new = (
             {at: NewCell(self._unmarked_style(row.style(at))) for at in row.cells}
@@ -812,7 +820,9 @@ def _is_hidden(row: Element | None) -> bool:
 
 
 MOST_COMMENTS = 5_000
-"""Above that, cells are only coloured: spreadsheet programs are slow to open that many."""
+"""The maximum number of comments, because spreadsheet programs open many comments slowly. Further
+cells are only coloured.
+"""
 
 _MERGED = re.compile(rb"<(?:[\w.-]+:)?mergeCell\s[^<>]*?\bref\s*=\s*[\"']([A-Z0-9:$]+)[\"']")
 _MOST_MERGED = 1 << 16
@@ -821,7 +831,7 @@ _COMMENTS = "application/vnd.openxmlformats-officedocument.spreadsheetml.comment
 
 
 class AnnotatedBytes(NamedTuple):
-    """The copy's bytes, how many cells are marked in it, and what is lost."""
+    """The copy's bytes, the number of marked cells, and what is lost, in sentences."""
 
     data: bytes
     cells: int
@@ -831,9 +841,10 @@ class AnnotatedBytes(NamedTuple):
 def annotate_workbook(
     source: Source, tab: str, findings: Iterable[Finding], suffix: str
 ) -> AnnotatedBytes:
-    """The workbook with the findings marked in the tab, for a file name with that suffix.
+    """Return the workbook with the findings marked in the worksheet `tab`, for a file name with
+    this suffix.
 
-    Raises SheetError if a part of it is damaged.
+    Raises SheetError if a part of the workbook is damaged.
     """
     try:
         return _annotate_parts(WorkbookParts(source), tab, findings, suffix)
@@ -876,7 +887,7 @@ def _annotate_parts(
 
 
 def _commented_marks(marks: Iterable[Mark], comments: Comments) -> list[Mark]:
-    """The marks that get a comment: where there are too many, those of errors first."""
+    """Return the marks that get a comment: if there are too many, those of errors first."""
     able = [mark for mark in marks if mark.address not in comments.threaded]
     chosen = sorted(able, key=lambda mark: not mark.is_error)[:MOST_COMMENTS]
     return sorted(chosen, key=lambda mark: (mark.row, mark.column))
@@ -904,7 +915,7 @@ def _by_row(marks: Iterable[Mark]) -> dict[int, dict[int, Mark]]:
 
 
 def _find_merged(data: bytes) -> dict[tuple[int, int], tuple[int, int]]:
-    """The first cell of the merged ones for each of the others."""
+    """Return the first merged cell for each of the other merged cells."""
     firsts: dict[tuple[int, int], tuple[int, int]] = {}
     for reference in _MERGED.findall(data):
         area = corners(reference.decode())

@@ -34,9 +34,9 @@ def cell_texts(
     empty: str = "",
     separator: Literal["\n", " | "] = "\n",
 ) -> list[list[str]]:
-    """The columns of OUT, each a list with a text for each row, "" for a missing value.
+    """Return the columns of OUT, each a list with a text for each row, "" for a missing value.
 
-    An empty text or list is written as `empty`. Raises SheetError if an id is no integer.
+    An empty text or list is written as `empty`. Raises SheetError if an id is not an integer.
     """
     addresses = partial(format_photo_urls, separator=separator)
     forms: dict[str, Callable[[Any], str]] = {
@@ -99,19 +99,22 @@ GUIDE = "How to use this sheet"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
-    """`columns` are the texts of the columns of OUT, all of the same length; `tab` is the
-    worksheet's name, `file` the workbook's. `statuses` are the usual ones, `clear` is the marker
-    that empties a field, and `base` has the records for the workbook. With `exact` the workbook
-    also has the exact texts of cells that LibreOffice would change.
-    """
+    """The values of a workbook."""
 
     columns: Sequence[Sequence[str]]
+    """The texts of the columns of OUT, all of the same length."""
     tab: str
+    """The worksheet's name."""
     file: str
+    """The workbook's name."""
     statuses: Sequence[str] = ()
+    """The usual statuses."""
     clear: str = ""
+    """The marker that empties a field."""
     base: Base | None = None
+    """The records for the workbook."""
     exact: bool = True
+    """Whether the workbook also has the exact texts of cells that LibreOffice would change."""
 
     @property
     def rows(self) -> int:

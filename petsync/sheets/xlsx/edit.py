@@ -57,7 +57,7 @@ _Columns = dict[str, str]
 
 
 def widen_columns(root: Element, widths: Mapping[int, float]) -> list[_Columns]:
-    """The attributes of each `col`, in order, with these widths by column from 0.
+    """Return the attributes of each `col`, in order, with these widths by column from 0.
 
     A range with some of the columns is split; hidden ones of these columns are shown.
     """
@@ -75,7 +75,7 @@ def widen_columns(root: Element, widths: Mapping[int, float]) -> list[_Columns]:
 
 
 def _split_range(columns: _Columns, number: int) -> Iterator[_Columns]:
-    """The parts of a range without one of its columns."""
+    """Yield the parts of a range without one of its columns."""
     if not _covers(columns, number):
         yield columns
         return
@@ -92,7 +92,7 @@ def _covers(columns: Mapping[str, str], number: int) -> bool:
 
 
 def _bounds(columns: Mapping[str, str]) -> tuple[int, int]:
-    """The first column and the last one, from 1."""
+    """Return the first column and the last one, from 1."""
     return whole(columns.get("min", "")) or 0, whole(columns.get("max", "")) or 0
 
 
@@ -107,12 +107,11 @@ _AFTER_DRAWING = frozenset(
 
 
 class NewCell(NamedTuple):
-    """The new state of a cell: its style, and its text (None: the content stays), which may be a
-    number.
-    """
+    """The new state of a cell."""
 
     style: int
     text: str | None = None
+    """None: the content stays."""
     is_number: bool = False
 
 
@@ -126,7 +125,7 @@ class Row:
     styles: Callable[[int], int]
 
     def style(self, column: int) -> int:
-        """The style of a cell, else of its row, else of its column."""
+        """Return the style of a cell, else of its row, else of its column."""
         cell = self.cells.get(column)
         if cell is not None:
             return _number(cell.get("s"))
@@ -136,16 +135,16 @@ class Row:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether the row's height was set by a user."""
+        """True if the row's height was set by a user."""
         return self.element is not None and self.element.get("customHeight") in ("1", "true")
 
     def has_formula(self, column: int) -> bool:
-        """Whether the cell has a formula."""
+        """Return true if the cell has a formula."""
         cell = self.cells.get(column)
         return cell is not None and cell.one("f") is not None
 
     def has_dependents(self, column: int) -> bool:
-        """Whether the cell has a formula that other cells share."""
+        """Return true if the cell has a formula that other cells share."""
         cell = self.cells.get(column)
         formula = None if cell is None else cell.one("f")
         # Only the first of the cells that share a formula has their range.
@@ -154,18 +153,21 @@ class Row:
 
 @dataclass(slots=True)
 class WorksheetPart:
-    """The part and the changes to it. `root` has everything except the rows. A row without a fixed
-    height gets at least its height in `min_heights`, by number, if it has a height, or is new and
-    the row `like` has one.
-    """
+    """A worksheet's part, and the changes to it."""
 
     data: bytes
     change: Callable[[Row], Mapping[int, NewCell]]
     numbers: Collection[int]
+    """The rows to which `change` is applied."""
     every: bool = False
+    """Whether `change` is also applied to every other row."""
     min_heights: Mapping[int, float] = field(default_factory=dict)
+    """The minimum heights of rows without a fixed height, by number. They apply to rows that have a
+    height, and to new rows if the row `like` has one.
+    """
     like: int = 0
     root: Element = field(init=False)
+    """Everything except the rows."""
     splices: Splices = field(default_factory=Splices)
     heights: dict[int, float] = field(default_factory=dict)
     _rows: list[tuple[int, int]] = field(default_factory=list)
@@ -174,7 +176,7 @@ class WorksheetPart:
     _prefix: str = ""
 
     def __post_init__(self) -> None:
-        """Apply `change` to the rows `numbers`, with `every` also to every other row.
+        """Apply `change` to the rows.
 
         Raises MarkupError if the part is not well-formed.
         """
@@ -184,11 +186,11 @@ class WorksheetPart:
         self._extend_dimension()
 
     def bytes(self) -> bytes:
-        """The part with all changes."""
+        """Return the part with all changes."""
         return self.splices.apply(self.data)
 
     def wants(self, row: Element) -> bool:
-        """Whether the cells of a row are needed; called when the row starts."""
+        """Return true if the cells of a row are needed; called when the row starts."""
         written_number, previous = whole(row.get("r")), self._rows[-1][0] if self._rows else 0
         number = previous + 1 if written_number is None else written_number
         self._rows.append((number, row.start))
@@ -234,8 +236,8 @@ class WorksheetPart:
             self.splices.insert(data.start, text)
 
     def extend_filter(self, columns: Collection[int]) -> str:
-        """Extend the filter to new columns if it ends just before them, and return its new range,
-        "" if it stays.
+        """Extend the filter to new columns if it ends just before them; return its new range, "" if
+        it stays.
         """
         existing = self.root.one("autoFilter")
         area = corners(existing.get("ref")) if existing is not None else None
@@ -328,7 +330,9 @@ class WorksheetPart:
 
 
 def corners(reference: str) -> tuple[int, int, int, int] | None:
-    """Top row, left column (from 0), bottom row, right column of `B2:C3` or `B2`."""
+    """Return the top row, left column (from 0), bottom row and right column of `B2:C3` or `B2`;
+    None for other text.
+    """
     ends = [_REFERENCE.fullmatch(end) for end in reference.strip().split(":")]
     if len(ends) > 2 or ends[0] is None or ends[-1] is None:
         return None
@@ -344,7 +348,7 @@ def _column_style(root: Element, column: int) -> int:
 
 
 def _row_attributes(row: Row, added: Collection[int]) -> dict[str, str]:
-    """The row's attributes; `spans`, if present, includes the new cells."""
+    """Return the row's attributes; `spans`, if present, includes the new cells."""
     attributes = dict(row.element.attributes) if row.element else {"r": str(row.number)}
     first, last = map(whole, (attributes.get("spans", "").split(":") * 2)[:2])
     if first is not None and last is not None and added:
@@ -353,7 +357,7 @@ def _row_attributes(row: Row, added: Collection[int]) -> dict[str, str]:
 
 
 def _follows_drawing(element: Element) -> bool:
-    """Whether the element, or one inside an AlternateContent, follows `legacyDrawing`."""
+    """Return true if the element, or one inside an AlternateContent, follows `legacyDrawing`."""
     if element.local == "AlternateContent":
         return any(each.local in _AFTER_DRAWING for each in element.walk())
     return element.local in _AFTER_DRAWING
@@ -379,26 +383,27 @@ _FILTER, _PRINTED = "_xlnm._FilterDatabase", "_xlnm.Print_Area"
 
 
 class RangeExtension(NamedTuple):
-    """Extends ranges that end in a row from `last` to before `end` to the row `end`. A filter whose
-    last column is just before the columns `free` (from 0) gets these, too. A filter that starts in
-    the row `header` gets all rows of the table, even if it ended before the last ones.
-    """
+    """Extends ranges that end in a row from `last` to before `end` to the row `end`."""
 
     last: int
     end: int
     free: tuple[int, ...] = ()
+    """Columns (from 0): a filter whose last column is just before them gets them too."""
     header: int = 0
+    """A filter that starts in this row gets all rows of the table, even if it ended before the last
+    ones.
+    """
 
     def row(self, bottom: int) -> int:
-        """The new last row of a range that ended in the row `bottom`."""
+        """Return the new last row of a range that ended in the row `bottom`."""
         return self.end if self.last <= bottom < self.end else bottom
 
     def stretch(self, reference: str) -> str:
-        """The extended range, or several ranges separated by spaces."""
+        """Return the extended range, or several ranges separated by spaces."""
         return " ".join(map(self._stretch_one, reference.split()))
 
     def stretch_filter(self, reference: str) -> str:
-        """The extended range of a filter."""
+        """Return the extended range of a filter."""
         area = corners(reference)
         if area is None:
             return reference
@@ -418,8 +423,8 @@ class RangeExtension(NamedTuple):
 
 
 def stretch_ranges(worksheet: WorksheetPart, extension: RangeExtension) -> str:
-    """Extend the filter, drop-downs and formats of the worksheet, and return the filter's new
-    range, "" if there is none or it stays.
+    """Extend the filter, drop-downs and formats of the worksheet; return the filter's new range, ""
+    if there is none or it stays.
     """
     splices = worksheet.splices
     for each in worksheet.root.walk():
@@ -449,7 +454,9 @@ def stretch_tables(parts: WorkbookParts, part: str, extension: RangeExtension) -
 
 
 def find_totals_table(parts: WorkbookParts, part: str, extension: RangeExtension) -> str:
-    """The name of a table with a row of totals where rows are to be added, "" for none."""
+    """Return the name of a table with a row of totals at the place of added rows; "" if there is
+    none.
+    """
     for name in _tables(parts, part):
         root = parts.outline(name)
         area = corners(root.get("ref"))
@@ -489,7 +496,7 @@ def _move_ends(text: str, extension: RangeExtension) -> str:
 
 
 def _retag(splices: Splices, element: Element, name: str, form: Callable[[str], str]) -> str:
-    """Change a range, and return the new one, "" if it stays."""
+    """Change a range; return the new one, "" if it stays."""
     before = element.get(name)
     after = form(before) if before else before
     if after == before:
@@ -533,12 +540,12 @@ def patch_workbook(
     replaceable: Collection[tuple[int, str]] = (),
     strict: bool = False,
 ) -> bytes:
-    """The workbook with `edits` (texts by row and column name) in the sheet's tab.
+    """Return the workbook with `edits` (texts by row and column name) in the sheet's worksheet.
 
     The columns `new` are added after the last one with a value, with a header. Formulas stay,
     except in the cells `replaceable`, by row and column; a formula that other cells share stays
-    there, too, or with `strict` raises SheetError. `lines` are those of a new base. `suffix` is
-    that of the new file, if it is another one: macros are kept only with `.xlsm`.
+    even there, or with `strict` raises SheetError. `lines` are those of a new base. `suffix` is
+    that of the new file, if it differs: macros are kept only with `.xlsm`.
     """
     parts = WorkbookParts(source)
     with damage_named(source):
@@ -553,7 +560,7 @@ def patch_workbook(
 
 @contextmanager
 def damage_named(source: Source) -> Iterator[None]:
-    """Raise SheetError that names the file where a part of it is not well-formed."""
+    """Raise SheetError, which names the file, if a part of it is not well-formed."""
     try:
         yield
     except MarkupError as error:
@@ -614,7 +621,7 @@ def hide(parts: WorkbookParts, lines: Sequence[str], tab: str = BASE_TAB) -> Non
 
 @dataclass(frozen=True, slots=True)
 class _CellPatch:
-    """The new cells of each row."""
+    """Makes the new cells of each row."""
 
     sheet: Sheet
     edits: Edits
@@ -625,7 +632,7 @@ class _CellPatch:
     shared: list[str] = field(default_factory=list)
 
     def change(self, row: Row) -> dict[int, NewCell]:
-        """The new cells of a row."""
+        """Return the new cells of a row."""
         if row.element is None:
             return {}
         if row.number == self.sheet.header_row:
@@ -656,7 +663,7 @@ class _CellPatch:
         colour = _COLOURS.get(text, "") if role == "outcome" else ""
         if name in self.free:
             neighbour = self.places.get("status", self.places.get("name", 0))
-            # In a row of fixed height a second line would hide the first one.
+            # In a row of fixed height, a second line would hide the first one.
             wrapped = role == "message" and not row.is_fixed
             return self.styles.text(row.style(neighbour), colour, wrapped=wrapped)
         style = row.style(self.places[name])
@@ -685,12 +692,13 @@ _AFTER_CALCULATION = frozenset(
 def amend_workbook(
     source: Source, sheet: Sheet, edits: SheetEdits, *, lines: Sequence[str] | None = None
 ) -> tuple[bytes, tuple[Obstacle, ...]]:
-    """The workbook with the edits in the sheet's tab, and the edits that cannot be made.
+    """Return the workbook with the edits in the sheet's worksheet, and the edits that cannot be
+    made.
 
-    Added rows are formatted like the last one; table objects, the filter, drop-downs, conditional
+    Added rows have the format of the last one; table objects, the filter, drop-downs, conditional
     formats and the print area that end there are extended. The cells of a removed row stay, blank,
-    so that nothing moves. Formulas stay, except in removed rows. `lines` are those of a new base.
-    Raises SheetError if the workbook is damaged.
+    so no cell moves. Formulas stay, except in removed rows. `lines` are those of a new base. Raises
+    SheetError if the workbook is damaged.
     """
     parts = WorkbookParts(source)
     with damage_named(source):
@@ -705,7 +713,9 @@ def amend_workbook(
 
 
 def is_free(source: Source, sheet: Sheet) -> bool:
-    """Whether nothing in the sheet's tab can prevent an edit: no formula, and no table."""
+    """Return true if the sheet's worksheet has nothing that can prevent an edit: no formula, and no
+    table.
+    """
     parts = WorkbookParts(source)
     part = parts.worksheet(sheet.tab)
     has_table = any(each.kind == "table" for each in parts.relations(part))
@@ -745,13 +755,13 @@ def _amend(parts: WorkbookParts, sheet: Sheet, edits: SheetEdits) -> tuple[Obsta
 
 
 def _model_row(sheet: Sheet, edits: SheetEdits) -> int:
-    """The last row of a pet that stays: new rows get its format."""
+    """Return the last row of a pet that stays: new rows get its format."""
     removed = set(edits.removed)
     return max((row for row in sheet.rows.index.tolist() if row not in removed), default=0)
 
 
 def _list_edited_cells(sheet: Sheet, edits: SheetEdits) -> set[tuple[str, str]]:
-    """The cells that are edited, by their pets' ids and the columns."""
+    """Return the cells that are edited, by their pets' ids and the columns."""
     if "id" not in sheet.rows:
         return set()
     ids = sheet.rows["id"].reindex(list(edits.cells)).tolist()
@@ -760,7 +770,7 @@ def _list_edited_cells(sheet: Sheet, edits: SheetEdits) -> set[tuple[str, str]]:
 
 
 def _heights(edits: SheetEdits, added: Mapping[int, Mapping[str, str]]) -> dict[int, float]:
-    """The heights that rows need for the lines of their texts."""
+    """Return the heights that rows need for the lines of their texts."""
     lines = {
         row: max((text.count("\n") for text in texts.values()), default=0) + 1
         for row, texts in {**edits.cells, **added}.items()
@@ -813,7 +823,7 @@ class _RowScan:
 
 @dataclass(slots=True)
 class _CellAmendment:
-    """The new cells of each row, and the edits that cannot be made."""
+    """Makes the new cells of each row, and collects the edits that cannot be made."""
 
     sheet: Sheet
     edits: SheetEdits
@@ -825,7 +835,7 @@ class _CellAmendment:
     obstacles: list[Obstacle] = field(default_factory=list)
 
     def change(self, row: Row) -> dict[int, NewCell]:
-        """The new cells of a row."""
+        """Return the new cells of a row."""
         if row.number == self.sheet.header_row:
             header_style = row.style(max(row.cells, default=0))
             return {at: NewCell(header_style, name) for name, at in self.free.items()}
@@ -835,7 +845,7 @@ class _CellAmendment:
         return emptied or dict(self._edit_cells(row, self.edits.cells.get(row.number, {})))
 
     def _add_cells(self, row: Row, texts: Mapping[str, str]) -> list[tuple[int, NewCell]]:
-        """The cells of a new row, including blank ones with the format of the model row."""
+        """Return the cells of a new row, including blank ones with the format of the model row."""
         is_removed = row.number in self.edits.removed
         blank = {at: "" for at in self.scan.cells if is_removed or not row.has_formula(at)}
         new_texts = {at: texts.get(name, "") for name, at in {**self.places, **self.free}.items()}
@@ -854,7 +864,7 @@ class _CellAmendment:
         return row.style(at) if cell is None or not cell.style.isdigit() else int(cell.style)
 
     def _is_number(self, at: int, text: str) -> bool:
-        """Whether an id is written as a number, as in the model row."""
+        """Return true if an id is written as a number, as in the model row."""
         cell = self.scan.cells.get(at)
         is_number_cell = cell is not None and cell.kind in ("", "n") and bool(cell.value)
         return is_number_cell and at in self._ids and _NUMBER.fullmatch(text) is not None
@@ -909,8 +919,8 @@ class _CellAmendment:
 
 
 def _request_calculation(parts: WorkbookParts) -> None:
-    """Make programs recalculate the formulas when they open the workbook, if it has any: Excel by a
-    setting, LibreOffice because the workbook names another application.
+    """Make programs recalculate the formulas when they open the workbook, if it has any. Excel
+    follows a setting; LibreOffice recalculates because the workbook names another application.
     """
     if not any(_FORMULA.search(parts.read(tab.part)) for tab in parts.package.tabs):
         return

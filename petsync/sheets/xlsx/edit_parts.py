@@ -76,14 +76,14 @@ class Element:
         return self.name[: -len(self.local)]
 
     def get(self, name: str) -> str:
-        """An attribute by its local name, "" if it is missing."""
+        """Return an attribute by its local name, "" if it is missing."""
         if name in self.attributes:
             return self.attributes[name]
         ends = (value for key, value in self.attributes.items() if key.endswith(f":{name}"))
         return next(ends, "")
 
     def all(self, *path: str) -> Iterator[Element]:
-        """The elements at a path of local names."""
+        """Yield the elements at a path of local names."""
         for child in self.children:
             if child.local == path[0]:
                 if len(path) == 1:
@@ -92,11 +92,11 @@ class Element:
                     yield from child.all(*path[1:])
 
     def one(self, *path: str) -> Element | None:
-        """The first element at a path of local names, None if there is none."""
+        """Return the first element at a path of local names, None if there is none."""
         return next(self.all(*path), None)
 
     def walk(self) -> Iterator[Element]:
-        """The element and all its descendants, in order."""
+        """Yield the element and all its descendants, in order."""
         ahead = [self]
         while ahead:
             element = ahead.pop()
@@ -139,7 +139,7 @@ class Splices:
         )
 
     def apply(self, data: bytes) -> bytes:
-        """The part with all replacements."""
+        """Return the part with all replacements."""
         return b"".join(self._pieces(data))
 
     def _pieces(self, data: bytes) -> Iterator[bytes]:
@@ -155,15 +155,15 @@ class RowIterator(Protocol):
     """Receives the rows of a worksheet one by one, so that not all are kept in memory."""
 
     def wants(self, row: Element) -> bool:
-        """Whether the cells of a row are needed; called when the row starts."""
+        """Return true if the cells of a row are needed; called when the row starts."""
 
     def take(self, root: Element, row: Element) -> None:
         """Receive a row that has ended; `root` has the elements before the rows."""
 
 
 def outline(data: bytes, rows: RowIterator | None = None) -> Element:
-    """The part's root element with all its descendants, except rows that are passed to `rows`;
-    their cells contain only formulas.
+    """Return the part's root element with all its descendants, except rows that are passed to
+    `rows`; their cells contain only formulas.
 
     Raises MarkupError if the part is not well-formed or has a DTD.
     """
@@ -173,19 +173,19 @@ def outline(data: bytes, rows: RowIterator | None = None) -> Element:
 
 
 def start_tag(name: str, attributes: Mapping[str, str], *, empty: bool = False) -> str:
-    """A start tag; with `empty`, one without an end tag (`<a/>`)."""
+    """Return a start tag; with `empty`, one without an end tag (`<a/>`)."""
     pairs = "".join(f' {key}="{xml_text(value)}"' for key, value in attributes.items())
     return f"<{name}{pairs}{'/' * empty}>"
 
 
 def whole(text: str) -> int | None:
-    """The whole number in an attribute, None if it is none."""
+    """Return the whole number in an attribute; None if the text is not one."""
     match = _WHOLE.fullmatch(text)
     return int(match[1]) if match else None
 
 
 def xml_text(text: str) -> str:
-    """The text as escaped ASCII for attributes and content."""
+    """Return the text as escaped ASCII for attributes and content."""
     return _SPECIAL.sub(lambda match: f"&#{ord(match[0])};", text)
 
 
@@ -223,7 +223,7 @@ class _Builder:
             if self._within == 1 and name.rpartition(":")[2] == "f":
                 self._open[-1].children.append(Element(name, attributes, 0))
             return
-        # Rows are handed on one by one; all else is kept.
+        # Rows are passed on one by one; everything else is kept.
         self._count += self._rows is None or len(self._open) < _ROW_DEPTH - 1
         if self._count > MAX_ELEMENTS:
             raise MarkupError(f"it has more than {MAX_ELEMENTS:,} elements")
@@ -290,7 +290,7 @@ _KEPT = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 
 class Relation(NamedTuple):
-    """One relation of a part: its id, the last word of its type, the part it leads to."""
+    """One relation of a part: its id, the last word of its type, and the related part."""
 
     id: str
     kind: str
@@ -311,12 +311,12 @@ class WorkbookParts:
 
     @property
     def namespace(self) -> str:
-        """The namespace of relations, which is another one in a strict workbook."""
+        """The namespace of relations, which differs in a strict workbook."""
         return _STRICT if _STRICT.encode() in self.read(_ROOT) else _OFFICE
 
     def set_kind(self, suffix: str) -> bool:
-        """Make the copy of the kind that the suffix of its name tells, or no Excel would open it;
-        whether the macros had to go for that.
+        """Set the kind of the copy to that of the file name's suffix, because Excel does not open
+        it otherwise; return true if the macros were removed for that.
         """
         before, after = (_MACROS, _PLAIN) if suffix.casefold() != ".xlsm" else (_PLAIN, _MACROS)
         types = self.read(_CONTENT_TYPES)
@@ -335,21 +335,21 @@ class WorkbookParts:
 
     @property
     def main_namespace(self) -> str:
-        """The namespace of worksheets and what belongs to them."""
+        """The namespace of worksheets and related parts."""
         return _STRICT_MAIN if self.namespace == _STRICT else _MAIN
 
     def names(self, ending: str) -> list[str]:
-        """The names of the parts with this ending."""
+        """Return the names of the parts with this ending."""
         keys = [*self._there, *(self._new.keys() - self._there.keys())]
         return [key for key in keys if key.endswith(ending) and key not in self._dropped]
 
     def find_related(self, part: str, kind: str) -> str:
-        """The related part of that kind, "" if there is none."""
+        """Return the related part of that kind; "" if there is none."""
         targets = (each.target for each in self.relations(part) if each.kind == kind)
         return next((target for target in targets if self._has(target)), "")
 
     def worksheet(self, tab: str) -> str:
-        """The part of the worksheet with that name. Raises SheetError if two have it."""
+        """Return the part of the worksheet with that name. Raises SheetError if two have it."""
         if sum(each.name == tab for each in self.package.tabs) > 1:
             raise SheetError(
                 f"{self._source.path}: two worksheets have the name {tab[:31]!r}",
@@ -358,7 +358,7 @@ class WorkbookParts:
         return self.package.tab(tab).part
 
     def styles(self) -> str:
-        """The part with the styles; a new one if the workbook has none."""
+        """Return the part with the styles, which is added if the workbook has none."""
         book = self.package.workbook
         name = self.find_related(book, "styles")
         if not name:
@@ -370,11 +370,11 @@ class WorkbookParts:
         return name
 
     def read(self, name: str) -> bytes:
-        """The part as the copy has it."""
+        """Return the bytes of the part in the copy."""
         return self._new[part_key(name)] if part_key(name) in self._new else self.package.part(name)
 
     def outline(self, name: str) -> Element:
-        """The part's elements."""
+        """Return the part's elements."""
         try:
             return outline(self.read(name))
         except MarkupError as error:
@@ -390,7 +390,7 @@ class WorkbookParts:
         self._dropped.discard(part_key(name))
 
     def relations(self, part: str) -> Iterator[Relation]:
-        """The relations of a part to other parts of the workbook."""
+        """Yield the relations of a part to other parts of the workbook."""
         name = _relations(part)
         for each in self.outline(name).all("Relationship") if self._has(name) else ():
             if each.get("TargetMode") != "External":
@@ -441,7 +441,7 @@ class WorkbookParts:
             self._drop([part], _relations(self.package.workbook))
 
     def bytes(self) -> bytes:
-        """The bytes of the copy."""
+        """Return the bytes of the copy."""
         copy = io.BytesIO()
         with zipfile.ZipFile(copy, "w", zipfile.ZIP_DEFLATED) as archive:
             for key, info in self._there.items():
@@ -480,17 +480,17 @@ def _relations(part: str) -> str:
 
 
 def _fresh(info: zipfile.ZipInfo) -> zipfile.ZipInfo:
-    """The entry without data that its archive added."""
+    """Return a copy of the entry without the extra data of its archive."""
     fresh = zipfile.ZipInfo(info.filename, info.date_time)
     fresh.external_attr = info.external_attr
     fresh.compress_type = info.compress_type if info.compress_type in _KEPT else _KEPT[-1]
     return fresh
 
 
-# A workbook's styles: a cell's own style with another fill, and otherwise unchanged.
+# A workbook's styles: a cell's own style with another fill, otherwise unchanged.
 
 
-# The sections that a style needs, in the order of the schema, with the least that they hold.
+# The sections that a style needs, in the order of the schema, with their minimum content.
 _SECTIONS = {
     "numFmts": "",
     "fonts": '<{0}fonts count="1"><{0}font/></{0}fonts>',
@@ -529,8 +529,8 @@ class Styles:
     """The cell formats of one `styles.xml`, and the added ones.
 
     A colour (RGB, six hexadecimal digits) that replaces a plain fill keeps the old colour as the
-    fill's second one, which is not visible, so that it can be restored. Raises MarkupError if the
-    part is not well-formed.
+    fill's second one, which is not visible. So the old colour can be restored. Raises MarkupError
+    if the part is not well-formed.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -549,13 +549,13 @@ class Styles:
         self._paint: dict[tuple[int, str], int] = {}
 
     def paint(self, style: int, colour: str) -> int:
-        """The style with a fill of that colour."""
+        """Return the style with a fill of that colour."""
         if (style, colour) not in self._paint:
             self._paint[style, colour] = self._make_painted(style, colour)
         return self._paint[style, colour]
 
     def strip_paint(self, style: int, *colours: str) -> int:
-        """The style before it got a fill with one of these colours."""
+        """Return the style before it got a fill with one of these colours."""
         fill = self._fill_of(style)
         if not self.is_painted(style, *colours):
             return style
@@ -565,16 +565,20 @@ class Styles:
         return self._with_fill(style, self._plain(beneath) if is_known else 0)
 
     def is_painted(self, style: int, *colours: str) -> bool:
-        """Whether the style has a fill of one of these colours."""
+        """Return true if the style has a fill of one of these colours."""
         fill = self._fill_of(style)
         return fill.pattern == "solid" and fill.front.get("rgb", "")[2:] in colours
 
     def has_pattern(self, style: int) -> bool:
-        """Whether the style has a fill that could not be restored after a colour replaced it."""
+        """Return true if the style has a fill that could not be restored after a colour replaced
+        it.
+        """
         return self._fill_of(style).pattern not in ("", "none", "solid")
 
     def text(self, style: int, colour: str = "", *, wrapped: bool = False) -> int:
-        """The style for a text beside a cell of `style`: with a colour, or without any fill."""
+        """Return the style for a text beside a cell of `style`: with a colour, or without any
+        fill.
+        """
         old = self._formats[self._known_style(style)]
         attributes = {**old.attributes, "numFmtId": _TEXT, "applyNumberFormat": "1"}
         content = old.content
@@ -585,7 +589,7 @@ class Styles:
         return self.paint(plain, colour) if colour else plain
 
     def bytes(self) -> bytes:
-        """The part with all added styles."""
+        """Return the part with all added styles."""
         splices = Splices()
         formats, fills = self._formats[self._old[0] :], self._fills[self._old[1] :]
         if fills:
@@ -612,7 +616,7 @@ class Styles:
         return self._format_at(_Format(attributes, old.content))
 
     def _plain(self, colour: Mapping[str, str]) -> int:
-        """The fill with one colour; alpha is ignored, as spreadsheets do."""
+        """Return the fill with one colour; alpha is ignored, as spreadsheets do."""
         at = self._plain_places.get(_key(_opaque(colour)))
         return self._fill_at(_Fill("solid", colour, {"indexed": "64"})) if at is None else at
 
@@ -637,7 +641,9 @@ class Styles:
             self._plain_places.setdefault(_key(_opaque(fill.front)), at)
 
     def _format_at(self, wanted: _Format) -> int:
-        """The index of the format, or of one that differs only in whether a fill is applied."""
+        """Return the index of the format, or of a format that differs only in whether a fill is
+        applied.
+        """
         for attributes in (dict(wanted.attributes), _comparable_attributes(wanted)):
             at = self._places.get((_key(attributes), wanted.content))
             if at is not None:
@@ -672,7 +678,7 @@ class Styles:
 
 
 def _complete_sections(data: bytes) -> bytes:
-    """The part with all sections to which a style refers."""
+    """Return the part with all sections to which a style refers."""
     root, splices = outline(data), Splices()
     existing = {each.local: each for each in root.children}
     names, missing = list(_SECTIONS), ""
@@ -706,7 +712,7 @@ def _fill(element: Element) -> _Fill:
 
 
 def _wrap_text(content: str, alignment: str) -> str:
-    """The content of a format with wrapped text."""
+    """Return the content of a format with wrapped text."""
     if alignment not in content:
         return f'{alignment} wrapText="1"/>{content}'
     return _WRAP.sub("", content).replace(alignment, f'{alignment} wrapText="1"', 1)
@@ -725,5 +731,7 @@ def _fill_key(fill: _Fill) -> object:
 
 
 def _comparable_attributes(each: _Format) -> dict[str, str]:
-    """The attributes without the flag for an applied fill, because a fill always is applied."""
+    """Return the attributes without the flag for an applied fill, because a fill is always
+    applied.
+    """
     return {key: value for key, value in each.attributes.items() if key != "applyFill"}

@@ -37,7 +37,7 @@ __all__ = [
 
 
 def pack_parts(parts: Mapping[str, bytes]) -> io.BytesIO:
-    """The file, with these parts by their names."""
+    """Return the file, with these parts by their names."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         for name, data in parts.items():
@@ -52,19 +52,20 @@ def pack_parts(parts: Mapping[str, bytes]) -> io.BytesIO:
 _SHEET_DATA = re.compile(rb"<(?:[^\s<>/]+:)?sheetData[\s/>]")
 _REFERENCE = re.compile(rb"&#")
 _HEAD = 1 << 16
-# Formulas' texts (`t="str"`) are put together, so that only what begins like a number counts.
+# The pieces of a formula's text (`t="str"`) are joined, so only a text that begins like a number
+# counts.
 _PIECES = re.compile(rb"v>[0-9.eE+\-]*(?:<!|&#(?:4[3-9]|5[0-7]|x2[bBdDeE]|x3[0-9]);)")
 
 
 def misreading(data: bytes) -> str:
-    """The markup that calamine would misread, in words, "" if there is none.
+    """Return the markup that calamine would misread, in words; "" if there is none.
 
-    It reads only the first of two tables of cells, and only the first piece of a number that is
-    divided by a comment, a CDATA section or a character reference.
+    calamine reads only the first of two tables of cells, and only the first piece of a number that
+    a comment, a CDATA section or a character reference divides.
     """
     if _tables(data) > 1:
         return "it has two tables of cells"
-    # Both are rare characters, for which a search costs next to nothing.
+    # Both characters are rare, and the search for them is fast.
     divided = (b"!" in data and (b"<!--" in data or b"<![CDATA[" in data)) or (
         b"&" in data and _REFERENCE.search(data)
     )
@@ -84,7 +85,7 @@ def _tables(data: bytes) -> int:
 
 
 _COUNT = b"uniqueCount"
-# Up to the next element: nothing but blanks stands between the two.
+# Up to the next element: only blanks are between the two.
 _STRING_TABLE = re.compile(rb"<(?:[^\s<>/]+:)?sst\s[^<]*")
 _INDEX = re.compile(rb">([0-9]{1,9})<")
 _END_OF_STRING = b"</si>"
@@ -94,33 +95,35 @@ _LEAST = 16
 
 
 def strip_count(strings: bytes) -> bytes:
-    """The part without its stated number of texts, for which calamine allocates memory."""
+    """Return the part without its stated number of texts, for which calamine allocates memory."""
     return _STRING_TABLE.sub(lambda tag: tag[0].replace(_COUNT, b"was"), strings)
 
 
 def shared_size(sheet: bytes, strings: bytes, limit: int) -> int:
-    """An upper bound of the bytes of shared text in a worksheet's cells.
+    """Return an upper bound of the bytes of shared text in a worksheet's cells.
 
-    If it is over `limit` it is nearly exact; below that it is a rough one, which is fast.
+    Above `limit` it is nearly exact; below, it is a rough one, which is fast.
     """
     fits = len(sheet) // _LEAST + 1
     size = limit // fits
     if size >= _WORTH and _is_cut(strings, size):
         return fits * size
-    # Whatever stands around it, a reference has the type `s` in quotes.
+    # A reference has the type `s` in quotes, whatever else its tag has.
     references = sheet.count(b'"s"') + (sheet.count(b"'s'") if b"'" in sheet else 0)
     sizes = [len(text) for text in strings.split(_END_OF_STRING)]
     if references * max(sizes) <= limit:
         return references * max(sizes)
     indexes = np.array(_INDEX.findall(sheet), dtype=np.int64)
     known = indexes[indexes < len(sizes)]
-    # What is no index is taken for the first one.
+    # Text that is not an index counts as the first index.
     others = max(0, references - len(known))
     return int(np.array(sizes)[known].sum()) + others * sizes[0]
 
 
 def _is_cut(strings: bytes, size: int) -> bool:
-    """Whether each `size` bytes of the part contain the end of a text, so that none is longer."""
+    """Return true if each `size` bytes of the part contain the end of a text: then none is
+    longer.
+    """
     at = 0
     while len(strings) - at > size:
         end = strings.rfind(_END_OF_STRING, at, at + size)
@@ -137,13 +140,14 @@ _FEW = 4096
 
 
 def without_trailing(data: bytes) -> bytes:
-    """A worksheet's part without the rows after the last cell with content, so that no reader has
-    to skip them.
+    """Return a worksheet's part without the rows after the last cell with content, which a reader
+    would have to skip.
 
-    A part that has more than formatted cells there, or is written in an unusual way, is returned
+    A part with other content than formatted cells there, or with unusual markup, is returned
     unchanged.
     """
-    # A cell without content is its own end (`<c/>`), so that this is where the last other one ends.
+    # A cell without content is one tag (`<c/>`), so the last end tag is that of the last other
+    # cell.
     last = data.rfind(b"</c>")
     end = data.find(b"</sheetData>", last)
     cut = data.find(b"</row>", last, end) + len(b"</row>")
@@ -160,26 +164,30 @@ def without_trailing(data: bytes) -> bytes:
 
 
 MAX_UNPACKED = 1 << 30
-"""The most bytes that a workbook may have unpacked."""
+"""The maximum number of bytes of an unpacked workbook."""
 MAX_RATIO = 250
-"""How many times its size a workbook of more than `FREE` bytes may have unpacked."""
+"""The maximum ratio of the unpacked to the packed size, if the unpacked size is more than `FREE`
+bytes.
+"""
 FREE = 1 << 26
 MAX_TEXT = 1 << 30
-"""The most bytes of text that a sheet's cells may have together."""
+"""The maximum number of bytes of text in all cells of a sheet."""
 MAX_TEXT_RATIO = 16
-"""How many times its parts' size the text may have where it is more than `FREE` bytes: a cell
-that repeats a text of the workbook takes 30 bytes, whatever the text's size.
+"""The maximum ratio of the text to the size of its parts, if the text has more than `FREE` bytes: a
+cell that repeats a text of the workbook takes 30 bytes, whatever the text's size.
 """
 MAX_STRINGS = 20_000_000
 MAX_CELLS = 60_000_000
-"""The most elements of the shared texts, and of one worksheet: a million pets have some twenty
-million of the latter.
+"""The maximum number of elements of the shared texts, and of one worksheet. A worksheet with a
+million pets has about twenty million.
 """
 MAX_SEARCHED = 1 << 26
-"""The most bytes of worksheets that are searched for one with a header."""
+"""The maximum number of bytes of worksheets that are searched for a header."""
 MAX_TABS = 1_000
 MAX_PARTS = 10_000
-"""The most parts of a workbook. One with a picture in each row has some thousand."""
+"""The maximum number of parts of a workbook. A workbook with a picture in each row has a few
+thousand.
+"""
 
 _DAMAGED = (
     "Open it in Excel or LibreOffice and save it again; where that fails too, fetch the file again "
@@ -189,17 +197,17 @@ _AS_CSV = "If it is genuine, save the sheet as CSV (UTF-8) and read that."
 _UNZIPPED = "Unpack it, and pack it again without a password; or save the sheet again as .xlsx."
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENTRY, _END_OF_ARCHIVE = b"PK\x01\x02", b"PK\x05\x06"
-# The archive's last record may have a comment of 65,535 bytes behind it.
+# The archive's last record may be followed by a comment of 65,535 bytes.
 _TAIL = 22 + (1 << 16)
 _CUT_OFF = (
     "Where it is still being saved, copied or downloaded, wait until that is done; else fetch it "
     "again."
 )
 _UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError)
-# U+FFFE and U+FFFF cannot stand in XML; their escapes are undone here because calamine leaves
-# them. The escape of an underscore is matched too, so that what follows it stays as it is.
+# U+FFFE and U+FFFF are illegal in XML; their escapes are decoded here because calamine does not
+# decode them. The escape of an underscore also matches, because the text after it must not change.
 _NONCHARACTER = re.compile(rb"_x(?:005F|FFF[EF])_", re.IGNORECASE)
-# `re` finds short texts in many bytes faster than `in` does, and a single byte `in` the fastest.
+# For short texts in many bytes, `re` is faster than `in`; for a single byte, `in` is the fastest.
 _ESCAPED = re.compile(rb"_x[Ff]{3}")
 _ENCODING = re.compile(rb"(?:\xef\xbb\xbf)?<\?xml[^>]*?\sencoding\s*=\s*[\"']([^\"']*)")
 _ENCODINGS = (b"utf-8", b"utf8", b"us-ascii", b"ascii")
@@ -212,7 +220,7 @@ _RELATIONS = "http://schemas.openxmlformats.org/officeDocument/2006/relationship
 _MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 _PACKAGE = "http://schemas.openxmlformats.org/package/2006"
 _ROOT = "_rels/.rels"
-# calamine looks for these two by name, whatever the workbook's relations say.
+# calamine finds these two by name, whatever the workbook's relations say.
 _STYLES, _STRINGS = "xl/styles.xml", "xl/sharedStrings.xml"
 
 
@@ -226,13 +234,13 @@ class Tab:
 
 
 class Package:
-    """The parts of one workbook. Raises SheetError if the file is no workbook."""
+    """The parts of one workbook. Raises SheetError if the file is not a workbook."""
 
     def __init__(self, source: Source) -> None:
         self.path = source.path
         if _END_OF_ARCHIVE not in source.data[-_TAIL:]:
             raise SheetError(f"{self.path}: the end of the workbook is missing", hint=_CUT_OFF)
-        # Counted first, because reading the entries takes some hundred bytes for each.
+        # Count first, because reading the entries takes some hundred bytes for each.
         if source.data.count(_ENTRY) > MAX_PARTS:
             raise SheetError(f"{self.path}: the workbook has too many parts", hint=_AS_CSV)
         try:
@@ -257,7 +265,7 @@ class Package:
         self._texts_lock = threading.Lock()
 
     def part(self, name: str) -> bytes:
-        """The bytes of one part."""
+        """Return the bytes of one part."""
         info = self._parts.get(part_key(name))
         if info is None:
             raise self._damage_error(f"the part {name} is missing")
@@ -269,13 +277,14 @@ class Package:
             raise self._damage_error(f"{name} is packed in a way that no spreadsheet program uses")
         try:
             with self._zip.open(info) as part:
-                # Never more than was measured: without a size all is unpacked before it is cut.
+                # Read at most the measured size: without a size, everything is unpacked before it
+                # is truncated.
                 return part.read(info.file_size)
         except _UNREADABLE as error:
             raise self._damage_error(f"{name}: {error or 'it ends too early'}") from None
 
     def text_part(self, name: str) -> bytes:
-        """The bytes of an XML part. Raises SheetError if it is not UTF-8 or has a DTD."""
+        """Return the bytes of an XML part. Raises SheetError if it is not UTF-8 or has a DTD."""
         data = self.part(name)
         if not _is_usual(data):
             raise self._damage_error(f"{name} is XML of a kind that no spreadsheet program writes")
@@ -284,7 +293,7 @@ class Package:
         return data
 
     def worksheet(self, tab: Tab) -> bytes:
-        """The bytes of a tab's part up to the last cell with content."""
+        """Return the bytes of a tab's part up to the last cell with content."""
         data = without_trailing(self.text_part(tab.part))
         self._check(tab.part, data, MAX_CELLS)
         why = misreading(data)
@@ -293,7 +302,7 @@ class Package:
         return data
 
     def head(self, tab: Tab, size: int) -> bytes:
-        """The first bytes of a tab's part; b"" if they cannot be read."""
+        """Return the first bytes of a tab's part; b"" if they cannot be read."""
         info = self._parts.get(part_key(tab.part))
         if info is None or info.flag_bits & 1 or info.compress_type not in _METHODS:
             return b""
@@ -305,7 +314,9 @@ class Package:
         return data if _is_usual(data) else b""
 
     def tab(self, name: str) -> Tab:
-        """The tab of that name; if no tab has exactly that name, case is ignored."""
+        """Return the worksheet with that name; if no worksheet has exactly that name, case is
+        ignored.
+        """
         exact = [tab for tab in self.tabs if tab.name == name]
         similar = [tab for tab in self.tabs if tab.name.casefold() == name.casefold()]
         if not exact + similar:
@@ -316,8 +327,8 @@ class Package:
         return (exact + similar)[0]
 
     def texts(self) -> Mapping[str, bytes]:
-        """The parts that every worksheet refers to, the styles and the texts, by their names; they
-        are read once.
+        """Return the parts that every worksheet refers to, the styles and the texts, by their
+        names. They are read once.
         """
         with self._texts_lock:
             if self._texts is None:
@@ -333,7 +344,8 @@ class Package:
         if _STYLES in parts:
             self._check(_STYLES, parts[_STYLES], MAX_ELEMENTS)
             try:
-                # calamine reads past what is not well-formed, and a date becomes a number.
+                # calamine ignores markup that is not well-formed, and then reads a date as a
+                # number.
                 check_form(parts[_STYLES])
             except MarkupError as error:
                 raise self._damage_error(f"{_STYLES}: {error}") from None
@@ -349,12 +361,14 @@ class Package:
             raise self._damage_error(f"{name}: {error}") from None
 
     def size(self, tab: Tab) -> int:
-        """The unpacked size of the tab's part in bytes; 0 if it is missing."""
+        """Return the unpacked size of the tab's part in bytes; 0 if it is missing."""
         info = self._parts.get(part_key(tab.part))
         return 0 if info is None else info.file_size
 
     def shared_texts(self, indexes: Collection[int]) -> dict[int, str]:
-        """The shared texts with these indexes; of very many only the first."""
+        """Return the shared texts with these indexes; if there are very many texts, only from the
+        first ones.
+        """
         texts: dict[int, str] = {}
         for part in self._of_kind("sharedStrings"):
             items = _ITEM.finditer(self.text_part(part))
@@ -365,8 +379,8 @@ class Package:
         return texts
 
     def alone(self, sheet: bytes, texts: Mapping[str, bytes] | None = None) -> io.BytesIO:
-        """A workbook with one worksheet with these bytes, and with the styles and `texts` of this
-        one.
+        """Return a workbook with one worksheet with these bytes, and with the styles and `texts` of
+        this workbook.
         """
         parts = self.texts() if texts is None else texts
         if _STRINGS in parts:
@@ -376,7 +390,7 @@ class Package:
         return pack_parts({**plain, **parts, "xl/sheet.xml": sheet})
 
     def elements(self, name: str) -> list[tuple[str, dict[str, str]]]:
-        """The elements of a small part. Raises SheetError if it is not well-formed."""
+        """Return the elements of a small part. Raises SheetError if it is not well-formed."""
         try:
             return elements(self.text_part(name))
         except MarkupError as error:
@@ -458,12 +472,14 @@ def _character(match: re.Match[bytes]) -> bytes:
 
 
 def part_key(name: str) -> str:
-    """The normalized name of a part: some programs write backslashes."""
+    """Return the normalized name of a part: some programs write backslashes."""
     return name.replace("\\", "/").lstrip("/").casefold()
 
 
 def resolve_target(folder: str, target: str) -> str:
-    """The name of the part to which a relation of a part in the folder refers, "" for none."""
+    """Return the name of the part to which a relation of a part in the folder refers; "" if there
+    is none.
+    """
     target = target.replace("\\", "/")
     if target.startswith("/"):
         return target.lstrip("/")

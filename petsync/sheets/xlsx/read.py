@@ -44,13 +44,13 @@ _TABLE, _ROW, _END_OF_DATA = b"<sheetData", b"<row ", b"</sheetData>"
 
 
 def halves(data: bytes, least: int) -> tuple[bytes, ...]:
-    """The worksheet's part, or two parts with the first and the second half of its rows, if it has
-    at least `least` bytes and the start of a row can be found for certain.
+    """Return the worksheet's part, or two parts with the first and the second half of its rows, if
+    it has at least `least` bytes and the start of a row can be found for certain.
 
     Each cell must have its reference, which `extent` checks, because the second half does not start
     in the first row.
     """
-    # What looks like a tag in a comment or in CDATA is none.
+    # Text in a comment or in CDATA that looks like a tag is not a tag.
     if len(data) < least or (b"!" in data and b"<!" in data):
         return (data,)
     first, end = data.find(_ROW, data.find(_TABLE)), data.rfind(_END_OF_DATA)
@@ -68,8 +68,9 @@ LARGE = 1 << 23
 _TOGETHER = 1000
 _TOP = 20
 _TAB_HEAD, _TABS, _SEVERAL = 1 << 16, 20, 2
-"""The bytes and the number of other worksheets that are searched, and the headers of petsync that
-must be found in them."""
+"""The number of bytes and of other worksheets that are searched, and the number of petsync's
+headers that must be found in them.
+"""
 _EXACT = 2.0**53
 _MOST_TABS, _LISTED = 200, 5
 _ID = re.compile(r"0*([0-9]{1,19})(?:\.0+)?")
@@ -83,12 +84,12 @@ def read_grid(
     base: Base | None = None,
     large: int = LARGE,
 ) -> Grid:
-    """The grid of the named tab, else of the tab of the file's `base`, else of the first visible
-    one with a known header.
+    """Return the grid of the worksheet `tab`, else of the worksheet of the file's `base`, else of
+    the first visible one with a known header.
 
     A worksheet of at least `large` bytes is parsed in two halves at the same time. Raises
-    SheetError if the workbook cannot be read, there is no such tab, or it is not certain which tab
-    belongs to the base.
+    SheetError if the workbook cannot be read, the worksheet does not exist, or the worksheet of the
+    base cannot be identified.
     """
     package = Package(source)
     if tab is not None:
@@ -123,17 +124,18 @@ def read_grid(
 
 
 def own_tab(source: Source, mapper: Mapper, base: Base | None) -> str | None:
-    """The name of the base's worksheet, None if the base does not name it.
+    """Return the name of the base's worksheet; None if the base does not name it.
 
-    Raises SheetError if that worksheet is hidden or missing, and no other one has all its ids.
+    Raises SheetError if that worksheet is hidden or missing, and no other worksheet has all its
+    ids.
     """
     own = _find_base_tab(Package(source), mapper, base)
     return None if own is None else own.name
 
 
 def ids_elsewhere(source: Source, mapper: Mapper, tab: str) -> Mapping[str, frozenset[int] | None]:
-    """The ids in each other visible worksheet with a column for them, by its name; None if it is
-    too large or cannot be read.
+    """Return the ids in each other visible worksheet with a column for them, by its name; None if
+    it is too large or cannot be read.
     """
     package = Package(source)
     chosen = package.tab(tab).part
@@ -152,7 +154,7 @@ def ids_elsewhere(source: Source, mapper: Mapper, tab: str) -> Mapping[str, froz
 def first_rows_of(
     source: Source, tab: str | None, base: Base | None = None
 ) -> tuple[str, list[str], list[list[str]]]:
-    """A worksheet's name, the names of all visible ones, and the texts of its first rows.
+    """Return a worksheet's name, the names of all visible ones, and the texts of its first rows.
 
     Without `tab` it is the worksheet of the file's `base`, else the first one. Raises SheetError if
     it cannot be read.
@@ -175,14 +177,14 @@ class _NoHeaderError(SheetError):
 
 
 class _WorksheetData(NamedTuple):
-    """A worksheet's bytes, their survey, the number of cells with content, and the values, in one
-    part or in two consecutive ones.
-    """
+    """A worksheet."""
 
     data: bytes
     surveyed: Survey
     content: int
+    """The number of cells with content."""
     sheets: Sequence[CalamineSheet]
+    """The values, in one part or in two consecutive ones."""
 
 
 def _read_tab(package: Package, tab: Tab, mapper: Mapper, large: int) -> Grid:
@@ -224,8 +226,9 @@ def _read_tab(package: Package, tab: Tab, mapper: Mapper, large: int) -> Grid:
 
 
 def _find_base_tab(package: Package, mapper: Mapper, base: Base | None) -> Tab | None:
-    """The tab of the base: the one with its name; else, because it may have been renamed, the only
-    one with ids, if it has all ids of the base. None if the base names no tab.
+    """Return the worksheet of the base: the one with its name; else, because it may have been
+    renamed, the only one with ids, if it has all ids of the base. None if the base names no
+    worksheet.
     """
     if base is None or not base.tab:
         return None
@@ -251,8 +254,8 @@ def _find_base_tab(package: Package, mapper: Mapper, base: Base | None) -> Tab |
 
 
 def _with_ids(package: Package, mapper: Mapper) -> list[Tab]:
-    """The visible tabs with a header for ids in their first rows, each part once. If there are very
-    many, the last ones are included without a check.
+    """Return the visible tabs with a header for ids in their first rows, each part once. If there
+    are very many, the last ones are included without a check.
     """
     other_tabs = list({each.part: each for each in package.tabs if _is_user_tab(each)}.values())
     heads = [first_rows(package.head(each, _TAB_HEAD), _TOP) for each in other_tabs[:_MOST_TABS]]
@@ -271,7 +274,7 @@ def _with_ids(package: Package, mapper: Mapper) -> list[Tab]:
 
 
 def _ids_or_none(package: Package, tab: Tab, mapper: Mapper) -> frozenset[int] | None:
-    """The numbers below a header for ids; None if the tab cannot be read."""
+    """Return the numbers below a header for ids; None if the tab cannot be read."""
     try:
         sheets = _open_tab(package, tab, f"{package.path}, sheet {tab.name!r}", LARGE).sheets
         rows = [[*row] for row in itertools.islice(_rows_of_sheets(sheets), _TOP)]
@@ -285,8 +288,8 @@ def _ids_or_none(package: Package, tab: Tab, mapper: Mapper) -> frozenset[int] |
 def _other_tabs(
     package: Package, chosen: Tab, mapper: Mapper
 ) -> tuple[list[str], dict[str, list[list[str]]]]:
-    """The other visible tabs with several headers of petsync in their first rows, and the first
-    rows of those with none, by name.
+    """Return the other visible tabs with several headers of petsync in their first rows, and the
+    first rows of those with none, by name.
     """
     others = {
         tab.part: tab for tab in package.tabs if _is_user_tab(tab) and tab.part != chosen.part
@@ -313,18 +316,18 @@ def _texts_of(row: Sequence[str | int], texts: Mapping[int, str]) -> list[str]:
 def _has_headers(
     rows: Sequence[Sequence[str | int]], texts: Mapping[int, str], mapper: Mapper
 ) -> bool:
-    """Whether one of the rows has several headers of petsync."""
+    """Return true if one of the rows has several headers of petsync."""
     return any(mapper.score(_texts_of(row, texts)) >= _SEVERAL for row in rows)
 
 
 def _is_user_tab(tab: Tab) -> bool:
-    """Whether the tab is visible and was not added by petsync."""
+    """Return true if the tab is visible and was not added by petsync."""
     return tab.visible and tab.name != GUIDE and not tab.name.startswith("petsync ")
 
 
 def _open_tab(package: Package, tab: Tab, where: str, large: int) -> _WorksheetData:
-    """A worksheet. Unpacking and calamine release the interpreter lock, so they run in other
-    threads; calamine reads the cells only after it is known that none is too far away.
+    """Open a worksheet. Unpacking and calamine release the interpreter lock, so they run in other
+    threads. calamine reads the cells only after a check that none is too far away.
     """
     with ThreadPoolExecutor(2) as pool:
         texts = pool.submit(package.texts)
@@ -352,7 +355,7 @@ def _sheet(package: Package, data: bytes, texts: Mapping[str, bytes], where: str
 
 
 def _are_consecutive(sheets: Sequence[CalamineSheet]) -> bool:
-    """Whether the parts have the same columns and are consecutive."""
+    """Return true if the parts have the same columns and are consecutive."""
     if len(sheets) == 1:
         return True
     ends = [(sheet.start, sheet.end) for sheet in sheets]
@@ -364,10 +367,12 @@ def _are_consecutive(sheets: Sequence[CalamineSheet]) -> bool:
 
 
 def _rows_of_sheets(sheets: Sequence[CalamineSheet]) -> Iterator[list[Any]]:
-    """The rows from the first one with a value, including the blank rows between the parts."""
+    """Yield the rows from the first one with a value, including the blank rows between the
+    parts.
+    """
     done = (sheets[0].start or (0, 0))[0]
     for sheet in sheets:
-        # A part begins with the rows above it, as blank ones.
+        # A part also has the rows above it, as blank ones.
         yield from itertools.islice(sheet.iter_rows(), done, None)
         done = (sheet.end or (0, 0))[0] + 1
 
@@ -389,13 +394,13 @@ def _naming_damage(where: str) -> Iterator[None]:
 
 
 def _count_filled(rows: Sequence[Sequence[Any]], columns: Sequence[Cells]) -> int:
-    """The number of cells with a value."""
+    """Return the number of cells with a value."""
     cells = sum(len(row) - row.count("") for row in rows)
     return cells + sum(int(np.count_nonzero(pc.binary_length(each.text))) for each in columns)
 
 
 def _check_places(data: bytes, where: str) -> None:
-    """Raise SheetError if a cell took the place of another one."""
+    """Raise SheetError if a cell has the place of another one."""
     place = find_misplaced(data)
     if place:
         raise SheetError(
@@ -405,13 +410,15 @@ def _check_places(data: bytes, where: str) -> None:
 
 
 def _widen_row(row: list[str], surveyed: Survey, first_column: int) -> list[str]:
-    """The row, extended by cells after the table that calamine read as blank."""
+    """Return the row, extended by cells after the table that calamine read as blank."""
     last = max((column for _, column in surveyed.special), default=0)
     return row + [""] * (last - first_column + 1 - len(row))
 
 
 def _columns(rows: Iterator[list[Any]], width: int) -> list[Cells]:
-    """The columns of rows, transposed in small groups that fit into the processor's cache."""
+    """Return the columns of rows, transposed in small groups that fit into the processor's
+    cache.
+    """
     parts: list[list[Cells]] = [[] for _ in range(width)]
     while some := list(itertools.islice(rows, _TOGETHER)):
         for part, values in zip(parts, zip(*some, strict=True), strict=True):
@@ -422,7 +429,7 @@ def _columns(rows: Iterator[list[Any]], width: int) -> list[Cells]:
 def _complete_columns(
     columns: Sequence[Cells], width: int, first_row: int, first_column: int, surveyed: Survey
 ) -> list[Cells]:
-    """The columns, completed by the cells that calamine does not report."""
+    """Return the columns, completed with the cells that calamine does not report."""
     special: list[dict[int, tuple[CellKind, str]]] = [{} for _ in range(width)]
     for (row, column), cell in sorted(surveyed.special.items()):
         if row >= first_row and column >= first_column:
@@ -448,7 +455,7 @@ def _with(cells: Cells, special: dict[int, tuple[CellKind, str]]) -> Cells:
 
 
 def cells_of(values: Sequence[Any]) -> Cells:
-    """The cells of one column from calamine's values."""
+    """Return the cells of one column from calamine's values."""
     whole = _whole_numbers(values) if type(values[0]) is float else None
     if whole is not None:
         texts = pa.array(whole).cast(pa.large_string())
@@ -463,7 +470,7 @@ def cells_of(values: Sequence[Any]) -> Cells:
 
 
 def _whole_numbers(values: Sequence[Any]) -> np.ndarray[Any, np.dtype[np.int64]] | None:
-    """The numbers if all are exact and without a fraction; else None."""
+    """Return the numbers if all are exact and without a fraction; else None."""
     if set(map(type, values)) != {float}:
         return None
     numbers = np.array(values)
@@ -474,7 +481,7 @@ def _whole_numbers(values: Sequence[Any]) -> np.ndarray[Any, np.dtype[np.int64]]
 
 
 def format_value(value: Any) -> str:
-    """A value as the cell shows it; whole numbers without a decimal point."""
+    """Return a value as the cell shows it; whole numbers have no decimal point."""
     if isinstance(value, bool):
         return str(value).upper()
     if isinstance(value, float):

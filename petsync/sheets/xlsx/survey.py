@@ -31,7 +31,7 @@ __all__ = [
 
 
 # The extent of a worksheet's cells, found in its bytes: calamine allocates the whole rectangle
-# around them, so this must be known first.
+# around them, so the extent must be known first.
 
 
 _PREFIXED = re.compile(rb":c[\s>/]")
@@ -43,17 +43,19 @@ _Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
 
 class Extent(NamedTuple):
-    """The last row and column, counted from 1, up to which there may be cells, and the number of
-    `cells` with content.
-    """
+    """The extent of a worksheet's cells."""
 
     rows: int
+    """The last row in which there may be cells, counted from 1."""
     columns: int
+    """The last column in which there may be cells, counted from 1."""
     cells: int
+    """The number of cells with content."""
 
 
 def extent(data: bytes) -> Extent | None:
-    """The extent of a worksheet part, including formatted cells; None if only parsing shows it.
+    """Return the extent of a worksheet part, including formatted cells; None if only parsing shows
+    it.
 
     It is known if each cell begins with `<c r="`, a column of one letter and a row.
     """
@@ -66,13 +68,13 @@ def extent(data: bytes) -> Extent | None:
     letters = raw[cells] & 0xDF
     if not _between(letters, b"AZ").all() or not _between(raw[cells + 1], b"09").all():
         return None
-    # From the row 100,000 on there is a sixth digit; what else stands there does no harm.
+    # From row 100,000 on there is a sixth digit; other bytes at its place are harmless.
     last = _last_row(raw, cells[_between(raw[cells + 6], b"09")] + 1)
     return Extent(last, int(letters.max(initial=ord("A"))) - ord("A") + 1, data.count(b"</c>"))
 
 
 def _cells(raw: _Bytes) -> _Positions | None:
-    """The offsets of the cells' references; None if a cell is written in another way."""
+    """Return the offsets of the cells' references; None if a cell has other markup."""
     cells = np.concatenate([_tags(raw, at) for at in range(0, len(raw) - _BEHIND, _PART)])
     behind = raw[cells + 2]
     if np.isin(behind, tuple(b"\t\r\n/>")).any():
@@ -86,13 +88,13 @@ def _cells(raw: _Bytes) -> _Positions | None:
 
 
 def _tags(raw: _Bytes, at: int) -> _Positions:
-    """The offsets of tags that start with a `c`."""
+    """Return the offsets of tags that start with a `c`."""
     part = raw[at : min(at + _PART, len(raw) - _BEHIND) + 1]
     return np.flatnonzero((part[:-1] == ord("<")) & (part[1:] == ord("c"))) + at
 
 
 def _last_row(raw: _Bytes, digits: _Positions) -> int:
-    """The last row among those with digits at these offsets, at least 99,999."""
+    """Return the last row among those with digits at these offsets, at least 99,999."""
     last = 99_999
     rows = np.zeros(len(digits), dtype=np.int64)
     for place in range(_DIGITS + 1):
@@ -115,13 +117,13 @@ def _between(values: np.ndarray[Any, Any], ends: bytes) -> np.ndarray[Any, np.dt
 
 MAX_ROW, MAX_COLUMN = 1 << 20, 1 << 14
 FREE_AREA = 4_000_000
-"""The size in cells that the rectangle around all values may always have: calamine keeps all of it
-in memory, with some 64 bytes for each cell.
+"""The number of cells in the rectangle around all values that is always permitted: calamine keeps
+the whole rectangle in memory, with about 64 bytes for each cell.
 """
 MAX_SPARSENESS = 10
 """The largest ratio of a larger rectangle to its cells with a value."""
 
-# `re` finds short texts in many bytes faster than `in` does, and a single byte `in` the fastest.
+# For short texts in many bytes, `re` is faster than `in`; for a single byte, `in` is the fastest.
 _FORMULAS = (re.compile(rb"<f[\s>/]"), re.compile(rb":f[\s>/]"))
 _ERROR = re.compile(rb'"e"')
 _CELL_TAG = re.compile(rb"<((?:\w+:)?)c\b")
@@ -131,22 +133,25 @@ _HIDDEN_MARK = re.compile(rb"hidden(?: |='|=\"[1t])")
 
 @dataclass(slots=True)
 class Survey:
-    """`special` holds, by row (from 1) and column (from 0), the cells whose value calamine does
-    not give; `hidden` the hidden rows, `merged` the merged ranges. `empty` are the formulas whose
-    value is there and has no text, and whether an empty text is in the formula; whether others
-    were `calculated` tells what that means. `unread` are the error cells that calamine does not
-    read, and would refuse the worksheet for: their references, and their bytes in the part.
-    """
+    """The parts of a worksheet that calamine does not report."""
 
     special: dict[tuple[int, int], tuple[CellKind, str]] = field(default_factory=dict)
+    """By row (from 1) and column (from 0), the cells whose value calamine does not return."""
     empty: dict[tuple[int, int], bool] = field(default_factory=dict)
+    """The formulas with a value without text, and whether the formula may give an empty text."""
     calculated: bool = False
+    """Whether other formulas have a value."""
     hidden: list[int] = field(default_factory=list)
+    """The hidden rows."""
     merged: list[str] = field(default_factory=list)
+    """The merged ranges."""
     last_row: int = 0
     last_column: int = 0
     cells: int = 0
     unread: list[tuple[str, slice]] = field(default_factory=list)
+    """The error cells for which calamine would refuse the worksheet: their references, and their
+    bytes in the part.
+    """
 
     def take(self, row: RowMark) -> None:
         """Survey a row."""
@@ -156,7 +161,7 @@ class Survey:
             special = _special(cell)
             self.calculated |= cell.formula and bool(cell.value)
             if special is not None and special[0] is CellKind.UNCALCULATED and cell.has_value:
-                # A cell that shares the formula of another one has no formula text of its own.
+                # A cell that shares the formula of another one has no formula text itself.
                 may_be = '""' in cell.formula_text or not cell.formula_text
                 self.empty[row.number, cell.column] = may_be
             if special is not None:
@@ -170,7 +175,9 @@ class Survey:
                 self.last_column = max(self.last_column, cell.column)
 
     def readable(self, data: bytes) -> bytes:
-        """The part with each unreadable error replaced by one that calamine reads as blank."""
+        """Return the part with each unreadable error replaced by one that calamine reads as
+        blank.
+        """
         pieces, done = [], 0
         for place, at in self.unread:
             tag = _CELL_TAG.match(data, at.start)
@@ -181,9 +188,10 @@ class Survey:
         return b"".join([*pieces, data[done:]])
 
     def settle(self) -> None:
-        """Take formulas without a text for blank cells, if formulas were calculated: some programs
-        write an empty text so, and others each formula that they did not calculate. Where none has
-        a value, they are blank if each of them may give an empty text, which is pointed out.
+        """Treat formulas without a text as blank cells, if formulas were calculated: some programs
+        write an empty text this way, and others every formula that they did not calculate. If no
+        formula has a value, all are blank if each may give an empty text; they are then EMPTY,
+        which gets a note.
         """
         unknown = [at for at, (kind, _) in self.special.items() if kind is CellKind.UNCALCULATED]
         if self.calculated:
@@ -194,7 +202,8 @@ class Survey:
 
 
 def survey(data: bytes, where: str, *, irregular: bool | None = None) -> Survey:
-    """The survey of one worksheet part; `irregular` says whether it must be parsed, if known.
+    """Return the survey of one worksheet part; `irregular` says whether it must be parsed, if
+    known.
 
     Raises SheetError if the part is malformed or too wide.
     """
@@ -218,12 +227,14 @@ def survey(data: bytes, where: str, *, irregular: bool | None = None) -> Survey:
 
 
 def is_irregular(seen: Extent | None) -> bool:
-    """Whether there may be cells too far away to be read, or only parsing shows where cells are."""
+    """Return true if there may be cells too far away to be read, or if only parsing finds the
+    cells.
+    """
     return seen is None or _is_too_large(seen.rows, seen.columns, seen.cells)
 
 
 def _is_marked(data: bytes) -> bool:
-    # Merged cells are listed behind the table.
+    # Merged cells are listed after the table.
     rows, end = data.find(b"<row"), data.rfind(b"</sheetData>")
     return (
         _ERROR.search(data) is not None
@@ -266,8 +277,8 @@ def _check_extent(survey: Survey, where: str) -> None:
 
 
 def lines_of(package: Package, name: str) -> list[str] | None:
-    """The first column of the worksheet of that name; None if there is none. The worksheet may also
-    be visible.
+    """Return the first column of the worksheet of that name; None if there is none. The worksheet
+    may also be visible.
 
     Raises SheetError if it is damaged.
     """
@@ -302,9 +313,9 @@ _COLUMNS = 27**3
 
 
 def find_misplaced(data: bytes) -> str:
-    """The first cell that is out of order, "" if there is none.
+    """Return the first cell that is out of order; "" if there is none.
 
-    Of two cells with one reference calamine keeps the later one, and a value would be lost.
+    Of two cells with one reference, calamine keeps the later one, and a value would be lost.
     """
     references = _CELL.findall(data)
     if len(references) < 2:
@@ -344,7 +355,7 @@ class View:
 
 
 def view(data: bytes) -> View:
-    """The view of one worksheet part, from the elements before and after its cells."""
+    """Return the view of one worksheet part, from the elements before and after its cells."""
     start = data.find(b"sheetData")
     if start < 0:
         return View()
@@ -360,7 +371,9 @@ def _hidden(head: bytes) -> Iterator[range]:
 
 
 def _iter_filtered_columns(tail: bytes) -> Iterator[str]:
-    """The columns of the sheet's own filter; one without criteria only has its button."""
+    """Yield the columns of the sheet's own filter; a column without criteria only has the
+    button.
+    """
     before = _END_OF_VIEW.split(tail, maxsplit=1)[0]
     match = _FILTER.search(before)
     ref = match and _REF.search(match[1])

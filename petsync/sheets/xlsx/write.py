@@ -1,4 +1,4 @@
-"""Write a workbook for people: the pets, and a guide as second worksheet."""
+"""Write a workbook for users: the pets, and a guide as the second worksheet."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ __all__ = [
 ]
 
 
-# Drop-downs that suggest values, and forbid none that petsync accepts.
+# Drop-downs that suggest values, and exclude none that petsync accepts.
 
 
 LISTS = "petsync lists"
@@ -98,7 +98,7 @@ def offer(book: Workbook, sheet: Worksheet, contents: Contents) -> None:
 
 
 def _others(texts: Sequence[str], offered: Sequence[str], clear: Sequence[str]) -> list[str]:
-    """The texts that occur and are not offered yet, if a list can offer them."""
+    """Return the texts that occur and are not offered yet, if a list can offer them."""
     found = set(texts) - {"", *offered, *clear}
     return sorted(filter(_can_be_offered, found), key=lambda text: (text.casefold(), text))[:_MOST]
 
@@ -109,7 +109,7 @@ def _can_be_offered(text: str) -> bool:
 
 def _fill(lists: Worksheet, column: int, values: Iterable[str]) -> None:
     for row, value in enumerate(values, 1):
-        # Text, even where it begins like a formula.
+        # A text, even if it begins like a formula.
         lists.cell(row, column + 1, value).data_type = "s"
 
 
@@ -219,7 +219,7 @@ def _style_column(sheet: Worksheet, n: int, name: str, texts: Sequence[str]) -> 
 
 
 def width(name: str, texts: Sequence[str]) -> int:
-    """The width of a column with these texts, in characters."""
+    """Return the width of a column with these texts, in characters."""
     longest = max((len(line) for text in texts[:_SAMPLE] for line in text.split("\n")), default=0)
     needed = max(longest + 3, len(name) + _ROOM_FOR_THE_ARROW, _NARROWEST)
     return min(needed, _WIDE.get(name, _WIDEST))
@@ -320,7 +320,7 @@ def _write(sheet: Worksheet, row: int, column: int, text: str, font: Font) -> No
 
 
 def plain(text: str) -> str:
-    """The text without characters that are illegal in XML or invisible."""
+    """Return the text without characters that are illegal in XML or invisible."""
     return "".join(c if c.isprintable() else "\ufffd" for c in text)
 
 
@@ -401,13 +401,13 @@ _LIKE_ESCAPE = re.compile(r"_(?=x[0-9A-Fa-f]{1,4}[_\x00-\x08\x0b-\x1f\ufffe\ufff
 _ESCAPED = re.compile(r"[\x00-\x08\x0b-\x1f\ufffe\uffff]")
 _TAB = re.compile(r"(?i)(?!'|history$)[^\\/*?:\[\]\x00-\x1f]{1,31}(?<!')")
 _TAKEN = (BASE_TAB, exact.TEXTS_TAB, LISTS, GUIDE.casefold())
-# Excel gives a line of such text 12.75 points and LibreOffice 11.5: so high, a row that is cut ends
-# behind seven lines of the one and eight of the other.
+# For a line of such text, Excel needs 12.75 points and LibreOffice 11.5. With this height, a row
+# that is cut ends after seven lines in Excel and eight in LibreOffice.
 _TALLEST, _LINE_HEIGHT, _AROUND = 7, 12.75, 3
 
 
 def workbook_bytes(contents: Contents) -> bytes:
-    """The workbook: the pets, the guide, and hidden worksheets with the lists and the base.
+    """Return the workbook: the pets, the guide, and hidden worksheets with the lists and the base.
 
     Raises SheetError if it exceeds a limit of Excel.
     """
@@ -435,7 +435,7 @@ def workbook_bytes(contents: Contents) -> bytes:
 
 
 def inline(text: str, prefix: str = "") -> str:
-    """The text as the content of an inline string, which reads back exactly.
+    """Return the text as the content of an inline string, which reads back exactly.
 
     `prefix` is the prefix of the elements' names. Characters that are illegal in XML are escaped as
     in OOXML (`_x0000_`).
@@ -449,8 +449,8 @@ def inline(text: str, prefix: str = "") -> str:
 
 
 def height_of(lines: int) -> float:
-    """The height of a row with `lines` lines, in points; of very many lines only the first are
-    shown.
+    """Return the height of a row with `lines` lines, in points; if there are very many lines, only
+    the first ones are shown.
     """
     return min(lines, _TALLEST) * _LINE_HEIGHT + _AROUND
 
@@ -503,7 +503,9 @@ def _rows(columns: Sequence[Sequence[str]], styles: Sequence[int]) -> Iterator[s
 
 
 def _heights(columns: Sequence[Sequence[str]]) -> Iterator[str]:
-    """The heights of the rows, for whole lines: photos are visible, and no pet fills the screen."""
+    """Yield the heights of the rows, for whole lines: photos are visible, and no pet fills the
+    screen.
+    """
     marks = ["", *(f' ht="{height_of(lines):g}"' for lines in range(1, _TALLEST + 1))]
     marks.append(f'{marks[-1]} customHeight="1"')
     wrapped = {name: columns[OUT.index(name)] for name in WRAPPED}
@@ -514,7 +516,7 @@ def _heights(columns: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def _line_count(text: str, across: int) -> int:
-    """The number of lines of a cell with a width in characters."""
+    """Return the number of lines of a cell with a width in characters."""
     if len(text) <= across:
         return text.count("\n") + 1
     return sum(max(1, -(-len(line) // across)) for line in text.split("\n"))
@@ -535,7 +537,9 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def is_sealed(archive: zipfile.ZipFile) -> bool:
-    """Whether the workbook is as petsync wrote it, and no other program has saved it since."""
+    """Return true if the workbook is as petsync wrote it, and no other program has saved it
+    since.
+    """
     if _CORE not in archive.namelist():
         return False
     return seal(archive) in archive.read(_CORE)
@@ -547,7 +551,7 @@ def _insert_seal(core: bytes, seal: bytes) -> bytes:
 
 
 def seal(archive: zipfile.ZipFile) -> bytes:
-    """The element of the properties with the checksum of all other parts."""
+    """Return the element of the properties with the checksum of all other parts."""
     parts = sorted(
         f"{each.filename}:{each.CRC:08x}:{each.file_size}"
         for each in archive.infolist()
@@ -558,7 +562,9 @@ def seal(archive: zipfile.ZipFile) -> bytes:
 
 
 def fill_workbook(book: Workbook, change: Callable[[bytes], bytes]) -> bytes:
-    """The workbook's file, with the first worksheet's part changed by `change`, and with a seal."""
+    """Return the workbook's file, with the first worksheet's part changed by `change`, and with a
+    seal.
+    """
     empty, full = io.BytesIO(), io.BytesIO()
     book.save(empty)
     with (

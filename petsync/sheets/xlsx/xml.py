@@ -33,11 +33,11 @@ _ROW = re.compile(r"[0-9]{1,10}", re.ASCII)
 
 
 MAX_ELEMENTS = 400_000
-"""The most elements of a part that is kept in memory: a workbook's list of sheets and names, the
-relations of a part, the styles, comments and drawings. Excel allows 65,490 cell formats.
+"""The maximum number of elements of a part that is kept in memory: a workbook's list of sheets and
+names, the relations of a part, the styles, comments and drawings. Excel allows 65,490 cell formats.
 """
 MAX_DEPTH = 256
-"""The largest depth of a worksheet's elements; a parser keeps all open ones."""
+"""The maximum depth of a worksheet's elements, because a parser keeps all open ones."""
 _SPAN = 1_000_000
 _MANY = 100_000
 _LONG = re.compile(rb"<[^<]{%d,}" % _SPAN)
@@ -49,36 +49,39 @@ class MarkupError(ValueError):
 
 @dataclass(slots=True)
 class CellMark:
-    """One `c` element: its column (from 0), type, style, whether it has a formula, which one, a
-    value, and an element for the value, and the bytes from `start` to `end` that it stands in.
-    """
+    """One `c` element."""
 
     column: int
+    """From 0."""
     start: int
+    """The element has the bytes from `start` to `end`."""
     kind: str
     style: str
     formula: bool = False
+    """Whether the cell has a formula."""
     value: str = ""
     end: int = 0
     has_value: bool = False
+    """Whether the cell has an element for the value."""
     formula_text: str = ""
 
 
 @dataclass(slots=True)
 class RowMark:
-    """One `row` element: its number (from 1), its cells, whether it is hidden, and where its
-    end tag stands; where it has none (`<row/>`), `close` is where it ends and `closed` is False.
-    """
+    """One `row` element."""
 
     number: int
+    """From 1."""
     cells: list[CellMark]
     hidden: bool
     close: int = 0
+    """The position of the end tag; without one (`<row/>`), the end of the element."""
     closed: bool = True
+    """Whether the element has an end tag."""
 
 
 class Walk:
-    """Parses a worksheet part and passes each row to `on_row` when it ends.
+    """Parses a worksheet part and passes each row to `on_row` at its end.
 
     Afterwards `merged` has the merged ranges, `prefix` the namespace prefix of the elements.
     """
@@ -142,8 +145,9 @@ class Walk:
         row.cells.append(CellMark(column, self._parser.CurrentByteIndex, kind, style))
 
     def _column(self, reference: str, after: int) -> int:
-        """The column of a cell, which may say where it is; in another row, or in the place of a
-        cell before it, its value would take another one's place.
+        """Return the column of a cell, which its reference may name. Raises MarkupError for a
+        reference to another row, or to the place of an earlier cell: the value would replace
+        another one.
         """
         if not reference:
             return after
@@ -177,7 +181,7 @@ class Walk:
         elif local == "c" and row.cells:
             at = self._parser.CurrentByteIndex
             row.cells[-1].end = self._data.index(b">", at) + 1 if self._at_end_tag(name) else at
-            # Joined only here, because a value may consist of millions of pieces.
+            # Join the pieces only here, because a value may consist of millions of them.
             row.cells[-1].value = "".join(self._values)
             self._values, self._in_cell = [], False
         elif local in ("v", "t") and self._text is not None and row.cells:
@@ -190,20 +194,22 @@ class Walk:
             self._text = None
 
     def _at_end_tag(self, name: str) -> bool:
-        """Whether the element has an end tag; for `<c/>`, expat's position is after the element."""
+        """Return true if the element has an end tag; for `<c/>`, expat's position is after the
+        element.
+        """
         tag, at = b"</" + name.encode(), self._parser.CurrentByteIndex
         after = self._data[at + len(tag) : at + len(tag) + 1]
         return self._data.startswith(tag, at) and after in b"> \t\r\n"
 
 
 def check_count(data: bytes, most: int) -> None:
-    """Raise MarkupError for a part with more elements than `most`, or with an element of more than
+    """Raise MarkupError for a part with more than `most` elements, or with an element of more than
     100,000 attributes: parsing takes some hundred bytes for each.
     """
     count = data.count(b"<")
     if count > 2 * most:
         raise MarkupError(f"it has more than {most:,} elements")
-    # A search for single bytes costs next to nothing, unlike the other one.
+    # A search for single bytes is fast, unlike the other one.
     is_long = data.count(b"=") > _MANY + 8 * count
     if is_long and any(each[0].count(b"=") > _MANY for each in _LONG.finditer(data)):
         raise MarkupError(f"it has an element of more than {_MANY:,} attributes")
@@ -215,8 +221,8 @@ def check_form(data: bytes) -> None:
 
 
 def first_rows(data: bytes, most: int) -> list[list[str | int]]:
-    """The texts of the first rows of a worksheet part, which may be cut off; for a cell with a
-    shared text, the index of that text.
+    """Return the texts of the first rows of a worksheet part, which may be truncated; for a cell
+    with a shared text, the index of that text.
     """
     rows: list[list[str | int]] = []
 
@@ -225,7 +231,7 @@ def first_rows(data: bytes, most: int) -> list[list[str | int]]:
             rows.append([_text_or_index(cell) for cell in row.cells])
 
     walk = Walk(take)
-    # What is wrong with it matters only if the worksheet is read.
+    # A mistake in the part matters only if the worksheet is read.
     with suppress(MarkupError):
         walk.run(data, whole=False)
     return rows
@@ -237,7 +243,7 @@ def _text_or_index(cell: CellMark) -> str | int:
 
 
 def elements(data: bytes) -> list[tuple[str, dict[str, str]]]:
-    """The elements of a small part in order: local name, and attributes by local name.
+    """Return the elements of a small part in order: local name, and attributes by local name.
 
     Raises MarkupError if the part is not well-formed, or has more than MAX_ELEMENTS.
     """
@@ -273,7 +279,7 @@ def _parse(parser: expat.XMLParserType, data: bytes, *, whole: bool = True) -> N
 
 
 def column_number(letters: str) -> int:
-    """The column (from 0) of letters in A1 notation."""
+    """Return the column (from 0) of letters in A1 notation."""
     number = 0
     for character in letters.upper():
         number = number * 26 + ord(character) - ord("A") + 1
