@@ -44,7 +44,7 @@ def bearer(
     needs one too.
 
     `renew` takes no arguments and returns a new token, or an awaitable of one. petsync calls it
-    when the service answers 401, once for all refused requests, and sends these again.
+    when the service responds with 401, once for all refused requests, and sends these again.
     """
     token, api_key = as_secret(token), as_secret(api_key)
     if renew is not None and not callable(renew):
@@ -62,7 +62,8 @@ def client_credentials(
     scopes: str | Iterable[str] | None = (READ, WRITE),
     api_key: Given | None = None,
 ) -> Credentials:
-    """Return credentials with a client's id and secret, for programs that run without a person.
+    """Return credentials with a client's id and secret, for programs that run without a user.
+
     petsync gets a token when the first request needs one, and a new one before it expires. If
     `scopes` is None, the service chooses them.
     """
@@ -82,9 +83,11 @@ def client_credentials(
 def implicit(
     text: Given, *, state: Given | None = None, api_key: Given | None = None
 ) -> Credentials:
-    """Return credentials with the token behind the `#` of the address at which an implicit sign-in
-    ended, or with the token alone. `state` is that of the sign-in; an address with a state must
-    have this one. `store.begin_sign_in(implicit=True)` does all of this.
+    """Return credentials with the token after the `#` of the address at which an implicit sign-in
+    ended, or with the token alone.
+
+    `state` is that of the sign-in; an address with a state must have this one.
+    `store.begin_sign_in(implicit=True)` does all of this.
     """
     text, state, api_key = as_secret(text), as_secret(state), as_secret(api_key)
     from petsync.client.auth.browser import token_in

@@ -56,36 +56,37 @@ _COPY_HINT = "Copy the whole address from the browser's address bar, after you c
 
 @dataclass(frozen=True, slots=True)
 class CallbackParameters:
-    """The parameters, or `token_text`, a text without parameters. The repr shows no values."""
+    """The parameters of a sign-in's response. The repr shows no values."""
 
     values: Mapping[str, Secret] = field(default_factory=dict, repr=False)
     token_text: Secret | None = field(default=None, repr=False)
+    """A text without parameters."""
 
     def get(self, name: str) -> Secret | None:
-        """One parameter."""
+        """Return one parameter; None if it is missing."""
         return self.values.get(name)
 
     def text(self, name: str) -> str:
-        """One parameter that is no secret, as text."""
+        """Return one parameter that is not a secret, as text; "" if it is missing."""
         value = self.values.get(name)
         return "" if value is None else value.reveal()
 
     def reveal_items(self) -> Iterator[tuple[str, str]]:
-        """All parameters, unmasked."""
+        """Return all parameters, unmasked."""
         return ((name, value.reveal()) for name, value in self.values.items())
 
     def public_values(self) -> dict[str, str]:
-        """The parameters of the service's decision that are no secrets."""
+        """Return the parameters of the service's decision that are not secrets."""
         names = ("error", "error_description", "scope", "expires_in", "token_type")
         return {name: self.text(name) for name in names if name in self.values}
 
     def has_state(self, state: Secret) -> bool:
-        """Whether it is the response to the request with this state."""
+        """Return true if this is the response to the request with this state."""
         state_sent = self.get("state")
         return state_sent is not None and equal_secrets(state_sent, state)
 
     def check_issuer(self, endpoints: Endpoints) -> None:
-        """Raise AuthError if another service answers."""
+        """Raise AuthError if the response is from another service."""
         given = self.text("iss")
         if not given and not endpoints.says_iss:
             return
@@ -115,12 +116,12 @@ def parse_callback(pasted: Secret) -> CallbackParameters:
 
 
 def equal_secrets(given: Secret, kept: Secret) -> bool:
-    """Whether two secrets are equal, compared in constant time."""
+    """Return true if two secrets are equal, compared in constant time."""
     return hmac.compare_digest(given.reveal().encode(), kept.reveal().encode())
 
 
 def _pairs(pasted: Secret) -> list[tuple[str, Secret]] | None:
-    """The parameters; None for a text that is empty or too long."""
+    """Return the parameters; None for a text that is empty or too long."""
     text = _clean(pasted).reveal()
     if not text or len(text) > _MAX_SIZE:
         return None
@@ -144,7 +145,7 @@ def _parts(text: str) -> Iterator[str]:
 
 
 def _clean(pasted: Secret) -> Secret:
-    """The text without quotes, brackets, spaces, and the line breaks of a terminal."""
+    """Return the text without quotes, brackets, spaces, and the line breaks of a terminal."""
     text = "".join(pasted.reveal().split("\n")).replace("\r", "").replace("\t", "")
     return Secret(text.strip().strip("<>\"'` ").strip())
 
@@ -160,7 +161,7 @@ def _origin(url: str) -> str:
 
 
 def from_fragment(callback: CallbackParameters, wanted: Credentials) -> Credentials:
-    """The credentials with the returned token. Raises AuthError if there is none."""
+    """Return the credentials with the returned token. Raises AuthError if there is none."""
     if callback.get("error") is not None:
         raise oauth.parse_refusal(callback.public_values(), wanted).error()
     if callback.get("access_token") is None:
@@ -172,7 +173,7 @@ def from_fragment(callback: CallbackParameters, wanted: Credentials) -> Credenti
 
 
 def token_in(text: Secret, state: Secret | None, key: Secret | None) -> Credentials:
-    """The credentials with the token in the text. Raises SettingsError, AuthError."""
+    """Return the credentials with the token in the text. Raises SettingsError, AuthError."""
     callback = parse_callback(text)
     wanted = Credentials(key=key, grant=Grant(kind="implicit"))
     if callback.token_text is not None:
@@ -192,9 +193,9 @@ def token_in(text: Secret, state: Secret | None, key: Secret | None) -> Credenti
 
 # Loopback: a page on this machine to which the service redirects the browser.
 #
-# It listens only on 127.0.0.1, on its own port and path, and answers only requests for exactly this
-# address: requests with another host name, such as DNS rebinding, get nothing.
-# Source: RFC 8252, section 7.3.
+# It listens only on 127.0.0.1, on its own port and path, and responds only to requests for exactly
+# this address: requests with another host name, such as DNS rebinding, get nothing. Source: RFC
+# 8252, section 7.3.
 
 
 _REQUEST_TIMEOUT_S = 10.0
@@ -236,7 +237,7 @@ class Loopback:
         self.address = ""
 
     async def open(self, port: int = 0, path: str = "/petsync") -> Self:
-        """Start to listen at `address`. Raises SettingsError."""
+        """Start to listen at `address`, and return the listener. Raises SettingsError."""
         self._path = path
         try:
             self._server = await asyncio.start_server(
@@ -330,13 +331,13 @@ def _request(head: Secret) -> _Request:
 
 
 def _fields(head: Secret, wanted: str) -> list[str]:
-    """The values of a header."""
+    """Return the values of a header."""
     fields = (line.partition(":") for line in head.reveal().split("\r\n")[1:])
     return [value.strip() for name, _, value in fields if name.strip().lower() == wanted]
 
 
 def _length(head: Secret) -> int:
-    """The length of the request's body; 0 if it is invalid or too large."""
+    """Return the length of the request's body; 0 if it is invalid or too large."""
     values = _fields(head, "content-length")
     number = int(values[0]) if len(values) == 1 and re.fullmatch(r"[0-9]{1,5}", values[0]) else 0
     return number if number <= _MAX_SIZE else 0
@@ -403,7 +404,7 @@ class AuthorizationQuestion:
 
     @property
     def url(self) -> str:
-        """The address to open. It contains the state, which is useless without the verifier or this
+        """The address to open. It contains the state, which has no use without the verifier or this
         process.
         """
         params = {
@@ -422,7 +423,7 @@ class AuthorizationQuestion:
         return str(add_params_to_uri(self.endpoints.authorize, given))
 
     def grant(self) -> Grant:
-        """The grant of the sign-in before the response."""
+        """Return the grant of the sign-in before the response."""
         return Grant(
             kind="implicit" if self.request.implicit else "code",
             kept="memory",
@@ -433,7 +434,7 @@ class AuthorizationQuestion:
 
 class AsyncPendingSignIn:
     """A pending sign-in: open `url` in a browser, and await `arrived`, or give the address to
-    `pasted`. The first response counts, and only once.
+    `pasted`. Only the first response counts, once.
 
     `is_listening`: petsync receives the redirect of a browser on this machine.
     """
@@ -464,12 +465,12 @@ class AsyncPendingSignIn:
 
     @property
     def is_listening(self) -> bool:
-        """Whether petsync listens for the browser's redirect."""
+        """True if petsync listens for the browser's redirect."""
         return self._loopback is not None
 
     @property
     def is_open(self) -> bool:
-        """Whether no response for this sign-in has arrived yet."""
+        """True if no response for this sign-in has arrived yet."""
         return not self._is_over and not self._lock.locked()
 
     async def arrived(self, timeout: float = 300.0) -> Account:  # noqa: ASYNC109
@@ -508,7 +509,7 @@ class AsyncPendingSignIn:
         return account
 
     async def close(self) -> None:
-        """Stop listening; a second call is no error."""
+        """Stop listening; a second call is not an error."""
         loopback, self._loopback = self._loopback, None
         if loopback is not None:
             await loopback.close()
@@ -523,7 +524,9 @@ class AsyncPendingSignIn:
         return f"<petsync.Pending {urlsplit(self._question.endpoints.authorize).netloc}>"
 
     async def _choose_redirect(self, endpoints: Endpoints) -> str:
-        """The redirect address; without a listener, the user copies it from the address bar."""
+        """Return the redirect address; without a listener, the user copies it from the address
+        bar.
+        """
         configured = urlsplit(endpoints.redirect)
         is_here = not endpoints.redirect or configured.hostname == "127.0.0.1"
         if self._request_values.listen and is_here:

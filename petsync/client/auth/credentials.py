@@ -33,15 +33,12 @@ __all__ = [
 _RENEW_EARLY_S = 60.0
 _RENEW_SHARE = 0.2
 _MAX_TIMESTAMP = 253_402_300_000.0
-"""The end of the year 9999: no datetime goes further."""
+"""The end of the year 9999, the maximum of a datetime."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """The terms of a sign-in. `issued` and `expires` are seconds since 1970 by this machine's
-    clock; `scopes` is None if unknown. `name` identifies one sign-in through all its renewals.
-    `is_doubtful`: the refresh token was sent and no response came, so it may be used up.
-    """
+    """The terms of a sign-in."""
 
     kind: Kind = "token"
     kept: Kept = "argument"
@@ -49,28 +46,35 @@ class Grant:
     client_secret: Secret | None = None
     refresh: Secret | None = None
     scopes: frozenset[str] | None = None
+    """None if unknown."""
     issued: float = 0.0
+    """Seconds since 1970, by this machine's clock."""
     expires: float | None = None
+    """Seconds since 1970, by this machine's clock; None without an expiry."""
     is_doubtful: bool = False
+    """The refresh token was sent without a response, so it may be used up."""
     name: str = field(default_factory=lambda: secrets.token_hex(8))
+    """Identifies one sign-in through all its renewals."""
 
     @property
     def renews(self) -> bool:
-        """Whether the token can be renewed without the user."""
+        """True if the token can be renewed without the user."""
         return self.refresh is not None or self.client_secret is not None
 
     @property
     def until(self) -> datetime | None:
-        """When the token expires, in UTC."""
+        """The time at which the token expires, in UTC."""
         if self.expires is None:
             return None
         return datetime.fromtimestamp(min(max(self.expires, 0.0), _MAX_TIMESTAMP), UTC)
 
     def is_due(self, now: float) -> bool:
-        """Whether the token must be renewed: a minute before it expires, or after four fifths of a
-        short lifetime. A token without a lifetime is never due, or every request would renew it;
-        nor is one whose last renewal is in doubt, as a refresh token that is sent twice ends the
-        sign-in while the token still works.
+        """Return true if the token must be renewed: a minute before it expires, or after four
+        fifths of a short lifetime.
+
+        A token without a lifetime is never due, otherwise every request would renew it. Neither is
+        a token whose last renewal is in doubt: a refresh token that is sent twice ends the sign-in
+        while the token still works.
         """
         if self.expires is None or self.expires <= self.issued or self.is_doubtful:
             return False
@@ -87,11 +91,11 @@ class Grant:
         return Secret(base64.b64encode(pair.encode()).decode())
 
     def is_over(self, now: float) -> bool:
-        """Whether the token has expired, by this machine's clock."""
+        """Return true if the token has expired, by this machine's clock."""
         return self.expires is not None and now >= self.expires
 
     def secrets(self) -> tuple[Secret, ...]:
-        """The secrets of the grant."""
+        """Return the secrets of the grant."""
         values = (self.refresh, self.client_secret, self.pair)
         return tuple(each for each in values if each is not None)
 
@@ -103,7 +107,7 @@ class Grant:
         issued: float,
         expires: float | None,
     ) -> Grant:
-        """The same sign-in with new terms."""
+        """Return the same sign-in with new terms."""
         return replace(
             self,
             refresh=refresh,
@@ -114,11 +118,11 @@ class Grant:
         )
 
     def keep(self, kept: Kept) -> Grant:
-        """The same grant, stored elsewhere."""
+        """Return the same grant, stored elsewhere."""
         return replace(self, kept=kept)
 
     def to_dict(self) -> dict[str, Any]:
-        """The grant as plain values, including secrets."""
+        """Return the grant as plain values, including secrets."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         plain = {n: v.reveal() if isinstance(v, Secret) else v for n, v in values.items()}
         plain["scopes"] = None if self.scopes is None else sorted(self.scopes)
@@ -126,7 +130,9 @@ class Grant:
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any], kept: Kept) -> Grant:
-        """The grant of `to_dict`'s result. Raises TypeError, KeyError or ValueError for others."""
+        """Return the grant of `to_dict`'s result. Raises TypeError, KeyError or ValueError for
+        other values.
+        """
         known = {each.name for each in fields(cls)} - {"kept"}
         values = {name: saved[name] for name in known}
         values["is_doubtful"] = bool(values["is_doubtful"])
@@ -143,7 +149,7 @@ class Grant:
 
 
 Renew = Callable[[], str | Secret | Awaitable[str | Secret]]
-"""Returns a new token; it is called in a separate thread if it is no async function."""
+"""Returns a new token; it is called in a separate thread if it is not an async function."""
 
 _MAX_PAST = 48
 _DOUBTFUL_PROBLEM = (
@@ -155,38 +161,40 @@ _NO_GRANT = Grant()
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """The credentials of a request; either part may be missing. The repr shows `***`.
-
-    `renew` returns a new token after a 401; `past` are the earlier secrets, which stay masked.
-    `grant` has the terms of the sign-in, `problem` what the user should know about it.
-    """
+    """The credentials of a request; either part may be missing. The repr shows `***`."""
 
     token: Secret | None = None
     key: Secret | None = None
+    """The API key."""
     renew: Renew | None = field(default=None, repr=False, compare=False)
+    """Returns a new token after a 401."""
     past: tuple[Secret, ...] = field(default=(), repr=False, compare=False)
+    """The earlier secrets, which stay masked."""
     grant: Grant = field(default=_NO_GRANT, repr=False, compare=False)
+    """The terms of the sign-in."""
     problem: str = field(default="", repr=False, compare=False)
+    """What the user should know about the sign-in."""
 
     def __bool__(self) -> bool:
         return self.token is not None or self.key is not None or self.grant.renews
 
     @property
     def renews(self) -> bool:
-        """Whether the token can be renewed without the user."""
+        """True if the token can be renewed without the user."""
         return self.renew is not None or self.grant.renews
 
     def with_token(self, token: Secret) -> Credentials:
-        """These with another token; the current one stays masked."""
+        """Return these credentials with another token; the current one stays masked."""
         return replace(self, token=token).with_past_of(self)
 
     def with_grant(self, token: Secret, grant: Grant) -> Credentials:
-        """These with another token and other terms."""
+        """Return these credentials with another token and other terms."""
         return replace(self, token=token, grant=grant, problem="").with_past_of(self)
 
     def with_failed_renewal(self, error: PetsyncError) -> Credentials:
-        """These after a failed renewal. If its response was lost, the refresh token may be used up:
-        it is sent at most once more, when the service refuses the current token.
+        """Return these credentials after a failed renewal. If its response was lost, the refresh
+        token may be used up: it is sent at most once more, when the service refuses the current
+        token.
         """
         is_lost = isinstance(error, ApiError) and error.may_have_happened
         is_second = self.grant.is_doubtful and (is_lost or isinstance(error, AuthError))
@@ -200,14 +208,14 @@ class Credentials:
         ).with_past_of(self)
 
     def with_past_of(self, others: Credentials) -> Credentials:
-        """These as the replacement of others, whose secrets stay masked."""
+        """Return these credentials as the replacement of others, whose secrets stay masked."""
         old_secrets = (others.token, others.key, *others.grant.secrets())
         past = dict.fromkeys((*others.past, *(each for each in old_secrets if each is not None)))
         return replace(self, past=tuple(past)[-_MAX_PAST:])
 
     def mask(self, text: str) -> str:
-        """The text with every secret masked, in any encoding: services repeat what they
-        received.
+        """Return the text with every secret masked, in any encoding: services repeat the secrets
+        that they received.
         """
         secrets = (self.token, self.key, *self.grant.secrets(), *self.past, *proxy_secrets())
         return _redactor(frozenset(each for each in secrets if each))(text)
@@ -219,17 +227,21 @@ def _redactor(secrets: frozenset[Secret]) -> Redactor:
 
 
 def checked_token(token: object) -> Secret:
-    """The token, if it is valid in a header. Raises SettingsError, which does not show it."""
+    """Return the token, if it is valid in a header. Raises SettingsError, which does not show
+    it.
+    """
     return header_safe(as_secret(token), "the token")
 
 
 def as_secret(value: Any) -> Any:
-    """A text as a secret; other values stay for the later checks."""
+    """Return a text as a secret; other values stay for the later checks."""
     return Secret(value) if isinstance(value, str) else value
 
 
 def header_safe(value: object, what: str) -> Secret:
-    """The secret, if it is valid in a header. Raises SettingsError, which does not show it."""
+    """Return the secret, if it is valid in a header. Raises SettingsError, which does not show
+    it.
+    """
     secret = require_secret(value, what)
     if not _fits_header(secret):
         raise SettingsError(
@@ -240,7 +252,7 @@ def header_safe(value: object, what: str) -> Secret:
 
 
 def require_secret(value: object, what: str) -> Secret:
-    """The secret without surrounding spaces. Raises SettingsError if there is none."""
+    """Return the secret without surrounding spaces. Raises SettingsError if there is none."""
     if not isinstance(value, Secret):
         raise SettingsError(
             f"{what} is {type(value).__name__}, not text",

@@ -57,18 +57,18 @@ class SecretStore:
     """
 
     def get(self, name: str) -> Secret | None:
-        """The secret with that name, None if there is none."""
+        """Return the secret with that name, None if there is none."""
         found = _call_keyring(lambda ring: ring.get_password(_SERVICE, name), "read")
         return None if found is None else Secret(str(found))
 
     def put(self, name: str, secret: Secret) -> None:
-        """Store the secret, and read it back, as some keyrings store nothing."""
+        """Store the secret, and read it back, because some keyrings store nothing."""
         _call_keyring(lambda ring: ring.set_password(_SERVICE, name, secret.reveal()), "write")
         if self.get(name) != secret:
             raise SettingsError("the system's keyring stores nothing", hint=_HINT)
 
     def remove(self, name: str) -> None:
-        """Delete the secret; a missing one is no error."""
+        """Delete the secret; a missing one is not an error."""
         if self.get(name) is not None:
             _call_keyring(lambda ring: ring.delete_password(_SERVICE, name), "write")
 
@@ -96,7 +96,7 @@ def _call_keyring(call: Callable[[Any], T], action: str) -> T:
 
 
 def _try_call(call: Callable[[Any], T], action: str) -> T | SettingsError:
-    """Call the keyring. Errors are returned, not raised: their frames hold the secret."""
+    """Call the keyring. Return errors instead of raising them: their frames hold the secret."""
     try:
         import keyring
         import keyring.errors
@@ -123,9 +123,9 @@ def _try_call(call: Callable[[Any], T], action: str) -> T | SettingsError:
 # CredentialStore: the sign-in for one service, in the keyring. All processes with the same state
 # folder share it.
 #
-# An index file there lists, without secrets, the services with a stored sign-in: for others the
-# keyring is not used and need not be unlocked. A lock file prevents two processes from renewing at
-# the same time: a refresh token that is sent twice ends the sign-in for all.
+# An index file there lists, without secrets, the services with a stored sign-in. For other services
+# the keyring is not used and need not be unlocked. A lock file prevents two processes from renewing
+# at the same time: a refresh token that is sent twice ends the sign-in for all.
 
 
 _INDEX = "sign-in.json"
@@ -145,8 +145,8 @@ class CredentialStore:
         self._keyring = keyring or SecretStore()
 
     def load(self) -> Credentials | None:
-        """The stored credentials; without secrets, but with a `problem`, if they cannot be read.
-        None if the index has no entry.
+        """Return the stored credentials; without secrets, but with a `problem`, if they cannot be
+        read. None if the index has no entry.
         """
         try:
             name = self._name()
@@ -158,7 +158,7 @@ class CredentialStore:
         return found or _build_empty("the keyring has lost the stored sign-in")
 
     def has_entry(self) -> bool:
-        """Whether the index has an entry for the service; does not use the keyring."""
+        """Return true if the index has an entry for the service; this does not use the keyring."""
         return self._name() is not None
 
     async def check(self) -> None:
@@ -167,7 +167,7 @@ class CredentialStore:
         await asyncio.to_thread(self._keyring.get, f"{self._url} is there a keyring?")
 
     async def put(self, credentials: Credentials) -> None:
-        """Store these credentials in place of others."""
+        """Store these credentials, in place of those before."""
         async with self._hold_lock():
             index = self._read_index()
             name = index.get(self._url, "")
@@ -190,7 +190,7 @@ class CredentialStore:
 
     async def renew(self, current: Credentials, renew: Renew) -> Credentials:
         """Return new credentials for these: those that another process has stored, or the result of
-        `renew`, which is then stored. Raises AuthError after a sign-out elsewhere.
+        `renew`, which is then stored. Raises AuthError after a sign-out in another process.
         """
         async with self._hold_lock():
             name = self._name()
@@ -249,8 +249,8 @@ class CredentialStore:
         return None if packed is None else _unpack(packed)
 
     def _name(self) -> str | None:
-        """The entry's name in the keyring. Raises SettingsError for an entry of another address: a
-        manipulated index could otherwise send its token here.
+        """Return the entry's name in the keyring. Raises SettingsError for an entry of another
+        address: a manipulated index could otherwise send its token here.
         """
         name = self._read_index().get(self._url)
         if name is not None and name.rpartition(" ")[0] != self._url:
@@ -307,7 +307,7 @@ class CredentialStore:
 
 
 def _is_usable(stored: Credentials) -> bool:
-    """Whether the credentials that another process has stored can be used as they are."""
+    """Return true if the credentials that another process has stored can be used unchanged."""
     now = time.time()
     is_over = stored.grant.is_doubtful and stored.grant.is_over(now)
     return not stored.grant.is_due(now) and not is_over
@@ -315,7 +315,7 @@ def _is_usable(stored: Credentials) -> bool:
 
 def _check_certain(stored: Credentials, current: Credentials) -> None:
     """Raise AuthError or TransportError if the stored refresh token must not be sent: after a lost
-    response it is not sent while the current token still works.
+    response, it is not sent while the current token still works.
     """
     now = time.time()
     if not stored.grant.renews:

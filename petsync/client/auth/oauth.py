@@ -66,7 +66,7 @@ class Values(dict[str, Any]):
 
 @dataclass(frozen=True, slots=True)
 class TokenResponse:
-    """A response: its status, and its JSON object, if it has one."""
+    """A response: its status, and its JSON object or None."""
 
     status: int
     json: Values | None
@@ -120,7 +120,7 @@ class OAuthProblem:
     description: str = ""
 
     def error(self, status: int | None = None) -> AuthError:
-        """The error for the user."""
+        """Return the error for the user."""
         why, hint = _REFUSALS.get(self.code, _OTHER_REFUSAL)
         code = _one_line(self.code, 40)
         details = (
@@ -130,15 +130,15 @@ class OAuthProblem:
 
 
 def parse_refusal(values: Mapping[str, Any], secrets: Credentials) -> OAuthProblem:
-    """The error in a response, without secrets that it repeats."""
+    """Return the error in a response, without secrets that it repeats."""
     description = secrets.mask(_text(values, "error_description"))
     return OAuthProblem(secrets.mask(_text(values, "error")), _one_line(description, 200))
 
 
 def read_credentials(response: TokenResponse, requested: Credentials, now: float) -> Credentials:
-    """The credentials in a response; missing terms are those of `requested`.
+    """Return the credentials in a response; missing terms are those of `requested`.
 
-    Raises AuthError for a refusal, ResponseError for what is neither.
+    Raises AuthError for a refusal, ResponseError for any other response.
     """
     if response.json is None:
         raise _build_unusable_error(f"it sends no JSON ({response.status})")
@@ -148,7 +148,7 @@ def read_credentials(response: TokenResponse, requested: Credentials, now: float
 
 
 def parse_credentials(values: Mapping[str, Any], requested: Credentials, now: float) -> Credentials:
-    """The credentials with the token in the values. Raises ResponseError."""
+    """Return the credentials with the token in the values. Raises ResponseError."""
     token = _secret(values, "access_token")
     if token is None:
         raise _build_unusable_error("it sends no token")
@@ -159,7 +159,7 @@ def parse_credentials(values: Mapping[str, Any], requested: Credentials, now: fl
 
 
 def parse_scopes(values: Mapping[str, Any]) -> frozenset[str] | None:
-    """The scopes in the values; None if there are none."""
+    """Return the scopes in the values; None if there are none."""
     text = values.get("scope")
     if isinstance(text, list):
         return frozenset(each for each in text if isinstance(each, str))
@@ -188,7 +188,7 @@ def _parse_seconds(value: object) -> float | None:
 
 
 def _secret(values: Mapping[str, Any], name: str) -> Secret | None:
-    """The token, if it is valid in a header."""
+    """Return the token, if it is valid in a header; None otherwise."""
     text = values.get(name)
     fits = isinstance(text, str) and text and all("!" <= each <= "~" for each in text)
     return Secret(str(text)) if fits else None
@@ -200,7 +200,7 @@ def _text(values: Mapping[str, Any], name: str) -> str:
 
 
 def _one_line(text: str, max_length: int) -> str:
-    """The service's text as one line, without control characters."""
+    """Return the service's text as one line, without control characters."""
     line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return line if len(line) <= max_length else line[: max_length - 1] + "…"
 
@@ -230,12 +230,10 @@ _PORTS = {"http": 80, "https": 443}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoints:
-    """The addresses, "" for endpoints that the service does not offer. `issuer` is the service's
-    identifier; `says_iss`: its redirects contain the identifier. `flows` are the response types
-    that it offers, None if unknown.
-    """
+    """The addresses, "" for endpoints that the service does not offer."""
 
     issuer: str = ""
+    """The service's identifier."""
     authorize: str = ""
     token: str = ""
     revoke: str = ""
@@ -243,12 +241,14 @@ class Endpoints:
     client_id: str = CLIENT
     redirect: str = ""
     says_iss: bool = False
+    """Whether the redirects contain the identifier."""
     by_post: bool = False
     flows: frozenset[str] | None = None
+    """The response types that the service offers; None if unknown."""
 
 
 def endpoints_from_config(auth: Mapping[str, str], allow_http: Collection[str]) -> Endpoints:
-    """The endpoints that `[auth]` names. Raises SettingsError for an invalid address."""
+    """Return the endpoints that `[auth]` names. Raises SettingsError for an invalid address."""
     found: dict[str, Any] = {
         n: _read_url(auth, f"{n}_url", allow_http) for n in (*_FIELDS, "redirect")
     }
@@ -259,7 +259,7 @@ def endpoints_from_config(auth: Mapping[str, str], allow_http: Collection[str]) 
 
 
 def metadata_addresses(base_url: str, issuer: str) -> Iterator[tuple[str, str]]:
-    """Possible issuers for the base URL, each with the address of its metadata."""
+    """Yield possible issuers for the base URL, each with the address of its metadata."""
     if issuer:
         parts = urlsplit(issuer)
         yield issuer, _well_known(parts, parts.path.rstrip("/"))
@@ -275,8 +275,8 @@ def metadata_addresses(base_url: str, issuer: str) -> Iterator[tuple[str, str]]:
 def endpoints_from_metadata(
     metadata: object, issuer: str, known: Endpoints, allow_http: Collection[str]
 ) -> Endpoints:
-    """The endpoints in the issuer's metadata. Raises SettingsError if the metadata is of another
-    issuer or names another origin: metadata alone must not send a secret there.
+    """Return the endpoints in the issuer's metadata. Raises SettingsError if the metadata belongs
+    to another issuer or names another origin: metadata alone must not send a secret there.
     """
     if not isinstance(metadata, dict):
         raise _metadata_error(issuer, "is not an object")
@@ -341,15 +341,15 @@ def _well_known(parts: SplitResult, path: str) -> str:
 
 
 def _same_address(url: str, other: str) -> bool:
-    """Whether both are the same address; this machine has several names."""
+    """Return true if both are the same address; this machine has several names."""
     return _same_origin(url, other) and (
         urlsplit(url).path.rstrip("/") == urlsplit(other).path.rstrip("/")
     )
 
 
 def _with_asked_host(url: str, issuer: str) -> str:
-    """The address with the host that was asked: if the metadata uses another name of this machine,
-    another program may listen there.
+    """Return the address with the host of the issuer: if the metadata uses another name of this
+    machine, another program may listen there.
     """
     return urlsplit(url)._replace(netloc=urlsplit(issuer).netloc).geturl()
 
@@ -386,11 +386,13 @@ _PUBLIC = frozenset({"grant_type", "client_id", "redirect_uri", "scope", "token_
 _ISSUED = frozenset({"access_token", "refresh_token"})
 _MESSAGES = frozenset({"error", "error_description"})
 _MIN_SECRET = 8
-"""A shorter secret may be part of ordinary words, and is removed only from the error texts."""
+"""The minimum length of a secret that is removed everywhere. A shorter one may be part of ordinary
+words, and is removed only from the error texts.
+"""
 
 
 def without_echo(values: Values, form: Secret, authorization: Secret | None) -> Values:
-    """The response without secrets of the request, in any encoding; issued tokens stay."""
+    """Return the response without secrets of the request, in any encoding; issued tokens stay."""
     sent = _find_secrets(form, authorization)
     redact_words, redact_others = (
         Redactor(sent),
@@ -411,7 +413,7 @@ def _mask(value: object, redactor: Redactor) -> object:
 
 
 def _find_secrets(form: Secret, authorization: Secret | None) -> list[Secret]:
-    """Every secret text of the request."""
+    """Return every secret text of the request."""
     plain = [Secret(v) for n, v in parse_qsl(form.reveal()) if n not in _PUBLIC]
     if authorization is not None:
         plain += _parts(authorization)
@@ -419,7 +421,7 @@ def _find_secrets(form: Secret, authorization: Secret | None) -> list[Secret]:
 
 
 def _parts(authorization: Secret) -> Iterator[Secret]:
-    """The value of the header after its scheme, and the secret in it."""
+    """Yield the value of the header after its scheme, and the secret in it."""
     token = Secret(authorization.reveal().partition(" ")[2])
     yield token
     try:
@@ -451,14 +453,14 @@ class TokenEndpoint:
         self._timeout, self._transport = timeout, transport
 
     async def get(self, url: str) -> TokenResponse:
-        """The response to a GET without credentials."""
+        """Return the response to a GET without credentials."""
         return await self._request("GET", url, Secret(""), None)
 
     async def post(
         self, url: str, form: Secret, authorization: Secret | None = None
     ) -> TokenResponse:
-        """The response to an encoded form, without secrets that it repeats. Raises ApiError if
-        there is no usable response.
+        """Return the response to an encoded form, without secrets that it repeats. Raises ApiError
+        if there is no usable response.
         """
         response = await self._request("POST", url, form, authorization)
         _check_status(response.status, url)
@@ -478,7 +480,9 @@ class TokenEndpoint:
     async def _try_exchange(
         self, method: str, url: str, form: Secret, authorization: Secret | None
     ) -> TokenResponse | PetsyncError:
-        """Send the request; errors are returned, not raised, so that their frames are dropped."""
+        """Send the request; return errors instead of raising them, so that their frames are
+        dropped.
+        """
         try:
             async with asyncio.timeout(self._timeout):
                 return await self._exchange(method, url, form, authorization)
@@ -518,7 +522,9 @@ class TokenEndpoint:
                 return TokenResponse(response.status_code, _parse_object(response, bytes(content)))
 
     def _client(self, url: str) -> httpx.AsyncClient:
-        """A client that uses the environment's proxy, unless the address is on this machine."""
+        """Return a client that uses the environment's proxy, unless the address is on this
+        machine.
+        """
         proxy, login = proxy_for(url)
         return httpx.AsyncClient(
             transport=None if self._transport is None else self._transport(),
@@ -620,8 +626,8 @@ class Authority:
         return self._auth.get("client_id", CLIENT)
 
     async def endpoints(self) -> Endpoints:
-        """The endpoints, looked up once. Raises SettingsError if they cannot be found, and ApiError
-        if the service does not answer.
+        """Return the endpoints, which are looked up once. Raises SettingsError if they cannot be
+        found, and ApiError if the service does not respond.
         """
         if self._endpoints is None:
             self._endpoints = await self._find_endpoints()
@@ -667,7 +673,7 @@ class Authority:
         return await request(credentials)
 
     async def introspect(self, credentials: Credentials) -> Values | None:
-        """The service's claims about the token; None if it has no introspection."""
+        """Return the service's claims about the token; None if it has no introspection."""
         address = (await self.endpoints()).introspect
         if not address or credentials.token is None:
             return None
@@ -732,7 +738,7 @@ class Authority:
 def _encode_form(
     credentials: Credentials, form: Mapping[str, Secret | str | None], *, by_post: bool
 ) -> Secret:
-    """The encoded form; oauthlib encodes forms with a grant."""
+    """Return the encoded form; oauthlib encodes forms with a grant."""
     plain = {n: v.reveal() if isinstance(v, Secret) else v for n, v in form.items() if v}
     if by_post:
         plain["client_id"] = credentials.grant.client_id

@@ -29,15 +29,17 @@ _PAUSE_S = 15.0
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """Why a renewal failed, and what to do about it."""
+    """The reason why a renewal failed, and a hint."""
 
     why: str
     hint: str = _RENEW_HINT
 
 
 class Keyring:
-    """`credentials` are those of the next request. `age` counts the renewals, including failed
-    ones, so that a caller can see whether there was one since.
+    """The current credentials, and their renewal.
+
+    `credentials` are those of the next request. `age` counts the renewals, including failed ones:
+    it shows a caller whether there was a renewal since.
     """
 
     def __init__(self, credentials: Credentials, renewer: Renewer | None = None) -> None:
@@ -56,9 +58,8 @@ class Keyring:
             self.age, self._failure, self._not_before = self.age + 1, None, 0.0
 
     async def ensure_fresh(self) -> None:
-        """Renew a token that is due. If that fails, return, and let the service decide about the
-        old one. Like `renew`, it renews once for all callers. Raises AuthError if there is no token
-        at all.
+        """Renew a token that is due, once for all callers. If that fails, return, and let the
+        service decide about the old token. Raises AuthError if there is no token at all.
         """
         with self._lock:
             renewing = self._start() if self._is_due() else None
@@ -70,9 +71,10 @@ class Keyring:
             raise AuthError(f"there is no token yet; {failure.why}", hint=failure.hint)
 
     async def renew(self, age: int, refused: AuthError) -> None:
-        """Renew the token after a refused request, which was sent at this `age`. One renewal serves
-        all such requests on all loops, and continues if its caller is cancelled. Raises AuthError
-        if it fails, and `refused` if the token cannot be renewed.
+        """Renew the token after a refused request, which was sent at this `age`.
+
+        One renewal serves all such requests on all loops, and continues if its caller is cancelled.
+        Raises AuthError if it fails, and `refused` if the token cannot be renewed.
         """
         with self._lock:
             renewing = self._start_or_raise(refused) if self.age == age else None
@@ -83,7 +85,7 @@ class Keyring:
             raise _extend_error(refused, failure.why, failure.hint)
 
     async def wait_for_renewal(self, seconds: float) -> None:
-        """Wait up to `seconds` for a renewal under way: an interrupted one may have used up the
+        """Wait up to `seconds` for a renewal in progress: an interrupted one may have used up the
         refresh token.
         """
         renewing = self._renewing
@@ -106,7 +108,7 @@ class Keyring:
         return current.token is None or time.monotonic() >= self._not_before
 
     def _start(self) -> Future[None] | None:
-        """The running renewal, started if necessary; None if the token cannot be renewed."""
+        """Return the running renewal, started if necessary; None if the token cannot be renewed."""
         if self._renewing is None:
             renewal = self._choose_renewal(self.credentials)
             if renewal is None:
@@ -161,7 +163,7 @@ class Keyring:
 
 
 def build_still_refused_error(refused: AuthError) -> AuthError:
-    """The error for a new token that is refused."""
+    """Return the error for a new token that is refused."""
     return _extend_error(refused, "the token was just renewed", refused.hint)
 
 
