@@ -96,8 +96,8 @@ class AsyncApi:
 def each_query(
     make: Callable[..., Call[list[Pet]]], values: str | Sequence[str], profile: ServiceProfile
 ) -> list[Call[list[Pet]]]:
-    """The calls that query all values: one call, or one for each value if the service uses only the
-    first value of a query.
+    """Return the calls that query all values: one call, or one for each value if the service uses
+    only the first value of a query.
     """
     queried = _as_list(values)
     groups = [[value] for value in queried] if profile.one_value_a_query and queried else [queried]
@@ -106,7 +106,7 @@ def each_query(
 
 
 def _as_list(values: object) -> list[object]:
-    """The values as a list; the operation itself refuses values that are not text."""
+    """Return the values as a list; the operation itself refuses values that are not text."""
     if isinstance(values, Iterable) and not isinstance(values, str):
         return list(values)
     return [values]
@@ -125,7 +125,7 @@ def _file(file: bytes | str | Path | None) -> tuple[bytes | None, str]:
 
 
 class Api:
-    """The eight operations, synchronous; `aio` is the asynchronous original."""
+    """The eight operations, synchronous; `aio` is the asynchronous object."""
 
     def __init__(self, aio: AsyncApi, loop: LoopThread) -> None:
         self.aio = aio

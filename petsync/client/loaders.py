@@ -58,12 +58,12 @@ _MAX_FAILURES = 2 * _CONCURRENCY
 
 @dataclass(frozen=True, slots=True)
 class Lookups:
-    """The progress of look-ups: the number of ids that are `done`, answered or not, and in
-    total.
-    """
+    """The progress of look-ups."""
 
     done: int
+    """The number of ids with a result, also a failure."""
     total: int
+    """The number of all ids."""
 
 
 async def look_up(
@@ -77,10 +77,12 @@ async def look_up(
     FailedLookup if no attempt got a readable response.
 
     Each id is looked up once, `concurrency` at a time. `on_progress` is called at the beginning,
-    about ten times per second, and at the end. Raises errors that concern all look-ups: AuthError,
-    RedirectError, UnavailableError, TransportError for a service that cannot be reached; and
-    TransportError, ServiceError or RateLimitedError after 64 such failures in a row. No request is
-    under way when it returns, raises or was cancelled.
+    about ten times per second, and at the end. No request is in flight when this returns, raises or
+    was cancelled.
+
+    Raises errors that concern all look-ups: AuthError, RedirectError, UnavailableError,
+    TransportError for a service that cannot be reached; and TransportError, ServiceError or
+    RateLimitedError after 64 such failures in a row.
     """
     wanted = list(dict.fromkeys(ids))
     run = _Lookup(api, wanted, on_progress)
@@ -141,7 +143,7 @@ class _Lookup:
 
 
 def _failure_limit(error: ApiError) -> int:
-    """How many consecutive errors of this kind end the look-ups; 0 for no limit.
+    """Return the number of consecutive errors of this kind that end the look-ups; 0 for no limit.
 
     A refused connection was retried for seconds already, so the service is unavailable; any
     response about a single pet shows that the service works.
@@ -160,10 +162,10 @@ def _failure_limit(error: ApiError) -> int:
 async def resolve_copies(
     api: AsyncApi, frame: pd.DataFrame
 ) -> tuple[pd.DataFrame, tuple[int, ...]]:
-    """The table with one row per id, sorted by id and without rows that have none, and the ids of
-    the pets whose copies differed and that were read again with getPetById.
+    """Return the table with one row per id, sorted by id and without rows that lack an id, and the
+    ids of the pets whose copies differed and that were read again with getPetById.
 
-    Raises ResponseError if such a pet cannot be read, and as look_up.
+    Raises ResponseError if such a pet cannot be read, and the errors of `look_up`.
     """
     numbered = _drop_missing_ids(frame)
     if _is_ascending(numbered["id"]):
@@ -184,13 +186,13 @@ def _drop_missing_ids(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _is_ascending(ids: pd.Series[int]) -> bool:
-    """Whether the ids ascend, as nearly every service lists them."""
+    """Return true if the ids are ascending, as nearly every service lists them."""
     numbers = ids.to_numpy(np.int64)
     return bool((numbers[1:] > numbers[:-1]).all())
 
 
 def _find_differing(frame: pd.DataFrame) -> tuple[int, ...]:
-    """The ids whose rows differ, in order."""
+    """Return the ids whose rows differ, in order."""
     repeated = frame["id"].duplicated(keep=False)
     if not repeated.any():
         return ()
@@ -202,7 +204,7 @@ def _find_differing(frame: pd.DataFrame) -> tuple[int, ...]:
 
 
 def _changes(column: pd.Series[Any]) -> npt.NDArray[np.bool_]:
-    """Whether each value except the first differs from the one before it."""
+    """Return a mask of the values that differ from the one before them, without the first value."""
     values = column.astype(object).where(column.notna(), None).to_numpy()
     changed: npt.NDArray[np.bool_] = values[1:] != values[:-1]
     return changed.astype(bool)
@@ -227,7 +229,7 @@ _GENERAL_ERRORS = (AuthError, RateLimitedError, RedirectError, UnavailableError)
 
 
 async def by_status(api: AsyncApi, statuses: Sequence[str]) -> tuple[list[pd.DataFrame], Coverage]:
-    """The pets of each successful query, with every copy of a pet, and the coverage.
+    """Return the pets of each successful query, with every copy of a pet, and the coverage.
 
     If one query for all statuses fails, each status is queried separately. Raises the first error
     if no query succeeds, and immediately an error that does not concern the query: AuthError,
@@ -268,7 +270,7 @@ async def _query_each(
 
 
 def as_frame(call: Call[list[Pet]], *, copies: bool = False) -> Call[pd.DataFrame]:
-    """The same call, with its result as a table: one row per pet, or per copy of it."""
+    """Return the same call, with its result as a table: one row per pet, or per copy of it."""
 
     def read_frame(response: Response) -> pd.DataFrame:
         if detect_media(response) == "json":
@@ -289,28 +291,28 @@ def _concerns_query(error: ApiError) -> bool:
 
 
 async def find_by_status(api: AsyncApi, statuses: Sequence[str]) -> pd.DataFrame:
-    """The pets with one of the statuses, in the canonical columns.
+    """Return the pets with one of the statuses, in the canonical columns.
 
-    Of several copies of a pet the last one counts; `snapshot` reads such a pet again.
+    Of several copies of a pet, the last one counts; `snapshot` reads such a pet again.
     """
     return await _load(api, operations.find_pets_by_status, statuses)
 
 
 async def find_by_tags(api: AsyncApi, tags: Sequence[str]) -> pd.DataFrame:
-    """The pets with at least one of the tags, in the canonical columns; of several copies of a pet
-    the last one.
+    """Return the pets with at least one of the tags, in the canonical columns; of several copies of
+    a pet the last one.
     """
     return await _load(api, operations.find_pets_by_tags, tags)
 
 
 async def snapshot(api: AsyncApi, statuses: Sequence[str]) -> Snapshot:
-    """All pets with one of the statuses, sorted by id. Pets without an id are left out, as no later
-    call could name them.
+    """Return all pets with one of the statuses, sorted by id. Pets without an id are left out,
+    because no later call could name them.
 
     A status whose query fails is in `coverage.failed`, and its pets are missing; if all queries
     fail, the first error is raised. A pet with differing copies is read by its id, and left out if
-    it is gone by then. A pet whose status changes between two queries may be in neither result:
-    only getPetById proves that a pet does not exist.
+    it does not exist any more. A pet whose status changes between two queries may be in neither
+    result: only getPetById proves that a pet does not exist.
     """
     taken_at = datetime.now(UTC)
     parts, coverage = await by_status(api, statuses)

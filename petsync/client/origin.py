@@ -1,4 +1,4 @@
-"""Check the base URL, and which redirects stay on its origin."""
+"""Check the base URL, and the redirects that stay on its origin."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _PORTS = {"http": 80, "https": 443}
 
 
 def checked_base(url: str, *, with_secret: bool, allow_http: Collection[str] = ()) -> str:
-    """The base URL without a trailing slash.
+    """Return the base URL without a trailing slash.
 
-    Raises SettingsError if it is no http(s) address, contains a password, or would send a secret
-    over plain http to a host that is neither loopback nor in `allow_http`.
+    Raises SettingsError if it is not an http(s) address, contains a password, or would send a
+    secret over plain http to a host that is neither loopback nor in `allow_http`.
     """
     try:
         parts = urlsplit(url.strip())
@@ -57,7 +57,7 @@ def checked_base(url: str, *, with_secret: bool, allow_http: Collection[str] = (
 
 
 def is_loopback(host: str) -> bool:
-    """Whether the host is this machine."""
+    """Return true if the host is this machine."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -65,18 +65,20 @@ def is_loopback(host: str) -> bool:
 
 
 def encode_url(url: str) -> str:
-    """The URL in ASCII, as it is sent; encoded parts stay as they are. Raises httpx.InvalidURL."""
+    """Return the URL in ASCII, as it is sent; encoded parts stay as they are. Raises
+    httpx.InvalidURL.
+    """
     return str(httpx.URL(url))
 
 
 def redirect_target(
     request: Request, response: Response, url: str, masked: Callable[[str], str]
 ) -> str:
-    """The encoded address that a 3xx points to, if the same request may go there.
+    """Return the encoded address that a 3xx names, if the same request may go there.
 
     Raises RedirectError for another origin, which must not get credentials, for a redirect that
-    would change the request, and for one without an address; `masked` masks secrets in the address
-    that the error shows.
+    would change the request, and for a redirect without an address. `masked` masks secrets in the
+    address that the error shows.
     """
     if "location" not in response.headers:
         raise _redirect_error(
@@ -104,7 +106,7 @@ def redirect_target(
 
 
 def build_redirect_loop_error(request: Request, status: int, times: int) -> RedirectError:
-    """The error for redirects that lead to redirects."""
+    """Return the error for a redirect that leads to further redirects."""
     return _redirect_error(request, status, f"still redirects after {times} times")
 
 

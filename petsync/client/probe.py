@@ -1,4 +1,4 @@
-"""Probe a service with GET requests alone, and compare it with its profile."""
+"""Probe a service with GET requests only, and compare it with its profile."""
 
 from __future__ import annotations
 
@@ -49,16 +49,17 @@ _MAX_WAIT_S = 10.0
 
 @dataclass(slots=True)
 class ProbeClient:
-    """Sends GETs to one service. `answers` are all responses, `waits` the seconds that busy
-    responses asked for (None if they did not say), `broken` the number of requests without a
-    response; `times` are in seconds.
-    """
+    """Sends GETs to one service."""
 
     session: Session
     answers: list[Response] = field(default_factory=list)
+    """All responses."""
     times: list[float] = field(default_factory=list)
+    """The times of the responses, in seconds."""
     waits: list[float | None] = field(default_factory=list)
+    """The seconds that busy responses asked for; None if they did not say."""
     broken: int = 0
+    """The number of requests without a response."""
 
     async def get(
         self,
@@ -68,7 +69,7 @@ class ProbeClient:
         accept: str = MEDIA["json"],
         session: Session | None = None,
     ) -> Response:
-        """The response to `GET target`. Raises AuthError, TransportError, RedirectError."""
+        """Return the response to `GET target`. Raises AuthError, TransportError, RedirectError."""
         request = Request(
             operation=operation, method="GET", target=target, headers={"accept": accept}
         )
@@ -96,7 +97,7 @@ class ProbeClient:
         return median(self.times) if self.times else 0.0
 
     def headers(self, beginnings: Sequence[str]) -> dict[str, str]:
-        """The headers whose names begin with one of these, with the last value seen."""
+        """Return the headers whose names begin with one of these, with the last value seen."""
         return {
             name: value
             for answer in self.answers
@@ -140,13 +141,13 @@ READABLE = (
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check. `fits`: as the profile says; `noted`: information; `differs`: not as the profile
-    says, but petsync works; `fails`: petsync would not work correctly; `untold`: it could not be
-    determined.
-    """
+    """One check."""
 
     topic: str
     verdict: Verdict
+    """`fits`: as the profile says; `noted`: information; `differs`: not as the profile says, but
+    petsync works; `fails`: petsync would not work correctly; `untold`: it could not be determined.
+    """
     found: str
 
 
@@ -160,10 +161,10 @@ class Facts:
     xml_tag_item: str | None = None
     xml_photo_item: str | None = None
     media: frozenset[str] = frozenset()
-    """The representations that pets were sent in: json, xml."""
+    """The representations in which pets were sent: json, xml."""
 
     def overrides(self, profile: ServiceProfile) -> dict[str, Any]:
-        """The observed values of the fields in which the profile differs."""
+        """Return the observed values of the fields in which the profile differs."""
         found: dict[str, Any] = {}
         if self.arrays is not None and not profile.one_value_a_query:
             found |= _array(self.arrays, profile)
@@ -178,21 +179,22 @@ class Facts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """The checks, and numbers: pets by status, requests sent (all of them GETs), and the median
-    time of a response in seconds.
-    """
+    """The checks, and numbers."""
 
     url: str
     profile: ServiceProfile
     checks: tuple[Check, ...]
     facts: Facts
     pets: Mapping[str, int] = field(default_factory=dict)
+    """The number of pets by status."""
     requests: int = 0
+    """The number of requests that were sent, all of them GETs."""
     seconds: float = 0.0
+    """The median time of a response, in seconds."""
 
     @property
     def works(self) -> bool:
-        """Whether no check fails."""
+        """True if no check fails."""
         return all(check.verdict != "fails" for check in self.checks)
 
     @property
@@ -223,15 +225,15 @@ NO_STATUS = "petsync-doctor-asks"
 
 @dataclass(slots=True)
 class Site:
-    """`ids` are those that each status listed; `sample` is a pet with photos and several tags, or
-    the next best one.
-    """
+    """The service under examination, and the observations so far."""
 
     session: Session
     client: ProbeClient
     facts: Facts = field(default_factory=Facts)
     ids: dict[str, set[int]] = field(default_factory=dict)
+    """The ids that each status listed."""
     sample: Pet = field(default_factory=Pet)
+    """A pet with photos and several tags, or the most similar one."""
 
     @property
     def profile(self) -> ServiceProfile:
@@ -252,27 +254,27 @@ class Site:
         return number
 
     def fits(self, *names: str) -> bool:
-        """Whether the profile has the observed values of these fields."""
+        """Return true if the profile has the observed values of these fields."""
         return not set(names) & self.facts.overrides(self.profile).keys()
 
     async def by_status(self, query: str) -> Response:
-        """The response of findPetsByStatus to an encoded query."""
+        """Return the response of findPetsByStatus to an encoded query."""
         return await self._get("findPetsByStatus", f"/pet/findByStatus?{query}")
 
     async def by_tags(self, query: str) -> Response:
-        """The response of findPetsByTags to an encoded query."""
+        """Return the response of findPetsByTags to an encoded query."""
         return await self._get("findPetsByTags", f"/pet/findByTags?{query}")
 
     async def by_id(self, name: object, accept: str | None = None) -> Response:
-        """The response of getPetById, in `accept` or the profile's representation."""
+        """Return the response of getPetById, in `accept` or the profile's representation."""
         return await self._get("getPetById", f"/pet/{name}", accept)
 
     async def status_without_credentials(self) -> int:
-        """The status of a small query without credentials."""
+        """Return the status of a small query without credentials."""
         return await self._fetch_status("findPetsByStatus", f"/pet/findByStatus?status={NO_STATUS}")
 
     async def status_with_key_alone(self) -> int:
-        """The status of getPetById with only the API key."""
+        """Return the status of getPetById with only the API key."""
         return await self._fetch_status("getPetById", f"/pet/{self.sample.id}", key=True)
 
     def record(self, status: str, response: Response, pets: list[Pet]) -> None:
@@ -294,14 +296,14 @@ class Site:
 
 
 def pets_in(response: Response, operation: str = "findPetsByStatus") -> list[Pet]:
-    """The pets of a list. Raises ApiError for anything else."""
+    """Return the pets of a list. Raises ApiError for anything else."""
     if response.status != 200:
         raise error_of(response, operation)
     return operations.find_pets_by_status([NO_STATUS]).read(response)
 
 
 def ids_in(response: Response) -> set[int]:
-    """The ids in a list of pets; none if the response is anything else."""
+    """Return the ids in a list of pets; none if the response is anything else."""
     try:
         return {pet.id for pet in pets_in(response) if pet.id is not None}
     except ApiError:
@@ -309,20 +311,20 @@ def ids_in(response: Response) -> set[int]:
 
 
 def pet_in(response: Response) -> Pet:
-    """The pet of a response. Raises ApiError for anything else."""
+    """Return the pet of a response. Raises ApiError for anything else."""
     if response.status != 200:
         raise error_of(response, "getPetById")
     return read_pet(response)
 
 
 def error_of(response: Response, operation: str) -> ApiError:
-    """The error for a refused request."""
+    """Return the error for a refused request."""
     request = Request(operation=operation, method="GET", target="", headers={})
     return error_for(response, request, datetime.now(UTC))
 
 
 def _sample_quality(pet: Pet) -> tuple[bool, bool, bool]:
-    """A sort key: how many fields of the profile the pet can check."""
+    """Return a sort key: the fields of the profile that the pet can check."""
     names = {tag.name for tag in pet.tags if tag.name and "," not in tag.name}
     return pet.id is not None, len(names) > 1, bool(pet.photo_urls)
 
@@ -387,7 +389,7 @@ def _check_address(session: Session) -> Check:
 
 
 async def _check_listing(site: Site) -> Check | None:
-    """Query every status and record the pets; return the check that fails, if any."""
+    """Query every status and record the pets; return the check that fails, or None."""
     topic = "reachable"
     for status in site.profile.statuses:
         try:
@@ -441,7 +443,7 @@ async def _check_pets(site: Site) -> Check:
 
 
 async def _check_capacity(site: Site) -> Check | None:
-    """How close the store is to its capacity, above which an add drops the oldest pet."""
+    """Check how close the store is to its capacity, above which an add drops the oldest pet."""
     capacity, count = site.profile.capacity, sum(map(len, site.ids.values()))
     if capacity is None:
         return None
@@ -558,7 +560,7 @@ async def _check_xml(site: Site) -> Check:
 
 
 def _element_name(item: str, known: tuple[str, ...]) -> str | None:
-    """The element name of an array's items, if a profile can have it."""
+    """Return the element name of an array's items, if a profile can have it."""
     return item if item in known else None
 
 

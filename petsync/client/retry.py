@@ -1,4 +1,4 @@
-"""Retries: which failures are retried, when, how often, and how many in all."""
+"""Retries: the failures that are retried, their times and limits, and a limit for all requests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SHORTEST = 0.001
 
 class RetryBudget:
     """A token bucket for retries: at most and initially 32 tokens, plus a quarter with each success
-    and two per second. So a service that refuses everything gets few retries.
+    and two per second. A service that refuses everything therefore gets few retries.
     """
 
     def __init__(self, now: float) -> None:
@@ -38,7 +38,9 @@ class RetryBudget:
         self._timer: asyncio.TimerHandle | None = None
 
     async def take(self, seconds: float) -> bool:
-        """Take a token, first come, first served; False if there was none within `seconds`."""
+        """Take a token, first come, first served; return false if none was available within
+        `seconds`.
+        """
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(future)
         self._grant_tokens()
@@ -82,7 +84,7 @@ class RetryBudget:
         self._grant_tokens()
 
 
-# RetryPolicy: which failures are retried, when, and how often. tenacity runs the loop.
+# RetryPolicy: the failures that are retried, and when and how often. tenacity runs the loop.
 
 
 T = TypeVar("T")
@@ -95,8 +97,10 @@ _COMMON = 5.0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
     """Jittered exponential back-off: the n-th wait is up to `first` × 2^n seconds, at most
-    `longest`. It ends after `attempts` attempts, or if the total time would exceed `seconds`; time
-    in which all requests wait (Retry-After, a rate, a service that restarts) does not count.
+    `longest`.
+
+    It ends after `attempts` attempts, or if the total time would exceed `seconds`. Time in which
+    all requests wait (Retry-After, a rate, a service that restarts) does not count.
     """
 
     attempts: int = 6
@@ -105,7 +109,7 @@ class RetryPolicy:
     longest: float = 10.0
 
     def repeats(self, request: Request, error: BaseException) -> bool:
-        """Whether a retry is safe: the request did not happen, or may happen twice."""
+        """Return true if a retry is safe: the request did not happen, or may happen twice."""
         if isinstance(error, RateLimitedError):
             return True
         if isinstance(error, ServiceError) and error.status in _NEVER:
@@ -115,7 +119,7 @@ class RetryPolicy:
         return False
 
     def common_wait(self, attempt: int) -> float:
-        """The seconds that all requests wait after a 429 without Retry-After."""
+        """Return the seconds that all requests wait after a 429 without Retry-After."""
         return min(self.longest, _COMMON * self.first * 2.0 ** (attempt - 1))
 
     async def run(self, repeated: RetryableRequest[T], error: ApiError) -> T:
@@ -146,13 +150,13 @@ class RetryableRequest(Protocol[T_co]):
     """A request that may be attempted more than once."""
 
     def is_retryable(self, error: BaseException) -> bool:
-        """Whether it may be retried after this error."""
+        """Return true if the request may be retried after this error."""
 
     def must_stop(self, wait: float) -> bool:
-        """Whether the attempts end, given this next wait."""
+        """Return true if the attempts end instead of this next wait."""
 
     async def pause(self, seconds: float) -> None:
-        """Wait before the next attempt; raises if there must be none."""
+        """Wait before the next attempt; raise if there must not be one."""
 
     async def attempt(self) -> T_co:
         """Make one more attempt, and return its result."""

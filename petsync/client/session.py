@@ -103,7 +103,7 @@ class Exchange:
         transport: Transport,
         on_sent: OnSent | None = None,
     ) -> Response:
-        """The response, whatever its status. Raises TransportError, RedirectError, and
+        """Return the response, whatever its status. Raises TransportError, RedirectError, and
         ResponseError for a response above the size limit.
         """
         url = self._encoded_base + request.target
@@ -180,7 +180,7 @@ def _encoded_base(url: str) -> str:
 
 
 def _describe_error(error: Exception) -> str:
-    """The system's message, such as "Connection refused", else the error's text."""
+    """Return the system's message, such as "Connection refused", else the error's text."""
     number = error.errno if isinstance(error, OSError) else None
     return os.strerror(number) if number and number > 0 else str(error) or type(error).__name__
 
@@ -195,7 +195,7 @@ BeforeSend = Callable[[], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What calls to one service share on one event loop."""
+    """The objects that calls to one service share on one event loop."""
 
     flow: Flow
     exchange: Exchange
@@ -204,8 +204,8 @@ class Line:
 
 
 class ServiceCall(Generic[T]):
-    """A call to one service. `patient`: attempts without a connection do not count, as the breaker
-    ends them.
+    """A call to one service. If it is `patient`, attempts without a connection do not count,
+    because the breaker ends them.
     """
 
     __slots__ = (
@@ -259,28 +259,32 @@ class ServiceCall(Generic[T]):
             raise
 
     def is_retryable(self, error: BaseException) -> bool:
-        """As RetryableRequest says."""
+        """Return true if the call may be retried after this error."""
         return self._line.policy.repeats(self._call.request, error)
 
     def must_stop(self, wait: float) -> bool:
-        """As RetryableRequest says."""
+        """Return true if the attempts end instead of this next wait."""
         if _requested_wait(self._last_error) > LONGEST_PAUSE:
             return True
         return self._attempts >= self._line.policy.attempts or wait > self._seconds_left()
 
     async def pause(self, seconds: float) -> None:
-        """As RetryableRequest: wait for the back-off, then take a token of the budget."""
+        """Wait for the back-off, then take a token of the retry budget. Raises the last error
+        without one.
+        """
         await self._line.flow.rest(seconds)
         if not await self._line.flow.budget.take(self._seconds_left()):
             raise self._last_error
 
     async def attempt(self) -> T:
-        """As RetryableRequest says."""
+        """Make one more attempt, and return its result."""
         await self._prepare_retry(self._last_error)
         return await self._send_authorised()
 
     async def _send_authorised(self) -> T:
-        """One attempt; after a 401, which changed nothing, another one with a renewed token."""
+        """Make one attempt, and return its result. After a 401, which changed nothing, make another
+        one with a renewed token.
+        """
         is_new = False
         while True:
             try:
@@ -350,7 +354,7 @@ class ServiceCall(Generic[T]):
         raise failure from None
 
     def _annotate_error(self, error: ApiError) -> ApiError:
-        """Add what is known about the earlier attempts to the error, and return it."""
+        """Add the known facts about the earlier attempts to the error, and return it."""
         request = self._call.request
         error.operation, error.pet_id = request.operation, request.pet_id
         is_unreachable = isinstance(error, TransportError) and not error.may_have_happened
@@ -363,7 +367,7 @@ class ServiceCall(Generic[T]):
         return error
 
     def _seconds_left(self) -> float:
-        """The seconds that are left; time in which everything waits does not count."""
+        """Return the seconds that are left; time in which all requests wait does not count."""
         if self._is_unreachable:
             return math.inf
         spent = self._line.flow.now() - self._gate_seconds - self._started
@@ -386,9 +390,10 @@ class Session:
     """A service's base URL, its profile, and the connections to it.
 
     `timeout` is in seconds: for the connection, and for each wait for more of a response.
-    `transport` makes an httpx transport to use instead of aiohttp. Raises SettingsError for an
-    invalid base URL, credentials or timeout; `send` raises only ApiError, and PetsyncError after
-    the session was closed.
+    `transport` makes an httpx transport to use instead of aiohttp.
+
+    Raises SettingsError for an invalid base URL, credentials or timeout. `send` raises only
+    ApiError, and PetsyncError after the session was closed.
     """
 
     def __init__(
@@ -446,11 +451,12 @@ class Session:
     ) -> T:
         """Send the call, with retries that are safe, and return its result.
 
-        `before_retry` is awaited before each further attempt, with the error of the one before, and
-        ends them by raising. Where one attempt may have happened, the error of a later one says so
-        too. `on_sent` is told how many bytes of the body have gone out in the present attempt.
-        `before_send` is awaited just before each attempt, and keeps it from being sent by raising.
-        With `patient`, a service that has gone away is waited for as long as the breaker bears it.
+        `before_retry` is awaited before each further attempt, with the error of the last one; if it
+        raises, there is no further attempt. If one attempt may have happened, `may_have_happened`
+        is also set on the error of a later one. `on_sent` gets the number of bytes of the body that
+        were sent in the current attempt. `before_send` is awaited just before each attempt; if it
+        raises, the attempt is not sent. With `patient`, the call waits for an unreachable service
+        until the breaker opens.
         """
         if self.profile.media == "xml":
             call = self._with_shape(call)
@@ -465,7 +471,7 @@ class Session:
         return await sending.result()
 
     def _with_shape(self, call: Call[T]) -> Call[T]:
-        """The same call, which also records the element names in its response."""
+        """Return the same call, which also records the element names in its response."""
 
         def read_and_learn(response: Response) -> T:
             result = call.read(response)
@@ -476,11 +482,11 @@ class Session:
 
     async def send_request(self, request: Request) -> Response:
         """Send one request, and return the unchanged response, whatever its status. Mask it with
-        `credentials.mask` before it is shown.
+        `credentials.mask` before it is displayed.
 
-        One attempt, which waits at the gate but does not influence the limits. Raises AuthError if
-        no token can be obtained, TransportError, ResponseError for a response that is too long, and
-        RedirectError for a redirect to another origin.
+        This is one attempt, which waits at the gate but does not influence the limits. Raises
+        AuthError if no token can be obtained, TransportError, ResponseError for a response that is
+        too long, and RedirectError for a redirect to another origin.
         """
         line = self._get_line()
         await line.keyring.ensure_fresh()
@@ -495,11 +501,11 @@ class Session:
             line.flow.leave()
 
     def traffic(self) -> Traffic:
-        """The counts since the session was created, and the current state."""
+        """Return the counts since the session was created, and the current state."""
         return self.traffic_since(Traffic())
 
     def traffic_since(self, mark: Traffic) -> Traffic:
-        """The counts since `mark`, an earlier result of `traffic`, and the current state."""
+        """Return the counts since `mark`, an earlier result of `traffic`, and the current state."""
         counts = self._health.counts
         flows = [(loop, line.flow) for loop, line in list(self._lines.items())]
         return Traffic(
@@ -516,13 +522,15 @@ class Session:
         self._keyring.renewer = renewer
 
     def use(self, credentials: Credentials) -> None:
-        """Use these from now on. Raises SettingsError if the address must not get credentials."""
+        """Use these credentials from now on. Raises SettingsError if the address must not get
+        credentials.
+        """
         _check(credentials, self._timeout)
         checked_base(self.base_url, with_secret=bool(credentials), allow_http=self._allow_http)
         self._keyring.replace(credentials)
 
     async def ensure_fresh(self) -> None:
-        """Renew a token that is due; return even if that fails. Raises AuthError without a
+        """Renew a token that is due; return even if that fails. Raises AuthError if there is no
         token.
         """
         await self._keyring.ensure_fresh()
@@ -532,8 +540,8 @@ class Session:
         await self._keyring.renew(self._keyring.age, refused)
 
     def with_only(self, *, token: bool = False, key: bool = False) -> Session:
-        """A session with the same service that has at most the token, the key or neither, and does
-        not retry.
+        """Return a session with the same service that has at most the token, the key or neither,
+        and does not retry.
         """
         current = self.credentials
         return self.trial(
@@ -541,7 +549,7 @@ class Session:
         )
 
     def trial(self, credentials: Credentials) -> Session:
-        """A session with the same service and these credentials, which does not retry."""
+        """Return a session with the same service and these credentials, which does not retry."""
         return Session(
             self.base_url,
             credentials=credentials,
@@ -569,8 +577,8 @@ class Session:
                 closing.close()
 
     def _get_line(self) -> Line:
-        """The line of the running loop. Connections belong to the loop that opened them, and a
-        store may be used on several: its own, and the notebook's through `aio`.
+        """Return the line of the running loop. Connections belong to the loop that opened them, and
+        a store may be used on several loops: its own, and the notebook's through `aio`.
         """
         if self._is_closed:
             raise PetsyncError(

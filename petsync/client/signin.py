@@ -54,8 +54,8 @@ class _ProbeResult:
 
 
 async def identify(session: Session, authority: Authority, credentials: Credentials) -> Account:
-    """The account of the credentials at the service. Raises AuthError if the service refuses them,
-    and ApiError if it does not answer.
+    """Return the account of the credentials at the service. Raises AuthError if the service refuses
+    them, and ApiError if it does not respond.
     """
     if credentials.token is not None:
         return await _identify_by_token(session, authority, credentials)
@@ -126,7 +126,9 @@ async def _try_credentials(
 
 
 async def _status(session: Session, credentials: Credentials, request: Request) -> int:
-    """The status of the response. Raises ApiError if it says nothing about the credentials."""
+    """Return the status of the response. Raises ApiError if it says nothing about the
+    credentials.
+    """
     trial = session.trial(credentials)
     try:
         response = await trial.send_request(request)
@@ -138,7 +140,7 @@ async def _status(session: Session, credentials: Credentials, request: Request) 
 
 
 async def _introspect(authority: Authority, credentials: Credentials) -> Mapping[str, Any]:
-    """The claims from introspection; empty if there is none, or if it fails."""
+    """Return the claims from introspection; empty if there is none, or if it fails."""
     try:
         return await authority.introspect(credentials) or {}
     except (ApiError, SettingsError):
@@ -206,12 +208,12 @@ class SignInService:
         session.renew_by(self._renew)
 
     async def sign_in(self, credentials: Credentials, keep: str) -> Account:
-        """As AsyncStore says."""
+        """Sign in with the credentials, store them as `keep` says, and return the account."""
         kept = await self._check_keep(keep)
         return await self._accept(_with_keep(credentials, kept))
 
     async def begin(self, request: SignInRequest, keep: str) -> AsyncPendingSignIn:
-        """As AsyncStore says."""
+        """Begin a sign-in with a browser."""
         kept = await self._check_keep(keep)
         with_client = replace(request, client_id=request.client_id or self._authority.client_id)
         pending = await AsyncPendingSignIn.begin(
@@ -226,7 +228,9 @@ class SignInService:
             await pending.end()
 
     async def who(self) -> Account:
-        """As AsyncStore says."""
+        """Return the account, with a renewed token if the service refuses the current one. Raises
+        AuthError.
+        """
         try:
             return await self._identify_or_renew()
         except AuthError as refused:
@@ -234,7 +238,7 @@ class SignInService:
             raise
 
     async def sign_out(self) -> Account:
-        """As AsyncStore says."""
+        """Sign out, and return the account without a sign-in."""
         current = self._session.credentials
         if not current and current.grant.kept != "keyring":
             return Account(url=self._session.base_url, problem=NOBODY)
@@ -258,7 +262,7 @@ class SignInService:
         return await identify(self._session, self._authority, self._session.credentials)
 
     async def _forget(self, current: Credentials) -> str:
-        """Delete the stored sign-in; return what the user should know."""
+        """Delete the stored sign-in; return a notice for the user."""
         if current.grant.kept == "keyring":
             await self._store.forget(current)
             return ""
@@ -269,8 +273,8 @@ class SignInService:
         return "the PETSYNC_… variables in the environment are still set, and count next time"
 
     async def _check_keep(self, keep: str) -> Kept:
-        """Where to keep the sign-in. Raises SettingsError if that is not possible, before the user
-        is asked for anything.
+        """Return the place where the sign-in is stored. Raises SettingsError, before the user
+        enters anything, if it cannot be stored there.
         """
         if keep == "keyring":
             await self._store.check()
@@ -295,7 +299,7 @@ class SignInService:
         return await self._authority.renew(current)
 
     async def _revoke(self, current: Credentials) -> str:
-        """End the sign-in at the service; return what the user should know."""
+        """End the sign-in at the service; return a notice for the user."""
         if current.grant.kind in ("none", "api key", "token") or current.token is None:
             return ""
         try:
@@ -315,7 +319,7 @@ def _with_keep(credentials: Credentials, place: Kept) -> Credentials:
 
 
 def _describe_source(grant: Grant) -> str:
-    """Where refused credentials came from, and what to do; "" if a script gave them."""
+    """Return the source of refused credentials, and what to do; "" if a script gave them."""
     if grant.kept == "environment":
         names, it = _VARIABLES.get(grant.kind, ("PETSYNC_TOKEN", "it"))
         return (
@@ -338,6 +342,6 @@ def _describe_source(grant: Grant) -> str:
 def make_sign_in_request(
     scopes: str | Sequence[str], client_id: str | None, *, implicit: bool, listen: bool
 ) -> SignInRequest:
-    """The request for a sign-in; a text may have several scopes."""
+    """Return the request for a sign-in; a text may have several scopes."""
     wanted = tuple(scopes.split() if isinstance(scopes, str) else scopes)
     return SignInRequest(scopes=wanted, client_id=client_id or "", implicit=implicit, listen=listen)

@@ -25,8 +25,8 @@ __all__ = ["ServiceTarget", "photo", "target_of"]
 
 
 async def photo(session: Session, url: str) -> bytes:
-    """The content of the photo. Raises InvalidInputError, without a request, for an address that is
-    not below the base URL, and ApiError if the service does not return the photo.
+    """Return the content of the photo. Raises InvalidInputError, without a request, for an address
+    that is not below the base URL, and ApiError if the service does not return the photo.
     """
     target = target_of(session.base_url, url)
     if target is None:
@@ -41,7 +41,7 @@ async def photo(session: Session, url: str) -> bytes:
 
 
 def target_of(base_url: str, url: str) -> str | None:
-    """The part of the address after the base URL; None if it is not below the base URL."""
+    """Return the part of the address after the base URL; None if it is not below the base URL."""
     try:
         base, whole = encode_url(base_url), encode_url(url)
         path = unquote(urlsplit(whole).path)
@@ -63,10 +63,11 @@ BeforeSend = Callable[[], Awaitable[None]]
 
 
 class ServiceTarget:
-    """One service, through its operations; fits petsync.apply.engine.Target. It counts the traffic
-    from when it is made. `before_send`, where it is set, is awaited just before each attempt to
-    change anything, when nothing is waited for any more; by raising it keeps the request from being
-    sent.
+    """One service, through its operations; implements petsync.apply.engine.Target. It counts the
+    traffic since it was created.
+
+    `before_send`, if it is set, is awaited just before each attempt to change anything, after all
+    waits; if it raises, the request is not sent.
     """
 
     before_send: BeforeSend | None = None
@@ -84,11 +85,11 @@ class ServiceTarget:
 
     @property
     def assigns_unique_ids(self) -> bool:
-        """Whether the profile says that the service never assigns an id twice."""
+        """True if the profile says that the service never assigns an id twice."""
         return self._profile.assigns_unique_ids
 
     async def get(self, pet_id: int) -> Pet | None:
-        """The current pet, None for a 404."""
+        """Return the current pet, None for a 404."""
         try:
             return await self._send(operations.get_pet_by_id(pet_id, profile=self._profile))
         except NotFoundError:
@@ -161,7 +162,7 @@ class ServiceTarget:
         )
 
     async def all(self, statuses: Collection[str] = ()) -> list[Pet]:
-        """The union of the queries for the profile's statuses and for these."""
+        """Return the union of the queries for the profile's statuses and for these."""
         queried = list(dict.fromkeys((*self._profile.statuses, *statuses)))
         return await self._api.find_pets_by_status(queried)
 
@@ -169,7 +170,7 @@ class ServiceTarget:
 def _count_content(
     body: bytes, content: bytes, on_sent: Callable[[int], None]
 ) -> Callable[[int], None]:
-    """A callback that converts the bytes sent of the body to bytes sent of the content."""
+    """Return a callback that converts the bytes sent of the body to bytes sent of the content."""
     head = body.rindex(content)
 
     def report_sent(sent: int) -> None:

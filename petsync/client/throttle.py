@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 
-# Breaker: the circuit breaker for a service that only fails.
+# Breaker: the circuit breaker for a service of which every request fails.
 
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 5.0
@@ -43,15 +43,17 @@ _ANSWERS = frozenset({501, 505})
 
 
 class Breaker:
-    """A circuit breaker for all requests of a session: it counts consecutive failed attempts (5xx,
-    no response). Times are in seconds, of one clock.
+    """A circuit breaker for all requests of a session, which counts consecutive failed attempts
+    (5xx, no response). Times are in seconds, of one clock.
 
     After `failures` in a row, or `unreachable` in a row without a connection, it *holds*: all
-    requests wait, and one at a time is tried, every few seconds, until one is answered. After
-    `patience` seconds without an answer it *opens*: requests are refused, except for an occasional
-    probe. A service that has never answered is not waited for: `never_reached_s` seconds after the
-    first attempt started, `failures` in a row open it, or `unreachable` in a row without any
-    response.
+    requests wait, and one at a time is tried, every few seconds, until one gets a response. After
+    `patience` seconds without a response it *opens*: requests are refused, except for an occasional
+    probe.
+
+    It does not hold for a service that has never responded: from `never_reached_s` seconds after
+    the start of the first attempt, `failures` in a row open it, or `unreachable` in a row without
+    any response.
     """
 
     def __init__(
@@ -74,14 +76,14 @@ class Breaker:
 
     @property
     def holds(self) -> bool:
-        """Whether requests wait for a service that has answered before."""
+        """True if requests wait for a service that has responded before."""
         known = (
             self.failed_in_a_row >= self.failures or self._unreachable_in_a_row >= self.unreachable
         )
         return self._reached and known
 
     def record_answer(self) -> None:
-        """Record any response: the service can be reached."""
+        """Record any response: it shows that the service can be reached."""
         self._reached = True
         if self.failed_in_a_row:
             self.failed_in_a_row = self._unreachable_in_a_row = 0
@@ -89,11 +91,12 @@ class Breaker:
             self._pause, self._last_hold = _FIRST_PAUSE, -math.inf
 
     def record_failure(self, error: ApiError, sent_at: float, now: float) -> float:
-        """Record a failed attempt that was sent at `sent_at`, and return how long all requests must
-        wait.
+        """Record a failed attempt that was sent at `sent_at`, and return the seconds for which all
+        requests must wait.
         """
         if not self.failed_in_a_row:
-            # For a service that never answered, the time counts from the first attempt's start.
+            # For a service that never responded, the time counts from the start of the first
+            # attempt.
             self._first, self._since = now if self._reached else sent_at, _clock()
         self.failed_in_a_row += 1
         is_silent = isinstance(error, TransportError)
@@ -109,7 +112,7 @@ class Breaker:
         return random.uniform(0.8, 1.2) * pause  # noqa: S311 - spreads clients, hides nothing
 
     def close_for(self, seconds: float, reason: str, now: float) -> None:
-        """Refuse requests because the service asked for a long wait; for an hour at most."""
+        """Refuse requests because the service asked for a long wait; for at most an hour."""
         seconds = min(seconds, _LONGEST_REFUSAL)
         if not self.is_open:
             self._first, self._since = now, _clock()
@@ -118,8 +121,8 @@ class Breaker:
         self._reason = f"{reason}; it asks to wait until {until}"
 
     def check(self, now: float, *, again: bool) -> None:
-        """Return if a request may be sent; with `again` it was sent before, so it is no probe.
-        Raises UnavailableError.
+        """Raise UnavailableError unless a request may be sent. With `again` it was sent before, so
+        it is not a probe.
         """
         if not self.is_open:
             return
@@ -128,14 +131,14 @@ class Breaker:
         self._probe_at = now + _LONGEST_PAUSE
 
     def longest_wait(self, now: float) -> float:
-        """The seconds until another attempt can open the breaker of a service that never answered;
-        infinite for any other service.
+        """Return the seconds until another attempt can open the breaker of a service that never
+        responded; infinite for any other service.
         """
         left = self._first + self.never_reached_s - now
         return left if self.failed_in_a_row and not self._reached and left > 0 else math.inf
 
     def error(self) -> UnavailableError:
-        """The error for a request that is refused."""
+        """Return the error for a request that is refused."""
         failed = (
             f" {self.failed_in_a_row} attempts in a row have failed;"
             if self.failed_in_a_row
@@ -158,7 +161,7 @@ class Breaker:
 
 
 def is_outage(error: ApiError) -> bool:
-    """Whether the error shows an outage of the service."""
+    """Return true if the error shows an outage of the service."""
     if isinstance(error, ServiceError):
         return error.status not in _ANSWERS
     return isinstance(error, TransportError)
@@ -176,8 +179,8 @@ def _clock(later: float = 0.0) -> str:
 # triples each time.
 #
 # A service may also refuse independently of the rate: because other clients are busy, or at random.
-# Then the rate falls below what the service accepted on average, and a lower rate does not help:
-# for a while only Retry-After counts.
+# Then the rate falls below the average of accepted requests, and a lower rate does not help: for a
+# while only Retry-After counts.
 
 
 _DECREASE, _BELOW = 0.85, 0.98
@@ -190,11 +193,10 @@ _BLIND_S, _MAX_BLIND_S = 30.0, 900.0
 
 
 class AdaptiveRate:
-    """`rate` is the learnt limit of requests per second, None if there is none. Times are in
-    seconds, of one clock.
-    """
+    """The learnt limit of requests per second. Times are in seconds, of one clock."""
 
     rate: float | None
+    """None if there is no limit."""
     _accepted: int
     _accepted_before: int
     _accepted_total: int
@@ -224,7 +226,7 @@ class AdaptiveRate:
             return
         if self.rate is None:
             self.rate, self._first = 0.99 * self._accepted / max(seconds, pause, _MIN_S), now
-            # The first burst may have been a saved-up allowance.
+            # The first burst may have used up an accumulated allowance.
             self._accepted_total = 0
         else:
             self._count_doubt(self.rate, now)
@@ -237,7 +239,7 @@ class AdaptiveRate:
             self._blind_s = min(2 * self._blind_s, _MAX_BLIND_S)
 
     def rate_at(self, now: float) -> float | None:
-        """The rate; it rises if nothing was refused for some time."""
+        """Return the rate, which rises if nothing was refused for some time."""
         if self.rate is not None and now >= self._set_at + self._seconds_to_raise(self.rate):
             if self._accepted - self._accepted_before >= _USED_SHARE * self.rate * (
                 now - self._set_at
@@ -268,8 +270,8 @@ class AdaptiveRate:
             self._step = min(2 * self._step, _MAX_STEP)
 
     def _decrease(self, rate: float, measured: float) -> None:
-        """Decrease the rate to what the service accepted since the last refusal, but by a share at
-        most, as that includes the pause.
+        """Decrease the rate to that of the requests accepted since the last refusal, but at most by
+        a share, because that time includes the pause.
         """
         if rate >= self._ceiling:
             self._probe_s = min(3 * self._probe_s, _MAX_PROBE_S)
@@ -277,7 +279,7 @@ class AdaptiveRate:
         self.rate = max(_DECREASE * rate, min(measured, _BELOW * rate))
 
     def _count_doubt(self, rate: float, now: float) -> None:
-        """Count a doubt if the service refused a rate below its average: then its limit is not a
+        """Count a doubt if the service refused a rate below its average: its limit may not be a
         rate.
         """
         self._refusals += 1
@@ -288,16 +290,18 @@ class AdaptiveRate:
         self._set_at, self._accepted_before = now, self._accepted
 
 
-# Pace: when the next request may be sent, from the given rate, the learnt rate, and pauses.
+# Pace: the time of the next request, from the given rate, the learnt rate, and pauses.
 
 
 _MAX_CATCH_UP_S = 0.05
-"""Timers fire late: up to this many seconds are compensated, so that the rate is reached."""
+"""The maximum number of seconds by which a late timer is compensated, in order to reach the
+rate.
+"""
 
 
 class Pace:
-    """`rate` is the limit of requests per second, evenly spaced; None for no limit. Times are in
-    seconds, of one clock.
+    """The times of requests. `rate` is the limit of requests per second, evenly spaced; None for no
+    limit. Times are in seconds, of one clock.
     """
 
     def __init__(self) -> None:
@@ -307,16 +311,16 @@ class Pace:
 
     @property
     def is_free(self) -> bool:
-        """Whether there is no rate and no pause."""
+        """True if there is no rate and no pause."""
         return self.rate is None and self.adaptive_rate.rate is None and self._until == -math.inf
 
     @property
     def opens_at(self) -> float:
-        """When the next request may be sent."""
+        """The time at which the next request may be sent."""
         return self._next_queue if self._next_queue > self._until else self._until
 
     def take(self, now: float, *, waited: bool) -> None:
-        """Record that a request is sent now; `waited`: it waited for its time."""
+        """Record that a request is sent now, and whether it `waited` for its time."""
         if waited and now - _MAX_CATCH_UP_S < self.opens_at < now:
             now = self.opens_at
         self._until = -math.inf
@@ -329,14 +333,14 @@ class Pace:
             self._until = max(self._until, now + seconds)
 
     def remaining_pause(self, now: float) -> float:
-        """The remaining seconds of a pause."""
+        """Return the remaining seconds of a pause."""
         return max(0.0, self._until - now)
 
 
-# Window: how many requests may be under way at a time, adapted to the service.
+# Window: the number of concurrent requests, adapted to the service.
 #
-# Slow start, then additive increase and multiplicative decrease (AIMD), as TCP does it. Source:
-# RFC 5681, section 3.1.
+# Slow start, then additive increase and multiplicative decrease (AIMD), as in TCP. Source: RFC
+# 5681, section 3.1.
 
 
 MAX_CONCURRENCY = 128
@@ -351,7 +355,7 @@ _PET_OPERATIONS = frozenset({"addPet", "updatePet", "deletePet", "getPetById", "
 class Window:
     """`limit` is the number of concurrent requests, from 1 to `most`.
 
-    Times are in seconds: `begun` is when a request was sent, `now` when its response arrived.
+    Times are in seconds: `sent_at` is when a request was sent, `now` when its response arrived.
     """
 
     def __init__(self, most: int = MAX_CONCURRENCY) -> None:
@@ -374,7 +378,7 @@ class Window:
         self._exact_limit = min(getattr(self, "_exact", _FIRST), float(self._most))
 
     def record_answer(self, operation: str, sent_at: float, now: float, *, full: bool) -> None:
-        """Record a response. `full`: the limit was reached, so that a higher one can be tried."""
+        """Record a response. `full`: the limit was reached, so a higher one can be tried."""
         latency = self._latencies.get(operation)
         if latency is not None and latency.is_worse(now - sent_at):
             self.shrink(sent_at, now)
@@ -384,7 +388,7 @@ class Window:
             self.limit = int(self._exact_limit)
 
     def shrink(self, sent_at: float, now: float, *, to_one: bool = False) -> None:
-        """Halve the limit, once for all requests that were under way together; or set it to 1."""
+        """Halve the limit, once for all requests that were in flight together; or set it to 1."""
         if to_one:
             self._exact_limit = 1.0
         elif sent_at >= self._cut_at:
@@ -406,7 +410,9 @@ class _Latency:
         self._count = self._slow = 0
 
     def is_worse(self, seconds: float) -> bool:
-        """Record the time of a response; True at most once per sample."""
+        """Record the time of a response; return true if the operation has become slower, at most
+        once per sample.
+        """
         if seconds < self._best:
             self._best = seconds
         self._count += 1
@@ -429,7 +435,7 @@ class Gate:
     """Admits requests as the window and the pace allow. It belongs to one event loop.
 
     Changes go ahead of reads, three to one: a pet is read just before it is changed, and a shorter
-    time in between leaves less room for other changes.
+    time between the two leaves less room for other changes.
     """
 
     def __init__(self, window: Window, pace: Pace) -> None:
@@ -452,12 +458,12 @@ class Gate:
 
     @property
     def is_full(self) -> bool:
-        """Whether the limit of concurrent requests is reached."""
+        """True if the limit of concurrent requests is reached."""
         return self.under_way >= self._window.limit
 
     async def enter(self, *, is_change: bool = False) -> bool:
-        """Wait for the request's turn. True: the caller must call `leave` afterwards. False: the
-        request was rejected. A cancelled caller has not entered.
+        """Wait for the request's turn. Return true if the caller must call `leave` afterwards,
+        false if the request was rejected. A cancelled caller has not entered.
 
         `is_change`: the request is a change.
         """
@@ -482,7 +488,9 @@ class Gate:
             self.advance()
 
     def advance(self, *, waited: bool = False) -> None:
-        """Admit the requests that may be sent now; also after a change of window or pace."""
+        """Admit the requests that may be sent now. Call it also after a change of window or
+        pace.
+        """
         loop = asyncio.get_running_loop()
         while (queue := self._next_queue()) and self.under_way < self._window.limit:
             if (opens_at := self._pace.opens_at) > (now := loop.time()):
@@ -499,7 +507,7 @@ class Gate:
             queue.popleft().set_result(False)
 
     def _next_queue(self) -> deque[asyncio.Future[bool]]:
-        """The queue with the next request; empty if none waits."""
+        """Return the queue with the next request; empty if none waits."""
         for queue in (self._changes, self._reads):
             while queue and queue[0].done():
                 queue.popleft()
@@ -522,8 +530,8 @@ class Gate:
 
 
 LONGEST_PAUSE = 120.0
-"""The longest wait in seconds at a service's request; if it asks for more, requests fail with an
-error that says so.
+"""The maximum wait in seconds at a service's request. If the service asks for more, requests fail
+with an error that says so.
 """
 
 
@@ -559,12 +567,12 @@ class Flow:
 
     @staticmethod
     def now() -> float:
-        """The loop's clock, in seconds."""
+        """Return the loop's clock, in seconds."""
         return asyncio.get_running_loop().time()
 
     async def enter(self, *, again: bool, changes: bool) -> None:
         """Return when a request may be sent, for the first time or `again`; `leave` must follow.
-        `changes`: it is no GET. Raises UnavailableError.
+        `changes`: it is not a GET. Raises UnavailableError.
         """
         if self.breaker.is_open:
             self.breaker.check(self.now(), again=again)
@@ -577,7 +585,7 @@ class Flow:
 
     async def rest(self, seconds: float) -> None:
         """Return after a back-off, or as soon as the breaker opens. For a service that never
-        answered, return when another attempt can open the breaker.
+        responded, return when another attempt can open the breaker.
         """
         if self.breaker.is_open:
             return

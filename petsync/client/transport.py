@@ -1,6 +1,6 @@
 """Transports for requests to the service: aiohttp, or a given httpx transport.
 
-Neither follows redirects, keeps cookies or repeats requests: session.py decides that.
+Neither follows redirects, keeps cookies or repeats requests: session.py does that.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ UNTRUSTED = (
 _CONNECTIONS = 128
 _CHUNK = 65536
 _IDLE_SECONDS = 4.0
-"""Below uvicorn's five seconds: a connection that the server is about to close is not used."""
+"""Less than uvicorn's five seconds: a connection that the server is about to close is not used."""
 _MAX_CONNECT_S = 10.0
 _PROXY_HEADER = "Proxy-Authorization"
 _MAX_ERROR_BYTES = 1 << 16
-"""The bytes that are read of an error response."""
+"""The number of bytes that are read of an error response."""
 _NEVER_SENT = (
     httpx.UnsupportedProtocol,
     httpx.InvalidURL,
@@ -64,12 +64,12 @@ _NEVER_SENT = (
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The limits of a response: `size` in bytes, decompressed, and `seconds` from the end of the
-    request to the last byte. Of an error response at most 64 kB are read.
-    """
+    """The limits of a response. At most 64 kB of an error response are read."""
 
     size: int
+    """In bytes, after decompression."""
     seconds: float
+    """From the end of the request to the last byte of the response."""
 
 
 class TooLongError(Exception):
@@ -77,9 +77,9 @@ class TooLongError(Exception):
 
 
 def ssl_context() -> ssl.SSLContext:
-    """A context that trusts the authorities in PETSYNC_CA_FILE (PEM) instead of the default ones,
-    and presents the certificate in PETSYNC_CLIENT_CERT, whose private key is in the same file or in
-    PETSYNC_CLIENT_KEY. Raises SettingsError for a file that cannot be used.
+    """Return a context that trusts the authorities in PETSYNC_CA_FILE (PEM) instead of the default
+    ones, and presents the certificate in PETSYNC_CLIENT_CERT, whose private key is in the same file
+    or in PETSYNC_CLIENT_KEY. Raises SettingsError for a file that cannot be used.
     """
     authorities = os.environ.get("PETSYNC_CA_FILE", "")
     cert, key = (os.environ.get(f"PETSYNC_CLIENT_{name}", "") for name in ("CERT", "KEY"))
@@ -125,9 +125,10 @@ class Transport(Protocol):
         bounds: Bounds,
         on_sent: Callable[[int], None] | None = None,
     ) -> Response:
-        """The response, decompressed. `url` is the result of `origin.encode_url`; `on_sent` gets
-        the number of bytes of the body that were sent so far. Raises one of ERRORS, and
-        TooLongError.
+        """Send the request, and return the response, decompressed.
+
+        `url` is the result of `origin.encode_url`; `on_sent` gets the number of bytes of the body
+        that were sent so far. Raises one of ERRORS, and TooLongError.
         """
         ...
 
@@ -137,7 +138,7 @@ class Transport(Protocol):
 
 
 class AiohttpTransport:
-    """A transport with aiohttp. It must be created on a running loop, and reads the proxy from the
+    """A transport with aiohttp. It must be created on a running loop. It reads the proxy from the
     environment once, unless the service is on this machine. `timeout` is in seconds, for each wait.
     """
 
@@ -173,7 +174,7 @@ class AiohttpTransport:
         bounds: Bounds,
         on_sent: Callable[[int], None] | None = None,
     ) -> Response:
-        """As Transport says."""
+        """Send the request as `Transport.send` does."""
         data: bytes | AsyncIterator[bytes] | None = body or None
         async with _deadline(bounds.seconds) as deadline:
             if on_sent is not None:
@@ -193,7 +194,7 @@ class AiohttpTransport:
                 return Response(response.status, headers_read, content)
 
     async def close(self) -> None:
-        """As Transport says."""
+        """Close the connections."""
         await self._client.close()
 
 
@@ -220,7 +221,9 @@ class HttpxTransport:
         bounds: Bounds,
         on_sent: Callable[[int], None] | None = None,
     ) -> Response:
-        """As Transport says; `on_sent` is called once, when the whole body was sent."""
+        """Send the request as `Transport.send` does; `on_sent` is called once, when the whole body
+        was sent.
+        """
         request = httpx.Request(
             method, url, headers=headers, content=body or None, extensions=self._extensions
         )
@@ -244,12 +247,12 @@ class HttpxTransport:
         return Response(response.status_code, headers_read, content)
 
     async def close(self) -> None:
-        """As Transport says."""
+        """Close the connections."""
         await self._transport.aclose()
 
 
 def was_never_sent(error: BaseException) -> bool:
-    """Whether the request was certainly not sent, as there was no connection.
+    """Return true if the request was certainly not sent, because there was no connection.
 
     An httpx transport may raise the same error for refused and lost connections; its cause
     distinguishes them.
@@ -258,8 +261,9 @@ def was_never_sent(error: BaseException) -> bool:
 
 
 def proxy_for(url: str) -> tuple[str | None, tuple[str, str] | None]:
-    """The environment's proxy for the address, and its user and password separately: in the address
-    they would appear in errors of libraries. Raises SettingsError, which does not show them.
+    """Return the environment's proxy for the address, and its user and password separately: in the
+    address they would appear in errors of libraries. Raises SettingsError, which does not show
+    them.
 
     aiohttp's own `trust_env` would use a thread for every request, and would send the credentials
     in ~/.netrc.
@@ -289,11 +293,11 @@ def proxy_for(url: str) -> tuple[str | None, tuple[str, str] | None]:
 
 
 def tls_reason(error: BaseException | None) -> str:
-    """OpenSSL's reason for a failed TLS connection; "" for other errors."""
+    """Return OpenSSL's reason for a failed TLS connection; "" for other errors."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
-        # aiohttp's own error claims to be OpenSSL's, which it holds.
+        # aiohttp's error seems to be OpenSSL's, but only contains it.
         inner = getattr(error, "certificate_error", None) or getattr(error, "os_error", None)
         if isinstance(error, ssl.SSLError) and not isinstance(error, aiohttp.ClientError):
             message = getattr(error, "verify_message", "")
@@ -318,8 +322,8 @@ async def _deadline(seconds: float) -> AsyncIterator[asyncio.Timeout]:
 async def _read_content(
     pieces: AsyncIterator[bytes], status: int, headers: Mapping[str, str], size: int
 ) -> bytes:
-    """The response's body, decompressed piece by piece. Raises TooLongError, and ClientPayloadError
-    if it cannot be decompressed.
+    """Return the response's body, decompressed piece by piece. Raises TooLongError, and
+    ClientPayloadError if it cannot be decompressed.
     """
     limit = _max_size(status, size)
     decoder = _decoder(headers.get("content-encoding", ""))
@@ -344,7 +348,7 @@ def _max_size(status: int, size: int) -> int:
 
 
 def _truncate(content: bytes, status: int, size: int) -> bytes:
-    """The beginning of an error response; raises TooLongError for other responses."""
+    """Return the beginning of an error response; raises TooLongError for other responses."""
     if 200 <= status < 300:
         raise TooLongError(f"{size / 1e6:,.0f} MB")
     return content[: _max_size(status, size)]
@@ -359,7 +363,7 @@ class _Decoder:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the compressed data are complete."""
+        """True if the compressed data are complete."""
         return self._inner is None or self._inner.eof
 
     def decompress(self, piece: bytes, most: int) -> bytes:
