@@ -56,15 +56,18 @@ _CAPTIONS_HINT = (
 
 @dataclass(slots=True)
 class Captions:
-    """The line and the caption of each file that metadata.csv names, by its path in the folder."""
+    """The captions in metadata.csv."""
 
     entries: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """The line and the caption of each file that metadata.csv names, by its path in the folder."""
     is_there: bool = False
     used: set[str] = field(default_factory=set)
 
     @classmethod
     def of(cls, path: Path) -> Captions:
-        """The captions in the file at `path`; empty if there is no file. Raises SheetError."""
+        """Return the captions in the file at `path`; empty if there is no file. Raises
+        SheetError.
+        """
         try:
             with path.open("rb") as file:
                 text = file.read(_MAX_CAPTION_BYTES).decode("utf-8-sig")
@@ -80,7 +83,7 @@ class Captions:
         return cls(_read_captions(text, path), is_there=True)
 
     def caption_of(self, file: str, otherwise: str | None) -> str | None:
-        """The caption of a file, `otherwise` if it has none."""
+        """Return the caption of a file; `otherwise` if it has none."""
         key = _key(file)
         if key not in self.entries:
             return otherwise
@@ -88,7 +91,7 @@ class Captions:
         return self.entries[key][1]
 
     def iter_unused(self) -> Iterator[PictureProblem]:
-        """A problem for each row that names a missing file."""
+        """Yield a problem for each row that names a missing file."""
         for key, (line, _) in self.entries.items():
             if key not in self.used:
                 yield PictureProblem(
@@ -133,12 +136,12 @@ def _key(file: str) -> str:
 
 
 MAX_FILE_BYTES = 256 * 1024 * 1024
-"""The largest file that is read."""
+"""The maximum size of a file that is read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A file that a file name or a sheet assigns to this pet."""
+    """A file that its name or a sheet assigns to this pet."""
 
     path: Path
     file: str
@@ -149,7 +152,7 @@ class Candidate:
     metadata: str | None = None
 
     def problem(self, why: str, cure: str = "") -> PictureProblem:
-        """The problem that keeps this file from being uploaded."""
+        """Return the problem that keeps this file from being uploaded."""
         return PictureProblem(
             file=self.file,
             problem=why,
@@ -171,7 +174,7 @@ class ImageMatches:
 
 
 def is_within(path: Path, folder: Path) -> bool:
-    """Whether the file, with its links followed, is in the folder (resolved).
+    """Return true if the file, with its links followed, is in the folder (resolved).
 
     Raises OSError if the file cannot be resolved.
     """
@@ -180,8 +183,8 @@ def is_within(path: Path, folder: Path) -> bool:
 
 
 def content_of(path: Path) -> bytes:
-    """The file's bytes. Raises OSError, also for a file that is no regular file or larger than 256
-    MiB. Does not wait for a pipe.
+    """Return the file's bytes. Raises OSError, also for a file that is not a regular file or is
+    larger than 256 MiB. Does not wait for a pipe.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _BINARY)
@@ -193,14 +196,14 @@ def content_of(path: Path) -> bytes:
             raise OSError(0, "it is no ordinary file")
         if state.st_size > MAX_FILE_BYTES:
             raise OSError(0, f"it has {state.st_size / 2**20:,.0f} MiB, which is never read")
-        # A file that grows meanwhile is not read beyond the limit.
+        # A file that grows in the meantime is not read beyond the limit.
         return file.read(MAX_FILE_BYTES)
 
 
 _BINARY: int = getattr(os, "O_BINARY", 0)
 
 
-# What a file is by its content, whatever its name says.
+# The type of a file by its content, whatever its name says.
 
 
 Format = Literal["JPEG", "PNG", "GIF", "WEBP"]
@@ -219,7 +222,7 @@ ENDINGS: dict[str, Format] = {
 IMAGE_ENDINGS = frozenset(
     (*ENDINGS, ".bmp", ".tif", ".tiff", ".heic", ".heif", ".avif", ".svg", ".ico", ".psd", ".jp2")
 ) | {".apng", ".dng", ".cr2", ".nef", ".arw", ".raw"}
-"""Endings of files that people take for pictures."""
+"""Endings of files that users regard as pictures."""
 
 _MAGIC = (
     (b"BM", "a BMP image"),
@@ -246,7 +249,7 @@ _HEIF = (b"heic", b"heix", b"hevc", b"heim", b"mif1", b"msf1")
 
 
 def format_of(content: bytes) -> Format | None:
-    """The format by the content's first bytes; None if it is none of the four."""
+    """Return the format by the content's first bytes; None if it is not one of the four."""
     if content.startswith(b"\xff\xd8\xff"):
         return "JPEG"
     if content.startswith(b"\x89PNG\r\n\x1a\n"):
@@ -259,7 +262,7 @@ def format_of(content: bytes) -> Format | None:
 
 
 def describe_content(content: bytes) -> str:
-    """The kind of a file that has none of the four formats, in words: `a PDF document`."""
+    """Return the kind of a file that has none of the four formats, in words: `a PDF document`."""
     if content[4:8] == b"ftyp":
         brand = content[8:12]
         if brand in _HEIF:
@@ -272,12 +275,12 @@ def describe_content(content: bytes) -> str:
 
 
 def hidden_kind(content: bytes) -> str | None:
-    """The other kind of file that an image also is for programs that do not start at the first
-    byte: an archive, a document, a page or a script; None if it is only an image.
+    """Return the other type of file that an image also is for programs that do not start at the
+    first byte: an archive, a document, a page or a script; None if it is only an image.
     """
     if b"%PDF-" in content[:1024]:
         return "a PDF document"
-    # An archive's directory stands at its end, before a comment of at most 64 KiB.
+    # An archive's directory is at its end, before a comment of at most 64 KiB.
     if b"PK\5\6" in content[-66_000:]:
         return "a ZIP archive"
     lower = content.lower()
@@ -303,7 +306,7 @@ def _describe_text(start: bytes) -> str:
     return "text"
 
 
-# Patterns: templates for file names, by which the pet in a picture is found.
+# Patterns: templates for file names, which identify the pet in a picture.
 
 
 DEFAULT_PATTERNS = ("{id}", "{id}_{n}")
@@ -311,7 +314,7 @@ DEFAULT_PATTERNS = ("{id}", "{id}_{n}")
 
 _PART = re.compile(r"(\{id\}|\{n\}|\*)")
 _DIGITS = r"(?<![0-9])(?P<%s>[0-9]{1,%d})(?![0-9])"
-# Digits end where no digit follows, and there is one star: no name takes long.
+# Digits end where no digit follows, and there is one star, so no name takes long.
 _REGEX = {"{id}": _DIGITS % ("id", 19), "{n}": _DIGITS % ("n", 9), "*": ".*?"}
 _PATTERN_HINT = (
     "It is the name without its ending: {id} is the pet's id, {n} the picture's number, and * "
@@ -320,7 +323,9 @@ _PATTERN_HINT = (
 
 
 class NameMatch(NamedTuple):
-    """The pet that a name gives, and the place of the picture among the pet's, 0 if not given."""
+    """The pet that a name gives, and the place of the picture among the pet's; 0 if it is not
+    given.
+    """
 
     pet_id: int
     place: int = 0
@@ -335,14 +340,16 @@ class Patterns:
 
     @classmethod
     def of(cls, templates: str | Iterable[str]) -> Patterns:
-        """The compiled templates. Raises SettingsError for one that cannot be used."""
+        """Return the compiled templates. Raises SettingsError for one that cannot be used."""
         texts = (templates,) if isinstance(templates, str) else tuple(templates)
         if not texts:
             raise SettingsError("there is no pattern for the files' names", hint=_PATTERN_HINT)
         return cls(texts, tuple(map(_regex, texts)))
 
     def parse_name(self, stem: str) -> NameMatch | None:
-        """The pet and the place in a name without its ending; None if no template matches."""
+        """Return the pet and the place in a name without its ending; None if no template
+        matches.
+        """
         for regex in self.regexes:
             match = regex.fullmatch(stem)
             if match is not None and int(match["id"]) <= MAX_ID:
@@ -387,7 +394,7 @@ _SYSTEM_FILES = frozenset(("thumbs.db", "ehthumbs.db", "desktop.ini", "icon\r", 
 def find_in_folder(
     folder: Path, patterns: Patterns, *, recursive: bool = False, metadata: str | None = None
 ) -> ImageMatches:
-    """The pictures in the folder by name, and a problem for each other file.
+    """Return the pictures in the folder by name, and a problem for each other file.
 
     `metadata` is the caption of pictures that metadata.csv in the folder does not name. Raises
     SheetError if the folder or that file cannot be read.
@@ -518,7 +525,7 @@ def find_in_sheet(
     metadata_column: str | None = None,
     metadata: str | None = None,
 ) -> ImageMatches:
-    """The pictures that the column's cells name, each for its row's pet.
+    """Return the pictures that the column's cells name, each for its row's pet.
 
     A cell holds one or more paths, written as URLs are in a cell of photo_urls. Paths are relative
     to `folder` and must stay in it. Raises SheetError if the column or the folder does not exist.
@@ -577,8 +584,8 @@ def _iter_blocked(sheet: Sheet) -> Iterator[PictureProblem]:
 
 
 def _iter_repeated(sheet: Sheet) -> Iterator[PictureProblem]:
-    """A problem for each row that repeats another: the reader keeps only the first one, but a
-    repeated row may name another picture in the columns that are read here.
+    """Yield a problem for each row that repeats another one: the reader keeps only the first one,
+    but a repeated row may name another picture in the columns that are read here.
     """
     for finding in sheet.problems:
         if finding.rule == "duplicate-row":
@@ -647,7 +654,7 @@ class _SheetReader:
         )
 
     def _path(self, file: str) -> Path:
-        """The file's path; backslashes separate folders if no file has the name as it stands."""
+        """Return the file's path; backslashes separate folders if no file has the exact name."""
         path = self.root / file
         if "\\" in file and not path.exists():
             return self.root / file.replace("\\", "/")

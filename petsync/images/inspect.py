@@ -71,24 +71,28 @@ _MAX_ENTRIES = 1_000
 
 
 class Orientation(NamedTuple):
-    """`value` from 1 (upright) to 8, and its offset in the data."""
+    """The rotation in EXIF data."""
 
     value: int
+    """From 1 (upright) to 8."""
     at: int
+    """The offset of the value in the data."""
     order: Literal["big", "little"]
 
     def upright(self, exif: bytes) -> bytes:
-        """The data with the value 1."""
+        """Return the data with the value 1."""
         return exif[: self.at] + (1).to_bytes(2, self.order) + exif[self.at + 2 :]
 
     def alone(self) -> bytes:
-        """A TIFF structure with this value alone."""
+        """Return a TIFF structure with only this value."""
         entry = struct.pack(">HHIHH", _TAG, _SHORT, 1, self.value, 0)
         return b"MM\0*" + struct.pack(">IH", 8, 1) + entry + bytes(4)
 
 
 def orientation(exif: bytes) -> Orientation | None:
-    """The rotation in the first directory of a TIFF structure; None if there is no valid one."""
+    """Return the rotation in the first directory of a TIFF structure; None if there is no valid
+    one.
+    """
     order: Literal["big", "little"] = "little" if exif[:2] == b"II" else "big"
     if exif[:4] not in (b"II*\0", b"MM\0*"):
         return None
@@ -121,7 +125,7 @@ Kind = Literal["picture", "frame", "extra", "exif"]
 
 
 class BrokenError(Exception):
-    """The file is cut off or does not follow its format; the message says where."""
+    """The file is truncated or does not follow its format; the message says where."""
 
 
 class Part(NamedTuple):
@@ -134,7 +138,7 @@ class Part(NamedTuple):
 
 
 def parts(content: bytes, form: Format) -> list[Part]:
-    """The parts in their order, up to the image's end. Raises BrokenError."""
+    """Return the parts in their order, up to the image's end. Raises BrokenError."""
     try:
         return list(_PARSERS[form](content))
     except IndexError:
@@ -142,20 +146,20 @@ def parts(content: bytes, form: Format) -> list[Part]:
 
 
 def frames_of(parts: list[Part]) -> int:
-    """The number of pictures in the file."""
+    """Return the number of pictures in the file."""
     return max(1, sum(part.kind == "frame" for part in parts))
 
 
 def exif_of(parts: list[Part]) -> tuple[int, int] | None:
-    """Start and end of the camera's data (a TIFF structure); None if there are none."""
+    """Return start and end of the camera's data (a TIFF structure); None if there is none."""
     return next(((part.body, part.end) for part in parts if part.kind == "exif"), None)
 
 
 def without_metadata(content: bytes, form: Format, parts: list[Part]) -> bytes:
-    """The same picture without metadata, and without what follows its end.
+    """Return the same picture without metadata, and without data after its end.
 
-    The colour profile stays. Of the EXIF data only a rotation other than upright stays, so that no
-    pixel has to be encoded again.
+    The colour profile stays. Of the EXIF data only a rotation other than upright stays, so no pixel
+    must be encoded again.
     """
     place = exif_of(parts)
     rotation = None if place is None else orientation(content[place[0] : place[1]])
@@ -175,7 +179,7 @@ def without_metadata(content: bytes, form: Format, parts: list[Part]) -> bytes:
 
 
 def _exif_part(exif: bytes, form: Format) -> bytes:
-    """EXIF data as a part of a file of this format; b"" for GIF, which has none."""
+    """Return EXIF data as a part of a file of this format; b"" for GIF, which has none."""
     if form == "JPEG":
         return b"\xff\xe1" + struct.pack(">H", len(exif) + 8) + b"Exif\0\0" + exif
     if form == "PNG":
@@ -271,7 +275,7 @@ def _gif(content: bytes) -> Iterator[Part]:
 
 
 def _colours(flags: int) -> int:
-    """The number of bytes of a colour table."""
+    """Return the number of bytes of a colour table."""
     return 3 << (flags & 7) + 1 if flags & 0x80 else 0
 
 
@@ -298,7 +302,7 @@ _EXIF_FLAG, _XMP_FLAG = 0x08, 0x04
 
 
 def _fix_webp_header(content: bytes) -> bytes:
-    """The WebP file with a header that agrees with its remaining parts."""
+    """Return the WebP file with a header that agrees with its remaining parts."""
     whole = bytearray(content)
     whole[4:8] = (len(content) - 8).to_bytes(4, "little")
     if whole[12:16] == b"VP8X":
@@ -332,7 +336,9 @@ DECODERS: dict[Format, type[ImageFile.ImageFile]] = {
     "GIF": GifImagePlugin.GifImageFile,
     "WEBP": WebPImagePlugin.WebPImageFile,
 }
-"""The decoder of each format: Image.open would try several, and read some JPEG files as MPO."""
+"""The decoder of each format. Image.open would try several, and would read some JPEG files as
+MPO.
+"""
 
 _TURNS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -351,7 +357,7 @@ Done = Literal["metadata", "scaled"]
 
 
 class UnusableImageError(Exception):
-    """The file cannot be uploaded: the `problem`, and its `cure`."""
+    """The file cannot be uploaded; it has the `problem` and its `cure`."""
 
     def __init__(self, problem: str, cure: str) -> None:
         super().__init__(problem)
@@ -360,7 +366,7 @@ class UnusableImageError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodedImage:
-    """An image, and the `content` that is sent of it; see petsync.plan.uploads.Picture."""
+    """An image, and its `content` to send; see petsync.plan.uploads.Picture."""
 
     format: Format
     width: int
@@ -375,20 +381,20 @@ class DecodedImage:
 
     @property
     def sent_digest(self) -> str:
-        """The SHA-256 of what is sent."""
+        """The SHA-256 of the content to send."""
         return digest_of(self.content)
 
 
 def digest_of(content: bytes) -> str:
-    """The SHA-256, in hexadecimal."""
+    """Return the SHA-256, in hexadecimal."""
     return hashlib.sha256(content).hexdigest()
 
 
 def prepare_image(content: bytes, ending: str, options: PictureOptions) -> DecodedImage:
-    """The image, decoded completely and prepared as the options say.
+    """Return the image, decoded completely and prepared according to the options.
 
-    Raises UnusableImageError if it is no complete image of one of the four formats, has the ending
-    of another format, or exceeds a limit.
+    Raises UnusableImageError if it is not a complete image of one of the four formats, has the
+    ending of another format, or exceeds a limit.
     """
     form = _form(content, ending)
     try:
@@ -445,7 +451,7 @@ class _Image:
     options: PictureOptions
 
     def decode(self) -> DecodedImage:
-        """The decoded image, without metadata and scaled where the options say so."""
+        """Return the decoded image, without metadata and scaled if the options require it."""
         frames = frames_of(self.parts)
         bare = without_metadata(self.content, self.form, self.parts)
         with self._decode_frames(bare, frames) as image:
@@ -470,9 +476,9 @@ class _Image:
         )
 
     def _decode_frames(self, bare: bytes, frames: int) -> Image.Image:
-        """The image, after each of its frames was decoded completely.
+        """Return the image, after each of its frames was decoded completely.
 
-        A JPEG is decoded without its metadata: Pillow would read it, and warn of damage in it.
+        A JPEG is decoded without its metadata: Pillow would read it, and warn about damage in it.
         """
         try:
             image = DECODERS[self.form](io.BytesIO(bare if self.form == "JPEG" else self.content))
@@ -502,7 +508,7 @@ class _Image:
         )
 
     def _is_large(self, size: tuple[int, int], frames: int) -> bool:
-        """Whether the image must be scaled. Raises UnusableImageError for an animation."""
+        """Return true if the image must be scaled. Raises UnusableImageError for an animation."""
         most = self.options.max_side
         if most is None or max(size) <= most:
             return False
@@ -514,7 +520,9 @@ class _Image:
         return True
 
     def _reencode(self, image: Image.Image) -> tuple[bytes, str, tuple[int, int]]:
-        """The image upright, scaled and encoded again; the encoding in words; and the size."""
+        """Return the image upright, scaled and encoded again; the encoding in words; and the
+        size.
+        """
         exif = b""
         try:
             new = _to_mixable_mode(image)
@@ -545,7 +553,7 @@ class _Image:
         return out.getvalue(), description, new.size
 
     def _encoder_options(self) -> tuple[dict[str, Any], str]:
-        """The encoder's options for the format, and the same in words."""
+        """Return the encoder's options for the format, and the same in words."""
         if self.form == "JPEG":
             return {"quality": _QUALITY, "optimize": True}, f"JPEG, quality {_QUALITY}"
         if self.form == "WEBP":
@@ -558,7 +566,7 @@ class _Image:
 
 
 def _to_mixable_mode(image: Image.Image) -> Image.Image:
-    """The image in a mode in which colours can be mixed."""
+    """Return the image in a mode in which colours can be mixed."""
     if image.mode == "P":
         return image.convert("RGBA" if "transparency" in image.info else "RGB")
     return image.convert({"1": "L", "PA": "RGBA"}.get(image.mode, image.mode))
@@ -598,7 +606,7 @@ PetsById = Mapping[int, Pet | FailedLookup | None]
 def with_pet(
     candidates: Iterable[Candidate], pets: PetsById
 ) -> Iterator[tuple[Candidate, Pet] | PictureProblem]:
-    """Each candidate with its pet, or as a problem if it has none."""
+    """Yield each candidate with its pet, or as a problem if it has none."""
     for candidate in candidates:
         pet = pets.get(candidate.pet_id)
         if isinstance(pet, Pet):
@@ -616,7 +624,9 @@ async def inspect_files(
     options: PictureOptions,
     on_progress: Callable[[ScanProgress], None] | None = None,
 ) -> list[Picture | PictureProblem]:
-    """A picture or a problem for each file, in their order; every file is decoded completely."""
+    """Return a picture or a problem for each file, in their order; every file is decoded
+    completely.
+    """
     results: dict[int, Picture | PictureProblem] = {}
     remaining = iter(enumerate(members))
 
@@ -633,7 +643,7 @@ async def inspect_files(
 
 
 def read_prepared(picture: Picture, options: PictureOptions) -> bytes:
-    """The bytes to send of a picture that was inspected before.
+    """Return the bytes to send of a picture that was inspected before.
 
     Raises UnusableImageError if the file has changed since, OSError if it cannot be read.
     """
@@ -656,9 +666,11 @@ def decide_fates(
     adds: bool,
     again: Uploads | None = None,
 ) -> list[Picture]:
-    """The pictures, sorted by pet and place, each with its fate. `again` is given if earlier
-    uploads are to be repeated: the uploads that unfinished runs with this option have already
-    repeated. If they have repeated all of them, everything is uploaded again.
+    """Return the pictures, sorted by pet and place, each with its fate.
+
+    `again` is given if earlier uploads are to be repeated: it has the uploads that unfinished runs
+    with this option have already repeated. If they have repeated all of them, everything is
+    uploaded again.
     """
     members = sorted(pictures, key=lambda picture: (picture.pet_id, picture.place, picture.file))
     repeated = set(_find_repeated(members))
@@ -681,7 +693,7 @@ class _UploadJudge:
     again: Uploads | None
 
     def decide_fate(self, picture: Picture) -> Picture:
-        """The picture with its fate, and the earlier run that it depends on."""
+        """Return the picture with its fate, and the earlier run that it depends on."""
         key = _upload_key(picture)
         if self.again is None:
             return self._with_fate(
@@ -706,7 +718,7 @@ def _upload_key(picture: Picture) -> tuple[int, tuple[str, str]]:
 
 
 def _find_repeated(members: Iterable[Picture]) -> Iterator[int]:
-    """The positions of pictures that repeat an earlier one of the same pet."""
+    """Yield the positions of pictures that repeat an earlier one of the same pet."""
     seen: set[tuple[int, str]] = set()
     for position, picture in enumerate(members):
         keys = {(picture.pet_id, picture.digest), (picture.pet_id, picture.sent_digest)}
@@ -754,7 +766,7 @@ def _inspect_file(
     )
 
 
-# Thumbnails, by which a person recognises an image.
+# Thumbnails, which help the user recognise an image.
 
 
 _SIDE = 96
@@ -764,8 +776,8 @@ _ENDING: dict[Format, str] = {form: ending for ending, form in reversed(ENDINGS.
 
 
 def thumbnail(content: bytes, side: int = _SIDE) -> str:
-    """The image, upright and at most `side` pixels wide and high, as a `data:` URL of less than 64
-    KiB; of an animation the first picture. "" if it is no complete image.
+    """Return the image, upright and at most `side` pixels wide and high, as a `data:` URL of less
+    than 64 KiB; of an animation the first picture. "" if it is not a complete image.
     """
     form = format_of(content)
     if form is None:

@@ -1,4 +1,4 @@
-"""Upload images: several pets at a time, each pet one after the other, under a journal."""
+"""Upload images: several pets at a time, each pet's images in order, recorded in a journal."""
 
 from __future__ import annotations
 
@@ -63,9 +63,10 @@ __all__ = [
 
 
 class UploadCanceller:
-    """Cancels pictures of one upload, by their numbers in `items`. A picture that was not sent yet
-    is not sent; a request in flight is cancelled, and the pet then shows whether the service got
-    the picture. Can be used from any thread.
+    """Cancels pictures of one upload, by their numbers in `items`. It can be used from any thread.
+
+    A picture that was not sent yet is not sent. A request in flight is cancelled, and the pet then
+    shows whether the service got the picture.
     """
 
     def __init__(self) -> None:
@@ -90,8 +91,8 @@ class UploadCanceller:
             self._loop, self._callback = asyncio.get_running_loop(), callback
 
 
-# One picture: the pet is read, the intent recorded, the picture sent, the pet read again, and the
-# result recorded.
+# One picture: read the pet, record the intent, send the picture, read the pet again, and record the
+# result.
 
 
 T = TypeVar("T")
@@ -109,10 +110,10 @@ HOLDING_CAUSES: frozenset[Cause] = frozenset(
 
 
 class ImageRecorder(Protocol):
-    """One upload run's part of a journal."""
+    """The part of a journal for one upload run."""
 
     async def record_image_intent(self, entry: Entry) -> None:
-        """Record that this upload is about to be sent; return when that is on disk."""
+        """Record that this upload is about to be sent; return when the record is on disk."""
 
     def record_image_result(self, entry: Entry) -> None:
         """Record the result of an upload."""
@@ -125,7 +126,7 @@ class ImageRecorder(Protocol):
 
 
 def result_without_upload(picture: Picture) -> UploadedFile:
-    """The result of a picture that is not uploaded in this run."""
+    """Return the result of a picture that is not uploaded in this run."""
     if picture.fate == "doubtful":
         why = f"run {picture.run} sent it and got no answer; the service does not show what it has"
         return result_of(picture, "unknown", "no-answer", why, cure=_LOOK_CURE)
@@ -135,7 +136,7 @@ def result_without_upload(picture: Picture) -> UploadedFile:
 
 
 class UnsentError(Exception):
-    """The picture is not sent; `result` is what is reported of it instead."""
+    """The picture is not sent; `result` is reported instead."""
 
     def __init__(self, result: UploadedFile) -> None:
         super().__init__(result.message)
@@ -144,25 +145,26 @@ class UnsentError(Exception):
 
 @dataclass(slots=True, kw_only=True)
 class PictureSender:
-    """Uploads single pictures of `pictures.items`, by their numbers. AuthError, UnavailableError,
-    StoppedError and what the recorder raises stop the run.
+    """Uploads single pictures of `pictures.items`, by their numbers.
 
-    `earlier` has the uploads of earlier runs; `adds` says whether the service adds a photo URL to a
-    pet for each upload. `in_flight` has the pictures whose request may be under way. `on_retry` is
-    called with a picture and the reason when it is sent again. Pictures that `canceller` contains
-    are not sent.
+    AuthError, UnavailableError, StoppedError and the errors of the recorder stop the run. Pictures
+    that `canceller` contains are not sent.
     """
 
     pictures: Pictures
     target: Target
     recorder: ImageRecorder
     earlier: Uploads
+    """The uploads of earlier runs."""
     adds: bool
+    """Whether the service adds a photo URL to a pet for each upload."""
     settle: float
     stopper: Stopper
     in_flight: set[int]
+    """The pictures whose request may be in flight."""
     on_sent: Callable[[int, int], None]
     on_retry: Callable[[int, str], None]
+    """Called with a picture and the reason when it is sent again."""
     canceller: UploadCanceller
     items: tuple[Picture, ...] = ()
     started_at: float = field(default_factory=time.monotonic)
@@ -179,7 +181,7 @@ class PictureSender:
         self._cancel_tasks.get(number, lambda: None)()
 
     async def send(self, number: int) -> UploadedFile:
-        """The result of the picture. Raises UnsentError if it is not sent."""
+        """Send the picture, and return its result. Raises UnsentError if it is not sent."""
         picture = self.items[number]
         earlier_result, before, content = await self._run_cancellable(
             number, self._prepare(number, picture)
@@ -219,8 +221,8 @@ class PictureSender:
     async def _prepare(
         self, number: int, picture: Picture
     ) -> tuple[UploadedFile | None, Pet, bytes]:
-        """The result of a picture that an earlier run uploaded, else None; its pet; and the bytes
-        to send.
+        """Return the result of a picture that an earlier run uploaded, else None; its pet; and the
+        bytes to send.
         """
         before = await self.stopper.wait_for(self._fetch_pet(picture))
         doubt = self._find_doubt(picture)
@@ -232,7 +234,9 @@ class PictureSender:
         return None, before, await self.stopper.wait_for(self._read_content(picture))
 
     async def _run_cancellable(self, number: int, work: Coroutine[Any, Any, T]) -> T:
-        """The result of the work. Raises UnsentError if the picture is cancelled meanwhile."""
+        """Return the result of the work. Raises UnsentError if the picture is cancelled in the
+        meantime.
+        """
         if number in self.canceller:
             work.close()
             raise self._build_cancelled_error(number)
@@ -248,7 +252,7 @@ class PictureSender:
             del self._cancel_tasks[number]
 
     def _is_picture_cancelled(self, number: int) -> bool:
-        """Whether this picture alone was cancelled, and not the whole run."""
+        """Return true if this picture alone was cancelled, and not the whole run."""
         task = asyncio.current_task()
         is_run_cancelled = task is not None and task.cancelling() > 0
         return number in self.canceller and not is_run_cancelled and not self.stopper.reason
@@ -259,7 +263,7 @@ class PictureSender:
     # Before it is sent -------------------------------------------------------------------------
 
     async def _fetch_pet(self, picture: Picture) -> Pet:
-        """The pet as it is now. Raises UnsentError if it is gone or cannot be read."""
+        """Return the current pet. Raises UnsentError if it does not exist or cannot be read."""
         try:
             pet = await self.target.get(picture.pet_id)
         except (AuthError, UnavailableError):
@@ -273,7 +277,9 @@ class PictureSender:
         return pet
 
     def _find_doubt(self, picture: Picture) -> Attempt | None:
-        """The earlier attempt whose result is unknown. Raises UnsentError if it succeeded."""
+        """Return the earlier attempt whose result is unknown; None if there is none. Raises
+        UnsentError if an earlier attempt succeeded.
+        """
         key = (picture.pet_id, (picture.digest, picture.sent_digest))
         attempt = self.earlier.attempt(key)
         # The same `pictures` may be uploaded twice; `again` repeats only uploads made before them.
@@ -286,8 +292,8 @@ class PictureSender:
         return None if picture.fate == "again" else self.earlier.doubt(key)
 
     async def _confirm_arrived(self, number: int, doubt: Attempt, now: Pet) -> UploadedFile | None:
-        """The result of a picture whose earlier upload turns out to have succeeded; None if the pet
-        shows that it did not. Raises UnsentError if the pet cannot show it.
+        """Return the result of a picture whose earlier upload has succeeded; None if the pet shows
+        that it has not. Raises UnsentError if the pet cannot show it.
         """
         picture = self.items[number]
         urls = self.earlier.find_arrived_urls(doubt, now)
@@ -310,12 +316,14 @@ class PictureSender:
         return self._record_result(entry, "applied", "confirmed", why, after=after, urls=urls)
 
     def _seconds_to_wait(self, entry: Entry) -> float:
-        """Seconds until an upload without an answer is no longer expected to take effect."""
+        """Return the seconds until an upload without a response is no longer expected to take
+        effect.
+        """
         elapsed = time.monotonic() - self.started_at
         if entry.outcome is not None:
             age = datetime.now(UTC) - datetime.fromisoformat(entry.intended)
             elapsed = max(age.total_seconds() - entry.seconds, elapsed)
-        # A killed process left no record of when its last request was sent.
+        # A killed process left no record of the time of its last request.
         return self.settle - elapsed
 
     async def _read_content(self, picture: Picture) -> bytes:
@@ -364,7 +372,7 @@ class PictureSender:
         return await self._read_added_urls(entry, len(content))
 
     async def _read_added_urls(self, entry: Entry, sent: int) -> UploadedFile:
-        """The result of an upload that the service confirmed, with the new photo URLs."""
+        """Return the result of an upload that the service confirmed, with the new photo URLs."""
         try:
             now = await self._read_pet(entry)
         except ApiError as error:
@@ -374,7 +382,7 @@ class PictureSender:
         return self._record_result(entry, "applied", "", "", after=now, urls=urls, sent=sent)
 
     async def _check_outcome(self, entry: Entry, error: ApiError) -> UploadedFile:
-        """The result of an upload that got no answer, as far as the pet shows it."""
+        """Return the result of an upload without a response, as far as the pet shows it."""
         now: Pet | None = None
         try:
             now = await self._read_pet(entry)
@@ -398,8 +406,8 @@ class PictureSender:
         )
 
     async def _check_cancelled(self, entry: Entry) -> UploadedFile:
-        """The result of a picture whose request was cancelled: the pet shows whether the service
-        got it.
+        """Return the result of a picture whose request was cancelled: the pet shows whether the
+        service got it.
         """
         try:
             now = await self._read_pet(entry)
@@ -427,7 +435,7 @@ class PictureSender:
         return self._record_result(entry, "failed", result.cause, result.message, cure=result.cure)
 
     def failed_result(self, number: int, error: ApiError) -> UploadedFile:
-        """The result of a picture that was certainly not uploaded."""
+        """Return the result of a picture that was certainly not uploaded."""
         if isinstance(error, NotFoundError):
             return result_of(self.items[number], "failed", "gone", _PET_GONE)
         cause = cause_of(error)
@@ -446,7 +454,7 @@ class PictureSender:
         cure: str = "",
         sent: int = 0,
     ) -> UploadedFile:
-        """The result, after it is recorded in the journal."""
+        """Record the result in the journal, and return it."""
         finished_entry = msgspec.structs.replace(
             entry, outcome=outcome, cause=cause, message=message, after=after
         )
@@ -456,14 +464,14 @@ class PictureSender:
 
 
 def _bare_file_name(picture: Picture) -> str:
-    """The file's name without its folder, as it is sent to the service."""
+    """Return the file's name without its folder, as it is sent to the service."""
     return picture.file.replace("\\", "/").rpartition("/")[2] or "image"
 
 
 # The engine: uploads each pet's pictures one after the other, several pets at a time.
 #
-# An upload cannot be sent twice without harm, and has no id by which it could be found. So its pet
-# is read before and after it: the photo URL that the service added proves that it succeeded.
+# Sending an upload twice would add a second image, and an upload has no id. So its pet is read
+# before and after it: the photo URL that the service added proves that it succeeded.
 
 
 _INTERRUPTED = "under way when the run was stopped"
@@ -472,15 +480,16 @@ _MAX_CONCURRENCY = 64
 
 
 class UploadOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """`concurrency` pets at a time. Times are in seconds: a stopped run waits `grace` for uploads
-    under way, and an earlier upload without an answer is sent again once `settle` has passed since
-    then (after a crash, since this run began) and the pet still has no new photo. Raises
-    SettingsError.
-    """
+    """The options of an upload. Raises SettingsError."""
 
     concurrency: int = 4
+    """The number of pets at a time."""
     settle: float = 30.0
+    """The seconds after which an earlier upload without a response is sent again if the pet still
+    has no new photo; after a crash they count from the start of this run.
+    """
     grace: float = 1.5
+    """The seconds for which a stopped run waits for uploads in flight."""
 
     def __post_init__(self) -> None:
         if type(self.concurrency) is not int or not 1 <= self.concurrency <= _MAX_CONCURRENCY:
@@ -505,7 +514,7 @@ async def run(
     on_file: Callable[[FileProgress], None] | None = None,
     cancelling: UploadCanceller | None = None,
 ) -> UploadReport:
-    """Upload the pictures that are to be uploaded, and report on every file.
+    """Upload the pictures that are to be uploaded, and return a report on every file.
 
     `earlier` has the uploads of earlier runs; `adds` says whether the service adds a photo URL to a
     pet for each upload. After an error that stops the run, the rest is `not sent`; the report's
@@ -522,7 +531,7 @@ async def run(
 
 
 def without_run(pictures: Pictures, *, started: str) -> UploadReport:
-    """The report of pictures of which none is to be uploaded."""
+    """Return the report on pictures without any to upload."""
     return _report(pictures, "", started, 0.0, {}, "")
 
 
@@ -596,7 +605,9 @@ class _Engine:
         return self._stopper.reason
 
     def results(self) -> dict[int, UploadedFile]:
-        """A result for each picture, by its number; those that were not started are `not sent`."""
+        """Return a result for each picture, by its number; those that were not started are `not
+        sent`.
+        """
         why = (
             f"not begun: {self._stopper.reason.splitlines()[0]}"
             if self._stopper.reason
@@ -623,7 +634,7 @@ class _Engine:
             self._stopper.stop(str(error))
 
     def _groups(self) -> Iterable[list[int]]:
-        """The numbers of each pet's pictures, in their order."""
+        """Return the numbers of each pet's pictures, in their order."""
         groups: defaultdict[int, list[int]] = defaultdict(list)
         for number, picture in enumerate(self._items):
             groups[picture.pet_id].append(number)
@@ -672,7 +683,7 @@ class _Engine:
             self._stopper.stop(f"unexpected: {error!r}")
 
     def _stop(self, number: int, error: PetsyncError) -> None:
-        """Stop the run after the uploads under way. This upload failed if it cannot have reached
+        """Stop the run after the uploads in flight. This upload failed if it cannot have reached
         the service; otherwise its result stays unknown.
         """
         self._stopper.stop(str(error))
@@ -704,7 +715,7 @@ class _Engine:
             self._report_progress()
 
     def _count(self, number: int, sent: int) -> None:
-        """Add the bytes that were sent of a picture; a second attempt counts none of them again."""
+        """Add the bytes that were sent of a picture; a second attempt counts no byte again."""
         self._bytes_sent += max(sent - self._sent[number], 0)
         self._sent[number] = max(sent, self._sent[number])
 
@@ -739,11 +750,13 @@ class _Engine:
         )
 
 
-# The uploads of earlier runs, as a journal has them.
+# The uploads of earlier runs, as the journal records them.
 
 
 def uploads_to(journal: Journal, store: str) -> Uploads:
-    """The uploads to a store in the journal; those that an undo took back are marked as undone.
+    """Return the uploads to a store in the journal; those that an undo reversed are marked as
+    undone.
+
     Raises PetsyncError for a damaged journal.
     """
     runs = journal.runs(store)
@@ -751,8 +764,8 @@ def uploads_to(journal: Journal, store: str) -> Uploads:
 
 
 def repeated_uploads(journal: Journal, store: str, source: str) -> Uploads:
-    """The uploads of the newest runs of this source that were to upload its pictures `again` and
-    did not finish: what is left of that repetition can be continued.
+    """Return the uploads of the newest runs of this source that were to upload its pictures `again`
+    and did not finish: the rest of that repetition can be continued.
     """
     runs = journal.runs(store)
     return _collect_uploads(journal, runs, list(_iter_unfinished(journal, runs, source)))
@@ -796,7 +809,9 @@ def _iter_upload_entries(
 
 
 def _file_digests(payload: bytes) -> Sequence[str]:
-    """The digests of the files of a run, by number; none for a payload of another version."""
+    """Return the digests of the files of a run, by number; none for a payload of another
+    version.
+    """
     try:
         return [picture.digest for picture in Pictures.from_json(payload).pictures]
     except PlanError:
@@ -809,8 +824,9 @@ def _file_digests(payload: bytes) -> Sequence[str]:
 def rebuild_upload_report(
     past: PastRun, pictures: Pictures, entries: Iterable[Entry]
 ) -> UploadReport:
-    """The report with a result for each file that the run was to upload. Files that it did not try,
-    because they were uploaded before or had a problem, are not in the journal, nor in this report.
+    """Return the report with a result for each file that the run was to upload. Files that it did
+    not try, because they were uploaded before or had a problem, are neither in the journal nor in
+    this report.
     """
     known = {entry.number: entry for entry in entries}
     results = (
