@@ -37,7 +37,7 @@ _SCOPE_WORDS: Mapping[str, str] = {READ: "read pets", WRITE: "change pets"}
 
 
 def account_sentence(account: Account) -> str:
-    """One sentence: whether the user is signed in, and as whom."""
+    """Return one sentence: whether the user is signed in, and the user's name."""
     if not account.signed_in:
         return "You are not signed in."
     if account.user:
@@ -46,7 +46,7 @@ def account_sentence(account: Account) -> str:
 
 
 def account_facts(account: Account) -> Iterator[tuple[str, str]]:
-    """The account's facts as names and values, in visible text."""
+    """Yield the account's facts as names and values, in visible text."""
     yield "at", visible(account.url)
     if account.signed_in:
         program = f", for the program {visible(account.client_id)}" if account.client_id else ""
@@ -87,7 +87,9 @@ def _describe_expiry(account: Account) -> str:
 
 
 def account_html(account: Account) -> str:
-    """The account as HTML: the user, the permissions, their expiry, and a warning if any."""
+    """Return the account as HTML: the user, the permissions, their expiry, and a warning if there
+    is one.
+    """
     warning = html.alert(html.capital(account.problem), []) if account.problem else ""
     rows = [_row(name, value) for name, value in account_facts(account)]
     body = html.element("tbody", "\n".join(rows))
@@ -103,7 +105,9 @@ def _row(name: str, value: str) -> str:
 
 
 def account_lines(account: Account, *, width: int = 80) -> Iterator[Text]:
-    """The account in lines: the user, the permissions, their expiry, and a warning if any."""
+    """Yield the account in lines: the user, the permissions, their expiry, and a warning if there
+    is one.
+    """
     yield from text.paragraph(account_sentence(account), width, style="bold")
     yield from text.facts(account_facts(account), width)
     if account.problem:
@@ -111,7 +115,7 @@ def account_lines(account: Account, *, width: int = 80) -> Iterator[Text]:
 
 
 def account_text(account: Account, *, width: int = 80) -> str:
-    """The account's lines as plain text."""
+    """Return the account's lines as plain text."""
     return "\n".join(line.plain.rstrip() for line in account_lines(account, width=width))
 
 

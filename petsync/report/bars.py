@@ -1,4 +1,6 @@
-"""Bars by tqdm: one for terminals, one for notebooks. They belong to the thread that draws."""
+"""Progress bars with tqdm: one for terminals, one for notebooks. A bar belongs to the thread that
+draws it.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ class _Bar(_Auto):
 
     monitor_interval = 0
     container: Any
-    """The widget, if there is one."""
+    """The widget; None without one."""
 
     def __init__(self, meter: Meter, **options: Any) -> None:
         self.meter = meter

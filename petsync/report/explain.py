@@ -57,7 +57,9 @@ FATE_MARK: Mapping[str, Mark] = {
 
 
 def headline(explanation: Explanation) -> str:
-    """The pet, its row, and what happens to it: `Pet 17, Bella (Pets!B18): nothing changes.`."""
+    """Return the pet, its row, and what happens to it: `Pet 17, Bella (Pets!B18): nothing
+    changes.`.
+    """
     pet = "A new pet" if explanation.pet_id is None else f"Pet {explanation.pet_id}"
     name = f", {visible(explanation.name)}" if explanation.name else ""
     where = f" ({visible(explanation.source)})" if explanation.source else ""
@@ -65,24 +67,26 @@ def headline(explanation: Explanation) -> str:
 
 
 def format_reason(rule: str, text: str) -> str:
-    """The sentence, and the rule's code: `The sheet changed it, the store did not. [edited]`."""
+    """Return the sentence, and the rule's code: `The sheet changed it, the store did not.
+    [edited]`.
+    """
     return " ".join(part for part in (visible(text), f"[{visible(rule)}]" if rule else "") if part)
 
 
 def side_cells(reason: Reason) -> list[Cell]:
-    """The field's values in the order of `SIDES`, as visible items; `-` for no value."""
+    """Return the field's values in the order of `SIDES`, as visible items; `-` for no value."""
     texts = (reason.base, reason.sheet, reason.store, reason.after)
     return [_side_cell(reason, text) for text in texts]
 
 
 def is_changed(reason: Reason) -> bool:
-    """Whether the plan changes the store's value."""
+    """Return true if the plan changes the store's value."""
     return (reason.store or "") != (reason.after or "")
 
 
 def find_common_value(reason: Reason) -> Cell | None:
-    """The value as visible items, if it is the same on all sides that have one and does not change;
-    else None.
+    """Return the value as visible items, if it is the same on all sides that have one and does not
+    change; else None.
     """
     sides = {reason.base, reason.sheet, reason.store, reason.after} - {None}
     if is_changed(reason) or len(sides) > 1:
@@ -101,12 +105,12 @@ _COLUMNS = ("Field", "Exported", "Sheet", "Store", "Then", "Why")
 
 
 def explanations_html(explanations: Iterable[Explanation]) -> str:
-    """The explanations, one below the other."""
+    """Return the explanations as HTML, one below the other."""
     return html.fragment(part for each in explanations for part in _explanation_html(each))
 
 
 def summary_html(summary: Summary) -> str:
-    """The plan's numbers as HTML, each with its name and a note."""
+    """Return the plan's numbers as HTML, each with its name and a note."""
     rows = (
         element(
             "tr",
@@ -152,11 +156,13 @@ _INDENT = 2
 _LABEL = 13
 """The width of `category_id` and a gap."""
 _LINES, _MOST = 6, 60
-"""The lines that a long value takes, roughly, and the items of a list that are shown."""
+"""The approximate number of lines of a long value, and the number of items of a list that are
+shown.
+"""
 
 
 def explanation_lines(explanations: Iterable[Explanation], *, width: int = 80) -> Iterator[Text]:
-    """The explanations, one below the other, in lines of at most `width` cells."""
+    """Yield the explanations, one below the other, in lines of at most `width` cells."""
     for n, explanation in enumerate(explanations):
         yield from [text.BLANK] if n else []
         yield from _explanation_text(explanation, width)
@@ -196,7 +202,7 @@ def _table(reasons: Sequence[Reason], width: int) -> Iterator[Text]:
 
 
 def _wrap_value(value: Cell, room: int) -> Iterator[Text]:
-    """The value in lines; a short list in one line."""
+    """Yield the value in lines; a short list in one line."""
     joined = "; ".join(value)
     cell = [joined] if cell_len(joined) <= room else value
     shown = [*cell[:_MOST], *([f"and {len(cell) - _MOST:,} more"] if len(cell) > _MOST else [])]

@@ -65,7 +65,7 @@ __all__ = [
 
 
 # A job's history as turns, one for each time that it was reconciled, and as columns of a plot, one
-# for each turn or for each period, with gaps where no round ran.
+# for each turn or for each period, with gaps for missing rounds.
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -93,7 +93,7 @@ class RoundGroup:
 
     @property
     def is_well(self) -> bool:
-        """Whether no round needs a person."""
+        """True if no round needs attention."""
         return all(each.is_well for each in self.rounds)
 
     @property
@@ -108,20 +108,19 @@ class RoundGroup:
 
     @property
     def end(self) -> datetime:
-        """When the last round ended."""
+        """The time at which the last round ended."""
         return self.at + timedelta(seconds=min(self.seconds, 1e8))
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column of a plot: turns, or none for a gap of `missed` usual turns. `width` is in normal
-    columns.
-    """
+    """One column of a plot: turns, or none for a gap."""
 
     turns: tuple[RoundGroup, ...]
     since: datetime
     until: datetime
     missed: int = 0
+    """The number of usual turns in a gap."""
 
     @property
     def width(self) -> int:
@@ -139,22 +138,26 @@ class Column:
         return RoundGroup(tuple(turn.worst for turn in self.turns), self.since).worst
 
     def count_made(self, side: str) -> Counts:
-        """The changes of a side, `to_store` or `to_sheet`, in rounds that applied changes."""
+        """Return the changes of a side, `to_store` or `to_sheet`, in rounds that applied
+        changes.
+        """
         return _sum(getattr(each, side) for each in self.rounds if each.applied)
 
     def count_planned(self, side: str) -> int:
-        """The number of changes planned for that side in rounds that applied none."""
+        """Return the number of changes planned for that side in rounds that applied none."""
         return sum(getattr(each, side).total for each in self.rounds if not each.applied)
 
     def total(self, field: str) -> int:
-        """The sum of a field over the rounds of a turn; of several turns the largest sum."""
+        """Return the sum of a field over the rounds of a turn; for several turns, the largest
+        sum.
+        """
         sums = (sum(getattr(each, field) for each in turn.rounds) for turn in self.turns)
         return max(sums, default=0)
 
 
 def parse_moment(text: str, otherwise: datetime = _EPOCH) -> datetime:
-    """The moment of an ISO 8601 text, in UTC; `otherwise` for another text, and for a moment that
-    no round can have.
+    """Return the moment of an ISO 8601 text, in UTC; `otherwise` for another text, and for a moment
+    that no round can have.
     """
     try:
         given = datetime.fromisoformat(text)
@@ -165,7 +168,9 @@ def parse_moment(text: str, otherwise: datetime = _EPOCH) -> datetime:
 
 
 def group_into_turns(rounds: Iterable[Round]) -> list[RoundGroup]:
-    """The turns of one job's rounds, the oldest first; a file's next round starts a new turn."""
+    """Return the turns of one job's rounds, the oldest first; the next round of the same file
+    starts a new turn.
+    """
     turns: list[RoundGroup] = []
     for each in rounds:
         last = turns[-1] if turns else None
@@ -187,7 +192,7 @@ def _is_together(turn: RoundGroup, round_: Round, at: datetime) -> bool:
 
 
 def columns_by_turn(turns: Sequence[RoundGroup], now: datetime | None = None) -> list[Column]:
-    """A column for each turn, and one for each gap, including the one before `now`."""
+    """Return a column for each turn, and one for each gap, including the one before `now`."""
     pause = _usual_pause(turns)
     columns: list[Column] = []
     for turn, following in [*pairwise([*turns, None])]:
@@ -207,15 +212,17 @@ def _usual_pause(turns: Sequence[RoundGroup]) -> timedelta:
 
 
 def _count_missed(since: datetime, until: datetime, pause: timedelta, is_over: object) -> int:
-    """The number of usual turns that are missing between two turns, or since the last one."""
+    """Return the number of usual turns that are missing between two turns, or since the last
+    one.
+    """
     if not pause or until - since < _GAP_FACTOR * pause:
         return 0
     return round((until - since) / pause) - bool(is_over)
 
 
 def columns_by_time(turns: Sequence[RoundGroup], limit: int) -> list[Column]:
-    """At most `limit` columns, each for a period of the same length; consecutive periods without a
-    turn are one gap.
+    """Return at most `limit` columns, each for a period of the same length; consecutive periods
+    without a turn are one gap.
     """
     ordered = sorted(turns, key=lambda turn: turn.at)
     step = _column_length(ordered[-1].at - ordered[0].at, limit)
@@ -260,7 +267,7 @@ UNCOMPARED: Sequence[Status] = ("error", "locked")
 
 
 def describe_column(column: Column) -> str:
-    """The tooltip of a column: its rounds in lines."""
+    """Return the tooltip of a column: its rounds in lines."""
     if not column.turns:
         missing = count(column.missed, "round")
         until = f" until {_format_minute(column.until)}" if column.until > column.since else ""
@@ -293,15 +300,15 @@ def _format_minute(when: datetime) -> str:
 
 
 def describe_column_length(columns: Sequence[Column]) -> str:
-    """One sentence on the period that each column covers."""
+    """Return one sentence on the period that each column covers."""
     hours = (columns[-1].until - columns[-1].since).total_seconds() / 3_600
     length = count(round(hours), "hour") if hours < 48 else count(round(hours / 24), "day")
     return f"Each column covers {length}: changes are added up, other values are the maximum."
 
 
 def summarize_plot(columns: Sequence[Column], what: str = "ends") -> str:
-    """A plot in one sentence: its sum or range; for `ends` the number of rounds by status, and the
-    period.
+    """Return a plot in one sentence: its sum or range; for `ends` the number of rounds by status,
+    and the period.
     """
     shown = [column for column in columns if column.turns]
     rounds = [each for column in shown for each in column.rounds]
@@ -362,14 +369,16 @@ _SUMMARIES: Mapping[str, Callable[[Sequence[Round]], str]] = {
 
 
 def rounds_to_look_at(turn: RoundGroup) -> list[Round]:
-    """The rounds of a turn that need a person."""
+    """Return the rounds of a turn that need attention."""
     return [each for each in turn.rounds if not each.is_well]
 
 
 def job_facts(
     turns: Sequence[RoundGroup], gap: Column | None, runs: Sequence[PastRun] = ()
 ) -> Iterator[tuple[str, str]]:
-    """The job's facts: last round, last success, streak, open differences, and runs by people."""
+    """Yield the job's facts: last round, last success, streak, open differences, and manual
+    runs.
+    """
     last = turns[-1]
     files = f", {count(len(last.rounds), 'file')}" if last.rounds[0].part else ""
     yield "last round", f"{moment(last.at)}, took {duration(last.seconds)}{files}"
@@ -385,7 +394,9 @@ def job_facts(
 
 
 def _describe_manual_runs(turns: Sequence[RoundGroup], runs: Sequence[PastRun]) -> str:
-    """The runs that no round made, such as a released plan or an undo. No plot shows them."""
+    """Return the runs outside of rounds, such as a released plan or an undo, in words. No plot
+    shows them.
+    """
     rounds = [each for turn in turns for each in turn.rounds]
     run_ids = {run for each in rounds for run in each.runs}
     manual_runs = [run for run in runs_of(runs, rounds) if run.run_id not in run_ids]
@@ -408,7 +419,7 @@ def _streak(turns: Sequence[RoundGroup]) -> str:
 
 
 def page_summary(jobs: Mapping[str, Sequence[RoundGroup]], total: int) -> str:
-    """One sentence on all jobs."""
+    """Return one sentence on all jobs."""
     jobs_to_look_at = [name for name, turns in jobs.items() if not turns[-1].is_well]
     rounds = count(total, "round")
     if not jobs:
@@ -447,12 +458,12 @@ class PlotArea:
         self.left, self.right = LEFT, end
 
     def places(self) -> Iterator[tuple[Column, float, float]]:
-        """Each column with its left edge and its width."""
+        """Yield each column with its left edge and its width."""
         for column, start in zip(self.columns, self.starts, strict=True):
             yield column, start, column.width * self.unit
 
     def gaps(self, height: float) -> str:
-        """The hatched columns for gaps."""
+        """Return the hatched columns for gaps."""
         return "".join(
             svg_element("rect", x=x, y=TOP, width=wide, height=height, class_="ps-gap")
             for column, x, wide in self.places()
@@ -460,7 +471,7 @@ class PlotArea:
         )
 
     def draw_tooltips(self, height: float, say: Callable[[Column], str]) -> str:
-        """Transparent columns with tooltips, to be drawn over everything else."""
+        """Return transparent columns with tooltips, to be drawn on top of everything else."""
         return "".join(
             element(
                 "g",
@@ -471,7 +482,7 @@ class PlotArea:
         )
 
     def dates(self, y: float) -> str:
-        """The moments below the columns."""
+        """Return the moments below the columns."""
         last = self.right + _LABEL_DISTANCE
         parts: list[str] = []
         for x, label in reversed(date_labels(self)):
@@ -484,13 +495,13 @@ class PlotArea:
 
 
 def svg_element(tag: str, inner: str = "", **attributes: str | float) -> str:
-    """An SVG element around text; numbers have one decimal."""
+    """Return an SVG element around text; numbers have one decimal."""
     formatted = {name: v if isinstance(v, str) else f"{v:.1f}" for name, v in attributes.items()}
     return element(tag, text(inner), **formatted)
 
 
 def date_labels(frame: PlotArea) -> list[tuple[float, str]]:
-    """Positions and labels of a few columns, including the newest."""
+    """Return positions and labels of a few columns, including the newest."""
     shown = [(x + wide / 2, column) for column, x, wide in frame.places() if column.turns]
     if not shown:
         return []
@@ -517,7 +528,9 @@ def figure(
     legend: str = "",
     name: str,
 ) -> str:
-    """A plot under its title (text), with a description in words for readers who cannot see it."""
+    """Return a plot under its title (text), with a description in words for readers who cannot see
+    it.
+    """
     total = TOP + height + BOTTOM
     svg = element(
         "svg",
@@ -542,8 +555,8 @@ _HOURS = (3_600, 7_200, 14_400, 21_600, 43_200, 86_400)
 
 
 def axis_limit(values: Iterable[float]) -> float:
-    """The end of an axis: the largest value, or a smaller limit if a few outliers would make the
-    other values invisible.
+    """Return the end of an axis: the largest value, or a smaller limit if a few outliers would make
+    the other values invisible.
     """
     positive = sorted(value for value in values if value > 0)
     if not positive:
@@ -554,7 +567,9 @@ def axis_limit(values: Iterable[float]) -> float:
 
 
 def steps(top: float, limit: int = 4) -> list[float]:
-    """Round whole numbers from 0 up to `top` or a little less, at most `limit` of them above 0."""
+    """Return round whole numbers from 0 up to `top` or a little less, at most `limit` of them above
+    0.
+    """
     needed = max(top / limit, 1)
     size = 10 ** math.floor(math.log10(needed))
     step = next(n * size for n in (1, 2, 5, 10) if n * size >= needed)
@@ -562,7 +577,7 @@ def steps(top: float, limit: int = 4) -> list[float]:
 
 
 def steps_in_time(top: float, limit: int = 4) -> list[float]:
-    """Common durations in seconds, from 0 up to `top` or a little less."""
+    """Return common durations in seconds, from 0 up to `top` or a little less."""
     needed = top / limit
     days = [86_400 * step for step in steps(top / 86_400, limit)]
     step = next((n for n in (*_TIMES, *_HOURS) if n >= needed), 0)
@@ -570,7 +585,7 @@ def steps_in_time(top: float, limit: int = 4) -> list[float]:
 
 
 def round_up_to_mark(top: float, marks: Sequence[float]) -> float:
-    """The first mark at or above `top`, so that an axis ends with a mark."""
+    """Return the first mark at or above `top`, because an axis ends with a mark."""
     step = marks[1] if len(marks) > 1 else top
     return step * math.ceil(top / step - 1e-9) if step else top
 
@@ -579,7 +594,7 @@ _UNITS: Sequence[tuple[float, str]] = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4
 
 
 def short_number(value: float) -> str:
-    """`950`, `9,500`, `12k`, `1.5M`: at most five characters."""
+    """Format a number in at most five characters: `950`, `9,500`, `12k`, `1.5M`."""
     for size, unit in _UNITS:
         if value >= size:
             scaled = value / (1_000 if unit == "k" else size)
@@ -588,7 +603,7 @@ def short_number(value: float) -> str:
 
 
 def short_duration(seconds: float) -> str:
-    """`0.5 s`, `20 s`, `5 min`, `2 h`, `3 d`."""
+    """Format a duration: `0.5 s`, `20 s`, `5 min`, `2 h`, `3 d`."""
     for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
         if seconds >= size:
             return f"{seconds / size:.3g} {unit}"
@@ -620,7 +635,7 @@ _OPEN: Mapping[str, tuple[str, str]] = {
 
 
 def plots(columns: Sequence[Column], name: str) -> Iterator[str]:
-    """The four plots of a job; `name` makes their ids unique on the page."""
+    """Yield the four plots of a job; `name` makes their ids unique on the page."""
     yield _changes_plot(columns, f"{name}-changes")
     yield _open_plot(columns, f"{name}-open")
     yield _line_plot(
@@ -642,7 +657,7 @@ def plots(columns: Sequence[Column], name: str) -> Iterator[str]:
 
 
 def status_strip(columns: Sequence[Column], name: str) -> str:
-    """The status of each turn as a shape and a sign, the newest at the right."""
+    """Return the status of each turn as a shape and a sign, the newest at the right."""
     width = _CELL * max(len(columns), 1)
     marks = (_mark(column, n * _CELL + _CELL / 2) for n, column in enumerate(columns))
     svg = element(
@@ -681,7 +696,7 @@ def _draw_sign(end: round_view.StatusWords, x: float, y: float, size: float) -> 
 
 
 def _status_shape(level: str, x: float, y: float, size: float) -> str:
-    """A circle where all is well, a triangle to look at, a square where it is bad."""
+    """Return a circle if all is well, a triangle for a warning, a square for a problem."""
     if level == "well":
         return svg_element("circle", cx=x, cy=y, r=size, class_="ps-well")
     if level == "bad":
@@ -693,13 +708,13 @@ def _status_shape(level: str, x: float, y: float, size: float) -> str:
 
 
 def _legend(*entries: tuple[str, str]) -> str:
-    """A legend of keys (SVG) and titles (text)."""
+    """Return a legend of keys (SVG) and titles (text)."""
     items = (element("li", f"{key} {text(title)}".strip()) for key, title in entries)
     return element("ul", "".join(items), class_="ps-legend")
 
 
 def _swatch(kind: str) -> str:
-    """The legend's key for a kind of change."""
+    """Return the legend's key for a kind of change."""
     rectangle = svg_element("rect", x=1, y=1, width=12, height=12, class_=f"ps-bar ps-{kind}")
     return _key(rectangle)
 
@@ -751,7 +766,9 @@ def _bar_plot(
     name: str,
     legend: str,
 ) -> str:
-    """A bar plot with the first stacks upwards and the second ones downwards, on one scale."""
+    """Return a bar plot with the first stacks upwards and the second ones downwards, on one
+    scale.
+    """
     frame = PlotArea(columns)
     tops = [axis_limit(map(_height, side)) for side in stacks]
     marks = steps(sum(tops)) if any(tops) else [0.0]
@@ -793,7 +810,7 @@ def _grid_line(frame: PlotArea, y: float, label: str, kind: str = "ps-rule") -> 
 
 
 def _bar(stack: Stack, place: tuple[float, float], zero: float, scale: float, top: float) -> str:
-    """A stacked bar that starts at the zero line and is cut at the limit of the axis."""
+    """Return a stacked bar that starts at the zero line and is cut at the limit of the axis."""
     x, wide = place
     gap = min(wide * 0.2, 3)
     parts: list[str] = []
@@ -822,8 +839,8 @@ def _cut_marks(
     top: float,
     formatting: tuple[int, Callable[[float], str]],
 ) -> Iterator[str]:
-    """A mark on each bar that exceeds the limit of the axis; of marks close together, the largest
-    has its value as a label.
+    """Yield a mark on each bar that exceeds the limit of the axis. Of marks that are close
+    together, the largest has its value as a label.
     """
     sign, format_value = formatting
     cut_values = [
@@ -846,7 +863,7 @@ def _cut_marks(
 
 
 def _known_value(column: Column, statuses: Sequence[str], value: float) -> float | None:
-    """The value; None if all rounds of the column ended before it was known."""
+    """Return the value; None if all rounds of the column ended before it was known."""
     is_known = any(each.status not in statuses for each in column.rounds)
     return value if is_known else None
 
@@ -920,7 +937,7 @@ _STATES: Mapping[str, tuple[str, str]] = {
     "running": ("~", "look"),
     "stopped": ("x", "bad"),
 }
-# Browsers do not use patterns of an image that is not displayed: this one has no size instead.
+# Browsers do not use the patterns of an image that is not displayed: this one has no size instead.
 _PATTERNS = "".join(
     [
         '<svg width="0" height="0" aria-hidden="true" class="ps-patterns"><defs>',
@@ -943,9 +960,11 @@ def history_page(
     now: datetime | None = None,
     limit: int | None = 100,
 ) -> str:
-    """The history as a complete HTML document that loads nothing. `rounds` has the oldest first,
-    `runs` the newest first; the newest `limit` of both are listed, and the plots show all. With
-    `now`, the page shows which jobs have not run since their last usual pause.
+    """Return the history as a complete HTML document that loads nothing.
+
+    `rounds` has the oldest first, `runs` the newest first; the newest `limit` of both are listed,
+    and the plots show all. With `now`, the page shows which jobs have not run since their last
+    usual pause.
     """
     jobs = _by_job(rounds)
     title = "Reconciliation history"
@@ -1018,7 +1037,7 @@ def _job_section(
 
 
 def _round_alert(round_: Round) -> str:
-    """An alert for a round that needs a person, with the commands to type."""
+    """Return an alert for a round that needs attention, with the commands to enter."""
     reason = round_view.reason(round_)
     lines = [prose(line_) for line_ in reason.splitlines()]
     lines += [
@@ -1032,7 +1051,7 @@ def _round_alert(round_: Round) -> str:
 
 
 def _release_commands(round_: Round) -> Iterator[round_view.Command]:
-    """The command that releases a plan; the round's report has the other commands."""
+    """Yield the command that releases a plan; the round's report has the other commands."""
     for command in round_view.commands(round_):
         if round_.waiting and command.line.startswith("petsync apply"):
             yield command
@@ -1043,7 +1062,9 @@ def _grid_html(columns: Sequence[Column], name: str) -> str:
 
 
 def _whole_history(turns: Sequence[RoundGroup], name: str) -> str:
-    """Plots of all turns by period, if there are too many to draw them one by one; else ""."""
+    """Return plots of all turns by period, if there are too many to draw them one by one; else
+    "".
+    """
     if len(turns) <= _MAX_TURNS:
         return ""
     title = f"The whole time: {words.count(len(turns), 'round')} since {turns[0].at:%Y-%m-%d}"
@@ -1072,7 +1093,7 @@ def _round_row(round_: Round) -> str:
 
 
 def _format_start(moment: str) -> str:
-    """`2026-11-20 09:30`; another text stays as it is."""
+    """Return the moment without seconds: `2026-11-20 09:30`; another text stays as it is."""
     said_ = words.moment(moment)
     return said_[: -len(":00 UTC")] if said_.endswith(" UTC") else said_
 

@@ -46,22 +46,22 @@ __all__ = [
 
 @cache
 def asset(name: str) -> str:
-    """The text of a file in the `assets` folder."""
+    """Return the text of a file in the `assets` folder."""
     return "\n" + files(__package__).joinpath("assets", name).read_text("utf-8")
 
 
 def style(name: str) -> str:
-    """`<style>` with this asset."""
+    """Return `<style>` with this asset."""
     return f"<style>{asset(name)}</style>"
 
 
 def script(name: str) -> str:
-    """`<script>` with this asset."""
+    """Return `<script>` with this asset."""
     return f"<script>{asset(name)}</script>\n"
 
 
 def source_hash(name: str) -> str:
-    """The source of this asset's style or script in a content security policy."""
+    """Return the source of this asset's style or script in a content security policy."""
     digest = hashlib.sha256(asset(name).encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 
@@ -72,28 +72,30 @@ def source_hash(name: str) -> str:
 T = TypeVar("T")
 FRAGMENT_STYLE = "fragment.css"
 _MAX_TEXT_CELLS = 2_000
-"""The most cells of one text that are shown."""
+"""The maximum number of cells of one text that are shown."""
 _MARK_TITLE = '<span class="ps-hidden">Sort</span>'
 
 
 def text(value: str) -> str:
-    """The escaped text, shortened, with invisible characters made visible."""
+    """Return the escaped text, shortened, with invisible characters made visible."""
     return escape(shorten(visible(value), _MAX_TEXT_CELLS))
 
 
 def prose(value: str) -> str:
-    """The escaped text, with `<code>` around parts between backticks."""
+    """Return the escaped text, with `<code>` around parts between backticks."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", text(value))
 
 
 def capital(value: str) -> str:
-    """The text with a capital first letter; a name such as updatePet stays as it is."""
+    """Return the text with a capital first letter; a name such as updatePet stays as it is."""
     word = value.split(maxsplit=1)[:1]
     return value[:1].upper() + value[1:] if word == [each.lower() for each in word] else value
 
 
 def element(tag: str, inner: str, **attributes: str) -> str:
-    """`<tag>` around HTML. In attribute names, a trailing `_` is removed and others become `-`."""
+    """Return `<tag>` around HTML. In attribute names, a trailing `_` is removed and others become
+    `-`.
+    """
     attribute_text = "".join(
         f' {name.rstrip("_").replace("_", "-")}="{escape(v)}"'
         for name, v in attributes.items()
@@ -103,25 +105,25 @@ def element(tag: str, inner: str, **attributes: str) -> str:
 
 
 def bdi(value: str) -> str:
-    """The text, isolated so that its direction does not affect the text around it."""
+    """Return the text, isolated so that its direction does not affect the text around it."""
     return f"<bdi>{text(value)}</bdi>"
 
 
 def table_cell(value: str, *, kind: str = "") -> str:
-    """A table cell with text, with the class `kind` if given."""
+    """Return a table cell with text, with the class `kind` if given."""
     return element("td", bdi(value), class_=kind)
 
 
 def row_head(value: str) -> str:
-    """The header cell of a row."""
+    """Return the header cell of a row."""
     return element("th", bdi(value), scope="row")
 
 
 def table(
     columns: Sequence[str], rows: Iterable[str], *, small: bool = False, caption: str = ""
 ) -> str:
-    """A table of rows (`<tr>`). A column without a title is for symbols; a caption (text) is for
-    screen readers.
+    """Return a table of rows (`<tr>`). A column without a title is for symbols; a caption (text) is
+    for screen readers.
     """
     titles = (text(name) or _MARK_TITLE for name in columns)
     head = "".join(element("th", title, scope="col") for title in titles)
@@ -133,24 +135,24 @@ def table(
 
 
 def row(mark: Mark, *cells: str) -> str:
-    """A table row: the symbol of `mark`, then the cells, in the mark's colour."""
+    """Return a table row: the symbol of `mark`, then the cells, in the mark's colour."""
     symbol = element("td", text(SYMBOL[mark]), class_="ps-mark")
     return element("tr", symbol + "".join(cells), class_=f"ps-{mark}")
 
 
 def facts(pairs: Iterable[tuple[str, str]]) -> str:
-    """Names and values (text) in one line."""
+    """Return names and values (text) in one line."""
     spans = (element("span", f"{text(name)}: {bdi(value)}") for name, value in pairs)
     return element("p", " ".join(spans), class_="ps-facts")
 
 
 def summary(sentence: str) -> str:
-    """The summary sentence (text) of a view."""
+    """Return the summary sentence (text) of a view."""
     return element("p", prose(sentence), class_="ps-sum")
 
 
 def alert(title: str, lines: Iterable[str], *, kind: str = "") -> str:
-    """An alert: a title (text) and lines (HTML)."""
+    """Return an alert: a title (text) and lines (HTML)."""
     inner = element("strong", text(title)) + "".join(element("p", line) for line in lines)
     return element("div", inner, class_=f"ps-alert {kind}".rstrip(), role="note")
 
@@ -163,8 +165,8 @@ def listing(
     *,
     fold_over: int,
 ) -> str:
-    """A collapsible part with a row for each shown thing; "" if there is none at all. It is
-    collapsed if it has more than `fold_over` rows.
+    """Return a collapsible part with a row for each shown thing; "" if there is nothing at all. It
+    is collapsed if it has more than `fold_over` rows.
     """
     if not things.total:
         return ""
@@ -175,7 +177,7 @@ def listing(
 
 
 def collapsible(title: str, inner: str, *, aside: str = "", open_: bool = False) -> str:
-    """A collapsible part under a title (text); `aside` (text) follows the title while it is
+    """Return a collapsible part under a title (text); `aside` (text) follows the title while it is
     collapsed.
     """
     start = "<details open>" if open_ else "<details>"
@@ -184,12 +186,14 @@ def collapsible(title: str, inner: str, *, aside: str = "", open_: bool = False)
 
 
 def fold_limit(limit: int | None) -> int:
-    """The number of rows above which a part is collapsed: few with a `limit`, many without."""
+    """Return the number of rows above which a part is collapsed: few with a `limit`, many
+    without.
+    """
     return 10 if limit is not None else 1_000
 
 
 def fragment(parts: Iterable[str]) -> str:
-    """The parts as one element with its own style."""
+    """Return the parts as one element with its own style."""
     inner = "\n".join(part for part in parts if part)
     return f'{style(FRAGMENT_STYLE)}\n<div class="petsync">\n{inner}\n</div>'
 
@@ -201,7 +205,7 @@ _STYLE = "page.css"
 
 
 def page(fragment: str, title: str) -> str:
-    """A complete HTML document with a fragment (HTML) under a title (text).
+    """Return a complete HTML document with a fragment (HTML) under a title (text).
 
     It has no scripts and loads nothing; its content security policy forbids both.
     """
@@ -211,8 +215,8 @@ def page(fragment: str, title: str) -> str:
 def document(
     body: str, title: str, *, styles: Sequence[str] = (), scripts: Sequence[str] = ()
 ) -> str:
-    """A complete HTML document with a body (HTML) and a title (text); `styles` and `scripts` are
-    names in the `assets` folder.
+    """Return a complete HTML document with a body (HTML) and a title (text); `styles` and `scripts`
+    are names in the `assets` folder.
 
     It loads nothing. Its content security policy allows only these styles and scripts, and the
     style of fragments, by their hashes, and forbids scripts to turn text into markup.

@@ -76,7 +76,7 @@ FATE_TITLES: Mapping[Fate, str] = {
     "already": "uploaded before: left alone",
     "twice": "there twice for the same pet: one of each is enough",
 }
-"""The titles of the fates; those that need a person come first."""
+"""The titles of the fates; those that need attention come first."""
 FATES_OF_RUNS: frozenset[Fate] = frozenset(("already", "confirm", "doubtful"))
 """Fates that depend on an earlier run, which is shown."""
 PROBLEMS_TITLE = "not uploaded"
@@ -99,7 +99,7 @@ _OUTCOME_WORDS: Mapping[Outcome, str] = {
 
 
 def size(value: int) -> str:
-    """`512 bytes`, `34.1 KiB`, `2.3 MiB`."""
+    """Format a size: `512 bytes`, `34.1 KiB`, `2.3 MiB`."""
     if value < 1024:
         return count(value, "byte")
     for unit in ("KiB", "MiB"):
@@ -110,19 +110,19 @@ def size(value: int) -> str:
 
 
 def group_mark(fate: Fate) -> Mark:
-    """The mark of pictures with this fate."""
+    """Return the mark of pictures with this fate."""
     return _MARKS[fate]
 
 
 def format_pet(pet_id: int | None, name: str) -> str:
-    """`pet 7 (Bella)`."""
+    """Format a pet: `pet 7 (Bella)`."""
     if pet_id is None:
         return ""
     return f"pet {pet_id} ({visible(name)})" if name else f"pet {pet_id}"
 
 
 def describe_image(picture: Picture) -> str:
-    """`JPEG, 3,000 × 2,000, 2.3 MiB; metadata removed: 2.2 MiB`."""
+    """Describe an image: `JPEG, 3,000 × 2,000, 2.3 MiB; metadata removed: 2.2 MiB`."""
     frames = f", {number(picture.frames)} frames" if picture.frames > 1 else ""
     description = (
         f"{picture.format}, {number(picture.width)} × {number(picture.height)}{frames}, "
@@ -134,7 +134,7 @@ def describe_image(picture: Picture) -> str:
 
 
 def describe_picture(picture: Picture) -> str:
-    """The description of a picture after its pet and file, with its metadata."""
+    """Return the description of a picture after its pet and file, with its metadata."""
     description = describe_image(picture)
     if picture.fate in ("already", "confirm", "retry", "doubtful") and picture.run:
         description = (
@@ -148,7 +148,7 @@ def describe_picture(picture: Picture) -> str:
 
 
 def file_place(entry: Picture | PictureProblem | UploadedFile) -> str:
-    """The file, and the cell that names it."""
+    """Return the file, and the cell that names it."""
     file = visible(entry.file)
     return (
         f"{visible(entry.source)}, {file}"
@@ -158,29 +158,29 @@ def file_place(entry: Picture | PictureProblem | UploadedFile) -> str:
 
 
 def subject_words(entry: PictureProblem | UploadedFile) -> str:
-    """The file, its cell and its pet."""
+    """Return the file, its cell and its pet."""
     name = entry.pet if isinstance(entry, UploadedFile) else ""
     return ", ".join(part for part in (file_place(entry), format_pet(entry.pet_id, name)) if part)
 
 
 def describe_problem(entry: PictureProblem | UploadedFile) -> str:
-    """The problem of the file, and what to do about it."""
+    """Return the problem of the file, and what to do about it."""
     problem = entry.problem if isinstance(entry, PictureProblem) else entry.message
     return visible(words.sentences(problem, entry.cure))
 
 
 def outcome_name(outcome: Outcome) -> str:
-    """The outcome in one word."""
+    """Return the outcome in one word."""
     return "uploaded" if outcome == "applied" else outcome
 
 
 def outcome_title(outcome: Outcome, total: int) -> str:
-    """The heading of `total` files with this outcome."""
+    """Return the heading of `total` files with this outcome."""
     return f"{number(total)} {_OUTCOME_WORDS.get(outcome) or words.inflect_outcome(outcome, total)}"
 
 
 def pictures_facts(pictures: Pictures) -> Iterator[tuple[str, str]]:
-    """The store, the source of the pictures, when they were inspected, and the options."""
+    """Yield the store, the source of the pictures, the time of the inspection, and the options."""
     yield "store", visible(pictures.store)
     yield "pictures", visible(pictures.source)
     yield "inspected", moment(pictures.created)
@@ -192,7 +192,9 @@ def pictures_facts(pictures: Pictures) -> Iterator[tuple[str, str]]:
 
 
 def pictures_summary(pictures: Pictures) -> str:
-    """One sentence: how many pictures are sent for how many pets, and how many are not."""
+    """Return one sentence: the number of pictures to send, of their pets, and of the pictures not
+    to send.
+    """
     sent = pictures.to_send
     pets = len({picture.pet_id for picture in sent})
     fates = Counter(picture.fate for picture in pictures.pictures)
@@ -216,14 +218,14 @@ def pictures_summary(pictures: Pictures) -> str:
 
 
 def uploaded_facts(report: UploadReport) -> Iterator[tuple[str, str]]:
-    """The store, the source of the pictures, and when the upload ran."""
+    """Yield the store, the source of the pictures, and the time of the upload."""
     yield "store", visible(report.store)
     yield "pictures", visible(report.source)
     yield "begun", f"{moment(report.started)}, took {words.duration(report.seconds)}"
 
 
 def uploaded_summary(report: UploadReport) -> str:
-    """One sentence: how the upload ended, and how many files had each outcome."""
+    """Return one sentence: the end of the upload, and the number of files with each outcome."""
     counts = report.counts
     outcome_counts = ", ".join(
         f"{number(counts[outcome])} {words.inflect_outcome(outcome_name(outcome), counts[outcome])}"
@@ -247,12 +249,12 @@ _FILES = ("", "File", "Id", "Pet", "What happened", "Address")
 
 
 def pictures_html(pictures: Pictures, *, limit: int | None = 20) -> str:
-    """The pictures with the first `limit` of each kind, problems first."""
+    """Return the pictures as HTML, with the first `limit` of each kind, problems first."""
     return html.fragment(_pictures_html(pictures, limit))
 
 
 def uploaded_html(report: UploadReport, *, limit: int | None = 20) -> str:
-    """The report with the first `limit` files of each outcome, failures first."""
+    """Return the report as HTML, with the first `limit` files of each outcome, failures first."""
     return html.fragment(_report(report, limit))
 
 
@@ -283,7 +285,7 @@ def _problems_html(title: str, problems: Sequence[PictureProblem], limit: int | 
 def _grouped_files_html(
     title: str, files: Sequence[File], columns: Sequence[str], limit: int | None
 ) -> str:
-    """A collapsible part with files; a problem that several files share is shown once."""
+    """Return a collapsible part with files; a problem that several files share is shown once."""
     groups = group_by_text(files, describe_problem)
     shared = [(text, members) for text, members in groups if len(members) > 1 and text]
     singles = [
@@ -357,7 +359,7 @@ def _picture_row(picture: Picture) -> str:
 
 
 def _file_row(entry: File, *, short: bool) -> str:
-    """A file's row; a short one is without the problem."""
+    """Return a file's row; a short one does not have the problem."""
     problem_cells = [] if short else [table_cell(describe_problem(entry))]
     where = table_cell(file_place(entry), kind="ps-where")
     pet = table_cell("" if entry.pet_id is None else str(entry.pet_id), kind="ps-number")
@@ -378,7 +380,7 @@ _SUBJECT_INDENT = 6
 def pictures_lines(
     pictures: Pictures, *, limit: int | None = 20, width: int = 80
 ) -> Iterator[Text]:
-    """The pictures with the first `limit` of each kind, problems first."""
+    """Yield the pictures in lines, with the first `limit` of each kind, problems first."""
     yield Text("petsync upload", "bold")
     yield from text.facts(pictures_facts(pictures), width)
     blocked = pictures.blocked
@@ -399,7 +401,7 @@ def pictures_lines(
 def uploaded_lines(
     report: UploadReport, *, limit: int | None = 20, width: int = 80
 ) -> Iterator[Text]:
-    """The report with the first `limit` files of each outcome, failures first."""
+    """Yield the report in lines, with the first `limit` files of each outcome, failures first."""
     head = f"petsync upload {visible(report.run_id)}".rstrip()
     yield Text(head, "bold")
     yield from text.facts(uploaded_facts(report), width)
@@ -419,12 +421,12 @@ def uploaded_lines(
 
 
 def pictures_text(pictures: Pictures, *, limit: int | None = 20, width: int = 80) -> str:
-    """The lines as plain text."""
+    """Return the lines of the pictures as plain text."""
     return _join_lines(pictures_lines(pictures, limit=limit, width=width))
 
 
 def uploaded_text(report: UploadReport, *, limit: int | None = 20, width: int = 80) -> str:
-    """The lines as plain text."""
+    """Return the lines of the report as plain text."""
     return _join_lines(uploaded_lines(report, limit=limit, width=width))
 
 
@@ -450,7 +452,7 @@ def _problems_text(
 def _grouped_file_lines(
     files: Sequence[PictureProblem | UploadedFile], mark: words.Mark, limit: int | None, width: int
 ) -> Iterator[Text]:
-    """The files; a problem that several files share is shown once above them."""
+    """Yield the files; a problem that several files share is shown once above them."""
     groups = group_by_text(files, describe_problem)
     for problem, members in groups[:limit]:
         if len(members) == 1 or not problem:

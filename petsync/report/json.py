@@ -35,17 +35,19 @@ __all__ = [
 
 
 def report_json(report: Report) -> bytes:
-    """One JSON object: `run_id, store, source, started, seconds, stopped, exit_code, counts`;
-    `left`, the number of changes that a resume would make, and the commands `resume` and `undo`, ""
-    if there is nothing to resume or undo; `causes`, each with `outcome, cause, rows, title,
-    meaning, cure`, those that need a person first; and `results`, one for each change, conflict
-    and blocked row, with the fields of `Result`.
+    """Return the report as one JSON object.
+
+    Its keys are `run_id, store, source, started, seconds, stopped, exit_code, counts`; `left`, the
+    number of changes that a resume would make, and the commands `resume` and `undo`, "" if there is
+    nothing to resume or undo; `causes`, each with `outcome, cause, rows, title, meaning, cure`,
+    those that need attention first; and `results`, one for each change, conflict and blocked row,
+    with the fields of `Result`.
     """
     return _json_report(report_values(report))
 
 
 def report_values(report: Report) -> dict[str, Any]:
-    """The values of `report_json`."""
+    """Return the values of `report_json`."""
     left_count = words.count_left(report)
     return {
         "run_id": report.run_id,
@@ -73,9 +75,10 @@ def report_values(report: Report) -> dict[str, Any]:
 
 
 def findings_json(sheet: Sheet) -> bytes:
-    """One JSON object: `source, tab, rows, blocked, errors, warnings`, and `findings`, each with
-    the fields of `Finding`. `rows` is the number of usable rows; `blocked` has the numbers of the
-    rows that cannot be used.
+    """Return the findings as one JSON object: `source, tab, rows, blocked, errors, warnings`, and
+    `findings`, each with the fields of `Finding`.
+
+    `rows` is the number of usable rows; `blocked` has the numbers of the rows that cannot be used.
     """
     return _json_report(
         {
@@ -91,8 +94,8 @@ def findings_json(sheet: Sheet) -> bytes:
 
 
 def explanations_json(explanations: Sequence[Explanation]) -> bytes:
-    """One JSON object: `explanations`, each with the fields of `Explanation`; its `fields` have the
-    fields of `Reason`.
+    """Return one JSON object: `explanations`, each with the fields of `Explanation`; its `fields`
+    have the fields of `Reason`.
     """
     return _json_report({"explanations": explanations})
 
@@ -105,7 +108,9 @@ def _json_report(value: object) -> bytes:
 
 
 def rehearsal_json(rehearsal: Rehearsal) -> bytes:
-    """One JSON object, described in docs/rehearse.md; `results` has the fields of `Result`."""
+    """Return one JSON object, described in docs/rehearse.md; `results` has the fields of
+    `Result`.
+    """
     plan, report = rehearsal.plan, rehearsal.report
     value = {
         "rehearsal": True,
@@ -165,12 +170,12 @@ FORMAT = 1
 
 
 def round_json(round_report: RoundReport) -> bytes:
-    """One JSON object: `format`, and the keys of a round."""
+    """Return one JSON object: `format`, and the keys of a round."""
     return _json_round({"format": FORMAT, **_describe_round(round_report)})
 
 
 def rounds_json(rounds: Sequence[RoundReport]) -> bytes:
-    """One JSON object: `format`, `exit_code`, and `rounds`."""
+    """Return one JSON object: `format`, `exit_code`, and `rounds`."""
     code = exit_code_of(round_report.round.exit_code for round_report in rounds)
     return _json_round(
         {

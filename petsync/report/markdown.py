@@ -36,7 +36,7 @@ _MAX_CELLS = 300
 
 
 def code(text: str, width: int = _MAX_CELLS, *, in_table: bool = True) -> str:
-    """The text as a code span, shortened to `width` cells; "" for no text."""
+    """Return the text as a code span, shortened to `width` cells; "" for no text."""
     shown = shorten(visible(text), width)
     if not shown:
         return ""
@@ -48,8 +48,8 @@ def code(text: str, width: int = _MAX_CELLS, *, in_table: bool = True) -> str:
 
 
 def prose(text: str, *, in_table: bool = True) -> str:
-    """A sentence: plain words stay, other parts become code spans. A part between backticks is one
-    span; brackets and punctuation around it stay outside.
+    """Return a sentence: plain words stay, other parts become code spans. A part between backticks
+    is one span; brackets and punctuation around it stay outside.
     """
     pieces = _CODE_SPAN.split(shorten(visible(text), _MAX_CELLS))
     return "".join(
@@ -59,7 +59,7 @@ def prose(text: str, *, in_table: bool = True) -> str:
 
 
 def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """The lines of a table; titles and cells are Markdown already."""
+    """Yield the lines of a table; titles and cells are Markdown already."""
     yield _line(titles)
     yield _line(["---"] * len(titles))
     yield from map(_line, rows)
@@ -70,7 +70,7 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def _mark_words(text: str, in_table: bool, *, is_first: bool) -> Iterator[str]:
-    """The words of the text; consecutive words that are not plain become one span."""
+    """Yield the words of the text; consecutive words that are not plain become one span."""
     words = text.split(" ")
     marked_words = [
         (word, _is_plain(word, is_first=is_first and n == 0)) for n, word in enumerate(words)
@@ -92,7 +92,7 @@ def _mark_words(text: str, in_table: bool, *, is_first: bool) -> Iterator[str]:
 
 
 def _span(text: str, in_table: bool) -> str:
-    """The text as a code span, without the punctuation around it."""
+    """Return the text as a code span, without the punctuation around it."""
     lead, core, trail = _split_punctuation(text)
     if len(core) > 2 and core[0] == core[-1] == "`" and "`" not in core[1:-1]:
         core = core[1:-1]
@@ -100,7 +100,7 @@ def _span(text: str, in_table: bool) -> str:
 
 
 def _split_punctuation(text: str) -> tuple[str, str, str]:
-    """The opening quotes and brackets, the text, and the closing ones with punctuation."""
+    """Return the opening quotes and brackets, the text, and the closing ones with punctuation."""
     match = _PUNCTUATION.fullmatch(text)
     lead, core, trail = match.groups() if match else ("", text, "")
     if not core:
@@ -117,8 +117,8 @@ def _is_plain(word: str, *, is_first: bool) -> bool:
 
 
 def _escape_bars(shown: str) -> str:
-    r"""The text with its bars escaped for a table. Markdown readers disagree on a bar after a
-    backslash, `\\|`, so that bar is written as [U+007C].
+    r"""Return the text with its bars escaped for a table. Markdown readers disagree on a bar after
+    a backslash, `\\|`, so that bar is written as [U+007C].
     """
     return shown.replace("\\|", "\\[U+007C]").replace("|", "\\|")
 
@@ -127,7 +127,7 @@ def _escape_bars(shown: str) -> str:
 
 
 LONGEST = 60_000
-"""The most characters: a comment on GitHub holds 65,536."""
+"""The maximum number of characters: a comment on GitHub holds 65,536."""
 _FOLD_OVER = 10
 _NAME, _VALUE, _WHERE = 60, 100, 40
 _MAX_ITEMS = 8
@@ -138,20 +138,22 @@ Row = Sequence[str]
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A section: `rows` has the table rows of each of the `total` things."""
+    """A section."""
 
     title: str
     columns: Row
     rows: Iterator[Sequence[Row]]
+    """The table rows of each thing."""
     total: int
+    """The number of all things."""
 
 
 _TOO_LONG = "A comment cannot be longer. To see all: `petsync plan` with `-o plan.html` or .xlsx."
 
 
 def plan_markdown(plan: Plan, *, limit: int | None = 100) -> str:
-    """The plan with the first `limit` rows of each kind (None: as many as fit), in at most 60,000
-    characters, and the number of rows left out.
+    """Return the plan with the first `limit` rows of each kind (None: as many as fit), in at most
+    60,000 characters, and with the number of rows left out.
     """
     head = "\n".join(_head(plan))
     room = LONGEST - len(head) - _FOOTER_LENGTH
@@ -228,7 +230,7 @@ _CLASH_COLUMNS = ("where", "id", "pet", "field", "exported", "sheet", "store")
 
 
 def _section(part: _Part, room: int) -> tuple[str, int]:
-    """The section in at most `room` characters, and the number of things shown in it."""
+    """Return the section in at most `room` characters, and the number of things shown in it."""
     start = list(table(part.columns, ()))
     rows, shown = [], 0
     room -= sum(map(len, start)) + len(part.title) + _FOOTER_LENGTH
@@ -294,7 +296,7 @@ def _conflict(conflict: Conflict) -> Sequence[Row]:
 
 
 def _sides(clash: Clash) -> Iterator[str]:
-    """The three values; the items of a short list are on lines of their own."""
+    """Yield the three values; the items of a short list are on separate lines."""
     sides = [items(clash.column, text) for text in (clash.base, clash.sheet, clash.store)]
     if max(map(len, sides)) <= _MAX_ITEMS:
         short = fit_texts([item for side in sides for item in side], _VALUE)

@@ -12,35 +12,37 @@ __all__ = ["Meter"]
 
 
 _MIN_BAR_WIDTH = 5
-"""The cells that the bar itself should get."""
+"""The minimum number of cells of the bar itself."""
 _WIDE = 99
 _BORDERS_WIDTH = len("| | ")
 _MAX_RANK, _LINE_RANK = 6, 2
-"""The highest rank, and the highest rank in a line of its own."""
+"""The highest rank, and the highest rank in a separate line."""
 _MAX_SECONDS = 100 * 3600
-"""A longer remaining time is not shown: it would be a guess."""
+"""A longer remaining time is not shown, because it would be a guess."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meter:
-    """The progress of a run at one moment: `done` of `total`, at a `rate` per second. `limit` is
-    the number of requests that may be under way at a time, 0 if unknown; `waiting` is the number of
-    seconds for which nothing is sent, because the service asked for it.
-    """
+    """The progress of a run at one moment."""
 
     text: str
     unit: str
     done: int
+    """The number of items that are done."""
     total: int
+    """The number of all items."""
     rate: float = 0.0
+    """Items per second."""
     limit: int = 0
+    """The number of requests that may be in flight at a time; 0 if unknown."""
     retries: int = 0
     problems: int = 0
     waiting: float = 0.0
+    """The seconds for which nothing is sent, because the service asked for it."""
 
     def sides(self, width: int | None) -> tuple[str, str]:
-        """The texts left and right of the bar in a line of `width` cells. If not everything fits,
-        the parts with the highest rank are left out. Without a width, nothing is left out.
+        """Return the texts left and right of the bar in a line of `width` cells. If not everything
+        fits, the parts with the highest rank are left out. Without a width, nothing is left out.
         """
         percent = f"{100 * min(self.done, self.total) // self.total:3}%" if self.total else ""
         # A title that appears and disappears would make the bar jump.
@@ -59,14 +61,14 @@ class Meter:
         return percent, right
 
     def line(self) -> str:
-        """The progress as a line of its own."""
+        """Return the progress as a separate line."""
         return self._join_parts(_LINE_RANK).replace("/", " of ", 1).replace("\0", f" {self.unit}")
 
     def _join_parts(self, max_rank: int = 10) -> str:
         return ", ".join(text for rank, text in self._parts() if rank <= max_rank)
 
     def _parts(self) -> Sequence[tuple[int, str]]:
-        """The parts of the text, each with its rank; 0 is the most important."""
+        """Return the parts of the text, each with its rank; 0 is the most important."""
         parts = [(0, f"{number(self.done)}/{number(self.total)}\0")]
         if self.waiting > 0:
             parts.append((1, f"the service asked to wait {math.ceil(self.waiting)} s"))

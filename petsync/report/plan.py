@@ -94,8 +94,8 @@ _STYLES = (lines.OLD_STYLE, lines.NEW_STYLE)
 def change_lines(
     kind: words.Kind, listing: Listing[Change], plan: Plan, conflicts: ClashesByRow, width: int
 ) -> Iterator[Text]:
-    """The shown changes of one kind, under a heading that counts all of them; if there are more
-    updates, with the number of changes of each field.
+    """Yield the shown changes of one kind, under a heading that counts all of them. If there are
+    more updates, also yield the number of changes of each field.
     """
     if not listing.total:
         return
@@ -112,12 +112,12 @@ def change_lines(
 
 
 def one_change(change: Change, width: int) -> Iterator[Text]:
-    """One change: the pet, and the difference in each field."""
+    """Yield one change: the pet, and the difference in each field."""
     yield from _change_text(_numbers([change])[0], change, width)
 
 
 def _numbers(changes: Sequence[Change]) -> list[str]:
-    """The ids, aligned at the right."""
+    """Return the ids, aligned at the right."""
     numbers = ["new" if c.pet_id is None else str(c.pet_id) for c in changes]
     column = max(map(len, numbers), default=0)
     return [number.rjust(column) for number in numbers]
@@ -160,7 +160,7 @@ def _detail(detail: Detail, width: int) -> Iterator[Text]:
 
 
 def _order_lines(detail: Detail, width: int) -> Iterator[Text]:
-    """Both orders of a list, with each item on a line of its own."""
+    """Yield both orders of a list, with each item on a separate line."""
     label = f"{detail.column}: "
     for side, style, order in zip(("before", "after"), _STYLES, detail.orders, strict=True):
         start = f"{' ' * _INDENT}{label}{side:<8}"
@@ -194,7 +194,7 @@ def _items_text(detail: Detail, room: int) -> Iterator[Text]:
 
 _LABEL = 12
 _NAME = 30
-"""The most cells of a pet's name."""
+"""The maximum number of cells of a pet's name."""
 _SIDES_CONFLICT_TEXT = ("exported", "sheet", "store")
 _WINS_CONFLICT_TEXT: Mapping[words.Winner, Mapping[str, str]] = {
     "": {},
@@ -204,7 +204,7 @@ _WINS_CONFLICT_TEXT: Mapping[words.Winner, Mapping[str, str]] = {
 
 
 def conflict_lines(winner: words.Winner, listing: Listing[Conflict], width: int) -> Iterator[Text]:
-    """The shown conflicts with this winner, under a heading that counts all of them."""
+    """Yield the shown conflicts with this winner, under a heading that counts all of them."""
     if not listing.total:
         return
     yield from lines.heading(words.conflicts_title(listing.total, winner), width)
@@ -236,14 +236,14 @@ def conflict_lines(winner: words.Winner, listing: Listing[Conflict], width: int)
 
 
 def _source_and_pet(conflict: Conflict) -> str:
-    """`Pets!B18 (pet 17, Bella)`."""
+    """Format the address and the pet: `Pets!B18 (pet 17, Bella)`."""
     name = f", {shorten(visible(conflict.name), _NAME)}" if conflict.name else ""
     pet = f"pet {conflict.pet_id}{name}"
     return f"{conflict.source} ({pet})" if conflict.source else pet
 
 
 def _place_conflict_text(conflict: Conflict) -> str:
-    """The conflict's address, and its pet or name."""
+    """Return the conflict's address, and its pet or name."""
     if conflict.pet_id is not None or not conflict.source:
         return _source_and_pet(conflict)
     name = shorten(visible(conflict.name), _NAME)
@@ -262,8 +262,8 @@ _SHEET_CHANGE_WORDS = {"add": "new row", "update": "", "delete": "row goes"}
 
 
 def intake_lines(inbound: Inbound, *, width: int = 80, limit: int | None = 20) -> Iterator[Text]:
-    """The numbers of rows that are added, changed and removed in the sheet, and the first `limit`
-    changes.
+    """Yield the numbers of rows that are added, changed and removed in the sheet, and the first
+    `limit` changes.
     """
     counts, rows = inbound.counts, inbound.changes
     yield from lines.paragraph(f"For the sheet {inbound.source}", width, style="bold")
@@ -281,7 +281,7 @@ def intake_lines(inbound: Inbound, *, width: int = 80, limit: int | None = 20) -
 
 
 def intake_text(inbound: Inbound, *, width: int = 80) -> str:
-    """The changes for the sheet as plain text."""
+    """Return the changes for the sheet as plain text."""
     return "\n".join(line.plain.rstrip() for line in intake_lines(inbound, width=width))
 
 
@@ -294,7 +294,7 @@ def _line(change: SheetChange) -> str:
     return f"{head} ({_SHEET_CHANGE_WORDS[change.kind]})" if change.address else head
 
 
-# A plan's rows as the plain values of a page: compact, visible, of bounded length.
+# A plan's rows as the plain values of a page: compact, visible, of limited length.
 #
 # Each change, conflict or blocked row is one record. The static rows of the page and the rows that
 # its script makes come from the same records.
@@ -302,14 +302,16 @@ def _line(change: SheetChange) -> str:
 
 Kind = words.Mark
 KINDS: tuple[Kind, ...] = ("conflict", "blocked", "add", "update", "delete")
-"""The kinds in the order of a page: those that need a person come first."""
+"""The kinds in the order of a page: those that need attention come first."""
 UNITS: tuple[Column, ...] = ("name", "status", "category", "tags", "photo_urls")
-"""The columns that change as one: a category's id changes with its name."""
+"""The columns that change together: a category's id changes with its name."""
 _NUMBER = {unit: n for n, unit in enumerate(UNITS)}
 _MAX_CELLS = 500
 _NARROW_LENGTH = _MAX_CELLS // 2
 _MAX_CHARACTERS = 2 * _MAX_CELLS
-"""The most characters that are shown: thousands of combining accents take seconds to draw."""
+"""The maximum number of characters that are shown: thousands of combining accents take seconds to
+draw.
+"""
 _MAX_VALUE_ITEMS = 50
 
 Value = str | tuple[str | int, ...]
@@ -323,13 +325,14 @@ of a list; or, for a clash, its texts in export, sheet and store.
 
 
 class Record(msgspec.Struct, array_like=True, frozen=True):
-    """A row: its kind's number in `KINDS`, all else visible text.
+    """A row, in visible text.
 
     `message`, `cure` and `winner` are those of a conflict or a blocked row; the `message` of a
     change names the fields of its row that are in conflict.
     """
 
     kind: int
+    """The number of the kind in `KINDS`."""
     pet_id: str
     name: str
     where: str
@@ -340,7 +343,7 @@ class Record(msgspec.Struct, array_like=True, frozen=True):
 
 
 def records(plan: Plan) -> Iterator[Record]:
-    """Every row of the plan, in the order of `KINDS`."""
+    """Yield every row of the plan, in the order of `KINDS`."""
     yield from map(of_conflict, plan.conflicts)
     yield from map(of_blocked, plan.blocked)
     clashes = clashes_by_row(plan)
@@ -349,7 +352,7 @@ def records(plan: Plan) -> Iterator[Record]:
 
 
 def of_change(change: Change, clash: Conflict | None = None) -> Record:
-    """The record of a change; `clash` is a conflict of its row."""
+    """Return the record of a change; `clash` is a conflict of its row."""
     pet = words.pet_of(change)
     return Record(
         KINDS.index(change.kind),
@@ -362,7 +365,7 @@ def of_change(change: Change, clash: Conflict | None = None) -> Record:
 
 
 def of_conflict(conflict: Conflict) -> Record:
-    """The record of a conflict."""
+    """Return the record of a conflict."""
     return Record(
         KINDS.index("conflict"),
         "" if conflict.pet_id is None else str(conflict.pet_id),
@@ -376,7 +379,7 @@ def of_conflict(conflict: Conflict) -> Record:
 
 
 def of_blocked(row: Blocked) -> Record:
-    """The record of a blocked row."""
+    """Return the record of a blocked row."""
     return Record(
         KINDS.index("blocked"),
         "" if row.pet_id is None else str(row.pet_id),
@@ -387,7 +390,7 @@ def of_blocked(row: Blocked) -> Record:
 
 
 def of_sheet_change(change: SheetChange) -> Record:
-    """The record of a change for the sheet."""
+    """Return the record of a change for the sheet."""
     fields = {_unit(column): texts for column, texts in change.values.items() if column != "id"}
     is_update = change.kind == "update"
     return Record(
@@ -412,7 +415,7 @@ def _conflict_problem(conflict: Conflict) -> str:
 
 
 def _clash_field(clash: Clash) -> Field:
-    # Items on lines of their own are separated by " | " in a single line.
+    # Items on separate lines are separated by " | " in a single line.
     texts = (text.replace("\n", " | ") for text in (clash.base, clash.sheet, clash.store))
     base, sheet, store = map(_text_value, texts)
     return _unit(clash.column), base, sheet, store
@@ -431,7 +434,7 @@ def _iter_changed_fields(change: Change) -> Iterator[Field]:
 
 
 def _iter_pet_fields(pet: Pet) -> Iterator[Field]:
-    """The pet's fields besides its name, for an add or a delete."""
+    """Yield the pet's fields besides its name, for an add or a delete."""
     for column in ("status", "category"):
         if text := _scalar(pet, column):
             yield _NUMBER[column], _text_value(text)
@@ -449,7 +452,7 @@ def _photo_field(unit: int, before: tuple[str, ...], after: tuple[str, ...]) -> 
 
 
 def _tag_differences(before: Iterable[Tag], after: Iterable[Tag]) -> tuple[list[Tag], list[Tag]]:
-    """The added and the removed tags."""
+    """Return the added and the removed tags."""
     old, new = ({tag_key(tag): tag for tag in tags} for tags in (before, after))
     added = [tag for key, tag in new.items() if key not in old]
     return added, [tag for key, tag in old.items() if key not in new]
@@ -462,7 +465,7 @@ def _tag_values(tags: tuple[Sequence[Tag], Sequence[Tag]]) -> tuple[Value, Value
 
 
 def _labels(tags: Sequence[Tag]) -> list[str]:
-    """The tags by name, with their id if two have the same name."""
+    """Return the tags by name, with their id if two have the same name."""
     uses = Counter(normal(tag.name) for tag in tags)
     return [
         tag.name if tag.name and uses[normal(tag.name)] == 1 else format_tags((tag,))
@@ -481,7 +484,7 @@ def _scalar(pet: Pet, column: Column) -> str:
 
 
 def _category(category: Category | None) -> str:
-    """`Dogs (1)`."""
+    """Format a category: `Dogs (1)`."""
     if category is None:
         return ""
     number = "" if category.id is None else f"({category.id})"
@@ -498,7 +501,7 @@ def _text_value(text: str) -> str:
 
 
 def _visible(text: str) -> str:
-    """The visible value, in quotes if its white space could mislead; "" stays ""."""
+    """Return the visible value, in quotes if its whitespace could mislead; "" stays ""."""
     return quote_text(text) if text else ""
 
 
@@ -536,7 +539,7 @@ _ARROW_CELL = element("span", " &rarr; ", aria_hidden="true")
 
 
 def page_row(record: Record, content: str = "") -> str:
-    """The record as a row of the page's table; `content` (HTML) replaces its description."""
+    """Return the record as a row of the page's table; `content` (HTML) replaces its description."""
     kind = KINDS[record.kind]
     badge_html = badge(words.SYMBOL[kind], NAMES[kind])
     return page_line(
@@ -545,14 +548,14 @@ def page_row(record: Record, content: str = "") -> str:
 
 
 def badge(sign: str, title: str, *, kind: str = "") -> str:
-    """A sign and its title (texts), coloured by its row, or by `kind` if given."""
+    """Return a sign and its title (texts), in the colour of its row, or of `kind` if given."""
     symbol = element("span", text(sign), class_="ps-sign", aria_hidden="true")
     return element("span", f"{symbol}{text(title)}", class_=f"ps-badge {kind}".rstrip())
 
 
 def page_line(kind: str, badge_html: str, pet_id: str, name: str, content: str, where: str) -> str:
-    """A row of a page's table: a badge (HTML), a pet, its description (HTML), and its address in
-    the sheet.
+    """Return a row of a page's table: a badge (HTML), a pet, its description (HTML), and its
+    address in the sheet.
     """
     cells = (
         _cell("td", badge_html, "ps-kind"),
@@ -565,7 +568,7 @@ def page_line(kind: str, badge_html: str, pet_id: str, name: str, content: str, 
 
 
 def record_html(record: Record) -> str:
-    """The description of a record: its message, clashes, cure and fields."""
+    """Return the description of a record: its message, clashes, cure and fields."""
     clashes = [field for field in record.fields if len(field) == 4]
     fields = [field for field in record.fields if len(field) != 4]
     return "".join(
@@ -664,7 +667,7 @@ def _screen_reader_text(words_: str) -> str:
 
 
 def alerts(plan: Plan) -> Iterator[str]:
-    """The guard's verdict, and the queries that the store did not answer."""
+    """Yield the guard's verdict, and the queries without a response of the store."""
     if not plan.verdict.ok:
         refusals = map(_refusal, plan.verdict.refusals)
         yield html.alert(words.PLAN_REFUSED, refusals, kind="ps-refused")
@@ -679,7 +682,7 @@ def alerts(plan: Plan) -> Iterator[str]:
 
 
 def facts(plan: Plan) -> Iterator[tuple[str, str]]:
-    """Names and values: store, sheet, time, and the pets that the plan covers."""
+    """Yield names and values: store, sheet, time, and the pets that the plan covers."""
     yield from words.plan_facts(plan)
     yield from words.scope_facts(plan)
 
@@ -705,7 +708,7 @@ _BLOCKED_COLUMNS = ("", "Id", "Pet", "Problem", "Where")
 
 
 def plan_html(plan: Plan, *, limit: int | None = 20) -> str:
-    """The plan with the first `limit` rows of each kind, all if it is None."""
+    """Return the plan as HTML, with the first `limit` rows of each kind, all if it is None."""
     return html.fragment(_parts(plan, limit))
 
 
@@ -771,8 +774,8 @@ _SCREEN_LINES = 20
 
 
 def plan_lines(plan: Plan, *, limit: int | None = 20, width: int = 80) -> Iterator[Text]:
-    """The plan with the first `limit` rows of each kind, in lines of at most `width` cells; the
-    summary comes first.
+    """Yield the plan in lines of at most `width` cells, with the first `limit` rows of each kind;
+    the summary comes first.
     """
     changes = changes_by_kind(plan, limit)
     conflicts = conflicts_by_winner(plan, limit)
@@ -869,7 +872,7 @@ _STEPS = (("first", "First"), ("previous", "Previous"), ("next", "Next"), ("last
 
 
 def filter_form() -> str:
-    """The form with the filters."""
+    """Return the form with the filters."""
     return element(
         "form",
         "".join([_kinds(), _fields(), _search()]),
@@ -882,7 +885,7 @@ def filter_form() -> str:
 
 
 def table_head() -> str:
-    """The table's head; the script turns the titles of sortable columns into buttons."""
+    """Return the table's head; the script turns the titles of sortable columns into buttons."""
     cells = (
         element(
             "th",
@@ -899,7 +902,7 @@ def table_head() -> str:
 
 
 def pager(place: str) -> str:
-    """The buttons that turn pages; above the rows, with the number of rows."""
+    """Return the buttons that turn pages; above the rows, with the number of rows."""
     inner = "".join(_pager(place))
     nav = element("nav", inner, aria_label=f"Pages, {place} the rows", class_="ps-pages")
     status = _status() if place == "above" else ""
@@ -977,7 +980,7 @@ _SCRIPT_ESCAPES = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029
 
 
 def plan_page(plan: Plan) -> str:
-    """The plan as a complete HTML document that loads nothing, however many rows it has."""
+    """Return the plan as a complete HTML document that loads nothing, however many rows it has."""
     rows = list(records(plan))
     title = f"Undo of {plan.source}" if plan.undoes else f"Plan for {plan.source}"
     counts: Counter[str] = Counter(KINDS[row.kind] for row in rows)
@@ -1009,7 +1012,7 @@ def _top(plan: Plan, title: str, counts: Counter[str]) -> Iterator[str]:
 
 
 def _tiles(counts: Counter[str]) -> Iterator[str]:
-    """The number of rows of each kind, each with a link to its rows."""
+    """Yield the number of rows of each kind, each with a link to its rows."""
     for kind in KINDS:
         total = counts[kind]
         if not total and kind in ("conflict", "blocked"):
@@ -1058,7 +1061,7 @@ def _first(rows: Iterable[Record]) -> Iterator[Record]:
 
 
 def _static_rows(records: Sequence[Record]) -> str:
-    """The rows; the first row of each kind is the target of its tile's link."""
+    """Return the rows; the first row of each kind is the target of its tile's link."""
     firsts = {row.kind: n for n, row in reversed(list(enumerate(records)))}
     lines = [page_row(row) for row in records]
     for kind, n in firsts.items():
@@ -1094,7 +1097,7 @@ def _data(rows: Sequence[Record]) -> str:
 
 
 def summary_lines(summary: Summary, *, width: int = 80) -> Iterator[Text]:
-    """The plan's numbers, each with its name and a note."""
+    """Yield the plan's numbers, each with its name and a note."""
     rows = [(name, words.number(total), note) for name, total, note in summary_rows(summary)]
     names = max(cell_len(name) for name, _, _ in rows)
     column = max(len(total) for _, total, _ in rows)
@@ -1113,7 +1116,7 @@ def summary_lines(summary: Summary, *, width: int = 80) -> Iterator[Text]:
 
 
 def summary_rows(summary: Summary) -> Iterator[tuple[str, int, str]]:
-    """The name, the number and a note for each count of the summary."""
+    """Yield the name, the number and a note for each count of the summary."""
     yield "to add", summary.adds, ""
     yield "to change", summary.updates, words.format_changed_fields(summary)
     yield "to delete", summary.deletes, ""

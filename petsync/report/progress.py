@@ -1,6 +1,6 @@
 """A run's progress: a bar in a terminal or a notebook; elsewhere, on request, a line at intervals.
 
-A separate thread draws, so that a run never waits for a terminal that is stopped or gone.
+A separate thread draws it: a run never waits for a terminal that is stopped or closed.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ __all__ = ["ProgressDisplay", "Step", "run_bar"]
 _JOIN_TIMEOUT_S = 1.0
 """Seconds to wait for the terminal to draw the last change of a bar."""
 _RATE_WINDOW = 100
-"""The number of drawings over which the rate is computed."""
+"""The number of updates from which the rate is computed."""
 
 
 class Step(Protocol):
-    """A step of a run: a Progress, or look-ups."""
+    """A step of a run: a Progress, or the state of look-ups."""
 
     @property
     def done(self) -> int:
@@ -42,7 +42,7 @@ class Step(Protocol):
 
 
 class ProgressDisplay(Protocol):
-    """Shows a meter, first after `delay` seconds, then each `every` seconds."""
+    """Shows a meter, first after `delay` seconds, then every `every` seconds."""
 
     delay: float
     every: float
@@ -66,8 +66,9 @@ def run_bar(
     traffic: Callable[[], Traffic] | None = None,
     on_step: Callable[[Any], None] | None = None,
 ) -> Iterator[Callable[[Step], None]]:
-    """A context manager; its function is to be called with each step of a run, from any thread. The
-    run has `total` changes, 0 if only the steps know. The function calls `on_step`; it draws
+    """Yield a function to call with each step of a run, from any thread.
+
+    The run has `total` changes, 0 if only the steps know. The function calls `on_step`; it draws
     nothing itself, and raises only what `on_step` raises.
 
     The bar is shown in a notebook, or on `file` (stderr) if that is a terminal. Elsewhere nothing
@@ -75,8 +76,8 @@ def run_bar(
     `on_step` and without `show`, nothing is shown at all. The bar disappears at the end of the
     block; a block that is shorter than `delay` seconds has no bar.
 
-    `traffic` returns the current state of the requests, so that a pause is shown at once; without
-    it, the newest step's traffic is shown.
+    `traffic` returns the current state of the requests, with which a pause is shown at once.
+    Without it, the newest step's traffic is shown.
     """
     state = _State(text, unit, total, traffic)
     is_shown = on_step is None if show is None else show
@@ -106,11 +107,11 @@ def run_bar(
 
 
 def _ignore_step(_: Step) -> None:
-    """Do nothing."""
+    """Ignore the step."""
 
 
 def _choose_display(file: IO[str] | None, *, is_asked_for: bool) -> ProgressDisplay | None:
-    """The display for the terminal, the notebook or the file; None if nothing is shown."""
+    """Return the display for the terminal, the notebook or the file; None if nothing is shown."""
     from_terminal = False
     with suppress(AttributeError, ValueError, OSError):
         from_terminal = file is not None and file.isatty()
@@ -167,7 +168,7 @@ class _State:
         self._newest = now, step
 
     def meter(self) -> Meter | None:
-        """The meter of this moment; None if the total is not known."""
+        """Return the current meter; None if the total is not known."""
         now, (when, step) = time.monotonic(), self._newest
         if not step.total:
             return None
@@ -201,7 +202,7 @@ class _State:
 
 
 def _start_drawer(draw: Callable[[], None]) -> threading.Thread | None:
-    # By the context, a notebook's kernel knows to which cell the thread's output belongs.
+    # The context tells a notebook's kernel to which cell the thread's output belongs.
     drawer = threading.Thread(
         target=copy_context().run, args=(draw,), name="petsync-bar", daemon=True
     )

@@ -69,7 +69,7 @@ class Mismatch(NamedTuple):
 
 
 def rehearsal_facts(rehearsal: Rehearsal) -> Iterator[tuple[str, str]]:
-    """The store, the copy, the sheet, and the profile and faults of the rehearsal."""
+    """Yield the store, the copy, the sheet, and the profile and faults of the rehearsal."""
     plan = rehearsal.plan
     pets = words.count(len(rehearsal.before), "pet")
     yield "store", visible(plan.store)
@@ -82,18 +82,18 @@ def rehearsal_facts(rehearsal: Rehearsal) -> Iterator[tuple[str, str]]:
 
 
 def rehearsal_summary(rehearsal: Rehearsal) -> str:
-    """Two sentences: how many rows had each outcome, and the result."""
+    """Return two sentences: the number of rows with each outcome, and the result."""
     return f"Rehearsed: {words.format_outcomes(rehearsal.report)}. {_describe_end(rehearsal)}"
 
 
 def refusals(rehearsal: Rehearsal) -> Iterator[str]:
-    """Each limit that the plan breaks, and how to override it."""
+    """Yield each limit that the plan exceeds, and the way to override it."""
     for refusal in rehearsal.plan.verdict.refusals:
         yield words.sentences(visible(refusal.problem), words.refusal_cure(refusal))
 
 
 def describe_second_plan(rehearsal: Rehearsal) -> str:
-    """The result of the second plan."""
+    """Return the result of the second plan."""
     again = rehearsal.again
     if again is None:
         return f"There is none: {visible(rehearsal.why_not_again)}."
@@ -112,7 +112,7 @@ def describe_second_plan(rehearsal: Rehearsal) -> str:
 def left_by_reason(
     rehearsal: Rehearsal, limit: int | None
 ) -> Mapping[Why, Listing[LeftoverChange]]:
-    """The changes of a second plan, the first `limit` for each reason."""
+    """Return the changes of a second plan by reason, the first `limit` of each."""
     groups: dict[Why, list[LeftoverChange]] = {}
     for leftover in rehearsal.left():
         groups.setdefault(leftover.why, []).append(leftover)
@@ -120,12 +120,12 @@ def left_by_reason(
 
 
 def left_title(why: Why, total: int) -> str:
-    """The heading of the changes that are left for one reason."""
+    """Return the heading of the changes that are left for one reason."""
     return f"{words.count(total, 'change')}, {_REASON_WORDS[why]}"
 
 
 def describe_left(leftover: LeftoverChange) -> str:
-    """The change that is left, and its message."""
+    """Return the change that is left, and its message."""
     change = leftover.change
     pet = "" if change.pet_id is None else f"pet {change.pet_id}, "
     description = (
@@ -135,13 +135,13 @@ def describe_left(leftover: LeftoverChange) -> str:
 
 
 def new_title(total: int) -> str:
-    """The heading of the pets to which the copy gave ids."""
+    """Return the heading of the pets to which the copy gave ids."""
     pets = words.count(total, "new pet")
     return f"{pets}, with the ids that the copy gave: the store may give others"
 
 
 def unexpected_values(rehearsal: Rehearsal) -> list[Mismatch]:
-    """The values that differ from the plan although nothing went wrong."""
+    """Return the values that differ from the plan although nothing failed."""
     rows = rehearsal.unexpected
     return [
         Mismatch(str(row.source), _format_pet(row.id, row.name), _describe_difference(row))
@@ -150,12 +150,14 @@ def unexpected_values(rehearsal: Rehearsal) -> list[Mismatch]:
 
 
 def unexpected_title(total: int) -> str:
-    """The heading of values that differ from the plan."""
+    """Return the heading of values that differ from the plan."""
     return f"Not as the plan said, although nothing went wrong: {words.number(total)}"
 
 
 def describe_unapplied(rehearsal: Rehearsal) -> str:
-    """How many pets differ from the plan because their changes were not applied; "" if none."""
+    """Return the number of pets that differ from the plan because their changes were not applied,
+    in words; "" for none.
+    """
     rows = rehearsal.unexpected
     unapplied = rows[~rows["outcome"].isin(_OK_OUTCOMES)]
     total = len(unapplied[["id", "source"]].drop_duplicates())
@@ -216,7 +218,7 @@ _COLUMNS_HTML = ("before", "added", "deleted", "moved_in", "moved_out", "after")
 
 
 def rehearsal_html(rehearsal: Rehearsal, *, limit: int | None = 20) -> str:
-    """The rehearsal with the first `limit` rows of each kind."""
+    """Return the rehearsal as HTML, with the first `limit` rows of each kind."""
     return html.fragment(_parts(rehearsal, limit))
 
 
@@ -305,7 +307,7 @@ def _render_left(leftover: LeftoverChange) -> str:
     return html.row(leftover.change.kind, table_cell(describe_left(leftover)))
 
 
-# A rehearsal as lines: the outcomes, how the store would look, and a second plan.
+# A rehearsal as lines: the outcomes, the store afterwards, and a second plan.
 
 
 _COLUMNS_TEXT = ("before", "added", "deleted", "moved_in", "moved_out", "after")
@@ -315,7 +317,9 @@ _STATUS = 18
 def rehearsal_lines(
     rehearsal: Rehearsal, *, limit: int | None = 5, width: int = 80
 ) -> Iterator[Text]:
-    """The rehearsal with the first `limit` rows of each kind, in lines of at most `width` cells."""
+    """Yield the rehearsal in lines of at most `width` cells, with the first `limit` rows of each
+    kind.
+    """
     yield Text(NOTHING_SENT, "bold")
     yield from text.facts(rehearsal_facts(rehearsal), width)
     yield from _render_refusals(rehearsal, width)

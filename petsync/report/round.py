@@ -98,12 +98,12 @@ __all__ = [
 
 Level = Literal["well", "look", "bad"]
 LEVELS: Mapping[Level, Mark] = {"well": "applied", "look": "warning", "bad": "blocked"}
-"""The mark of each level: `well` needs nothing, `look` may need a person, `bad` does."""
+"""The mark of each level: `well` needs nothing, `look` may need attention, `bad` does."""
 Kind = Literal["conflict", "waiting", "failed", "finding", "drift", "note"]
 
 
 class StatusWords(NamedTuple):
-    """A status in words: its name, how much it matters, and its sign where there is no colour."""
+    """A status in words: its name, its importance, and its sign for a display without colours."""
 
     title: str
     level: Level
@@ -138,7 +138,9 @@ KIND_NAMES: Mapping[Kind, tuple[str, str]] = {
     "drift": ("difference", "differences"),
     "note": ("note", "notes"),
 }
-"""The names, singular and plural, of what a round leaves; kinds that need a person come first."""
+"""The names, singular and plural, of the differences that a round leaves; kinds that need attention
+come first.
+"""
 MARKS: Mapping[Kind, Mark] = {
     "conflict": "conflict",
     "waiting": "warning",
@@ -187,14 +189,14 @@ _QUERY_CURE = "Fix it in the database that the query reads."
 
 
 class Command(NamedTuple):
-    """A command that can be typed, and its purpose."""
+    """A command to enter, and its purpose."""
 
     purpose: str
     line: str
 
 
 def headline(round_: Round) -> str:
-    """How the round ended, in one or two sentences."""
+    """Describe the end of the round, in one or two sentences."""
     dry_run_note = "This was a dry run: nothing was changed." if round_.dry_run else ""
     own_kind = _KIND_OF_STATUS.get(round_.status)
     others = format_open_total([[(kind, n) for kind, n in open_counts(round_) if kind != own_kind]])
@@ -237,7 +239,9 @@ def _except_notes(notes: int) -> str:
 
 
 def reason(round_: Round) -> str:
-    """Why the round ended so, and the way out; "" if the headline and the differences say it."""
+    """Return the reason for the end of the round, and a hint; "" if the headline and the
+    differences say it.
+    """
     if round_.status in _KIND_OF_STATUS:
         return ""
     problem, hint = visible(round_.problem, keep="\n"), visible(round_.hint, keep="\n")
@@ -245,7 +249,7 @@ def reason(round_: Round) -> str:
 
 
 def facts(round_report: RoundReport) -> Iterator[tuple[str, str]]:
-    """The facts of a round in visible text: mode, store, sheet, time, backup, id."""
+    """Yield the facts of a round in visible text: mode, store, sheet, time, backup, id."""
     round_ = round_report.round
     mode = MODE_WORDS[round_.mode]
     yield "mode", f"{mode} (dry run)" if round_.dry_run else mode
@@ -262,24 +266,28 @@ def facts(round_report: RoundReport) -> Iterator[tuple[str, str]]:
 
 
 def _size(total: int, noun: str) -> str:
-    """` (1,240 pets)`; "" if the round ended before it knew the number."""
+    """Format a number in brackets: ` (1,240 pets)`; "" if the round ended before it knew the
+    number.
+    """
     return f" ({count(total, noun)})" if total else ""
 
 
 def format_counts(counts: Counts) -> str:
-    """`+3 ~12 -1`, "0" for nothing: adds, updates, deletes."""
+    """Format adds, updates and deletes: `+3 ~12 -1`, "0" for nothing."""
     parts = (("+", counts.add), ("~", counts.update), ("-", counts.delete))
     return " ".join(f"{sign}{number(n)}" for sign, n in parts if n) or "0"
 
 
 def format_planned(round_: Round, counts: Counts) -> str:
-    """The counts of one side of a round, in brackets if nothing was applied; "0" for a check."""
+    """Return the counts of one side of a round, in brackets if nothing was applied; "0" for a
+    check.
+    """
     round_report = format_counts(Counts() if round_.mode == "check" else counts)
     return round_report if round_report == "0" or round_.applied else f"({round_report})"
 
 
 def side_facts(round_: Round) -> Iterator[tuple[str, str]]:
-    """The changes planned for each side, and the number that was applied."""
+    """Yield the changes planned for each side, and the number that was applied."""
     yield "for the store", _describe_counts(round_.to_store)
     yield "for the sheet", _describe_counts(round_.to_sheet)
     if total := round_.to_store.total + round_.to_sheet.total:
@@ -294,7 +302,9 @@ def _describe_counts(counts: Counts) -> str:
 
 
 def open_counts(round_: Round) -> Iterator[tuple[Kind, int]]:
-    """The number of each kind that the round left for a person or the next round."""
+    """Yield the number of differences of each kind that the round left for the user or the next
+    round.
+    """
     yield "conflict", round_.conflicts
     yield "finding", round_.findings
     yield "failed", round_.failed
@@ -302,12 +312,12 @@ def open_counts(round_: Round) -> Iterator[tuple[Kind, int]]:
 
 
 def format_open(round_: Round) -> str:
-    """`2 conflicts, 1 error in the sheet`; "" if nothing is open."""
+    """Format the open differences: `2 conflicts, 1 error in the sheet`; "" if nothing is open."""
     return format_open_total([open_counts(round_)])
 
 
 def format_open_total(counts_of_rounds: Iterable[Iterable[tuple[Kind, int]]]) -> str:
-    """The same for several rounds, added up."""
+    """Format the open differences of several rounds, added up."""
     totals = Counter[Kind]()
     for counts in counts_of_rounds:
         totals.update(dict(counts))
@@ -319,24 +329,26 @@ def _format_total(kind: Kind, total: int) -> str:
 
 
 def open_title(kind: Kind, total: int) -> str:
-    """`2 conflicts`."""
+    """Format a number of differences: `2 conflicts`."""
     return _format_total(kind, total)
 
 
 def kind_meaning(kind: Kind) -> str:
-    """The meaning of a kind of difference, as the continuation of its title."""
+    """Return the meaning of a kind of difference, as the continuation of its title."""
     return _KIND_MEANING[kind]
 
 
 def fields_of(each: Difference) -> str:
-    """The fields of the difference, "" if its problem already begins with them."""
+    """Return the fields of the difference; "" if its problem already begins with them."""
     if each.fields and each.problem.startswith(f"{each.fields[0]}:"):
         return ""
     return ", ".join(each.fields)
 
 
 def by_kind(differences: Sequence[Difference]) -> dict[Kind, list[Difference]]:
-    """The differences by kind, those that need a person first; without kinds that have none."""
+    """Return the differences by kind, those that need attention first; without kinds that have
+    none.
+    """
     groups: dict[Kind, list[Difference]] = {kind: [] for kind in KIND_NAMES}
     for each in differences:
         groups[each.kind].append(each)
@@ -344,7 +356,7 @@ def by_kind(differences: Sequence[Difference]) -> dict[Kind, list[Difference]]:
 
 
 def cure_of_kind(kind: Kind, round_: Round) -> str:
-    """What to do about a kind of difference that this round left."""
+    """Return the cure for a kind of difference that this round left."""
     special_cases: tuple[tuple[Kind, bool, str], ...] = (
         ("drift", round_.mode == "check", _CHECK_CURE),
         ("drift", round_.status == "refused", _REFUSED_CURE),
@@ -359,12 +371,12 @@ def cure_of_kind(kind: Kind, round_: Round) -> str:
 
 
 def is_from_query(round_: Round) -> bool:
-    """Whether the rows come from a query instead of a file."""
+    """Return true if the rows come from a query instead of a file."""
     return round_.source == "query" or round_.source.startswith("query of ")
 
 
 def describe_store_result(round_report: RoundReport) -> str:
-    """The result of the plan for the store, in one sentence."""
+    """Return the result of the plan for the store, in one sentence."""
     plan, report = round_report.plan, round_report.report
     if plan is None or not plan.changes:
         return "There was nothing to send to the store."
@@ -377,7 +389,7 @@ def describe_store_result(round_report: RoundReport) -> str:
 
 
 def describe_sheet_result(round_report: RoundReport) -> str:
-    """The result of the changes for the sheet, in one sentence."""
+    """Return the result of the changes for the sheet, in one sentence."""
     if round_report.round.backup:
         backup = visible(round_report.round.backup)
         return (
@@ -389,7 +401,9 @@ def describe_sheet_result(round_report: RoundReport) -> str:
 
 
 def describe_written(round_report: RoundReport) -> str:
-    """What was written: `3 rows changed (4 cells that had another value), 1 row new`."""
+    """Describe the changes that were written: `3 rows changed (4 cells that had another value), 1
+    row new`.
+    """
     kinds = Counter(change.kind for change in round_report.sheet)
     overwritten = sum(
         bool(old)
@@ -414,7 +428,7 @@ def describe_written(round_report: RoundReport) -> str:
 
 
 def commands(round_: Round) -> Iterator[Command]:
-    """The commands for the waiting plan, the sheet, the runs and the job."""
+    """Yield the commands for the waiting plan, the sheet, the runs and the job."""
     if round_.waiting:
         yield Command(
             "look at the plan, and release it", f"petsync apply {_quote_argument(round_.waiting)}"
@@ -433,17 +447,17 @@ def _quote_argument(text: str) -> str:
     return shlex.quote(visible(text))
 
 
-# The parts of a round's HTML that are shared by a notebook's cell and a page.
+# The parts of a round's HTML that a notebook's cell and a page share.
 
 
 def round_badge(round_: Round) -> str:
-    """The status of the round as a sign, words and a colour."""
+    """Return the status of the round as a sign, words and a colour."""
     end = STATUS_WORDS[round_.status]
     return badge(end.sign, end.title, kind=f"ps-{end.level}")
 
 
 def reason_cell(round_: Round) -> str:
-    """An alert with the reason why the round ended so; "" if there is none."""
+    """Return an alert with the reason for the end of the round; "" if there is none."""
     lines = [prose(line) for line in reason(round_).splitlines()]
     if not lines:
         return ""
@@ -452,7 +466,7 @@ def reason_cell(round_: Round) -> str:
 
 
 def difference_html(each: Difference) -> str:
-    """The problem of the difference, with its fields, and the way out."""
+    """Return the problem of the difference, with its fields, and the hint."""
     fields_html = fields_of(each)
     fields_html = element("span", f"{text(fields_html)}:", class_="ps-field") if fields_html else ""
     what = f"{fields_html} {prose(words.sentences(capital(each.problem)))}".strip()
@@ -461,12 +475,12 @@ def difference_html(each: Difference) -> str:
 
 
 def render_command(line: str) -> str:
-    """The command as code."""
+    """Return the command as code."""
     return element("code", text(line))
 
 
 def more_html(total: int) -> str:
-    """A paragraph with the number of items left out; "" for 0."""
+    """Return a paragraph with the number of items left out; "" for 0."""
     return element("p", f"... and {words.number(total)} more") if total else ""
 
 
@@ -482,7 +496,8 @@ DifferenceGroups = list[tuple[str, list[Difference]]]
 def group_alike(
     differences: Sequence[Difference], limit: int
 ) -> tuple[DifferenceGroups, list[Difference]]:
-    """The groups of more than `limit` differences with the same problem, and the other differences.
+    """Return the groups of more than `limit` differences with the same problem, and the other
+    differences.
 
     Only notes, which follow from the job's settings, are grouped; other differences are shown one
     by one.
@@ -496,25 +511,27 @@ def group_alike(
 
 
 def group_sentence(problem: str, group: Sequence[Difference]) -> str:
-    """`Is in the store, and in no row: 1,241 of them, such as pet 7 (Rex), pet 8 (Tom)`."""
+    """Describe a group: `Is in the store, and in no row: 1,241 of them, such as pet 7 (Rex), pet 8
+    (Tom)`.
+    """
     examples = ", ".join(subject_of(each) for each in group[:_EXAMPLES])
     text = capital(visible(problem)).rstrip(".")
     return f"{text}: {number(len(group))} of them, such as {examples}"
 
 
 def subject_of(each: Difference) -> str:
-    """`pet 7 (Rex)`; without an id the name, else the address."""
+    """Format the subject: `pet 7 (Rex)`; without an id the name, else the address."""
     pet = "" if each.pet_id is None else f"pet {each.pet_id}"
     name = shorten(visible(each.name), _NAME)
     return f"{pet} ({name})" if pet and name else pet or name or visible(each.address)
 
 
-# A round's report as a page: the status first, then what to do, then the details.
+# A round's report as a page: the status first, then the actions, then the details.
 
 
 STYLES = (html.FRAGMENT_STYLE, "plan.css", "round.css")
 _MAX_ROWS = 1_000
-"""The most rows of each kind on a page; the JSON beside it has all."""
+"""The maximum number of rows of each kind on a page; the JSON beside it has all."""
 _MAX_SINGLE = 20
 _HEADS_PAGE = ("Kind", "Id", "Pet", "What", "Where")
 _COLUMNS = ("ps-kind", "ps-id", "ps-name", "ps-what", "ps-where")
@@ -529,14 +546,16 @@ _NAMES: Mapping[Kind, str] = {
 
 
 def round_page(round_report: RoundReport) -> str:
-    """The round as a complete HTML document that loads nothing and has no links."""
+    """Return the round as a complete HTML document that loads nothing and has no links."""
     title = f"{round_report.round.name}: {STATUS_WORDS[round_report.round.status].title}"
     body = ('<main class="petsync ps-page">', *_parts_page(round_report), "</main>")
     return document("\n".join(filter(None, body)), title, styles=STYLES)
 
 
 def rounds_page(rounds: Sequence[RoundReport]) -> str:
-    """Several rounds, one below the other, as such a document; a single round as its own page."""
+    """Return several rounds, one below the other, as a complete HTML document; a single round as
+    its own page.
+    """
     if len(rounds) == 1:
         return round_page(rounds[0])
     parts = (
@@ -572,7 +591,7 @@ def _parts_page(round_report: RoundReport, prefix: str = "") -> Iterator[str]:
 
 
 def section(name: str, title: str, inner: str) -> str:
-    """A section of a page under its heading (text); "" if it is empty."""
+    """Return a section of a page under its heading (text); "" if it is empty."""
     if not inner:
         return ""
     head = element("h2", text(title), id=name)
@@ -580,7 +599,7 @@ def section(name: str, title: str, inner: str) -> str:
 
 
 def two_columns(facts: Iterable[tuple[str, str]]) -> str:
-    """Names and values (texts) side by side."""
+    """Return names and values (texts) side by side."""
     pairs = (
         element("div", element("dt", text(name)) + element("dd", bdi(value)))
         for name, value in facts
@@ -631,8 +650,8 @@ def _differences_section(kind: Kind, differences: Sequence[Difference], round_: 
 
 
 def _single_differences(kind: Kind, differences: Sequence[Difference]) -> str:
-    """The table of differences that are in no group; collapsed if many of them wait, because the
-    plans below show these, too.
+    """Return the table of differences that are in no group. It is collapsed if many of them wait,
+    because the plans below it show these too.
     """
     table = _differences_table(kind, differences) if differences else ""
     is_long = kind == "waiting" and len(differences) > _MAX_SINGLE
@@ -664,7 +683,7 @@ def _store_section(round_report: RoundReport) -> str:
         _change_row(c, conflicts.get(c.row), results_by_number.get(n))
         for n, c in enumerate(listing.shown)
     )
-    # The guard's refusal is at the top of the page, with the way out for this job.
+    # The guard's refusal is at the top of the page, with the hint for this job.
     alerts_html = alerts(plan) if plan.verdict.ok else ()
     inner = "".join(alerts_html) + element("p", prose(describe_store_result(round_report)))
     if not plan.changes:
@@ -675,7 +694,7 @@ def _store_section(round_report: RoundReport) -> str:
 
 
 def _change_row(change: Change, conflict: Conflict | None, result: Result | None) -> str:
-    """The change, with its result if that is not what was planned."""
+    """Return the change, with its result if that differs from the plan."""
     record = of_change(change, conflict if change.kind == "update" else None)
     if result is None or (result.outcome == "applied" and not result.message):
         return page_row(record)
@@ -701,7 +720,7 @@ def _sheet_section(round_report: RoundReport) -> str:
 
 
 def records_table(heads: Sequence[str], rows: Iterable[str], caption: str) -> str:
-    """A table of rows (`<tr>`). On a narrow page it is shown as cards, so its parts have explicit
+    """Return a table of rows (`<tr>`). A narrow page shows it as cards, so its parts have explicit
     roles.
     """
     titles = "".join(
@@ -724,12 +743,12 @@ _ROUNDS = ("", "Status", "Job", "For the store", "For the sheet", "Difference", 
 
 
 def round_html(round_report: RoundReport, *, limit: int | None = 20) -> str:
-    """The round with the first `limit` of each kind of difference that it left."""
+    """Return the round as HTML, with the first `limit` of each kind of difference that it left."""
     return html.fragment(_parts_html(round_report, limit))
 
 
 def rounds_html(rounds: Sequence[RoundReport], *, limit: int | None = 5) -> str:
-    """A table of the rounds, and below it each that needs a person."""
+    """Return a table of the rounds as HTML, and below it each round that needs attention."""
     return html.fragment(_rounds(rounds, limit))
 
 
@@ -805,7 +824,7 @@ _NOTHING_OPEN = "Nothing needs a person."
 def round_lines(
     round_report: RoundReport, width: int = 80, *, limit: int | None = 20
 ) -> Iterator[Text]:
-    """The round, and the first `limit` of each kind of difference that it left."""
+    """Yield the round in lines, with the first `limit` of each kind of difference that it left."""
     round_ = round_report.round
     yield Text(f"petsync round of {shorten(visible(round_.name), width - 17)}", "bold")
     yield from lines.facts(facts(round_report), width)
@@ -821,7 +840,7 @@ def round_lines(
 def rounds_lines(
     rounds: Sequence[RoundReport], width: int = 80, *, limit: int | None = 5
 ) -> Iterator[Text]:
-    """A table of the rounds, and the first `limit` differences of each kind for each round.
+    """Yield a table of the rounds, and the first `limit` differences of each kind for each round.
 
     A command is always one line, however long it is.
     """
@@ -848,7 +867,7 @@ def _is_long(round_report: RoundReport, limit: int | None) -> bool:
 
 
 def _file_lines(rounds: Sequence[RoundReport], width: int) -> Iterator[Text]:
-    """What was written into sheets, the paths of their backups, and the reports."""
+    """Yield the changes written into sheets, the paths of their backups, and the reports."""
     for each in rounds:
         if each.round.backup:
             heading = f"The sheet of {visible(each.round.name)}: {describe_written(each)}. "
@@ -864,8 +883,8 @@ def _file_lines(rounds: Sequence[RoundReport], width: int) -> Iterator[Text]:
 def list_lines(
     rounds: Sequence[Round], width: int = 80, *, show_start: bool = False
 ) -> Iterator[Text]:
-    """A table of the rounds, a line each; with `show_start`, with the moment at which each began,
-    and the beginning of its id.
+    """Yield a table of the rounds, one line each; with `show_start`, it has the start of each
+    round, and the beginning of its id.
     """
     if not rounds:
         yield Text("No round was made.")
@@ -930,7 +949,7 @@ def _difference_lines(round_report: RoundReport, limit: int | None, width: int) 
 
 
 def _describe_difference(each: Difference) -> str:
-    """`Pets!B18, pet 17 (Bella), name: what is the matter. What to do`."""
+    """Format the difference: `Pets!B18, pet 17 (Bella), name: the problem. The cure`."""
     parts = [each.address, subject_of(each), fields_of(each)]
     place = ", ".join(dict.fromkeys(filter(None, parts)))
     return ": ".join(filter(None, (place, words.sentences(each.problem, each.hint))))

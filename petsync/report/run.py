@@ -52,7 +52,9 @@ _COLUMNS = ("", "Where", "Change", "Id", "Pet", "What happened")
 
 
 def report_html(report: Report, *, limit: int | None = 20) -> str:
-    """The report with the first `limit` rows of each outcome that needs a person."""
+    """Return the report as HTML, with the first `limit` rows of each outcome that needs
+    attention.
+    """
     return html.fragment(_parts(report, limit))
 
 
@@ -68,8 +70,8 @@ def _parts(report: Report, limit: int | None) -> Iterator[str]:
 
 
 def causes_html(report: Report, limit: int | None, *, is_over: bool = False) -> Iterator[str]:
-    """The results that need a person, in a collapsible part for each cause. With `is_over` no cures
-    are shown.
+    """Yield the results that need attention, in a collapsible part for each cause. With `is_over`
+    no cures are shown.
     """
     row = partial(_row, names=words.result_names(report.plan))
     fold_over = html.fold_limit(limit)
@@ -112,14 +114,16 @@ def _row(result: Result, *, names: Sequence[str]) -> str:
     )
 
 
-# A report as lines: the totals, the rows that need a person, and the summary.
+# A report as lines: the totals, the rows that need attention, and the summary.
 
 
 _NAME = 30
 
 
 def report_lines(report: Report, *, limit: int | None = 20, width: int = 80) -> Iterator[Text]:
-    """The report with the first `limit` rows of each outcome that needs a person."""
+    """Yield the report in lines, with the first `limit` rows of each outcome that needs
+    attention.
+    """
     yield Text.assemble(("petsync run ", "bold"), (visible(report.run_id), "bold"))
     yield from text.facts(words.report_facts(report), width)
     yield text.BLANK
@@ -133,8 +137,8 @@ def report_lines(report: Report, *, limit: int | None = 20, width: int = 80) -> 
 def outcome_lines(
     report: Report, *, limit: int | None, width: int, is_over: bool = False
 ) -> Iterator[Text]:
-    """How many rows had each outcome, why the run stopped early, and the results that need a person
-    by cause. With `is_over` no cures are shown.
+    """Yield the number of rows with each outcome, the reason if the run stopped early, and, by
+    cause, the results that need attention. With `is_over` no cures are shown.
     """
     yield from _totals_text(report)
     yield from _stop(report, width)
@@ -173,7 +177,7 @@ def _group_text(group: ResultGroup, names: Sequence[str], width: int) -> Iterato
 
 
 def _describe_result(result: Result, names: Sequence[str]) -> str:
-    """`Pets!B18, update of pet 17 (Bella): the message`."""
+    """Format the result: `Pets!B18, update of pet 17 (Bella): the message`."""
     verb = "" if result.kind == "none" else result.kind
     pet = "" if result.pet_id is None else f"pet {result.pet_id}"
     name = shorten(visible(names[result.number]), _NAME) if result.number < len(names) else ""
@@ -203,12 +207,12 @@ _OUTCOME_UNKNOWN = "begun, and it is not known yet whether it was done"
 
 
 def source_words(past: PastRun) -> str:
-    """The source of the run: a sheet, a folder, or the run that it undid."""
+    """Return the source of the run: a sheet, a folder, or the run that it undid."""
     return f"undo of run {past.undoes}" if past.undoes else visible(past.source)
 
 
 def describe_counts(past: PastRun) -> str:
-    """`12 of 14 changes applied, 1 not sent, 1 conflict`."""
+    """Format the counts: `12 of 14 changes applied, 1 not sent, 1 conflict`."""
     things = "image" if past.kind == "upload" else "change"
     applied = past.counts.get("applied", 0)
     others = [
@@ -220,12 +224,14 @@ def describe_counts(past: PastRun) -> str:
 
 
 def run_line(past: PastRun) -> str:
-    """`catalogue.xlsx, begun 2026-11-21 09:24:56 UTC: 12 of 14 changes applied`."""
+    """Format the run: `catalogue.xlsx, begun 2026-11-21 09:24:56 UTC: 12 of 14 changes applied`."""
     return f"{source_words(past)}, begun {moment(past.started)}: {describe_counts(past)}"
 
 
 def describe_undo(past: PastRun, undo: PastRun | None) -> str:
-    """`undone by run 20261121-093017-6038`, or `undone in part by …`; "" for a run that was not."""
+    """Describe the undo: `undone by run 20261121-093017-6038`, or `undone in part by …`; "" if
+    there was none.
+    """
     if undo is None:
         return ""
     # One change undoes all images of a pet.
@@ -235,7 +241,9 @@ def describe_undo(past: PastRun, undo: PastRun | None) -> str:
 
 
 def describe_entry(entry: Entry) -> str:
-    """The outcome of a change: `changed`, or why not: `update, conflict: the pet is gone`."""
+    """Return the outcome of a change: `changed`, or the reason: `update, conflict: the pet is
+    gone`.
+    """
     if entry.outcome == "applied":
         text = DONE_WORDS[entry.kind]
     else:
@@ -244,14 +252,16 @@ def describe_entry(entry: Entry) -> str:
 
 
 def describe_file(file: UploadedFile) -> str:
-    """`7_2.png: image uploaded`, or why not: `7_2.png: failed: the pet is gone`."""
+    """Describe a file: `7_2.png: image uploaded`, or the reason: `7_2.png: failed: the pet is
+    gone`.
+    """
     name = visible(f"{file.source}, {file.file}" if file.source else file.file)
     outcome = DONE_WORDS["upload"] if file.outcome == "applied" else file.outcome
     return ": ".join(filter(None, (name, outcome, visible(file.message))))
 
 
 def change_of_entry(entry: Entry) -> Change | None:
-    """The change that the run made or planned; None if the journal does not have it."""
+    """Return the change that the run made or planned; None if the journal does not have it."""
     before, after = entry.before, entry.after
     pet_id = entry.pet_id if entry.assigned_id is None else entry.assigned_id
     if entry.kind == "add" and after is not None:
@@ -276,7 +286,9 @@ _COLUMN_TITLES = f"  {'run':<20}  {'begun':<23}  {'what':<6}  {'state':<7}  took
 def runs_lines(
     runs: Sequence[PastRun], *, limit: int | None = 20, width: int = 80
 ) -> Iterator[Text]:
-    """The first `limit` runs, each in two or more lines, with its store if there are several."""
+    """Yield the first `limit` runs, each in two or more lines, with its store if there are
+    several.
+    """
     if not runs:
         yield Text("No run is known.")
         return
@@ -296,7 +308,7 @@ def runs_lines(
 def pet_lines(
     pet_id: int, entries: Sequence[tuple[PastRun, Entry]], *, width: int = 80
 ) -> Iterator[Text]:
-    """The changes that runs made or planned to a pet, with the values before and after."""
+    """Yield the changes that runs made or planned to a pet, with the values before and after."""
     if not entries:
         yield Text(f"No known run changed pet {pet_id}.")
         return
@@ -316,7 +328,7 @@ def run_details_lines(
     width: int = 80,
     files: Sequence[UploadedFile] = (),
 ) -> Iterator[Text]:
-    """A run, and the outcomes of the first `limit` of its changes or files."""
+    """Yield a run, and the outcomes of the first `limit` of its changes or files."""
     yield Text(_COLUMN_TITLES, "dim")
     yield _run_header(run)
     summary = f"{source_words(run)} on {visible(run.store)}: {describe_counts(run)}"
@@ -333,7 +345,7 @@ def run_details_lines(
 def _files(
     files: Sequence[UploadedFile], entries: Mapping[int, Entry], limit: int | None, width: int
 ) -> Iterator[Text]:
-    """Each file with its outcome, and the change of its pet."""
+    """Yield each file with its outcome, and the change of its pet."""
     shown = files if limit is None else files[:limit]
     for index, file in enumerate(shown):
         style = "" if file.outcome == "applied" else text.STYLE["conflict"]

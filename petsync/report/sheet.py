@@ -49,7 +49,9 @@ _TABS = 5
 
 
 def sheet_facts(sheet: Sheet) -> Iterator[tuple[str, str]]:
-    """The file, its tabs that are not read, and its columns: the known ones, and the others."""
+    """Yield the file, its tabs that are not read, and its columns: the known ones, and the
+    others.
+    """
     tab = f", tab {sheet.tab}" if sheet.tab else ""
     yield "file", visible(f"{sheet.source}{tab}")
     if sheet.tabs:
@@ -68,7 +70,7 @@ def _format_tabs(tabs: Sequence[str]) -> str:
 
 
 def sheet_summary(sheet: Sheet) -> str:
-    """One sentence: how many rows can be used, and what was found."""
+    """Return one sentence: the number of usable rows, and of the findings."""
     if not sheet.problems:
         return f"Checked: {count(len(sheet), 'row')}, no findings."
     warnings = len(sheet.problems) - sheet.errors
@@ -80,7 +82,7 @@ def sheet_summary(sheet: Sheet) -> str:
 
 
 def next_step(findings: Sequence[Finding]) -> str:
-    """What to do about findings, and where each code is explained."""
+    """Return the action for findings, and the page that explains each code."""
     where = "docs/findings.md explains each code."
     if any(finding.severity == "error" for finding in findings):
         return (
@@ -91,7 +93,7 @@ def next_step(findings: Sequence[Finding]) -> str:
 
 
 def snapshot_facts(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
-    """The store, the time, and the number of pets that it listed in different versions."""
+    """Yield the store, the time, and the number of pets that it listed in different versions."""
     yield "store", visible(snapshot.source)
     yield "taken", moment(snapshot.taken_at)
     if snapshot.reread:
@@ -100,7 +102,9 @@ def snapshot_facts(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
 
 
 def status_counts(snapshot: Snapshot) -> list[tuple[str, int]]:
-    """The number of pets by visible status, the most frequent first; rare ones are summed up."""
+    """Return the number of pets by visible status, the most frequent first; rare ones are added
+    up.
+    """
     counts = snapshot.frame["status"].value_counts(dropna=False)
     pairs = [(_status_words(status), int(total)) for status, total in counts.items()]
     rest = sum(total for _, total in pairs[_STATUSES:])
@@ -108,7 +112,7 @@ def status_counts(snapshot: Snapshot) -> list[tuple[str, int]]:
 
 
 def coverage(snapshot: Snapshot) -> str:
-    """The statuses that the snapshot covers, and what it does not cover."""
+    """Return the statuses that the snapshot covers, and those that it does not cover."""
     statuses = ", ".join(visible(status) for status in snapshot.coverage.statuses) or "none"
     missing = (
         f" The pets of the status {visible(query.asked)} are missing: {visible(query.problem)}."
@@ -135,12 +139,12 @@ _OPEN_RULES = 3
 
 
 def sheet_html(sheet: Sheet, *, limit: int | None = 20) -> str:
-    """The sheet and its findings by rule, the first `limit` of each."""
+    """Return the sheet and its findings by rule as HTML, the first `limit` of each."""
     return html.fragment(_parts(sheet, limit))
 
 
 def snapshot_html(snapshot: Snapshot) -> str:
-    """The snapshot's time, its pets by status, and what it covers."""
+    """Return the snapshot's time, its pets by status, and its coverage, as HTML."""
     rows = [_status_html(status, total) for status, total in status_counts(snapshot)]
     return html.fragment(
         [
@@ -152,7 +156,7 @@ def snapshot_html(snapshot: Snapshot) -> str:
 
 
 def findings_html(findings: Findings, *, limit: int | None = 20) -> str:
-    """A table of findings by rule, as those of a sheet."""
+    """Return a table of findings by rule as HTML, as that of a sheet."""
     all_findings = list(iter_findings(findings))
     return html.fragment([html.summary(totals(all_findings)), *_groups(all_findings, limit)])
 
@@ -175,7 +179,7 @@ def _groups(all_findings: Iterable[Finding], limit: int | None) -> Iterator[str]
 
 
 def _aside(group: FindingGroup) -> str:
-    """The places of the first findings, and their problem if all have the same."""
+    """Return the places of the first findings, and their problem if all have the same."""
     shown = "; ".join(same.where for same in group.same[:_SHOWN_PLACES])
     more = " ..." if len(group.same) > _SHOWN_PLACES else ""
     return f"{shown}{more}: {group.problem}" if group.problem else f"{shown}{more}"
@@ -215,8 +219,8 @@ def _status_html(status: str, total: int) -> str:
 
 
 def findings_lines(sheet: Sheet, *, limit: int = 5, width: int = 80) -> Iterator[Text]:
-    """The sheet and its findings by rule, the most frequent first, each with the first `limit`
-    (≥ 1) findings; cells with equal findings count as one.
+    """Yield the sheet and its findings by rule, the most frequent first, each with the first
+    `limit` (≥ 1) findings; cells with equal findings count as one.
     """
     yield Text("petsync sheet", "bold")
     yield from facts(sheet_facts(sheet), width)
@@ -228,7 +232,7 @@ def findings_lines(sheet: Sheet, *, limit: int = 5, width: int = 80) -> Iterator
 
 
 def table_lines(findings: Findings, *, limit: int = 5, width: int = 80) -> Iterator[Text]:
-    """A table of findings by rule, as those of a sheet."""
+    """Yield a table of findings by rule, as that of a sheet."""
     all_findings = list(iter_findings(findings))
     for group in group_findings(all_findings):
         yield from _group_text(group, limit, width)
@@ -237,7 +241,7 @@ def table_lines(findings: Findings, *, limit: int = 5, width: int = 80) -> Itera
 
 
 def snapshot_lines(snapshot: Snapshot, *, width: int = 80) -> Iterator[Text]:
-    """The snapshot's time, its pets by status, and what it covers."""
+    """Yield the snapshot's time, its pets by status, and its coverage."""
     counts = status_counts(snapshot)
     column = max((len(words.number(total)) for _, total in counts), default=1)
     yield Text("petsync snapshot", "bold")

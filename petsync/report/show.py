@@ -83,13 +83,13 @@ def show_explanations(explanations: Iterable[Explanation], console: Console) -> 
 
 
 def show_report(report: Report, console: Console, *, limit: int | None = 20) -> None:
-    """Print the report with the first `limit` rows of each outcome that needs a person."""
+    """Print the report with the first `limit` rows of each outcome that needs attention."""
     _show(report_lines(report, limit=limit, width=_width(console)), console)
 
 
 def show_rounds(rounds: Sequence[RoundReport], console: Console, *, limit: int | None = 5) -> None:
     """Print the rounds as a table, and the first `limit` differences of each kind for each round
-    that needs a person.
+    that needs attention.
     """
     _show(rounds_lines(rounds, _width(console), limit=limit), console)
 
@@ -145,12 +145,12 @@ def show_findings(sheet: Sheet, console: Console, *, limit: int = 5) -> None:
 
 
 def show_snapshot(snapshot: Snapshot, console: Console) -> None:
-    """Print the snapshot's time, its pets by status, and what it covers."""
+    """Print the snapshot's time, its pets by status, and its coverage."""
     _show(snapshot_lines(snapshot, width=_width(console)), console)
 
 
 def terminal_svg(show: Callable[[Console], None], *, title: str, width: int = 80) -> str:
-    """An SVG image, without any URL in it, of what `show` prints on its console."""
+    """Return an SVG image, without any URL in it, of the text that `show` prints on its console."""
     from rich._export_format import CONSOLE_SVG_FORMAT
 
     console = Console(
@@ -175,52 +175,56 @@ def _show(lines: Iterable[Text], console: Console) -> None:
 
 
 def plan_text(plan: Plan, *, limit: int | None = 20, width: int = 80) -> str:
-    """The plan with the first `limit` rows of each kind, all if it is None."""
+    """Return the plan as text, with the first `limit` rows of each kind, all if it is None."""
     return _join_lines(plan_lines(plan, limit=limit, width=width))
 
 
 def explanations_text(explanations: Iterable[Explanation], *, width: int = 80) -> str:
-    """Each pet's fate, and the reason for each field."""
+    """Return each pet's fate, and the reason for each field, as text."""
     return _join_lines(explanation_lines(explanations, width=width))
 
 
 def summary_text(summary: Summary, *, width: int = 80) -> str:
-    """A plan's numbers."""
+    """Return a plan's numbers as text."""
     return _join_lines(summary_lines(summary, width=width))
 
 
 def report_text(report: Report, *, limit: int | None = 20, width: int = 80) -> str:
-    """The report with the first `limit` rows of each outcome that needs a person."""
+    """Return the report as text, with the first `limit` rows of each outcome that needs
+    attention.
+    """
     return _join_lines(report_lines(report, limit=limit, width=width))
 
 
 def rehearsal_text(rehearsal: Rehearsal, *, limit: int | None = 5, width: int = 80) -> str:
-    """The rehearsal with the first `limit` rows of each kind."""
+    """Return the rehearsal as text, with the first `limit` rows of each kind."""
     return _join_lines(rehearsal_lines(rehearsal, limit=limit, width=width))
 
 
 def round_text(round_report: RoundReport, *, limit: int | None = 20, width: int = 80) -> str:
-    """The round with the first `limit` of each kind of difference that it left."""
+    """Return the round as text, with the first `limit` of each kind of difference that it left."""
     return _join_lines(round_lines(round_report, width, limit=limit))
 
 
 def rounds_text(rounds: Sequence[RoundReport], *, limit: int | None = 5, width: int = 80) -> str:
-    """The rounds as a table, and the differences of each round that needs a person."""
+    """Return the rounds as a table, and the differences of each round that needs attention, as
+    text.
+    """
     return _join_lines(rounds_lines(rounds, width, limit=limit))
 
 
 def findings_text(sheet: Sheet, *, limit: int = 5, width: int = 80) -> str:
-    """The sheet and its findings by rule, the first `limit` (≥ 1) of each."""
+    """Return the sheet and its findings by rule as text, the first `limit` (≥ 1) of each."""
     return _join_lines(findings_lines(sheet, limit=limit, width=width))
 
 
 def table_text(findings: Findings, *, limit: int = 5, width: int = 80) -> str:
-    """A table of findings by rule, the first `limit` (≥ 1) of each."""
+    """Return a table of findings by rule as text, the first `limit` (≥ 1) of each."""
     return _join_lines(table_lines(findings, limit=limit, width=width))
 
 
 def snapshot_text(snapshot: Snapshot, *, width: int = 80) -> str:
-    """The snapshot's time, its pets by status, and what it covers."""
+    """Return the snapshot's time, its pets by status, and its coverage, as text."""
     return _join_lines(snapshot_lines(snapshot, width=width))
 
 

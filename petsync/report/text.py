@@ -51,17 +51,17 @@ OLD_STYLE, NEW_STYLE = "red", "green"
 _INDENT = "  "
 _MAX_PATH_CELLS = 250
 _MAX_CELLS = 1_200
-"""The most cells of one paragraph that are shown."""
+"""The maximum number of cells of one paragraph that are shown."""
 
 
 def heading(text: str, width: int, *, style: str = "bold") -> Iterator[Text]:
-    """A blank line, and the text, bold by default."""
+    """Yield a blank line, and the text, bold by default."""
     yield BLANK
     yield from paragraph(text, width, style=style)
 
 
 def paragraph(text: str, width: int, *, indent: int = 0, style: str = "") -> Iterator[Text]:
-    """The visible text, wrapped, with each line indented."""
+    """Yield the visible text, wrapped, with each line indented."""
     for line in wrap(shorten(text, _MAX_CELLS), width - indent):
         yield Text(" " * indent + line, style)
 
@@ -69,8 +69,8 @@ def paragraph(text: str, width: int, *, indent: int = 0, style: str = "") -> Ite
 def wrap_keeping_paths(
     text: str, width: int, *, indent: int = 0, style: str = ""
 ) -> Iterator[Text]:
-    """The visible text, wrapped, but a path is never broken, so that it can be copied; a path that
-    is too long for an indented line is not indented.
+    """Yield the visible text, wrapped, without breaking a path, which users copy. A path that is
+    too long for an indented line is not indented.
     """
     line = ""
     for word in shorten(text, _MAX_CELLS).split(" "):
@@ -85,7 +85,9 @@ def wrap_keeping_paths(
 
 
 def log_text(lines: Iterable[str], stream: TextIO | None) -> str:
-    """The lines of a log, without control characters, wrapped if the stream is a terminal."""
+    """Return the lines of a log, without control characters, wrapped if the stream is a
+    terminal.
+    """
     shown = map(visible, lines)
     if stream is None or not stream.isatty():
         return "\n".join(shown)
@@ -98,15 +100,15 @@ def _indent(line: str, width: int, indent: int) -> str:
 
 
 def item(mark: Mark, text: str, width: int) -> Iterator[Text]:
-    """The visible text, wrapped, after its coloured symbol."""
+    """Yield the visible text, wrapped, after its coloured symbol."""
     prefix = f"{_INDENT}{SYMBOL[mark]} "
     for n, line in enumerate(wrap(shorten(text, _MAX_CELLS), width - len(prefix))):
         yield Text.assemble((prefix if n == 0 else " " * len(prefix), STYLE[mark]), line)
 
 
 def flow(label: str, items: Iterable[Text], width: int, *, indent: int) -> Iterator[Text]:
-    """The items after the label, separated by spaces, on as many lines as they need; no item may be
-    wider than a line.
+    """Yield the items after the label, separated by spaces, on as many lines as they need; no item
+    may be wider than a line.
     """
     line = Text(" " * indent + label)
     is_first = True
@@ -120,12 +122,12 @@ def flow(label: str, items: Iterable[Text], width: int, *, indent: int) -> Itera
 
 
 def style_pieces(pieces: Iterable[Piece], style: str) -> Text:
-    """The pieces of a text, with the marked ones in the style."""
+    """Return the pieces of a text, with the marked ones in the style."""
     return Text.assemble(*((text, style if is_marked else "") for text, is_marked in pieces))
 
 
 def facts(rows: Iterable[tuple[str, str]], width: int) -> Iterator[Text]:
-    """Visible names and values in two columns, each value in one line."""
+    """Yield visible names and values in two columns, each value in one line."""
     rows = list(rows)
     column = max(cell_len(name) for name, _ in rows) + 4
     for name, value in rows:
@@ -134,7 +136,7 @@ def facts(rows: Iterable[tuple[str, str]], width: int) -> Iterator[Text]:
 
 
 def spread_item(mark: Mark, identity: str, name: str, source: str, width: int) -> Text:
-    """Symbol, id and name at the left, the address at the right."""
+    """Return one line: symbol, id and name at the left, the address at the right."""
     left = f"{_INDENT}{SYMBOL[mark]} {identity}{_INDENT}"
     right = shorten(visible(source), min(34, width // 3))
     room = width - len(left) - cell_len(right) - 2
@@ -144,6 +146,6 @@ def spread_item(mark: Mark, identity: str, name: str, source: str, width: int) -
 
 
 def more(left_out: int) -> Iterator[Text]:
-    """A line with the number of items left out; none for 0."""
+    """Yield a line with the number of items left out; none for 0."""
     if left_out:
         yield Text(f"{_INDENT}... and {number(left_out)} more", "dim")

@@ -59,9 +59,9 @@ _CUT = "..."
 
 
 def mark_differences(before: str, after: str) -> tuple[list[Piece], list[Piece]]:
-    """Both texts in pieces, marked where they differ: by words, and by characters inside a word
-    that mostly stays; the whole texts if they have no common word. The pieces of a text add up to
-    it.
+    """Return both texts in pieces, marked where they differ: by words, and by characters inside a
+    word that mostly stays; the whole texts if they have no common word. The pieces of a text add up
+    to it.
     """
     old, new = _words(before), _words(after)
     common = _find_common_words(old, new)
@@ -80,8 +80,8 @@ def mark_differences(before: str, after: str) -> tuple[list[Piece], list[Piece]]
 
 
 def shorten_common(before: str, after: str, longest: int) -> tuple[str, str]:
-    """Both texts, shortened if one is over `longest` characters: most of their common start and end
-    is left out, and the part that differs stays.
+    """Return both texts, shortened if one is over `longest` characters: most of their common start
+    and end is left out, and the part that differs stays.
     """
     if max(len(before), len(after)) <= longest:
         return before, after
@@ -99,7 +99,7 @@ def _window(text: str, start: int, stop: int) -> str:
 
 
 def _words(text: str) -> list[str]:
-    """The text as words and, between them, single graphemes."""
+    """Return the text as words and, between them, single graphemes."""
     signs = [text[start:end] for start, end, _ in split_graphemes(text)[0]]
     words: list[str] = []
     for is_word, group in groupby(signs, key=_is_word):
@@ -113,7 +113,7 @@ def _is_word(sign: str) -> bool:
 
 
 def _find_common_words(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
-    """The positions of a longest sequence of words that both texts have."""
+    """Return the positions of a longest sequence of words that both texts have."""
     head = _common_items(old, new)
     tail = _common_items(old[head:][::-1], new[head:][::-1])
     rows, columns = len(old) - head - tail, len(new) - head - tail
@@ -128,7 +128,9 @@ def _find_common_words(old: Sequence[str], new: Sequence[str]) -> list[tuple[int
 
 
 def _longest_common(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
-    """A longest common subsequence, as positions; of several, the one with the earliest words."""
+    """Return a longest common subsequence, as positions; if there are several, the one with the
+    earliest words.
+    """
     best = [[0] * (len(new) + 1) for _ in range(len(old) + 1)]
     for i in range(len(old) - 1, -1, -1):
         for j in range(len(new) - 1, -1, -1):
@@ -147,8 +149,8 @@ def _longest_common(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, i
 
 
 def _mark_inside(before: str, after: str) -> tuple[list[Piece], list[Piece]]:
-    """A replaced and a new part, in pieces; a common start and end is not marked if it is most of
-    them.
+    """Return a replaced and a new part, in pieces; a common start and end is not marked if it is
+    most of them.
     """
     old, new = ([text[a:b] for a, b, _ in split_graphemes(text)[0]] for text in (before, after))
     head = _common_items(old, new)
@@ -165,14 +167,14 @@ def _parts(signs: Sequence[str], head: int, tail: int) -> list[Piece]:
 
 
 def _common_items(first: Sequence[str], other: Sequence[str]) -> int:
-    """The number of items with which both begin."""
+    """Return the number of items with which both begin."""
     return sum(
         1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, other, strict=False))
     )
 
 
 def _joined_pieces(pieces: list[Piece]) -> list[Piece]:
-    """The pieces without empty ones, with equally marked neighbours joined."""
+    """Return the pieces without empty ones, with equally marked neighbours joined."""
     groups = groupby((piece for piece in pieces if piece[0]), key=lambda piece: piece[1])
     return [("".join(text for text, _ in group), is_marked) for is_marked, group in groups]
 
@@ -193,8 +195,8 @@ _ITEMS: Mapping[str, tuple[Callable[[Pet], Sequence[str]], str]] = {
 
 
 def compare_cells(before: Pet | None, after: Pet, column: Column) -> tuple[Pieces, Pieces]:
-    """The column's cell before and after, with the differences marked; in a list, whole items are
-    marked. For a new pet nothing is marked.
+    """Return the column's cell before and after, with the differences marked; in a list, whole
+    items are marked. For a new pet nothing is marked.
     """
     if before is None:
         return [], [(cell(after, column), False)]
@@ -205,7 +207,7 @@ def compare_cells(before: Pet | None, after: Pet, column: Column) -> tuple[Piece
 
 
 def compare_texts(before: str, after: str) -> tuple[Pieces, Pieces]:
-    """Both texts, with the words or characters marked that the other one does not have."""
+    """Return both texts, with the words or characters marked that the other one does not have."""
     if max(len(before), len(after)) > _MAX_LENGTH or (
         max(before.count(" "), after.count(" ")) > _MAX_WORDS
     ):
@@ -216,8 +218,8 @@ def compare_texts(before: str, after: str) -> tuple[Pieces, Pieces]:
 def _compare_lists(
     before: Sequence[str], after: Sequence[str], separator: str
 ) -> tuple[Pieces, Pieces]:
-    """Two lists with the items marked that the other one does not have; if both have the same
-    items, with the moved ones marked.
+    """Return two lists with the items marked that the other list does not have; if both have the
+    same items, with the moved ones marked.
     """
     both = set(before) & set(after)
     left, right = ({n for n, item in enumerate(items) if item in both} for items in (before, after))
@@ -229,7 +231,7 @@ def _compare_lists(
 
 
 def _joined_items(items: Sequence[str], unmarked: set[int], separator: str) -> Pieces:
-    """The items with their separators; equally marked neighbours are one piece."""
+    """Return the items with their separators; equally marked neighbours are one piece."""
     pieces: list[Piece] = []
     for n, item in enumerate(items):
         if n:
@@ -270,7 +272,7 @@ class Detail:
 
 
 def details(change: Change) -> Iterator[Detail]:
-    """The changed fields; none for a delete."""
+    """Yield the changed fields; none for a delete."""
     if change.after is None:
         return
     for column in change.fields:
@@ -278,7 +280,7 @@ def details(change: Change) -> Iterator[Detail]:
 
 
 def traits(pet: Pet) -> str:
-    """A pet in a few words: `available; Dogs; tags: calm, shy; 2 photos`."""
+    """Describe a pet in a few words: `available; Dogs; tags: calm, shy; 2 photos`."""
     return "; ".join(_traits(pet))
 
 
@@ -321,7 +323,7 @@ def _photos(before: tuple[str, ...], after: tuple[str, ...]) -> Detail:
 
 
 def _number_items(before: tuple[str, ...], after: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """Both orders; of long lists only from the first to the last moved item."""
+    """Yield both orders; of long lists, only the part from the first to the last moved item."""
     moved = [n for n, pair in enumerate(zip(before, after, strict=True)) if pair[0] != pair[1]]
     start, stop = 0, len(before)
     if moved and stop > _SHOWN_ITEMS:
@@ -336,8 +338,8 @@ def _number_items(before: tuple[str, ...], after: tuple[str, ...]) -> Iterator[t
 
 
 def _labels(tags: Iterable[Tag], *, separators: str) -> tuple[str, ...]:
-    """The tags by name, quoted if the name contains a separator; with their id if two have the same
-    name.
+    """Return the tags by name, quoted if the name contains a separator; with their id if two have
+    the same name.
     """
     tags = list(tags)
     uses = Counter(normal(tag.name) for tag in tags)
@@ -369,8 +371,8 @@ _CONTEXT_BEFORE = 6
 
 
 def fit_texts(texts: Sequence[str], width: int) -> list[str]:
-    """Each visible text in at most `width` cells; if one is too long, the common start of all texts
-    is cut first.
+    """Return each visible text in at most `width` cells; if one is too long, the common start of
+    all texts is cut first.
     """
     excess = max((cell_len(text) for text in texts), default=0) - width
     if excess <= 0:
@@ -382,7 +384,7 @@ def fit_texts(texts: Sequence[str], width: int) -> list[str]:
 
 
 def _common_prefix(texts: Sequence[str]) -> int:
-    """The number of characters with which all texts begin."""
+    """Return the number of characters with which all texts begin."""
     columns = zip(*texts, strict=False)
     differences = (n for n, column in enumerate(columns) if any(c != column[0] for c in column))
     return next(differences, min(map(len, texts)))
@@ -399,15 +401,17 @@ Cell = Sequence[str]
 """The value of one side as visible text: the items of a list, or one text."""
 _GAP = "  "
 _LINES = 6
-"""The number of lines of a long text or item, roughly."""
+"""The approximate number of lines of a long text or item."""
 _HANGING = "  "
 _MAX_ITEMS = 60
-"""The most items of a list that are shown; of longer lists, common items are left out first."""
+"""The maximum number of items of a list that are shown; of longer lists, common items are left out
+first.
+"""
 
 
 def items(column: Column, text: str) -> list[str]:
-    """The visible items of a list's cell, each as in the cell's grammar; for another column, its
-    text. An empty cell is `(empty)`.
+    """Return the visible items of a list's cell, each as in the cell's grammar; for another column,
+    its text. An empty cell is `(empty)`.
     """
     try:
         if column == "tags":
@@ -422,8 +426,8 @@ def items(column: Column, text: str) -> list[str]:
 
 
 def fold_items(cell: Cell, room: int) -> Iterator[str]:
-    """The items in lines of at most `room` cells; if there are several items, the further lines of
-    an item are indented.
+    """Yield the items in lines of at most `room` cells; if there are several items, the further
+    lines of an item are indented.
     """
     hanging = _HANGING if len(cell) > 1 else ""
     for item in cell:
@@ -445,7 +449,7 @@ class SideBySide:
         self._column = max(map(cell_len, titles)) + len(_GAP)
         self._widths = [cell_len(title) for title in titles]
         space = room - (len(titles) - 1) * len(_GAP)
-        # Narrow rows first, so that one wide field does not exclude the others.
+        # Narrow rows first: one wide field must not exclude the others.
         shown = map(_without_common, rows)
         for needed in sorted(map(_measure_widths, shown), key=sum):
             widths = list(map(max, self._widths, needed))
@@ -453,7 +457,7 @@ class SideBySide:
                 self._widths = widths
 
     def fits(self, row: Sequence[Cell]) -> bool:
-        """Whether the row's cells fit side by side."""
+        """Return true if the row's cells fit side by side."""
         return all(map(int.__ge__, self._widths, _measure_widths(_without_common(row))))
 
     @property
@@ -462,7 +466,9 @@ class SideBySide:
         return self._line(self._titles, ["dim"] * len(self._titles))
 
     def lines(self, row: Sequence[Cell], styles: Sequence[str]) -> Iterator[Text]:
-        """The row's cells side by side if they fit, else one below the other after their titles."""
+        """Yield the row's cells side by side if they fit, else one below the other after their
+        titles.
+        """
         row = _without_common(row)
         if self.fits(row):
             for texts in itertools.zip_longest(*row, fillvalue=""):
@@ -492,7 +498,7 @@ def _measure_widths(row: Sequence[Cell]) -> list[int]:
 
 
 def _shorten_cells(row: Sequence[Cell], room: int) -> list[Cell]:
-    """The cells, with texts that are too long cut before their difference."""
+    """Return the cells, with texts that are too long cut before their difference."""
     limit = _LINES * room - _LINES * len(_HANGING)
     long = list(dict.fromkeys(item for cell in row for item in cell if cell_len(item) > limit))
     short = dict(zip(long, fit_texts(long, limit), strict=True))
@@ -500,7 +506,7 @@ def _shorten_cells(row: Sequence[Cell], room: int) -> list[Cell]:
 
 
 def _without_common(row: Sequence[Cell]) -> list[Cell]:
-    """The cells with long lists shortened; items that all sides have are left out first."""
+    """Return the cells with long lists shortened; items that all sides have are left out first."""
     if max(map(len, row)) <= _MAX_ITEMS:
         return list(row)
     lists = [set(cell) for cell in row if len(cell) > 1]

@@ -105,7 +105,9 @@ T = TypeVar("T")
 
 
 def group_by_text(things: Iterable[T], describe: Callable[[T], str]) -> list[tuple[str, list[T]]]:
-    """The descriptions, each with its things: the largest group first, otherwise in order."""
+    """Return the descriptions, each with its things: the largest group first, otherwise in
+    order.
+    """
     groups: dict[str, list[T]] = {}
     for thing in things:
         groups.setdefault(describe(thing), []).append(thing)
@@ -113,7 +115,7 @@ def group_by_text(things: Iterable[T], describe: Callable[[T], str]) -> list[tup
 
 
 def count_beyond(groups: Sequence[tuple[str, list[T]]], limit: int | None) -> int:
-    """The number of things in the groups after the first `limit`."""
+    """Return the number of things in the groups after the first `limit`."""
     return 0 if limit is None else sum(len(things) for _, things in groups[limit:])
 
 
@@ -127,7 +129,7 @@ _AMBIGUOUS = re.compile(r"^\s|\s$|^[\"(+-]| -> ")
 
 
 def quote_text(text: str) -> str:
-    """A field's visible text: `(empty)`, or in quotes where it could be misread."""
+    """Return a field's visible text: `(empty)`, or in quotes if it could be misread."""
     if not text:
         return EMPTY
     shown = visible(text)
@@ -135,7 +137,9 @@ def quote_text(text: str) -> str:
 
 
 def shorten(text: str, width: int) -> str:
-    """The visible text in at most `width` cells, with `...` in the middle if it is longer."""
+    """Return the visible text in at most `width` cells, with `...` in the middle if it is
+    longer.
+    """
     if len(text) <= _MARKS_PER_CELL * width and cell_len(text) <= width:
         return text
     width_left = max(width - len(_CUT), 0)
@@ -146,7 +150,9 @@ def shorten(text: str, width: int) -> str:
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """The visible text as lines of at most `width` cells, broken between words if possible."""
+    """Return the visible text as lines of at most `width` cells, broken between words if
+    possible.
+    """
     lines: list[str] = []
     line = ""
     for word in text.split(" "):
@@ -165,7 +171,7 @@ def _graphemes(text: str) -> Iterator[str]:
 
 
 def _take(graphemes: Iterable[str], width: int) -> list[str]:
-    """The first graphemes that fit into `width` cells."""
+    """Return the first graphemes that fit into `width` cells."""
     result: list[str] = []
     for grapheme in graphemes:
         width -= cell_len(grapheme)
@@ -175,17 +181,17 @@ def _take(graphemes: Iterable[str], width: int) -> list[str]:
     return result
 
 
-# The causes of results in words: for each a title, the meaning, and the cure.
+# The causes of results in words: a title, the meaning, and the cure of each.
 
 
 class CauseText(NamedTuple):
-    """A cause in words. `title` continues an outcome ("3 failed: ..."); RUN in `cure` stands for
-    the run's id.
-    """
+    """A cause in words."""
 
     title: str
+    """Continues an outcome ("3 failed: ...")."""
     meaning: str
     cure: str
+    """The action to take. RUN in it is replaced by the run's id."""
 
 
 _RESUME = "`petsync resume RUN`"
@@ -418,8 +424,9 @@ _UNDO_KEPT_MEANING = (
 
 
 def describe_cause(outcome: Outcome, cause: Cause, run_id: str, undoes: str = "") -> CauseText:
-    """The words for results with this outcome and cause in a run's report. Without a run's id there
-    is no cure, because nothing can be done any more. `undoes` is the run that an undo reverses.
+    """Return the words for results with this outcome and cause in a run's report. Without a run's
+    id there is no cure, because no action is possible any more. `undoes` is the run that an undo
+    reverses.
     """
     words = _UNKNOWN_CAUSE[outcome] if not cause and outcome != "applied" else CAUSES[cause]
     meaning = (
@@ -446,7 +453,7 @@ _SHOWN_CELLS = 2
 
 
 def corrections_fact(source: Plan | Sheet) -> Iterator[tuple[str, str]]:
-    """The corrected cells, whose text differs from the file; nothing if there are none."""
+    """Yield the corrected cells, whose text differs from the file; nothing if there are none."""
     cells = [visible(each.address) for each in source.corrections]
     if cells:
         more = f" and {len(cells) - _SHOWN_CELLS:,} more" if len(cells) > _SHOWN_CELLS else ""
@@ -467,7 +474,7 @@ RANK: Sequence[Outcome] = (
     "applied",
     "unchanged",
 )
-"""The outcomes, those that need a person first; some applied results need one, too."""
+"""The outcomes, those that need attention first; some applied results need it too."""
 
 ClashesByRow = Mapping[int | None, Conflict]
 """The conflicts about single fields, by their rows."""
@@ -497,7 +504,7 @@ class ResultGroup:
 
     @property
     def title(self) -> str:
-        """`3 failed: no answer`."""
+        """The title: `3 failed: no answer`."""
         total = self.listing.total
         outcome = (
             "in conflict" if self.outcome == "conflict" else inflect_outcome(self.outcome, total)
@@ -506,40 +513,40 @@ class ResultGroup:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the number of results is enough, without their rows."""
+        """True if the number of results is enough, without their rows."""
         return self.outcome == "applied" and self.cause not in ("another-id", "named-id")
 
 
 def first(things: Sequence[T], limit: int | None) -> Listing[T]:
-    """The first `limit` things; all if it is None."""
+    """Return the first `limit` things; all if it is None."""
     return Listing(list(things[:limit]), len(things))
 
 
 def changes_by_kind(plan: Plan, limit: int | None) -> Mapping[str, Listing[Change]]:
-    """The changes of each kind: `add`, `update`, `delete`; always all three."""
+    """Return the changes of each kind: `add`, `update`, `delete`; always all three."""
     start = {kind: Listing[Change]() for kind in ("add", "update", "delete")}
     return _group_by(plan.changes, lambda change: change.kind, limit, start)
 
 
 def conflicts_by_winner(plan: Plan, limit: int | None) -> Mapping[str, Listing[Conflict]]:
-    """The conflicts of each winner: none (""), `store`, `sheet`; always all three."""
+    """Return the conflicts of each winner: none (""), `store`, `sheet`; always all three."""
     start = {winner: Listing[Conflict]() for winner in ("", "store", "sheet")}
     return _group_by(plan.conflicts, lambda conflict: conflict.winner, limit, start)
 
 
 def clashes_by_row(plan: Plan) -> ClashesByRow:
-    """The conflicts of single fields, by row: the row's other fields are sent."""
+    """Return the conflicts of single fields, by row: the row's other fields are sent."""
     return {conflict.row: conflict for conflict in plan.conflicts if conflict.winner}
 
 
 def results_by_cause(
     report: Report, limit: int | None, *, is_over: bool = False
 ) -> list[ResultGroup]:
-    """The results in groups of one outcome and cause. Outcomes that need a person come first;
-    within an outcome the largest group is first, and causes that the plan already showed are last.
-    Each row has one result: the worst. Of the causes in BRIEF_CAUSES only a few are shown.
+    """Return the results in groups of one outcome and cause.
 
-    With `is_over` there are no cures, as in a rehearsal.
+    Outcomes that need attention come first; within an outcome the largest group is first, and
+    causes that the plan already showed are last. Each row has one result: the worst. Of the causes
+    in BRIEF_CAUSES only a few rows are shown. With `is_over` there are no cures, as in a rehearsal.
     """
     run_id = "" if is_over else report.run_id
     undoes = report.plan.undoes
@@ -572,7 +579,7 @@ def _worst_by_row(report: Report) -> Iterator[Result]:
 
 
 def findings_by_rule(sheet: Sheet, limit: int | None) -> list[Listing[Finding]]:
-    """The findings of each rule, the most frequent rule first; errors before warnings."""
+    """Return the findings of each rule, the most frequent rule first; errors before warnings."""
     groups = _group_by(sheet.problems, lambda f: (f.severity, f.rule), limit, {})
     return [groups[key] for key in sorted(groups, key=lambda k: (-groups[k].total, *k))]
 
@@ -598,7 +605,7 @@ Mark = Literal["add", "update", "delete", "conflict", "blocked", "note", "warnin
 
 Winner = Literal["", "store", "sheet"]
 WINNERS: tuple[Winner, ...] = ("", "store", "sheet")
-"""The winners of conflicts, those that need a person first: none, the store, the sheet."""
+"""The winners of conflicts, those that need attention first: none, the store, the sheet."""
 Kind = Literal["add", "update", "delete"]
 KINDS: tuple[Kind, ...] = ("add", "update", "delete")
 SYMBOL: Mapping[Mark, str] = {
@@ -648,17 +655,17 @@ _CONFLICTS: Mapping[Winner, str] = {
 
 
 def number(value: int) -> str:
-    """`1,200`."""
+    """Format a number: `1,200`."""
     return f"{value:,}"
 
 
 def count(value: int, noun: str) -> str:
-    """`1 pet`, `1,200 pets`."""
+    """Format a number with its noun: `1 pet`, `1,200 pets`."""
     return f"{number(value)} {noun}{'' if value == 1 else 's'}"
 
 
 def moment(when: str | datetime) -> str:
-    """`2026-11-20 09:30:12 UTC`; a text that is not ISO 8601 stays as it is."""
+    """Format a moment: `2026-11-20 09:30:12 UTC`; a text that is not ISO 8601 stays as it is."""
     try:
         value = when if isinstance(when, datetime) else datetime.fromisoformat(when)
     except ValueError:
@@ -668,7 +675,7 @@ def moment(when: str | datetime) -> str:
 
 
 def duration(seconds: float) -> str:
-    """`0.8 s`, `2 min 05 s`."""
+    """Format a duration: `0.8 s`, `2 min 05 s`."""
     if seconds < 60:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
@@ -676,18 +683,18 @@ def duration(seconds: float) -> str:
 
 
 def pet_of(change: Change) -> Pet:
-    """The pet as it is now; for an add, as it will be."""
+    """Return the current pet; for an add, the new pet."""
     return change.after if isinstance(change, Add) else change.before
 
 
 def name_of(pet: Pet) -> str:
-    """The pet's name, visible."""
+    """Return the pet's name, visible."""
     return visible(pet.name) if pet.name else "(no name)"
 
 
 def result_names(plan: Plan) -> tuple[str, ...]:
-    """The names of the pets of a run's results, by the results' numbers: of the changes, the open
-    conflicts and the blocked rows; "" for a pet without a name.
+    """Return the names of the pets of a run's results, by the results' numbers: of the changes, the
+    open conflicts and the blocked rows; "" for a pet without a name.
     """
     return (
         *(pet_of(change).name or "" for change in plan.changes),
@@ -697,30 +704,32 @@ def result_names(plan: Plan) -> tuple[str, ...]:
 
 
 def sentences(*parts: str) -> str:
-    """The parts that are not empty, each with a full stop, joined by spaces."""
+    """Return the parts that are not empty, each with a full stop, joined by spaces."""
     filled = (part.strip() for part in parts)
     return " ".join(part if part[-1] in ".!?" else f"{part}." for part in filled if part)
 
 
 def source_of(change: Change) -> str:
-    """The change's address in the sheet, or that it has none."""
+    """Return the change's address in the sheet, or a note that it has none."""
     missing = isinstance(change, Delete) and change.why == "missing"
     return change.source or ("not in the sheet" if missing else "")
 
 
 def conflicts_title(total: int, winner: Winner = "") -> str:
-    """The heading of `total` conflicts that have this winner."""
+    """Return the heading of `total` conflicts that have this winner."""
     return f"{count(total, 'conflict')}: {_CONFLICTS[winner]}"
 
 
 def describe_clashes(conflict: Conflict) -> str:
-    """The clause on the clashing fields of a change's row: `in conflict, and not sent: name`."""
+    """Return the clause on the clashing fields of a change's row: `in conflict, and not sent:
+    name`.
+    """
     fields = ", ".join(clash.column for clash in conflict.clashes)
     return f"in conflict, and {'' if conflict.winner == 'sheet' else 'not '}sent: {fields}"
 
 
 def refusal_cure(refusal: Refusal) -> str:
-    """What to do about a limit that a plan breaks."""
+    """Return the cure for a limit that a plan exceeds."""
     if refusal.override:
         return f"{refusal.override} would let it pass."
     if refusal.limit == "capacity":
@@ -729,12 +738,12 @@ def refusal_cure(refusal: Refusal) -> str:
 
 
 def format_changed_fields(summary: Summary) -> str:
-    """The number of updates of each field: `name 3, status 1`."""
+    """Return the number of updates of each field: `name 3, status 1`."""
     return _join(f"{visible(name)} {number(total)}" for name, total in summary.fields.items())
 
 
 def iter_unanswered(plan: Plan) -> Iterator[tuple[str, str]]:
-    """The queries that failed, each with its problem, and the consequence."""
+    """Yield the queries that failed, each with its problem, and the consequence."""
     for failed in plan.coverage.failed:
         question = visible(failed.asked)
         if plan.undoes:
@@ -753,17 +762,17 @@ def iter_unanswered(plan: Plan) -> Iterator[tuple[str, str]]:
 
 
 def format_need_fixing(total: int) -> str:
-    """`1 row needs fixing`, `3 rows need fixing`."""
+    """Format a number of rows: `1 row needs fixing`, `3 rows need fixing`."""
     return f"{count(total, 'row')} {inflect_outcome('needs fixing', total)}"
 
 
 def inflect_outcome(outcome: str, total: int) -> str:
-    """The outcome after a number: `1 needs fixing`, `3 need fixing`."""
+    """Return the outcome after a number: `1 needs fixing`, `3 need fixing`."""
     return "need fixing" if outcome == "needs fixing" and total != 1 else outcome
 
 
 def plan_facts(plan: Plan) -> Iterator[tuple[str, str]]:
-    """The facts of a plan: store, sheet, comparison and time."""
+    """Yield the facts of a plan: store, sheet, comparison and time."""
     yield "store", f"{visible(plan.store)} ({count(plan.pets, 'pet')})"
     yield origin(plan)
     yield from corrections_fact(plan)
@@ -777,14 +786,14 @@ def plan_facts(plan: Plan) -> Iterator[tuple[str, str]]:
 
 
 def origin(plan: Plan) -> tuple[str, str]:
-    """The source of the plan, with its name: a sheet and its rows, or an undone run."""
+    """Return the source of the plan, with its name: a sheet and its rows, or an undone run."""
     if plan.undoes:
         return "undo of", f"run {visible(plan.undoes)} ({count(plan.rows, 'pet')})"
     return "sheet", f"{visible(plan.source)} ({count(plan.rows, 'row')})"
 
 
 def where_to_see_all(plan: Plan) -> str:
-    """How to see the rows that are left out when a plan is shown."""
+    """Return the way to see the rows that are left out when a plan is shown."""
     if release_of(plan.notes):
         return _WHERE_TO_SEE_WAITING
     return WHERE_TO_SEE_ALL.replace(
@@ -793,7 +802,7 @@ def where_to_see_all(plan: Plan) -> str:
 
 
 def scope_facts(plan: Plan) -> Iterator[tuple[str, str]]:
-    """The pets that the plan covers, and whether it is a part of a plan."""
+    """Yield the pets that the plan covers, and whether it is a part of a plan."""
     if plan.coverage.statuses or plan.coverage.failed:
         yield "covers", _describe_coverage(plan)
     if plan.left_out:
@@ -802,7 +811,9 @@ def scope_facts(plan: Plan) -> Iterator[tuple[str, str]]:
 
 
 def describe_winner(plan: Plan) -> str:
-    """Which side's value is used for a field that both changed since the export."""
+    """Return a sentence on the side whose value is used for a field that both changed since the
+    export.
+    """
     if plan.undoes:
         return "The store: a pet that was changed since the run is kept as it is."
     if not plan.base:
@@ -823,12 +834,12 @@ def _describe_coverage(plan: Plan) -> str:
 
 
 def _join_with_or(items: Sequence[str]) -> str:
-    """`available`, `available, pending or sold`."""
+    """Join the items: `available`, `available, pending or sold`."""
     return " or ".join([", ".join(items[:-1]), items[-1]] if len(items) > 1 else items)
 
 
 def report_facts(report: Report) -> Iterator[tuple[str, str]]:
-    """The facts of a report: store, source and time."""
+    """Yield the facts of a report: store, source and time."""
     yield "store", visible(report.plan.store)
     name, value = origin(report.plan)
     yield name, value if report.plan.undoes else visible(report.plan.source)
@@ -837,7 +848,7 @@ def report_facts(report: Report) -> Iterator[tuple[str, str]]:
 
 
 def plan_summary(plan: Plan, counts: Mapping[str, int]) -> str:
-    """One sentence; `counts` says how many changes of each kind there are."""
+    """Return one sentence; `counts` has the number of changes of each kind."""
     if plan.in_sync:
         return _describe_in_sync(plan)
     still_open = len(plan.open_conflicts)
@@ -858,7 +869,7 @@ def plan_summary(plan: Plan, counts: Mapping[str, int]) -> str:
 
 
 def report_summary(report: Report) -> str:
-    """One sentence: how the run ended, and how many rows had each outcome."""
+    """Return one sentence: the end of the run, and the number of rows with each outcome."""
     counts = format_outcomes(report)
     if report.stopped:
         return f"Stopped early: {counts}. {_resume_hint(report)}"
@@ -874,7 +885,7 @@ def _resume_hint(report: Report) -> str:
 
 
 def count_left(report: Report) -> int:
-    """The number of changes that a resume would make or repeat."""
+    """Return the number of changes that a resume would make or repeat."""
     return sum(
         result.outcome in ("failed", "unknown") or result.cause in ("not-begun", "held-back")
         for result in report.results
@@ -883,15 +894,15 @@ def count_left(report: Report) -> int:
 
 
 def undo_hint(report: Report) -> str:
-    """How to undo a complete run, "" if there is nothing to undo."""
+    """Return the command that undoes a complete run, in words; "" if there is nothing to undo."""
     if report.stopped or not any(result.outcome == "applied" for result in report.results):
         return ""
     return f"To take it back: `petsync undo {visible(report.run_id)}`"
 
 
 def format_outcomes(report: Report) -> str:
-    """The number of rows with each outcome, and how many of those that need a person were sent in
-    part: `4 applied, 2 conflict (of these, 1 row's other edits were applied)`.
+    """Return the number of rows with each outcome, and the number of those that need attention and
+    were sent in part: `4 applied, 2 conflict (of these, 1 row's other edits were applied)`.
     """
     counts = report.counts
     parts = Counter(_outcomes_sent_in_part(report))
@@ -903,7 +914,7 @@ def format_outcomes(report: Report) -> str:
 
 
 def _outcomes_sent_in_part(report: Report) -> Iterator[Outcome]:
-    """The outcome of each row that also has an applied result."""
+    """Yield the outcome of each row that also has an applied result."""
     sent_rows = {result.row for result in report.results if result.outcome == "applied"}
     for row, result in report.by_row().items():
         if row in sent_rows and result.outcome != "applied":
@@ -945,8 +956,8 @@ def _describe_unchanged(plan: Plan) -> list[str]:
 
 
 def replace_terms(text: str, terms: Iterable[tuple[str, str]]) -> str:
-    """The sentence with the terms of another front end in place of commands and options. `terms`
-    are regular expressions with their replacements.
+    """Return the sentence with the terms of another front end instead of commands and options.
+    `terms` are regular expressions with their replacements.
     """
     for option, term in terms:
         text = re.sub(option, term, text)
@@ -963,7 +974,7 @@ def _join(items: Iterable[str]) -> str:
 _CELL = re.compile(r"(.*!)([A-Z]{1,3})([0-9]+)", re.DOTALL)
 _LINE = re.compile(r"(line|row) ([0-9]+)(?:, (.*))?", re.DOTALL)
 _MAX_RANGES = 6
-"""The most ranges that are listed."""
+"""The maximum number of ranges that are listed."""
 
 
 class Place(NamedTuple):
@@ -985,7 +996,7 @@ class _Range(NamedTuple):
 
 
 def place_of(finding: Finding) -> Place:
-    """The place that a finding's address names."""
+    """Return the place that a finding's address names."""
     cell = _CELL.fullmatch(finding.address)
     if cell:
         return Place(cell[1], cell[2], int(cell[3]))
@@ -996,7 +1007,9 @@ def place_of(finding: Finding) -> Place:
 
 
 def format_places(places: Iterable[Place]) -> str:
-    """The places, with consecutive rows as ranges, and the number of cells if it is not obvious."""
+    """Return the places, with consecutive rows as ranges, and the number of cells if it is not
+    obvious.
+    """
     ranges = list(_ranges(places))
     shown = ranges[:_MAX_RANGES]
     rest = _cells(ranges[_MAX_RANGES:])
@@ -1010,7 +1023,7 @@ def _cells(ranges: Sequence[_Range]) -> int:
 
 
 def _ranges(places: Iterable[Place]) -> Iterator[_Range]:
-    """The places by column, with consecutive rows as one range."""
+    """Yield the places by column, with consecutive rows as one range."""
     columns: dict[tuple[str, str], list[int]] = {}
     for before, column, row in sorted(set(places)):
         columns.setdefault((before, column), []).append(row)
@@ -1022,7 +1035,7 @@ def _ranges(places: Iterable[Place]) -> Iterator[_Range]:
 
 
 def _join_ranges(ranges: Sequence[_Range]) -> str:
-    """`Pets!C2:C9, C12, D4`, or `column 3, lines 2-9, 12; line 4, column 5`."""
+    """Join the ranges: `Pets!C2:C9, C12, D4`, or `column 3, lines 2-9, 12; line 4, column 5`."""
     groups: Mapping[tuple[str, str], list[_Range]] = {
         key: list(group) for key, group in itertools.groupby(ranges, lambda each: each[:2])
     }
@@ -1077,7 +1090,7 @@ class EqualFindings:
 
     @property
     def where(self) -> str:
-        """`Pets!C2:C241 (240 cells)`."""
+        """The places: `Pets!C2:C241 (240 cells)`."""
         return format_places(self.places)
 
     @property
@@ -1099,25 +1112,27 @@ class FindingGroup:
 
     @property
     def title(self) -> str:
-        """`14 errors: unknown-status`."""
+        """The title: `14 errors: unknown-status`."""
         return f"{count(self.total, self.severity)}: {visible(self.rule)}"
 
     def more(self, shown: int) -> str:
-        """The number of cells that are not among the first `shown` findings, in words; "" for 0."""
+        """Return the number of cells that are not among the first `shown` findings, in words; ""
+        for 0.
+        """
         rest = self.same[shown:]
         cells = sum(len(each.places) for each in rest)
         return f"... and {number(cells)} more" if rest else ""
 
 
 def iter_findings(findings: Findings) -> Iterable[Finding]:
-    """The rows of a table as findings."""
+    """Yield the rows of a table as findings."""
     columns = (findings[name].tolist() for name in FINDING_FIELDS)
     for values in zip(*columns, strict=True):
         yield Finding(**dict(zip(FINDING_FIELDS, values, strict=True)))
 
 
 def group_findings(findings: Iterable[Finding]) -> list[FindingGroup]:
-    """The groups, the most frequent first; errors before warnings."""
+    """Return the groups, the most frequent first; errors before warnings."""
     groups: dict[tuple[str, str], dict[tuple[str, str, str], EqualFindings]] = {}
     for finding in findings:
         texts = (finding.value, finding.problem, finding.suggestion)
@@ -1128,7 +1143,7 @@ def group_findings(findings: Iterable[Finding]) -> list[FindingGroup]:
 
 
 def totals(findings: Sequence[Finding]) -> str:
-    """The numbers of errors, warnings and affected rows."""
+    """Return the numbers of errors, warnings and affected rows, in words."""
     errors = sum(each.severity == "error" for each in findings)
     rows = len({each.row for each in findings})
     return (
@@ -1138,7 +1153,7 @@ def totals(findings: Sequence[Finding]) -> str:
 
 
 def _group(severity: str, rule: str, same: list[EqualFindings]) -> FindingGroup:
-    """The group, with the texts that all its findings share only once."""
+    """Return the group, with the texts that all its findings share only once."""
     problem, *other_problems = {each.problem for each in same}
     suggestion, *other_suggestions = {each.suggestion for each in same}
     group = FindingGroup(severity, rule, sum(len(each.places) for each in same))

@@ -62,13 +62,15 @@ __all__ = [
 ]
 
 
-# Rows of a worksheet as XML: a hundred thousand of them take seconds.
+# Rows of a worksheet as XML, because openpyxl takes seconds for a hundred thousand of them.
 
 
 FONT, SIZE, LINE_HEIGHT = "Arial", 10, 13.5
 """A font that every system has, or replaces by one of the same width."""
 _MAX_LENGTH = 16_000
-"""The most characters: a cell holds 32,767 UTF-16 units, and a character may take two."""
+"""The maximum number of characters: a cell holds 32,767 UTF-16 units, and a character may take
+two.
+"""
 _MAX_LINES = 25
 _WIDE, _SLACK = 1.15, 0.1
 """Letters are narrower than the digits in which widths are counted; words do not fill a line."""
@@ -88,7 +90,7 @@ _RUNS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class MarkedText:
-    """A text in pieces; the marked ones are `removed`, `added`, or stand for an `empty` value."""
+    """A text in pieces. The marked ones are `removed`, `added`, or represent an `empty` value."""
 
     pieces: Sequence[Piece]
     mark: Literal["removed", "added", "empty"]
@@ -109,7 +111,8 @@ class Styles:
 
 
 def row_xml(number: int, values: Sequence[Value], widths: Sequence[int], styles: Styles) -> str:
-    """The row, with the height that its longest text needs: not every program computes it.
+    """Return the row, with the height that its longest text needs, because not every program
+    computes it.
 
     Text stays text: it never becomes a formula, a number or an error, even when it is edited.
     """
@@ -132,7 +135,7 @@ def _cells(number: int, values: Sequence[Value], styles: Styles) -> Iterator[str
 
 
 def _encode_pieces(value: MarkedText, text: str) -> str:
-    """The text as formatted runs, if it is not too long."""
+    """Return the text as formatted runs, if it is not too long."""
     if not any(is_marked for _, is_marked in value.pieces) or len(text) > _MAX_LENGTH // 8:
         return _encode_text(text)
     return "".join(
@@ -154,7 +157,7 @@ def _encode_text(text: str) -> str:
 
 
 def _lines(value: Value, width: int) -> int:
-    """The number of lines of the text in a column of `width` characters."""
+    """Return the number of lines of the text in a column of `width` characters."""
     if isinstance(value, int):
         return 1
     text = str(value)
@@ -171,7 +174,7 @@ def _count_lines(line: str, width: int) -> int:
 
 
 def _count_url_lines(line: str, room: float) -> int:
-    """The number of lines of a URL, which breaks before words after punctuation."""
+    """Return the number of lines of a URL, which breaks before words after punctuation."""
     lines, used = 1, 0.0
     for part in _PARTS.split(line):
         size = cell_len(part)
@@ -195,7 +198,7 @@ _A4 = 9
 
 
 def styles_of(sheet: Worksheet) -> Styles:
-    """The formats of a workbook's cells: wrapped text, aligned to the top."""
+    """Return the formats of a workbook's cells: wrapped text, aligned to the top."""
     cell = Cell(sheet, row=2, column=1)
     cell.font, cell.alignment = _PLAIN, _READABLE
     plain = cell.style_id
@@ -236,7 +239,7 @@ def colour(
     rows: int,
 ) -> None:
     """Add a filter and colours for `rows` rows. The first of the `repeated_columns` are pale in
-    rows where all of them repeat the row above.
+    rows in which all of them repeat the row above.
     """
     last, end = letters(columns)[-1], rows + 1
     sheet.auto_filter.ref = f"A1:{last}{end}"
@@ -253,7 +256,7 @@ def colour(
 
 
 def _last_in_a_row(letters: str) -> str:
-    """The last of the letters that follow A without a gap."""
+    """Return the last of the letters that follow A without a gap."""
     return max(letter for n, letter in enumerate(letters) if ord(letter) - ord("A") == n)
 
 
@@ -265,18 +268,17 @@ def _rule(test: str, fill: str, font: Font | None = None) -> Rule:
 
 
 def letters(columns: Mapping[str, int]) -> str:
-    """The columns' letters."""
+    """Return the columns' letters."""
     return "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[: len(columns)]
 
 
 # Worksheets of a workbook, streamed into a file that is written completely or not at all.
 #
-# Rows are coloured by rules of the worksheet rather than cell by cell, which is cheap even for a
-# million rows.
+# The worksheet's rules colour the rows, not the cells, which is fast even for a million rows.
 
 
 _MAX_ROWS = 1_048_575
-"""The most rows below a worksheet's header; further rows go into another worksheet."""
+"""The maximum number of rows below a worksheet's header; further rows go into another worksheet."""
 _IN_MEMORY, _CHUNK = 4_000_000, 1_000_000
 _SHEET = re.compile(r"xl/worksheets/sheet([0-9]+)\.xml")
 _DIMENSION = re.compile(rb'<dimension ref="[^"]*"')
@@ -285,22 +287,22 @@ _SHEET_DATA_END, _FOOTER_END = b"</sheetData>", b"</headerFooter>"
 
 @dataclass(frozen=True, slots=True)
 class Tab:
-    """One worksheet: `columns` are titles and widths (in characters), `colours` (RGB) belong to
-    the values of the first column. In the columns of the letters `repeats` a value is pale where
-    all of them say what the row above says.
-    """
+    """One worksheet."""
 
     title: str
     columns: Mapping[str, int]
+    """Titles and widths (in characters)."""
     rows: Iterable[Sequence[Value]]
     colours: Mapping[str, str] = field(default_factory=dict)
+    """RGB colours for values of the first column."""
     repeated_columns: str = ""
+    """Letters of columns in which a value is pale if all of them repeat the row above."""
 
 
 class _RowsEnd(NamedTuple):
     place: int
     area: str
-    """The cells that the worksheet has, as one range."""
+    """All cells of the worksheet, as one range."""
 
 
 def write(path: Path, tabs: Iterable[Tab], *, like: str | None = None) -> None:
@@ -320,7 +322,7 @@ def write(path: Path, tabs: Iterable[Tab], *, like: str | None = None) -> None:
 
 
 def _write_rows(book: Workbook, tab: Tab, body: IO[bytes]) -> Iterator[_RowsEnd]:
-    """Add the tab's worksheets without rows, write the rows to `body`, and return their ends."""
+    """Add the tab's worksheets without rows, write the rows to `body`, and yield their ends."""
     rows = iter(tab.rows)
     row = next(rows, None)
     page = 0
@@ -380,7 +382,7 @@ _IDS_ARE_TEXT = (
 
 @contextmanager
 def _replace_file(path: Path, like: str | None) -> Iterator[IO[bytes]]:
-    """A new file, which is moved to `path` after it is completely on disk."""
+    """Yield a new file, which is moved to `path` after it is completely on disk."""
     try:
         with replacing(path, like=None if like is None else Path(like)) as file:
             yield file
@@ -437,7 +439,7 @@ def plan_workbook(plan: Plan, path: Path) -> None:
 
 def report_workbook(report: Report, path: Path) -> None:
     """Write the report: a summary with the causes, and a row for each change, conflict and blocked
-    row; those that need a person come first.
+    row; those that need attention come first.
 
     The file is written completely or not at all. Raises SheetError if it cannot be written.
     """
@@ -517,13 +519,15 @@ def _winner(conflict: Conflict) -> str:
 
 
 def _sides(clash: Clash) -> tuple[Value, Value, Value]:
-    """The exported value, and the values of sheet and store with their differences marked."""
+    """Return the exported value, and the values of sheet and store with their differences
+    marked.
+    """
     sheet, store = (compare_texts(clash.base, text)[1] for text in (clash.sheet, clash.store))
     return clash.base or _NONE, _mark_value(sheet, "added"), _mark_value(store, "added")
 
 
 def _mark_value(pieces: Sequence[Piece], mark: Literal["removed", "added"]) -> MarkedText:
-    """The marked value, `(empty)` if there is none."""
+    """Return the marked value; `(empty)` if there is none."""
     return MarkedText(pieces, mark) if any(text for text, _ in pieces) else _NONE
 
 
@@ -568,17 +572,17 @@ def _result_rows(report: Report) -> Iterator[Sequence[Value]]:
 
 
 def _rank(result: Result) -> tuple[int, bool, str]:
-    """The sort key: outcomes that need a person first; causes that the plan showed last."""
+    """Return the sort key: outcomes that need attention first; causes that the plan showed last."""
     return RANK.index(result.outcome), result.cause in SHOWN_CAUSES, result.cause
 
 
 def _width(ids: Iterable[int | None]) -> int:
-    """The width of a column with these ids, in characters."""
+    """Return the width of a column with these ids, in characters."""
     return max(map(len, map(_id, ids)), default=0) + 8
 
 
 def _id(number: int | None) -> str:
-    """An id as text: numbers of a spreadsheet are exact only to 15 digits, and the ids of an export
-    are text, too, so that a search finds them.
+    """Return an id as text: numbers of a spreadsheet are exact only to 15 digits. The ids of an
+    export are text too, so a search finds them.
     """
     return "" if number is None else str(number)
