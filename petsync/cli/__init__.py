@@ -19,7 +19,7 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     """Run the command line (the process's, if none is given) and exit with its code.
 
     A signal before the command starts ends the process with 130. This is set up before any import,
-    as an exception during an import would print a traceback.
+    because an exception during an import would print a traceback.
     """
     unraisable = sys.unraisablehook
     sys.unraisablehook = _end_process
@@ -29,7 +29,7 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
         if args is None:
             import atexit
 
-            # The first one registered runs last.
+            # The first registered function runs last.
             atexit.register(signals.exit_if_interrupted)
         with signals.exiting_on_signal():
             sys.unraisablehook = unraisable

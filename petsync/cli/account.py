@@ -138,7 +138,7 @@ def login_command(
 def _choose_sign_in(
     ctx: click.Context, *, token: bool, client: bool, implicit: bool, api_key: bool
 ) -> str:
-    """The kind of sign-in that the options name. Raises UsageError for more than one."""
+    """Return the kind of sign-in that the options name. Raises UsageError for more than one."""
     context: Context = ctx.obj
     if ctx.args:
         raise click.UsageError(
@@ -159,7 +159,7 @@ def _choose_sign_in(
 
 @dataclass(frozen=True, slots=True)
 class _SignInInputs:
-    """The values for a sign-in from options and environment; others are asked for."""
+    """The values for a sign-in from options and environment; petsync asks for the others."""
 
     settings: Settings
     token: Secret | None
@@ -168,7 +168,7 @@ class _SignInInputs:
     api_key: bool = field(kw_only=True)
 
     def credentials(self, kind: str) -> Credentials:
-        """The credentials; asks for missing values. Raises SettingsError."""
+        """Return the credentials, and ask for missing values. Raises SettingsError."""
         import petsync as ps
 
         if kind == "token":
@@ -218,7 +218,7 @@ def _paste_address(context: Context, pending: PendingSignIn) -> Account:
 
 
 def _has_browser() -> bool:
-    """Whether a browser can be opened on this machine."""
+    """Return true if a browser can be opened on this machine."""
     if sys.platform.startswith("linux"):
         screens = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
         if not any(os.environ.get(name) for name in screens):
@@ -344,7 +344,7 @@ def _read_content(path: Path) -> Mapping[str, Any]:
 
 
 def _collect_settings(content: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The settings to confirm, each with its path."""
+    """Return the settings to confirm, each with its path."""
     names = [f"${{{name}}}" for name in sorted(set(names_in(content)))]
     found = relevant(content)
     found.pop("${}", None)

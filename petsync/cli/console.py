@@ -1,4 +1,4 @@
-"""The console that the command line writes on."""
+"""The console on which the command line writes."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ class PlainConsole(Console):
     """A console that prints text unchanged."""
 
     def on_broken_pipe(self) -> None:
-        """Raise BrokenPipeError; rich would end the process before results are saved."""
+        """Raise BrokenPipeError, because rich would end the process before results are saved."""
         raise BrokenPipeError
 
 
 def console(stream: Any) -> Console:
-    """A console on the stream."""
+    """Return a console on the stream."""
     return PlainConsole(file=stream, highlight=False, markup=False, emoji=False)
 
 
 def fold_text(text: str, width: int) -> str:
-    """The text in lines of at most `width` cells, except for longer words, which are not broken.
-    Each line keeps its indentation.
+    """Return the text in lines of at most `width` cells. Longer words are not broken, and each line
+    keeps its indentation.
     """
     return "\n".join(part for line in text.split("\n") for part in _fold_line(line, width))
 

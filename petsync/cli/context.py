@@ -92,8 +92,8 @@ def _account_data(account: Account) -> dict[str, Any]:
     return data | {"scopes": None if scopes is None else sorted(scopes)}
 
 
-# Secrets from the terminal or from standard input. They are never arguments: the process list and
-# the shell's history would show them.
+# Secrets from the terminal or from standard input. They are never arguments, because the process
+# list and the shell's history would show them.
 
 
 _MAX_INPUT = 64 * 1024
@@ -101,12 +101,13 @@ _INPUT_HINT = "Type it when petsync asks for it, or pass it on standard input, a
 
 
 def is_interactive() -> bool:
-    """Whether standard input is a terminal, so that the user can be asked."""
+    """Return true if standard input is a terminal: then petsync can ask the user."""
     return sys.stdin.isatty()
 
 
 def ask_secret(what: str) -> Secret:
-    """Ask for a secret without showing it, or read the next line if standard input is no terminal.
+    """Ask for a secret without showing it, or read the next line if standard input is not a
+    terminal.
 
     Raises SettingsError for empty input.
     """
@@ -121,7 +122,7 @@ def ask_secret(what: str) -> Secret:
 
 
 def ask_text(what: str) -> str:
-    """Ask for a text that is no secret, or read the next line of standard input."""
+    """Ask for a text that is not a secret, or read the next line of standard input."""
     if is_interactive():
         sys.stderr.write(f"{_capitalize(what)}: ")
         sys.stderr.flush()
@@ -144,7 +145,7 @@ def _capitalize(what: str) -> str:
 
 _MAX_TOKEN = 64 * 1024
 _STORE_MODULES = ("petsync.store", "petsync.report.show", "petsync.report.show")
-"""Modules that take long to import and that every command with a store needs."""
+"""Modules that are slow to import and that every command with a store needs."""
 
 
 @dataclass(slots=True)
@@ -171,7 +172,7 @@ class Context:
 
     @property
     def text_console(self) -> Console:
-        """The console for text that is the result unless --json is given."""
+        """The console for the text that is the result unless --json is given."""
         return self.err if self.as_json else self.out
 
     def say(self, text: str, style: str = "", *, fold: bool = True) -> None:
@@ -223,9 +224,10 @@ class Context:
         return resolve(self._arguments(), os.environ, toml, confirmed=confirmed)
 
     def connect(self, *, asks_client: bool = False) -> Store:
-        """The store that the options name. Sends nothing. Raises SettingsError.
+        """Return the store that the options name. Sends nothing. Raises SettingsError.
 
-        `asks_client`: ignore the client id and secret of the environment, as the user is asked.
+        `asks_client`: ignore the client id and secret of the environment, because the user is
+        asked.
         """
         with exiting_on_signal():
             for name in _STORE_MODULES:
@@ -249,14 +251,14 @@ class Context:
         return ps.connect(environ=environ, auth=auth, **self._arguments())
 
     def take_token(self) -> Secret | None:
-        """Remove and return the token of --token-file, if any, for a sign-in; a store that connects
-        afterwards does not use it.
+        """Remove and return the token of --token-file for a sign-in, None if there is none. A store
+        that connects afterwards does not use it.
         """
         source, self.token_file = self.token_file, None
         return None if source is None else Secret(self._read_token(source))
 
     def variables(self) -> dict[str, str]:
-        """The options as environment variables, for the code that reads a configuration."""
+        """Return the options as environment variables, for the code that reads a configuration."""
         values = {"URL": self.url, "PROFILE": self.profile, "STATE": self.state}
         if self.token_file is not None:
             values["TOKEN"] = self._read_token(self.token_file)
@@ -292,7 +294,7 @@ class Context:
 
 class _SafeFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        """The lines, with control characters escaped, folded for the terminal."""
+        """Return the lines, with control characters escaped, folded for the terminal."""
         from petsync.report.text import log_text
 
         return log_text(super().format(record).split("\n"), sys.stderr)
@@ -323,8 +325,8 @@ _FLAGS = frozenset({"as_json", "verbose"})
 
 
 class _CommonOption(click.Option):
-    """An option of every command, before or after the command's name. The later one counts; a
-    repeatable one adds up.
+    """An option of every command, before or after the command's name. The later one counts; the
+    values of a repeatable one are added up.
     """
 
     def __init__(self, *declarations: str, **attributes: Any) -> None:
@@ -385,7 +387,7 @@ class _Sections(click.Command):
                 formatter.write_dl(records)
 
     def option_sections(self, ctx: click.Context) -> list[tuple[str, list[tuple[str, str]]]]:
-        """The non-empty sections of options: title, and each option with its help."""
+        """Return the non-empty sections of options: title, and each option with its help."""
         own: list[tuple[str, str]] = []
         shared: list[tuple[str, str]] = []
         for option in self.get_params(ctx):
@@ -417,7 +419,7 @@ class Group(_Sections, click.Group):
         self.params += _common_options()
 
     def list_commands(self, _: click.Context) -> list[str]:
-        """The commands in the order in which they were added."""
+        """Return the commands in the order in which they were added."""
         return list(self.commands)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -427,7 +429,7 @@ class Group(_Sections, click.Group):
 
 
 def command(name: str, *, examples: str) -> Callable[[Callable[..., int]], Command]:
-    """A decorator that makes a function a command. The docstring is the help, each line of
+    """Return a decorator that makes a function a command. The docstring is the help, each line of
     `examples` an invocation, and the function's result the exit code.
     """
     epilog = "\b\nExamples:\n" + "\n".join(f"  {line}" for line in examples.strip().splitlines())
@@ -443,7 +445,7 @@ _ABORTED = (click.Abort, KeyboardInterrupt)
 
 
 def exit_code(error: BaseException) -> int:
-    """The exit code for this error."""
+    """Return the exit code for this error."""
     return _describe_error(error)[2]
 
 
@@ -498,7 +500,7 @@ def _help_hint(error: click.ClickException) -> str:
     return f"See `{ctx.command_path} --help`." if ctx is not None else "See `petsync --help`."
 
 
-# Files that commands write: never over the sheet that they read.
+# Files that commands write must never replace the sheet that they read.
 
 
 def must_differ(target: Path, source: Path) -> None:
@@ -523,8 +525,8 @@ def must_be_writable(target: Path) -> None:
 
 
 def find_free_path(path: Path) -> Path:
-    """The path itself, else the first of `name-2.ext`, `name-3.ext`, … that does not exist. A
-    symbolic link exists, even if its target does not.
+    """Return the path itself, else the first of `name-2.ext`, `name-3.ext`, … that does not exist.
+    A symbolic link exists, even if its target does not.
     """
     candidates = (path.with_name(f"{path.stem}-{number}{path.suffix}") for number in count(2))
     return path if not lexists(path) else next(name for name in candidates if not lexists(name))
@@ -547,7 +549,9 @@ def warn_of_coverage(context: Context, coverage: Coverage) -> None:
 
 @contextmanager
 def interruptible_run(context: Context) -> Iterator[None]:
-    """Raise InterruptedRunError, which names the run, if Ctrl-C ends the block after its start."""
+    """Raise InterruptedRunError, which names the run, if Ctrl-C ends the block after the run
+    started.
+    """
     since = datetime.now(UTC).isoformat(timespec="milliseconds")
     try:
         yield
@@ -564,7 +568,9 @@ def interruptible_run(context: Context) -> Iterator[None]:
 
 
 def _find_own_run(context: Context, since: str) -> str | None:
-    """The newest run that this process has worked on since that time."""
+    """Return the newest run that this process has worked on since that time; None if there is
+    none.
+    """
     from petsync.apply.journal import Journal
 
     try:
@@ -581,7 +587,7 @@ _MAX_COMPLETIONS = 50
 
 
 def complete_jobs(ctx: click.Context, _: click.Parameter, prefix: str) -> list[str]:
-    """The names of the jobs in the given configuration, else in petsync.toml."""
+    """Return the names of the jobs in the given configuration, else in petsync.toml."""
     from petsync.settings import read_file
 
     found: list[str] = []
@@ -594,7 +600,7 @@ def complete_jobs(ctx: click.Context, _: click.Parameter, prefix: str) -> list[s
 
 
 def runs(_: click.Context, __: click.Parameter, prefix: str) -> list[str]:
-    """The ids of the newest runs and rounds in the state folder, the newest first."""
+    """Return the ids of the newest runs and rounds in the state folder, the newest first."""
     from petsync.errors import PetsyncError
     from petsync.reconcile.state import History
     from petsync.settings import read_confirmed, resolve
@@ -615,7 +621,7 @@ def runs(_: click.Context, __: click.Parameter, prefix: str) -> list[str]:
 
 
 _MIN_FOR_BAR = 300
-"""The number of look-ups from which a bar is shown."""
+"""The minimum number of look-ups for which a bar is shown."""
 
 
 @contextmanager
@@ -631,7 +637,7 @@ def show_progress(
     """Yield a function to call with each step of a run of `total` changes. It can be called from
     any thread and never raises: a closed terminal must not end a run.
 
-    `traffic` returns the state of the requests, so that the bar can show a pause. Without a
+    `traffic` returns the state of the requests, with which the bar shows a pause. Without a
     terminal nothing is printed, or occasional lines if `lines` is not 0.
     """
     # Import tqdm only to show a bar.
@@ -695,7 +701,7 @@ _OUTPUT = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
 
 def prepare_streams() -> None:
-    """Configure the streams, so that text that a terminal cannot show does not end a command.
+    """Configure the streams: text that a terminal cannot show must not end a command.
 
     Raises PetsyncError if standard output is closed (`>&-`).
     """
@@ -720,14 +726,15 @@ def prepare_streams() -> None:
 
 def flush_output() -> OSError | None:
     """Flush the streams, and return the error of standard output, None if there is none. Broken
-    streams are redirected to nowhere, so that the last flush of the process does not fail again.
+    streams are redirected to the null device, because the last flush of the process would fail
+    again.
     """
     _flush(sys.stderr)
     return _flush(sys.stdout)
 
 
 def as_output_error(error: BaseException) -> OSError | None:
-    """The error if it can only come from writing to a standard stream, else None."""
+    """Return the error if it can only come from writing to a standard stream, else None."""
     if not isinstance(error, OSError) or isinstance(error, PetsyncError):
         return None
     if error.filename is None and error.errno in _OUTPUT:
@@ -763,22 +770,22 @@ env_file_option = click.option(
 def find_allowed_names(
     environ: Mapping[str, str], file: Path | None, *, is_named: bool
 ) -> frozenset[str]:
-    """The variables that an unconfirmed petsync.toml may use: those that the user lists, in the
-    file or in PETSYNC_VARIABLES; if the user has named the petsync.toml, also petsync's own, whose
-    secrets it may use only as secrets. Raises SettingsError.
+    """Return the variables that an unconfirmed petsync.toml may use: those that the user lists, in
+    the file or in PETSYNC_VARIABLES. If the user has named the petsync.toml, also petsync's own,
+    whose secrets it may use only as secrets. Raises SettingsError.
     """
     from petsync.reconcile.config.load import read_variables
 
     listed = set(read_variables(file)) if file is not None else set[str]()
     if is_named:
         return allowed_names(environ, listed, is_named=True)
-    # The file may be of another author too: it can set its own variables, but list no others.
+    # The file may also be from another author: it can set its own variables, but list no others.
     own = {name for name in listed - {*os.environ} if not name.startswith("PETSYNC_")}
     return allowed_names(os.environ, own)
 
 
 def read_environment(context: Context, file: Path | None) -> Mapping[str, str]:
-    """The process's variables, completed from the file. Raises SettingsError."""
+    """Return the process's variables, completed from the file. Raises SettingsError."""
     if file is None:
         return os.environ
     from petsync.reconcile.config.load import read_variables

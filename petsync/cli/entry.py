@@ -1,4 +1,4 @@
-"""The console script: parses the command line, runs the command, and returns its exit code."""
+"""The console script: parse the command line, run the command, and return its exit code."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def _report_error(
             return report_error(error, context, given)
         except OSError as error_:
             output_error = flush_output() or error_
-    # A closed pipe (`petsync plan … | head`) is no error.
+    # A closed pipe (`petsync plan … | head`) is not an error.
     if output_error is not None and not isinstance(output_error, BrokenPipeError):
         with suppress(OSError):
             context.say(

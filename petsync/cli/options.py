@@ -68,9 +68,9 @@ _PAGES = (".html", ".htm")
 
 
 def find_rounds(state: Path, job: str = "", store: str | None = None) -> list[Round]:
-    """The rounds in a state folder, optionally of a job and on a store, the oldest first.
+    """Return the rounds in a state folder, optionally of a job and on a store, the oldest first.
 
-    Raises PlanError if there is no round of the job.
+    Raises PlanError if the job has no round.
     """
     from petsync.reconcile.state import History
 
@@ -87,7 +87,9 @@ def find_rounds(state: Path, job: str = "", store: str | None = None) -> list[Ro
 
 
 def find_round(state: Path, name: str) -> RoundReport | None:
-    """The round with that id or unique beginning of an id, with its report; None if there is none.
+    """Return the round with that id or unique beginning of an id, with its report; None if there is
+    none.
+
     Raises PlanError if there are several.
     """
     from petsync.reconcile.state import load_report
@@ -112,7 +114,9 @@ def _find_rounds_by_id(state: Path, name: str) -> list[Round]:
 
 @contextmanager
 def explain_round_names(state: Path, name: str) -> Iterator[None]:
-    """In the block, a PlanError about an unknown run names the runs of the round with that id."""
+    """In the block, add the runs of the round to a PlanError about an unknown run that has the id
+    of a round.
+    """
     try:
         yield
     except PlanError:
@@ -126,7 +130,7 @@ def explain_round_names(state: Path, name: str) -> Iterator[None]:
 
 
 def without_missing_files(round_: Round) -> Round:
-    """The round, without a plan that no longer waits and a report that no longer exists."""
+    """Return the round without a plan that no longer waits and a report that no longer exists."""
     from msgspec.structs import replace
 
     if round_.waiting and not Path(round_.waiting).exists():
@@ -201,14 +205,14 @@ def save_uploaded(report: UploadReport, path: Path) -> None:
 
 
 class Rate(click.ParamType[float]):
-    """Requests a second, from `20` or `20/s`."""
+    """Requests per second, from `20` or `20/s`."""
 
     name = "N"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        """Requests a second, from `20` or `20/s`."""
+        """Return requests per second, from `20` or `20/s`."""
         match = re.fullmatch(r"(\d{1,6}(?:\.\d{1,6})?)(?:/s)?", str(value), re.ASCII)
         if match is None or not float(match[1]):
             self.fail(f"{value!r} is no number of requests a second, such as 20.", param, ctx)
@@ -276,7 +280,7 @@ _MATCHABLE = [column for column in COLUMNS if column != "id"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompareOptions:
-    """How a sheet is compared with the store."""
+    """The options for the comparison of a sheet with the store."""
 
     tab: str | None
     columns: tuple[tuple[str, str], ...]
@@ -330,7 +334,9 @@ def build_guard(
     allow_shifted: bool = False,
     sentinels: tuple[int, ...] = (),
 ) -> Guard:
-    """The limits, with defaults for missing ones. Raises SettingsError for an invalid one."""
+    """Return the limits, with defaults for missing ones. Raises SettingsError for an invalid
+    one.
+    """
     from petsync.plan.guard import Guard, Limit
 
     texts = {"max_delete": max_delete, "max_update": max_update, "max_add": max_add}
@@ -348,7 +354,7 @@ class _ColumnMapping(click.ParamType[tuple[str, str]]):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, str]:
-        """The header, and petsync's column for it."""
+        """Return the header, and petsync's column for it."""
         if isinstance(value, tuple):
             return value
         header, mark, column = str(value).rpartition("=")
@@ -448,7 +454,7 @@ _PLANNING_OPTIONS = (
 
 
 def plan_options(function: Callable[..., int]) -> Callable[..., int]:
-    """Give the command these options, and its function an `CompareOptions` as `compare_options`."""
+    """Give the command these options, and its function a `CompareOptions` as `compare_options`."""
 
     @functools.wraps(function)
     def call_with_asked(*args: Any, **options: Any) -> int:
@@ -475,7 +481,7 @@ def plan_from_sheet(
     compare_options: CompareOptions,
     on_progress: Callable[[Lookups], None] | None = None,
 ) -> tuple[Plan, Sheet]:
-    """The plan that brings the store into agreement with the sheet, and the sheet."""
+    """Return the plan that brings the store into agreement with the sheet, and the sheet."""
     arguments = compare_options.arguments
     snapshot, sheet = read_inputs(store, path, compare_options)
     plan = store.plan(sheet, **arguments, snapshot=snapshot, on_progress=on_progress)
@@ -489,7 +495,9 @@ def explain_sheet(
     ids: Iterable[int],
     on_progress: Callable[[Lookups], None] | None = None,
 ) -> Explanations:
-    """Why the plan that `plan_from_sheet` makes does with these pets what it does."""
+    """Return the reasons for the decisions about these pets in the plan that `plan_from_sheet`
+    makes.
+    """
     arguments = compare_options.arguments
     snapshot, sheet = read_inputs(store, path, compare_options)
     return store.why(sheet, ids, **arguments, snapshot=snapshot, on_progress=on_progress)
@@ -498,7 +506,7 @@ def explain_sheet(
 def read_inputs(
     store: Store, path: Path, compare_options: CompareOptions
 ) -> tuple[Snapshot, Sheet]:
-    """The current snapshot of the store, and the sheet as read for this store."""
+    """Return the current snapshot of the store, and the sheet as read for this store."""
     snapshot = store.snapshot()
     known = frozenset(snapshot.frame["status"].dropna().unique())
     mapping = dict(compare_options.columns)
@@ -529,8 +537,8 @@ def as_usage_error(mapping: Mapping[str, str]) -> Iterator[None]:
 
 
 def verdict_code(plan: Plan) -> int:
-    """The exit code: 4 refused, 2 changes pending, else 5 for conflicts, 3 for rows that are
-    blocked or whose pets could not be looked up, 0 in sync.
+    """Return the exit code: 4 if the plan is refused, 2 for pending changes, else 5 for conflicts,
+    3 for rows that are blocked or whose pets could not be looked up, 0 if sheet and store agree.
     """
     if not plan.verdict.ok:
         return GuardError.exit_code
@@ -545,9 +553,9 @@ def verdict_code(plan: Plan) -> int:
 
 
 def read_plan(store: Store, path: Path) -> tuple[Plan, Sheet | None]:
-    """The plan in the file, and its sheet; None if the sheet is missing or was changed.
+    """Return the plan in the file, and its sheet; None if the sheet is missing or was changed.
 
-    Raises PlanError, also for a plan of another store or one that was applied already.
+    Raises PlanError, also for a plan of another store, or one that was applied already.
     """
     from petsync.apply.planfile import load_plan
     from petsync.sheets.read import sheet_of

@@ -219,7 +219,7 @@ def _check_ending(out: Path) -> None:
 
 
 def _read_base(store: Store, statuses: tuple[str, ...], tags: tuple[str, ...]) -> Base:
-    """The requested pets of the store."""
+    """Return the requested pets of the store."""
     # Import pandas only to read a store.
     from petsync.sheets.base import base_of
     from petsync.table.base import Base
@@ -345,6 +345,7 @@ def plan_command(
 
 def save(plan: Plan, path: Path, form: str = "text", limit: int | None = 0) -> str:
     """Write the plan in the format of the path's suffix, else of `form`, and return the format.
+
     Text and Markdown have the first `limit` rows of each kind, 0 for all; with None, text has all.
     """
     kind = _BY_SUFFIX.get(path.suffix.lower(), form)
@@ -399,7 +400,7 @@ def _must_not_be_export(path: Path) -> None:
 
 
 def choose_format(context: Context, form: str | None, outputs: Sequence[Path]) -> str:
-    """The format to print. Raises UsageError if the options contradict each other."""
+    """Return the format to print. Raises UsageError if the options contradict each other."""
     if context.as_json and form not in (None, "json"):
         raise click.UsageError(f"--json and --format {form} contradict each other.")
     if form == "xlsx" and not outputs:
@@ -450,7 +451,7 @@ def print_plan(context: Context, plan: Plan, form: str, limit: int | None) -> No
 
 
 def _row_limit(form: str, limit: int | None) -> int | None:
-    """How many rows of each kind to show, None for all."""
+    """Return the number of rows of each kind to show, None for all."""
     return _DEFAULT_ROWS[form] if limit is None else limit or None
 
 
@@ -591,8 +592,8 @@ def _rehearse(
 
 
 def _protect_sheet(plan: Plan, written: Iterable[Path | None]) -> None:
-    """Raise UsageError if a file would be written over the sheet of the plan, and SheetError if
-    over a sheet that the user edited.
+    """Raise UsageError if a file would replace the sheet of the plan, and SheetError if it would
+    replace a sheet that the user edited.
     """
     from petsync.sheets.results import check_replaceable
 
@@ -618,7 +619,7 @@ def _write_results(
     if output is not None:
         from petsync.sheets import write_sheet
 
-        # Without a base: it is no export, and its new ids are from the copy.
+        # Without a base: the file is not an export, and its new ids are from the copy.
         write_sheet(rehearsal.after, output, base=False)
     if page is not None:
         _save_page(rehearsal, page)
@@ -663,7 +664,7 @@ def _check_files(source: Path, output: Path | None, keep: Path | None, page: Pat
 
 
 def _check_faults(faults: str, seed: int | None) -> None:
-    """Raise, before any request, for invalid faults."""
+    """Raise UsageError or SettingsError, before any request, for invalid faults."""
     if seed is not None and not faults:
         raise click.UsageError("--seed chooses the answers that --faults breaks: give both.")
     if faults:

@@ -94,7 +94,7 @@ def check(context: Context, file: Path, env_file: Path | None) -> int:
 
 def _warn(context: Context, configuration: Configuration) -> None:
     """Warn about addresses that apprise does not support. The jobs would run without them; apprise
-    takes long to import, so only this command checks them.
+    is slow to import, so only this command checks them.
     """
     from petsync.reconcile.send import lack_of
 
@@ -117,7 +117,9 @@ def _print(context: Context, configuration: Configuration) -> None:
 
 
 def _format_labelled(label: str, text: str, width: int) -> str:
-    """The text after its label, folded to the width; below the label if a word is too long."""
+    """Return the text after its label, folded to the width; below the label if a word is too
+    long.
+    """
     from rich.cells import cell_len
 
     from petsync.cli.console import fold_text
@@ -225,7 +227,7 @@ def _write(context: Context, files: dict[str, str], folder: Path) -> None:
 
 
 def _find_program() -> list[str]:
-    """The command that starts this petsync."""
+    """Return the command that starts this petsync."""
     own = Path(sys.executable).with_name("petsync")
     found = str(own) if own.exists() else shutil.which("petsync")
     return [found] if found else [sys.executable, "-P", "-m", "petsync"]
@@ -399,7 +401,7 @@ def reconcile_command(
 def _with_log_options(
     config: Configuration, form: Literal["text", "json"] | None, verbose: int
 ) -> Configuration:
-    """The configuration with the log options."""
+    """Return the configuration with the log options."""
     log = config.log if form is None else replace(config.log, format=form)
     if log.level is None and verbose:
         log = replace(log, level="info" if verbose == 1 else "debug")

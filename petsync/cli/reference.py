@@ -23,8 +23,8 @@ _WIDTH = 80
 
 
 def reference() -> str:
-    """The help of petsync and of each command as Markdown, the same on every machine. Options that
-    several commands share are explained once.
+    """Return the help of petsync and of each command as Markdown, the same on every machine.
+    Options that several commands share are explained once.
     """
     whole = click.Context(cli, info_name="petsync", terminal_width=_WIDTH)
     parts = [_format_part(whole, cli.get_help(whole))]
@@ -32,8 +32,8 @@ def reference() -> str:
 
 
 def with_reference(text: str) -> str:
-    """The text with the reference between its two markers. Raises ValueError unless it has each
-    marker once and in this order.
+    """Return the text with the reference between its two markers. Raises ValueError unless it has
+    each marker once and in this order.
     """
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
@@ -62,7 +62,7 @@ def _format_part(ctx: click.Context, text: str) -> str:
 
 
 def _help(command: click.Command, ctx: click.Context, explained: dict[tuple[str, str], str]) -> str:
-    """The help without --help, the options of every command, and those explained before."""
+    """Return the help without --help, the options of every command, and those explained before."""
     formatter = ctx.make_formatter()
     command.format_usage(ctx, formatter)
     command.format_help_text(ctx, formatter)

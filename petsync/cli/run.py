@@ -63,7 +63,7 @@ _HEAD = 300
 
 
 def is_sheet_plan(path: Path) -> bool:
-    """Whether the file is a sheet plan."""
+    """Return true if the file is a sheet plan."""
     if not path.is_file():
         return False
     try:
@@ -74,7 +74,7 @@ def is_sheet_plan(path: Path) -> bool:
 
 
 def apply_sheet_plan(context: Context, path: Path, *, yes: bool, limit: int | None = 20) -> int:
-    """Show the sheet plan, ask, write the sheet, and return the exit code. Changes that the store
+    """Show the sheet plan, ask, write the sheet, and return the exit code. Values that the store
     has changed since are left out; the next round of the job compares them again.
     """
     from petsync import sheets
@@ -95,7 +95,8 @@ def apply_sheet_plan(context: Context, path: Path, *, yes: bool, limit: int | No
         context.say(f"{each}. {each.suggestion}", "bold")
     rest = edits.without(obstacles)
     waiting = SheetWaiting(path)
-    # Before the sheet is written: if this is killed, the next round checks whether it was written.
+    # Before the sheet is written: if the process is killed, the next round checks whether it was
+    # written.
     waiting.intend(select_writable(current, obstacles))
     backup = sheets.write_synced(sheet, rest) if rest else None
     waiting.take()
@@ -104,7 +105,7 @@ def apply_sheet_plan(context: Context, path: Path, *, yes: bool, limit: int | No
 
 
 def _read_sheet(inbound: Inbound, store: Store) -> Sheet:
-    """The unchanged sheet of the sheet plan. Raises PlanError."""
+    """Return the unchanged sheet of the sheet plan. Raises PlanError."""
     from petsync.errors import PlanError, StalePlanError
 
     if inbound.store != store.url:
@@ -127,7 +128,7 @@ def _read_sheet(inbound: Inbound, store: Store) -> Sheet:
 
 
 def _read_pets(inbound: Inbound, store: Store) -> dict[int, Pet | None]:
-    """The current pets of the sheet plan."""
+    """Return the current pets of the sheet plan."""
     from petsync.models import Pet
     from petsync.table.frame import pets_from_frame
 
@@ -135,7 +136,7 @@ def _read_pets(inbound: Inbound, store: Store) -> dict[int, Pet | None]:
     wanted = {pet_id: listed.get(pet_id) for pet_id in inbound.pet_ids}
     answers = store.look_up([pet_id for pet_id, pet in wanted.items() if pet is None])
     for pet_id, found in answers.items():
-        # A failed look-up: neither unchanged nor gone.
+        # A failed look-up: the pet is neither unchanged nor missing.
         wanted[pet_id] = found if found is None or isinstance(found, Pet) else Pet(id=pet_id)
     return wanted
 
@@ -330,7 +331,7 @@ def conclude(
     outputs: Outputs,
 ) -> int:
     """Write the files, print the report, and return the exit code."""
-    # The files first: printing fails if standard output is a closed pipe.
+    # Write the files first, because printing fails if standard output is a closed pipe.
     lines, output_code = _write_outputs(report, sheet, page, outputs)
     _print(context, report)
     for line, style in lines:
@@ -378,7 +379,7 @@ def run_with_progress(
 
 
 def confirm_plan(context: Context, plan: Plan, yes: bool, limit: int | None = 20) -> bool:
-    """Show the plan, and ask whether to send it; an empty plan needs no answer. Raises
+    """Show the plan, and ask whether to send it; there is no question for an empty plan. Raises
     GuardError.
     """
     from petsync.report.show import show_plan
@@ -422,15 +423,15 @@ Lines = list[tuple[str, str]]
 def _write_outputs(
     report: Report, sheet: Sheet | None, page: Path | None, outputs: Outputs
 ) -> tuple[Lines, int]:
-    """Write the requested files; return messages, and an exit code, not 0 if a file could not be
-    written. The run itself is complete.
+    """Write the requested files; return messages, and an exit code, which is not 0 if a file could
+    not be written. The run itself is complete.
     """
     from petsync.store.runs import default_results_path
 
     lines: Lines = []
     code = 0
     request = outputs.read_request(report.plan)
-    # The results file first: it is a copy of the sheet before anything is written into it.
+    # Write the results file first: it is a copy of the sheet before anything is written into it.
     results = Path(request.results) if request.results else None
     if results is None and sheet is not None and report.plan.changes:
         results = None if request.into_sheet == "results" else default_results_path(sheet)
@@ -488,7 +489,7 @@ def _write_results(
 
 
 def _shorten_path(path: Path) -> Path:
-    """The path, relative to the current folder if it is below it."""
+    """Return the path, relative to the current folder if it is below it."""
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path
 
@@ -515,7 +516,7 @@ def _write_into_sheet(
 
 
 def _check_into_sheet(sheet: Sheet | None, option: str) -> None:
-    """Raise, before anything is sent, if the sheet cannot be written."""
+    """Raise UsageError or SheetError, before anything is sent, if the sheet cannot be written."""
     from petsync.sheets import must_take_results
 
     if sheet is None:
@@ -524,8 +525,8 @@ def _check_into_sheet(sheet: Sheet | None, option: str) -> None:
 
 
 def _ask_for_ids(context: Context, plan: Plan, sheet: Sheet | None, *, yes: bool) -> IntoSheet:
-    """Ask whether to write the new ids into the sheet; no question with `yes`, or if there are no
-    new ids.
+    """Ask whether to write the new ids into the sheet. There is no question with `yes`, or if there
+    are no new ids.
     """
     from petsync.sheets import must_take_results
     from petsync.store.runs import assigns_ids
@@ -556,7 +557,7 @@ def _build_request(into_sheet: IntoSheet, results: Path | None) -> OutputRequest
 
 
 def build_outputs(store: Store) -> Outputs:
-    """The writer of the files of runs on the store."""
+    """Return the writer of the files of runs on the store."""
     from petsync.store.runs import Outputs
 
     return Outputs(store.aio.history)
@@ -812,7 +813,7 @@ def undo_command(
 
 
 def _show_undone_run(context: Context, store: Store, plan: Plan) -> None:
-    """Print which run is undone, as in the list of runs."""
+    """Print the run that is undone, as in the list of runs."""
     from petsync.reconcile.state import History
     from petsync.report.run import run_line
 

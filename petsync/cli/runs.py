@@ -117,7 +117,7 @@ def command(
         store = _store(context)
         rounds, found = find_rounds(context.settings.state, job, store), history.runs(store)
         if job:
-            # Not at the top: `petsync --help` should not wait for pandas.
+            # Not at the top: `petsync --help` must not wait for pandas.
             from petsync.plan.report import runs_of
 
             found = runs_of(found, rounds)
@@ -137,7 +137,7 @@ def _history(context: Context) -> History:
 
 
 def _store(context: Context) -> str | None:
-    """The base URL that the options name, as in a run; None for all stores."""
+    """Return the base URL that the options name, as in a run; None for all stores."""
     url = context.settings.url
     if url is None:
         return None
@@ -196,7 +196,7 @@ def _iter_unfinished(runs: Sequence[PastRun]) -> Iterator[PastRun]:
 
 
 def _find_undone_unknown(runs: Sequence[PastRun]) -> list[PastRun]:
-    """The undone runs with unknown outcomes."""
+    """Return the undone runs with unknown outcomes."""
     from petsync.apply.engine import has_unknown
     from petsync.plan.report import undone_by
 
@@ -303,7 +303,7 @@ def _show_upload(
 
 
 def _load_upload(history: History, past: PastRun) -> UploadReport | None:
-    """The upload's report; None if another petsync version listed its files."""
+    """Return the upload's report; None if another petsync version listed its files."""
     try:
         return history.upload(past.run_id)
     except PlanError:

@@ -1,6 +1,6 @@
 """Signals that end a command: Ctrl-C, SIGTERM, and SIGHUP of a closed terminal.
 
-This module imports little, as no signal is handled until it is loaded.
+This module imports little, because no signal is handled until it is loaded.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ __all__ = [
 
 _INTERRUPTED = 130
 _RETRY_S = 0.01
-"""Seconds until an interrupt that could not be raised is raised again."""
+"""Seconds after which an interrupt that could not be raised is raised again."""
 
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """In the block, Ctrl-C, SIGTERM and SIGHUP raise KeyboardInterrupt in the main thread; during
-    an import or a callback, where it would be lost, right after it.
+    """In the block, make Ctrl-C, SIGTERM and SIGHUP raise KeyboardInterrupt in the main thread;
+    during an import or a callback, which would lose it, right after it.
     """
-    # Signals that are ignored already, as by nohup, stay ignored.
+    # Signals that are already ignored, for example by nohup, stay ignored.
     default_handlers = (_end_process, signal.SIG_DFL, signal.default_int_handler)
     unraisable, sys.unraisablehook = sys.unraisablehook, _handle_unraisable
     try:
@@ -49,7 +49,7 @@ def interruptible() -> Iterator[None]:
 
 @contextmanager
 def exiting_on_signal() -> Iterator[None]:
-    """In the block, a signal ends the process at once, with 130: during an import, an exception
+    """In the block, make a signal end the process at once, with 130: during an import, an exception
     could be changed or lost, and nothing has been started yet.
     """
     ignored = (signal.SIG_IGN, None)
@@ -61,7 +61,7 @@ def exiting_on_signal() -> Iterator[None]:
 
 @contextmanager
 def announcing_stop(text: str) -> Iterator[None]:
-    """In the block, the first Ctrl-C prints this text on a terminal before it interrupts."""
+    """In the block, print this text on a terminal at the first Ctrl-C, before the interrupt."""
     is_announced = False
 
     def announce(number: int, frame: FrameType | None) -> None:
@@ -78,7 +78,7 @@ def announcing_stop(text: str) -> Iterator[None]:
 
 @contextmanager
 def ignore_signals() -> Iterator[None]:
-    """In the block, signals are ignored: the command is already ending."""
+    """In the block, ignore signals, because the command is already ending."""
     with _handle_signals(
         [n for n in _stop_signals() if callable(signal.getsignal(n))], lambda *_: None
     ):
@@ -90,8 +90,8 @@ _early_exit_code: int | None = None
 
 
 def exit_if_interrupted() -> None:
-    """End the process at once if its command was interrupted: Python's shutdown takes seconds on a
-    busy machine. Call it last, when everything else is closed.
+    """End the process at once if its command was interrupted, because Python's shutdown takes
+    seconds on a busy machine. Call it last, when everything else is closed.
     """
     if _early_exit_code is not None:
         for stream in (sys.stdout, sys.stderr):
@@ -101,9 +101,9 @@ def exit_if_interrupted() -> None:
 
 
 def finish(code: int, *, is_interrupted: bool = False) -> None:
-    """From now on, a signal ends the process at once with this code: the command is over, and an
-    exception during Python's shutdown would print a traceback. `is_interrupted`: the user has ended
-    the command, and waits.
+    """From now on, make a signal end the process at once with this code: the command is over, and
+    an exception during Python's shutdown would print a traceback. `is_interrupted`: the user has
+    ended the command, and waits.
     """
     global _early_exit_code
     _early_exit_code = code if is_interrupted else None
@@ -118,7 +118,7 @@ def finish(code: int, *, is_interrupted: bool = False) -> None:
 
 
 def _stop_signals() -> list[signal.Signals]:
-    """The signals that end a command, as far as the system has them."""
+    """Return the signals that end a command and that the system has."""
     return [getattr(signal, n) for n in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, n)]
 
 
@@ -126,8 +126,8 @@ def _stop_signals() -> list[signal.Signals]:
 def _handle_signals(
     names: Iterable[signal.Signals], handler: Callable[[int, FrameType | None], None]
 ) -> Iterator[None]:
-    """Handle these signals in the block, if this is the main thread. A handler that other code sets
-    in the meantime stays.
+    """Handle these signals in the block, if this is the main thread. If other code sets a handler
+    in the meantime, that handler stays.
     """
     is_main = threading.current_thread() is threading.main_thread()
     before = {name: signal.getsignal(name) for name in names} if is_main else {}
@@ -150,7 +150,7 @@ def _end_process(_: int, __: FrameType | None) -> None:
 def _interrupt(number: int, frame: FrameType | None) -> None:
     if number == getattr(signal, "SIGHUP", None):
         # A closed terminal sends SIGHUP twice, from the kernel and from the shell; the second one
-        # must not interrupt the changes under way.
+        # must not interrupt the changes in flight.
         signal.signal(number, signal.SIG_IGN)
     if hasattr(signal, "setitimer") and _is_importing(frame):
         _interrupt_later()
@@ -159,7 +159,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def _is_importing(frame: FrameType | None) -> bool:
-    """Whether a module is being imported: an exception would leave it incomplete."""
+    """Return true if a module is being imported: an exception would leave it incomplete."""
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
             return True
@@ -180,7 +180,7 @@ def _interrupt_later() -> None:
 
 
 def _handle_unraisable(args: sys.UnraisableHookArgs) -> None:
-    """Deliver an interrupt again that came in a callback, which cannot raise it."""
+    """Deliver an interrupt again if it came in a callback, which cannot raise it."""
     if issubclass(args.exc_type, KeyboardInterrupt) and hasattr(signal, "setitimer"):
         _interrupt_later()
     else:

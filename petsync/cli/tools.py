@@ -119,7 +119,7 @@ def _show_link(context: Context, link: str) -> None:
         context.show_json({"url": link})
 
 
-# `petsync completion`: the script with which a shell completes petsync's commands.
+# `petsync completion`: the script that completes petsync's commands in a shell.
 
 
 _COMPLETION_EXAMPLES = """
@@ -128,7 +128,7 @@ petsync completion zsh > ~/.zfunc/_petsync
 petsync completion fish > ~/.config/fish/completions/petsync.fish
 """
 _COMPLETION_VARIABLE = "_PETSYNC_COMPLETE"
-"""The variable with which click requests completions."""
+"""The variable by which click recognises a request for completions."""
 
 
 @as_command("completion", examples=_COMPLETION_EXAMPLES)
@@ -152,7 +152,7 @@ def completion_command(context: Context, shell: str) -> int:
 
 
 def _root() -> click.Command:
-    """The root command."""
+    """Return the root command."""
     return click.get_current_context().find_root().command
 
 
@@ -275,7 +275,7 @@ class _Demo:
 
 
 def _make_demo_folder(keep: Path | None) -> Path:
-    """Create the folder; the demo never writes into a folder that is not empty."""
+    """Create the folder, and return it. The demo never writes into a folder that is not empty."""
     folder = keep or find_free_path(_FOLDER)
     try:
         make_folder(folder)
@@ -529,7 +529,9 @@ def serve_command(
 
 
 def _read_sample(profile: str) -> list[Pet]:
-    """The sample catalogue; if the capacity is limited, half of it, so that pets can be added."""
+    """Return the sample catalogue; if the capacity is limited, only half of it, which leaves room
+    for more pets.
+    """
     from petsync.protocol import json
     from petsync.samples import sample_data
 

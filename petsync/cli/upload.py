@@ -36,7 +36,7 @@ class _Size(click.ParamType[int]):
     name = "SIZE"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Bytes, from `500000`, `800K` or `10M`."""
+        """Return a number of bytes, from `500000`, `800K` or `10M`."""
         text = str(value).strip().upper()
         digits = text.rstrip("BKMI")
         if not (digits.isascii() and digits.isdigit() and len(digits) < 10):
@@ -217,7 +217,7 @@ def _check(
 
 
 def _confirm(context: Context, pictures: Pictures, yes: bool) -> bool:
-    """Show the pictures, and ask whether to upload them; without any, no answer is needed."""
+    """Show the pictures, and ask whether to upload them. There is no question if there are none."""
     from petsync.report.images import show_pictures
 
     show_pictures(pictures, context.err)
@@ -258,7 +258,9 @@ def _upload(
 
 @contextmanager
 def _scan_progress(context: Context) -> Iterator[Callable[[ScanProgress], None] | None]:
-    """Show a bar of files on a terminal while they are inspected."""
+    """Show a progress bar of files on a terminal during the inspection; yield a function to call
+    with each step, None without a terminal.
+    """
     if not context.err.is_terminal:
         yield None
         return
@@ -281,8 +283,8 @@ def _scan_progress(context: Context) -> Iterator[Callable[[ScanProgress], None] 
 
 @contextmanager
 def _bar(context: Context, total: int) -> Iterator[Callable[[UploadProgress], None] | None]:
-    """Show a bar of bytes on a terminal. The yielded function can be called from any thread and
-    never raises.
+    """Show a progress bar of bytes on a terminal; yield a function to call with each step, None
+    without a bar. It can be called from any thread and never raises.
     """
     if not context.err.is_terminal or not total:
         yield None
@@ -307,8 +309,8 @@ def _bar(context: Context, total: int) -> Iterator[Callable[[UploadProgress], No
 
 
 def _write_page(context: Context, report: UploadReport, page: Path | None) -> int:
-    """Write the page if requested; return an exit code, not 0 if it could not be written. The
-    upload itself is complete.
+    """Write the page if requested; return an exit code, which is not 0 if the page could not be
+    written. The upload itself is complete.
     """
     if page is None:
         return 0
