@@ -66,7 +66,7 @@ the id of the run.
 | `conflict` | sheet and store contradict each other; nothing was sent |
 | `needs fixing` | an error in the sheet blocks the row; nothing was sent |
 | `failed` | as far as the store shows, the change was not made |
-| `unknown` | nobody knows yet whether the change was made |
+| `unknown` | it is not known yet whether the change was made |
 
 `petsync resume` tries failed and unknown changes again, and sends those that were not begun or held
 back. It leaves all other results as they are.

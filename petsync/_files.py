@@ -335,7 +335,7 @@ def check_state_folder(state: Path) -> None:
     `--state` may be a link to a folder; the default `.petsync` may not.
     """
     if state.name == STATE and state.is_symlink():
-        raise OSError(errno.ELOOP, f"{_IS_LINK}. Name the folder that is meant with --state")
+        raise OSError(errno.ELOOP, f"{_IS_LINK}. Name the intended folder with --state")
     place = os.path.abspath(state)  # noqa: PTH100 - Path.absolute keeps `..`
     if place in _without_links:
         return

@@ -127,7 +127,7 @@ Kind = Literal["none", "token", "client credentials", "code", "implicit", "api k
 Kept = Literal["none", "memory", "keyring", "environment", "file", "argument"]
 """Where the sign-in is stored or came from; "none" without one."""
 
-NOBODY = "nobody was signed in"
+NOBODY = "there was no sign-in"
 """The problem of a sign-out without a sign-in."""
 
 

@@ -224,7 +224,7 @@ def test_a_row_that_was_taken_out_does_not_come_back_in_a_merge() -> None:
     """It is noted; where the store leads it comes back."""
     one = taken(sheet_of([REX]), [REX, TOM], [REX, TOM])
     assert not one
-    assert "was taken out" in one.notes[0].problem
+    assert "was removed from the sheet" in one.notes[0].problem
     assert taken(sheet_of([REX]), [REX, TOM], [REX, TOM], "store").added == (TOM,)
     first = taken(sheet_of([REX]), [REX, TOM])
     assert first.added == (TOM,)
@@ -301,7 +301,7 @@ def test_a_pet_that_could_not_be_looked_up_is_not_gone() -> None:
             delete_missing=True,
         )
         assert not one
-    assert "did not say" in one.notes[0].problem
+    assert "gave no answer" in one.notes[0].problem
 
 
 def test_what_is_not_sent_where_the_store_leads_is_noted() -> None:

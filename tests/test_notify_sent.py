@@ -160,7 +160,7 @@ def test_people_that_cannot_be_told_change_no_round(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("a file")
     config = config_of(tmp_path, Secret("json://127.0.0.1:9/Hu5h"))
     (said,) = Notifier(config).notify([told("error")], NOW)
-    assert said.startswith("people could not be told of these rounds")
+    assert said.startswith("no notices were sent for these rounds")
     assert "Hu5h" not in said
 
     def broken(*_: object) -> str:
@@ -168,7 +168,7 @@ def test_people_that_cannot_be_told_change_no_round(tmp_path: Path) -> None:
 
     other = replace(config, state=tmp_path / "other")
     (said,) = Notifier(other, deliver=broken).notify([told("error")], NOW)
-    assert said == "people could not be told of these rounds: RuntimeError while it was made"
+    assert said == "no notices were sent for these rounds: RuntimeError while it was made"
 
 
 def test_notices_are_given_up_after_a_week_and_beyond_a_hundred(tmp_path: Path) -> None:

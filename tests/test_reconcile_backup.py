@@ -99,7 +99,7 @@ def _news(night: Night) -> None:
 
 
 def _is_told(told: RoundReport) -> bool:
-    return any("a backup was put back?" in each.problem for each in told.open)
+    return any("a backup may have been restored" in each.problem for each in told.open)
 
 
 @pytest.mark.parametrize("edited", [False, True])
@@ -1118,7 +1118,9 @@ def test_a_sheet_without_its_ids_is_no_backup(night: Kept, is_renamed: bool) -> 
 
 
 def _is_older(told: RoundReport) -> bool:
-    return any("an older copy or a backup was put back?" in each.problem for each in told.open)
+    return any(
+        "an older copy or a backup may have been restored" in each.problem for each in told.open
+    )
 
 
 def _days(night: Kept) -> list[bytes]:

@@ -97,7 +97,8 @@ def test_check_tells_both_values_of_what_only_the_store_changed(night: Night) ->
     (told,) = night.run(mode="check").open
     assert (told.kind, told.name) == ("drift", "Rex")
     assert told.problem == (
-        "name: the sheet says 'Pet 1', the store 'Rex'; tags: the sheet says '1:calm', the store ''"
+        "name: 'Pet 1' in the sheet, 'Rex' in the store; "
+        "tags: '1:calm' in the sheet, '' in the store"
     )
 
 

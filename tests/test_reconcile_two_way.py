@@ -178,7 +178,7 @@ def test_what_nobody_knows_the_past_of_is_a_conflict(night: Night) -> None:
         told = night.run()
         assert (told.round.status, kinds(told)) == ("conflicts", [("conflict", 1), ("conflict", 2)])
         assert (told.round.to_store.total, told.round.to_sheet.total) == (0, 0)
-        assert "which is newer, nobody knows" in told.open[0].problem
+        assert "it is unknown which is newer" in told.open[0].problem
     assert night.stored()[1].name == "Edited in the store"
     assert night.said()[2].name == "Edited in the sheet"
     assert night.run(on_conflict="store").round.status == "done"

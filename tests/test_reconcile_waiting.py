@@ -221,7 +221,7 @@ def test_what_a_sheet_waits_for_says_so_too(
     with pytest.raises(SystemExit):
         main(["apply", told.round.waiting, *arguments])
     said = " ".join(capsys.readouterr().err.split())
-    assert "3 rows to be changed in the sheet are more than max_update 2 lets through" in said
+    assert "3 rows to be changed in the sheet are more than max_update 2 allows" in said
     assert "`petsync apply` with `--limit 0`" in said
 
 

@@ -94,7 +94,7 @@ def test_what_needs_a_person_comes_first() -> None:
         "5 need fixing: errors in the sheet",
         "1 in conflict: gone from the store",
         "1 applied: under another id",
-        "1 unchanged: the store was so already",
+        "1 unchanged: the store had the values already",
     ]
 
 

@@ -15,13 +15,13 @@ from petsync.report.show import explanations_text, summary_text
 
 TEXT = """\
 ~ Pet 17, Bella (Pets!B18): it will be changed.
-  The row says otherwise than the store. [updated]
+  The row differs from the store. [updated]
 
                exported   sheet  store  then
   name         Bella      Bela   Bella  Bela
                The sheet changed it, the store did not. [edited]
   status       available  -      sold   sold
-               The cell is blank, so it says nothing. [blank]
+               The cell is blank, so the store keeps its value. [blank]
   tags         (empty)    lazy   -      -
                The pet is new. [new]"""
 
@@ -60,7 +60,7 @@ def explanation(*fields: Reason, **more: object) -> Explanation:
         "row": 18,
         "source": "Pets!B18",
         "rule": "updated",
-        "said": "The row says otherwise than the store.",
+        "said": "The row differs from the store.",
     }
     return Explanation(**{**values, **more}, fields=fields)
 
@@ -76,7 +76,7 @@ BELLA = explanation(
         "sold",
         "sold",
         rule="blank",
-        said="The cell is blank, so it says nothing.",
+        said="The cell is blank, so the store keeps its value.",
     ),
     reason("tags", "", "lazy", None, None, rule="new", said="The pet is new."),
 )

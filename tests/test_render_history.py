@@ -108,7 +108,7 @@ def test_how_a_job_stands() -> None:
     rounds += [replace(e, status="waiting", exit_code=4) for e in nights(8)[5:]]
     told = dict(job_facts(group_into_turns(rounds), None))
     assert told["last success"] == "2026-10-27 02:00:00 UTC"
-    assert told["streak"] == "3 rounds in a row that somebody has to look at, since 2026-10-28"
+    assert told["streak"] == "3 rounds in a row that need attention, since 2026-10-28"
     assert dict(job_facts(group_into_turns(rounds[:5]), None))["streak"].startswith(
         "5 rounds in a row that"
     )
@@ -176,7 +176,7 @@ def test_no_name_becomes_markup(name: str) -> None:
 def test_a_page_without_rounds() -> None:
     """Says so, and lists the runs all the same."""
     text = Reader(history_page([], [past(1)])).text
-    assert "No round was made so far." in text
+    assert "No round so far." in text
     assert "11 of 12 changes applied" in text
 
 

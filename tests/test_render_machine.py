@@ -62,7 +62,7 @@ def test_findings_as_json() -> None:
         "rule": "unknown-status",
         "value": "availabel",
         "problem": "The store has no such status.",
-        "suggestion": "Write available if that is meant.",
+        "suggestion": "Write available if you mean that.",
         "meant": None,
         "is_sure": False,
     }

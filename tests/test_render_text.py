@@ -50,8 +50,8 @@ Plan: 1 to add, 1 to change, 2 to delete; 1 conflict, 1 row needs fixing, 870 in
 agreement, 3 ignored.
 
 The guard refuses this plan: nothing will be sent
-  x 2 deletes are more than --max-delete 1 lets through (1 of 1,200 pets)
-    --max-delete 2 would let it pass.
+  x 2 deletes are more than --max-delete 1 allows (1 of 1,200 pets)
+    --max-delete 2 would allow it.
 
   store     http://127.0.0.1:1/v2 (1,200 pets)
   sheet     edited.xlsx (878 rows)
@@ -118,13 +118,13 @@ petsync run 20261120-093100-4f2a
   ! Pets!B18, delete of pet 17 (Rex): no answer came
 
 1 in conflict: open since the plan
-  Sheet and store disagree in a way that a person has to settle. Nothing was
+  Sheet and store are in conflict. Nothing was
   sent.
   Do what each row says, and plan again.
   ! Pets!B18: matches several pets: 3, 8.
 
 1 not sent: held back
-  Deletes come last, and none is sent where too much failed before them.
+  Deletes come last, and none is sent if too many changes failed before them.
   Fix what failed; `petsync resume 20261120-093100-4f2a` then sends the deletes
   too.
   * Pets!B18, delete of pet 17 (Tom): held back, as 1 earlier changes failed
@@ -145,11 +145,11 @@ petsync sheet
 
 3 errors: unknown-status
   The store has no such status.
-  x Pets!C4, C6 "availabel": Write available if that is meant.
+  x Pets!C4, C6 "availabel": Write available if you mean that.
   x Pets!C5 "solld": Write sold.
 
 1 error: error-cell
-  The cell shows #N/A. Write available if that is meant.
+  The cell shows #N/A. Write available if you mean that.
   x Pets!C9
 
 Checked: 2 rows can be used, 4 rows need fixing; 4 errors, 4 warnings.
@@ -373,8 +373,8 @@ def test_a_guard_without_an_option_says_so() -> None:
     """What no option can override is told apart from what one can."""
     gone = Refusal("sentinel", "pet 1, a sentinel, is not in the store")
     text = plan_text(plan_with(ADD, verdict=Verdict((OVER, gone))))
-    assert "    --max-delete 2 would let it pass.\n" in text
-    assert "  x pet 1, a sentinel, is not in the store\n    No option lets it pass." in text
+    assert "    --max-delete 2 would allow it.\n" in text
+    assert "  x pet 1, a sentinel, is not in the store\n    No option allows it." in text
 
 
 def change_of(**fields: object) -> Change:

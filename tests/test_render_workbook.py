@@ -66,7 +66,7 @@ def test_a_plan_as_a_workbook(tmp_path: Path) -> None:
         (
             "Pets!A12",
             *[None] * 6,
-            "nobody yet",
+            "not decided",
             "The row matches several pets: 3, 8.",
             "Give the row its id.",
         )
@@ -79,7 +79,7 @@ def test_a_plan_as_a_workbook(tmp_path: Path) -> None:
     assert facts["to change"] == (1, "name 1, status 1, tags 1, photo_urls 1")
     assert facts["in agreement"] == (870, None)
     assert facts["fingerprint"] == (None, small_plan().fingerprint)
-    assert facts["guard refuses"][1].endswith("--max-delete 2 would let it pass.")
+    assert facts["guard refuses"][1].endswith("--max-delete 2 would allow it.")
 
 
 def test_a_conflict_has_a_row_for_each_field(tmp_path: Path) -> None:

@@ -198,7 +198,7 @@ def test_a_status_that_only_looks_right_gets_its_suggestion(tmp_path: Path, stat
     """Letters of another script and unseen ones: the status that is meant, and why."""
     sheet = csv_of(tmp_path, f"id,status\n1,{status}\n")
     hint = next(each.suggestion for each in sheet.problems if each.rule == "unknown-status")
-    assert hint.startswith("Write sold if that is meant: th")
+    assert hint.startswith("Write sold if you mean that: th")
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ def test_near_misses_are_suggested_and_never_guessed(
     finding = next(each for each in sheet.problems if each.rule == "header-near-miss")
     assert finding.address == "line 1, column 3"
     assert finding.value == header
-    assert finding.suggestion == f"Rename it to {ours} if that is meant, or map it."
+    assert finding.suggestion == f"Rename it to {ours} if it is that column, or map it."
     assert ours not in sheet.columns
     assert header in sheet.others
 
@@ -113,7 +113,7 @@ def test_a_near_miss_is_reported_beside_the_column_that_it_is_like(
     assert (finding.rule, finding.severity) == ("header-near-miss", "warning")
     assert finding.address == "line 1, column 5"
     assert finding.problem == f"The column '{header}' is not used: the column {ours} is."
-    assert finding.suggestion == f"If its values are meant, put them into {ours}."
+    assert finding.suggestion == f"If its values are to be used, move them into {ours}."
     assert finding.meant is None
     assert header in sheet.others
 

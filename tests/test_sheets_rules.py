@@ -54,7 +54,14 @@ CASES = [
     Case("date-instead-of-text", "name", dt.date(2026, 5, 1), None, "2026-05-01", '"May 1", "5/1"'),
     Case("date-instead-of-text", "status", dt.date(2026, 5, 1), None, "2026-05-01", "as text"),
     Case("boolean-instead-of-text", "name", True, None, "TRUE", "Format the cell as text"),
-    Case("number-instead-of-text", "name", 12, None, "zeros before it may be lost", "not 12"),
+    Case(
+        "number-instead-of-text",
+        "name",
+        12,
+        None,
+        "zeros before it may be lost",
+        "12 is not the intended value",
+    ),
     Case("number-imprecise", "name", 1234567890123456789, None, "15 digits", "as text"),
     Case("looks-converted", "name", None, "01-May", "typed date or number", "its source"),
     Case("looks-converted", "category", None, "1.20E+15", "typed date or number", "its source"),
@@ -230,7 +237,7 @@ def _check_severity(sheet: Sheet, finding: Finding) -> None:
     ("cell", "hint"),
     [
         ("calm, shy", "Write calm; shy (without quotes) if these are 2 tags. "),
-        ("calm,", "Write calm (without quotes) if that is meant. "),
+        ("calm,", "Write calm (without quotes) if that is intended. "),
         ('calm, shy; "a, b"', 'Write calm; shy; "a, b" if these are 3 tags. '),
     ],
 )
@@ -322,7 +329,7 @@ def test_rule_duplicate_id(tmp_path: Path) -> None:
     assert sheet.blocked_ids == {7}
     assert sheet.frame.index.tolist() == [3]
     assert sheet.problems[0].problem == (
-        "The id 7 stands in 3 rows that say different things (name): line 2, column 1, line 4, "
+        "The id 7 is in 3 rows with different values (name): line 2, column 1, line 4, "
         "column 1, line 5, column 1."
     )
     assert "the id of its own pet" in sheet.problems[0].suggestion
@@ -346,8 +353,10 @@ def test_rule_row_repeated(tmp_path: Path) -> None:
         ("line 3, column 2", "row-repeated"),
         ("line 6, column 2", "row-repeated"),
     ]
-    assert "the same as line 2, column 2, which has no id either" in sheet.problems[0].problem
-    assert "the same as line 5, column 2, which has an id" in sheet.problems[1].problem
+    assert (
+        "the same values as line 2, column 2, which has no id either" in sheet.problems[0].problem
+    )
+    assert "the same values as line 5, column 2, which has an id" in sheet.problems[1].problem
     assert "Delete one of the rows if" in sheet.problems[0].suggestion
     assert len(sheet) == 5
 

@@ -137,7 +137,7 @@ def test_a_number_of_more_than_15_digits_is_never_rounded(tmp_path: Path) -> Non
         ("12 €", "It may be 12; write the number alone."),
         ("'12", "It may be 12; write the number alone."),
         ("1\u200b2", "It may be 12; write the number alone."),
-        ("12; 13", "Several numbers stand here; give each pet a row of its own."),
+        ("12; 13", "The cell has several numbers; give each pet its own row."),
         ("１２", "Write 12, with the digits 0 to 9."),
         ("1O2", "It may be 102: there is a letter in it that looks like a digit."),
         ("12a", "Write the pet's number, or leave the cell blank to add a pet."),
@@ -189,7 +189,7 @@ def test_a_status_is_folded_and_a_typing_error_gets_a_suggestion(tmp_path: Path)
         "unknown-status",
     ]
     assert sheet.problems[1].suggestion == (
-        "Write pending if that is meant. The statuses are available, pending, sold."
+        "Write pending if you mean that. The statuses are available, pending, sold."
     )
     assert sheet.problems[2].suggestion.startswith("The statuses are available, pending, sold. If")
 
@@ -200,7 +200,7 @@ def test_a_status_that_the_store_has_is_kept(tmp_path: Path) -> None:
     sheet = csv_of(tmp_path, text, known_statuses={"Reserved"})
     assert sheet.frame["status"].tolist() == ["Reserved", "Reserved"]
     assert [each.rule for each in sheet.problems] == ["status-spelling", "unknown-status"]
-    assert sheet.problems[1].suggestion.startswith("Write Reserved if that is meant.")
+    assert sheet.problems[1].suggestion.startswith("Write Reserved if you mean that.")
 
 
 def test_tags_are_a_set_and_photos_a_list(tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ def test_the_guide_explains_every_column_and_action(book):
     text = "\n".join(said)
     assert "5 pets of http://shop.example/v2/ü, as they were on 21 November 2026, 12:30" in text
     assert 'petsync plan "my pets.xlsx"' in text
-    assert "says nothing" in text
+    assert "changes nothing" in text
     assert "[clear]" in said
     for name in (*COLUMNS, "action"):
         assert f"{name}:" in said

@@ -256,7 +256,7 @@ def test_an_answer_that_is_no_pet_is_an_error(call: Call[object], body: bytes) -
 
 def test_an_add_needs_the_id_in_the_answer() -> None:
     """Without it nobody could say which pet is the new one."""
-    with pytest.raises(errors.ResponseError, match="which id"):
+    with pytest.raises(errors.ResponseError, match="no id for the pet"):
         operations.add_pet(Pet(name="Rex")).read(Response(200, {}, b'{"name":"Rex"}'))
 
 

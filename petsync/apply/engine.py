@@ -789,7 +789,7 @@ class Recorder(Protocol):
 
 CUT_OFF = "under way when the run was stopped; `petsync resume` finds out what became of it"
 _NEVER_SENT = frozenset({"undone", "replanned"})
-_REPLANNED = "not sent: what is left of the run is planned again from the sheet as it is now"
+_REPLANNED = "not sent: the rest of the run is planned again from the current sheet"
 _READ_AGAIN = frozenset({"not-as-sent", "unverified"})
 
 
@@ -1257,7 +1257,7 @@ class Sender:
 
     async def _describe_mismatch(self, pet_id: int | None, wanted: Pet | None) -> str | None:
         if pet_id is None:
-            return "the service did not say which id it assigned"
+            return "the service did not return the assigned id"
         wrong = mismatch(await self.target.get(pet_id), wanted)
         return None if wrong is None else f"sent, but read back it {wrong}"
 

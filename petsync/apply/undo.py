@@ -261,7 +261,7 @@ class _EffectJudge:
             suggestion = f"`petsync resume {self.run}` determines the outcome; then undo again"
             return _build_conflict(effect, "not-settled", problem, suggestion)
         if effect.pet_id is None:
-            problem = "added a pet, and the service did not say which id it assigned"
+            problem = "added a pet, and the service did not return the assigned id"
             return _build_conflict(
                 effect, "no-id-known", problem, "Find it in the store, and delete it by a sheet"
             )
@@ -272,7 +272,7 @@ class _EffectJudge:
                 effect, "not-recorded", problem, "Take the address out by a sheet"
             )
         if known is None:
-            problem = "was changed by the run, and the journal does not say from what"
+            problem = "was changed by the run, and the journal does not have the old values"
             return _build_conflict(effect, "not-recorded", problem, "Change it back by a sheet")
         return None
 

@@ -267,7 +267,7 @@ def logout_command(context: Context) -> int:
     The service ends them if it can, and petsync removes them from the computer's keyring. It cannot
     remove PETSYNC_TOKEN or a token file.
 
-    Exit codes: 0, also if nobody was signed in.
+    Exit codes: 0, also if there was no sign-in.
     """
     with context.connect() as store, context.busy("Signing out"):
         account = store.sign_out()
@@ -275,7 +275,7 @@ def logout_command(context: Context) -> int:
     if context.as_json:
         print_account(context, account)
     else:
-        text = "Nobody was signed in at" if was_signed_out else "Signed out of"
+        text = "There is no sign-in at" if was_signed_out else "Signed out of"
         context.out.print(f"{text} {account.url}.", soft_wrap=True)
     if account.problem and not was_signed_out:
         context.say(f"warning: {account.problem}", "yellow")
@@ -339,7 +339,7 @@ def _read_content(path: Path) -> Mapping[str, Any]:
         raise SettingsError(f"there is no {path}", hint="There is nothing to confirm.") from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise SettingsError(
-            f"{path} cannot be read: {error}", hint="`petsync config check` says more."
+            f"{path} cannot be read: {error}", hint="`petsync config check` shows more."
         ) from None
 
 

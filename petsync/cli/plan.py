@@ -172,7 +172,7 @@ def export_command(
 ) -> int:
     """Write the store's pets to OUT: .xlsx, .csv, .tsv, .json, .jsonl or .parquet.
 
-    The file is written completely or not at all. An export that nobody edited is replaced. petsync
+    The file is written completely or not at all. An export without edits is replaced. petsync
     refuses to replace a file that was edited, is no export, or is open in a program; --force
     replaces it and makes a backup. An .xlsx, .csv or .tsv contains a base (a CSV in
     OUT.petsync-base beside it): a later plan then contains only what you edited. With several
@@ -312,7 +312,7 @@ def plan_command(
     """Show what would bring the store into agreement with SHEET.
 
     SHEET is an .xlsx or .csv file. petsync only reads from the store. A missing column or a blank
-    cell says nothing; [clear] empties a field; a row without an id is a new pet.
+    cell changes nothing; [clear] empties a field; a row without an id is a new pet.
 
     Exit codes: 0, or 4 if the plan exceeds a limit. With --exit-code: 2 if there are changes; else
     5 if rows are in conflict with the store; else 3 if errors block rows or pets could not be

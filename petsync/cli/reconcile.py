@@ -101,7 +101,7 @@ def _warn(context: Context, configuration: Configuration) -> None:
     for number, address in enumerate(configuration.notify.urls, start=1):
         if problem := lack_of(address):
             context.say(
-                f"warning: notify.urls, address {number}: {problem}, and nobody is notified",
+                f"warning: notify.urls, address {number}: {problem}, so it gets no notices",
                 "yellow",
             )
 
@@ -353,9 +353,9 @@ def reconcile_command(
 
     CONFIG is the file with the jobs, petsync.toml by default; that one gets your secrets only after
     `petsync trust`. For each job, petsync finds out what an unfinished round sent, compares both
-    sides, applies the changes, compares again, writes a report and sends notifications. It asks
-    nobody: a plan that exceeds a limit waits in a file, and `petsync apply` of that file releases
-    it. docs/reconcile.md explains each step.
+    sides, applies the changes, compares again, writes a report and sends notifications. It
+    does not ask: a plan that exceeds a limit waits in a file, and `petsync apply` of that file
+    releases it. docs/reconcile.md explains each step.
 
     With --dry-run petsync sends nothing and writes only --report. It ends with the exit code of the
     round, or 2 if there are changes.

@@ -420,11 +420,11 @@ async def _check_access(site: Site) -> Check:
     anonymous = await site.status_without_credentials()
     if anonymous in _REFUSED:
         finding = f"the token is accepted ({anonymous} without it) and may read"
-        return Check("access", "fits", f"{finding}; whether it has write:pets cannot be told so")
-    finding = "reading needs no token; whether writing does cannot be told by reading"
+        return Check("access", "fits", f"{finding}; this does not show whether it has write:pets")
+    finding = "reading needs no token; this does not show whether writing needs one"
     has_token = site.session.credentials.token is not None
     return Check(
-        "access", "noted", f"{finding}, nor whether yours is good" if has_token else finding
+        "access", "noted", f"{finding}, nor whether yours is valid" if has_token else finding
     )
 
 
@@ -447,9 +447,11 @@ async def _check_capacity(site: Site) -> Check | None:
     capacity, count = site.profile.capacity, sum(map(len, site.ids.values()))
     if capacity is None:
         return None
-    usage = f"{count:,} of the {capacity:,} pets that the profile says it keeps"
+    usage = f"{count:,} of the {capacity:,} pets that it keeps according to the profile"
     if count > capacity:
-        finding = f"{count:,} pets, although the profile says it keeps {capacity:,}: set capacity"
+        finding = (
+            f"{count:,} pets, but it keeps {capacity:,} according to the profile: set capacity"
+        )
         return Check("capacity", "differs", finding)
     if count < capacity * _NEARLY_FULL:
         return Check("capacity", "fits", usage)

@@ -120,7 +120,7 @@ def _read_captions(text: str, path: Path) -> dict[str, tuple[int, str]]:
             if key in captions and captions[key][1] != row[text_column]:
                 where = f"lines {captions[key][0]} and {rows.line_num}"
                 raise SheetError(
-                    f"{path}: {where} say different things of {key}", hint=_CAPTIONS_HINT
+                    f"{path}: {where} have different captions for {key}", hint=_CAPTIONS_HINT
                 )
             captions[key] = rows.line_num, row[text_column]
     except csv.Error as error:
@@ -372,7 +372,7 @@ def _regex(template: object) -> re.Pattern[str]:
     elif len(placeholders) > len(set(placeholders)):
         problem = "a part of it is there twice"
     elif any({one, two} == {"{id}", "{n}"} for one, two in pairwise(parts)):
-        problem = "something must stand between {id} and {n}"
+        problem = "there must be a character between {id} and {n}"
     elif any("{" in part or "}" in part for part in parts if part not in _REGEX):
         problem = "it has a brace that is neither {id} nor {n}"
     elif "/" in template or "\\" in template:
@@ -591,8 +591,8 @@ def _iter_repeated(sheet: Sheet) -> Iterator[PictureProblem]:
         if finding.rule == "duplicate-row":
             yield PictureProblem(
                 file="",
-                problem="another row says the same of this pet, and the picture of this row is "
-                f"not used: {finding.problem}",
+                problem="another row has the same values for this pet, and the picture of this "
+                f"row is not used: {finding.problem}",
                 cure="Name all pictures of the pet in one cell, or remove the row if it names "
                 "the same ones.",
                 pet_id=int(finding.value),

@@ -127,12 +127,13 @@ def folder_of(source: object, **of_sheets: object) -> str:
     for name, value in of_sheets.items():
         if value is not None:
             raise SettingsError(
-                f"{name} belongs to a sheet's column of files", hint="Say which one (--column)."
+                f"{name} belongs to a sheet's column of files",
+                hint="Name the one to use (--column).",
             )
     if isinstance(source, Sheet) or str(source).lower().endswith(_SHEETS):
         raise SettingsError(
             "of a sheet, the column that names the files is needed",
-            hint="Say which one (--column), or name a folder of pictures.",
+            hint="Name the one to use (--column), or name a folder of pictures.",
         )
     return str(source)
 

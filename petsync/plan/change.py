@@ -201,7 +201,7 @@ class Blocked(msgspec.Struct, frozen=True, kw_only=True):
 # The limits that a waiting plan of a job broke, and that the user who applies it releases.
 
 
-_END = "Whoever applies it releases it: its limits were raised just as far as it needs."
+_END = "To apply it is to release it: its limits are as high as it needs."
 
 
 def describe_limits(refusals: Iterable[Refusal]) -> str:

@@ -219,10 +219,10 @@ def _build_misplaced(sheet: Sheet, found: IdExchange) -> Conflict:
         pet_id=found.other,
         name=found.name,
         rule="misplaced-id",
-        problem=f"has the id {found.pet_id}{was}, and says just what pet {found.other} was: ids "
-        "seem to have been moved without their rows",
-        suggestion=f"Write {found.other} into the id cell. If pet {found.pet_id} is to become "
-        "this, write `update` in the action column.",
+        problem=f"has the id {found.pet_id}{was}, and the earlier values of pet {found.other}: "
+        "ids seem to have been moved without their rows",
+        suggestion=f"Write {found.other} into the id cell. If pet {found.pet_id} is to get "
+        "these values, write `update` in the action column.",
     )
 
 
@@ -231,10 +231,10 @@ def _build_displaced(sheet: Sheet, row: int, pet_id: int, other: int, *, has_id:
     row, which has the pet's id and another name.
     """
     there = sheet.address(other, "id")
-    problem = f"has no id, and says just what pet {pet_id} was, whose id is at {there}"
+    problem = f"has no id, and the earlier values of pet {pet_id}, whose id is at {there}"
     way = f"Write {pet_id} into the id cell, or `add-another` in the action column to add another"
     if has_id:
-        problem = f"has the id {pet_id} and another name, and {there} says just what that pet was"
+        problem = f"has the id {pet_id} and another name, and {there} has the pet's earlier values"
         way = f"Move the id to {there}, or write `update` in the action column to rename the"
     return Conflict(
         row=row,
@@ -262,8 +262,8 @@ def describe_exchanged(
     ]
     if pairs:
         yield (
-            f"{some(pairs)}: these rows say what other pets were, as if the ids had been moved "
-            "without their rows. Where that was not meant, put the ids back."
+            f"{some(pairs)}: these rows have the earlier values of other pets, as if the ids "
+            "had been moved without their rows. If this is not intended, move the ids back."
         )
 
 
@@ -766,8 +766,8 @@ def describe_strange_letters(changes: Iterable[Change], pets: pd.DataFrame) -> I
                 whole.setdefault((column, text), change.source)
     if mixed:
         yield (
-            f"{some([*mixed])}. These letters look like others: if nobody meant them, type the "
-            "text again."
+            f"{some([*mixed])}. These letters look like others: if this is not intended, "
+            "type the text again."
         )
     known = _collect_known_texts(pets) if whole else {}
     similar = [
@@ -777,8 +777,8 @@ def describe_strange_letters(changes: Iterable[Change], pets: pd.DataFrame) -> I
     ]
     if similar:
         yield (
-            f"{some(similar)}, which the store has, and is written in other letters. If nobody "
-            "meant that, type the text again."
+            f"{some(similar)}, which the store has, and is written in other letters. If this "
+            "is not intended, type the text again."
         )
 
 
@@ -999,7 +999,7 @@ def _build_worksheet_conflict(
         rule="other-worksheet",
         problem=f"is in no row of the worksheet that is read, but the worksheet {tab!r} {has}. It "
         "is not deleted",
-        suggestion="If it is to go, take its row out there too, or hide that worksheet. If that is "
+        suggestion="If it is to go, remove its row there too, or hide that worksheet. If that is "
         'the worksheet to read, name it: --sheet NAME, in Python tab="NAME".',
     )
 
@@ -1025,8 +1025,8 @@ def _describe_uncovered(count: int) -> list[str]:
         return []
     one = count == 1
     pets = "1 pet of the store is" if one else f"{count:,} pets of the store are"
-    status, them = ("its status", "it") if one else ("their statuses", "them")
-    why = f"no query that succeeded asks for {status}, so nothing is proved of {them}"
+    status = "its status" if one else "their statuses"
+    why = f"no query that succeeded asks for {status}"
     return [f"{pets} in no row and not deleted: {why}."]
 
 
@@ -1234,9 +1234,9 @@ def _build_shifted(found: Sequence[Column], places: Sequence[str]) -> ShiftedCol
     result = ShiftedColumns(found)
     if places:
         result.note = (
-            f"From {', '.join(places)} on, cells say what other rows said when the sheet was "
-            "exported: the column was sorted or shifted without its rows. Undo that in the sheet; "
-            "if it is meant, --allow-shifted (in Python allow_shifted=True) lets it pass."
+            f"From {', '.join(places)} on, cells have the exported values of other rows: the "
+            "column was sorted or shifted without its rows. Undo this in the sheet; if it is "
+            "intended, --allow-shifted (in Python allow_shifted=True) allows it."
         )
     return result
 
@@ -1850,8 +1850,8 @@ def _iter_warning_notes(sheet: Sheet) -> Iterator[str]:
     if rest:
         cells = "1 cell was" if len(rest) == 1 else f"{len(rest):,} cells were"
         yield (
-            f"{cells} read with a warning: {some(rest)}. `petsync check` and sheet.findings say "
-            "which."
+            f"{cells} read with a warning: {some(rest)}. `petsync check` and sheet.findings "
+            "list them."
         )
 
 
@@ -1885,7 +1885,7 @@ def _iter_unread(sheet: Sheet, pets: pd.DataFrame) -> Iterator[str]:
         if found and 2 * found >= len(rows) - 1:
             yield (
                 f"Another visible worksheet, {tab!r}, is not read: it has no header that petsync "
-                f"knows, and rows that look like pets. If they are meant, give it headers and "
+                f"knows, and rows that look like pets. To use them, give it headers and "
                 f"read it by its name (--sheet {tab!r}, in Python tab={tab!r})."
             )
 
@@ -1895,10 +1895,7 @@ def _iter_correction_notes(sheet: Sheet) -> Iterator[str]:
     rest = len(sheet.corrections) - _CORRECTED
     for each in sheet.corrections[:_CORRECTED]:
         after = f"as '{each.after[:60]}'" if each.after else "as a blank cell"
-        yield (
-            f"{each.address}: read {after}, as somebody corrected it; the file says "
-            f"'{each.before[:60]}'."
-        )
+        yield (f"{each.address}: read {after}, as corrected; the file has '{each.before[:60]}'.")
     if rest > 0:
         yield f"{rest:,} further cells were corrected as well; plan.corrections lists them all."
 

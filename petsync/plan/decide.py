@@ -346,7 +346,7 @@ class _Unknown(Enum):
 
 _UNKNOWN = _Unknown.UNKNOWN
 _INSTEAD: Mapping[Column, str] = {
-    "name": "A name cannot be emptied; a missing value (None) says nothing.",
+    "name": "A name cannot be emptied; a missing value (None) changes nothing.",
     "category": 'Write "" to empty the field.',
 }
 _TEXTS: tuple[Column, ...] = ("name", "category")
@@ -712,7 +712,7 @@ class Decisions:
             raise _RowConflict("delete-changed", problem, "Export again, and decide again.", pet.id)
         if unsure := self.judge.find_older_units(row.values, pet, old):
             problem = (
-                f"is to delete pet {pet.id}, and says something else in {', '.join(unsure)}: the "
+                f"is to delete pet {pet.id}, and has other values in {', '.join(unsure)}: the "
                 "row may be older than what was changed in another copy of the sheet"
             )
             raise _RowConflict("delete-changed", problem, "Export again, and decide again.", pet.id)
@@ -846,7 +846,7 @@ class Decisions:
         self._note_category(row, fields)
         alike = [] if row.pet_id is not None else self._alike.get(content(after), [])
         if alike and row.action == "add":
-            problem = f"is to add a pet, and pet {alike[0]} says just the same"
+            problem = f"is to add a pet, and pet {alike[0]} has the same values"
             hint = "Take the row out, give it that pet's id, or write `add-another` to have both."
             raise _RowConflict("twin", problem, hint, alike[0])
         if alike and row.action != "add-another":
@@ -915,7 +915,7 @@ class Decisions:
             return
         for column, hint in _INSTEAD.items():
             if column in fields and normal(row.values.get(column)).casefold() == CLEAR:
-                problem = f"says {CLEAR!r} in {column}, which is only a text in a DataFrame"
+                problem = f"has {CLEAR!r} in {column}, which is only a text in a DataFrame"
                 raise _RowConflict("clear-text", problem, hint, pet_id)
 
     def _check_damage(
@@ -932,10 +932,10 @@ class Decisions:
             )
             if undamaged and (normal(undamaged) == normal(had) or is_known):
                 problem = (
-                    f"says {row.values.get(column)!r} in {column}, and the store has "
-                    f"{undamaged!r}: some program has read the text in a wrong encoding"
+                    f"has {row.values.get(column)!r} in {column}, and the store has "
+                    f"{undamaged!r}: a program has read the text in a wrong encoding"
                 )
-                hint = f"Write {undamaged!r}, or leave the cell blank to say nothing."
+                hint = f"Write {undamaged!r}, or leave the cell blank to change nothing."
                 raise _RowConflict("damaged-text", problem, hint, pet_id)
 
     @cached_property
@@ -1144,7 +1144,7 @@ def _conflict_of_replaced_pet(old: Pet, pet: Pet) -> _RowConflict:
 def _conflict_of_unknown_add(record: RowRecord) -> _RowConflict:
     return _RowConflict(
         "added-unknown",
-        f"was about to be added on {record.on} in run {record.run_id}, and nobody knows whether "
+        f"was about to be added on {record.on} in run {record.run_id}, and it is unknown whether "
         "it was",
         f"`{record.resume}` finds that out.",
     )
@@ -1174,7 +1174,7 @@ def _conflict_of_doubt(match: Match) -> _RowConflict:
     else:
         rows = "the row that was" if len(records) == 1 else "one of the rows that were"
         what = f"may be {rows} {record.how} on {record.on} as {named}"
-    says = ", and says something else now" if match.is_edited and record.run_id else ""
+    says = ", with other values now" if match.is_edited and record.run_id else ""
     way = "write `add-another` in the action column if it is another one"
     if any(each.action == "add-another" for each in records):
         rows = "a row with the id" if len(records) == 1 else "rows with the ids"

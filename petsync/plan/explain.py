@@ -97,18 +97,18 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 FIELD_RULES: Mapping[str, str] = {
-    "no-column": "The sheet has no such column, so it says nothing.",
-    "blank": "The cell is blank, so it says nothing.",
+    "no-column": "The sheet has no such column, so the store keeps its value.",
+    "blank": "The cell is blank, so the store keeps its value.",
     "equal": "Sheet and store agree.",
-    "differs": "The sheet says otherwise than the store. What was exported is not known.",
+    "differs": "Sheet and store differ. The exported value is unknown.",
     "uploaded": "The sheet lacks only photos that uploads added, and those stay.",
-    "same": "Nobody changed it since the export.",
-    "not-edited": "The sheet says what was exported; the store changed it, and that stays.",
+    "same": "Neither side changed it since the export.",
+    "not-edited": "The sheet has the exported value; the store changed it and keeps its value.",
     "edited": "The sheet changed it since the export, the store did not.",
-    "alike": "Sheet and store both changed it, to the same.",
+    "alike": "Sheet and store both changed it to the same value.",
     "merged": "Sheet and store both changed it, and both changes are kept.",
-    "clash-store": "Sheet and store both changed it, apart: the store's value stays.",
-    "clash-sheet": "Sheet and store both changed it, apart: the sheet's value is sent.",
+    "clash-store": "Sheet and store changed it differently: the store's value stays.",
+    "clash-sheet": "Sheet and store changed it differently: the sheet's value is sent.",
     "together": "It goes with the category's other cell.",
     "new": "The pet is new.",
     "held": "Nothing is sent for the row until a person decides.",
@@ -122,23 +122,24 @@ FIELD_RULES: Mapping[str, str] = {
 
 PET_RULES: Mapping[str, str] = {
     "new": "The store has no such pet, so the row adds it.",
-    "updated": "The row says otherwise than the store.",
-    "asked": "The row's action is delete, and the pet is as it should be.",
+    "updated": "The row differs from the store.",
+    "asked": "The row's action is delete, and the pet is unchanged.",
     "missing": "No row names it, and missing pets are to be deleted.",
-    "agrees": "The row asks for nothing that the store does not have.",
-    "gone": "The pet is gone from the store, and nobody edited its row since the export.",
+    "agrees": "The store already has the row's values.",
+    "gone": "The store no longer has the pet, and its row was not edited since the export.",
     "not-there": "The row's action is delete, and the store does not have the pet.",
-    "recognised": "The row has no id, and says just what this pet says, or matches it: so it is "
-    "taken for it, and asks for nothing else.",
-    "known-row": "The row has no id, and an earlier run added or recognised its pet; it asks for "
-    "nothing that the store does not have.",
+    "recognised": "The row has no id and matches this pet: the row is matched to it and "
+    "changes nothing.",
+    "known-row": "The row has no id, and an earlier run added or recognised its pet; the store "
+    "already has the row's values.",
     "ignored": "The row's action is ignore.",
     "blocked": "An error in the sheet keeps the row out:",
     "left-alone": "No row names it, and missing pets are not to be deleted.",
-    "not-exported": "No row names it, and it was not in the export: the sheet never had it.",
-    "uncovered": "No row names it, and no query that succeeded asks for its status: so nothing is "
-    "proved of it.",
-    "uncertain": "No row names it, but a row without a sure id may mean it: so it is not deleted.",
+    "not-exported": "No row names it, and it was not in the export.",
+    "uncovered": "No row names it, and no query that succeeded asks for its status, so it is "
+    "not deleted.",
+    "uncertain": "No row names it, but a row without a certain id may be its row, so it is not "
+    "deleted.",
     "absent": "Neither the sheet nor the store has it.",
 }
 """The result of a pet without a conflict, by its rule."""

@@ -189,7 +189,7 @@ class Guard(msgspec.Struct, frozen=True, kw_only=True):
         changes = f"{count:,} {kind}{'' if count == 1 else 's'}"
         over = "is" if count == 1 else "are"
         share = f" ({allowed:,} of {pets:,} pets)" if limit.is_share else ""
-        problem = f"{changes} {over} more than --max-{kind} {limit} lets through{share}"
+        problem = f"{changes} {over} more than --max-{kind} {limit} allows{share}"
         return Refusal(kind, problem, f"--max-{kind} {count}")
 
     def _everything(self, pets: int, deletes: int) -> Refusal | None:
@@ -200,7 +200,7 @@ class Guard(msgspec.Struct, frozen=True, kw_only=True):
 
 
 CAPACITY_CURE = (
-    "Add fewer pets, or delete some before. If the service keeps more pets, say so: `capacity` "
+    "Add fewer pets, or delete some before. If the service keeps more pets, set `capacity` "
     "under [service] (0: no limit)."
 )
 """The advice for a plan that is refused because of the service's capacity."""
@@ -238,9 +238,7 @@ class Refusal(msgspec.Struct, frozen=True):
     """True if the problem concerns only the store, so that every part of the plan has it too."""
 
     def __str__(self) -> str:
-        return (
-            f"{self.problem} ({self.override} would let it pass)" if self.override else self.problem
-        )
+        return f"{self.problem} ({self.override} would allow it)" if self.override else self.problem
 
 
 def raise_limits(refusals: Iterable[Refusal]) -> str:

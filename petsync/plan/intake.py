@@ -42,23 +42,23 @@ __all__ = ["Inbound", "IntakeRows", "Lead", "build_inbound", "find_uncertain_row
 # Rows of a sheet without a pet, and the reasons why they stay: notes of a round.
 
 
-_GONE = "its pet is gone from the store, and the row stays, as deleting was not asked for"
+_GONE = "its pet is gone from the store, and the row stays, because delete_missing is off"
 _LEFT = (
-    "Take the row out, or set delete_missing in the job's settings, which takes out such rows; in "
-    "a job that sends, the row with its id emptied is added as a new pet."
+    "Remove the row, or set delete_missing in the job's settings, which removes such rows; in a "
+    "job that sends, the row is added as a new pet if its id is emptied."
 )
 _HIDDEN = (
     "its pet is gone from the store, and the row stays: an edit of it may be in the column {}, "
     "which has another header"
 )
 _SHOWN = (
-    "Give the column its header again. If it is to stay away: leave it in the sheet, empty. Or "
-    "take the row out."
+    "Give the column its header again. If its values are to stay away: leave the column in the "
+    "sheet, empty. Or remove the row."
 )
 _NEVER = "the store has no such pet, and it is not sent, as the store leads"
 _UNSENT = "its action is `{}`, which is not sent, as the store leads"
-_UNANSWERED = "the store did not say whether it has this pet"
-_MAY_BE = "it is in no row, unless {} is meant, which may be that pet"
+_UNANSWERED = "the store gave no answer about this pet"
+_MAY_BE = "it is in no row, unless {} is its row, which may be so"
 _NAMELESS = "the row has no id and means no pet that the store has; it is not sent"
 
 
@@ -362,15 +362,15 @@ class _IntakeInput:
         if pet.id in self._planned:
             return ""
         if doubts and (was_there or self._base is None):
-            return f"it is in no row, unless {doubts[0]} is about it, whose id cannot be told"
+            return f"it is in no row, unless {doubts[0]} is its row, whose id is uncertain"
         if normal(pet.name) in names:
             row = names[normal(pet.name)]
-            return f"it is in no row, unless {row} is meant, which has its name and no id"
+            return f"it is in no row, unless {row} is its row, which has its name and no id"
         if pet.id in self._find_candidates:
             return _MAY_BE.format(self._find_candidates[pet.id])
         if was_there and not self._leads:
-            end = "" if delete_missing else ", as deleting was not asked for"
-            return f"its row was taken out of the sheet, and it stays in the store{end}"
+            end = "" if delete_missing else ", because delete_missing is off"
+            return f"its row was removed from the sheet, and it stays in the store{end}"
         return None
 
     @property

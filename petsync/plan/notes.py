@@ -72,8 +72,8 @@ class Remarks:
         if self.identical:
             pairs = [f"{address(n, 'id')} = pet {self.recognised[n]}" for n in self.identical]
             yield (
-                f"{some(pairs)}: rows without an id that say just what a pet already says were "
-                "taken as that pet. Write `add-another` in the action column to add another one."
+                f"{some(pairs)}: rows without an id that have exactly the values of a pet were "
+                "matched to that pet. Write `add-another` in the action column to add another one."
             )
         if self.known:
             pairs = [
@@ -82,7 +82,7 @@ class Remarks:
             ]
             yield (
                 f"{some(pairs)}: rows without an id that an earlier run added or recognised were "
-                "taken as their pets, whatever was edited since."
+                "matched to their pets, also if they were edited since."
             )
         yield from self._iter_renamed_notes(address)
         yield from self._iter_misnamed_notes(address)
@@ -99,39 +99,38 @@ class Remarks:
             )
         if self.twins:
             yield (
-                f"{_at(self.twins, address, 'id')}: the store has a pet that is just so, and "
-                "another one would be added. If that is not meant, take the row out, or give it "
-                "the pet's id."
+                f"{_at(self.twins, address, 'id')}: the store has a pet with the same values, "
+                "and another one would be added. If this is not intended, remove the row, or give "
+                "it the pet's id."
             )
         if self.uploaded:
             yield (
                 f"{_at(self.uploaded, address, 'photo_urls')}: kept: added by uploads. These cells "
-                "lack photos that `petsync upload` added, and those stay. To take one away, export "
-                "again and take it out of the cell there; [clear] takes all away."
+                "lack photos that `petsync upload` added, and those stay. To remove one, export "
+                "again and remove it from the cell there; [clear] removes all."
             )
         undos = {each.undo: each.run for each in self.restored.values()}
         for undo, run in undos.items():
             rows = [row for row, each in self.restored.items() if each.undo == undo]
             yield (
-                f"{_at(rows, address, 'id')}: the undo of run {run} set these pets back, and that "
-                f"stays. Export again to see it. `petsync undo {undo}` takes the undo back."
+                f"{_at(rows, address, 'id')}: the undo of run {run} restored these pets, and "
+                f"this stays. Export again to see it. `petsync undo {undo}` reverses the undo."
             )
         if older := [row for row in self.older if row not in self.restored]:
             yield (
-                f"{_at(older, address, 'id')}: where these rows say what was exported, the "
-                "store has something newer, which stays. Export again to see it, or to set it "
-                "back."
+                f"{_at(older, address, 'id')}: where these rows have the exported values, the "
+                "store has newer ones, which stay. Export again to see or change them."
             )
         yield from self._iter_gone_notes(address)
         if self.by_name:
             yield (
                 f"{_at(self.by_name, address, 'category_id')}: category and category_id contradict "
-                "each other; the category's name was taken."
+                "each other; the category's name counts."
             )
         yield from (self._new(name, address, list(known)) for name in sorted(self.categories))
         yield from (
             f"{address(row, 'name')}: {old!r} became {current!r}, which a spreadsheet program may "
-            "have done when it opened the file. If nobody meant it, type the name again."
+            "have done when it opened the file. If this is not intended, type the name again."
             for row, (old, current) in sorted(self.converted.items())
         )
 
@@ -162,21 +161,21 @@ class Remarks:
         for run in dict.fromkeys(self.undone.values()):
             rows = [row for row, each in self.undone.items() if each == run]
             yield (
-                f"{_at(rows, address, 'id')}: the undo of run {run} took these pets away: nothing "
-                "happens. Write `add` in the action column to add them again, or take the rows out."
+                f"{_at(rows, address, 'id')}: the undo of run {run} removed these pets: nothing "
+                "happens. Write `add` in the action column to add them again, or remove the rows."
             )
         if gone := [row for row in self.gone if row not in self.undone]:
             yield (
                 f"{_at(gone, address, 'id')}: these pets are gone from the store since the "
-                "export, and their rows are as they were exported: nothing happens."
+                "export, and their rows are not edited: nothing happens."
             )
 
     def _new(self, name: str, address: Callable[[int, str], str], known: Sequence[str]) -> str:
         folded = {each.casefold(): each for each in known}
         near = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.75)
-        hint = f" Write {folded[near[0]]!r} if that is meant." if near else ""
+        hint = f" Write {folded[near[0]]!r} if you mean that." if near else ""
         where = _at(self.categories[name], address, "category")
-        return f"{where}: the store has no category {name!r} yet; it is made.{hint}"
+        return f"{where}: the store has no category {name!r} yet; it is created.{hint}"
 
 
 def is_converted(old: str | None, new: str | None) -> bool:

@@ -370,7 +370,7 @@ def _refusals(guard: Guard, counts: Counts, rows: int) -> Iterator[Refusal]:
             share = f" ({allowed:,} of {rows:,} rows)" if limit and limit.is_share else ""
             problem = (
                 f"{_row_count(count)} to be {done} {'is' if count == 1 else 'are'} more than "
-                f"--max-{kind} {limit} lets through{share}"
+                f"--max-{kind} {limit} allows{share}"
             )
             yield Refusal(kind, problem, f"--max-{kind} {count}")
     if counts.delete and counts.delete >= rows and not guard.allow_empty:
@@ -947,7 +947,7 @@ PLAN_FORMAT = 6
 _PIECE = 500
 _OF_REFUSED = (
     "This is a part of a plan that the guard refuses as a whole. The guard judges a part by "
-    "itself: several parts together may be more than its limits let through."
+    "itself: several parts together may be more than its limits allow."
 )
 
 
@@ -1107,7 +1107,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         if refusals:
             cure = f"Look at the plan; if it is right, {raise_limits(refusals)}."
             if any(refusal.limit == "sentinel" for refusal in refusals):
-                cure = "Find out what becomes of the sentinels: nothing overrides them."
+                cure = "Find out what happens to the sentinels: nothing overrides them."
             elif any(refusal.limit == "capacity" for refusal in refusals):
                 cure = CAPACITY_CURE
             raise GuardError(

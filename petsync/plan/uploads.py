@@ -45,12 +45,11 @@ Fate = Literal["new", "again", "retry", "confirm", "already", "twice", "doubtful
 FATES: Mapping[Fate, str] = {
     "new": "is uploaded",
     "again": "was uploaded before, and is uploaded once more",
-    "retry": "an earlier upload did not come through: is uploaded",
-    "confirm": "an earlier upload came through: only noted",
+    "retry": "an earlier upload failed: is uploaded",
+    "confirm": "an earlier upload arrived: only recorded",
     "already": "was uploaded before: left alone",
-    "twice": "the same picture is there twice for this pet: left alone",
-    "doubtful": "an earlier upload got no answer, and nothing tells whether it came through: "
-    "left alone",
+    "twice": "the same picture is listed twice for this pet: left alone",
+    "doubtful": "an earlier upload got no answer, and its result is unknown: left alone",
 }
 """The action for each picture, decided from what is known before anything is sent."""
 

@@ -153,7 +153,7 @@ def read_added_pet(response: Response) -> Pet:
     """Return the pet that was added. Raises ResponseError if the response lacks its id."""
     pet = read_pet(response)
     if pet.id is None:
-        raise ResponseError("the answer does not say which id the pet has")
+        raise ResponseError("the answer has no id for the pet")
     return pet
 
 
@@ -199,7 +199,7 @@ def success_reader(pet_id: int) -> Callable[[Response], None]:
         if answer != _EMPTY_RESPONSE:
             _checked_success(answer)
         elif read_pet(response).id != pet_id:
-            raise ResponseError(f"the answer says nothing of pet {pet_id}")
+            raise ResponseError(f"the answer does not mention pet {pet_id}")
 
     return read_answer
 

@@ -71,13 +71,12 @@ def note_copies(plan: Plan) -> Iterator[Difference]:
         if change.alike:
             yield Difference(
                 kind="note",
-                problem="has no id, and says just what a pet of the store says that another row "
-                "means: it is one more of it",
+                problem="has no id, and the values of a pet of the store that another row is "
+                "about: it is added as another pet",
                 name=change.after.name or "",
                 row=change.row,
                 address=change.source,
-                hint="If the row is a copy that nobody meant, take it out, and the new pet out of "
-                "the store.",
+                hint="If the copy is not intended, remove the row, and the new pet from the store.",
             )
 
 
@@ -92,12 +91,12 @@ def note_twins(report: Report | None, before: Snapshot, after: Snapshot) -> Iter
         if content(pet) in added:
             yield Difference(
                 kind="drift",
-                problem=f"came while this round was at work, and is just what pet "
-                f"{added[content(pet)]} is, which the round added: somebody else added it as well",
+                problem="was added by another user during this round, and has the values of pet "
+                f"{added[content(pet)]}, which the round added",
                 pet_id=pet.id,
                 name=pet.name or "",
                 hint="Delete one of the two in the store. Jobs that send to one store take turns "
-                "where they share a state folder, or run as one user of one machine.",
+                "if they share a state folder, or run as one user of one machine.",
             )
 
 
@@ -157,7 +156,7 @@ class Comparison:
         if self.silence:
             raise ServiceError(
                 f"the store answered for none of the pets that were looked up: {self.silence}",
-                hint="Nothing was changed: what is not answered for would look as if it were gone. "
+                hint="Nothing was changed: pets without an answer would look as if they were gone. "
                 "The next round tries again.",
             )
 
@@ -220,8 +219,8 @@ class Comparer:
             queries = ", ".join(query.asked for query in failed)
             raise ServiceError(
                 f"the store did not list its pets of status {queries}: {failed[0].problem}",
-                hint="Nothing was changed: what is not listed would look as if it were gone. The "
-                "next round tries again.",
+                hint="Nothing was changed: pets that are not listed would look as if they were "
+                "gone. The next round tries again.",
             )
         return snapshot
 
@@ -686,10 +685,10 @@ Pending = Literal["drift", "waiting"]
 _LISTED = 20
 _NAMED = 5
 _CURES = {
-    "removed-changed": "If the pet is to go, delete it in the store. If it is to stay, put its row "
-    "back.",
-    "delete-changed": "Empty the action cell: the next round writes into the row what the store "
-    "has. Write `delete` again then if the pet is still to go.",
+    "removed-changed": "If the pet is to go, delete it in the store. If it is to stay, restore "
+    "its row.",
+    "delete-changed": "Empty the action cell: the next round writes the store's values into the "
+    "row. Write `delete` again then if the pet is still to go.",
     "not-looked-up": "The next round asks again.",
 }
 """How to resolve a conflict in a job's sheet, if that differs from a plan by hand."""
@@ -764,10 +763,10 @@ class Differences:
             return
         names = ", ".join(column for column in (*COLUMNS, "action") if column in missing)
         there = missing <= {*self.comparison.sheet.columns}
-        says = "is empty" if there else "is missing"
+        state = "is empty" if there else "is missing"
         problem = (
-            f"the column {names} {says}, and was not before: when it comes back, it is "
-            "compared by what it said then"
+            f"the column {names} {state}, and was not before: when it comes back, its cells "
+            "are compared with their values from before"
         )
         if not new:
             yield Difference(kind="note", problem=problem)
@@ -925,7 +924,7 @@ class Differences:
             is_unsent = self.job.mode == "push" and row not in ignored and {*fields} & _CATEGORY
             if is_unsent:
                 problem = "gives the number of another category beside the name of the old one"
-                hint = "Write the name of the category that is meant, or its old number again."
+                hint = "Write the name of the intended category, or its old number again."
             yield Difference(
                 kind="drift" if kind == "drift" else "conflict" if is_unsent else "note",
                 problem=problem,
@@ -954,7 +953,7 @@ class Differences:
             return self._in_mode(_TAKES[change.kind])
         if self.job.mode != "pull":
             moves = "; ".join(_find_moved(name, *texts) for name, texts in change.values.items())
-            return f"{moves} (the store has it so)"
+            return f"{moves} (as in the store)"
         losses = (
             f"{name}: {_short(old)} gives way to {_short(new)}"
             if old
@@ -1004,11 +1003,11 @@ def _of_conflict(conflict: Conflict, *, is_known: bool) -> Difference:
 
 def _clashes(conflict: Conflict, *, is_known: bool) -> str:
     return "; ".join(
-        f"{clash.column}: the sheet says {clash.sheet!r}, the store {clash.store!r}; "
+        f"{clash.column}: {clash.sheet!r} in the sheet, {clash.store!r} in the store; "
         + (
-            f"both said {clash.base!r} before"
+            f"{clash.base!r} in both before"
             if is_known and clash.base
-            else "which is newer, nobody knows"
+            else "it is unknown which is newer"
         )
         for clash in conflict.clashes
     )
@@ -1034,7 +1033,7 @@ def _find_moved(column: str, before: str, after: str) -> str:
 
 
 def _apart(column: str, store: str, sheet: str) -> str:
-    return f"{column}: the sheet says {_short(sheet)}, the store {_short(store)}"
+    return f"{column}: {_short(sheet)} in the sheet, {_short(store)} in the store"
 
 
 def _short(text: str) -> str:

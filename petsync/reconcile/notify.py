@@ -185,7 +185,7 @@ def _read_memory(path: Path) -> Memory:
         return Memory()
     except msgspec.DecodeError:
         aside = path.with_suffix(".damaged")
-        log.warning("%s was damaged and is now %s; people may be told things again", path, aside)
+        log.warning("%s was damaged and is now %s; notices may be sent again", path, aside)
         with suppress(OSError):
             path.replace(aside)
         return Memory()
@@ -798,12 +798,12 @@ class Notifier:
         try:
             return self._notify_rounds(real, now)
         except Timeout:
-            why = "another process has been telling people for minutes"
+            why = "another process has been sending notices for minutes"
         except (OSError, PetsyncError) as error:
             why = str(error)
         except Exception as error:  # noqa: BLE001 - a surprise here must not change a round
             why = f"{type(error).__name__} while it was made"
-        messages = self._clean(f"people could not be told of these rounds: {why}")
+        messages = self._clean(f"no notices were sent for these rounds: {why}")
         log.error("%s", messages)
         return (messages,)
 

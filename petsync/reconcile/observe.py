@@ -590,7 +590,7 @@ GAUGES: Mapping[str, tuple[str, Callable[[LatestRound], float]]] = {
     "petsync_round_rows": ("Rows in the sheet", lambda each: each.round.rows),
     "petsync_round_pets": ("Pets in the store, in the job's scope", lambda each: each.round.pets),
     "petsync_round_drift": (
-        "Rows and pets that were apart when the last round began",
+        "Differences between rows and pets at the start of the last round",
         lambda each: each.round.drift,
     ),
     "petsync_round_applied": (
@@ -605,7 +605,7 @@ GAUGES: Mapping[str, tuple[str, Callable[[LatestRound], float]]] = {
         lambda each: each.round.left,
     ),
     "petsync_round_waiting": (
-        "1 if a plan waits for somebody to release it",
+        "1 if a plan waits to be released",
         lambda each: each.round.status == "waiting",
     ),
 }

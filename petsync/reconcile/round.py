@@ -269,7 +269,7 @@ CODES: dict[Status, int] = {
 }
 """The exit code of each status."""
 _SERVICE = (
-    "The next round tries again. If it stays so, `petsync doctor` says what the service answers."
+    "The next round tries again. If it persists, `petsync doctor` shows the service's answers."
 )
 _KEYS = (
     (r'--encoding (\S+), in Python encoding="[^"]+"', r'encoding = "\1" in the job'),
@@ -872,7 +872,7 @@ def _start_from_export(
     # An export is dated in whole seconds: one of this very second is no older file.
     older = base.taken_at[:19] < last[:19] and (
         f"the sheet carries the base of {base.taken_at[:19]} UTC, which is older than the last "
-        "round: an older file was put in its place? It is compared by that base"
+        "round: the file may have been replaced by an older one. It is compared by that base"
     )
     notes = _build_notes(memory.problem, moved, older or "")
     carried = digest_of(sheet.base)
@@ -957,7 +957,7 @@ def _with_doubts(
         Difference(
             kind="note",
             problem=f"its row, which came after round {versions[0].round}, is not in the sheet: it "
-            "was taken out, or a backup was put back. It is not taken for missing",
+            "was removed, or a backup was restored. The pet is not deleted",
             pet_id=pet_id,
             hint="To have the row again: enter a row with the pet's id. If the pet is to go: "
             "delete it in the store.",
@@ -1120,10 +1120,10 @@ def _find_runs_by_hand(
         by = undoing.get(report.run_id)
         if by is not None and results:
             problem = (
-                f"run {report.run_id}, by which somebody applied this sheet, was undone by run "
-                f"{by.run_id}: the sheet takes what the store has now"
+                f"run {report.run_id}, which applied this sheet by hand, was undone by run "
+                f"{by.run_id}: the sheet takes the store's values"
             )
-            hint = f"If the store is to have it after all: `petsync undo {by.run_id}`."
+            hint = f"If the store is to have its changes after all: `petsync undo {by.run_id}`."
             notes.append(Difference(kind="note", problem=problem, hint=hint))
     return past, notes
 
@@ -1359,7 +1359,7 @@ def must_have_ids(context: RoundContext, sheet: Sheet, start: RoundStart) -> Non
     where = f"the worksheet {sheet.tab!r} of {sheet.source}" if sheet.tabs else sheet.source
     if "id" in sheet.columns:
         problem = f"the column id of {where} is empty, and had the ids of {len(base):,} pets"
-        cure = "Put the ids back beside their rows"
+        cure = "Restore the ids beside their rows"
     else:
         problem = f"{where} has no column id any more, in which it had the ids of its pets"
         problem += f"; it has not seen these headers before: {unused}" if new else ""
@@ -1369,7 +1369,7 @@ def must_have_ids(context: RoundContext, sheet: Sheet, start: RoundStart) -> Non
     raise GuardError(
         problem,
         hint=f"Nothing was changed, on either side: rows without their ids would become new pets. "
-        f"{cure}; or put one of the sheet's backups back.",
+        f"{cure}; or restore one of the sheet's backups.",
     )
 
 
@@ -1424,13 +1424,14 @@ def _check_store_of_base(
     if is_same_address(base.store, store):
         return base, ""
     if context.owner.moved:
-        return replace(base, store=store), f"What was agreed on with {base.store} is taken over"
+        return replace(
+            base, store=store
+        ), f"The values agreed with {base.store} are used for this address"
     raise SheetError(
         f"{what} {base.store}, and the job's store is {store}",
-        hint="Nothing was changed: what differs between two stores is nobody's edit. Name the "
-        "store that it is of in the job. If it is the same store at a new address: `petsync "
-        f"reconcile --job {context.job.name} --moved`. If it is another one: export the sheet from "
-        "it.",
+        hint="Nothing was changed: a difference between two stores is not an edit. Name the "
+        "sheet's store in the job. If it is the same store at a new address: `petsync reconcile "
+        f"--job {context.job.name} --moved`. If it is another one: export the sheet from it.",
     )
 
 
@@ -1458,15 +1459,15 @@ def _load_versions(context: RoundContext, base: Base, inbound: Inbound | None) -
 def _note_backup(versions: Sequence[Version], mode: str) -> Difference:
     what = "an older copy or a backup" if versions[0].is_state else "a backup"
     problem = (
-        f"the sheet is as it was {_moment_of(versions[0])}: {what} was put back? It is compared by "
-        "what was agreed on then"
+        f"the sheet is as it was {_moment_of(versions[0])}: {what} may have been restored. It is "
+        "compared by the values agreed at that time"
     )
     hint = (
-        "The sheet takes what came since once more. If all of that is to go: change it in the "
-        "store, or write delete into the rows' action column."
+        "The sheet takes the changes since then again. To reverse them: change the store, or write "
+        "delete into the rows' action column."
     )
     if mode == "push":
-        hint = "Its values are sent all the same; pets whose rows came since are not deleted."
+        hint = "Its values are sent nevertheless; pets whose rows were added since are not deleted."
     return Difference(kind="note", problem=problem, hint=hint)
 
 
@@ -1482,8 +1483,8 @@ def _note_doubts(mixed: Sequence[Version]) -> tuple[Difference, ...]:
     return tuple(
         Difference(
             kind="note",
-            problem=f"of some pets the sheet says again what it said {_moment_of(first)}: an older "
-            "copy was put back, or somebody took these edits back. Neither side is changed in them",
+            problem=f"some pets have the values that the sheet had {_moment_of(first)}: an older "
+            "copy was restored, or these edits were undone. Neither side is changed in them",
             hint="To keep the store's values, write them into the sheet. If the sheet is right, "
             'change the store, or set on_conflict = "sheet" for one round.',
         )
@@ -1648,8 +1649,8 @@ def _iter_backups_since(context: RoundContext, comparer: Comparer, base: Base) -
 def _note_lost_row(job: Job, pet_id: int, sheet: str) -> Difference:
     return Difference(
         kind="note",
-        problem="its row is not in the sheet any more, and is not taken for missing: it may have "
-        f"moved to {sheet}, where an older copy was put back",
+        problem="its row is not in the sheet any more, and the pet is not deleted: the row may "
+        f"have moved to {sheet}, where an older copy was restored",
         pet_id=pet_id,
         hint="" if job.folder is not None else "If the pet is to go: delete it in the store.",
     )
@@ -1705,10 +1706,10 @@ def _note_lost_file(path: Path, ids: Sequence[int]) -> Difference:
     pets = "pet" if len(ids) == 1 else "pets"
     return Difference(
         kind="conflict",
-        problem=f"the file {name} was in the folder and is not there any more: no pet is deleted "
-        f"that it had and that no row names now ({pets} {some}{more})",
-        hint="Put the file back, or its rows into another file. If these pets are meant to go: "
-        f"remove {path}, which says what the file had, and delete the pets in the store.",
+        problem=f"the file {name} is not in the folder any more: its pets that are in no row now "
+        f"are not deleted ({pets} {some}{more})",
+        hint="Restore the file, or move its rows into another file. To delete these pets: remove "
+        f"{path}, which records the file's rows, and delete the pets in the store.",
     )
 
 
@@ -1770,18 +1771,18 @@ def _describe_moved(found: Mapping[int, str]) -> str:
 
 
 _CURES = {
-    "empty": "Put the sheet back as it was, from one of its backups or with `petsync export`; or "
-    "set allow_empty in the guard of the job, if nothing is meant to be in it.",
-    "everything": "Set allow_empty in the guard of the job, if everything is meant to go.",
-    "shifted": "Put the column back beside its rows, and sort whole rows only. If it is meant: "
-    "`petsync plan SHEET`, and `petsync apply SHEET --allow-shifted`.",
-    "sentinel": "Find out what became of the sentinels: nothing overrides them.",
+    "empty": "Restore the sheet from one of its backups or with `petsync export`; or set "
+    "allow_empty in the guard of the job, if the sheet is to be empty.",
+    "everything": "Set allow_empty in the guard of the job, if everything is to go.",
+    "shifted": "Move the cells back beside their rows, and sort whole rows only. If it is "
+    "intended: `petsync plan SHEET`, and `petsync apply SHEET --allow-shifted`.",
+    "sentinel": "Find out what happened to the sentinels: nothing overrides them.",
     "capacity": CAPACITY_CURE,
 }
 
 _MIXED = (
-    "Nothing was changed, on either side. Put the ids back beside their rows, and sort whole rows "
-    "only. If pets are meant to exchange what they are: `petsync plan SHEET`, and `petsync apply`."
+    "Nothing was changed, on either side. Move the ids back beside their rows, and sort whole rows "
+    "only. If pets are to exchange their values: `petsync plan SHEET`, and `petsync apply`."
 )
 _NAMED = 5
 
@@ -1874,8 +1875,8 @@ def _refuse_exchanged_ids(
     ]
     more = f"; and {len(mixed) - _NAMED:,} more" if len(mixed) > _NAMED else ""
     problem = (
-        f"{len(mixed):,} rows say what other pets were, as if the ids had been sorted or moved "
-        f"without their rows: {'; '.join(first)}{more}"
+        f"{len(mixed):,} rows have the earlier values of other pets, as if the ids had been sorted "
+        f"or moved without their rows: {'; '.join(first)}{more}"
     )
     context.ends("refused", problem, _MIXED)
 
@@ -1972,9 +1973,7 @@ def _preview_wait(
     refusals: Sequence[Refusal],
 ) -> None:
     _hold(context, comparer, comparison, start)
-    context.ends(
-        "waiting", describe_limits(refusals), "Fix the sheet, if that is not what is meant."
-    )
+    context.ends("waiting", describe_limits(refusals), "Fix the sheet, if this is not intended.")
 
 
 def _hold(

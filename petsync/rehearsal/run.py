@@ -301,13 +301,10 @@ def _whole(path: Path) -> Iterator[None]:
 
 
 _NO_SHEET = (
-    "the sheet that the plan was made from is gone, or was changed since; so the pets were "
-    "compared with what the plan says, and nothing more"
+    "the sheet of the plan is gone, or was changed since; so the pets were compared only with the "
+    "plan"
 )
-_UNDO = (
-    "the plan takes a run back, and was made from no sheet; so the pets were compared with what "
-    "the plan says, and nothing more"
-)
+_UNDO = "the plan is an undo and has no sheet; so the pets were compared only with the plan"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

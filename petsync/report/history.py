@@ -413,7 +413,7 @@ def _streak(turns: Sequence[RoundGroup]) -> str:
         if turn.is_well != was_well:
             break
         length += 1
-    description = "that went well" if was_well else "that somebody has to look at"
+    description = "that went well" if was_well else "that need attention"
     row = " in a row" if length > 1 else ""
     return f"{count(length, 'round')}{row} {description}, since {turns[-length].at:%Y-%m-%d}"
 
@@ -423,12 +423,12 @@ def page_summary(jobs: Mapping[str, Sequence[RoundGroup]], total: int) -> str:
     jobs_to_look_at = [name for name, turns in jobs.items() if not turns[-1].is_well]
     rounds = count(total, "round")
     if not jobs:
-        return "No round was made so far."
+        return "No round so far."
     if not jobs_to_look_at:
         owner = "" if len(jobs) == 1 else f"s of all {number(len(jobs))} jobs"
-        return f"The last round{owner} left nothing to look at. {rounds} so far."
+        return f"No problems in the last round{owner}. {rounds} so far."
     names = ", ".join(visible(name) for name in jobs_to_look_at)
-    return f"{names}: somebody has to look at the last round. {rounds} so far."
+    return f"Look at the last round of: {names}. {rounds} so far."
 
 
 # The frame of a plot as SVG: axes, labels, gaps and tooltips.

@@ -201,8 +201,8 @@ def pictures_summary(pictures: Pictures) -> str:
     other_counts = [
         (fates["already"], "uploaded before"),
         (fates["confirm"], "to record as uploaded"),
-        (fates["twice"], "there twice"),
-        (fates["doubtful"], "in doubt"),
+        (fates["twice"], "listed twice"),
+        (fates["doubtful"], "unknown"),
         (len(pictures.blocked), "not uploaded"),
         (len(pictures.problems) - len(pictures.blocked), "left out"),
         (pictures.ignored, "ignored"),

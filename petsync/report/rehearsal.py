@@ -106,7 +106,7 @@ def describe_second_plan(rehearsal: Rehearsal) -> str:
         *([words.count(n, "conflict")] if (n := len(again.open_conflicts)) else []),
         *([f"{words.count(n, 'row')} to fix"] if (n := len(again.blocked)) else []),
     ]
-    return f"It would send nothing more; left to a person: {' and '.join(open_counts)}."
+    return f"It would send nothing more; to be decided: {' and '.join(open_counts)}."
 
 
 def left_by_reason(
@@ -151,7 +151,7 @@ def unexpected_values(rehearsal: Rehearsal) -> list[Mismatch]:
 
 def unexpected_title(total: int) -> str:
     """Return the heading of values that differ from the plan."""
-    return f"Not as the plan said, although nothing went wrong: {words.number(total)}"
+    return f"Different from the plan, although no change failed: {words.number(total)}"
 
 
 def describe_unapplied(rehearsal: Rehearsal) -> str:
@@ -165,7 +165,9 @@ def describe_unapplied(rehearsal: Rehearsal) -> str:
         return ""
     verb = "is" if total == 1 else "are"
     reason = "its change was" if total == 1 else "their changes were"
-    return f"{words.count(total, 'pet')} {verb} not as the plan said, as {reason} not applied."
+    return (
+        f"{words.count(total, 'pet')} {verb} different from the plan, because {reason} not applied."
+    )
 
 
 def _describe_end(rehearsal: Rehearsal) -> str:
@@ -175,7 +177,7 @@ def _describe_end(rehearsal: Rehearsal) -> str:
         return "The run stopped early."
     again = rehearsal.again
     if again is None:
-        result = "is as the plan says" if rehearsal.ok else "is not all as the plan says"
+        result = "is as planned" if rehearsal.ok else "differs from the plan"
         return f"The copy {result}."
     if again.changes:
         return f"A second plan would still have {words.count(len(again.changes), 'change')}."

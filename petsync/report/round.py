@@ -153,7 +153,7 @@ MARKS: Mapping[Kind, Mark] = {
 _KIND_MEANING: Mapping[Kind, str] = {
     "conflict": "a decision is needed; until then both sides stay as they are",
     "waiting": "part of a plan over its guard's limits",
-    "failed": "sent, or meant to be sent",
+    "failed": "sent, or to be sent",
     "finding": "these rows are left out, the others are used",
     "drift": "between sheet and store",
     "note": "left as it is, mostly because of the job's settings",
@@ -216,7 +216,7 @@ def _describe_end(round_: Round) -> str:
     if round_.status == "drift" and round_.mode != "check" and not round_.dry_run:
         return f"{differences} appeared while the round was running"
     if round_.dry_run and round_.status == "waiting":
-        return "the plan is over its limits, so a round would wait until somebody releases it"
+        return "the plan is over its limits, so a round would wait until it is released"
     texts = {
         "in-sync": f"sheet and store agree{_except_notes(round_.notes)}",
         "drift": f"{differences} between sheet and store",
@@ -225,7 +225,7 @@ def _describe_end(round_: Round) -> str:
         "conflicts": f"{count(round_.conflicts, 'conflict')}, which "
         f"{'needs' if round_.conflicts == 1 else 'need'} a decision",
         "failed-rows": f"{count(round_.failed, 'change')} did not arrive",
-        "waiting": "the plan is over its limits, and nothing is done until somebody releases it",
+        "waiting": "the plan is over its limits, and nothing is done until it is released",
         "refused": "nothing is done, and the plan cannot be released",
         "locked": "another round of this job was running, so this one did nothing",
         "interrupted": "it was interrupted, and the next round finishes what it started",
@@ -385,7 +385,7 @@ def describe_store_result(round_report: RoundReport) -> str:
         counts = Counter(each.outcome for each in report.results if each.kind != "none")
         counts_text = (f"{number(counts[o])} {o}" for o in OUTCOMES if counts[o] or o == "applied")
         return sentences(f"Sent by run {visible(report.run_id)}: {', '.join(counts_text)}")
-    return "Nothing of it was sent" + (": the plan waits." if round_report.round.waiting else ".")
+    return "Nothing was sent" + (": the plan waits." if round_report.round.waiting else ".")
 
 
 def describe_sheet_result(round_report: RoundReport) -> str:

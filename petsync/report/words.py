@@ -224,14 +224,14 @@ CAUSES: Mapping[Cause, CauseText] = {
         "Remove the other row, or its id if it is a new pet; then plan again.",
     ),
     "already-so": CauseText(
-        "the store was so already",
-        "Somebody, or an earlier run, had already made the same change, or the store already has "
-        "a pet with exactly the values of the new one.",
+        "the store had the values already",
+        "Another user or an earlier run had already made the same change, or the store already "
+        "has a pet with exactly the values of the new one.",
         NO_CURE,
     ),
     "already-gone": CauseText(
         "the pet was gone already",
-        "Somebody, or an earlier run, had already deleted it.",
+        "Another user or an earlier run had already deleted it.",
         NO_CURE,
     ),
     "not-begun": CauseText(
@@ -241,24 +241,24 @@ CAUSES: Mapping[Cause, CauseText] = {
     ),
     "held-back": CauseText(
         "held back",
-        "Deletes come last, and none is sent where too much failed before them.",
+        "Deletes come last, and none is sent if too many changes failed before them.",
         f"Fix what failed; {_RESUME} then sends the deletes too.",
     ),
     "changed-since": CauseText(
         "changed in the store since the plan",
-        "Somebody changed the pet after the plan was made. Their values stay, and nothing was "
+        "Another user changed the pet after the plan was made. Those values stay, and nothing was "
         "sent.",
         "Plan again: the new plan shows both values.",
     ),
     "gone": CauseText(
         "gone from the store",
-        "Somebody deleted the pet after the plan was made.",
+        "Another user deleted the pet after the plan was made.",
         "Remove the row from the sheet, or clear its id to add the pet again; then plan again.",
     ),
     "came-meanwhile": CauseText(
-        "came into the store meanwhile",
-        "Since the plan was made, the store got a pet with this id, or one more with exactly these "
-        "values.",
+        "added to the store since the plan",
+        "Since the plan was made, a pet with this id, or another one with exactly these values, "
+        "was added to the store.",
         "Plan again: the row is then compared with that pet.",
     ),
     "superseded": CauseText(
@@ -280,12 +280,12 @@ CAUSES: Mapping[Cause, CauseText] = {
     ),
     "from-plan": CauseText(
         "open since the plan",
-        "Sheet and store disagree in a way that a person has to settle. Nothing was sent.",
+        "Sheet and store are in conflict. Nothing was sent.",
         "Do what each row says, and plan again.",
     ),
     "not-looked-up": CauseText(
         "could not be looked up",
-        "The service did not say whether it has the pet. Nothing was sent.",
+        "The service gave no answer about the pet. Nothing was sent.",
         "Plan again once the service answers.",
     ),
     "refused": CauseText(
@@ -342,11 +342,11 @@ CAUSES: Mapping[Cause, CauseText] = {
     "unsafe-id": CauseText(
         "not sent: it would replace another pet",
         "The service would give a new pet the id of an existing pet. Nothing was sent.",
-        "Give the rows ids of their own, and plan again.",
+        "Give each row its own id, and plan again.",
     ),
     "blocked": CauseText(
         "errors in the sheet",
-        "A cell of the row cannot be read as it stands. Nothing was sent.",
+        "A cell of the row cannot be read. Nothing was sent.",
         "Fix the cell (`petsync check` names each with its address), and plan again.",
     ),
     "cut-off": CauseText(
@@ -357,7 +357,7 @@ CAUSES: Mapping[Cause, CauseText] = {
     "may-be-there": CauseText(
         "may be in the store, edited since",
         "No answer came to an add. The store does not have the pet as it was sent, but it has a "
-        "new one like it, which somebody may have edited since. Nothing is sent again.",
+        "new similar one, which may have been edited since. Nothing is sent again.",
         "Plan again: give the row that pet's id, or write `add-another` as its action.",
     ),
     "unexpected": CauseText(
@@ -731,10 +731,10 @@ def describe_clashes(conflict: Conflict) -> str:
 def refusal_cure(refusal: Refusal) -> str:
     """Return the cure for a limit that a plan exceeds."""
     if refusal.override:
-        return f"{refusal.override} would let it pass."
+        return f"{refusal.override} would allow it."
     if refusal.limit == "capacity":
         return CAPACITY_CURE
-    return "No option lets it pass."
+    return "No option allows it."
 
 
 def format_changed_fields(summary: Summary) -> str:
@@ -819,9 +819,9 @@ def describe_winner(plan: Plan) -> str:
     if not plan.base:
         return "The sheet: it is compared with the store alone."
     if plan.options.on_conflict == "sheet":
-        return "Where both changed a field apart, the sheet (as the plan was asked to)."
+        return "If both changed a field differently, the sheet (an option of this plan)."
     return (
-        "Where both changed a field apart, the store; --on-conflict sheet, in Python "
+        "If both changed a field differently, the store; --on-conflict sheet, in Python "
         'on_conflict="sheet", sends the sheet\'s.'
     )
 

@@ -515,7 +515,7 @@ def _conflict_rows(plan: Plan) -> Iterator[Sequence[Value]]:
 
 
 def _winner(conflict: Conflict) -> str:
-    return conflict.winner or "nobody yet"
+    return conflict.winner or "not decided"
 
 
 def _sides(clash: Clash) -> tuple[Value, Value, Value]:

@@ -157,7 +157,7 @@ def sidecar_lines(source: Source) -> list[str] | None:
 
 
 _AGREES = "the store agrees already"
-_IGNORED = "ignored, as its action says"
+_IGNORED = "ignored, because of its action"
 
 
 def write_results(sheet: Sheet, results: Results, path: str | Path, *, follow: bool = True) -> None:

@@ -359,7 +359,8 @@ def _build_not_found_error(
 ) -> PlanError:
     if len(matches) > 1:
         return PlanError(
-            f"{len(matches)} runs begin with {name!r}: {_list_ids(matches)}", hint="Say more."
+            f"{len(matches)} runs begin with {name!r}: {_list_ids(matches)}",
+            hint="Write more of the id.",
         )
     if found:
         other = found[0]

@@ -696,7 +696,7 @@ _BUTTONS = (
     (r"`petsync undo [^`]+`", "“Undo”"),
     (r" \(`petsync check` names each with its address\)", ""),
     (r", set it as PETSYNC_TOKEN;", ", and sign in with it;"),
-    (r" with what the same command says with -v", ""),
+    (r" with the output of the same command with -v", ""),
     (r" \(--delete-missing, in Python \S+, would delete (it|them)\)", ""),
     (r" \(--column HEADER=COLUMN, in Python [^)]*\)", ""),
     (r"`petsync check` and sheet.findings list them", "the sheet's own form lists them"),

@@ -633,7 +633,7 @@ class Options:
         self.missing = _tick("Delete the pets that are in no row of the sheet")
         self.two_way = _tick("Compare with the store alone")
         self.conflict = ipywidgets.RadioButtons(
-            options=_CONFLICT, value="store", description="Where both changed a field"
+            options=_CONFLICT, value="store", description="If both changed a field"
         )
         self._base = ipywidgets.HTML()
         self.box = ipywidgets.VBox(

@@ -266,7 +266,7 @@ def test_jobs_without_a_schedule_are_named(shell: Shell, kind: str) -> None:
     """So that nobody takes them for installed; one that is off is not."""
     off = '[jobs.off]\nmode = "check"\nsheet = "c.csv"\nenabled = false\n'
     written(TIMED + '[jobs.other]\nmode = "check"\nsheet = "b.csv"\n' + off)
-    said = "Without a schedule, and so not started by this: other."
+    said = "Without a schedule, so not started by this: other."
     assert f"# {said}\n" in shell("config", "schedule", "--for", kind).out
     assert said in shell("config", "schedule", "--for", "systemd", "--into", "units").err
 

@@ -146,7 +146,7 @@ def test_logout_ends_the_token(shell: Shell, guarded: Sandbox) -> None:
     assert httpx.get(**asked).status_code == 401  # type: ignore[arg-type]
     assert shell("whoami", *to(guarded)).code == 1
     done = shell("logout", *to(guarded))
-    assert (done.code, done.out, done.err) == (0, f"Nobody was signed in at {guarded.url}.\n", "")
+    assert (done.code, done.out, done.err) == (0, f"There is no sign-in at {guarded.url}.\n", "")
 
 
 def test_token_from_a_file(shell: Shell, guarded: Sandbox) -> None:

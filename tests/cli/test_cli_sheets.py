@@ -256,7 +256,7 @@ def test_check_marks_each_finding_in_a_copy(shell: Shell, box: Sandbox, name: st
         for cell in row
         if cell.comment
     ]
-    assert any("Write sold if that is meant" in text for text in comments)
+    assert any("Write sold if you mean that" in text for text in comments)
 
 
 def test_the_marked_copy_is_never_the_sheet(shell: Shell) -> None:

@@ -374,7 +374,7 @@ def test_the_guard_is_overridden_by_name(store: ps.Store, opened: Opened) -> Non
     form = opened(store.plan(renaming(*range(1, 31))))
     assert form.apply.disabled
     assert "All 30 changes will be sent, once you override the guard." in counted(form)
-    assert "30 updates are more than the limit of 30 % lets through" in form.verdict.value
+    assert "30 updates are more than the limit of 30 % allows" in form.verdict.value
     box = form.overrides["update"]
     assert [name for name, each in form.overrides.items() if shown(each)] == ["update"]
     assert box.description == "Update 30 pets anyway (max_update)"

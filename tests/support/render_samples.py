@@ -92,7 +92,7 @@ CLASHING = Conflict(
 )
 OVER = Refusal(
     "delete",
-    "2 deletes are more than --max-delete 1 lets through (1 of 1,200 pets)",
+    "2 deletes are more than --max-delete 1 allows (1 of 1,200 pets)",
     "--max-delete 2",
 )
 SILENT = FailedLookup("sold", "findPetsByStatus: the service answered 503")
@@ -229,7 +229,7 @@ def finding(rule: str, row: int, **more: object) -> Finding:
         "rule": rule,
         "value": "availabel",
         "problem": "The store has no such status.",
-        "suggestion": "Write available if that is meant.",
+        "suggestion": "Write available if you mean that.",
     }
     return msgspec.convert({**values, **more}, Finding)
 

@@ -401,7 +401,7 @@ class Reader:
                 here,
                 "it does not belong at the top of a file that is shared",
                 f"Set PETSYNC_{key.upper()}, or write {key} = "
-                f'"${{NAME}}" in a job. If a secret stands there, take it back.',
+                f'"${{NAME}}" in a job. If it contains a secret, revoke it.',
             )
             return
         also = next((name for name, o in options.items() if key.casefold() in o.also), "")
@@ -889,7 +889,7 @@ def _check_output(
             yield ConfigMistake(
                 path,
                 f'is "{file}", from which job "{draft.name}" reads',
-                f'Write {key} = "petsync.{"log" if table == "log" else "prom"}", say.',
+                f'For example: {key} = "petsync.{"log" if table == "log" else "prom"}".',
             )
 
 
@@ -919,7 +919,7 @@ def _metrics(metrics: Mapping[str, Any]) -> Iterator[ConfigMistake]:
         yield ConfigMistake(
             ("metrics", "listen"),
             f'at "{host}" other machines can read the metrics too',
-            f'Write listen = "127.0.0.1:{port}", or, if they are meant to, public = true.',
+            f'Write listen = "127.0.0.1:{port}", or, if this is intended, public = true.',
         )
 
 
@@ -1024,13 +1024,13 @@ _CURLY = re.compile("[“”„‟″«»]|[‘’‚′]")
 def problem(file: str, text: str, error: tomllib.TOMLDecodeError) -> Problem:
     """Return the syntax mistake that the parser found."""
     place = _PLACE.search(str(error))
-    said = _PLACE.sub("", str(error))
+    message = _PLACE.sub("", str(error))
     end = len(text.rstrip("\n").split("\n"))
     number = int(place[1]) if place is not None and place[1] else end
-    if re.search("twice|overwrite|immutable|redefine", said):
+    if re.search("twice|overwrite|immutable|redefine", message):
         return Problem(file, *_twice(text, number))
     begun, statement = _last(text, len(text))
-    return Problem(file, begun, "", *_suggest_line(statement.partition("\n")[0], said))
+    return Problem(file, begun, "", *_suggest_line(statement.partition("\n")[0], message))
 
 
 def encoding(file: str, error: UnicodeDecodeError) -> Problem:
@@ -1089,7 +1089,7 @@ def _key_of(statement: str) -> str:
     return statement.strip().partition("=")[0].strip("[] \t").partition("]")[0]
 
 
-def _suggest_line(line: str, said: str) -> tuple[str, str]:
+def _suggest_line(line: str, message: str) -> tuple[str, str]:
     """Return the problem of an invalid line, and what to write instead."""
     plain = line.strip()
     if curly := _CURLY.search(line):
@@ -1105,7 +1105,7 @@ def _suggest_line(line: str, said: str) -> tuple[str, str]:
     if plain.startswith(("//", ";", "--", "/*")):
         return "this is no comment", "A comment begins with #."
     if plain.startswith("["):
-        return _of_header(plain, said)
+        return _of_header(plain, message)
     if (odd := _ODD_KEY.match(line)) and not re.fullmatch(r"[\w.-]+", odd[1], re.ASCII):
         return (
             "a name with a space or with letters beyond a to z must be in quotes",
@@ -1116,19 +1116,22 @@ def _suggest_line(line: str, said: str) -> tuple[str, str]:
     if "=" not in plain and not plain.startswith(("[", '"', "'")):
         name, _, rest = plain.partition(" ")
         return "there is no =", f"Write {_format_assignment(name, rest)}"
-    return _of_value(plain, line, said)
+    return _of_value(plain, line, message)
 
 
-def _of_header(plain: str, said: str) -> tuple[str, str]:
+def _of_header(plain: str, message: str) -> tuple[str, str]:
     if "]" not in plain:
         return "the header's ] is missing", "Write ] at its end."
     name = plain.strip("[] ").partition("]")[0]
     if re.fullmatch(r"[\w. -]+", name, re.ASCII) and " " in name:
         return "a header's name has no spaces", f"Write [{name.replace(' ', '-')}]"
-    return f"this is no header: {said[:1].lower()}{said[1:]}", "One looks like [jobs.catalogue]."
+    return (
+        f"this is not a header: {message[:1].lower()}{message[1:]}",
+        "One looks like [jobs.catalogue].",
+    )
 
 
-def _of_value(plain: str, line: str, said: str) -> tuple[str, str]:
+def _of_value(plain: str, line: str, message: str) -> tuple[str, str]:
     for mark in ('"', "'"):
         if plain.partition("#")[0].count(mark) % 2:
             return (
@@ -1136,18 +1139,18 @@ def _of_value(plain: str, line: str, said: str) -> tuple[str, str]:
                 "Text begins and ends with the same one.",
             )
     if "=" in plain and not plain.partition("=")[2].partition("#")[0].strip():
-        return "there is no value after the =", "Write a value, or take the line out."
-    if (bare := _BARE_VALUE.match(line)) and "Unclosed" not in said:
+        return "there is no value after the =", "Write a value, or remove the line."
+    if (bare := _BARE_VALUE.match(line)) and "Unclosed" not in message:
         return (
             "this value must be in quotes",
             f"Write {_format_assignment(bare[1].partition('=')[0].strip(), bare[2])}",
         )
-    if "Unclosed array" in said or plain.count("[") > plain.count("]"):
+    if "Unclosed array" in message or plain.count("[") > plain.count("]"):
         return "a list is not closed, or a comma is missing in it", 'A list: ["a", "b"].'
-    if "inline table" in said or plain.count("{") > plain.count("}"):
+    if "inline table" in message or plain.count("{") > plain.count("}"):
         return "a { } is not closed, or a comma is missing in it", 'Such a table: { a = "b" }.'
     return (
-        f"this is no TOML: {said[:1].lower()}{said[1:]}",
+        f"this is not TOML: {message[:1].lower()}{message[1:]}",
         "Compare it with what `petsync init` writes.",
     )
 
@@ -1222,11 +1225,11 @@ def _refuse_unconfirmed(found: Configuration, read: _ConfigFile) -> None:
         and CredentialStore(found.state, checked_base(job.url, with_secret=False)).has_entry()
     ]
     if found.secrets or signed_in or away:
-        does = "says where secrets go"
+        does = "decides where secrets go"
         if away:
             does = f"reaches {read.reader.as_written(str(away[0]))}"
         raise ConfigurationError(
-            f"{file} {does}, and nobody has confirmed it",
+            f"{file} {does}, and is not confirmed",
             hint=f"Look at it; then confirm it once (`petsync trust {file}`), or name it: "
             f"`petsync reconcile {file}`.",
         )

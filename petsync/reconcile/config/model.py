@@ -248,7 +248,7 @@ def _rate(value: object) -> float:
     return float(match[1])
 
 
-_BARE_ADDRESS = "Take user and password out of the address; say token, or set PETSYNC_TOKEN."
+_BARE_ADDRESS = "Remove user and password from the address; set token, or PETSYNC_TOKEN."
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
@@ -1113,7 +1113,7 @@ TOP: tuple[Option, ...] = (
         table="",
         name="columns",
         entry=COLUMN,
-        meaning="The columns that your own headers stand for.",
+        meaning="The columns of your own headers.",
         example='{ Tiername = "name" }',
         also=("mapping", "headers"),
     ),
@@ -1121,7 +1121,7 @@ TOP: tuple[Option, ...] = (
         table="",
         name="auth",
         entry=AUTH,
-        meaning="Where to sign in, if the service does not say so (sign-in.md).",
+        meaning="Where to sign in, if the service does not publish it (sign-in.md).",
         example='{ token_url = "https://login.example/token" }',
     ),
 )

@@ -97,7 +97,7 @@ def mistakes_in(text: str) -> tuple[str, ...]:
     """Return the mistakes in a title or a body, a sentence each; () if there are none."""
     template = Template(text)
     if not template.is_valid():
-        return ("a $ stands alone; write $$ for a dollar, or a name after it, such as $job",)
+        return ("there is a single $; write $$ for a dollar, or a name after it, such as $job",)
     return tuple(
         _describe_unknown(name) for name in template.get_identifiers() if name not in NAMES
     )

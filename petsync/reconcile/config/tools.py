@@ -58,9 +58,9 @@ _MODES = {
     "check": "nothing is changed, drift is reported",
 }
 _CONFLICTS = {
-    "ask": "both sides stay until a person decides",
-    "store": "the store's value stands",
-    "sheet": "the sheet's value stands",
+    "ask": "both sides stay until a value is chosen",
+    "store": "the store's value is used",
+    "sheet": "the sheet's value is used",
 }
 _SECRETS = {"token": "a token", "api_key": "an api key", "client_secret": "a client's secret"}
 
@@ -136,7 +136,7 @@ def _rest(configuration: Configuration) -> Iterator[tuple[str, str]]:
     notify, count = configuration.notify, len(configuration.notify.urls)
     where = "1 address" if count == 1 else f"{count} addresses"
     digest = f", from {notify.digest:%H:%M}" if "digest" in notify.on else ""
-    yield "notices", f"to {where}: {', '.join(notify.on)}{digest}" if count else "to nobody"
+    yield "notices", f"to {where}: {', '.join(notify.on)}{digest}" if count else "none"
     keep = configuration.report.keep
     kept = "all are kept" if keep is None else f"the last {keep} of each job"
     yield "reports", f"{configuration.report.folder}, {kept}"
@@ -358,11 +358,11 @@ def scheduled_jobs(table: Timetable) -> tuple[JobSchedule, ...]:
 def crontab(table: Timetable, program: Sequence[str]) -> str:
     """Return a crontab with a line for each of these jobs; `program` is the command for petsync."""
     head = (
-        "# For `crontab -e`; times are this machine's. Secrets stand as NAME='value' in\n"
-        f"# {ENVIRONMENT}, beside {table.path.name}; let nobody else read it (chmod 600).\n"
+        "# For `crontab -e`; times are this machine's. Write secrets as NAME='value' into\n"
+        f"# {ENVIRONMENT}, beside {table.path.name}; make it private (chmod 600).\n"
         f"# In a terminal: petsync reconcile {table.path.name} --env-file {ENVIRONMENT}\n"
-        "# cron mails what is printed, also of a round that is well. Where [notify] tells people,\n"
-        "# write >>petsync.log 2>&1 at the end of a line.\n"
+        "# cron mails all output, also of a successful round. If [notify] sends notices, write\n"
+        "# >>petsync.log 2>&1 at the end of a line.\n"
     )
     lines = (_line(table, job, program) for job in scheduled_jobs(table))
     return "".join((head, *(f"# {each}\n" for each in unscheduled_note(table)), *lines))
@@ -371,8 +371,8 @@ def crontab(table: Timetable, program: Sequence[str]) -> str:
 def unscheduled_note(table: Timetable) -> tuple[str, ...]:
     """Return a sentence on the enabled jobs without a schedule, () if there are none."""
     names = [job.name for job in table.jobs if job.enabled and not job.schedule]
-    said = f"Without a schedule, and so not started by this: {', '.join(names)}."
-    return (said,) if names else ()
+    note = f"Without a schedule, so not started by this: {', '.join(names)}."
+    return (note,) if names else ()
 
 
 def _line(table: Timetable, job: JobSchedule, program: Sequence[str]) -> str:
@@ -406,7 +406,7 @@ Type=oneshot
 WorkingDirectory={_escape(folder)}
 EnvironmentFile=-{_escape(folder / ENVIRONMENT)}
 ExecStart={" ".join(map(_quote, words))}
-# What people have to decide they are told; a job that is locked or interrupted goes on.
+# Not failures: notices report what is to be decided, and the next run continues.
 SuccessExitStatus={_SETTLED}
 NoNewPrivileges=yes
 PrivateTmp=yes

@@ -110,7 +110,7 @@ _WRAPPED = re.compile(r"!?(?:\[[^\]]*\])?[<(](https?://[^\s<>()]+)[>)]", re.IGNO
 _LOCAL = re.compile(r"[a-z]:[\\/]|\\\\|file:", re.IGNORECASE)
 
 _LOCAL_FILE_HINT = (
-    "This is a file on somebody's computer: upload the photo and write its address, which begins "
+    "This is a file on a computer: upload the photo and write its address, which begins "
     "with https://."
 )
 
@@ -212,7 +212,7 @@ def _special_number(text: str) -> SuspectText:
         f"The cell holds the number {text}, not text; zeros before it may be lost, even where the "
         "cell shows some."
     )
-    suggestion = f"If it is not {text} that is meant, format the cell as text and type it again."
+    suggestion = f"If {text} is not the intended value, format the cell as text and type it again."
     return SuspectText("number-instead-of-text", problem, suggestion, is_value=True, meant=text)
 
 
@@ -232,7 +232,7 @@ NBSP = "\u00a0"
 _FOLLOWERS = "".join(
     {bytes([b]).decode("cp1252", "ignore") or chr(b) for b in range(0x80, 0xC0)} - {"-", "^"}
 )
-_MARKER_CURE = "Write {} to empty the field; put an apostrophe before the text if it is meant."
+_MARKER_CURE = "Write {} to empty the field; put an apostrophe before the text if it is intended."
 _SUSPECT = f"[\\x{{FFFD}}\\x{{300}}-\\x{{36F}}]|[\u00c2-\u00f4][{re.escape(_FOLLOWERS)}]"
 
 
@@ -471,7 +471,7 @@ def _guess_id(text: str) -> tuple[str, str | None]:
         digits = re.sub("[^0-9]", "", text)
         return f"It may be {digits}; write the number without separators.", digits
     if _SEVERAL.fullmatch(text):
-        return "Several numbers stand here; give each pet a row of its own.", None
+        return "The cell has several numbers; give each pet its own row.", None
     if text.isdecimal():
         return f"Write {int(text)}, with the digits 0 to 9.", str(int(text))
     printable = "".join(char for char in text if char.isprintable())
@@ -571,7 +571,7 @@ def _read_kind(kind: CellKind, text: str) -> Reading:
     if number is None:
         return Reading(None, _RULES[kind], problem, suggestion)
     problem = f"The cell holds the date {text}, which is the number {number} in the workbook."
-    suggestion = f"If {number} is meant, format the column as text and type it again."
+    suggestion = f"If {number} is intended, format the column as text and type it again."
     return Reading(None, _RULES[kind], problem, suggestion, str(number))
 
 
@@ -615,7 +615,7 @@ _CALL = re.compile(
 _BETWEEN = re.compile(r"[\s,]*")
 _SHOWN = 80
 _BRACKETS = ("[]", "()", "{}")
-_NO_ITEMS = "Leave the cell blank to say nothing, or write [clear] to empty the field."
+_NO_ITEMS = "Leave the cell blank to change nothing, or write [clear] to empty the field."
 
 
 def tags(column: Column) -> _Lists:
@@ -1089,7 +1089,7 @@ def note_separators(
         if not has_marker(text, marker):
             notes.add(at, "tags", note_list(text, names, format_tags))
     for at, text, count, meant in _tag_separators(tags.text, base) if tags is not None else ():
-        condition = f"these are {count} tags" if count > 1 else "that is meant"
+        condition = f"these are {count} tags" if count > 1 else "that is intended"
         # With quotes around it, the suggestion would be one tag.
         quote_note = "" if '"' in meant else " (without quotes)"
         hint = (
@@ -1302,7 +1302,7 @@ def categories(column: Column, exported: Collection[str], marker: str) -> Any:
 
 def names(column: Column, exported: Collection[str]) -> Any:
     """Return the names as typed; `exported` names get no note. The clear marker is refused."""
-    hint = "Leave the cell blank to say nothing, or write the name."
+    hint = "Leave the cell blank to change nothing, or write the name."
     _note_placeholders(column, are_missing_values(column.cells.trim()), exported, hint)
     _note_records(column, "name-text", exported, hint)
     for at in positions(column.clear):
@@ -1345,7 +1345,7 @@ def actions(column: Column) -> Any:
             return TextResult(action)
         similar = difflib.get_close_matches(action, ACTIONS, n=1)
         action_name = _ACTION_SYNONYMS.get(action) or "".join(similar)
-        hint = f"Write {action_name} if that is meant." if action_name else ""
+        hint = f"Write {action_name} if you mean that." if action_name else ""
         return TextResult("merge", [Note("unknown-action", text, "", hint, action_name or None)])
 
     return validate_texts(column, validate, otherwise="merge")
@@ -1406,5 +1406,5 @@ def _note_unknown_status(text: str, normal: str, offered: Sequence[str]) -> Note
     choices_text = f"The statuses are {', '.join(offered)}."
     if not similar:
         return Note("unknown-status", text, suggestion=f"{choices_text} {_ADD_STATUS_HINT}")
-    suggestion = f"Write {folded[similar]} if that is meant{f': {cause}' if cause else ''}."
+    suggestion = f"Write {folded[similar]} if you mean that{f': {cause}' if cause else ''}."
     return Note("unknown-status", text, "", f"{suggestion} {choices_text}", folded[similar])

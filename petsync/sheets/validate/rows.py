@@ -126,7 +126,7 @@ def _note_group(
     reference = next((at for at in group if not without_id[at]), group[0])
     row = cell_address(grid.tab, grid.places[known_columns["name"]], int(grid.rows[reference]))
     reference_note = "has no id either" if without_id[reference] else "has an id"
-    problem = f"The row says the same as {row}, which {reference_note}; it stands for one more pet."
+    problem = f"The row has the same values as {row}, which {reference_note}; it adds another pet."
     repeats = (at for at in group if without_id[at] and at != reference)
     notes.add_all(
         repeats, "name", Note("row-repeated", _name(grid, known_columns, reference), problem)
@@ -142,7 +142,7 @@ def _note_differing(
     number: str, addresses: Mapping[int, str], differing: Sequence[str], notes: Notes
 ) -> None:
     problem = (
-        f"The id {number} stands in {len(addresses)} rows that say different things "
+        f"The id {number} is in {len(addresses)} rows with different values "
         f"({', '.join(differing)}): {_list_places(addresses.values())}."
     )
     notes.add_all(addresses, "id", Note("duplicate-id", number, problem))
@@ -188,10 +188,10 @@ def note_worksheet(
             continue
         text = grid.header[position]
         problem = f"The column '{text}' is not used: no such column is known."
-        hint = f"Rename it to {name} if that is meant, or map it."
+        hint = f"Rename it to {name} if it is that column, or map it."
         if is_there := name in headers.columns:
             problem = f"The column '{text}' is not used: the column {name} is."
-            hint = f"If its values are meant, put them into {name}."
+            hint = f"If its values are to be used, move them into {name}."
         notes.add(
             -1, text, Note("header-near-miss", text, problem, hint, None if is_there else name)
         )
@@ -199,7 +199,7 @@ def note_worksheet(
         _note_numbers(grid, headers, notes, renamed)
     for tab in grid.elsewhere:
         problem = f"The worksheet '{tab}' has headers that petsync knows, too, and is not read."
-        hint = f"Read it by its name if it is meant: --sheet '{tab}', in Python tab='{tab}'."
+        hint = f"To read it instead, name it: --sheet '{tab}', in Python tab='{tab}'."
         notes.add(-1, "", Note("header-elsewhere", tab, problem, hint))
     _note_headless(grid, notes)
     # Merged ranges do not overlap, so they cover at most all cells together.

@@ -188,9 +188,9 @@ CHARACTERS = (
         "Bel\\0lo",
         "Bello",
         "Type the value again, and look at the cells around it.",
-        "Nobody can type this character; it comes from damaged files. petsync does not send it. "
-        "If the store has such a text, an export writes it with an apostrophe, and petsync reads "
-        "it back.",
+        "A keyboard cannot type this character; it comes from damaged files. petsync does not send "
+        "it. If the store has such a text, an export writes it with an apostrophe, and petsync "
+        "reads it back.",
     ),
     warning(
         "damaged-characters",

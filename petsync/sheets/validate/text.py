@@ -112,7 +112,7 @@ def explain_error(value: str) -> tuple[str, str]:
     if cause == _NARROW:
         return problem, "Make the column wider in the workbook and save the CSV file again."
     if cause == _NOT_FOUND:
-        return problem, "Type the value in, or leave the cell blank to say nothing."
+        return problem, "Type the value in, or leave the cell blank to change nothing."
     return problem, ""
 
 

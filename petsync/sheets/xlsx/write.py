@@ -70,10 +70,10 @@ _ESCAPE = re.compile(r"_x[0-9A-Fa-f]{1,4}_")
 _ACTION_HELP = (
     "Blank (or merge): change the pet, or add it if it is new.\n"
     "add: only if it is new.\n"
-    "add-another: add one that is just like another.\n"
+    "add-another: add one with the same values as another.\n"
     "update: only if it exists.\n"
     "delete: remove it from the store.\n"
-    "ignore: pass over this row."
+    "ignore: skip this row."
 )
 
 
@@ -343,21 +343,21 @@ def _guide_lines(contents: Contents) -> Iterator[_Line]:
     yield _Line("What to do")
     yield _Line("1. Edit", f"Change cells in the sheet {contents.tab}, or add rows below. Save.")
     yield _Line("2. Look", f"petsync plan {file} shows what would change in the store.")
-    yield _Line("3. Apply", f"petsync apply {file} changes it, after you have said yes.")
+    yield _Line("3. Apply", f"petsync apply {file} makes the changes after you confirm.")
     yield _Line("")
-    yield _Line("What cells say")
-    yield _Line("A blank cell", "says nothing: the store keeps what it has.")
+    yield _Line("What cells mean")
+    yield _Line("A blank cell", "changes nothing: the store keeps its value.")
     if contents.clear:
         yield _Line(contents.clear, "empties the field in the store.")
-    yield _Line("A row removed", "says nothing either: no pet is deleted unless you ask for it.")
+    yield _Line("A row removed", "changes nothing either: no pet is deleted unless you ask for it.")
     if contents.base is not None:
-        yield _Line("A cell left alone", "says nothing: what others change meanwhile stays.")
+        yield _Line("An unedited cell", "changes nothing: changes in the store meanwhile stay.")
     yield _Line("")
     yield _Line("The columns")
     for name, meaning in _COLUMNS.items():
         yield _Line(f"{name}:", meaning)
     yield _Line("")
-    yield _Line("What may stand under action")
+    yield _Line("Values of the action column")
     for name, meaning in _ACTIONS.items():
         yield _Line(name, meaning)
 
@@ -375,7 +375,7 @@ _COLUMNS = {
 _ACTIONS = {
     "blank, merge": "Change the pet, or add it if it is new.",
     "add": "Add the pet. It must not exist yet.",
-    "add-another": "Add the pet, even if the store has one that is just like it.",
+    "add-another": "Add the pet, even if the store has one with the same values.",
     "update": "Change the pet. It must exist.",
     "delete": "Remove the pet from the store.",
     "ignore": "Pass over the row.",
