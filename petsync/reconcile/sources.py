@@ -325,7 +325,7 @@ def _error_of_repeated_id(sheet: Sheet, row: int, pet_id: int, places: Sequence[
         row,
         ("id", "duplicate-id", str(pet_id)),
         f"The folder has a row of this pet in {_list_places(places)} too.",
-        "Leave the row in one of the files, and take it out of the others.",
+        "Leave the row in one of the files, and remove it from the others.",
     )
 
 

@@ -379,7 +379,7 @@ class Reader:
         if not any(isinstance(text, str) and is_open(text) for text in texts):
             return False
         if kind.hides == "address":
-            advice = "Take user and password out of it; write token or api_key in the job."
+            advice = "Remove user and password from it; write token or api_key in the job."
         else:
             named = next((name for text in texts if (name := self._named_in(text))), "")
             example = re.sub(VARIABLE, lambda found: named or found[0], option.example)

@@ -533,7 +533,7 @@ def _auth(_: str, value: object) -> str:
         raise MisfitError("text", is_hidden=True)
     if urlsplit(value).password:
         raise MisfitError(
-            "an address without a password", advice="Take both out of it.", is_hidden=True
+            "an address without a password", advice="Remove both from it.", is_hidden=True
         )
     return value
 
