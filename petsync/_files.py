@@ -55,7 +55,7 @@ STATE = ".petsync"
 _PRIVATE = 0o600
 _NEW = 0o644
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-_MOST = 16_000_000
+_MAX_BYTES = 16_000_000
 _IS_LINK = "it is a symbolic link, which is not followed for a name that petsync chooses"
 
 
@@ -280,8 +280,8 @@ def read_ordinary(path: Path) -> bytes:
     """
     with open(path, "rb", opener=_without_waiting) as file:
         _check_ordinary(os.fstat(file.fileno()).st_mode)
-        data = file.read(_MOST + 1)
-    if len(data) > _MOST:
+        data = file.read(_MAX_BYTES + 1)
+    if len(data) > _MAX_BYTES:
         raise OSError(errno.EFBIG, "it has more than 16 MB")
     return data
 

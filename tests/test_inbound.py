@@ -378,5 +378,5 @@ def test_a_file_that_somebody_changed_is_refused() -> None:
 def test_only_what_still_holds_is_kept() -> None:
     """A pet that moved on since, came back or went again is left to the next round."""
     one = taken(sheet_of([REX, TOM]), [SOLD, NEW], [REX, TOM], delete_missing=True)
-    assert one.standing({1: SOLD, 9: NEW}.get) == one
-    assert not one.standing({1: REX, 2: TOM}.get)
+    assert one.still_valid({1: SOLD, 9: NEW}.get) == one
+    assert not one.still_valid({1: REX, 2: TOM}.get)

@@ -184,7 +184,7 @@ def test_files_of_a_folder_that_fail_alike_are_told_of_together() -> None:
     (recovery,) = nights.notices(*(told("done", job="inbox", part=f"{n}.csv") for n in range(3)))
     assert recovery.also == ("inbox/1.csv", "inbox/2.csv", "inbox/x.csv")
     assert recovery.since == 1_000_000.0 + DAY
-    assert [*nights.memory.standings] == ["inbox/0.csv", "inbox/1.csv", "inbox/2.csv"]
+    assert [*nights.memory.health_by_sheet] == ["inbox/0.csv", "inbox/1.csv", "inbox/2.csv"]
 
 
 def test_what_is_told_together_began_with_the_first_of_it() -> None:
@@ -206,7 +206,7 @@ def test_a_folder_that_cannot_be_read_forgets_none_of_its_files() -> None:
     assert nights.night(told("error", job="inbox")) == ["failure"]
     assert nights.night(told("conflicts", conflict(1), job="inbox", part="a.csv")) == []
     assert nights.night(told("done", job="inbox", part="a.csv")) == ["recovery"]
-    assert [*nights.memory.standings] == ["inbox/a.csv"]
+    assert [*nights.memory.health_by_sheet] == ["inbox/a.csv"]
 
 
 def test_a_clock_that_is_set_back_silences_nothing() -> None:
@@ -234,6 +234,6 @@ def test_nobody_is_left_in_the_dark(story: list[tuple[str, int]]) -> None:
         ] != 0
         if status in ("error", "failed-rows", "interrupted", "refused"):
             assert nights.now - heard["failure"] < nights.remind
-    assert nights.memory.standings.get("catalogue", None) is None or (
-        nights.memory.standings["catalogue"].owed == is_owed
+    assert nights.memory.health_by_sheet.get("catalogue", None) is None or (
+        nights.memory.health_by_sheet["catalogue"].is_open == is_owed
     )

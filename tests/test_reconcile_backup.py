@@ -678,7 +678,7 @@ def test_a_base_of_another_store_is_never_a_first_round(night: Kept) -> None:
         assert "--job catalogue --moved" in told.round.hint
     assert (night.stored()[1].name, night.said()[5].name) == ("Pet 1", "Pet 5")
     told = night.run(url=elsewhere, moved=True)
-    assert (told.round.status, "is taken over" in told.open[0].problem) == ("done", True)
+    assert (told.round.status, "are used for this address" in told.open[0].problem) == ("done", True)
     assert night.said() == night.stored()
     assert (night.stored()[1].name, night.stored()[5].name) == ("Rex", "Store 5")
     assert night.run(url=elsewhere.upper().replace("HTTP", "http")).open == ()

@@ -25,10 +25,10 @@ def test_two_state_folders_take_turns_on_one_machine(tmp_path: Path) -> None:
     one, other = StatePaths(tmp_path / "one"), StatePaths(tmp_path / "other")
     with turn(one, "https://shop.example/v2"):
         with pytest.raises(LockedError, match="another job has been at work"):
-            turn(other, "HTTPS://Shop.example:443/v2/", patience=0.0).__enter__()
-        with turn(other, "https://shop.example/v3", patience=0.0):
+            turn(other, "HTTPS://Shop.example:443/v2/", timeout_s=0.0).__enter__()
+        with turn(other, "https://shop.example/v3", timeout_s=0.0):
             pass
-    with turn(other, "https://shop.example/v2", patience=0.0):
+    with turn(other, "https://shop.example/v2", timeout_s=0.0):
         pass
 
 
@@ -37,7 +37,7 @@ def test_the_second_one_goes_on_when_the_first_is_done(tmp_path: Path) -> None:
     done: list[str] = []
 
     def second() -> None:
-        with turn(StatePaths(tmp_path / "other"), "https://shop.example", patience=60.0):
+        with turn(StatePaths(tmp_path / "other"), "https://shop.example", timeout_s=60.0):
             done.append("second")
 
     waiting = Thread(target=second)
@@ -75,6 +75,6 @@ def test_a_folder_that_others_may_have_made_is_not_used(
         folder.touch()
     else:
         monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
-    with turn(StatePaths(tmp_path / "one"), "https://shop.example", patience=0.0):
+    with turn(StatePaths(tmp_path / "one"), "https://shop.example", timeout_s=0.0):
         assert not [*tmp_path.glob("elsewhere/*")]
     assert "take turns only where they share a state folder" in caplog.text

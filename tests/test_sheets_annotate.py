@@ -17,7 +17,7 @@ from petsync.errors import SheetError
 from petsync.sheets import annotate_sheet, read_sheet, write_sheet
 from petsync.sheets.base import BASE_NAME
 from petsync.sheets.sidecar import sidecar_path
-from petsync.sheets.xlsx.annotate import ERROR, MOST_COMMENTS, WARNING
+from petsync.sheets.xlsx.annotate import ERROR, MAX_COMMENTS, WARNING
 from petsync.table.base import Base
 
 pytestmark = pytest.mark.slow
@@ -541,9 +541,9 @@ def test_very_many_findings_are_coloured_and_the_first_errors_commented(tmp_path
     """Above the most comments cells are only coloured, errors last; that is said."""
     sheet = read_sheet(plain(tmp_path / "pets.xlsx", _faulty(12_000)))
     done = annotate_sheet(sheet, tmp_path / "out.xlsx")
-    assert done.cells == len({each.address for each in sheet.problems}) > MOST_COMMENTS
+    assert done.cells == len({each.address for each in sheet.problems}) > MAX_COMMENTS
     texts = parts(tmp_path / "out.xlsx")["xl/comments1.xml"]
-    assert texts.count(b"<comment ") == MOST_COMMENTS == texts.count(b"(unknown-status)")
+    assert texts.count(b"<comment ") == MAX_COMMENTS == texts.count(b"(unknown-status)")
     assert any("only coloured" in text for text in done.lost)
 
 

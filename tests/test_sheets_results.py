@@ -431,7 +431,7 @@ def test_a_recognised_row_gets_its_pet_s_id(tmp_path, name, is_back):
     assert done.frame["id"].tolist()[:5] == [1, 2, 3, 4, 7]
     assert done.others["message"].fillna("").tolist()[:5] == [
         "the store agrees already",
-        "as exported; the store has something newer, which stays",
+        "as exported; the store has a newer value, which stays",
         "as exported; the pet is gone from the store since then",
         "recognised as pet 4",
         "recognised as pet 7",

@@ -185,7 +185,7 @@ def test_rows_that_are_older_than_the_store_are_not_called_in_agreement() -> Non
     """They are counted, and a note says that the store's values stay."""
     plan = plan_of([SOLD, TOM], sheet_of(PETS, base=BASE))
     assert (plan.unchanged, plan.older) == (2, (2,))
-    assert any("the store has something newer" in note for note in plan.notes)
+    assert any("the store has newer ones" in note for note in plan.notes)
     edited = sheet_saying(SAID | {"name": "Max", "status": "available"}, base=BASE)
     assert plan_of([replace(SOLD, name="Max"), TOM], edited).older == (2,)
 

@@ -68,7 +68,7 @@ def test_so_many_are_answered_at_a_time(served: Endpoint, metrics: Slow) -> None
     host, _, port = served.address.partition(":")
     with ExitStack() as lines:
         asking = []
-        for _ in range(observe._MOST):
+        for _ in range(observe._MAX_REQUESTS):
             line = lines.enter_context(socket.create_connection((host, int(port)), timeout=60))
             line.sendall(b"GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n")
             assert metrics.asked.acquire(timeout=60)

@@ -84,7 +84,7 @@ def apply_sheet_plan(context: Context, path: Path, *, yes: bool, limit: int | No
     inbound = sheets.load_edits(path)
     with context.connect() as store:
         sheet = _read_sheet(inbound, store)
-        current = inbound.standing(_read_pets(inbound, store).get)
+        current = inbound.still_valid(_read_pets(inbound, store).get)
     _show(context, current, limit)
     current.require_ok()
     if current and not (yes or _confirm_sheet_plan(context, current)):

@@ -565,9 +565,9 @@ def compare_rows(
         else np.ones(len(sheet_rows), dtype=bool)
     )
     shared = find_shared_pets(sheet, recognised) & recognised.keys()
-    tells = has_pet & np.asarray(frame["action"].array != "delete", dtype=bool)
-    tells &= ~frame.index.isin([*shared])
-    rows_now = frame if tells.all() else frame[tells]
+    is_compared = has_pet & np.asarray(frame["action"].array != "delete", dtype=bool)
+    is_compared &= ~frame.index.isin([*shared])
+    rows_now = frame if is_compared.all() else frame[is_compared]
     places = match.positions(rows_now["id"], snapshot.frame)
     at = np.flatnonzero(places >= 0)
     masks = {**match.differences(rows_now, at, snapshot.frame, places[at])}

@@ -94,11 +94,11 @@ _COMPARED: tuple[Column, ...] = ("status", "category", "tags", "photo_urls")
 """The columns, beside the name, in which pets are compared."""
 _NEAR = 10
 """The maximum number of pets of its name with which a row is compared."""
-_MOST = 100
+_MAX_COMPARED = 100
 """The maximum number of pets with which an add without an id is compared."""
-_LEAST_EXCHANGED = 2
+_MIN_EXCHANGED = 2
 """A single row may be intended; ids are exchanged in pairs."""
-_LEAST_DIFFERING = 2
+_MIN_DIFFERING = 2
 """A row with another pet's values differs from its own pet in the name and something else."""
 
 
@@ -126,7 +126,7 @@ def find_exchanged(
     own row has other values now. Returns none if there is only one.
     """
     found = _find_others(sheet, before, rows)
-    return tuple(found) if len(found) >= _LEAST_EXCHANGED else ()
+    return tuple(found) if len(found) >= _MIN_EXCHANGED else ()
 
 
 def _find_others(
@@ -152,7 +152,7 @@ def _find_others(
     masks = match.differences(frame, at, before, places[at])
     is_renamed, differs = masks["name"] & is_asked[at], np.sum([*masks.values()], axis=0)
     if unnamed is not None:
-        is_renamed &= differs >= _LEAST_DIFFERING
+        is_renamed &= differs >= _MIN_DIFFERING
     renamed = at[is_renamed]
     others = before.iloc[places[at[differs > 0]]] if unnamed is None else unnamed
     found = find_twins(frame.iloc[renamed], others)
@@ -182,7 +182,7 @@ def split_misplaced(
     updates = {
         each.row: each
         for each in changes
-        if isinstance(each, Update) and len(each.fields) >= _LEAST_DIFFERING
+        if isinstance(each, Update) and len(each.fields) >= _MIN_DIFFERING
         if each.row is not None and "name" in each.fields and _is_merged(each, sheet)
     }
     if not updates or "id" not in sheet.rows:
@@ -340,7 +340,7 @@ def split_lookalikes(
             *by_name.get(normal(add.after.name), ()),
             *(by_photos.get(photo_keys(add.after.photo_urls), ()) if add.after.photo_urls else ()),
         ]
-        pairs = [(pet, _find_agreeing_columns(add.after, pet)) for pet in near[:_MOST]]
+        pairs = [(pet, _find_agreeing_columns(add.after, pet)) for pet in near[:_MAX_COMPARED]]
         like = [(pet, agreeing) for pet, agreeing in pairs if _is_like(add.after, agreeing)]
         if like:
             pet, agreeing = max(like, key=lambda pair: len(pair[1]))
@@ -363,13 +363,17 @@ def _edited_in_one_column(
     Yields them only if most of the `total` rows are pets: these, by names that only one pet has,
     and the `identical` ones.
     """
-    pairs = [(add, pet) for add in adds for pet in by_name.get(normal(add.after.name), ())[:_MOST]]
+    pairs = [
+        (add, pet)
+        for add in adds
+        for pet in by_name.get(normal(add.after.name), ())[:_MAX_COMPARED]
+    ]
     differing = [_find_differing_columns(add.after, pet) for add, pet in pairs]
     for column in _COMPARED:
         near = [pair for pair, others in zip(pairs, differing, strict=True) if others <= {column}]
         ids = {pet.id for add, pet in near if len(by_name[normal(add.after.name)]) == 1}
         count = len(ids) + len(identical)
-        if ids and count >= _LEAST_EXCHANGED and 2 * count > total:
+        if ids and count >= _MIN_EXCHANGED and 2 * count > total:
             yield from near
 
 
@@ -397,9 +401,7 @@ def split_renamed(
     changes = list(changes)
     adds = [each for each in changes if isinstance(each, Add) and _is_open(each, sheet)]
     is_whole = {*COLUMNS} - {"id"} <= {*sheet.rows}
-    is_table = len(identical) >= _LEAST_EXCHANGED and 2 * len(identical) >= len(
-        find_open_rows(sheet)
-    )
+    is_table = len(identical) >= _MIN_EXCHANGED and 2 * len(identical) >= len(find_open_rows(sheet))
     if not adds or pets.empty or not (is_table or is_whole):
         return changes, []
     known = sorted(identical.items()) if is_table else []
@@ -450,7 +452,7 @@ def split_copied(
     The row with the pet's name, in capitals or with more letters at the end, is the first choice.
     """
     changes = list(changes)
-    if len(conflicts_so_far) < _LEAST_EXCHANGED or 2 * len(conflicts_so_far) <= len(
+    if len(conflicts_so_far) < _MIN_EXCHANGED or 2 * len(conflicts_so_far) <= len(
         find_open_rows(sheet)
     ):
         return changes, []
@@ -535,7 +537,7 @@ def split_added_since(
     pairs = [
         (add, pet, agreeing)
         for add in adds
-        for pet in by_name.get(normal(add.after.name), ())[:_MOST]
+        for pet in by_name.get(normal(add.after.name), ())[:_MAX_COMPARED]
         if _is_like(add.after, agreeing := _find_agreeing_columns(add.after, pet))
         and not {*agreeing} <= {"name", "status"}
     ]
@@ -576,7 +578,7 @@ def split_renumbered(
         named = by_name.get(normal(add.after.name), [])
         shown = by_photos.get(photos, []) if photos and counts[photos] == 1 else []
         sole = [near[0] for near in (named, shown) if len(near) == 1]
-        for pet in [*sole, *named[: _MOST if len(named) > 1 else 0]]:
+        for pet in [*sole, *named[: _MAX_COMPARED if len(named) > 1 else 0]]:
             agreeing = _find_agreeing_columns(add.after, pet)
             is_half = pet in sole and _is_like(add.after, agreeing)
             is_same = pet in named and not _find_differing_columns(add.after, pet)
@@ -1150,7 +1152,7 @@ def _pair_alike(pets: Iterable[Pet], changes: Sequence[Change]) -> Iterator[tupl
 # Columns that were sorted or shifted without their rows, according to the sheet's base.
 
 
-_LEAST_SHIFTED = 3
+_MIN_SHIFTED = 3
 """The fewest edits that are no deliberate exchange: two rows may exchange a value on purpose."""
 _REACH = 3
 """The maximum number of rows by which a column is shifted."""
@@ -1163,7 +1165,7 @@ _RARE = 3.0
 
 _STRAY = 0.05
 """The part of the sorted rows that may have later edits."""
-_LEAST_SORTED = 5
+_MIN_SORTED = 5
 """The fewest edits that prove an order."""
 _SURE = 12.0
 """The limit like `_BITS` for one run of rows among many that are tried."""
@@ -1189,7 +1191,7 @@ def find_shifted(changes: Iterable[Change], sheet: Sheet, base: Base | None) -> 
     A sort of only the column, of all rows or some, or inserted or deleted cells have this effect.
     """
     updates = [each for each in changes if isinstance(each, Update) and each.row is not None]
-    if base is None or len(updates) < _LEAST_SHIFTED or "id" not in sheet.rows:
+    if base is None or len(updates) < _MIN_SHIFTED or "id" not in sheet.rows:
         return ShiftedColumns()
     ids = sheet.rows["id"].dropna()
     old = {pet.id: pet for pet in pets_of(ids.tolist(), base.frame)}
@@ -1204,7 +1206,7 @@ def find_shifted(changes: Iterable[Change], sheet: Sheet, base: Base | None) -> 
             if (row := update.row or 0) in exported
             and not {*COLUMNS_OF[unit]}.isdisjoint(update.fields)
         }
-        if len(edits) < _LEAST_SHIFTED:
+        if len(edits) < _MIN_SHIFTED:
             continue
         was = {row: unit_key(pet, unit) for row, pet in exported.items()}
         texts = {row: _text(pet, unit) for row, pet in exported.items()}
@@ -1243,7 +1245,7 @@ def _build_shifted(found: Sequence[Column], places: Sequence[str]) -> ShiftedCol
 
 def _is_moved(edits: Values, was: Values) -> bool:
     """Return true if the edits are values of other rows, too many for chance."""
-    if len(edits) < _LEAST_SHIFTED:
+    if len(edits) < _MIN_SHIFTED:
         return False
     bits = _bits(was.values())
     if len(edits) * bits < _BITS:
@@ -1277,10 +1279,10 @@ def _is_along(edits: Values, was: Values) -> bool:
     for sign, start in (*shifts, *turns):
         places = ((row, start + sign * at[row]) for row in edits)
         there = ((row, rows[place]) for row, place in places if 0 <= place < len(rows))
-        met = [row for row, other in there if was[other] == edits[row]]
-        if len(met) < _PART * len(edits) or _log2_chance(met, edits, was) < _BITS:
+        matching = [row for row, other in there if was[other] == edits[row]]
+        if len(matching) < _PART * len(edits) or _log2_chance(matching, edits, was) < _BITS:
             continue
-        beside = {n for row in met for n in (at[row] - 1, at[row] + 1) if 0 <= n < len(rows)}
+        beside = {n for row in matching for n in (at[row] - 1, at[row] + 1) if 0 <= n < len(rows)}
         quiet = [n for n in beside if rows[n] not in edits]
         sources = ((n, start + sign * n) for n in quiet)
         along = sum(
@@ -1292,7 +1294,7 @@ def _is_along(edits: Values, was: Values) -> bool:
     return False
 
 
-def _log2_chance(met: Collection[int], edits: Values, was: Values) -> float:
+def _log2_chance(matching: Collection[int], edits: Values, was: Values) -> float:
     """Return the binary logarithm of the probability that these edits meet the expectation by
     chance.
 
@@ -1302,9 +1304,9 @@ def _log2_chance(met: Collection[int], edits: Values, was: Values) -> float:
     total = share.total() - 1
     bits = sum(
         math.log2((total - share[was[row]]) / min(share[edits[row]] - 1, total - share[was[row]]))
-        for row in met
+        for row in matching
     )
-    return bits - _log2_choices(len(edits), len(edits) - len(met))
+    return bits - _log2_choices(len(edits), len(edits) - len(matching))
 
 
 def _is_sorted(
@@ -1357,7 +1359,7 @@ def _find_rearranged(was: Mapping[int, str], now: Mapping[int, str]) -> int | No
             break
         size, start = heapq.heappop(runs)
         at = edited[start : start - size]
-        if len(at) < _LEAST_SORTED:
+        if len(at) < _MIN_SORTED:
             break
         room -= len(at)
         # An edit close to either end may be an unrelated one.
@@ -1418,13 +1420,13 @@ def _log2_chance_of_order(before: match.Positions, after: match.Positions) -> fl
     counts = np.bincount(after[edited], minlength=len(values)) / edited.sum()
     best = 0.0
     for target, choices in targets:
-        is_met = target == after
-        misses = count - int(is_met.sum())
-        moved = edited & is_met
+        is_matching = target == after
+        misses = count - int(is_matching.sum())
+        moved = edited & is_matching
         if misses > _STRAY * count or moved.sum() < _PART * edited.sum():
             continue
         chance = rate * counts[after[moved]] / (1 - counts[before[moved]])
-        bits = -math.log2(1 - rate) * (is_met & ~edited).sum() - np.log2(chance).sum()
+        bits = -math.log2(1 - rate) * (is_matching & ~edited).sum() - np.log2(chance).sum()
         best = max(best, float(bits) - choices - _log2_choices(count, misses))
     return best
 
@@ -1736,20 +1738,20 @@ def _build_slots(
     }
     places = slots_of(sheet)
     conflict_rows = decisions.may_be.keys() & places.keys() - remarks.recognised.keys()
-    says = read_row_pets(
+    row_pets = read_row_pets(
         sheet, (remarks.recognised.keys() - identities) | conflict_rows, decisions.vocabulary
     )
     added = {change.row for change in changes if isinstance(change, Add)}
     actions = actions_of(sheet, places)
     slots = {}
     for row, place in places.items():
-        is_told = place != (None, None) or bool(actions[row])
-        if row in remarks.recognised or row in conflict_rows or (row in added and is_told):
+        is_known = place != (None, None) or bool(actions[row])
+        if row in remarks.recognised or row in conflict_rows or (row in added and is_known):
             record = remarks.known.get(row)
             slots[row] = Slot(
                 above=place[0],
                 below=place[1],
-                row_pet=says.get(row),
+                row_pet=row_pets.get(row),
                 run="" if record is None else record.run_id,
                 on="" if record is None else record.on,
                 action=actions[row],
@@ -1777,14 +1779,14 @@ def _find_vacant_ids(
         if place < 0 and row not in changed and not isinstance(found.get(pet_id), Pet)
     }
     named = [row for row in lacking if row not in sheet.blocked_pets]
-    says = read_row_pets(sheet, named, decisions.vocabulary)
+    row_pets = read_row_pets(sheet, named, decisions.vocabulary)
     actions = actions_of(sheet, named)
     return tuple(
         VacantId(
             pet_id=pet_id,
             row=row,
             source=sheet.address(row, "id"),
-            row_pet=says.get(row),
+            row_pet=row_pets.get(row),
             action=actions.get(row, ""),
         )
         for row, pet_id in sorted(lacking.items())

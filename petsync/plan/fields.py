@@ -99,18 +99,18 @@ class _Pairing:
 
         Kinds of pets that a failed search visited are never searched again.
         """
-        came: dict[Hashable, tuple[Hashable, Hashable | None]] = {}
+        paths: dict[Hashable, tuple[Hashable, Hashable | None]] = {}
         waiting: list[tuple[Hashable, Hashable | None]] = [(self._rows[row], None)]
         for value, through in waiting:
             for kind in self._choices_of(value, row):
-                if kind in came or kind in self._lost_kinds:
+                if kind in paths or kind in self._lost_kinds:
                     continue
-                came[kind] = (value, through)
+                paths[kind] = (value, through)
                 if self._room[kind]:
-                    self._take(row, kind, came)
+                    self._take(row, kind, paths)
                     return
                 waiting += [(holder, kind) for holder, rows in self._rows_of[kind].items() if rows]
-        self._lost_kinds.update(came)
+        self._lost_kinds.update(paths)
 
     def result(self) -> list[int | None]:
         """Return the place of each row's pet. Among equal pets, the first row gets the first."""
@@ -128,15 +128,15 @@ class _Pairing:
         return self._choices[value]
 
     def _take(
-        self, row: int, kind: Hashable, came: dict[Hashable, tuple[Hashable, Hashable | None]]
+        self, row: int, kind: Hashable, paths: dict[Hashable, tuple[Hashable, Hashable | None]]
     ) -> None:
         """Move each row on the path to its next kind, and give the freed place to the new row."""
         self._room[kind] -= 1
-        value, through = came[kind]
+        value, through = paths[kind]
         while through is not None:
             self._rows_of[kind][value].append(self._rows_of[through][value].pop())
             kind = through
-            value, through = came[kind]
+            value, through = paths[kind]
         self._rows_of[kind][value].append(row)
 
 

@@ -568,7 +568,7 @@ def find_lost_rows(
     Without `ids` the place does not count. `missing_pets` are pets that no row names. `adds` are
     the pets that rows would add.
     """
-    if not adds or not missing_pets or len(adds) * len(missing_pets) > _MOST_LOST:
+    if not adds or not missing_pets or len(adds) * len(missing_pets) > _MAX_LOST_PAIRS:
         return []
     places = dict(_places({*_ids(sheet)}, ids))
     slots = slots_of(sheet)
@@ -622,7 +622,7 @@ class _Line(NamedTuple):
 
 _Item = RowRecord | _Line
 _Gap = tuple[int | None, int | None]
-_MOST = 10_000
+_MAX_PAIRS = 10_000
 """The maximum number of pairs of rows to compare for similarity."""
 _FEW = 100
 _SEVERAL = 2
@@ -632,7 +632,7 @@ _Trust = Literal["file", "kin", "any"]
 _TRUSTS: tuple[_Trust, ...] = ("file", "kin", "any")
 _Tie = Literal["ids", "rows", "name", ""]
 """The link of a sheet with records: its export or ids, rows that both have, its name, or none."""
-_MOST_LOST = 100_000
+_MAX_LOST_PAIRS = 100_000
 """The maximum number of pairs of lost records and rows to compare."""
 _Pair = tuple[RowRecord, _Line]
 
@@ -821,7 +821,7 @@ def _match_lost_rows(
         ]
         shares = any(id(record) in matched for record in file.records)
         tie: _Tie = "rows" if file.tie == "name" and shares else file.tie
-        is_much = len(rows_lost) * len(free_lines) > _MOST_LOST
+        is_much = len(rows_lost) * len(free_lines) > _MAX_LOST_PAIRS
         if is_much and tie == "name":
             continue
         for record in rows_lost:
@@ -957,7 +957,7 @@ def _iter_conflict_rows(
             for line in free_lines
             if line.row not in matches or matches[line.row].kind != "certain"
         ]
-        is_much = len(edited) * len(rest) > _MOST_LOST
+        is_much = len(edited) * len(rest) > _MAX_LOST_PAIRS
         for view in edited:
             for line in rest:
                 if is_much or _is_in_common(
@@ -1215,7 +1215,7 @@ class _Matching:
         all others are new, unless their names are similar.
         """
         is_unsorted = self._order.is_unsorted and _is_in_order(self._pairs)
-        if len(placed) * (len(self._new) + len(self._old)) > _MOST_LOST:
+        if len(placed) * (len(self._new) + len(self._old)) > _MAX_LOST_PAIRS:
             return set() if is_unsorted else {line.row for _, line in placed}
         last = max((line.row for _, line in [*self._pairs, *placed]), default=0)
         by_row = {line.row: (record, line) for record, line in placed}
@@ -1451,7 +1451,7 @@ def _align_rows(records: Sequence[RowRecord], lines: Sequence[_Line]) -> list[_P
     If there are as many rows as records, pair them in order. Else pair each record with the most
     similar row.
     """
-    if len(records) == len(lines) or len(records) * len(lines) > _MOST:
+    if len(records) == len(lines) or len(records) * len(lines) > _MAX_PAIRS:
         return list(zip(records, lines, strict=False))
     scored = sorted(
         (-_score_likeness(record, line), abs(i - k), i, k)

@@ -252,7 +252,7 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
                 f"{raise_limits(refusals)}.",
             )
 
-    def standing(self, pet_of: Callable[[int], Pet | None]) -> Inbound:
+    def still_valid(self, pet_of: Callable[[int], Pet | None]) -> Inbound:
         """Return only the parts that still apply.
 
         These are updates and adds whose pets are unchanged in the store, and removals whose pets
@@ -888,7 +888,7 @@ def iter_stale_rows(plan: _StaleRowIndex) -> Iterator[StaleRows]:
         (
             plan.older,
             "older than the store",
-            "as exported; the store has something newer, which stays",
+            "as exported; the store has a newer value, which stays",
             ("set back by an undo", "set the pet back, which stays"),
         ),
         (

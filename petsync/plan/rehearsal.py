@@ -245,7 +245,7 @@ def _of_change(
     change: Change, result: Result, pet_id: int | None, wanted: Pet | None, current: Pet | None
 ) -> Iterator[_MismatchRow]:
     pet = change.after or change.before
-    for column, expected, found in _apart(wanted, current):
+    for column, expected, found in _iter_differences(wanted, current):
         name = (pet.name or "") if pet else ""
         about = pet_id, name, change.source, change.kind
         yield _MismatchRow(*about, column, expected, found, result.outcome, result.message)
@@ -257,12 +257,12 @@ def _of_others(before: Pets, after: Pets, touched: set[int]) -> Iterator[_Mismat
         old, current = before.get(pet_id), after.get(pet_id)
         name = (current or old or Pet()).name or ""
         # Even differences that other comparisons ignore, such as blanks around a name, count here.
-        apart = [*_apart(old, current)] or [("", _exact(old), _exact(current))]
-        for column, expected, found in apart:
+        differences = [*_iter_differences(old, current)] or [("", _exact(old), _exact(current))]
+        for column, expected, found in differences:
             yield _MismatchRow(pet_id, name, "", "none", column, expected, found, "", _UNPLANNED)
 
 
-def _apart(wanted: Pet | None, current: Pet | None) -> Iterator[tuple[str, str, str]]:
+def _iter_differences(wanted: Pet | None, current: Pet | None) -> Iterator[tuple[str, str, str]]:
     """Yield column, expected and found for each difference.
 
     The column is "" if only one of the two pets exists.

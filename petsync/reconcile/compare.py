@@ -944,7 +944,7 @@ class Differences:
         row_pet = build_pet(line.values)
         texts = [(c, cell(pet, c), cell(row_pet, c)) for c in fields if c in line.values]
         other = [each for each in texts if each[1] != each[2]]
-        text = "; ".join(_apart(*each) for each in other or texts)
+        text = "; ".join(_describe_difference(*each) for each in other or texts)
         return text if self.job.mode == "check" else f"{text}; neither is changed"
 
     def _describe_take(self, change: SheetChange) -> str:
@@ -968,7 +968,7 @@ class Differences:
         if change.kind == "update" and change.before is not None and change.after is not None:
             pets = (change.before, change.after)
             texts = [(name, *(cell(pet, name) for pet in pets)) for name in change.fields]
-            say = _apart if is_check else _find_moved
+            say = _describe_difference if is_check else _find_moved
             return "; ".join(say(*each) for each in texts)
         if is_check and change.kind in _CHECKED:
             return _CHECKED[change.kind]
@@ -1032,7 +1032,7 @@ def _find_moved(column: str, before: str, after: str) -> str:
     return f"{column}: {_short(before)} -> {_short(after)}"
 
 
-def _apart(column: str, store: str, sheet: str) -> str:
+def _describe_difference(column: str, store: str, sheet: str) -> str:
     return f"{column}: {_short(sheet)} in the sheet, {_short(store)} in the store"
 
 

@@ -200,7 +200,7 @@ def every(
     StatePaths(first.state).check()
     fresh = LiveConfiguration(first, environ, load)
     loop = Daemon(fresh, DueJobs(first.state), seconds, stop, run)
-    with loop.serve(served), _heard(stop):
+    with loop.serve(served), _stopping_on_signal(stop):
         return loop.go()
 
 
@@ -329,7 +329,7 @@ def _logging(load: Load, form: Literal["text", "json"] | None) -> Load:
 
 
 @contextmanager
-def _heard(stop: threading.Event) -> Iterator[None]:
+def _stopping_on_signal(stop: threading.Event) -> Iterator[None]:
     """Set `stop` on SIGINT and SIGTERM inside the context, then call the former handler.
 
     The former handler alone only ends the current round.

@@ -89,7 +89,7 @@ _ALONE = (
 # The lock of a job: one round at a time, whatever process starts it.
 
 
-_PATIENCE = 600.0
+_TIMEOUT_S = 600.0
 """Seconds that a job waits for other jobs of the same store."""
 
 
@@ -110,18 +110,18 @@ def lock_job(paths: StatePaths, job: str) -> Iterator[None]:
 
 
 @contextmanager
-def turn(paths: StatePaths, store: str, *, patience: float = _PATIENCE) -> Iterator[None]:
+def turn(paths: StatePaths, store: str, *, timeout_s: float = _TIMEOUT_S) -> Iterator[None]:
     """Hold the locks of a store: jobs that send to it run one after another.
 
     Schedules often start several jobs at once. Jobs of this user on this machine wait for each
-    other even if their state folders differ. Raises LockedError after `patience` seconds, and
+    other even if their state folders differ. Raises LockedError after `timeout_s` seconds, and
     PetsyncError if a lock cannot be created.
     """
     with ExitStack() as stack:
         for path in filter(None, (paths.turn(store), turn_of(store))):
-            if not stack.enter_context(_hold(path, patience)):
+            if not stack.enter_context(_hold(path, timeout_s)):
                 raise LockedError(
-                    f"another job has been at work on {store} for {patience / 60:g} minutes",
+                    f"another job has been at work on {store} for {timeout_s / 60:g} minutes",
                     hint="`petsync runs` shows what is at work. The next round tries again.",
                 )
         yield

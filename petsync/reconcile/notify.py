@@ -15,7 +15,6 @@ from datetime import UTC, date, datetime, timedelta
 from hashlib import blake2s
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import msgspec
@@ -60,22 +59,12 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:
-
-    def __getattr__(name):
-        # Checking a template must not import pandas.
-        if name != "Notifier":
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-        return Notifier
-
-
 # The state of the notices, kept in the state folder between rounds.
 
 
 log = logging.getLogger(__name__)
 
-_PATIENCE = 180.0
+_LOCK_TIMEOUT_S = 180.0
 """Seconds to wait for another process that is sending notices."""
 
 
@@ -88,8 +77,20 @@ class Tally(msgspec.Struct):
     failed: int = 0
 
 
-class JobHealth(msgspec.Struct):
-    """The health of a job, or of one file of a folder's job. Times are seconds since the epoch."""
+_STORED_NAMES = {
+    "failing_notified": "failing_told",
+    "waiting_notified": "waiting_told",
+    "locked_notified": "locked_told",
+    "is_open": "owed",
+    "open_since": "owed_since",
+}
+
+
+class JobHealth(msgspec.Struct, rename=_STORED_NAMES):
+    """The health of a job, or of one file of a folder's job. Times are seconds since the epoch.
+
+    Some fields have other names in notify.json.
+    """
 
     job: str
     status: str = ""
@@ -98,7 +99,7 @@ class JobHealth(msgspec.Struct):
     failing: str = ""
     """A digest of the reason of the current failure, "" if the last round did not fail."""
     failing_since: float = 0.0
-    failing_told: float = 0.0
+    failing_notified: float = 0.0
     """When the last notice about this failure was made."""
     is_violated: bool = False
     """True if the last comparison found differences that need a decision."""
@@ -108,12 +109,12 @@ class JobHealth(msgspec.Struct):
     waiting: str = ""
     """A digest of the plan that waits for approval, "" if none waits."""
     waiting_since: float = 0.0
-    waiting_told: float = 0.0
+    waiting_notified: float = 0.0
     locked_since: float = 0.0
-    locked_told: float = 0.0
-    owed: bool = False
+    locked_notified: float = 0.0
+    is_open: bool = False
     """True if a problem was reported, and its recovery was not reported yet."""
-    owed_since: float = 0.0
+    open_since: float = 0.0
     tally: Tally = msgspec.field(default_factory=Tally)
 
 
@@ -132,7 +133,7 @@ class Memory(msgspec.Struct):
     """The whole content of notify.json."""
 
     version: int = 1
-    standings: dict[str, JobHealth] = {}
+    health_by_sheet: dict[str, JobHealth] = msgspec.field(default_factory=dict, name="standings")
     digests: tuple[str, ...] = ()
     """The last days that had a digest, as ISO dates."""
     digested: float = 0.0
@@ -147,10 +148,10 @@ class Memory(msgspec.Struct):
         self.digested = min(self.digested, now)
         for pending in self.outbox:
             pending.made = min(pending.made, now)
-        for standing in self.standings.values():
-            for name in standing.__struct_fields__:
-                if name.endswith(("_since", "_told")):
-                    setattr(standing, name, min(getattr(standing, name), now))
+        for health in self.health_by_sheet.values():
+            for name in health.__struct_fields__:
+                if name.endswith(("_since", "_notified")):
+                    setattr(health, name, min(getattr(health, name), now))
 
 
 @contextmanager
@@ -163,7 +164,7 @@ def open_memory(state: Path, now: datetime) -> Iterator[tuple[Memory, Path]]:
     check_state_folder(state)
     make_private_folder(folder)
     path = folder / "notify.json"
-    with FileLock(folder / "notify.lock", timeout=_PATIENCE, mode=0o600):
+    with FileLock(folder / "notify.lock", timeout=_LOCK_TIMEOUT_S, mode=0o600):
         memory = _read_memory(path)
         memory.not_after(now.timestamp())
         yield memory, path
@@ -228,11 +229,11 @@ def decide(
     real = [report for report in rounds if not report.round.dry_run]
     notices: list[Notice] = []
     for report in real:
-        standing = memory.standings.setdefault(report.round.name, JobHealth(report.round.job))
-        _count(standing, report.round)
-        notices += _notice_lock(standing, report, now, remind)
+        health = memory.health_by_sheet.setdefault(report.round.name, JobHealth(report.round.job))
+        _count(health, report.round)
+        notices += _notice_lock(health, report, now, remind)
         if report.round.status != "locked":
-            notices += _notices_of(standing, report, now, remind)
+            notices += _notices_of(health, report, now, remind)
     return tuple(_together([*notices, *_notice_missing(memory, real)]))
 
 
@@ -247,28 +248,28 @@ def is_new(each: Difference, new: frozenset[str]) -> bool:
 
 
 def _notices_of(
-    standing: JobHealth, report: RoundReport, now: float, remind: float
+    health: JobHealth, report: RoundReport, now: float, remind: float
 ) -> Iterator[Notice]:
-    was_failing = bool(standing.failing)
-    failures = [*_failure(standing, report, now, remind)]
-    violations = [*_violation(standing, report, after_failure=was_failing)]
+    was_failing = bool(health.failing)
+    failures = [*_failure(health, report, now, remind)]
+    violations = [*_violation(health, report, after_failure=was_failing)]
     # A failure notice lists the open differences too.
     notices = [replace(failures[0], new=violations[0].new)] if failures and violations else failures
     yield from notices or violations
-    waits = [*_waiting(standing, report.round, report, now, remind)]
+    waits = [*_waiting(health, report.round, report, now, remind)]
     yield from waits
     if notices or violations or waits:
-        standing.owed_since = standing.owed_since if standing.owed else now
-        standing.owed = True
-    elif report.round.is_well and standing.owed:
-        standing.owed = False
-        yield _notice("recovery", report, since=standing.owed_since)
+        health.open_since = health.open_since if health.is_open else now
+        health.is_open = True
+    elif report.round.is_well and health.is_open:
+        health.is_open = False
+        yield _notice("recovery", report, since=health.open_since)
 
 
-def _count(standing: JobHealth, round_: Round) -> None:
-    standing.status, standing.exit_code = round_.status, round_.exit_code
-    standing.started = round_.started
-    tally = standing.tally
+def _count(health: JobHealth, round_: Round) -> None:
+    health.status, health.exit_code = round_.status, round_.exit_code
+    health.started = round_.started
+    tally = health.tally
     tally.rounds += 1
     tally.well += round_.is_well
     tally.applied += round_.applied
@@ -276,21 +277,21 @@ def _count(standing: JobHealth, round_: Round) -> None:
 
 
 def _notice_lock(
-    standing: JobHealth, report: RoundReport, now: float, remind: float
+    health: JobHealth, report: RoundReport, now: float, remind: float
 ) -> Iterator[Notice]:
     """Yield a failure notice if the job was locked for longer than `remind` seconds.
 
     A shorter lock only means that another process is at work.
     """
     if report.round.status != "locked":
-        standing.locked_since = standing.locked_told = 0.0
-    elif not standing.locked_since:
-        standing.locked_since = standing.locked_told = now
-    elif now - standing.locked_told >= remind:
-        standing.locked_told = now
-        standing.owed_since = standing.owed_since if standing.owed else standing.locked_since
-        standing.owed = True
-        yield _notice("failure", report, since=standing.locked_since, reason="locked")
+        health.locked_since = health.locked_notified = 0.0
+    elif not health.locked_since:
+        health.locked_since = health.locked_notified = now
+    elif now - health.locked_notified >= remind:
+        health.locked_notified = now
+        health.open_since = health.open_since if health.is_open else health.locked_since
+        health.is_open = True
+        yield _notice("failure", report, since=health.locked_since, reason="locked")
 
 
 def _is_failing(round_: Round) -> bool:
@@ -302,52 +303,48 @@ def _saw_both(round_: Round) -> bool:
     return round_.status not in ("error", "interrupted", "refused")
 
 
-def _failure(
-    standing: JobHealth, report: RoundReport, now: float, remind: float
-) -> Iterator[Notice]:
+def _failure(health: JobHealth, report: RoundReport, now: float, remind: float) -> Iterator[Notice]:
     if not _is_failing(report.round):
-        standing.failing = ""
+        health.failing = ""
         return
     reason = _reason(report.round)
-    is_new_one = reason != standing.failing
-    if not standing.failing:
-        standing.failing_since = now
-    if is_new_one or now - standing.failing_told >= remind:
-        since = 0.0 if standing.failing_since == now else standing.failing_since
-        standing.failing, standing.failing_told = reason, now
+    is_new_one = reason != health.failing
+    if not health.failing:
+        health.failing_since = now
+    if is_new_one or now - health.failing_notified >= remind:
+        since = 0.0 if health.failing_since == now else health.failing_since
+        health.failing, health.failing_notified = reason, now
         yield _notice("failure", report, since=since, reason=reason)
 
 
-def _violation(
-    standing: JobHealth, report: RoundReport, *, after_failure: bool
-) -> Iterator[Notice]:
+def _violation(health: JobHealth, report: RoundReport, *, after_failure: bool) -> Iterator[Notice]:
     if not _saw_both(report.round):
         return
     keys = {_key(each) for each in open_of(report)}
     count = max(len(keys), report.round.conflicts + report.round.findings + report.round.left)
-    new = keys.difference(standing.open)
-    has_grown = bool(new) or count > standing.open_count
-    is_first = not standing.is_violated or (after_failure and not _is_failing(report.round))
-    standing.open, standing.open_count = tuple(sorted(keys)), count
-    standing.is_violated = count > 0
+    new = keys.difference(health.open)
+    has_grown = bool(new) or count > health.open_count
+    is_first = not health.is_violated or (after_failure and not _is_failing(report.round))
+    health.open, health.open_count = tuple(sorted(keys)), count
+    health.is_violated = count > 0
     if count and (has_grown or is_first):
         yield _notice("violation", report, new=frozenset(new))
 
 
 def _waiting(
-    standing: JobHealth, round_: Round, report: RoundReport, now: float, remind: float
+    health: JobHealth, round_: Round, report: RoundReport, now: float, remind: float
 ) -> Iterator[Notice]:
     if round_.status == "waiting":
         plan = _plan(report)
-        is_first = plan != standing.waiting
+        is_first = plan != health.waiting
         if is_first:
-            standing.waiting, standing.waiting_since = plan, now
-        if is_first or now - standing.waiting_told >= remind:
-            standing.waiting_told = now
-            since = 0.0 if is_first else standing.waiting_since
+            health.waiting, health.waiting_since = plan, now
+        if is_first or now - health.waiting_notified >= remind:
+            health.waiting_notified = now
+            since = 0.0 if is_first else health.waiting_since
             yield _notice("waiting", report, since=since, reason=round_.name)
     elif _saw_both(round_):
-        standing.waiting = ""
+        health.waiting = ""
 
 
 def _notice_missing(memory: Memory, rounds: Sequence[RoundReport]) -> Iterator[Notice]:
@@ -362,12 +359,14 @@ def _notice_missing(memory: Memory, rounds: Sequence[RoundReport]) -> Iterator[N
         are_well = all(report.round.is_well for report in of_job)
         if job in present and not are_well:
             continue  # the round ended before it read its files
-        absent = {n: s for n, s in memory.standings.items() if s.job == job and n not in present}
-        for name, standing in absent.items():
-            if are_well or not standing.owed:
-                del memory.standings[name]
-            if are_well and standing.owed:
-                notice = _notice("recovery", of_job[0], since=standing.owed_since)
+        absent = {
+            n: s for n, s in memory.health_by_sheet.items() if s.job == job and n not in present
+        }
+        for name, health in absent.items():
+            if are_well or not health.is_open:
+                del memory.health_by_sheet[name]
+            if are_well and health.is_open:
+                notice = _notice("recovery", of_job[0], since=health.open_since)
                 yield replace(notice, name=name)
 
 
@@ -493,58 +492,60 @@ def note_digest(memory: Memory, day: str, now: datetime) -> None:
     """Record that this day has its digest, and reset the tallies."""
     memory.digests = (*memory.digests, day)[-_DAYS:]
     memory.digested = now.timestamp()
-    for standing in memory.standings.values():
-        standing.tally = Tally()
+    for health in memory.health_by_sheet.values():
+        health.tally = Tally()
 
 
 def digest_lines(memory: Memory, config: Configuration, now: datetime) -> tuple[str, ...]:
     """Return a line for each enabled job, and for each unknown job with an unresolved problem."""
     known = {job.name for job in config.jobs}
-    others = [s for n, s in memory.standings.items() if s.job not in known and s.owed]
-    lines = [_line(job, _standings_of(memory, job.name), now) for job in config.jobs if job.enabled]
+    others = [s for n, s in memory.health_by_sheet.items() if s.job not in known and s.is_open]
+    lines = [_line(job, _health_of(memory, job.name), now) for job in config.jobs if job.enabled]
     lines += [f"{plain(each.job)}: {each.status}" for each in others]
     return tuple(lines) or ("No job is on.",)
 
 
-def _standings_of(memory: Memory, job: str) -> tuple[JobHealth, ...]:
-    return tuple(each for each in memory.standings.values() if each.job == job)
+def _health_of(memory: Memory, job: str) -> tuple[JobHealth, ...]:
+    return tuple(each for each in memory.health_by_sheet.values() if each.job == job)
 
 
-def _line(job: Job, standings: Sequence[JobHealth], now: datetime) -> str:
-    return "; ".join((f"{job.name}: {_status(standings)}", *_facts(job, standings, now)))
+def _line(job: Job, health_by_sheet: Sequence[JobHealth], now: datetime) -> str:
+    return "; ".join(
+        (f"{job.name}: {_status(health_by_sheet)}", *_facts(job, health_by_sheet, now))
+    )
 
 
-def _status(standings: Sequence[JobHealth]) -> str:
+def _status(health_by_sheet: Sequence[JobHealth]) -> str:
     """Return the status of the last round; for a folder, the status of its most severe file."""
-    if not standings:
+    if not health_by_sheet:
         return "no round yet"
-    worst = exit_code_of(each.exit_code for each in standings)
-    first = next(each for each in standings if each.exit_code == worst)
-    files = f" ({count(len(standings), 'sheet')})" if len(standings) > 1 else ""
+    worst = exit_code_of(each.exit_code for each in health_by_sheet)
+    first = next(each for each in health_by_sheet if each.exit_code == worst)
+    files = f" ({count(len(health_by_sheet), 'sheet')})" if len(health_by_sheet) > 1 else ""
     return f"{first.status}{files}"
 
 
-def _facts(job: Job, standings: Sequence[JobHealth], now: datetime) -> Iterator[str]:
-    if not standings:
-        yield from _time(job, standings, now)
+def _facts(job: Job, health_by_sheet: Sequence[JobHealth], now: datetime) -> Iterator[str]:
+    if not health_by_sheet:
+        yield from _time(job, health_by_sheet, now)
         return
-    tallies = [each.tally for each in standings]
+    tallies = [each.tally for each in health_by_sheet]
     rounds, well = (sum(getattr(t, n) for t in tallies) for n in ("rounds", "well"))
     yield f"{count(rounds, 'round')}, {well} well"
     if applied := sum(each.applied for each in tallies):
         yield count(applied, "change")
     if failed := sum(each.failed for each in tallies):
         yield f"{failed} failed"
-    if number := sum(each.open_count for each in standings):
+    if number := sum(each.open_count for each in health_by_sheet):
         yield f"{number} to decide"
-    if waiting := sum(bool(each.waiting) for each in standings):
+    if waiting := sum(bool(each.waiting) for each in health_by_sheet):
         yield f"{count(waiting, 'plan')} waiting"
-    yield from _time(job, standings, now)
+    yield from _time(job, health_by_sheet, now)
 
 
-def _time(job: Job, standings: Sequence[JobHealth], now: datetime) -> Iterator[str]:
-    if standings:
-        last = max(datetime.fromisoformat(each.started) for each in standings)
+def _time(job: Job, health_by_sheet: Sequence[JobHealth], now: datetime) -> Iterator[str]:
+    if health_by_sheet:
+        last = max(datetime.fromisoformat(each.started) for each in health_by_sheet)
         yield f"last began {last.astimezone():%Y-%m-%d %H:%M}"
         if is_overdue(job.schedule, last, now):
             yield f"OVERDUE by its schedule ({job.schedule})"
@@ -558,7 +559,7 @@ def _time(job: Job, standings: Sequence[JobHealth], now: datetime) -> Iterator[s
 
 
 Deliver = Callable[[Secret, Event, str, str, float], str]
-_MOST_WAITING = 100
+_MAX_WAITING = 100
 _WEEK = 7 * 86_400.0
 _EACH, _ALL = 15.0, 60.0
 """Seconds for one notice to one address, and for all that a pass has to tell."""
@@ -576,8 +577,8 @@ def mark_of(address: Secret) -> str:
 def enqueue(memory: Memory, pending: Sequence[PendingNotice]) -> tuple[str, ...]:
     """Add notices to the outbox. Return a message for each old notice that this drops."""
     every = (*memory.outbox, *pending)
-    memory.outbox = every[-_MOST_WAITING:]
-    return tuple(_given_up(each, "too many wait") for each in every[:-_MOST_WAITING])
+    memory.outbox = every[-_MAX_WAITING:]
+    return tuple(_given_up(each, "too many wait") for each in every[:-_MAX_WAITING])
 
 
 def send_pending(
@@ -651,7 +652,7 @@ def _given_up(pending: PendingNotice, why: str) -> str:
 # The values of a template's names: texts about a round, without secrets.
 
 
-_MOST_LINES, _NAME, _PROBLEM = 12, 60, 300
+_MAX_LINES, _NAME, _PROBLEM = 12, 60, 300
 Safe = Callable[..., str]
 _EXACT = re.compile(r"[^<>\[\]`*|\n\r]*")
 
@@ -710,8 +711,8 @@ def _local(moment: datetime) -> str:
 
 
 def _few(names: tuple[str, ...]) -> str:
-    rest = len(names) - _MOST_LINES
-    return ", ".join(names[:_MOST_LINES]) + (f" and {rest} more" if rest > 0 else "")
+    rest = len(names) - _MAX_LINES
+    return ", ".join(names[:_MAX_LINES]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def _describe_counts(counts: Counts) -> str:
@@ -726,10 +727,10 @@ def _open(notice: Notice, safe: Safe) -> Iterator[str]:
         each for report in (notice.report, *notice.others) for each in _select_open(notice, report)
     ]
     every.sort(key=lambda each: not is_new(each, notice.new))
-    for each in every[:_MOST_LINES]:
+    for each in every[:_MAX_LINES]:
         yield f"- {_place(each, safe)}: {safe(each.problem)}"
-    if len(every) > _MOST_LINES:
-        yield f"- and {len(every) - _MOST_LINES} more, which the report lists"
+    if len(every) > _MAX_LINES:
+        yield f"- and {len(every) - _MAX_LINES} more, which the report lists"
 
 
 def _select_open(notice: Notice, report: RoundReport) -> tuple[Difference, ...]:
@@ -744,8 +745,8 @@ def _place(each: Difference, safe: Safe) -> str:
     pet = f"pet {each.pet_id}" if each.pet_id is not None else "a row"
     name = f" {safe(each.name, _NAME)}" if each.name else ""
     address = f" ({safe(each.address, _NAME)})" if each.address else ""
-    is_said = each.problem.startswith(tuple(f"{name}:" for name in each.fields))
-    fields = f", {', '.join(each.fields)}" if each.fields and not is_said else ""
+    names_fields = each.problem.startswith(tuple(f"{name}:" for name in each.fields))
+    fields = f", {', '.join(each.fields)}" if each.fields and not names_fields else ""
     return f"{each.kind}, {pet}{name}{address}{fields}"
 
 

@@ -369,7 +369,7 @@ def _tracing_watchers(config: Configuration, stack: ExitStack) -> list[Watcher]:
 # The HTTP endpoint of `petsync reconcile --every`.
 
 
-_MOST = 16
+_MAX_REQUESTS = 16
 _LOCAL = ("127.0.0.1", "::1", "localhost")
 
 
@@ -452,12 +452,12 @@ def _host_of(environ: Mapping[str, Any]) -> str:
 
 
 class _Server(ThreadingMixIn, WSGIServer):
-    """A server that answers `_MOST` requests at a time, and closes further connections."""
+    """A server that answers `_MAX_REQUESTS` requests at a time, and closes further connections."""
 
     daemon_threads = True
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
-        self._room = threading.BoundedSemaphore(_MOST)
+        self._room = threading.BoundedSemaphore(_MAX_REQUESTS)
         super().__init__(*arguments, **options)
 
     def process_request(self, request: Any, client_address: Any) -> None:

@@ -1735,8 +1735,8 @@ def _load_base(file: BaseFile) -> Base | None:
 def _iter_leading_jobs(context: RoundContext, store: str) -> Iterator[Job]:
     """Yield the jobs whose sheets determine what the store has."""
     for job in context.owner.config.jobs:
-        is_heard = job.enabled or job.name == context.job.name
-        if is_heard and job.mode in ("push", "two-way") and is_same_address(job.url, store):
+        is_included = job.enabled or job.name == context.job.name
+        if is_included and job.mode in ("push", "two-way") and is_same_address(job.url, store):
             yield job
 
 
@@ -2428,8 +2428,8 @@ class _Execution:
         pet_ids = {**beside.pet_ids, **added}
         sight = compare_planned_rows(now.plan, sheet, now.seen, pet_ids, now.base)
         beside = replace(beside, row_comparison=sight, inbound=inbound)
-        standing = replace(start, base=self.base)
-        result = write(self.context, self.comparer, beside, inbound, standing)
+        current_start = replace(start, base=self.base)
+        result = write(self.context, self.comparer, beside, inbound, current_start)
         self.stuck = result.stuck
         if self.base is not None:
             self.base = with_inbound(self.base, result.inbound)
@@ -2452,10 +2452,10 @@ class _Execution:
         ids = self.comparer.plan_ids(comparison, known)
         if not ids:
             return False
-        standing = replace(self.start, base=self.base)
+        current_start = replace(self.start, base=self.base)
         try:
             with self.context.step("write"):
-                result = write(self.context, self.comparer, comparison, ids, standing)
+                result = write(self.context, self.comparer, comparison, ids, current_start)
             self.start = self.start.carrying(result.carried)
             why = "; ".join(each.problem for each in result.stuck[:1])
         except SheetError as error:

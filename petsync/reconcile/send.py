@@ -76,15 +76,15 @@ def _deliver(
 def _send_one(service: Any, address: Secret, event: Event, title: str, body: str) -> str:
     import apprise
 
-    heard: list[str] = []
-    with _quiet(heard.append):
+    warnings_seen: list[str] = []
+    with _quiet(warnings_seen.append):
         is_sent = service.notify(
             title=title,
             body=body,
             notify_type=apprise.NotifyType(_TYPES[event]),
             body_format=apprise.NotifyFormat.TEXT,
         )
-    return "" if is_sent else _why(heard, address)
+    return "" if is_sent else _why(warnings_seen, address)
 
 
 def _service(address: Secret) -> Any:
@@ -113,20 +113,20 @@ def _service(address: Secret) -> Any:
     return service
 
 
-def _why(heard: list[str], address: Secret) -> str:
+def _why(warnings_seen: list[str], address: Secret) -> str:
     """Return apprise's last warning, without any part of the address."""
     text = address.reveal()
     pieces = {piece for piece in _PIECES.split(text) if len(piece) >= _KNOWN}
     redacted = Redactor((address, *map(Secret, pieces)))
-    return redacted(heard[-1])[:200] if heard else "it was not taken"
+    return redacted(warnings_seen[-1])[:200] if warnings_seen else "it was not taken"
 
 
 class _LogCapture(logging.Filter):
-    """A filter that drops all records of one thread, and passes apprise's warnings to `hear`."""
+    """A filter that drops all records of one thread, and gives `on_warning` apprise's warnings."""
 
-    def __init__(self, hear: Callable[[str], None]) -> None:
+    def __init__(self, on_warning: Callable[[str], None]) -> None:
         super().__init__()
-        self._hear, self._thread = hear, threading.get_ident()
+        self._hear, self._thread = on_warning, threading.get_ident()
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return true if the record is of another thread."""
@@ -138,7 +138,7 @@ class _LogCapture(logging.Filter):
 
 
 @contextmanager
-def _quiet(hear: Callable[[str], None] = lambda _: None) -> Iterator[None]:
+def _quiet(on_warning: Callable[[str], None] = lambda _: None) -> Iterator[None]:
     """Suppress the log records of this thread inside the context, from all libraries.
 
     Apprise, requests and urllib3 log addresses, or parts of them, at DEBUG and in warnings.
@@ -147,7 +147,7 @@ def _quiet(hear: Callable[[str], None] = lambda _: None) -> Iterator[None]:
     loggers = [each for each in manager.loggerDict.values() if isinstance(each, logging.Logger)]
     # Apprise may create its loggers only now.
     first = [logging.getLogger(name) for name in ("", "apprise")]
-    mine, deaf = [*first, *loggers], _LogCapture(hear)
+    mine, deaf = [*first, *loggers], _LogCapture(on_warning)
     for logger in mine:
         logger.addFilter(deaf)
     try:

@@ -579,7 +579,7 @@ def _prune(folder: Path, keep: int) -> None:
 _KEPT = 20
 _ALWAYS_KEPT = 10
 _KEPT_BYTES = 50_000_000
-_LEAST = 2
+_MIN_OLD_PETS = 2
 """The number of pets with old values that proves an older copy.
 
 A single pet may have been reverted by hand.
@@ -888,7 +888,7 @@ def find_older_copy(
     for some in _iter_suffixes(writes):
         if (
             _may_be_from(sheet, some[0])
-            and len(find_undone_pets(sheet_texts, some) or ()) >= _LEAST
+            and len(find_undone_pets(sheet_texts, some) or ()) >= _MIN_OLD_PETS
         ):
             older = [each for each in upto_known if each.number <= some[0].number]
             return OlderCopy(since(_find_nearest_version(sheet, older)))
@@ -913,7 +913,7 @@ def _find_latest_base(versions: Sequence[Version], base: Base) -> Base:
 
 def _find_similar_versions(sheet: Sheet, versions: Sequence[Version], base: Base) -> list[Version]:
     """Return the versions whose values the sheet has; only those with the fewest missing rows."""
-    if len(_edited_pets(sheet, base)) < _LEAST:
+    if len(_edited_pets(sheet, base)) < _MIN_OLD_PETS:
         return []
     base = replace(base, frame=base.sheet_frame, sheet_pets={})
     like = [each for each in versions if _is_from(sheet, each, base)]
@@ -946,7 +946,7 @@ def judge_by_bytes(sheet: Sheet, versions: Sequence[Version], base: Base) -> Old
         written_ids if last.is_known else written_ids & changed.keys()
     )
     has_lost = bool(base.ids - older.ids - find_numbered_pets(versions))
-    if not changed or (not is_sure and not has_lost and len(changed) < _LEAST):
+    if not changed or (not is_sure and not has_lost and len(changed) < _MIN_OLD_PETS):
         return OlderCopy()
     return replace(copy, is_sure=is_sure)
 
@@ -963,7 +963,7 @@ def _judge_by_values(sheet: Sheet, versions: Sequence[Version], base: Base) -> O
         return OlderCopy(tuple(versions))
     lacking = find_pets_lacking_id(sheet, pets, base)
     pets -= lacking
-    is_like = len(pets) >= _LEAST and pets & older.ids
+    is_like = len(pets) >= _MIN_OLD_PETS and pets & older.ids
     has_lost_ids = bool(pets - older.ids and lacking & find_numbered_pets(versions))
     is_unsure = is_like or has_lost_ids
     return OlderCopy(tuple(versions), is_sure=False) if is_unsure else OlderCopy()
@@ -1163,7 +1163,7 @@ def _is_from(sheet: Sheet, version: Version, newer: Base) -> bool:
         if text != before and text == after:
             return False
         agreeing |= {pet_id} if text == before else set()
-    return not new_ids & named and len(agreeing) >= _LEAST
+    return not new_ids & named and len(agreeing) >= _MIN_OLD_PETS
 
 
 def _count_missing_rows(sheet: Sheet, version: Version, base: Base) -> int:

@@ -1094,8 +1094,8 @@ def _round_row(round_: Round) -> str:
 
 def _format_start(moment: str) -> str:
     """Return the moment without seconds: `2026-11-20 09:30`; another text stays as it is."""
-    said_ = words.moment(moment)
-    return said_[: -len(":00 UTC")] if said_.endswith(" UTC") else said_
+    label = words.moment(moment)
+    return label[: -len(":00 UTC")] if label.endswith(" UTC") else label
 
 
 def _round_paragraphs(round_: Round) -> Iterator[str]:

@@ -364,7 +364,7 @@ def _basic(authorization: str) -> tuple[str, str]:
 T = TypeVar("T")
 _CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
 _VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}", re.ASCII)
-_MOST = 1000
+_MAX_VALUES = 1000
 
 
 class OneTimeValues(Generic[T]):
@@ -378,7 +378,7 @@ class OneTimeValues(Generic[T]):
         """Store the value, and return its key; the oldest value is dropped if there are too
         many.
         """
-        if len(self._values) >= _MOST:
+        if len(self._values) >= _MAX_VALUES:
             del self._values[next(iter(self._values))]
         key = secrets.token_urlsafe(32)
         self.keep(key, value)

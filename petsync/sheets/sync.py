@@ -145,9 +145,9 @@ class _Comparison:
         order.
         """
         cells = self.edits.cells
-        told = {row: texts[name] for row, texts in cells.items() if name and name in texts}
-        mask = np.isin(numbers, list(told))
-        return mask, [told[row] for row in numbers[mask].tolist()]
+        new_texts = {row: texts[name] for row, texts in cells.items() if name and name in texts}
+        mask = np.isin(numbers, list(new_texts))
+        return mask, [new_texts[row] for row in numbers[mask].tolist()]
 
 
 def _other_kind(

@@ -982,9 +982,9 @@ class UndoPlanner:
         for run in self.history.runs(past.store):
             if run.run_id == past.run_id:
                 return
-            for deed in find_effects(self.history.entries(run.run_id)):
-                if deed.is_settled:
-                    yield run.run_id, deed
+            for effect in find_effects(self.history.entries(run.run_id)):
+                if effect.is_settled:
+                    yield run.run_id, effect
 
     def _group_later_effects(
         self, past: PastRun, ids: set[int | None]

@@ -189,10 +189,10 @@ class Base:
         keep = ~self.frame["id"].isin(ids)
         if keep.all():
             return self
-        said = {pet_id: pet for pet_id, pet in self.sheet_pets.items() if pet_id not in ids}
+        sheet_pets = {pet_id: pet for pet_id, pet in self.sheet_pets.items() if pet_id not in ids}
         unsure = {pet_id: units for pet_id, units in self.unsure_units.items() if pet_id not in ids}
         return replace(
-            self, frame=_sort_by_id(self.frame[keep]), sheet_pets=said, unsure_units=unsure
+            self, frame=_sort_by_id(self.frame[keep]), sheet_pets=sheet_pets, unsure_units=unsure
         )
 
     def with_pets(self, pets: Sequence[Pet]) -> Base:
@@ -232,11 +232,11 @@ class Base:
     def from_lines(cls, lines: Iterable[str]) -> Base:
         """Return the base in the lines. Raises ParcelError if it is not complete and unchanged."""
         head, _, rest = unpack(lines).partition(b"\n")
-        body, _, said = rest.partition(b"\n")
+        body, _, sheet_pets = rest.partition(b"\n")
         try:
             header = msgspec.json.decode(head, type=_Header)
             frame = frame_from_json(body)
-            pets = pets_from_frame(frame_from_json(said)) if said else []
+            pets = pets_from_frame(frame_from_json(sheet_pets)) if sheet_pets else []
         except (msgspec.DecodeError, UnicodeDecodeError, ResponseError):
             raise ParcelError("they are no pets") from None
         if len(frame) != header.pets:

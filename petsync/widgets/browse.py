@@ -368,7 +368,7 @@ class Photos:
 
 
 NONE, SHOW_ALL = "No pet matches.", "Press Show all to start again."
-_MOST_TAGS = 500
+_MAX_TAGS = 500
 _READING = "Reading the store …"
 _PANEL_STYLE = {"description_width": "initial"}
 
@@ -423,7 +423,7 @@ class Panel:
         """Offer the existing statuses and tags; the selection stays."""
         self.again.disabled = False
         for field, names in ((self.status, catalogue.statuses), (self.tags, catalogue.tags)):
-            offered = list(names[:_MOST_TAGS])
+            offered = list(names[:_MAX_TAGS])
             chosen = [name for name in field.value if name in offered]
             field.options = offered
             field.value = chosen
@@ -467,7 +467,7 @@ def _several(label: str) -> ipywidgets.SelectMultiple:
 # The static view of a catalogue: its numbers, and the first pets.
 
 
-_MOST = 10
+_MAX_PETS = 10
 _CODE = 'store.snapshot().frame; plan = store.edit(7, status="sold"); store.apply(plan)'
 _HOW = "In a live notebook this is a form. In plain Python:"
 _UNREAD = "The store has not been read yet."
@@ -487,7 +487,7 @@ def html(title: str, catalogue: Catalogue | PetsyncError | None, places: Places)
     if not isinstance(catalogue, Catalogue):
         parts += [markup.element("p", markup.text(line)) for line in _iter_reasons(catalogue)]
     else:
-        pets = catalogue.pets(places[:_MOST])
+        pets = catalogue.pets(places[:_MAX_PETS])
         table = markup.table(list(_PET_COLUMNS), map(_row, pets)) + _more(len(places) - len(pets))
         parts += [_display.as_html(catalogue.snapshot), markup.fragment([table])]
     code = markup.element("code", markup.text(_CODE))
@@ -500,7 +500,7 @@ def text(title: str, catalogue: Catalogue | PetsyncError | None, places: Places)
     if not isinstance(catalogue, Catalogue):
         lines += [line for reason in _iter_reasons(catalogue) for line in wrap(reason, 80)]
     else:
-        pets = catalogue.pets(places[:_MOST])
+        pets = catalogue.pets(places[:_MAX_PETS])
         lines += [
             _display.as_text(catalogue.snapshot),
             "",

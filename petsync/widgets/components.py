@@ -59,7 +59,7 @@ class Part(anywidget.AnyWidget):
 # Received files: a browser sends each in pieces, into its own folder, under a safe name.
 
 
-_MOST_BYTES = 120
+_MAX_BYTES = 120
 """The longest stored name. File systems allow 255 bytes, and copies get longer names."""
 _UNSAFE = re.compile(r"[^\w .()\-]")
 _DEVICES = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
@@ -121,7 +121,7 @@ def safe_name(name: str) -> str:
     if not cleaned or _DEVICES.fullmatch(cleaned):
         cleaned = f"file_{cleaned}".rstrip("_")
     ending = PurePosixPath(cleaned).suffix[:12]
-    stem = cleaned.removesuffix(ending).encode()[: _MOST_BYTES - len(ending.encode())]
+    stem = cleaned.removesuffix(ending).encode()[: _MAX_BYTES - len(ending.encode())]
     return stem.decode(errors="ignore").rstrip(" .") + ending
 
 
@@ -133,7 +133,7 @@ def safe_name(name: str) -> str:
 
 class Files(Part, script="files.js"):
     """A labelled field for files. `accept` is as in HTML (".xlsx,.csv" or "image/*"). A file larger
-    than `most_bytes` (0: no limit) is refused; the message ends with `way_out`. `received` has the
+    than `max_bytes` (0: no limit) is refused; the message ends with `way_out`. `received` has the
     complete files; if `listed`, the user sees them in a list and can remove them.
 
     Their content is in a private folder on this machine until the file is removed, the widget is
@@ -144,7 +144,7 @@ class Files(Part, script="files.js"):
     hint = t.Unicode("").tag(sync=True)
     accept = t.Unicode("").tag(sync=True)
     multiple = t.Bool(False).tag(sync=True)
-    most_bytes = t.Int(0).tag(sync=True)
+    max_bytes = t.Int(0).tag(sync=True)
     way_out = t.Unicode("").tag(sync=True)
     disabled = t.Bool(False).tag(sync=True)
     listed = t.Bool(True)
@@ -295,8 +295,8 @@ class Files(Part, script="files.js"):
             return "No files are accepted at the moment."
         if not accepts(self.accept, name, kind):
             return f"Only these kinds are accepted: {self.accept.replace(',', ', ')}."
-        if size < 0 or (self.most_bytes and size > self.most_bytes):
-            return f"It is larger than {self.most_bytes:,} bytes. {self.way_out}".rstrip()
+        if size < 0 or (self.max_bytes and size > self.max_bytes):
+            return f"It is larger than {self.max_bytes:,} bytes. {self.way_out}".rstrip()
         return ""
 
     def _private(self) -> Path:

@@ -523,7 +523,7 @@ def _text(change: Change) -> str:
 # The files of a run: the sheet with the new ids, and the results to download.
 
 
-MOST = 16 * 1024 * 1024
+MAX_LINKED_BYTES = 16 * 1024 * 1024
 """The maximum size of a file that is part of the page; a larger one is shown by its path."""
 
 
@@ -588,7 +588,7 @@ class LeftFiles:
 
 
 def _link(name: str, data: bytes, label: str) -> str:
-    if len(data) > MOST:
+    if len(data) > MAX_LINKED_BYTES:
         return html.element("p", html.text(label))
     body = base64.b64encode(data).decode()
     link = html.element(

@@ -187,7 +187,7 @@ class HeaderChoices:
 
 
 SUFFIXES = (".xlsx", ".xlsm", ".csv", ".tsv", ".txt")
-_MOST = 1 << 30
+_MAX_SHEET_BYTES = 1 << 30
 _LISTED = 200
 _NONE = "(choose one)"
 
@@ -204,7 +204,7 @@ class FileChooser:
                 "it: open such a CSV by its path."
             ),
             accept=",".join(SUFFIXES),
-            most_bytes=_MOST,
+            max_bytes=_MAX_SHEET_BYTES,
             way_out="Copy it to the machine that petsync runs on, and open it by its path.",
         )
         self.listed = ipywidgets.Dropdown(description="In this folder")

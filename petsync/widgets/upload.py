@@ -461,7 +461,7 @@ class Panel:
             hint=_KINDS,
             way_out="Make a smaller copy of it.",
             multiple=True,
-            most_bytes=MAX_FILE_BYTES,
+            max_bytes=MAX_FILE_BYTES,
             listed=False,
         )
         self.path = _text("Or a path on the machine petsync runs on", "photos/bella.jpg")
@@ -572,7 +572,7 @@ def _tick(label: str) -> ipywidgets.Checkbox:
 # The static view of an upload form: the pet, its pictures, and the uploaded files.
 
 
-_MOST = 10
+_MAX_URLS = 10
 _HOW = "In a live notebook this is a form. In plain Python:"
 
 
@@ -593,7 +593,7 @@ def html(
     parts = [markup.element("h3", markup.text(title))]
     parts += [markup.element("p", markup.text(line)) for line in _about(pet, pet_id)]
     if isinstance(pet, Pet) and pet.photo_urls:
-        items = (markup.element("li", markup.bdi(url)) for url in pet.photo_urls[:_MOST])
+        items = (markup.element("li", markup.bdi(url)) for url in pet.photo_urls[:_MAX_URLS])
         parts.append(markup.element("ul", "".join(items)))
     if report is not None:
         return "\n".join(parts) + _display.as_html(report)
@@ -607,7 +607,7 @@ def text(
     """The form as plain text of at most 80 columns."""
     lines = [title, *(line for part in _about(pet, pet_id) for line in wrap(part, 80))]
     if isinstance(pet, Pet):
-        lines += [f"  {shorten(url, 78)}" for url in pet.photo_urls[:_MOST]]
+        lines += [f"  {shorten(url, 78)}" for url in pet.photo_urls[:_MAX_URLS]]
     if report is not None:
         return "\n".join(lines) + "\n\n" + _display.as_text(report)
     return "\n".join([*lines, _HOW, f"  {_code(pet, pet_id)}"])
@@ -622,7 +622,7 @@ def _about(pet: Pet | PetsyncError | None, pet_id: int | None) -> Iterator[str]:
         yield "No pet is chosen yet." if pet_id is None else f"The pictures are for pet {pet_id}."
     else:
         total = len(pet.photo_urls)
-        more = f"; the first {_MOST}" if total > _MOST else ""
+        more = f"; the first {_MAX_URLS}" if total > _MAX_URLS else ""
         photos = f"{count(total, 'picture')}{more}" if total else "no picture yet"
         whom = markup.capital(format_pet(pet.id, shorten(pet.name or "", 60)))
         yield f"{whom} has {photos}."

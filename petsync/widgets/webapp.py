@@ -132,7 +132,7 @@ class _NotFoundPage(_MessagePage):
 _HERE = Path(__file__).parent / "assets"
 _HOST = "127.0.0.1"
 _NOTEBOOK = _HERE / "app.ipynb"
-_MOST_BYTES = 64 * 1024 * 1024
+_MAX_BYTES = 64 * 1024 * 1024
 """The maximum size of a message; tornado drops a connection that sends a larger one."""
 _PAGE_POLICY = "; ".join(
     (
@@ -271,7 +271,7 @@ class _Page(Voila):  # type: ignore[misc]  # Voilà has no types
         config.extension_denylist = ["@jupyter-notebook/lab-extension"]
         config.kernel_spec_manager_class = _Native
         self.tornado_settings = {
-            "websocket_max_message_size": _MOST_BYTES,
+            "websocket_max_message_size": _MAX_BYTES,
             "headers": {"Content-Security-Policy": _PAGE_POLICY},
             "allow_remote_access": False,
             "local_hostnames": ["localhost", _HOST],

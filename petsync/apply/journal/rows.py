@@ -460,7 +460,7 @@ class _Row(msgspec.Struct, frozen=True, array_like=True):
     below: int | None = None
     pet_id: int | None = None
     """Its pet, if known."""
-    said: Pet | None = None
+    row_pet: Pet | None = None
     """Its values, if they are new."""
     run: str = ""
     """The run that knows its pet."""
@@ -552,7 +552,7 @@ def row_payload(plan: Plan) -> bytes:
             above=slot.above,
             below=slot.below,
             pet_id=plan.recognised.get(row),
-            said=slot.row_pet or updates.get(row),
+            row_pet=slot.row_pet or updates.get(row),
             run=slot.run,
             on=slot.on,
             action=slot.action,
@@ -936,8 +936,8 @@ def _iter_records(
         )
     for each in sheet_rows.rows:
         own, anywhere = ((origin.source, sheet_rows.tab), each.pet_id), (_ANYWHERE, each.pet_id)
-        said = each.said or known.get(own) or known.get(anywhere)
-        if said is None or (each.pet_id is None and not each.may_be):
+        row_pet = each.row_pet or known.get(own) or known.get(anywhere)
+        if row_pet is None or (each.pet_id is None and not each.may_be):
             continue
         is_agreed = not each.open or (each.open == "change" and each.pet_id in updated)
         yield RowRecord(
@@ -947,7 +947,7 @@ def _iter_records(
             row=each.row,
             above=each.above,
             below=each.below,
-            row_pet=msgspec.structs.replace(said, id=None),
+            row_pet=msgspec.structs.replace(row_pet, id=None),
             agreed=None if is_agreed else agreed.get(own) or agreed.get(anywhere),
             category=(
                 sheet_rows.categories.get(each.row)

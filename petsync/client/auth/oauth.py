@@ -440,7 +440,7 @@ def _parts(authorization: Secret) -> Iterator[Secret]:
 
 
 log = logging.getLogger(__name__)
-_MOST = 256 * 1024
+_MAX_RESPONSE_BYTES = 256 * 1024
 _AGENT = f"petsync/{version('petsync')}"
 _FORM = "application/x-www-form-urlencoded"
 Transport = Callable[[], httpx.AsyncBaseTransport]
@@ -517,7 +517,7 @@ class TokenEndpoint:
                 content = bytearray()
                 async for piece in response.aiter_raw():
                     content += piece
-                    if len(content) > _MOST:
+                    if len(content) > _MAX_RESPONSE_BYTES:
                         raise _TooMuchError
                 return TokenResponse(response.status_code, _parse_object(response, bytes(content)))
 

@@ -1354,7 +1354,7 @@ def _error(file: Path, problems: list[Problem]) -> ConfigurationError:
 # Read a file of NAME=value lines for the environment, as sh and systemd do.
 
 
-_MOST = 1 << 20
+_MAX_ENV_BYTES = 1 << 20
 _LINE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)")
 _SINGLE, _DOUBLE = re.compile(r"'([^']*)'"), re.compile(r'"([^"\\$`]*)"')
 _BARE_WORD = re.compile(r"[\w./:@%+,=?^~{}\[\]-]*")
@@ -1375,7 +1375,7 @@ def read_variables(path: Path) -> HiddenEnvironment:
 def _decode_lines(path: Path) -> str:
     try:
         content = read_ordinary(path)
-        if len(content) <= _MOST:
+        if len(content) <= _MAX_ENV_BYTES:
             return content.decode("utf-8-sig")
         reason = "it is too long"
     except OSError as error:

@@ -38,7 +38,7 @@ from petsync.table.sheet import Finding, Sheet
 __all__ = [
     "AUTHOR",
     "ERROR",
-    "MOST_COMMENTS",
+    "MAX_COMMENTS",
     "TAB",
     "WARNING",
     "AnnotatedBytes",
@@ -819,13 +819,13 @@ def _is_hidden(row: Element | None) -> bool:
 # One workbook annotated: cells coloured, comments and the boxes that show them added.
 
 
-MOST_COMMENTS = 5_000
+MAX_COMMENTS = 5_000
 """The maximum number of comments, because spreadsheet programs open many comments slowly. Further
 cells are only coloured.
 """
 
 _MERGED = re.compile(rb"<(?:[\w.-]+:)?mergeCell\s[^<>]*?\bref\s*=\s*[\"']([A-Z0-9:$]+)[\"']")
-_MOST_MERGED = 1 << 16
+_MAX_MERGED = 1 << 16
 _FEW = 256
 _COMMENTS = "application/vnd.openxmlformats-officedocument.spreadsheetml.comments+xml"
 
@@ -889,7 +889,7 @@ def _annotate_parts(
 def _commented_marks(marks: Iterable[Mark], comments: Comments) -> list[Mark]:
     """Return the marks that get a comment: if there are too many, those of errors first."""
     able = [mark for mark in marks if mark.address not in comments.threaded]
-    chosen = sorted(able, key=lambda mark: not mark.is_error)[:MOST_COMMENTS]
+    chosen = sorted(able, key=lambda mark: not mark.is_error)[:MAX_COMMENTS]
     return sorted(chosen, key=lambda mark: (mark.row, mark.column))
 
 
@@ -919,10 +919,10 @@ def _find_merged(data: bytes) -> dict[tuple[int, int], tuple[int, int]]:
     firsts: dict[tuple[int, int], tuple[int, int]] = {}
     for reference in _MERGED.findall(data):
         area = corners(reference.decode())
-        if area is not None and len(firsts) < _MOST_MERGED:
+        if area is not None and len(firsts) < _MAX_MERGED:
             top, left, bottom, right = area
             columns = range(left, min(right, left + _FEW) + 1)
             cells = ((row, column) for row in range(top, bottom + 1) for column in columns)
-            room = _MOST_MERGED - len(firsts)
+            room = _MAX_MERGED - len(firsts)
             firsts |= dict.fromkeys(itertools.islice(cells, room), (top, left))
     return firsts

@@ -90,7 +90,7 @@ _STRING_TABLE = re.compile(rb"<(?:[^\s<>/]+:)?sst\s[^<]*")
 _INDEX = re.compile(rb">([0-9]{1,9})<")
 _END_OF_STRING = b"</si>"
 _WORTH = 64
-_LEAST = 16
+_MIN_CELL_BYTES = 16
 """Fewer bytes than the shortest cell with a reference has."""
 
 
@@ -104,7 +104,7 @@ def shared_size(sheet: bytes, strings: bytes, limit: int) -> int:
 
     Above `limit` it is nearly exact; below, it is a rough one, which is fast.
     """
-    fits = len(sheet) // _LEAST + 1
+    fits = len(sheet) // _MIN_CELL_BYTES + 1
     size = limit // fits
     if size >= _WORTH and _is_cut(strings, size):
         return fits * size
@@ -215,7 +215,7 @@ _ITEM = re.compile(
     rb"<(?:\w+:)?si(?:\s[^>]*)?>(.*?)(?=<(?:\w+:)?si[\s>/]|</(?:\w+:)?sst>)", re.DOTALL
 )
 _PIECE = re.compile(rb"<(?:\w+:)?t(?:\s[^>]*)?>([^<]*)</")
-_MOST_TEXTS = 200_000
+_MAX_TEXTS = 200_000
 _RELATIONS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 _MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 _PACKAGE = "http://schemas.openxmlformats.org/package/2006"
@@ -372,7 +372,7 @@ class Package:
         texts: dict[int, str] = {}
         for part in self._of_kind("sharedStrings"):
             items = _ITEM.finditer(self.text_part(part))
-            for at, item in enumerate(itertools.islice(items, min(max(indexes) + 1, _MOST_TEXTS))):
+            for at, item in enumerate(itertools.islice(items, min(max(indexes) + 1, _MAX_TEXTS))):
                 if at in indexes:
                     pieces = (unescape(piece.decode()) for piece in _PIECE.findall(item[0]))
                     texts[at] = "".join(pieces)

@@ -72,7 +72,7 @@ _TAB_HEAD, _TABS, _SEVERAL = 1 << 16, 20, 2
 headers that must be found in them.
 """
 _EXACT = 2.0**53
-_MOST_TABS, _LISTED = 200, 5
+_MAX_TABS, _LISTED = 200, 5
 _ID = re.compile(r"0*([0-9]{1,19})(?:\.0+)?")
 
 
@@ -258,7 +258,7 @@ def _with_ids(package: Package, mapper: Mapper) -> list[Tab]:
     are very many, the last ones are included without a check.
     """
     other_tabs = list({each.part: each for each in package.tabs if _is_user_tab(each)}.values())
-    heads = [first_rows(package.head(each, _TAB_HEAD), _TOP) for each in other_tabs[:_MOST_TABS]]
+    heads = [first_rows(package.head(each, _TAB_HEAD), _TOP) for each in other_tabs[:_MAX_TABS]]
     text_numbers = {at for rows in heads for row in rows for at in row if isinstance(at, int)}
     texts = package.shared_texts(text_numbers) if text_numbers else {}
     matching = [
@@ -270,7 +270,7 @@ def _with_ids(package: Package, mapper: Mapper) -> list[Tab]:
             for at in row
         )
     ]
-    return matching + other_tabs[_MOST_TABS:]
+    return matching + other_tabs[_MAX_TABS:]
 
 
 def _ids_or_none(package: Package, tab: Tab, mapper: Mapper) -> frozenset[int] | None:

@@ -64,7 +64,7 @@ LISTS = "petsync lists"
 SPARE = 500
 """The number of rows below the pets that are formatted for new ones."""
 
-_MOST = 5_000
+_MAX_CHOICES = 5_000
 _LONGEST = 255
 _ESCAPE = re.compile(r"_x[0-9A-Fa-f]{1,4}_")
 _ACTION_HELP = (
@@ -100,7 +100,9 @@ def offer(book: Workbook, sheet: Worksheet, contents: Contents) -> None:
 def _others(texts: Sequence[str], offered: Sequence[str], clear: Sequence[str]) -> list[str]:
     """Return the texts that occur and are not offered yet, if a list can offer them."""
     found = set(texts) - {"", *offered, *clear}
-    return sorted(filter(_can_be_offered, found), key=lambda text: (text.casefold(), text))[:_MOST]
+    return sorted(filter(_can_be_offered, found), key=lambda text: (text.casefold(), text))[
+        :_MAX_CHOICES
+    ]
 
 
 def _can_be_offered(text: str) -> bool:
