@@ -1,4 +1,4 @@
-"""What the browser's tests look at, and with which plans."""
+"""Helpers of the browser tests: tabs, plans of any size, and parts of a plan's page."""
 
 from __future__ import annotations
 
@@ -32,14 +32,16 @@ from petsync.report.plan import plan_page
 
 
 class Contexts:
-    """The contexts of a browser, one for each set of options: a new one costs as much as a page."""
+    """The contexts of a browser, one for each set of options. A new context costs as much as a
+    page.
+    """
 
     def __init__(self, browser: Browser) -> None:
         self._browser = browser
         self._made: dict[str, BrowserContext] = {}
 
     def __call__(self, **options: object) -> BrowserContext:
-        """The context with these options."""
+        """Return the context with these options."""
         key = repr(sorted(options.items()))
         if key not in self._made:
             self._made[key] = self._browser.new_context(**options)
@@ -47,7 +49,7 @@ class Contexts:
 
 
 class Opener:
-    """Opens documents in tabs of its own and keeps what they say, ask and load."""
+    """Opens each document in a new tab and records its messages, dialogs, errors and requests."""
 
     def __init__(self, contexts: Contexts, folder: Path) -> None:
         self.folder = folder
@@ -56,7 +58,7 @@ class Opener:
         self._contexts = contexts
 
     def __call__(self, what: Plan | str, **options: object) -> Page:
-        """A plan's page, or any document, opened from a file."""
+        """Open a plan's page, or any document, from a file, and return its tab."""
         file = self.folder / f"{len(self.pages)}.html"
         file.write_text(what if isinstance(what, str) else plan_page(what), encoding="utf-8")
         page = self._contexts(**options).new_page()
@@ -77,7 +79,9 @@ NAMES = ("Bella", "Rex", "Zoë", "小雪", "O'Malley", "Ænima")
 
 
 def change(n: int) -> Change:
-    """Of ten, one add, one delete and eight updates, in varied fields."""
+    """Return change number n: of each ten, one add, one delete and eight updates of different
+    fields.
+    """
     name = f"{NAMES[n % len(NAMES)]} {n}"
     pet = replace(BELLA, id=n, name=name, photo_urls=(f"https://images.example/{n}.jpg",))
     if n % 10 == 0:
@@ -94,7 +98,7 @@ def change(n: int) -> Change:
 
 
 def plan_of(size: int, **more: object) -> Plan:
-    """A plan of so many changes, two conflicts and a blocked row."""
+    """Return a plan of this many changes, with two conflicts and a blocked row."""
     order = {"add": 0, "update": 1, "delete": 2}
     changes = sorted((change(n) for n in range(size)), key=lambda each: order[each.kind])
     rest = {"conflicts": (CONFLICT, CLASHING), "blocked": (BLOCKED,), "notes": ("Look twice.",)}
@@ -102,7 +106,7 @@ def plan_of(size: int, **more: object) -> Plan:
 
 
 def everything() -> Plan:
-    """A plan with one of everything that a page can show, in few rows."""
+    """Return a small plan with one of everything that a page can show."""
     sentinel = Refusal("sentinel", "pet 1 is not in the store any more")
     return plan_with(
         ADD,
@@ -120,7 +124,7 @@ def everything() -> Plan:
 
 
 def together(names: Iterable[str], source: str) -> Plan:
-    """The hostile plans of all these names in one."""
+    """Return one plan with the content of the hostile plans of all these names."""
     plans = [hostile_plan(name) for name in names]
     kept = ("changes", "conflicts", "blocked", "notes")
     parts = {kind: tuple(chain.from_iterable(getattr(p, kind) for p in plans)) for kind in kept}
@@ -130,20 +134,20 @@ def together(names: Iterable[str], source: str) -> Plan:
 
 
 def status(page: Page) -> Locator:
-    """Where the page says how many rows it shows."""
+    """Return the element that shows how many rows the page shows."""
     return page.get_by_role("status")
 
 
 def rows(page: Page) -> Locator:
-    """The rows of the page's table, without its head."""
+    """Return the rows of the page's table, without its header."""
     return page.locator("#table > tbody > tr")
 
 
 def said(page: Page, text: str) -> None:
-    """Wait until the page says this of its rows."""
+    """Wait until the page's status has this text."""
     expect(status(page)).to_have_text(text)
 
 
 def chip(page: Page, kind: str) -> Locator:
-    """The box that lets only this kind through, and others that are ticked."""
+    """Return the checkbox of the filter for this kind."""
     return page.get_by_role("checkbox", name=kind)

@@ -1,4 +1,4 @@
-"""Pages opened in a real browser, which must keep quiet all the while."""
+"""Fixtures of the browser tests: pages in Chromium that must report nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """Chromium, without a window."""
+    """Yield Chromium without a window."""
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
         yield chromium
@@ -24,13 +24,13 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def contexts(browser: Browser) -> Contexts:
-    """What the tabs of all tests are opened in."""
+    """Return the browser contexts that all tests share."""
     return Contexts(browser)
 
 
 @pytest.fixture
 def noisy(contexts: Contexts, tmp_path: Path) -> Iterator[Opener]:
-    """Opens documents that may say something."""
+    """Yield an opener of documents that may report something."""
     opener = Opener(contexts, tmp_path)
     yield opener
     for page in opener.pages:
@@ -39,6 +39,6 @@ def noisy(contexts: Contexts, tmp_path: Path) -> Iterator[Opener]:
 
 @pytest.fixture
 def show(noisy: Opener) -> Iterator[Callable[..., Page]]:
-    """Opens documents, and fails at the end if one of them said, asked or loaded anything."""
+    """Yield an opener; fail at the end if a document reported, asked or loaded anything."""
     yield noisy
     assert noisy.unrest == []

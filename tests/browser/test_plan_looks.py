@@ -1,4 +1,4 @@
-"""How a plan's page and a notebook's fragment look: both schemes, any width, on paper."""
+"""The appearance of a plan's page and of HTML fragments: both colour schemes, any width, print."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ CONTRASTS = """() => {
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_contrast(show: Show, name: str, scheme: str) -> None:
-    """Every text has a contrast of at least 4.5 to what is behind it, in both schemes."""
+    """Every text has a contrast of at least 4.5 to its background in both schemes."""
     page = show(DOCUMENTS[name], color_scheme=scheme, reduced_motion="reduce")
     for details in page.locator("details:not([open]) > summary").all():
         details.click()
@@ -68,7 +68,7 @@ def test_contrast(show: Show, name: str, scheme: str) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_scheme_is_followed(show: Show, scheme: str) -> None:
-    """The page is bright or dark as the reader has it; on paper it is always bright."""
+    """The page follows the reader's light or dark scheme; in print it is always light."""
     page = show(DOCUMENTS["plan"], color_scheme=scheme)
     brightness = "() => getComputedStyle(document.body).backgroundColor.match(/\\d+/)[0] * 1"
     assert (page.evaluate(brightness) < 60) == (scheme == "dark")
@@ -79,7 +79,7 @@ def test_the_scheme_is_followed(show: Show, scheme: str) -> None:
 
 
 def test_on_paper_there_is_nothing_to_click(show: Show) -> None:
-    """Printed, the page has its rows and no controls."""
+    """A printed page has its rows and no controls."""
     page = show(plan_of(30))
     chip(page, "Change").check()
     page.emulate_media(media="print")
@@ -91,7 +91,7 @@ def test_on_paper_there_is_nothing_to_click(show: Show) -> None:
 
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_no_page_scrolls_sideways(show: Show, name: str) -> None:
-    """At any width the page is no wider than the window."""
+    """At any width the page is not wider than the window."""
     page = show(DOCUMENTS[name])
     for width in (320, 400, 700, 1000):
         page.set_viewport_size({"width": width, "height": 800})
@@ -99,7 +99,7 @@ def test_no_page_scrolls_sideways(show: Show, name: str) -> None:
 
 
 def test_nor_with_names_without_end(show: Show) -> None:
-    """Nor where things have the longest and strangest names."""
+    """Very long and hostile names do not make the page wider than the window."""
     page = show(together(HOSTILE, "a" * 5_000))
     for width in (320, 400, 1000):
         page.set_viewport_size({"width": width, "height": 800})
@@ -107,7 +107,7 @@ def test_nor_with_names_without_end(show: Show) -> None:
 
 
 def test_nothing_moves_for_who_wants_no_motion(show: Show) -> None:
-    """Nothing is animated where the reader asks for less motion."""
+    """Nothing is animated if the reader asks for less motion."""
     page = show(DOCUMENTS["plan"], reduced_motion="reduce")
     moving = """() => [...document.querySelectorAll("*")].filter((each) =>
         !/^0s(, 0s)*$/.test(getComputedStyle(each).transitionDuration) ||

@@ -1,4 +1,4 @@
-"""A plan's page in a browser: filters, pages, order, keyboard, and what remains without scripts."""
+"""A plan's page in a browser: filters, paging, sorting, keyboard, and the page without scripts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Show = Callable[..., Page]
 
 
 def test_every_row_is_on_some_page(show: Show) -> None:
-    """Turning pages to the last one shows each row once, and says which ones these are."""
+    """The pages together show each row once, and each page shows which rows it has."""
     page = show(plan_of(120))
     said(page, "Showing 1\u201350 of 123")
     seen = rows(page).locator(".ps-where").all_inner_texts()
@@ -29,7 +29,9 @@ def test_every_row_is_on_some_page(show: Show) -> None:
 
 
 def test_pages_turn_no_further_than_the_ends(show: Show) -> None:
-    """At an end the buttons say that they do nothing, keep the focus, and do nothing."""
+    """On the first and last page, the buttons without effect are marked disabled and keep the
+    focus.
+    """
     page = show(plan_of(120))
     previous = page.get_by_role("button", name="Previous").first
     expect(previous).to_have_attribute("aria-disabled", "true")
@@ -48,7 +50,7 @@ def test_pages_turn_no_further_than_the_ends(show: Show) -> None:
 
 @pytest.mark.parametrize(("kind", "name"), [("adds", "Add"), ("deletes", "Delete")])
 def test_a_kind_by_itself(show: Show, kind: str, name: str) -> None:
-    """A ticked kind leaves its rows alone, as many as the plan's summary says."""
+    """A ticked kind shows only its rows, as many as the plan's summary counts."""
     plan = plan_of(200)
     page = show(plan)
     total = getattr(plan.summary(), kind)
@@ -72,7 +74,7 @@ def test_several_kinds_together(show: Show) -> None:
 
 
 def test_a_field_as_in_the_summary(show: Show) -> None:
-    """The fields offered are counted as in the plan's summary: a clash is no change."""
+    """Each field in the filter has the count of the plan's summary; a conflict is not a change."""
     plan = plan_of(120)
     page = show(plan)
     field = page.get_by_label("Changed field")
@@ -90,7 +92,7 @@ def test_a_field_as_in_the_summary(show: Show) -> None:
 
 
 def test_counts_follow_the_other_filters(show: Show) -> None:
-    """Each kind's number is that of the rows that the other filters leave."""
+    """The count of each kind is the number of its rows that match the other filters."""
     page = show(plan_of(120))
     page.get_by_label("Search").fill("Bella")
     said(page, "Showing 1\u201321 of 21, filtered from 123")
@@ -110,7 +112,7 @@ def test_counts_follow_the_other_filters(show: Show) -> None:
     ],
 )
 def test_text_finds_rows(show: Show, text: str, expected: list[str]) -> None:
-    """Names, ids, values, cells and problems are found, without regard to case and accents."""
+    """A search finds names, ids, values, cells and problems, without regard to case and accents."""
     page = show(plan_of(120))
     page.get_by_label("Search").fill(text)
     expect(status(page)).to_contain_text("filtered")
@@ -119,7 +121,7 @@ def test_text_finds_rows(show: Show, text: str, expected: list[str]) -> None:
 
 
 def test_what_was_found_stands_out(show: Show) -> None:
-    """The words that were searched for are highlighted where they stand in the rows shown."""
+    """The words of the search are highlighted in the rows shown."""
     page = show(plan_of(120))
     found = """() => [...CSS.highlights.get("found")].map((range) => range.toString())"""
     assert page.evaluate(found) == []
@@ -129,7 +131,7 @@ def test_what_was_found_stands_out(show: Show) -> None:
 
 
 def test_nothing_found(show: Show) -> None:
-    """Where no row fits the page says so, and how many there are."""
+    """If no row matches, the page shows this and the total number of rows."""
     page = show(plan_of(20))
     page.get_by_label("Search").fill("no pet is called this")
     said(page, "No row fits; there are 23 in all.")
@@ -137,7 +139,9 @@ def test_nothing_found(show: Show) -> None:
 
 
 def test_order(show: Show) -> None:
-    """A click on a head sorts by it, one more the other way, a third restores the plan's order."""
+    """The first click on a header sorts by it, the second reverses the order, the third restores
+    it.
+    """
     page = show(plan_of(60))
     head = page.get_by_role("columnheader", name="Id")
     button = head.get_by_role("button")
@@ -155,7 +159,7 @@ def test_order(show: Show) -> None:
 
 
 def test_ids_are_exact(show: Show) -> None:
-    """The largest ids are shown digit by digit, and sorted as the numbers that they are."""
+    """The largest ids are shown with all digits and sorted as numbers."""
     ids = (2**63 - 1, 9, 2**63 - 2, -5)
     changes = (replace(UPDATE, before=replace(BELLA, id=n)) for n in ids)
     page = show(plan_with(*changes))
@@ -180,7 +184,7 @@ def test_the_address_remembers(show: Show) -> None:
 
 
 def test_an_address_with_nonsense_is_harmless(show: Show) -> None:
-    """What the address says is only taken where the page has it."""
+    """The page ignores unknown values in its address."""
     page = show(plan_of(60))
     page.goto(f"{page.url}#kind=bogus,<b>&field=bogus&sort=__proto__&page=-7&size=9999999")
     page.reload()
@@ -188,7 +192,7 @@ def test_an_address_with_nonsense_is_harmless(show: Show) -> None:
 
 
 def test_a_tile_leads_to_its_rows(show: Show) -> None:
-    """A number of the summary is a link to the rows that it counts."""
+    """Each number of the summary links to the rows that it counts."""
     page = show(plan_of(200))
     page.get_by_role("link", name="20 to delete").click()
     said(page, "Showing 1\u201320 of 20, filtered from 203")
@@ -196,8 +200,8 @@ def test_a_tile_leads_to_its_rows(show: Show) -> None:
 
 
 def test_all_of_it_by_keyboard(show: Show) -> None:
-    """Without a mouse: skip to the rows, tick a kind, search, sort, turn the page; the focus is
-    always to be seen.
+    """A user without a mouse can skip to the rows, tick a kind, search, sort and turn the page; the
+    focus is always visible.
     """
     page = show(plan_of(400))
     press = page.keyboard.press
@@ -238,7 +242,7 @@ def test_all_of_it_by_keyboard(show: Show) -> None:
 
 
 def _is_outlined(page: Page) -> bool:
-    """Whether what has the focus, or the label around it, has an outline."""
+    """Return true if the focused element, or the label around it, has an outline."""
     outlined: bool = page.evaluate(
         """() => [document.activeElement, document.activeElement.closest("label")].some((each) =>
             each && parseFloat(getComputedStyle(each).outlineWidth) >= 2 &&
@@ -249,8 +253,8 @@ def _is_outlined(page: Page) -> bool:
 
 @pytest.mark.parametrize("width", [1200, 400])
 def test_roles_and_names(show: Show, width: int) -> None:
-    """To a screen reader the page is headings, a search form, a table with rows and heads, and two
-    navigations, at every width; what is changed is told in words.
+    """A screen reader finds headings, a search form, a table with header cells, and two
+    navigations, at every width. Changes are described in words.
     """
     page = show(everything(), viewport={"width": width, "height": 800})
     assert page.get_by_role("main").count() == 1
@@ -272,7 +276,7 @@ def test_roles_and_names(show: Show, width: int) -> None:
 
 
 def _nameless(page: Page) -> list[str]:
-    """The controls that have no accessible name, as an outline of the page shows them."""
+    """Return the controls without an accessible name."""
     outline = page.locator("body").aria_snapshot()
     control = r"- (?:button|checkbox|combobox|searchbox|spinbutton|textbox|link)(?! \")"
     return [line for line in outline.splitlines() if re.search(control, line)]
@@ -280,7 +284,7 @@ def _nameless(page: Page) -> list[str]:
 
 @pytest.mark.parametrize("plan", [everything(), hostile_plan("<i>Zoë & 'Rex'</i>")], ids=["a", "b"])
 def test_the_same_rows_without_a_script(show: Show, plan: object) -> None:
-    """What the script makes of a row is what stands in the page without it, mark by mark."""
+    """The script renders each row exactly as the page without scripts has it."""
     quiet = show(plan, java_script_enabled=False)
     lively = show(plan)
     expect(status(lively)).to_contain_text("Showing")
@@ -293,8 +297,8 @@ def _normal(html: str) -> str:
 
 
 def test_without_scripts_the_summary_remains(show: Show) -> None:
-    """With scripts off: summary, guard, gaps, conflicts, notes, the first changes, and where the
-    rest is; and no control that would do nothing.
+    """Without scripts the page shows the summary, guard, gaps, conflicts, notes, the first changes
+    and where the rest is, and no control without effect.
     """
     page = show(plan_of(500, verdict=everything().verdict), java_script_enabled=False)
     text = page.locator("body").inner_text()
@@ -315,7 +319,7 @@ def test_without_scripts_the_summary_remains(show: Show) -> None:
 
 
 def test_an_old_browser_keeps_the_first_rows(noisy: Opener) -> None:
-    """Where the script cannot run, the page is as it is without scripts."""
+    """In a browser that cannot run the script, the page is the same as without scripts."""
     quiet = noisy(everything(), java_script_enabled=False)
     old = noisy(everything())
     old.add_init_script("delete Intl.Segmenter")
@@ -327,15 +331,15 @@ def test_an_old_browser_keeps_the_first_rows(noisy: Opener) -> None:
 
 
 def test_a_plan_of_nothing(show: Show) -> None:
-    """A plan without any row is a short page without a script."""
+    """The page of a plan without rows is short and has no script."""
     page = show(plan_with(unchanged=7, rows=7))
     assert "In sync: all 7 rows agree with the store." in page.locator("main").inner_text()
     assert page.locator("script, table, form, .ps-skip").count() == 0
 
 
 def test_all_rows_are_printed(show: Show) -> None:
-    """On paper are all rows that fit the filters, up to 2,000, and how many are left out; then the
-    screen is as it was.
+    """A print has all rows that match the filters, at most 2,000, and the number of rows left out.
+    Afterwards the screen is unchanged.
     """
     page = show(plan_of(2_600))
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
@@ -350,7 +354,7 @@ def test_all_rows_are_printed(show: Show) -> None:
 
 
 def test_paper_has_every_row(show: Show, tmp_path: Path) -> None:
-    """When the browser prints, the rows of all pages of the screen are there, and then no more."""
+    """A print has the rows of all pages; afterwards the screen shows one page again."""
     page = show(plan_of(120))
     page.evaluate("""addEventListener("beforeprint", () => {
         window.printed = document.querySelectorAll("#table > tbody > tr").length;

@@ -1,4 +1,4 @@
-"""What strange names, and other people's scripts, can do in a plan's page: nothing."""
+"""Hostile names and foreign scripts have no effect in a plan's page."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ NAMES = (*HOSTILE, *BREAKOUTS)
 
 @pytest.mark.parametrize("source", [HOSTILE[0], BREAKOUTS[0], BREAKOUTS[2]], ids=range(3))
 def test_names_are_text(show: Show, source: str) -> None:
-    """Whatever things are called: no dialog, no request, no message, no element but our own; and
-    filters and order go on working.
+    """Hostile names cause no dialog, request, message or added element, and filters and sorting
+    still work.
     """
     page = show(together(NAMES, source))
     total = 8 * len(NAMES)
@@ -48,7 +48,9 @@ def test_names_are_text(show: Show, source: str) -> None:
 
 
 def test_names_are_shown_as_they_are(show: Show) -> None:
-    """A name is read back from the page, with what does not show as itself named."""
+    """Each name is shown exactly, with invisible characters made visible; a very long name is
+    shortened in the middle.
+    """
     pets = [replace(BELLA, id=n, name=name) for n, name in enumerate(NAMES)]
     page = show(plan_with(*(replace(UPDATE, fields=("status",), before=pet) for pet in pets)))
     told = rows(page).get_by_role("rowheader").all_text_contents()
@@ -60,7 +62,7 @@ def test_names_are_shown_as_they_are(show: Show) -> None:
 
 
 def test_no_other_script_runs(noisy: Opener) -> None:
-    """A script, a handler, a style or a picture that somebody adds to the file is refused."""
+    """The page blocks a script, handler, style or image that is added to the file."""
     picture = "https://elsewhere.example/x.png"
     added = (
         "<script>document.title = 'taken'</script><style>main { display: none }</style>"
@@ -74,12 +76,12 @@ def test_no_other_script_runs(noisy: Opener) -> None:
     expect(page.get_by_role("main")).to_be_visible()
     refused = [line for line in noisy.unrest if "Content Security Policy" in line]
     assert len(refused) == 5
-    # The picture was asked for inside the browser, and never of the network.
+    # The browser blocked the image's request before it reached the network.
     assert [line for line in noisy.unrest if line not in refused] == [f"request {picture}"]
 
 
 def test_text_cannot_become_markup(noisy: Opener) -> None:
-    """The browser itself refuses to make markup of text in this page."""
+    """The browser refuses to parse text as HTML in this page."""
     page = noisy(everything())
     refused = page.evaluate(
         "() => { try { document.body.innerHTML = '<b>x</b>'; } catch (error) { return true; } }"
@@ -88,7 +90,7 @@ def test_text_cannot_become_markup(noisy: Opener) -> None:
 
 
 def test_marks_are_the_same_in_both_languages(show: Show) -> None:
-    """Python and the page's script mark the same characters, in 250 pairs of texts."""
+    """Python and the page's script mark the same differences in 250 pairs of texts."""
     draw = random.Random(4)
     parts = (
         "Bel",
@@ -134,7 +136,9 @@ def _as_browsers_do(html: str) -> str:
 
 
 def test_a_hundred_thousand_changes(show: Show) -> None:
-    """Such a page is made, opened, filtered, searched and sorted, and is below 25 MB."""
+    """A page of 100,003 rows is built, opened, searched, sorted and filtered, and is below 25
+    MB.
+    """
     plan = plan_of(100_000)
     start = perf_counter()
     html = plan_page(plan)
@@ -153,7 +157,7 @@ def test_a_hundred_thousand_changes(show: Show) -> None:
     said(page, "Showing 9,951\u201310,000 of 10,000, filtered from 100,003")
     done = perf_counter()
     assert len(html.encode()) < 25_000_000
-    # These are 3, 1 and 2 seconds on two free cores.
+    # On two idle cores these take 3, 1 and 2 seconds.
     assert made - start < 120
     assert opened - made < 60
     assert done - opened < 90

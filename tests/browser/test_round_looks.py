@@ -1,4 +1,6 @@
-"""How a round's page and the history page look: both schemes, any width, for any reader."""
+"""The appearance of a round's page and of the history page: both schemes, any width,
+accessibility.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ DOCUMENTS = {
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_it_can_be_read(show: Show, name: str, scheme: str) -> None:
-    """Texts have a contrast of at least 4.5, and axe finds nothing serious."""
+    """All texts have a contrast of at least 4.5, and axe finds nothing serious or critical."""
     page = show(DOCUMENTS[name], color_scheme=scheme, reduced_motion="reduce")
     contrasts = page.evaluate(CONTRASTS)
     assert len(contrasts) > 10
@@ -38,7 +40,7 @@ def test_it_can_be_read(show: Show, name: str, scheme: str) -> None:
 
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_it_never_scrolls_sideways(show: Show, name: str) -> None:
-    """At any width it is no wider than the window, with the longest and strangest names too."""
+    """At any width the page is not wider than the window, also with long and hostile names."""
     hostile = [hostile_told(each) for each in (*HOSTILE, "a" * 10_000)]
     page = show(DOCUMENTS[name])
     strange = show(
@@ -53,7 +55,7 @@ def test_it_never_scrolls_sideways(show: Show, name: str) -> None:
 
 
 def test_gaps_and_kinds_have_their_patterns(show: Show) -> None:
-    """The page's policy lets its own patterns be drawn: a gap is hatched, not empty."""
+    """The page's security policy allows its own patterns: a gap is hatched, not empty."""
     page = show(DOCUMENTS["history"])
     assert page.locator(".ps-gap").count() > 0
     for pattern in ("ps-gap", "ps-changed", "ps-deleted"):

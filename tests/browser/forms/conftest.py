@@ -1,5 +1,6 @@
-"""Forms in a real browser: JupyterLab and Voilà beside a running pet store, and nothing else: all
-that is asked of any other place is refused and written down, and fails the test.
+"""Forms in a real browser: JupyterLab and Voilà with a running pet store.
+
+Each request to another host is refused and recorded, and fails the test.
 """
 
 from __future__ import annotations
@@ -19,21 +20,21 @@ from petsync.sandbox import Sandbox
 expect.set_options(timeout=PATIENCE)
 CHROMIUM = "/usr/bin/chromium"
 OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-# What Chromium itself looks for, with or without a page.
+# Chromium requests these hosts itself, with or without a page.
 _ITS_OWN = ("update.googleapis.com", "accounts.google.com", "content-autofill.googleapis.com")
 _ITS_OWN += ("optimizationguide-pa.googleapis.com", "clients2.google.com", "www.google.com")
 
 
 @pytest.fixture(scope="session")
 def outside() -> Iterator[Outside]:
-    """Every other network."""
+    """Yield the proxy that records and refuses requests to other hosts."""
     with Outside() as listener:
         yield listener
 
 
 @pytest.fixture(scope="session")
 def house(tmp_path_factory: pytest.TempPathFactory, outside: Outside) -> Iterator[House]:
-    """The kernels, and what the servers share."""
+    """Yield the folder and the kernels that the servers share."""
     made = House(tmp_path_factory.mktemp("house"), outside.url)
     for wanted in IPYKERNELS:
         made.add_kernel(wanted)
@@ -43,7 +44,7 @@ def house(tmp_path_factory: pytest.TempPathFactory, outside: Outside) -> Iterato
 
 @pytest.fixture(scope="session")
 def browser(outside: Outside) -> Iterator[Browser]:
-    """Chromium, which reaches loopback and nothing else."""
+    """Yield Chromium, which reaches only loopback."""
     way = f"--proxy-server={outside.url.removeprefix('http://')}"
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=[*OPTIONS, way])
@@ -53,13 +54,13 @@ def browser(outside: Outside) -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def watch() -> Watch:
-    """What all pages ask and say."""
+    """Return the recorder of the requests and errors of all pages."""
     return Watch()
 
 
 @pytest.fixture(scope="session")
 def lab(house: House, browser: Browser, watch: Watch) -> Iterator[Lab]:
-    """JupyterLab."""
+    """Yield a running JupyterLab."""
     server = house.lab(house.folder / "lab-notebooks")
     context = watch.over(browser.new_context(viewport={"width": 1400, "height": 1000}))
     yield Lab(server, context.new_page())
@@ -68,7 +69,7 @@ def lab(house: House, browser: Browser, watch: Watch) -> Iterator[Lab]:
 
 @pytest.fixture(scope="session")
 def voila(house: House, browser: Browser, watch: Watch) -> Iterator[Voila]:
-    """Voilà."""
+    """Yield a running Voilà."""
     server = house.voila(house.folder / "voila-notebooks")
     context = watch.over(browser.new_context(viewport={"width": 1100, "height": 1000}))
     yield Voila(server, context)
@@ -79,8 +80,8 @@ def voila(house: House, browser: Browser, watch: Watch) -> Iterator[Voila]:
 def open_in(
     request: pytest.FixtureRequest, watch: Watch, outside: Outside
 ) -> Iterator[Callable[..., View]]:
-    """Runs a notebook in the front end of this name; the test fails if a page asked anything of a
-    network, opened a dialog or met an error.
+    """Yield a function that runs a notebook in the front end of this name. The test fails if a page
+    sent a request to another host, opened a dialog or had an error.
     """
     watch.asked.clear()
     watch.unrest.clear()
@@ -104,20 +105,20 @@ def open_in(
 
 @pytest.fixture
 def box() -> Iterator[Sandbox]:
-    """A pet store that asks for tokens, with the sample catalogue."""
+    """Yield a pet store that requires tokens, with the sample catalogue."""
     with Sandbox(seed=sample_data() / "store.json", client_secret="hush-hush") as sandbox:
         yield sandbox
 
 
 @pytest.fixture
 def connected(box: Sandbox, tmp_path: Path) -> str:
-    """A cell that makes `store`, which nobody is signed in to."""
+    """Return a cell that creates `store` without a sign-in."""
     return f"import petsync as ps\nstore = ps.connect({box.url!r}, state={str(tmp_path)!r})"
 
 
 @pytest.fixture
 def signed_in(box: Sandbox, tmp_path: Path) -> str:
-    """A cell that makes `store`, with a token for everything."""
+    """Return a cell that creates `store` with a token for all scopes."""
     auth = f"ps.auth.bearer({box.token()!r})"
     return (
         "import petsync as ps\n"

@@ -1,4 +1,4 @@
-"""Where a form is used: JupyterLab and Voilà in one browser, with all that their pages ask for."""
+"""The front ends of the forms, JupyterLab and Voilà, with records of their requests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from playwright.sync_api import BrowserContext, ConsoleMessage, Locator, Page
 Theme = Literal["light", "dark"]
 PATIENCE = 120_000
 _LOOPBACK = re.compile(r"(https?|wss?)://(127\.0\.0\.1|localhost|\[::1\])[:/]|data:|blob:|about:")
-# JupyterLab says these of itself, whatever is shown in it. The last one is an error of its widget
+# Messages of JupyterLab itself, whatever a notebook shows. The last one is an error of its widget
 # manager, which asks for the kernel of a notebook that is opened without one.
 _HARMLESS = re.compile(
     r"terminals plugin|ResizeObserver|Unrecognized feature|Plugin '"
@@ -24,14 +24,14 @@ _HARMLESS = re.compile(
 
 
 class Watch:
-    """What pages ask, and say when something is wrong; dialogs are counted as said."""
+    """Records the pages' requests to other hosts and their errors. A dialog counts as an error."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
         self.unrest: list[str] = []
 
     def over(self, context: BrowserContext) -> BrowserContext:
-        """The context, watched."""
+        """Record the pages of the context, and return it."""
         context.on("request", lambda request: self._ask(request.url))
         context.on("page", self._page)
         return context
@@ -63,7 +63,7 @@ class Watch:
 
 @dataclass(slots=True)
 class View:
-    """A notebook that was run: its page, and the part of the page that is its own."""
+    """A notebook that was run: its page, and the part of the page that shows the notebook."""
 
     page: Page
     root: Locator
@@ -71,12 +71,12 @@ class View:
 
     @property
     def forms(self) -> Locator:
-        """The forms on it."""
+        """The forms in the notebook."""
         return self.root.locator(".petsync-form")
 
 
 class Lab:
-    """JupyterLab, loaded once; each notebook is a tab of it."""
+    """JupyterLab, loaded once; each notebook is a tab in it."""
 
     name = "lab"
 
@@ -90,25 +90,25 @@ class Lab:
     def open(
         self, name: str, cells: Sequence[str], kernel: str = "7.4", theme: Theme = "light"
     ) -> View:
-        """The notebook of these cells, run in a tab to itself."""
+        """Write a notebook of these cells, run it in a new tab and return its view."""
         self.theme(theme)
         write_notebook(self._server.folder / f"{name}.ipynb", name_of(kernel), cells)
         self.page.evaluate(_OPEN, f"{name}.ipynb")
         return View(self.page, self.page.locator(_PANEL), self.name)
 
     def theme(self, theme: Theme) -> None:
-        """Change the colours of everything."""
+        """Change the colour theme of JupyterLab."""
         if theme != self._theme:
             self._theme = theme
             self.page.evaluate(_THEME, f"JupyterLab {theme.title()}")
 
     def close(self, view: View) -> None:
-        """End the notebook's kernel, and take its tab away."""
+        """End the notebook's kernel and close its tab."""
         self.page.evaluate(_CLOSE)
 
 
 class Voila:
-    """Voilà; each notebook is a page of its own."""
+    """Voilà; each notebook is a separate page."""
 
     name = "voila"
 
@@ -118,7 +118,7 @@ class Voila:
     def open(
         self, name: str, cells: Sequence[str], kernel: str = "7.4", theme: Theme = "light"
     ) -> View:
-        """The notebook of these cells as a page."""
+        """Open a notebook of these cells as a page and return its view."""
         write_notebook(self._server.folder / f"{name}.ipynb", name_of(kernel), cells)
         page = self._context.new_page()
         address = f"{self._server.url}/voila/render/{name}.ipynb"
@@ -126,7 +126,7 @@ class Voila:
         return View(page, page.locator("body"), self.name)
 
     def close(self, view: View) -> None:
-        """Leave the page, which ends its kernel."""
+        """Close the page, which ends its kernel."""
         view.page.close()
 
 
@@ -134,7 +134,7 @@ Front = Lab | Voila
 
 
 def serious(view: View, within: str = ".petsync-form") -> list[str]:
-    """What axe finds in the forms that is serious or critical, in words."""
+    """Return the serious and critical findings of axe in the forms, as text."""
     options = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
     found = Axe().run(view.page, context={"include": [[within]]}, options=options)
     return [
@@ -147,7 +147,7 @@ def serious(view: View, within: str = ".petsync-form") -> list[str]:
 
 
 def picture(view: View, file: Path) -> None:
-    """A picture of the notebook's first form."""
+    """Save a screenshot of the notebook's first form."""
     file.parent.mkdir(parents=True, exist_ok=True)
     view.forms.first.screenshot(path=file, animations="disabled")
 

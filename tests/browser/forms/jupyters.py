@@ -1,5 +1,5 @@
-"""Jupyter servers for the browser's tests: JupyterLab and Voilà on loopback, with a token, with a
-kernel for each version of ipykernel that petsync's forms are held to.
+"""Jupyter servers for the browser tests: JupyterLab and Voilà on loopback, with a token and a
+kernel for each version of ipykernel that petsync supports.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FRESH = ("JUPYTER", "JPY_", "PETSYNC_", "VOILA_", "PYTEST_", "IPYTHON", "DBUS_"
 
 @dataclass(slots=True)
 class Server:
-    """A running server: where it is, what lets one in, and its notebooks."""
+    """A running server: its address, token, notebooks, log and process."""
 
     url: str
     token: str
@@ -47,7 +47,7 @@ class Server:
 
 @dataclass(slots=True)
 class House:
-    """What the servers share: a folder for all that they keep, and the kernels."""
+    """The folder, environment and kernels that the servers share."""
 
     folder: Path
     outside: str
@@ -65,7 +65,7 @@ class House:
             "JUPYTERLAB_WORKSPACES_DIR": "workspaces",
         }
         places = {key: str(self.folder / name) for key, name in kept.items()}
-        # Whatever anything asks of a network goes to a listener that writes it down.
+        # Requests to other hosts go to a proxy that records them.
         proxies = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), self.outside)
         self.environment = {
             **{key: text for key, text in own.items() if not key.lower().endswith("_proxy")},
@@ -82,7 +82,9 @@ class House:
             self.servers.pop().stop()
 
     def add_kernel(self, wanted: str) -> str:
-        """The name of a kernel that runs this version of ipykernel; all else is shared."""
+        """Add a kernel that runs this version of ipykernel, and return its name. All other packages
+        are shared.
+        """
         name = f"ipykernel-{wanted}"
         place = self.folder / "data" / "kernels" / name
         place.mkdir(parents=True)
@@ -112,7 +114,7 @@ class House:
         return target
 
     def lab(self, folder: Path) -> Server:
-        """A JupyterLab of the notebooks in a folder, which lets tests run its commands."""
+        """Start a JupyterLab for the notebooks in a folder; tests can run its commands."""
         options = [
             "--LabApp.expose_app_in_browser=True",
             "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
@@ -134,8 +136,8 @@ class House:
         file.write_text(json.dumps(values))
 
     def voila(self, folder: Path) -> Server:
-        """A Voilà of the notebooks in a folder, in either theme; as `petsync app` has it, without
-        the fonts that Voilà fetches for its own page.
+        """Start a Voilà for the notebooks in a folder, in either theme. Its template is that of
+        `petsync app`, without the fonts that Voilà loads for its page.
         """
         place = self.folder / "data" / "voila" / "templates" / "quiet"
         place.mkdir(parents=True)
@@ -144,7 +146,7 @@ class House:
         (place / "conf.json").write_text('{"base_template": "lab"}')
         options = [
             "--template=quiet",
-            # Made for another page than Voilà's, in which it says that it cannot begin.
+            # This extension is for Jupyter Notebook; in Voilà it reports that it cannot start.
             "--VoilaConfiguration.extension_denylist=@jupyter-notebook/lab-extension",
             "--VoilaConfiguration.allow_theme_override=YES",
             "--show_tracebacks=True",
@@ -155,7 +157,7 @@ class House:
         return self.serve(command, folder, token, "/")
 
     def run(self, command: Sequence[str], folder: Path) -> tuple[subprocess.Popen[bytes], Path]:
-        """A module's program, running in a folder, and the file with all that it says."""
+        """Run a module in a folder; return its process and the file with its output."""
         folder.mkdir(parents=True, exist_ok=True)
         log = self.folder / f"{command[0]}-{len(list(self.folder.iterdir()))}.log"
         with log.open("wb") as out:
@@ -179,7 +181,7 @@ class House:
             process.wait(5)
 
     def serve(self, command: Sequence[str], folder: Path, token: str, answers: str) -> Server:
-        """A server that answers."""
+        """Start a server and wait until it answers."""
         port = _free_port()
         process, log = self.run([*command, f"--port={port}", "--no-browser"], folder)
         server = Server(f"http://127.0.0.1:{port}", token, folder, log, process)
@@ -189,12 +191,12 @@ class House:
 
 
 def name_of(wanted: str) -> str:
-    """How the kernel of this version is called."""
+    """Return the name of the kernel of this version."""
     return f"ipykernel-{wanted}"
 
 
 def write_notebook(file: Path, kernel: str, cells: Sequence[str]) -> Path:
-    """A notebook of these code cells, not run yet."""
+    """Write a notebook of these code cells, not run yet, and return its file."""
     code = [
         {
             "cell_type": "code",
@@ -215,14 +217,14 @@ def write_notebook(file: Path, kernel: str, cells: Sequence[str]) -> Path:
 
 
 def asked_of(url: str, token: str) -> bytes:
-    """What the server answers there."""
+    """Return the server's answer at this address."""
     request = urllib.request.Request(url, headers={"Authorization": f"token {token}"})
     with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request) as answer:
         return bytes(answer.read())
 
 
 def settings_of(given: Mapping[str, object]) -> str:
-    """Code that says a cell's names, for notebooks of tests."""
+    """Return code that assigns these values to their names."""
     return "\n".join(f"{name} = {value!r}" for name, value in given.items())
 
 

@@ -1,4 +1,4 @@
-"""Outside: what is asked of any network but loopback, written down and refused."""
+"""A proxy that records and refuses each request to another host."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class _Server(socketserver.ThreadingTCPServer):
 
 
 class Outside:
-    """A proxy that lets nothing through. Browsers ask it for whatever is not on loopback: pages,
-    pictures, sockets, names to be looked up, and what they look for of their own accord.
+    """A proxy that lets nothing through. Browsers send it each request that is not for loopback:
+    pages, images, sockets, name look-ups, and the browser's own requests.
     """
 
     def __init__(self) -> None:
@@ -42,5 +42,5 @@ class Outside:
 
     @property
     def url(self) -> str:
-        """The address to give as a proxy."""
+        """The address of the proxy."""
         return f"http://127.0.0.1:{self._server.server_address[1]}"

@@ -1,4 +1,4 @@
-"""`petsync app`: the whole job on one page, as a person does it who has only the link."""
+"""`petsync app`: the whole workflow on one page, for a user who has only the link."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LINK = re.compile(r"http://127\.0\.0\.1:\d+/\?token=[\w-]+")
 
 @pytest.fixture
 def link(house: House, box: Sandbox, tmp_path: Path) -> Iterator[str]:
-    """What `petsync app` says is the page's address."""
+    """Yield the address that `petsync app` prints."""
     process, log = house.run(
         ["petsync.cli", "app", "--no-browser", "--url", box.url], tmp_path / "work"
     )
@@ -37,7 +37,7 @@ def link(house: House, box: Sandbox, tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture
 def workbook(box: Sandbox, tmp_path: Path) -> Path:
-    """An export in which three pets are sold."""
+    """Return an exported workbook in which three pets are set to sold."""
     file = tmp_path / "work" / "pets.xlsx"
     file.parent.mkdir(exist_ok=True)
     with ps.connect(box.url, auth=ps.auth.bearer(box.token()), state=tmp_path) as store:
@@ -54,8 +54,8 @@ def workbook(box: Sandbox, tmp_path: Path) -> Path:
 def test_the_whole_job_on_one_page(
     browser: Browser, watch: Watch, outside: Outside, workbook: Path, link: str, box: Sandbox
 ) -> None:
-    """Sign in, open the sheet, review, apply, see the report; without the link nobody gets in; and
-    nothing is asked of any network.
+    """A user signs in, opens a sheet, reviews the plan, applies it and sees the report on one page.
+    Without the token in the link access is refused, and no other host receives a request.
     """
     context = watch.over(browser.new_context(viewport={"width": 1100, "height": 1000}))
     stranger = browser.new_context()

@@ -1,5 +1,5 @@
-"""Whatever pets, files and cells are called: in every form it is text. No script runs, no dialog
-opens, and nothing is fetched (every page's requests, dialogs and errors are watched).
+"""Hostile names of pets, files and cells are text in every form: no script runs, no dialog opens,
+and nothing is fetched from another host.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _pets() -> list[Pet]:
 
 @pytest.fixture
 def workbook(tmp_path: Path) -> Path:
-    """A CSV in which every cell is hostile, and every row has something wrong or something new."""
+    """Return a CSV file in which every cell is hostile and every row has a problem or a change."""
     file = tmp_path / "<img src=x onerror=alert(1)>.csv"
     lines = ["id,name,status,category,<script>alert(2)</script>"]
     for n, name in enumerate(NAMES, 1):
@@ -75,8 +75,8 @@ def test_everything_is_text(
     tmp_path: Path,
     front: str,
 ) -> None:
-    """All names, tags, categories, addresses, cells and file names in all forms, before and after a
-    run: the page has no element that came with them.
+    """Hostile names, tags, categories, addresses, cells and file names add no element to the page
+    in any form, before and after a run.
     """
     box.reset(_pets())
     picture = tmp_path / "<img src=x onerror=alert(3)>.png"
@@ -104,12 +104,12 @@ def test_everything_is_text(
     expect(view.root.get_by_role("region", name="Open a sheet")).to_contain_text("onerror")
     assert view.page.evaluate(_STRANGE) == []
     assert view.page.title() != "taken"
-    # What is long is folded away, and whole where it is opened.
+    # A long value is folded, and whole when it is unfolded.
     folded = view.root.locator("details.ps-long").first
     expect(folded).to_contain_text("10,000")
 
 
-# Elements that none of petsync's forms make, and addresses that lead anywhere but to the web.
+# Elements that no petsync form creates, and links to anything but http(s).
 _STRANGE = """() => [...document.querySelectorAll(
   ".petsync-form *, .petsync, .petsync *, .jp-OutputArea-output *")].filter((each) =>
   each.matches("script:not([type]), iframe, object, embed, svg[onload], link, base, form") ||

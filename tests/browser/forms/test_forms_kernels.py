@@ -1,5 +1,5 @@
-"""The parts of forms work in both front ends on every ipykernel: here where test_forms_review.py
-does not try the whole job.
+"""The components of forms in both front ends on every ipykernel; test_forms_review.py tests the
+whole workflow.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Small()
 
 @pytest.mark.parametrize(("front", "kernel"), [("voila", "6.31"), ("lab", "7.3"), ("voila", "7.4")])
 def test_a_form_answers(open_in: Callable[..., View], front: str, kernel: str) -> None:
-    """A tick in the browser reaches the form, and what the form finds out in the background comes
+    """A tick in the browser reaches the form, and the result of the form's background work comes
     back, on this version of ipykernel.
     """
     view = open_in(front, _PARTS, kernel=kernel)

@@ -1,4 +1,4 @@
-"""Signing in by the form, in both front ends, as a person does it."""
+"""The sign-in form in both front ends."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LINK = "Open the sign-in page"
 
 
 def _consent(view: View) -> Page:
-    """The service's own page, which opened in a tab of its own."""
+    """Open the service's consent page from the form, and return it."""
     with view.page.expect_popup() as opened:
         view.forms.get_by_role("link", name=_LINK).click()
     page = opened.value
@@ -29,8 +29,8 @@ def _consent(view: View) -> Page:
 def test_a_person_agrees_in_the_browser(
     open_in: Callable[..., View], connected: str, box: Sandbox, front: str
 ) -> None:
-    """Code with PKCE: the form leads to the service's page, and continues by itself once a person
-    allowed it there; it says what one may do, and signs out again.
+    """Sign-in with a code and PKCE: the form opens the service's page and continues by itself after
+    the user allows access. It shows the granted scopes and signs out again.
     """
     view = open_in(front, connected, _FORM)
     view.forms.get_by_role("button", name="Begin").click()
@@ -46,7 +46,7 @@ def test_a_person_agrees_in_the_browser(
 
 
 def test_a_person_refuses_in_the_browser(open_in: Callable[..., View], connected: str) -> None:
-    """Deny is told in the form, which can be tried again."""
+    """A refused consent is reported in the form, and the user can try again."""
     view = open_in("voila", connected, _FORM)
     view.forms.get_by_role("button", name="Begin").click()
     consent = _consent(view)
@@ -57,8 +57,8 @@ def test_a_person_refuses_in_the_browser(open_in: Callable[..., View], connected
 
 
 def test_a_person_carries_the_address_over(open_in: Callable[..., View], connected: str) -> None:
-    """Where the browser cannot reach the kernel, the address that it ended on is pasted; one of
-    another sign-in is refused.
+    """Where the browser cannot reach the kernel, the user pastes the address on which the browser
+    ended; the address of another sign-in is refused.
     """
     view = open_in("lab", connected, _FORM)
     how = view.forms.get_by_label("How")
@@ -83,8 +83,9 @@ def test_a_person_carries_the_address_over(open_in: Callable[..., View], connect
 def test_nothing_typed_is_saved(
     open_in: Callable[..., View], connected: str, box: Sandbox, tmp_path: Path, house: object
 ) -> None:
-    """A client's secret, typed: signed in without the right to write, which is said at once; and
-    neither it nor the token is on the page, or in the notebook when saved with all widgets' state.
+    """A typed client secret signs in without the write scope, and the form shows that this scope is
+    missing. Neither the page nor the notebook, saved with the state of all widgets, contains the
+    secret.
     """
     view = open_in("lab", connected, _FORM)
     view.forms.get_by_label("How").select_option(label="A client id and its secret")

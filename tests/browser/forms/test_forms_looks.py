@@ -1,4 +1,4 @@
-"""Every form in both themes, JupyterLab's and Voilà's: nothing that keeps anybody out."""
+"""Accessibility of every form in both themes of JupyterLab and Voilà."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fronts import Lab, Theme, View, serious
 from playwright.sync_api import expect
 
 _SHEET = "ps.sample_data() / 'catalogue_edited.xlsx'"
-# A form, and what it says when it is ready.
+# Each form, and a text that it shows when it is ready.
 FORMS = {
     "login": ("ps.widgets.login(store)", "Sign out"),
     "upload": ("ps.widgets.upload_images(store, 1001)", "Pictures of pet 1001"),
@@ -26,8 +26,8 @@ CELLS = [f"{name} = {made}\n{name}" for name, (made, _) in FORMS.items()]
 def test_jupyterlab_keeps_nobody_out(
     open_in: Callable[..., View], signed_in: str, lab: Lab
 ) -> None:
-    """axe finds nothing serious or critical in any form, in either theme of JupyterLab, which a
-    person changes while the forms are shown.
+    """axe finds nothing serious or critical in any form in either theme of JupyterLab, also when
+    the theme changes while the forms are shown.
     """
     view = open_in("lab", signed_in, *CELLS)
     _check_forms(view, "light")
@@ -37,12 +37,14 @@ def test_jupyterlab_keeps_nobody_out(
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_voila_keeps_nobody_out(open_in: Callable[..., View], signed_in: str, theme: Theme) -> None:
-    """axe finds nothing serious or critical in any form, in this theme of Voilà."""
+    """axe finds nothing serious or critical in any form in this theme of Voilà."""
     _check_forms(open_in("voila", signed_in, *CELLS, theme=theme), theme)
 
 
 def _check_forms(view: View, theme: Theme) -> None:
-    """Every form is there and keeps nobody out; its text is dark on light, or light on dark."""
+    """Assert that every form is present and accessible, and that its text has the theme's
+    brightness.
+    """
     for _, said in FORMS.values():
         expect(view.forms.filter(has_text=said).first).to_be_attached()
     assert view.forms.count() >= len(FORMS)
@@ -50,7 +52,7 @@ def _check_forms(view: View, theme: Theme) -> None:
     assert set(view.forms.evaluate_all(_IS_LIGHT)) == {theme == "dark"}
 
 
-# Whether a form's text is light.
+# True for each form whose text is light.
 _IS_LIGHT = """(forms) => forms.map((form) => {
   const heading = form.querySelector("h1, h2, h3, h4") ?? form;
   const [r, g, b] = getComputedStyle(heading).color.match(/[0-9.]+/g).map(Number);

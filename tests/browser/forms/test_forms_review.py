@@ -1,5 +1,5 @@
-"""From a workbook with mistakes to a plan that is applied, stopped, gone on with and taken back, in
-both front ends, as a person does it.
+"""From a workbook with mistakes to a plan that is applied, stopped, continued and undone, in both
+front ends.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def _pet(n: int) -> Pet:
 
 @pytest.fixture
 def workbook(box: Sandbox, tmp_path: Path) -> Path:
-    """An exported workbook, edited: 60 pets sold, one of them misspelt, one renamed by sheet and
-    store.
+    """Return an edited export: 60 pets set to sold, one status misspelt, one name changed in the
+    sheet and in the store.
     """
     box.reset(_pet(n) for n in range(1, MANY + 1))
     file = tmp_path / "pets.xlsx"
@@ -71,9 +71,8 @@ def test_from_workbook_to_undo(
     front: str,
     kernel: str,
 ) -> None:
-    """A misspelt status is corrected where it was found; one change is left out; the conflict goes
-    to the sheet; Stop reacts at once and ends in half a second; the rest is gone on with; and all
-    of it is taken back.
+    """A misspelt status is corrected in the form, one change is deselected, and the sheet wins a
+    conflict. Stop ends the run; Continue sends the other changes; Undo reverts all of them.
     """
     form = "form = ps.widgets.open_sheet(store)\nform"
     view = open_in(front, signed_in, _VERSION, form, kernel=kernel)
@@ -133,8 +132,7 @@ def _sold(box: Sandbox) -> int:
     return sum(pet.status == "sold" for pet in box.pets())
 
 
-# Milliseconds from the press to the button's own word, and to the run's end. The second has half a
-# second to be in and the rest for a machine that does other things besides.
+# Milliseconds from the click until the button shows that it stops, and until the run has ended.
 _STOP = """async () => {
   const named = (text) => [...document.querySelectorAll("button")].find(
     (each) => each.checkVisibility() && each.textContent.trim().startsWith(text));

@@ -1,4 +1,4 @@
-"""A notebook with a form, saved, and opened again when its kernel is gone."""
+"""A saved notebook with a form, opened again without its kernel."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def test_what_a_saved_notebook_shows(
     theme: str,
     kernel: str,
 ) -> None:
-    """While it is live there is one form and no more, whose fields show the focus. Ctrl+S saves the
-    notebook from a button of it; without the kernel the form is there as it was at the end.
+    """A live form is shown once, and its fields show the focus. Ctrl+S on a button of the form
+    saves the notebook; without the kernel the notebook shows the form's last state.
     """
     form = "form = ps.widgets.login(store)\nform"
     view = open_in("lab", connected, form, theme=theme, kernel=kernel)
@@ -59,6 +59,6 @@ def test_what_a_saved_notebook_shows(
     expect(kept).to_contain_text("You are signed in")
     expect(view.forms).to_have_count(0)
     expect(view.root.get_by_text("Error displaying widget")).to_be_hidden()
-    # JupyterLab says so of itself, to nobody who reads the notebook.
+    # JupyterLab logs this only to the console.
     watch.unrest[:] = [said for said in watch.unrest if "widget model not found" not in said]
     assert watch.unrest == []

@@ -1,4 +1,4 @@
-"""Pictures for a pet, by the form, in both front ends, as a person does it."""
+"""Image uploads in the form, in both front ends."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from petsync.sandbox import Sandbox
 
 @pytest.fixture
 def pictures(tmp_path: Path) -> list[Path]:
-    """Three pictures, and a text that calls itself one."""
+    """Return three images, and a text file with the name of an image."""
     files = [tmp_path / f"{colour}.png" for colour in ("red", "green", "blue")]
     for file in files:
         Image.new("RGB", (400, 300), file.stem).save(file)
@@ -29,8 +29,8 @@ def pictures(tmp_path: Path) -> list[Path]:
 def test_three_pictures_less_one(
     open_in: Callable[..., View], signed_in: str, box: Sandbox, pictures: list[Path], front: str
 ) -> None:
-    """A pet is found by its name; of three pictures one is cancelled on its way, and a file that is
-    none is told of; the other two are on the pet and shown there.
+    """A pet is found by its name. Of three images one is cancelled during its upload, and a file
+    that is not an image is reported; the pet has the other two and the form shows them.
     """
     before = _photos(box)
     view = open_in(front, signed_in, "form = ps.widgets.upload_images(store)\nform")
