@@ -1,4 +1,4 @@
-"""The command line as tests use it: in this process, or as a process of its own."""
+"""The command line for tests: in this process, or as a separate process."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ READING = {"findPetsByStatus", "findPetsByTags", "getPetById"}
 
 
 def shop() -> list[Pet]:
-    """A small store: two tags and photos on one pet, a category, an id beyond a float's reach."""
+    """Return a small store: a pet with two tags and two photos, a category, an id too large for a
+    float.
+    """
     photos = ("https://images.petshop.example/1.jpg", "https://images.petshop.example/2.jpg")
     tags = (Tag(1, "calm"), Tag(2, "friendly"))
     dogs = Category(1, "Dogs")
@@ -64,7 +66,7 @@ def shop() -> list[Pet]:
 
 @dataclass(frozen=True)
 class Done:
-    """How a command ended, and what it said."""
+    """The exit code and the output of a command."""
 
     code: int
     out: str
@@ -72,7 +74,7 @@ class Done:
 
     @property
     def json(self) -> Any:
-        """The one JSON document on stdout."""
+        """The only JSON document on stdout."""
         return json.loads(self.out)
 
 
@@ -88,20 +90,20 @@ class Shell:
 
 
 def process(*args: object, env: Mapping[str, str] | None = None, **options: Any) -> Forked:
-    """A command as a process of its own, its streams as text."""
+    """Start a command as a separate process, its streams as text."""
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return Forked([*map(str, args)], env={**os.environ, **(env or {})}, **{**pipes, **options})
 
 
 def finished(*args: object, env: Mapping[str, str] | None = None, **options: Any) -> Done:
-    """How a command ended that ran as a process of its own."""
+    """Run a command as a separate process; return its exit code and output."""
     with process(*args, env=env, **options) as running:
         out, err = running.communicate(timeout=300)
         return Done(running.returncode, out, err)
 
 
 def to(box: Sandbox) -> list[str]:
-    """The options that lead to a sandbox without tokens."""
+    """Return the options that name a sandbox without tokens."""
     return ["--url", box.url]
 
 

@@ -1,4 +1,4 @@
-"""A clean shell in a folder of its own, and stores to work with."""
+"""Fixtures of the command tests: a shell in an empty folder, and stores."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from petsync.sandbox import Sandbox
 
 @pytest.fixture
 def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
-    """The command line in an empty folder, with no setting of petsync's."""
+    """Return the command line in an empty folder, without petsync settings in the environment."""
     for name in [*os.environ]:
         if name.startswith("PETSYNC_") or name in ("NO_COLOR", "FORCE_COLOR"):
             monkeypatch.delenv(name)
@@ -31,7 +31,7 @@ def _open_box() -> Iterator[Sandbox]:
 
 @pytest.fixture
 def box(_open_box: Sandbox) -> Sandbox:
-    """A store with six pets that asks for no token."""
+    """Return a store with six pets that requires no token."""
     _open_box.break_with(None)
     _open_box.reset(shop())
     return _open_box
@@ -39,6 +39,6 @@ def box(_open_box: Sandbox) -> Sandbox:
 
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[Sandbox]:
-    """A store with six pets that asks for a token."""
+    """Yield a store with six pets that requires a token."""
     with Sandbox(pets=shop()) as box:
         yield box

@@ -1,4 +1,4 @@
-"""petsync app: the page, on this machine, for who has its link."""
+"""petsync app: the page on this machine, for the user who has its link."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ pytestmark = pytest.mark.slow
 def _served(
     *args: object, sign: int = signal.SIGINT, stderr: IO[bytes] | int = subprocess.DEVNULL
 ) -> Iterator[str]:
-    """The page's link; it is ended by the signal, and cleanly."""
+    """Run `petsync app` and yield the page's link; assert that the signal ends it with exit
+    code 0.
+    """
     options = ("app", "--no-browser", "--json", *args)
     with process(*options, stderr=stderr) as running:
         assert running.stdout is not None
@@ -48,7 +50,7 @@ def _served(
 
 @pytest.fixture(scope="module")
 def link(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The link of a page for a store that asks for tokens."""
+    """Yield the link of a page for a store that requires tokens."""
     state = tmp_path_factory.mktemp("page") / "state"
     with Sandbox(pets=[]) as box, _served("--url", box.url, "--state", state) as url:
         yield url
@@ -75,7 +77,9 @@ def test_nobody_else_is_let_in(link: str) -> None:
 
 @pytest.mark.parametrize("path", ["", "/login", "/login?next=%2F", "/logout", "/voila/static/x.js"])
 def test_without_the_link_it_says_where_it_is(link: str, path: str) -> None:
-    """Whoever comes without the link is told to open it, by a page that asks and loads nothing."""
+    """A request without the link gets a page that asks the user to open the link, and that loads
+    nothing.
+    """
     answer = httpx.get(f"{_page(link)}{path}")
     assert (answer.status_code, answer.is_redirect) == (403, False)
     assert "Open the link from the terminal" in answer.text
@@ -85,7 +89,7 @@ def test_without_the_link_it_says_where_it_is(link: str, path: str) -> None:
 
 
 def test_its_cookies_stay_on_its_site(link: str) -> None:
-    """A page of another site that has the browser ask for something sends no cookie along."""
+    """A request that another site causes carries no cookie of the page."""
     with httpx.stream("GET", link, timeout=120) as answer:
         cookies = answer.headers.get_list("set-cookie")
     assert {each.partition("=")[0] for each in cookies} == {
@@ -96,14 +100,16 @@ def test_its_cookies_stay_on_its_site(link: str) -> None:
 
 
 def test_a_forged_cookie_is_none(link: str) -> None:
-    """A cookie that this page did not sign does not open it."""
+    """A cookie that the page did not sign gives no access."""
     name = f"petsync-page-{urlsplit(link).port}"
     answer = httpx.get(_page(link), headers={"Cookie": f"{name}=2|1:0|10:1|4:name|4:eHh4|00"})
     assert answer.status_code == 403
 
 
 def test_what_is_not_there(tmp_path: Path) -> None:
-    """With the link, what there is not is told by petsync, and nothing at the terminal."""
+    """With the link, an unknown path gets petsync's own error page, and the terminal shows no
+    error.
+    """
     paths = ["/login", "/logout", "/nothing", "/voila/templates/", "/voila/templates/lab"]
     paths += ["/voila/files/app.ipynb", "/api/kernels", "/voila/templates/%2e%2e/static/x"]
     log = tmp_path / "terminal"
@@ -118,7 +124,7 @@ def test_what_is_not_there(tmp_path: Path) -> None:
 
 
 def test_a_kernel_is_not_told_the_token(link: str) -> None:
-    """What a kernel was started with, which stays to be seen while it runs, has no page's token."""
+    """The environment of a page's kernel does not contain the page's token."""
     parts = urlsplit(link)
     token, port = parse_qs(parts.query)["token"][0], str(parts.port)
     with httpx.Client(timeout=120) as client, client.stream("GET", link) as answer:
@@ -132,14 +138,14 @@ def test_a_kernel_is_not_told_the_token(link: str) -> None:
 
 
 def _environments() -> Iterator[dict[str, str]]:
-    """What the processes that these tests began were started with."""
+    """Yield the environments of the processes that these tests started."""
     for child in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):
             yield child.environ()
 
 
 def test_it_listens_on_this_machine_alone(link: str) -> None:
-    """It has an address of the loopback, and answers to no other name."""
+    """The page listens only on the loopback address, and refuses any other host name."""
     parts = urlsplit(link)
     assert parts.hostname == "127.0.0.1"
     answer = httpx.get(link, headers={"Host": f"evil.example:{parts.port}"})
@@ -147,8 +153,8 @@ def test_it_listens_on_this_machine_alone(link: str) -> None:
 
 
 def test_the_page_holds_the_form(link: str) -> None:
-    """Whoever has the link gets the page with the forms; it names no other server, and the browser
-    is told to ask none.
+    """With the link, the page with the forms is returned. It names no other host, and its security
+    policy allows none.
     """
     with httpx.Client(timeout=120, follow_redirects=True) as client:
         answer = client.get(link)
@@ -160,7 +166,7 @@ def test_the_page_holds_the_form(link: str) -> None:
 
 
 def test_a_page_s_kernel_loads_no_server() -> None:
-    """What a page's kernel imports has no part of the server, which takes seconds to load."""
+    """A page's kernel imports no part of the server, which takes seconds to load."""
     notebook = files("petsync.widgets").joinpath("assets", "app.ipynb").read_text("utf-8")
     [line] = re.findall(r"from petsync\.[\w.]+ import open_page", notebook)
     code = f"import sys; {line}; print(*sys.modules)"
@@ -169,7 +175,7 @@ def test_a_page_s_kernel_loads_no_server() -> None:
 
 
 def test_a_closed_tab_ends_its_kernel(link: str) -> None:
-    """What the page's own script sends when its tab is closed ends the tab's kernel."""
+    """The request that the page's script sends when its tab is closed ends the tab's kernel."""
     with httpx.Client(timeout=120) as client:
         text = client.get(link).text
         kernel = re.search(r'"?kernelId"?: "([-0-9a-f]{36})"', text)
@@ -181,7 +187,7 @@ def test_a_closed_tab_ends_its_kernel(link: str) -> None:
 
 
 def test_settings_are_judged_first(shell: Shell) -> None:
-    """What is wrong with the settings is told at once, and no page is begun."""
+    """A mistake in the settings is reported at once, and no page is started."""
     Path("petsync.toml").write_text("urll = 'x'\n", "utf-8")
     done = shell("app", "--no-browser")
     assert done.code == 64
@@ -189,7 +195,7 @@ def test_settings_are_judged_first(shell: Shell) -> None:
 
 
 def test_a_port_that_is_taken(shell: Shell) -> None:
-    """A taken port is told, with the way out."""
+    """A port that is in use is reported, with the fix."""
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
@@ -201,7 +207,7 @@ def test_a_port_that_is_taken(shell: Shell) -> None:
 
 
 def test_without_voila(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where Voilà is not installed it says how to install it."""
+    """Without Voilà the error shows how to install it."""
     monkeypatch.setattr(command, "find_spec", lambda _: None)
     done = shell("app")
     assert done.code == 64

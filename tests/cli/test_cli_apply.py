@@ -1,4 +1,4 @@
-"""petsync apply: a plan carried out, after it was seen."""
+"""petsync apply: a plan is shown, confirmed and sent."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _names(box: Sandbox) -> set[str | None]:
 
 
 def test_apply_then_in_sync(shell: Shell, box: Sandbox) -> None:
-    """The store comes to say what the sheet says, and the result sheet plans to nothing."""
+    """After an apply the store agrees with the sheet, and a plan of the result sheet is empty."""
     done = shell("apply", _sheet(), *to(box), "--yes")
     assert done.code == 0
     assert {"Max", "New", "Sean"} <= _names(box)
@@ -42,8 +42,8 @@ def test_apply_then_in_sync(shell: Shell, box: Sandbox) -> None:
 
 
 def test_result_sheet_tells_each_row(shell: Shell, box: Sandbox) -> None:
-    """Beside the sheet lies a copy with outcome, message and the exact new id of each row, and
-    with the columns that petsync does not know.
+    """The result sheet is a copy of the sheet with the outcome, message and exact new id of each
+    row; it keeps the columns that petsync does not know.
     """
     shell("apply", _sheet(), *to(box), "--yes")
     result = read_sheet("pets.results.csv")
@@ -55,8 +55,8 @@ def test_result_sheet_tells_each_row(shell: Shell, box: Sandbox) -> None:
 
 
 def test_result_sheet_is_the_latest_and_loses_nothing(shell: Shell, box: Sandbox) -> None:
-    """The last run's results have the one name; a file that is somebody else's, or that somebody
-    changed, is kept as a backup; --results names another.
+    """The result sheet of the last run replaces that of the run before; a file that petsync did not
+    write is kept as a backup. --results names another file.
     """
     Path("pets.results.csv").write_text("mine", "utf-8")
     shell("apply", _sheet(), *to(box), "--yes")
@@ -71,7 +71,9 @@ def test_result_sheet_is_the_latest_and_loses_nothing(shell: Shell, box: Sandbox
 
 
 def test_blocked_rows_are_told_by_their_findings(shell: Shell, box: Sandbox) -> None:
-    """A row with an error is not sent, is `needs fixing` in the result sheet, and exits with 3."""
+    """A row with an error is not sent and is `needs fixing` in the result sheet; the exit code is
+    3.
+    """
     done = shell("apply", _sheet("id,name\nx,Rex\n1,Max\n"), *to(box), "--yes")
     assert done.code == 3
     assert "Max" in _names(box)
@@ -79,7 +81,7 @@ def test_blocked_rows_are_told_by_their_findings(shell: Shell, box: Sandbox) -> 
 
 
 def test_without_terminal_and_yes_nothing_is_sent(shell: Shell, box: Sandbox) -> None:
-    """Nobody can be asked: the plan is shown, nothing is sent, and the code says pending."""
+    """Without a terminal and --yes the plan is shown, nothing is sent, and the exit code is 2."""
     done = shell("apply", _sheet(), *to(box))
     assert done.code == 2
     assert "dry run" in done.err
@@ -91,7 +93,9 @@ def test_without_terminal_and_yes_nothing_is_sent(shell: Shell, box: Sandbox) ->
 
 
 def test_nothing_to_send_needs_no_yes(shell: Shell, box: Sandbox) -> None:
-    """A sheet in sync exits with 0, a conflict with 5, without a question."""
+    """Without changes to send, a sheet in sync exits with 0 and a conflict with 5; no confirmation
+    is needed.
+    """
     assert shell("apply", _sheet("id,name\n1,Rex\n"), *to(box)).code == 0
     assert shell("apply", _sheet("id,name,action\n99,Rex,update\n"), *to(box)).code == 5
     assert set(box.requests) <= READING
@@ -99,7 +103,7 @@ def test_nothing_to_send_needs_no_yes(shell: Shell, box: Sandbox) -> None:
 
 
 def test_saved_plan_is_applied_once(shell: Shell, box: Sandbox) -> None:
-    """A plan file is carried out with its sheet's results, and refused the second time with 5."""
+    """A plan file is applied with a result sheet; a second apply is refused with exit code 5."""
     shell("plan", _sheet(), *to(box), "-o", "plan.json")
     assert shell("apply", "plan.json", *to(box), "--yes").code == 0
     assert "applied" in Path("pets.results.csv").read_text("utf-8")
@@ -109,7 +113,9 @@ def test_saved_plan_is_applied_once(shell: Shell, box: Sandbox) -> None:
 
 
 def test_saved_plan_whose_sheet_changed(shell: Shell, box: Sandbox) -> None:
-    """The plan stands without its sheet; results then go into a workbook of their own."""
+    """A saved plan is applied after its sheet changed; its results are written to a new
+    workbook.
+    """
     shell("plan", _sheet(), *to(box), "-o", "plan.json")
     _sheet(CHANGED + "5,Tim,sold,\n")
     done = shell("apply", "plan.json", *to(box), "--yes", "--results", "r.xlsx")
@@ -138,7 +144,7 @@ def test_saved_plan_of_another_tab(shell: Shell, box: Sandbox) -> None:
 
 
 def test_plan_for_another_store(shell: Shell, box: Sandbox) -> None:
-    """A plan is never sent to another store than it was made for."""
+    """A plan is sent only to the store for which it was made."""
     shell("plan", _sheet(), *to(box), "-o", "plan.json")
     with Sandbox(auth=False) as other:
         done = shell("apply", "plan.json", *to(other), "--yes")
@@ -148,13 +154,13 @@ def test_plan_for_another_store(shell: Shell, box: Sandbox) -> None:
 
 
 def test_plan_options_belong_to_a_sheet(shell: Shell, box: Sandbox) -> None:
-    """A saved plan is applied as it is: an option that would change it is a usage error."""
+    """A saved plan is applied unchanged: an option that would change it is a usage error."""
     shell("plan", _sheet(), *to(box), "-o", "plan.json")
     assert shell("apply", "plan.json", *to(box), "--yes", "--delete-missing").code == 64
 
 
 def test_guard_stops_before_anything_is_sent(shell: Shell, box: Sandbox) -> None:
-    """A plan over a limit exits with 4, --yes or not."""
+    """A plan over a limit exits with 4 and sends nothing, also with --yes."""
     before = box.pets()
     done = shell("apply", _sheet("id,name\n1,Rex\n"), *to(box), "--delete-missing", "--yes")
     assert done.code == 4
@@ -165,7 +171,7 @@ def test_guard_stops_before_anything_is_sent(shell: Shell, box: Sandbox) -> None
 
 
 def test_deletes_within_the_limit(shell: Shell, box: Sandbox) -> None:
-    """--delete-missing with a limit that allows it deletes what no row names."""
+    """With a limit that allows it, --delete-missing deletes the pets that no row names."""
     keep = "id\n" + "".join(f"{pet.id}\n" for pet in box.pets() if pet.id != 5)
     assert shell("apply", _sheet(keep), *to(box), "--delete-missing", "--yes").code == 0
     assert "Tom" not in _names(box)
@@ -173,7 +179,7 @@ def test_deletes_within_the_limit(shell: Shell, box: Sandbox) -> None:
 
 
 def test_json_is_one_report(shell: Shell, box: Sandbox) -> None:
-    """With --json stdout is the report alone; the talk stays on stderr."""
+    """With --json stdout has only the report; other output is on stderr."""
     done = shell("apply", _sheet(), *to(box), "--yes", "--json")
     assert done.json["counts"]["applied"] == 3
     assert {result["pet_id"] for result in done.json["results"]} == {1, None, BIG}
@@ -181,21 +187,21 @@ def test_json_is_one_report(shell: Shell, box: Sandbox) -> None:
 
 
 def test_report_page(shell: Shell, box: Sandbox) -> None:
-    """--report writes a page that tells of the run."""
+    """--report writes an HTML report of the run."""
     shell("apply", _sheet(), *to(box), "--yes", "--report", "r.html")
     assert "Report on pets.csv" in Path("r.html").read_text("utf-8")
 
 
 def test_inputs_are_never_overwritten(shell: Shell, box: Sandbox) -> None:
-    """Neither results nor report may take the sheet's place."""
+    """Neither the results nor the report may replace the sheet."""
     for option in ("--results", "--report"):
         assert shell("apply", _sheet(), *to(box), "--yes", option, "pets.csv").code == 64
     assert not box.requests
 
 
 def test_run_stands_where_its_report_cannot_be_written(shell: Shell, box: Sandbox) -> None:
-    """Results that cannot be written are told, exit with 1, keep neither the report back nor the
-    page, and take nothing back.
+    """Results that cannot be written are reported with exit code 1. The report and its page are
+    still written, and the applied changes stay.
     """
     box.break_with("latency=0.5,only=addPet")
     with process("apply", _sheet(), *to(box), "--yes", "--report", "r.html") as running:
@@ -226,7 +232,7 @@ def test_run_stands_where_its_report_cannot_be_written(shell: Shell, box: Sandbo
 def test_outputs_are_checked_before_anything_is_sent(
     shell: Shell, box: Sandbox, options: list[str], says: str
 ) -> None:
-    """What could not be written afterwards is a usage error, and the store is as it was."""
+    """An output file that could not be written is a usage error before anything is sent."""
     Path("folder").mkdir()
     for name in ("pipe.csv", "pipe.html"):
         os.mkfifo(name)
@@ -237,7 +243,7 @@ def test_outputs_are_checked_before_anything_is_sent(
 
 
 def test_outputs_never_replace_the_sheet_of_a_plan(shell: Shell, box: Sandbox) -> None:
-    """The sheet that a saved plan was made from is no place for the results either."""
+    """The results never replace the sheet of a saved plan."""
     shell("plan", _sheet(), *to(box), "-o", "plan.json")
     done = shell("apply", "plan.json", *to(box), "--yes", "--results", "pets.csv")
     assert done.code == 64
@@ -247,7 +253,7 @@ def test_outputs_never_replace_the_sheet_of_a_plan(shell: Shell, box: Sandbox) -
 
 @pytest.mark.parametrize("form", [[], ["--json"]])
 def test_results_do_not_depend_on_a_reader(shell: Shell, box: Sandbox, form: list[str]) -> None:
-    """Where nobody reads what is printed, the files are written all the same."""
+    """The result files are written even if nothing reads stdout."""
     args = ["apply", _sheet(), *to(box), "--yes", "--report", "r.html", *form]
     with process(*args) as running:
         assert running.stdout is not None
@@ -259,7 +265,9 @@ def test_results_do_not_depend_on_a_reader(shell: Shell, box: Sandbox, form: lis
 
 
 def test_results_are_kept_where_stdout_is_full(shell: Shell, box: Sandbox) -> None:
-    """Output that cannot be written ends in one line and 1, after the files are there."""
+    """If stdout is full, the error is one line with exit code 1, and the result files are
+    written.
+    """
     with Path("/dev/full").open("w") as full:
         done = finished("apply", _sheet(), *to(box), "--yes", stdout=full)
     assert done.code == 1
@@ -270,7 +278,7 @@ def test_results_are_kept_where_stdout_is_full(shell: Shell, box: Sandbox) -> No
 
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGHUP])
 def test_request_to_end_is_an_interrupt(shell: Shell, box: Sandbox, sign: int) -> None:
-    """SIGTERM, and a terminal that closes (which says so twice), end a run as Ctrl-C does."""
+    """SIGTERM, or the two SIGHUPs of a closed terminal, stop a run as Ctrl-C does."""
     _sheet("id,name,status\n" + "".join(f",Pet {n},sold\n" for n in range(100)))
     box.break_with("latency=0.2,only=addPet")
     with process("apply", "pets.csv", *to(box), "--yes", "--concurrency", "2") as running:
@@ -290,12 +298,12 @@ def test_request_to_end_is_an_interrupt(shell: Shell, box: Sandbox, sign: int) -
 
 @pytest.mark.parametrize("rate", ["0", "x", "20/m", "-1"])
 def test_rate_that_cannot_be_read(shell: Shell, box: Sandbox, rate: str) -> None:
-    """A rate is a number of requests a second."""
+    """A rate that is not a positive number of requests per second is a usage error."""
     assert shell("apply", _sheet(), *to(box), "--rate", rate).code == 64
 
 
 def test_rate_and_verify(shell: Shell, box: Sandbox) -> None:
-    """--rate spreads the requests over time, and --verify reads back what was changed."""
+    """--rate limits the requests per second, and --verify reads the changed pets again."""
     begun = time.monotonic()
     done = shell("apply", _sheet(), *to(box), "--yes", "--rate", "20/s", "--verify")
     assert done.code == 0
@@ -304,7 +312,9 @@ def test_rate_and_verify(shell: Shell, box: Sandbox) -> None:
 
 
 def test_change_by_someone_else_is_kept(shell: Shell, box: Sandbox) -> None:
-    """What changed in the store since the plan is a conflict, exit code 5, and left alone."""
+    """A pet that changed in the store after the plan is a conflict with exit code 5, and is not
+    changed.
+    """
     shell("plan", _sheet("id,name\n1,Max\n"), *to(box), "-o", "plan.json")
     box.put(Pet(id=1, name="Bello", status="available", photo_urls=()))
     done = shell("apply", "plan.json", *to(box), "--yes")
@@ -313,8 +323,8 @@ def test_change_by_someone_else_is_kept(shell: Shell, box: Sandbox) -> None:
 
 
 def test_interrupted_run_can_be_taken_up(shell: Shell, box: Sandbox) -> None:
-    """Ctrl-C ends a run between two changes with exit code 7 and a report; applying the result
-    sheet does exactly the rest. Where a busy machine cut a request off, `resume` comes first.
+    """Ctrl-C stops a run between two changes with exit code 7 and a report; applying the result
+    sheet sends exactly the other changes. If a request was cut off, `resume` comes first.
     """
     rows = [f",Pet number {n},sold" for n in range(200)]
     _sheet("id,name,status\n" + "\n".join(rows) + "\n")
@@ -342,7 +352,7 @@ def test_interrupted_run_can_be_taken_up(shell: Shell, box: Sandbox) -> None:
 
 
 def test_plain_lines_without_a_terminal(shell: Shell, box: Sandbox) -> None:
-    """Without a terminal no bar is drawn."""
+    """Without a terminal no progress bar is drawn."""
     done = shell("apply", _sheet(), *to(box), "--yes")
     assert "━" not in done.err
     assert "\x1b" not in done.err

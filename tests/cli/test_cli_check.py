@@ -1,4 +1,4 @@
-"""petsync check: the mistakes in a sheet, without a store."""
+"""petsync check: the mistakes in a sheet, found without a store."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_clean_sheet(shell: Shell) -> None:
 
 
 def test_errors_exit_with_three_and_are_grouped(shell: Shell) -> None:
-    """Rows that errors block exit with 3; the most frequent mistake comes first, with its cell."""
+    """Rows that errors block exit with 3; the most frequent mistake is first, with its cells."""
     done = shell("check", _sheet(WRONG))
     assert done.code == 3
     assert done.out.index("2 errors: unknown-status") < done.out.index("1 error: id-not-a-number")
@@ -37,7 +37,7 @@ def test_errors_exit_with_three_and_are_grouped(shell: Shell) -> None:
 
 
 def test_strict_counts_warnings(shell: Shell) -> None:
-    """A warning alone exits with 0, and with 3 under --strict."""
+    """A warning alone exits with 0, with --strict it exits with 3."""
     sheet = _sheet(WARNED)
     assert shell("check", sheet).code == 0
     assert shell("check", sheet, "--strict").code == 3
@@ -54,14 +54,14 @@ def test_json_lists_every_finding(shell: Shell) -> None:
 
 
 def test_statuses_of_the_settings_are_known(shell: Shell) -> None:
-    """A status that petsync.toml names is no mistake."""
+    """A status that petsync.toml names is not a mistake."""
     Path("petsync.toml").write_text('[service]\nstatuses = ["sold", "reserved"]\n', "utf-8")
     done = shell("check", _sheet("id,name,status\n1,Rex,reserved\n"))
     assert done.code == 0
 
 
 def test_unreadable_file_exits_with_one(shell: Shell) -> None:
-    """A file that cannot be read as a whole is an error, not a finding."""
+    """A file that cannot be read at all is an error, not a finding."""
     Path("pets.xlsx").write_bytes(b"PK no workbook")
     done = shell("check", "pets.xlsx")
     assert done.code == 1
@@ -70,7 +70,9 @@ def test_unreadable_file_exits_with_one(shell: Shell) -> None:
 
 
 def test_named_tab(shell: Shell) -> None:
-    """--sheet chooses the worksheet; for one that is not there, those that are get named."""
+    """--sheet selects the worksheet; if it does not exist, the error names the existing
+    worksheets.
+    """
     workbook = sample_data() / "catalogue_clean.xlsx"
     assert shell("check", workbook, "--sheet", "Pets").code == 0
     done = shell("check", workbook, "--sheet", "Pts")
@@ -79,7 +81,7 @@ def test_named_tab(shell: Shell) -> None:
 
 
 def test_a_pipe_is_not_waited_for(shell: Shell) -> None:
-    """A pipe under a sheet's name is refused at once."""
+    """A pipe with the name of a sheet is refused and not read."""
     os.mkfifo("pipe.csv")
     done = shell("check", "pipe.csv")
     assert done.code == 1
@@ -87,7 +89,9 @@ def test_a_pipe_is_not_waited_for(shell: Shell) -> None:
 
 
 def test_an_unknown_encoding_is_a_usage_error(shell: Shell) -> None:
-    """Whatever the command and the file: also one that says its encoding itself."""
+    """An unknown encoding is a usage error of each command, even for a file with a byte order
+    mark.
+    """
     Path("pets.csv").write_text(CLEAN, "utf-8-sig")
     for command in (["check"], ["plan"], ["apply"], ["upload", "--column", "picture"]):
         done = shell(*command, "pets.csv", "--encoding", "klingon")
@@ -96,7 +100,9 @@ def test_an_unknown_encoding_is_a_usage_error(shell: Shell) -> None:
 
 
 def test_an_encoding_that_the_file_contradicts_is_an_error(shell: Shell) -> None:
-    """The byte order mark says what the file is, and the error says that."""
+    """An encoding that contradicts the file's byte order mark is an error that names the mark's
+    encoding.
+    """
     Path("pets.csv").write_text(CLEAN, "utf-8-sig")
     assert shell("check", "pets.csv", "--encoding", "UTF8").code == 0
     done = shell("check", "pets.csv", "--encoding", "cp1252")

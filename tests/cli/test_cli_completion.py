@@ -1,4 +1,4 @@
-"""Completion: the scripts for each shell, and what bash does with the Tab key."""
+"""Completion: the script for each shell, and the Tab key in bash."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PROMPT = "ready> "
     ],
 )
 def test_script_is_printed(shell: Shell, name: str, registers: str) -> None:
-    """Each shell's script registers itself for petsync, and names no path of this machine."""
+    """Each shell's script registers itself for petsync and contains no path of this machine."""
     done = shell("completion", name)
     assert (done.code, done.err) == (0, "")
     assert registers in done.out
@@ -39,7 +39,7 @@ def test_script_is_printed(shell: Shell, name: str, registers: str) -> None:
 
 
 def test_unknown_shell_is_a_usage_error(shell: Shell) -> None:
-    """A shell that petsync does not know is refused, and those that it knows are named."""
+    """An unknown shell is refused, and the error names the known ones."""
     done = shell("completion", "tcsh")
     assert done.code == 64
     assert all(name in done.err for name in ("bash", "zsh", "fish"))
@@ -47,7 +47,7 @@ def test_unknown_shell_is_a_usage_error(shell: Shell) -> None:
 
 @pytest.fixture
 def bash(tmp_path: Path) -> Iterator[pexpect.spawn[str]]:
-    """A bash of its own in a folder with a sheet, which has evaluated the script."""
+    """Yield a bash that has evaluated the script, in a folder with a sheet."""
     program = tmp_path / "bin" / "petsync"
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nexec {shlex.join(PROGRAM)} "$@"\n', "utf-8")
@@ -91,7 +91,7 @@ def test_bash_completes(bash: pexpect.spawn[str], typed: str, completed: str | N
 
 
 def test_asking_loads_nothing_heavy() -> None:
-    """A person who presses Tab waits for click, and for no pandas, client or server."""
+    """Completion loads neither pandas nor the client nor the server."""
     code = (
         "import sys\n"
         "from petsync.cli import main\n"

@@ -1,4 +1,4 @@
-"""petsync config and petsync init."""
+"""petsync config and petsync init: check, explain, schedule and create a configuration."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TIMED = JOB + 'schedule = "30 2 1 * 1-5"\n'
 
 
 def written(text: str, name: str = "petsync.toml") -> Path:
-    """A file of that text, in the shell's folder."""
+    """Write a file with this text in the shell's folder, and return its path."""
     path = Path(name)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
@@ -33,7 +33,9 @@ def written(text: str, name: str = "petsync.toml") -> Path:
 
 
 def test_mistakes_are_listed(shell: Shell) -> None:
-    """Each with its place and its way out, in 80 columns, on stderr; the exit code is 64."""
+    """Each mistake is shown with its place and its fix, in 80 columns, on stderr; the exit code is
+    64.
+    """
     written(JOB.replace("two-way", "tow-way") + 'token = "s3cret"\n')
     done = shell("config", "check")
     assert (done.code, done.out) == (64, "")
@@ -45,7 +47,7 @@ def test_mistakes_are_listed(shell: Shell) -> None:
 
 
 def test_mistakes_are_told_to_machines(shell: Shell) -> None:
-    """--json has each as an object of its own, on stdout."""
+    """--json has each mistake as an object, on stdout."""
     written(JOB.replace("two-way", "tow-way"))
     done = shell("config", "check", "--json")
     assert (done.code, done.err) == (64, "")
@@ -59,13 +61,13 @@ def test_mistakes_are_told_to_machines(shell: Shell) -> None:
 
 
 def test_a_file_that_is_not_there(shell: Shell) -> None:
-    """Leads to the command that writes one; to a machine too."""
+    """A missing file is an error that names the command that writes one; --json reports it too."""
     assert "petsync init" in shell("config", "check").err
     assert shell("config", "check", "--json").json["error"]["type"] == "ConfigurationError"
 
 
 def test_the_meaning_is_told(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A few lines a job, without the secrets."""
+    """Each job is explained in a few lines, without its secrets."""
     monkeypatch.setenv("SHOP_TOKEN", "t0ken-of-the-shop")
     monkeypatch.setenv("HOOK", "json://hook.example/s3cret")
     written(
@@ -96,14 +98,14 @@ def test_the_meaning_is_told(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_the_limits_that_hold_by_default_are_told(shell: Shell) -> None:
-    """The least number of new pets that pass, too."""
+    """The default limits are shown, with the least number of new pets that pass."""
     written(JOB)
     line = "at most 10 % deleted, 30 % changed, 50 % added (at least 100)"
     assert line in " ".join(shell("config", "check").out.split())
 
 
 def test_the_meaning_is_told_to_machines(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As data; of a secret only that it is there."""
+    """--json explains each job as data; of a secret it has only the name."""
     monkeypatch.setenv("SHOP_TOKEN", "t0ken-of-the-shop")
     path = written(TIMED + 'token = "${SHOP_TOKEN}"\n', "sub/petsync.toml")
     done = shell("config", "check", "sub/petsync.toml", "--json")
@@ -116,14 +118,14 @@ def test_the_meaning_is_told_to_machines(shell: Shell, monkeypatch: pytest.Monke
 
 
 def test_the_schema_is_printed(shell: Shell) -> None:
-    """The same as in docs/."""
+    """`config schema` prints the schema in docs/."""
     done = shell("config", "schema")
     assert (done.code, done.err) == (0, "")
     assert json.loads(done.out) == json.loads(schema_text())
 
 
 def test_cron_is_told(shell: Shell, tmp_path: Path) -> None:
-    """A line for each job with a schedule, which a shell can read and cron does not cut."""
+    """Each job with a schedule has a crontab line that a shell can parse and cron does not cut."""
     written(TIMED + '[jobs.other]\nmode = "check"\nsheet = "b.csv"\n', "50% off/petsync.toml")
     done = shell("config", "schedule", "50% off/petsync.toml")
     assert (done.code, done.err) == (0, "")
@@ -139,7 +141,7 @@ def test_cron_is_told(shell: Shell, tmp_path: Path) -> None:
 
 
 def test_systemd_is_told(shell: Shell, tmp_path: Path) -> None:
-    """A service and a timer, which systemd finds right, and whose times are the schedule's."""
+    """A job has a service and a timer that systemd accepts, with the times of its schedule."""
     text = TIMED.replace("[jobs.catalogue]", '[jobs."the.catalogue-2"]')
     written(text, "50% off $HOME/petsync.toml")
     file = "50% off $HOME/petsync.toml"
@@ -166,7 +168,7 @@ def test_systemd_is_told(shell: Shell, tmp_path: Path) -> None:
 
 
 def test_cron_as_data(shell: Shell) -> None:
-    """--json has the lines in one text."""
+    """--json has the crontab lines in one text."""
     written(TIMED)
     assert "30 2 1" in shell("config", "schedule", "--json").json["crontab"]
 
@@ -181,7 +183,7 @@ def test_cron_as_data(shell: Shell) -> None:
     ],
 )
 def test_what_cannot_be_scheduled(shell: Shell, text: str, arguments: list[str], says: str) -> None:
-    """Is told, with exit code 64."""
+    """A schedule that cannot be printed or written is an error with exit code 64."""
     written(text)
     done = shell("config", "schedule", *arguments)
     assert done.code == 64
@@ -189,7 +191,7 @@ def test_what_cannot_be_scheduled(shell: Shell, text: str, arguments: list[str],
 
 
 def test_init_writes_a_file_that_can_be_used(shell: Shell) -> None:
-    """As it is, it has no mistake, and it is never written over."""
+    """The new file has no mistake, and `init` never replaces an existing file."""
     done = shell("init", "new/folder")
     assert (done.code, done.out) == (0, "")
     assert "petsync config check new/folder/petsync.toml" in done.err
@@ -202,7 +204,9 @@ def test_init_writes_a_file_that_can_be_used(shell: Shell) -> None:
 
 
 def test_the_job_of_a_new_file_runs(shell: Shell, box: Sandbox) -> None:
-    """Once url and sheet are right: the store's export and the store are in sync."""
+    """After url and sheet are set, the new file's job runs: the store and its export are in
+    sync.
+    """
     assert shell("init").code == 0
     assert shell("export", "pets.xlsx", *to(box)).code == 0
     text = Path("petsync.toml").read_text("utf-8")
@@ -214,14 +218,16 @@ def test_the_job_of_a_new_file_runs(shell: Shell, box: Sandbox) -> None:
 
 
 def test_init_here_and_for_machines(shell: Shell) -> None:
-    """The folder is this one by itself; a place that cannot be written is told."""
+    """Without a folder `init` writes to the current one; a place that cannot be written is
+    reported.
+    """
     assert shell("init", "--json").json == {"file": "petsync.toml"}
     assert shell("config", "check").code == 0
     assert "cannot be written" in shell("init", "petsync.toml/a").err
 
 
 def test_long_paths_are_shown_in_80_columns(shell: Shell, tmp_path: Path) -> None:
-    """No line is longer, but for a path that is: it stands alone."""
+    """No line is longer than 80 columns, except a longer path, which has its own line."""
     for length in (50, 70, 79, 120):
         folder = Path(f"/{'x' * (length - 1)}")
         log, text = tmp_path / "log", tmp_path / "petsync.toml"
@@ -240,7 +246,7 @@ def test_long_paths_are_shown_in_80_columns(shell: Shell, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("name", ["check", "schema", "schedule"])
 def test_help_of_each(shell: Shell, name: str) -> None:
-    """It fits eighty columns, and has examples."""
+    """The help of each command fits 80 columns and has examples."""
     done = shell("config", name, "--help")
     assert done.code == 0
     assert f"petsync config {name}" in done.out.partition("Examples:")[2]
@@ -248,8 +254,8 @@ def test_help_of_each(shell: Shell, name: str) -> None:
 
 
 def test_cron_needs_no_secret(shell: Shell) -> None:
-    """What starts the jobs is printed before a variable is set; other mistakes are told as ever,
-    and so is a schedule that nobody can know.
+    """The crontab is printed before a variable is set. Other mistakes are still reported, also a
+    schedule whose variable is not set.
     """
     written(TIMED + 'url = "${SHOP}"\ntoken = "${NO}"\n[notify]\nurls = ["${HOOK}"]\n')
     done = shell("config", "schedule")
@@ -263,7 +269,9 @@ def test_cron_needs_no_secret(shell: Shell) -> None:
 
 @pytest.mark.parametrize("kind", ["cron", "systemd"])
 def test_jobs_without_a_schedule_are_named(shell: Shell, kind: str) -> None:
-    """So that nobody takes them for installed; one that is off is not."""
+    """Jobs without a schedule are named, because nothing starts them; a disabled job is not
+    named.
+    """
     off = '[jobs.off]\nmode = "check"\nsheet = "c.csv"\nenabled = false\n'
     written(TIMED + '[jobs.other]\nmode = "check"\nsheet = "b.csv"\n' + off)
     said = "Without a schedule, so not started by this: other."
@@ -272,7 +280,9 @@ def test_jobs_without_a_schedule_are_named(shell: Shell, kind: str) -> None:
 
 
 def test_variables_come_from_a_file(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the environment has comes before it; that others can read it is told."""
+    """Variables come from a file; the environment has priority. A file that other users can read is
+    a warning.
+    """
     written(JOB.replace("https://shop.example/v2", "${SHOP}") + 'token = "${SHOP_TOKEN}"\n')
     assert "--env-file" in shell("config", "check").err
     file = written("# Ours\n\nSHOP=https://file.example/v2\nSHOP_TOKEN='s3 cret'\n", "petsync.env")
@@ -289,7 +299,7 @@ def test_variables_come_from_a_file(shell: Shell, monkeypatch: pytest.MonkeyPatc
 def test_a_variable_in_an_address_is_shown_by_its_name(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Behind the host, where it may be a key; in both forms of the output."""
+    """A variable behind the host, which may be a key, is shown by its name in text and in JSON."""
     monkeypatch.setenv("SHOP_KEY", "s3cret-key")
     written(JOB.replace("https://shop.example/v2", "https://shop.example/${SHOP_KEY}/v2"))
     said = [shell("config", "check").out, shell("config", "check", "--json").out]
@@ -309,7 +319,7 @@ def test_a_variable_in_an_address_is_shown_by_its_name(
     ],
 )
 def test_a_file_of_variables_that_cannot_be_used(shell: Shell, text: str | None, says: str) -> None:
-    """Is told with its line and without what is in it."""
+    """A file of variables that cannot be used is reported with its line and without its content."""
     written(JOB)
     if text is not None:
         written(text, "petsync.env")
@@ -320,7 +330,7 @@ def test_a_file_of_variables_that_cannot_be_used(shell: Shell, text: str | None,
 
 
 def test_check_needs_no_pandas(shell: Shell) -> None:
-    """Nor do notices' texts: the answer comes at once."""
+    """`config check` loads neither pandas nor apprise."""
     written(JOB)
     code = "import sys; sys.argv[1:] = ['config', 'check']; import atexit; atexit.register("
     code += "lambda: print(*(n for n in ('pandas', 'apprise') if n in sys.modules)))"
@@ -340,7 +350,9 @@ def test_the_package_is_a_program() -> None:
 def test_a_notice_that_could_go_nowhere_is_warned_of(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By the number of its address, which is not shown; the file is right all the same."""
+    """A notice address that is not usable is a warning that shows its number, not the address; the
+    file is still valid.
+    """
     monkeypatch.setenv("GOOD", "json://hook.example/s3cret")
     monkeypatch.setenv("BAD", "nosuch://hook.example/s3cret")
     written(JOB + '[notify]\nurls = ["${GOOD}", "${BAD}"]\n')

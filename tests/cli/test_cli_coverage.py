@@ -1,4 +1,4 @@
-"""The commands where the store does not list all its pets: said, and never built upon."""
+"""The commands where the store does not list all its pets: reported, and no base for changes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ def _flat(text: str) -> str:
 
 
 def test_a_plan_says_what_was_not_listed(shell: Shell, box: Sandbox) -> None:
-    """On stderr, and in the plan itself, in text and in JSON: which status, and why."""
+    """A plan names the status that was not listed, and why: on stderr, in its text and in its
+    JSON.
+    """
     Path("pets.csv").write_text("id,name\n1,Max\n", "utf-8")
     box.break_with(BROKEN)
     done = shell("plan", "pets.csv", *to(box))
@@ -37,7 +39,7 @@ def test_a_plan_says_what_was_not_listed(shell: Shell, box: Sandbox) -> None:
 
 
 def test_a_whole_plan_warns_of_nothing(shell: Shell, box: Sandbox) -> None:
-    """Where every query is answered, stderr stays empty."""
+    """If every query succeeds, stderr stays empty."""
     Path("pets.csv").write_text("id,name\n1,Max\n", "utf-8")
     assert shell("plan", "pets.csv", *to(box)).err == ""
 
@@ -46,7 +48,9 @@ def test_a_whole_plan_warns_of_nothing(shell: Shell, box: Sandbox) -> None:
 def test_no_pet_of_a_status_that_failed_is_deleted(
     shell: Shell, box: Sandbox, base: tuple[str, ...]
 ) -> None:
-    """Though its row is gone from the sheet and deletes are asked for, it stays; the others go."""
+    """A pet of a status that was not listed stays, even if --delete-missing is given and its row
+    was removed; other removed pets are deleted.
+    """
     assert shell("export", "pets.csv", *to(box), *base).code == 0
     lines = Path("pets.csv").read_text("utf-8").splitlines(keepends=True)
     Path("pets.csv").write_text("".join(lines[:2]), "utf-8")
@@ -57,7 +61,7 @@ def test_no_pet_of_a_status_that_failed_is_deleted(
 
 
 def test_an_applied_plan_says_what_was_not_listed(shell: Shell, box: Sandbox) -> None:
-    """Before anything is sent, what is shown for agreement names the status too."""
+    """Before anything is sent, the plan to confirm names the status that was not listed."""
     Path("pets.csv").write_text("id,name\n1,Max\n", "utf-8")
     box.break_with(BROKEN)
     done = shell("apply", "pets.csv", *to(box))
@@ -68,7 +72,9 @@ def test_an_applied_plan_says_what_was_not_listed(shell: Shell, box: Sandbox) ->
 
 
 def test_an_export_that_would_lack_pets_is_refused(shell: Shell, box: Sandbox) -> None:
-    """The file that is there stays, and the hint names the statuses that can be exported."""
+    """An export that would lack pets is refused and the existing file stays; the hint names the
+    statuses that can be exported.
+    """
     assert shell("export", "pets.csv", *to(box)).code == 0
     mine = Path("pets.csv").read_bytes()
     box.break_with(BROKEN)
@@ -84,7 +90,7 @@ def test_an_export_that_would_lack_pets_is_refused(shell: Shell, box: Sandbox) -
 
 
 def test_what_can_be_listed_can_be_exported(shell: Shell, box: Sandbox) -> None:
-    """By their names; the base says that no more was asked for."""
+    """The statuses that can be listed are exported by name, and the base records only these."""
     box.break_with(BROKEN)
     some = ("--status", "available", "--status", "pending")
     assert shell("export", "pets.csv", *to(box), *some).code == 0
@@ -95,7 +101,7 @@ def test_what_can_be_listed_can_be_exported(shell: Shell, box: Sandbox) -> None:
 
 
 def test_a_terminal_shows_how_far_look_ups_are(shell: Shell, box: Sandbox, tmp_path: Path) -> None:
-    """Many rows that the snapshot does not answer are looked up under a bar, which goes again."""
+    """Many look-ups show a progress bar in a terminal; the bar is removed at the end."""
     rows = "".join(f"{number},x,sold\n" for number in range(1001, 1501))
     Path("pets.csv").write_text(f"id,name,status\n{rows}", "utf-8")
     box.break_with("latency=0.02,only=getPetById")

@@ -1,4 +1,4 @@
-"""petsync demo: the main job, for a stranger."""
+"""petsync demo: the main workflow in an empty folder."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ def _files(folder: Path) -> list[str]:
 
 
 def test_demo_from_nothing(shell: Shell, tmp_path: Path) -> None:
-    """In an empty folder, without settings: numbered steps, a plan, a run, in sync."""
+    """In an empty folder and without settings, the demo shows numbered steps, a plan and a run, and
+    ends in sync.
+    """
     done = finished("demo")
     assert done.code == 0
     for step in range(1, 6):
@@ -33,13 +35,13 @@ def test_demo_from_nothing(shell: Shell, tmp_path: Path) -> None:
 
 
 def _says_what_is_left(done: Done) -> None:
-    """Rows with mistakes are not hidden behind "in sync"."""
+    """Assert that rows with mistakes and conflicts are reported beside "in sync"."""
     assert "28 rows with mistakes" in done.err
     assert "1 row in conflict" in done.err
 
 
 def test_demo_as_json(shell: Shell) -> None:
-    """With --json the numbers are one document: the second plan has nothing to send."""
+    """With --json the counts are one document: the second plan has nothing to send."""
     done = shell("demo", "--json", "--keep", "kept")
     assert done.code == done.json["exit_code"] == 0
     assert done.json["planned"]["adds"] > 50
@@ -51,12 +53,14 @@ def test_demo_as_json(shell: Shell) -> None:
 
 
 def test_live_profile(shell: Shell) -> None:
-    """The demo comes to agreement with a store that behaves as the public one too."""
+    """The demo also ends in sync with a store that behaves as the public one."""
     assert shell("demo", "--profile", "live", "--json").json["planned_again"]["adds"] == 0
 
 
 def test_demo_overwrites_nothing(shell: Shell, tmp_path: Path) -> None:
-    """A folder of that name stays as it is: the demo makes another, and refuses a full --keep."""
+    """An existing folder stays unchanged: the demo creates another, and refuses a --keep folder
+    that is not empty.
+    """
     (tmp_path / "petsync-demo").mkdir()
     (tmp_path / "petsync-demo" / "report.html").write_text("mine", "utf-8")
     done = shell("demo", "--json")
@@ -68,13 +72,13 @@ def test_demo_overwrites_nothing(shell: Shell, tmp_path: Path) -> None:
 
 
 def test_demo_has_its_own_store(shell: Shell) -> None:
-    """An address is refused rather than ignored, and nobody's settings are touched."""
+    """The demo uses its own store: an address is refused, and no file is written."""
     assert shell("demo", "--url", "http://127.0.0.1:1/v2").code == 64
     assert not list(Path().iterdir())
 
 
 def test_folder_that_cannot_be_made(shell: Shell) -> None:
-    """A place where nothing can be written is named, with the way out."""
+    """A folder that cannot be created is reported, with the fix."""
     Path("file").write_text("", "utf-8")
     done = shell("demo", "--keep", "file/folder")
     assert done.code == 1

@@ -1,4 +1,4 @@
-"""petsync doctor: what a service supports, by reading alone."""
+"""petsync doctor: what a service supports, found by read requests only."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def _verdicts(done: Done) -> dict[str, str]:
 
 @pytest.fixture(params=["standard", "live"])
 def service(request: pytest.FixtureRequest) -> str:
-    """The profile that the service has."""
+    """Return the profile that the service has."""
     profile: str = request.param
     return profile
 
 
 def test_fitting_profile(shell: Shell, service: str) -> None:
-    """Each profile's own service is found to be as the profile says."""
+    """Each profile's own service matches the profile."""
     with Sandbox(auth=False, profile=service, pets=shop()) as box:
         done = shell("doctor", *to(box), "--profile", service, "--json")
     assert done.code == 0
@@ -40,7 +40,7 @@ def test_fitting_profile(shell: Shell, service: str) -> None:
 
 
 def test_other_profile_is_suggested(shell: Shell, service: str) -> None:
-    """With the wrong profile the differences are named, and the right one is suggested."""
+    """With the wrong profile the differences are shown, and the right profile is suggested."""
     wrong = {"standard": "live", "live": "standard"}[service]
     with Sandbox(auth=False, profile=service, pets=shop()) as box:
         done = shell("doctor", *to(box), "--profile", wrong, "--json")
@@ -54,7 +54,7 @@ def test_other_profile_is_suggested(shell: Shell, service: str) -> None:
 def test_only_get_requests_are_sent(
     shell: Shell, service: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The store's own count says so: no operation but the three that read, and no pet differs."""
+    """The store receives only the three read operations, and no pet changes."""
     with Sandbox(profile=service, pets=shop()) as box:
         monkeypatch.setenv("PETSYNC_TOKEN", box.token())
         monkeypatch.setenv("PETSYNC_API_KEY", box.api_key)
@@ -67,14 +67,14 @@ def test_only_get_requests_are_sent(
 
 
 def test_numbers(shell: Shell, box: Sandbox) -> None:
-    """The pets are counted by status, and the answers timed."""
+    """The pets are counted by status, and the response times are measured."""
     done = shell("doctor", *to(box), "--json")
     assert done.json["pets"] == {"available": 2, "pending": 2, "sold": 2}
     assert 0 < done.json["median_ms"] < 60_000
 
 
 def test_token_and_api_key(shell: Shell, guarded: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A token that is needed and accepted is told from one that nobody asked for."""
+    """A valid token and API key are reported as matching, a wrong API key as noted."""
     monkeypatch.setenv("PETSYNC_TOKEN", guarded.token())
     monkeypatch.setenv("PETSYNC_API_KEY", guarded.api_key)
     done = shell("doctor", *to(guarded), "--json")
@@ -87,7 +87,7 @@ def test_token_and_api_key(shell: Shell, guarded: Sandbox, monkeypatch: pytest.M
 def test_a_client_s_id_and_secret(
     shell: Shell, guarded: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A program's first token is asked for where it is needed; a wrong secret fails."""
+    """A client id and secret get the first token when it is needed; a wrong secret fails."""
     monkeypatch.setenv("PETSYNC_CLIENT_ID", guarded.client_id)
     monkeypatch.setenv("PETSYNC_CLIENT_SECRET", guarded.client_secret)
     done = shell("doctor", *to(guarded), "--json")
@@ -103,7 +103,7 @@ def test_a_client_s_id_and_secret(
 def test_open_service_cannot_vouch_for_a_token(
     shell: Shell, box: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where reading needs no token, a good answer does not prove the token."""
+    """If reading needs no token, a successful response does not prove that the token is valid."""
     monkeypatch.setenv("PETSYNC_TOKEN", "whatever")
     done = shell("doctor", *to(box))
     assert "nor whether yours is good" in " ".join(done.out.split())
@@ -113,7 +113,9 @@ def test_open_service_cannot_vouch_for_a_token(
 def test_token_that_does_not_open(
     shell: Shell, guarded: Sandbox, monkeypatch: pytest.MonkeyPatch, token: str | None
 ) -> None:
-    """No token, a wrong or expired one, or one that may not read: exit code 1, and the way out."""
+    """No token, a wrong or expired one, or one without the read scope exits with 1 and shows the
+    fix.
+    """
     given = {
         "expired": guarded.token(expires_in=-1),
         "write": guarded.token(["write:pets"]),
@@ -129,14 +131,14 @@ def test_token_that_does_not_open(
 
 
 def test_unreachable_service(shell: Shell) -> None:
-    """A dead address is a check that fails, and exit code 1."""
+    """A service that cannot be reached is a failed check with exit code 1."""
     done = shell("doctor", "--url", "http://127.0.0.1:1/v2", "--json")
     assert done.code == 1
     assert _verdicts(done) == {"address": "fits", "reachable": "fails"}
 
 
 def test_busy_service_is_asked_again(shell: Shell, box: Sandbox) -> None:
-    """429 and 503 are waited for, do not spoil a check, and are reported."""
+    """429 and 503 are retried and reported, and fail no check."""
     box.break_with("429=0.2,503=0.1,retry_after=0,seed=3")
     done = shell("doctor", *to(box), "--json")
     assert done.code == 0
@@ -146,7 +148,7 @@ def test_busy_service_is_asked_again(shell: Shell, box: Sandbox) -> None:
 
 
 def test_empty_store(shell: Shell, box: Sandbox) -> None:
-    """Without pets what needs one cannot be told, and nothing fails."""
+    """In an empty store, the checks that need a pet are not decided, and none fails."""
     box.reset()
     done = shell("doctor", *to(box), "--json")
     assert done.code == 0
@@ -155,7 +157,9 @@ def test_empty_store(shell: Shell, box: Sandbox) -> None:
 
 
 class _Service:
-    """A service that answers findPetsByStatus by a rule of the test's, and 404 otherwise."""
+    """A service that answers findPetsByStatus by the test's rule, getPetById from the shop, else
+    404.
+    """
 
     def __init__(self, rule: Callable[[list[str]], list[str]]) -> None:
         class Handler(BaseHTTPRequestHandler):
@@ -193,8 +197,8 @@ def _one(pet: object) -> bytes:
 
 
 def test_service_that_takes_only_repeated_parameters(shell: Shell) -> None:
-    """Where csv is not understood the standard profile would miss pets: it fails, and the line
-    for petsync.toml is printed.
+    """If a service does not accept csv parameters, the standard profile would miss pets: the check
+    fails, and the setting for petsync.toml is printed.
     """
     with _Service(lambda values: [v for v in values if "," not in v]) as url:
         done = shell("doctor", *url, "--json")
@@ -206,7 +210,7 @@ def test_service_that_takes_only_repeated_parameters(shell: Shell) -> None:
 
 
 def test_service_that_takes_one_value(shell: Shell) -> None:
-    """Where only one value counts, asking for each alone is what to set."""
+    """If a service accepts only one value, one query per value is suggested."""
     with _Service(lambda values: values[:1] if "," not in values[0] else []) as url:
         done = shell("doctor", *url, "--json")
         assert done.json["overrides"]["one_value_a_query"] is True
@@ -214,13 +218,13 @@ def test_service_that_takes_one_value(shell: Shell) -> None:
 
 
 def test_service_without_xml(shell: Shell) -> None:
-    """A service that speaks no XML is noted, and fails only a profile that sends it."""
+    """A service without XML is noted; the check fails only for a profile that sends XML."""
     with _Service(lambda values: ",".join(values).split(",")) as url:
         assert _verdicts(shell("doctor", *url, "--json"))["XML"] == "noted"
 
 
 def test_service_whose_filter_does_not_filter(shell: Shell) -> None:
-    """A status query that lists other pets too would make wrong plans: it fails."""
+    """A status query that also returns other statuses would cause wrong plans: the check fails."""
     with _Service(lambda _: ["available", "sold"]) as url:
         done = shell("doctor", *url, "--json")
     assert done.code == 1
@@ -228,7 +232,7 @@ def test_service_whose_filter_does_not_filter(shell: Shell) -> None:
 
 
 def test_one_broken_operation_does_not_end_the_examination(shell: Shell, box: Sandbox) -> None:
-    """An operation that never answers fails its own check; the others are made all the same."""
+    """An operation that never answers fails its own check; the other checks still run."""
     box.break_with("drop_before=1,only=findPetsByTags")
     done = shell("doctor", *to(box), "--json")
     assert done.code == 1
@@ -239,7 +243,7 @@ def test_one_broken_operation_does_not_end_the_examination(shell: Shell, box: Sa
 
 
 def test_text_fits_eighty_columns(shell: Shell, box: Sandbox) -> None:
-    """Every line fits the usual width, and the conclusion comes last."""
+    """Each line fits 80 columns, and the conclusion comes last."""
     done = shell("doctor", *to(box))
     assert max(map(len, done.out.splitlines())) <= 80
     assert done.out.splitlines()[-1].startswith("petsync can work with this service")

@@ -1,4 +1,4 @@
-"""Every ending has its exit code, and says the way out."""
+"""Errors of the command line: exit codes, messages, hints, and no secrets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TOKEN = "s3cret-t0ken"
 
 
 def test_error_goes_to_stderr_with_its_hint(shell: Shell) -> None:
-    """An error is one line and its way out, without a traceback, and stdout stays empty."""
+    """An error is one line with a hint, without a traceback; stdout stays empty."""
     done = shell("plan", "nowhere.xlsx")
     assert (done.code, done.out) == (64, "")
     first, *hint = done.err.splitlines()
@@ -31,7 +31,7 @@ def test_error_goes_to_stderr_with_its_hint(shell: Shell) -> None:
 
 
 def test_json_error_is_the_one_document(shell: Shell) -> None:
-    """With --json an error is told on stdout, and nothing else is there."""
+    """With --json an error is the only document on stdout."""
     done = shell("check", "nowhere.xlsx", "--json")
     assert done.code == 1
     assert done.json["error"].keys() == {"type", "message", "hint", "exit_code"}
@@ -44,7 +44,7 @@ def test_json_error_is_the_one_document(shell: Shell) -> None:
     [["--json"], ["--json", "plna"], ["plan", "--json"], ["check", "x.csv", "--no-such", "--json"]],
 )
 def test_json_usage_error(shell: Shell, args: list[str]) -> None:
-    """What cannot even be read as a command is told as JSON too."""
+    """With --json a usage error is JSON too."""
     done = shell(*args)
     assert done.code == 64
     assert done.json["error"]["type"] == "UsageError"
@@ -54,12 +54,14 @@ def test_json_usage_error(shell: Shell, args: list[str]) -> None:
 
 _WITHOUT_A_STORE = ("demo", "serve", "app", "resume", "undo", "runs", "upload", "login", "logout")
 _WITHOUT_A_STORE += ("reconcile", "init", "config", "trust", "completion")
-"""They bring their own, or ask the journal, the disk, the keyring or petsync.toml first."""
+"""Commands with their own store, or that first read the journal, the disk, the keyring or
+petsync.toml.
+"""
 
 
 @pytest.mark.parametrize("command", [c for c in COMMANDS if c not in _WITHOUT_A_STORE])
 def test_store_that_is_not_there(shell: Shell, command: str) -> None:
-    """No command meets a dead address with anything but a typed error."""
+    """Each command reports a service that cannot be reached as a typed error."""
     Path("a.csv").write_text("id,name\n1,Rex\n", "utf-8")
     named = {"doctor": [], "whoami": [], "export": ["a.xlsx"]}
     args = named.get(command, ["a.csv"])
@@ -72,13 +74,13 @@ def test_store_that_is_not_there(shell: Shell, command: str) -> None:
 
 
 def test_verbose_shows_the_traceback(shell: Shell) -> None:
-    """-v shows where an error came from; without it nobody sees a traceback."""
+    """-v shows an error's traceback."""
     assert "Traceback" in shell("check", "nowhere.xlsx", "-v").err
     assert "Traceback" in shell("-v", "check", "nowhere.xlsx").err
 
 
 def test_verbose_tells_of_repeats(shell: Shell, box: Sandbox) -> None:
-    """-v says which requests were sent again, and only then."""
+    """-v logs the requests that were sent again; without it nothing is logged."""
     box.break_with("503=1,first=1")
     assert "503" in shell("export", "a.csv", *to(box), "-v").err
     box.break_with("503=1,first=1")
@@ -108,7 +110,9 @@ def test_no_output_ever_holds_the_token(
 def test_no_traceback_of_an_odd_answer_holds_the_token(
     shell: Shell, monkeypatch: pytest.MonkeyPatch, status: int, headers: dict[str, str]
 ) -> None:
-    """A redirect with a user in it and a date that overflows are errors like others."""
+    """A redirect with a password and a date that overflows are ordinary errors; with -vv the
+    traceback contains no secret.
+    """
     monkeypatch.setenv("PETSYNC_TOKEN", TOKEN)
     with ScriptedServer(b"") as server:
         host = server.url.removeprefix("http://").partition("/")[0]
@@ -123,7 +127,7 @@ def test_no_traceback_of_an_odd_answer_holds_the_token(
 
 
 def test_unexpected_failure_is_one_line(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fault in petsync itself is told as such, with how to report it, and exits with 1."""
+    """A fault in petsync itself is reported as one line that names -v, and exits with 1."""
     Path("a.csv").write_text("id,name\n1,Rex\n", "utf-8")
 
     def broken(*_: object, **__: object) -> None:
@@ -139,21 +143,21 @@ def test_unexpected_failure_is_one_line(shell: Shell, monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("where", ["before", "after"])
 def test_common_options_on_either_side(shell: Shell, box: Sandbox, where: str) -> None:
-    """The options of every command count before the command's name and after it."""
+    """The options of every command work before the command's name and after it."""
     common = [*to(box), "--json"]
     args = [*common, "doctor"] if where == "before" else ["doctor", *common]
     assert shell(*args).json["url"] == box.url
 
 
 def test_later_common_option_counts(shell: Shell, box: Sandbox) -> None:
-    """Given twice, the one behind the command's name is taken."""
+    """If a common option is given twice, the later one is used."""
     assert shell("--url", "http://127.0.0.1:1/v2", "doctor", *to(box)).code == 0
 
 
 def test_environment_stands_in_for_options(
     shell: Shell, guarded: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """PETSYNC_URL, PETSYNC_PROFILE and PETSYNC_TOKEN are taken where no option is given."""
+    """PETSYNC_URL, PETSYNC_PROFILE and PETSYNC_TOKEN are used if no option is given."""
     monkeypatch.setenv("PETSYNC_URL", guarded.url)
     monkeypatch.setenv("PETSYNC_TOKEN", guarded.token())
     monkeypatch.setenv("PETSYNC_PROFILE", "live")
@@ -173,7 +177,7 @@ def test_settings_file_stands_in_for_options(shell: Shell, box: Sandbox) -> None
 
 
 def test_unknown_profile_is_a_usage_error(shell: Shell, box: Sandbox) -> None:
-    """A profile that there is not is named, with those that there are."""
+    """An unknown profile is reported with the known ones."""
     done = shell("doctor", *to(box), "--profile", "lvie")
     assert done.code == 64
     assert "'lvie'" in done.err
@@ -181,7 +185,7 @@ def test_unknown_profile_is_a_usage_error(shell: Shell, box: Sandbox) -> None:
 
 
 def test_token_from_a_file(shell: Shell, guarded: Sandbox) -> None:
-    """--token-file reads the token from a file that only its owner can read, without a word."""
+    """--token-file reads the token from a file that only its owner can read, without a warning."""
     Path("token").write_text(guarded.token() + "\n", "utf-8")
     Path("token").chmod(0o600)
     done = shell("export", "a.csv", *to(guarded), "--token-file", "token")
@@ -206,7 +210,7 @@ def test_token_from_standard_input(shell: Shell, guarded: Sandbox) -> None:
 
 @pytest.mark.parametrize("text", ["", "two words", "a\nb"])
 def test_file_that_holds_no_token(shell: Shell, guarded: Sandbox, text: str) -> None:
-    """What is not one word is no token, and is not shown."""
+    """A file that is not one word contains no token, and its content is not shown."""
     Path("token").write_text(text, "utf-8")
     Path("token").chmod(0o600)
     done = shell("doctor", *to(guarded), "--token-file", "token")
@@ -217,7 +221,7 @@ def test_file_that_holds_no_token(shell: Shell, guarded: Sandbox, text: str) -> 
 
 
 def test_token_over_plain_http_is_refused(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A token for another host over http stays at home until the host is allowed by name."""
+    """A token is not sent to another host over http; --allow-http must name this host."""
     monkeypatch.setenv("PETSYNC_TOKEN", TOKEN)
     done = shell("export", "a.csv", "--url", "http://shop.invalid/v2")
     assert done.code == 64
@@ -228,7 +232,7 @@ def test_token_over_plain_http_is_refused(shell: Shell, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_reader_that_goes_away_is_no_error(box: Sandbox, tmp_path: Path, form: str) -> None:
-    """`petsync plan … | head` ends quietly, whether much or little is left to print."""
+    """`petsync plan … | head` ends without an error message when the pipe is closed."""
     sheet = tmp_path / "a.csv"
     sheet.write_text("id,name,status\n1,Max,available\n", "utf-8")
     with process("plan", sheet, *to(box), "--format", form) as running:
@@ -241,7 +245,7 @@ def test_reader_that_goes_away_is_no_error(box: Sandbox, tmp_path: Path, form: s
 
 @pytest.mark.parametrize("args", [["plan"], ["plan", "--json"], ["check", "--json"]])
 def test_full_disk_is_one_line(shell: Shell, box: Sandbox, args: list[str]) -> None:
-    """Output that cannot be written, an error as JSON too, ends in one line and 1."""
+    """Output that cannot be written, also an error as JSON, ends with one line and exit code 1."""
     Path("a.csv").write_text("id,name\n1,Max\n", "utf-8")
     for name in ("a.csv", "nowhere.csv"):
         with Path("/dev/full").open("w") as full:
@@ -255,7 +259,9 @@ def test_full_disk_is_one_line(shell: Shell, box: Sandbox, args: list[str]) -> N
 
 @pytest.mark.parametrize("closed", [">&-", ">&- <&-", ">&- 2>&-"])
 def test_closed_output_is_one_line(shell: Shell, box: Sandbox, closed: str) -> None:
-    """Without a standard output nothing is asked or sent; it is said where that is possible."""
+    """With a closed standard output no request is sent; the error is on stderr, unless that is
+    closed too.
+    """
     Path("a.csv").write_text("id,name\n1,Max\n", "utf-8")
     args = [*PROGRAM, "apply", "a.csv", *to(box), "--yes"]
     script = ["sh", "-c", f'"$@" {closed}', "sh", *args]
@@ -267,7 +273,7 @@ def test_closed_output_is_one_line(shell: Shell, box: Sandbox, closed: str) -> N
 
 
 def test_errors_fit_the_terminal(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Errors and hints are folded between words, and no word, such as a path, is broken."""
+    """Errors and hints are wrapped between words; a word, such as a path, is never broken."""
     path = "folder/" + "x" * 90 + ".csv"
     lines = shell("check", path).err.splitlines()
     assert any(path in line for line in lines)
@@ -280,7 +286,7 @@ def test_errors_fit_the_terminal(shell: Shell, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("value", ["5", "true", '["id"]', '"nummer"', '""'])
 def test_mapping_to_no_column_is_a_usage_error(shell: Shell, value: str) -> None:
-    """[columns] maps to petsync's columns; anything else is named with its key."""
+    """[columns] maps to petsync's columns; any other value is an error that names its key."""
     Path("a.csv").write_text("Nr\n1\n", "utf-8")
     Path("petsync.toml").write_text(f"[columns]\nNr = {value}\n", "utf-8")
     done = shell("check", "a.csv")
@@ -302,7 +308,7 @@ def test_interrupt_while_reading(box: Sandbox, tmp_path: Path) -> None:
 
 
 def test_service_cannot_steer_the_terminal(shell: Shell) -> None:
-    """What a service says in an error is shown with its control characters named."""
+    """Control characters in a service's error are shown by name."""
     said = answer(500, b"\x1b]0;owned\x07 \xe2\x80\xaetxt", content_type="text/plain")
     with ScriptedServer(said) as server:
         done = shell("export", "a.csv", "--url", server.url, "-v")
@@ -313,7 +319,7 @@ def test_service_cannot_steer_the_terminal(shell: Shell) -> None:
 
 
 def test_no_colour_in_a_pipe(box: Sandbox, tmp_path: Path) -> None:
-    """Neither stream holds an escape sequence when it is not a terminal."""
+    """Output that does not go to a terminal has no escape sequence."""
     sheet = tmp_path / "a.csv"
     sheet.write_text("id,name,status\n1,Max,available\n", "utf-8")
     done = finished("plan", sheet, *to(box), env={"TERM": "xterm-256color"})
@@ -322,7 +328,7 @@ def test_no_colour_in_a_pipe(box: Sandbox, tmp_path: Path) -> None:
 
 
 def test_name_that_the_terminal_cannot_show(box: Sandbox, tmp_path: Path) -> None:
-    """A stream that knows only ASCII gets escapes, not a traceback."""
+    """A stream whose encoding is ASCII gets escapes, not a traceback."""
     sheet = tmp_path / "a.csv"
     sheet.write_text("id,name\n4,Одаː\n", "utf-8")
     env = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
@@ -333,7 +339,7 @@ def test_name_that_the_terminal_cannot_show(box: Sandbox, tmp_path: Path) -> Non
 
 
 def test_json_is_utf8_everywhere(box: Sandbox, tmp_path: Path) -> None:
-    """JSON on stdout is UTF-8 whatever the terminal speaks."""
+    """JSON on stdout is UTF-8 whatever encoding the terminal has."""
     sheet = tmp_path / "a.csv"
     sheet.write_text("id,name\n4,Одаː\n", "utf-8")
     env = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}

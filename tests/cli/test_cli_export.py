@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.mark.parametrize("suffix", [".xlsx", ".csv"])
 def test_export_is_in_sync_with_its_store(shell: Shell, box: Sandbox, suffix: str) -> None:
-    """What was exported plans to nothing, big ids and foreign letters included."""
+    """The plan of an unchanged export is empty, also with big ids and non-Latin letters."""
     done = shell("export", f"a{suffix}", *to(box))
     assert (done.code, done.out) == (0, "")
     assert "6 pets" in done.err
@@ -36,7 +36,7 @@ def test_export_is_in_sync_with_its_store(shell: Shell, box: Sandbox, suffix: st
 
 @pytest.mark.parametrize("suffix", [".json", ".jsonl", ".parquet"])
 def test_export_for_programs(shell: Shell, box: Sandbox, suffix: str) -> None:
-    """JSON, JSON Lines and Parquet hold every pet, with exact ids."""
+    """JSON, JSON Lines and Parquet exports have exact ids."""
     assert shell("export", f"a{suffix}", *to(box)).code == 0
     path = Path(f"a{suffix}")
     assert str(BIG) in (
@@ -45,7 +45,7 @@ def test_export_for_programs(shell: Shell, box: Sandbox, suffix: str) -> None:
 
 
 def test_only_some_statuses_and_tags(shell: Shell, box: Sandbox) -> None:
-    """--status and --tag narrow the export; of both, a pet needs one of each."""
+    """--status and --tag filter the export; with both, a pet must match one of each."""
 
     def ids(*options: str) -> list[int]:
         assert shell("export", "a.csv", *to(box), *options).code == 0
@@ -58,7 +58,7 @@ def test_only_some_statuses_and_tags(shell: Shell, box: Sandbox) -> None:
 
 @pytest.mark.parametrize("name", ["a.xlsx", "a.csv"])
 def test_a_choice_of_pets_carries_its_base(shell: Shell, box: Sandbox, name: str) -> None:
-    """The base of a narrowed export holds the exported pets alone, and what was asked for."""
+    """The base of a filtered export has only the exported pets, and records the filters."""
     assert shell("export", name, *to(box), "--tag", "calm", "--status", "available").code == 0
     base = read_sheet(name).base
     assert base is not None
@@ -68,7 +68,9 @@ def test_a_choice_of_pets_carries_its_base(shell: Shell, box: Sandbox, name: str
 
 @pytest.mark.parametrize("name", ["a.xlsx", "a.csv"])
 def test_no_base_leaves_it_out(shell: Shell, box: Sandbox, name: str) -> None:
-    """With --no-base nothing is hidden in the file or beside it, and it is in sync all the same."""
+    """With --no-base no base is written, neither in the file nor beside it, and the file is still
+    in sync.
+    """
     assert shell("export", name, *to(box)).code == 0
     assert shell("export", name, *to(box), "--no-base").code == 0
     assert (read_sheet(name).base, read_sheet(name).base_refused) == (None, "")
@@ -77,7 +79,7 @@ def test_no_base_leaves_it_out(shell: Shell, box: Sandbox, name: str) -> None:
 
 
 def test_the_drop_down_has_the_profiles_statuses(shell: Shell, box: Sandbox) -> None:
-    """What the settings say of the service's statuses is offered, in that order."""
+    """The drop-down lists the statuses of the settings, in their order."""
     Path("petsync.toml").write_text('[service]\nstatuses = ["sold", "available"]\n')
     assert shell("export", "a.xlsx", *to(box)).code == 0
     lists = load_workbook("a.xlsx")["petsync lists"]
@@ -85,19 +87,19 @@ def test_the_drop_down_has_the_profiles_statuses(shell: Shell, box: Sandbox) -> 
 
 
 def test_json_says_what_was_written(shell: Shell, box: Sandbox) -> None:
-    """With --json the result names the file and how many pets are in it."""
+    """With --json the result names the file and the number of pets."""
     done = shell("export", "a.xlsx", *to(box), "--json")
     assert done.json == {"file": "a.xlsx", "pets": 6, "store": box.url}
 
 
 def test_unknown_ending_sends_nothing(shell: Shell, box: Sandbox) -> None:
-    """A file type that cannot be written is a usage error before anything is asked."""
+    """A file type that cannot be written is a usage error before any request."""
     assert shell("export", "a.ods", *to(box)).code == 64
     assert not box.requests
 
 
 def test_failed_export_leaves_the_old_file(shell: Shell, box: Sandbox) -> None:
-    """A store that fails, or refuses a status, does not cost the file that was there."""
+    """A failed export keeps the existing file."""
     assert shell("export", "a.csv", *to(box)).code == 0
     before = Path("a.csv").read_bytes()
     done = shell("export", "a.csv", *to(box), "--status", "reserved")
@@ -123,7 +125,7 @@ EDITS = {
 
 
 def names() -> set[str]:
-    """The files that are there."""
+    """Return the names of the files in the folder."""
     return {path.name for path in Path().iterdir() if path.is_file()}
 
 
@@ -132,8 +134,8 @@ def names() -> set[str]:
 def test_an_edited_export_is_not_replaced(
     shell: Shell, box: Sandbox, edit: str, suffix: str
 ) -> None:
-    """Whatever a person did to it since, and a file that is no export; --force keeps a backup, and
-    the new export carries its own base.
+    """An edited export, or a file that is not an export, is not replaced. With --force it is kept
+    as a backup, and the new export has its own base.
     """
     path = Path(f"a{suffix}")
     edited = edited_file(shell, box, path, EDITS[edit])
@@ -152,7 +154,7 @@ def test_an_edited_export_is_not_replaced(
 
 
 def edited_file(shell: Shell, box: Sandbox, path: Path, edit: Callable[[str], str]) -> bytes:
-    """An export with this edit in it, made in its cells."""
+    """Write an export with this edit in its cells, and return its bytes."""
     assert shell("export", "plain.csv", *to(box)).code == 0
     text = edit(Path("plain.csv").read_bytes().decode("utf-8-sig"))
     assert shell("export", path.name, *to(box)).code == 0
@@ -170,7 +172,7 @@ def edited_file(shell: Shell, box: Sandbox, path: Path, edit: Callable[[str], st
 
 @pytest.mark.parametrize("name", ["a.xlsx", "a.csv", "a.tsv"])
 def test_an_export_that_nobody_edited_is_replaced(shell: Shell, box: Sandbox, name: str) -> None:
-    """Night after night, without a backup, also where the store moved on meanwhile."""
+    """An export without edits is replaced without a backup, also if the store has changed."""
     assert shell("export", name, *to(box)).code == 0
     there = names()
     box.reset([Pet(id=1, name="Another", status="sold")])
@@ -183,8 +185,8 @@ def test_an_export_that_nobody_edited_is_replaced(shell: Shell, box: Sandbox, na
 def test_a_workbook_that_another_program_saved_is_kept(
     shell: Shell, box: Sandbox, user: str
 ) -> None:
-    """It may have colours and comments, which no cell shows; its backup is named, also where the
-    program does not write down who saved it.
+    """A workbook that another program saved may have colours and comments. It is kept as a backup,
+    which is named, even if the program does not record the user's name.
     """
     assert shell("export", "a.xlsx", *to(box)).code == 0
     book = load_workbook("a.xlsx")
@@ -200,7 +202,7 @@ def test_a_workbook_that_another_program_saved_is_kept(
 
 
 def test_a_workbook_that_a_part_was_put_into_is_kept(shell: Shell, box: Sandbox) -> None:
-    """Also where the program left everything else as it was."""
+    """A workbook with an added part is kept as a backup, even if all else is unchanged."""
     assert shell("export", "a.xlsx", *to(box)).code == 0
     with zipfile.ZipFile("a.xlsx", "a") as book:
         book.writestr("xl/media/photo.png", b"a picture")
@@ -211,7 +213,9 @@ def test_a_workbook_that_a_part_was_put_into_is_kept(shell: Shell, box: Sandbox)
 
 
 def test_an_export_that_is_open_is_not_replaced(shell: Shell, box: Sandbox) -> None:
-    """Whoever has it open would save over the new one."""
+    """An export that Excel has open is not replaced, because Excel would later overwrite the new
+    file.
+    """
     assert shell("export", "a.xlsx", *to(box)).code == 0
     Path("~$a.xlsx").write_bytes(b"\x04Anna")
     done = shell("export", "a.xlsx", *to(box))
@@ -221,8 +225,8 @@ def test_an_export_that_is_open_is_not_replaced(shell: Shell, box: Sandbox) -> N
 
 @pytest.mark.parametrize("name", ["a.json", "a.jsonl", "a.parquet", "plain.csv"])
 def test_an_export_without_a_base_is_kept(shell: Shell, box: Sandbox, name: str) -> None:
-    """No edit can be told in it: a backup is kept where it would change. Another file of that
-    ending is left alone.
+    """Edits to an export without a base cannot be detected: it is kept as a backup if it would
+    change. Another file with that name is not replaced.
     """
     arguments = ("export", name, *to(box), "--no-base")
     assert shell(*arguments).code == 0
@@ -238,7 +242,9 @@ def test_an_export_without_a_base_is_kept(shell: Shell, box: Sandbox, name: str)
 
 
 def test_no_plan_is_saved_over_an_export(shell: Shell, box: Sandbox) -> None:
-    """Neither the sheet's own nor another export; a rehearsal's table is none either."""
+    """A plan is not written over an export, neither its sheet's nor another; the table of a
+    rehearsal is not either.
+    """
     for name in ("a.xlsx", "b.xlsx"):
         assert shell("export", name, *to(box)).code == 0
     before = Path("b.xlsx").read_bytes()
@@ -255,14 +261,16 @@ def test_no_plan_is_saved_over_an_export(shell: Shell, box: Sandbox) -> None:
 
 
 def test_tab_separated_export(shell: Shell, box: Sandbox) -> None:
-    """A .tsv reads back exactly, as the other sheets do."""
+    """A .tsv export reads back exactly."""
     assert shell("export", "b.tsv", *to(box)).code == 0
     assert "\t" in Path("b.tsv").read_text("utf-8").splitlines()[0]
     assert shell("plan", "b.tsv", *to(box), "--exit-code").code == 0
 
 
 def test_export_of_nothing_replaces_nothing(shell: Shell, box: Sandbox) -> None:
-    """No pets do not replace a file that has something in it, and may be put elsewhere."""
+    """An export without pets does not replace an export that has pets, but may be written to a new
+    file.
+    """
     assert shell("export", "a.csv", *to(box)).code == 0
     before = Path("a.csv").read_bytes()
     box.reset([])
@@ -274,7 +282,7 @@ def test_export_of_nothing_replaces_nothing(shell: Shell, box: Sandbox) -> None:
 
 
 def test_export_writes_through_a_link(shell: Shell, box: Sandbox) -> None:
-    """A symbolic link stays, and what it leads to is written; a pipe is left alone."""
+    """A symbolic link stays and its target is written; a pipe is refused."""
     Path("there").mkdir()
     Path("a.csv").symlink_to("there/real.csv")
     assert shell("export", "a.csv", *to(box)).code == 0
