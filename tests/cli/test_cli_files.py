@@ -1,6 +1,4 @@
-"""What petsync writes under names of its own: through no link, and in the state folder for its
-owner alone.
-"""
+"""Files that petsync names itself: written through no link, and private in the state folder."""
 
 from __future__ import annotations
 
@@ -39,7 +37,7 @@ schedule = "0 4 * * *"
 
 @pytest.fixture
 def shell(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
-    """The command line in a folder of its own, below the test's."""
+    """Return the command line in a new folder below the test's."""
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     return shell
@@ -47,7 +45,7 @@ def shell(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shel
 
 @pytest.fixture
 def outside(tmp_path: Path) -> Iterator[Path]:
-    """A folder with a file, to which links lead; it stays as it is."""
+    """Yield a folder with a file, the target of links; assert that it is unchanged."""
     folder = tmp_path / "outside"
     folder.mkdir()
     (folder / "precious").write_text("precious\n", "utf-8")
@@ -69,7 +67,9 @@ def _results() -> pd.DataFrame:
 
 @pytest.mark.parametrize("name", ["precious", "not there yet"])
 def test_results_go_beside_a_link(shell: Shell, box: Sandbox, outside: Path, name: str) -> None:
-    """Results whose name is a link are written under the next name, wherever the link leads."""
+    """If the name of the results is a link, they are written under the next name; its target is
+    unchanged.
+    """
     _sheet()
     link = Path("catalogue.results.csv")
     link.symlink_to(outside / name)
@@ -82,7 +82,7 @@ def test_results_go_beside_a_link(shell: Shell, box: Sandbox, outside: Path, nam
 @pytest.mark.usefixtures("shell")
 @pytest.mark.parametrize("name", ["precious", "not there yet"])
 def test_a_link_after_the_name_was_chosen_is_an_error(outside: Path, name: str) -> None:
-    """A link that appears where results are about to be written is refused by name."""
+    """A link that appears after the name of the results was chosen is an error that names it."""
     sheet = read_sheet(_sheet())
     link = Path("catalogue.results.csv")
     link.symlink_to(outside / name)
@@ -91,7 +91,7 @@ def test_a_link_after_the_name_was_chosen_is_an_error(outside: Path, name: str) 
 
 
 def test_a_base_that_is_a_link_is_not_written(shell: Shell, box: Sandbox, outside: Path) -> None:
-    """The base beside an exported CSV replaces no file elsewhere."""
+    """A base that is a symbolic link is an error, and its target is unchanged."""
     Path("pets.csv.petsync-base").symlink_to(outside / "precious")
     done = shell("export", "pets.csv", "--url", box.url)
     assert done.code == 1
@@ -100,7 +100,9 @@ def test_a_base_that_is_a_link_is_not_written(shell: Shell, box: Sandbox, outsid
 
 @pytest.mark.usefixtures("shell")
 def test_a_base_that_is_a_link_is_not_read(outside: Path) -> None:
-    """What a link in the place of a base leads to is copied neither into results nor a backup."""
+    """The target of a link with the name of a base is copied neither into results nor into a
+    backup.
+    """
     path = _sheet()
     Path("catalogue.csv.petsync-base").symlink_to(outside / "precious")
     sheet = read_sheet(path)
@@ -117,7 +119,7 @@ def test_a_base_that_is_a_link_is_not_read(outside: Path) -> None:
 @pytest.mark.parametrize("name", ["precious", "not there yet"])
 @pytest.mark.parametrize("ending", ["", ".petsync-base"])
 def test_a_backup_goes_beside_a_link(outside: Path, name: str, ending: str) -> None:
-    """A backup whose name, or whose base's name, is a link gets the next name."""
+    """If the name of a backup or of its base is a link, the backup gets the next name."""
     sheet = read_sheet(_sheet())
     Path(f"catalogue.backup-20261122-120000.csv{ending}").symlink_to(outside / name)
     backup = write_back(sheet, _results(), moment=_MOMENT)
@@ -127,7 +129,7 @@ def test_a_backup_goes_beside_a_link(outside: Path, name: str, ending: str) -> N
 
 @pytest.mark.usefixtures("shell")
 def test_a_marked_copy_follows_no_link(outside: Path) -> None:
-    """The form that offers a name for the marked copy takes a link for a file that is there."""
+    """A link with the name of a marked copy is treated as an existing file."""
     Path("catalogue.marked.xlsx").symlink_to(outside / "not there yet")
     with pytest.raises(SheetError, match="already exists"):
         save_marked(read_sheet(_sheet()), Path("catalogue.marked.xlsx"))
@@ -151,9 +153,7 @@ _LINKS = (
 def test_the_state_folder_has_no_link(
     shell: Shell, box: Sandbox, outside: Path, link: str, words: tuple[str, ...]
 ) -> None:
-    """A state folder that is a link, or has one in it, is refused before anything is sent; what is
-    to be done is said.
-    """
+    """A state folder that is a link, or contains one, is an error before anything is sent."""
     _sheet()
     Path("petsync.toml").write_text(f'url = "{box.url}"\n{_CONFIG}', "utf-8")
     path = Path(link)
@@ -167,7 +167,7 @@ def test_the_state_folder_has_no_link(
 
 
 def test_reports_follow_no_link(shell: Shell, box: Sandbox, outside: Path) -> None:
-    """A job's folder of reports that is a link gets no report; the round says so."""
+    """A job's report folder that is a link gets no report, and the round reports the link."""
     _sheet()
     text = f'url = "{box.url}"\n{_CONFIG}[report]\nfolder = "reports"\n'
     Path("petsync.toml").write_text(text, "utf-8")
@@ -178,7 +178,7 @@ def test_reports_follow_no_link(shell: Shell, box: Sandbox, outside: Path) -> No
 
 
 def test_units_follow_no_link(shell: Shell, outside: Path) -> None:
-    """`config schedule --into` replaces its own files alone."""
+    """`config schedule --into` does not write through a link."""
     _sheet()
     Path("petsync.toml").write_text(f'url = "https://shop.example/v2"\n{_CONFIG}', "utf-8")
     assert shell("config", "schedule", "--for", "systemd", "--into", "units").code == 0
@@ -191,7 +191,7 @@ def test_units_follow_no_link(shell: Shell, outside: Path) -> None:
 
 
 def test_a_private_file_is_opened_through_no_link(tmp_path: Path) -> None:
-    """The one function that opens them refuses a link, and says so."""
+    """The function that opens private files refuses a link."""
     link = tmp_path / "link"
     link.symlink_to(tmp_path / "new")
     with pytest.raises(OSError, match="symbolic link"):
@@ -201,20 +201,20 @@ def test_a_private_file_is_opened_through_no_link(tmp_path: Path) -> None:
 
 @pytest.fixture
 def no_umask() -> Iterator[None]:
-    """Nothing is kept from others unless petsync does so."""
+    """Set the umask to 0, so that only petsync restricts access to files."""
     before = os.umask(0)
     yield
     os.umask(before)
 
 
 def _open_to_others(folder: Path) -> list[str]:
-    """What others may read, write or enter below the folder, and the folder itself."""
+    """Return the folder and each path below it that other users may read, write or enter."""
     every = [folder, *folder.rglob("*")]
     return [f"{p.lstat().st_mode:o} {p}" for p in every if p.lstat().st_mode & 0o077]
 
 
 def _within_reach(folder: Path) -> Iterator[str]:
-    """What others may read, write or enter in the folder, if they may enter that."""
+    """Yield each path that other users may read, write or enter, and that they can reach."""
     for path in folder.iterdir():
         if path.lstat().st_mode & 0o077:
             yield f"{path.lstat().st_mode:o} {path}"
@@ -226,8 +226,8 @@ def _within_reach(folder: Path) -> Iterator[str]:
 def test_what_is_private_at_umask_000(
     shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a umask that hides nothing: all in the state folder and each saved plan are for their
-    owner alone, whichever commands made them.
+    """With umask 000, each file in the state folder and each saved plan is private, whichever
+    command wrote it.
     """
     vault.use(monkeypatch, tmp_path)
     _sheet()
@@ -274,8 +274,8 @@ def _modes(*names: str) -> dict[str, str]:
 
 @pytest.mark.usefixtures("no_umask")
 def test_what_a_person_asks_for_at_umask_000(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Others may read files that commands write where the umask says so, and never write them; and
-    what is made of a sheet is read by nobody who may not read the sheet.
+    """With umask 000, other users may read the files that commands write, but never write them. A
+    file made from a sheet is not more readable than the sheet.
     """
     monkeypatch.setenv("PETSYNC_STATE", ".petsync")
     before = set(Path().iterdir())
@@ -318,7 +318,7 @@ def test_what_a_person_asks_for_at_umask_000(shell: Shell, monkeypatch: pytest.M
 
 @pytest.mark.usefixtures("no_umask", "shell")
 def test_a_copy_that_is_there_is_not_left_open() -> None:
-    """A copy of a private sheet takes the place of a file that others could read."""
+    """A copy of a private sheet that replaces a file gets the sheet's mode, not the file's."""
     sheet = _sheet()
     sheet.chmod(0o640)
     for name in ("copy.csv", "marked.xlsx"):
@@ -340,9 +340,7 @@ def test_a_copy_that_is_there_is_not_left_open() -> None:
     ids=["serve", "serve --db", "app"],
 )
 def test_a_server_at_umask_000(shell: Shell, tmp_path: Path, words: tuple[str, ...]) -> None:
-    """The pets that `serve` keeps, and all that `app` leaves in temporary folders, for its kernels
-    and for the browser, are for their owner alone.
-    """
+    """The pets that `serve` stores, and all temporary files of `app`, are private."""
     del shell
     folders = {name: tmp_path / name for name in ("HOME", "TMPDIR", "JUPYTER_RUNTIME_DIR")}
     for folder in folders.values():

@@ -1,4 +1,4 @@
-"""A request to end while petsync is still being imported."""
+"""Signals during the imports, and the end of the process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_it_ends_at_once_and_says_so(number: signal.Signals) -> None:
-    """In the middle of an import an exception would come out as anything, or not at all."""
+    """A signal during an import ends the process with 130 and one line."""
     code = (
         "from petsync.cli.signals import exiting_on_signal\n"
         "import sys, time\n"
@@ -39,7 +39,7 @@ def test_it_ends_at_once_and_says_so(number: signal.Signals) -> None:
 
 
 def test_handlers_come_back() -> None:
-    """What was to happen on Ctrl-C before happens again."""
+    """After the block, the previous handler of Ctrl-C is restored."""
     before = signal.getsignal(signal.SIGINT)
     with exiting_on_signal():
         assert signal.getsignal(signal.SIGINT) is not before
@@ -47,7 +47,7 @@ def test_handlers_come_back() -> None:
 
 
 def test_nothing_is_imported_before_signals_are_handled() -> None:
-    """The console script and `python -m petsync` import the two packages alone before `main`."""
+    """Before `main`, the console script and `python -m petsync` import only the two packages."""
     code = (
         "import sys; before = set(sys.modules)\n"
         "from petsync.cli import main\n"
@@ -59,8 +59,8 @@ def test_nothing_is_imported_before_signals_are_handled() -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_at_any_point_of_the_start(number: signal.Signals, tmp_path: Path) -> None:
-    """Wherever it comes, from the first line of `main` to the first thread, the process ends with
-    130, and neither a traceback nor a half-made file.
+    """A signal anywhere between the first line of `main` and the first thread ends the process with
+    130 and without a traceback.
     """
     (tmp_path / "sheet.csv").write_text("name,status\nRex,available\n")
     said = tmp_path / "said"
@@ -95,7 +95,9 @@ main()
 
 @pytest.mark.parametrize("is_ended", [True, False])
 def test_who_has_ended_a_command_does_not_wait_for_python(tmp_path: Path, is_ended: bool) -> None:
-    """What is loaded is not taken apart piece by piece: that takes seconds on a busy machine."""
+    """A command that has ended, or was interrupted, exits quickly; an interrupted process skips the
+    interpreter clean-up.
+    """
     (tmp_path / "sheet.csv").write_text("name,status\nRex,available\n")
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"

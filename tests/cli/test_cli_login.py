@@ -1,4 +1,4 @@
-"""petsync login, logout, whoami: signing in for all that works with a store."""
+"""petsync login, logout and whoami."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _URL = re.compile(r"http://\S+/oauth/authorize\S+")
 
 @pytest.fixture(autouse=True)
 def ring(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A keyring of its own, and no screen for a browser."""
+    """Set an own keyring, and remove each display for a browser."""
     vault.use(monkeypatch, tmp_path)
     for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"):
         monkeypatch.delenv(name, raising=False)
@@ -40,25 +40,25 @@ def ring(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def live() -> Iterator[Sandbox]:
-    """A store that offers only the implicit sign-in, as the reference server does."""
+    """Yield a store that offers only the implicit sign-in, as the reference server does."""
     with Sandbox(profile="live", pets=shop()) as box:
         yield box
 
 
 def kept() -> dict[str, object]:
-    """The one sign-in in the keyring, secrets and all."""
+    """Return the only sign-in in the keyring, with its secrets."""
     ((entry,),) = (each.values() for each in vault.entries().values())
     found: dict[str, object] = json.loads(entry)
     return found
 
 
 def shown(done: Done) -> str:
-    """All that a command said, as one line."""
+    """Return the whole output of a command as one line."""
     return " ".join((done.out + done.err).split())
 
 
 def signed_in(shell: Shell, box: Sandbox) -> Done:
-    """Signed in by a client's id and secret."""
+    """Sign in with a client id and secret, and return the command's result."""
     names = ("--client-credentials", "--client-id", box.client_id)
     done = shell("login", *to(box), *names, stdin=f"{box.client_secret}\n")
     assert done.code == 0, done.err
@@ -66,7 +66,7 @@ def signed_in(shell: Shell, box: Sandbox) -> Done:
 
 
 def test_token_from_a_pipe(shell: Shell, guarded: Sandbox) -> None:
-    """A token on standard input signs in; who one is comes on stdout, what to know on stderr."""
+    """A token on standard input signs in; the account is on stdout, the hints on stderr."""
     token = guarded.token()
     done = shell("login", *to(guarded), "--token", stdin=f"{token}\n")
     assert done.code == 0
@@ -77,7 +77,7 @@ def test_token_from_a_pipe(shell: Shell, guarded: Sandbox) -> None:
 
 
 def test_other_commands_use_it(shell: Shell, guarded: Sandbox) -> None:
-    """After signing in every command works, in other processes too, and asks for nothing."""
+    """After a sign-in every command works, also in other processes, and asks for nothing."""
     assert shell("export", "pets.csv", *to(guarded)).code == 1
     signed_in(shell, guarded)
     done = finished("export", "pets.csv", *to(guarded))
@@ -86,7 +86,7 @@ def test_other_commands_use_it(shell: Shell, guarded: Sandbox) -> None:
 
 
 def test_no_file_holds_a_secret(shell: Shell, guarded: Sandbox) -> None:
-    """What the state folder remembers names no secret, and is its owner's alone."""
+    """The sign-in files in the state folder contain no secret and are private."""
     signed_in(shell, guarded)
     token = str(kept()["token"])
     files = [each for each in Path(".petsync").rglob("*") if each.is_file()]
@@ -99,7 +99,9 @@ def test_no_file_holds_a_secret(shell: Shell, guarded: Sandbox) -> None:
 
 
 def test_whoami(shell: Shell, guarded: Sandbox) -> None:
-    """whoami asks the service: 1 and the way out for nobody, 0 and the facts for somebody."""
+    """whoami without a sign-in exits with 1 and a hint, with one it exits with 0 and shows the
+    account; no pet changes.
+    """
     nobody = shell("whoami", *to(guarded))
     assert nobody.code == 1
     assert "not signed in" in nobody.out
@@ -116,7 +118,7 @@ def test_whoami(shell: Shell, guarded: Sandbox) -> None:
 
 
 def test_json(shell: Shell, guarded: Sandbox) -> None:
-    """--json gives each command's account as one document, without a secret."""
+    """--json gives the account of each command as one document without a secret."""
     names = ("--client-credentials", "--client-id", guarded.client_id, "--json")
     login = shell("login", *to(guarded), *names, stdin=guarded.client_secret)
     account = login.json
@@ -135,7 +137,7 @@ def test_json(shell: Shell, guarded: Sandbox) -> None:
 
 
 def test_logout_ends_the_token(shell: Shell, guarded: Sandbox) -> None:
-    """Signing out takes it out of the keyring, and the service knows the token no more."""
+    """logout removes the token from the keyring and revokes it at the service."""
     signed_in(shell, guarded)
     token = str(kept()["token"])
     asked = {"url": f"{guarded.url}/pet/1", "headers": {"authorization": f"Bearer {token}"}}
@@ -150,7 +152,7 @@ def test_logout_ends_the_token(shell: Shell, guarded: Sandbox) -> None:
 
 
 def test_token_from_a_file(shell: Shell, guarded: Sandbox) -> None:
-    """--token-file is what a token is signed in with, and is not needed afterwards."""
+    """login --token-file keeps the token; the file is not needed afterwards."""
     file = Path("token.txt")
     file.write_text(f"{guarded.token()}\n")
     file.chmod(0o600)
@@ -162,7 +164,7 @@ def test_token_from_a_file(shell: Shell, guarded: Sandbox) -> None:
 def test_client_secret_from_the_environment(
     shell: Shell, guarded: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the environment says is not asked for."""
+    """login does not ask for a client id and secret that are in the environment."""
     monkeypatch.setenv("PETSYNC_CLIENT_ID", guarded.client_id)
     monkeypatch.setenv("PETSYNC_CLIENT_SECRET", guarded.client_secret)
     done = shell("login", *to(guarded), "--client-credentials", "--scope", "read:pets", "--json")
@@ -171,7 +173,7 @@ def test_client_secret_from_the_environment(
 
 
 def test_all_that_is_asked_for_in_its_order(shell: Shell, guarded: Sandbox) -> None:
-    """Client id, secret and api key are lines of standard input, in this order."""
+    """login reads client id, secret and api key from standard input, in this order."""
     lines = f"{guarded.client_id}\n{guarded.client_secret}\n{guarded.api_key}\n"
     options = ("--client-credentials", "--api-key", "--json")
     done = shell("login", *to(guarded), *options, stdin=lines)
@@ -181,14 +183,14 @@ def test_all_that_is_asked_for_in_its_order(shell: Shell, guarded: Sandbox) -> N
 
 
 def test_api_key_alone(shell: Shell, guarded: Sandbox) -> None:
-    """With an api key alone one hears how little that opens."""
+    """A sign-in with an api key alone shows that the key only reads single pets."""
     done = shell("login", *to(guarded), "--api-key", stdin=guarded.api_key)
     assert done.code == 0
     assert "single pets" in shown(done)
 
 
 def test_missing_scope_is_said(shell: Shell, guarded: Sandbox) -> None:
-    """Who may not write hears so when signing in."""
+    """login reports that a token lacks the write scope."""
     done = shell("login", *to(guarded), "--token", stdin=guarded.token("read:pets"))
     assert done.code == 0
     assert "lacks write:pets" in shown(done)
@@ -197,7 +199,7 @@ def test_missing_scope_is_said(shell: Shell, guarded: Sandbox) -> None:
 def test_browser_of_this_computer(
     shell: Shell, guarded: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The browser is opened, a person agrees there, and the command continues by itself."""
+    """login opens the browser, and continues by itself after the user allows access there."""
     monkeypatch.setenv("BROWSER", AGREES)
     done = finished("login", *to(guarded), "--json")
     assert done.code == 0, done.err
@@ -209,7 +211,7 @@ def test_browser_of_this_computer(
 def test_declined_in_the_browser(
     shell: Shell, guarded: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who declines is told that, and nothing is kept."""
+    """A declined sign-in is reported, and nothing is stored."""
     monkeypatch.setenv("BROWSER", f"{AGREES} deny")
     done = finished("login", *to(guarded))
     assert done.code == 1
@@ -218,7 +220,7 @@ def test_declined_in_the_browser(
 
 
 def test_nobody_comes(shell: Shell, guarded: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A browser in which nobody agrees is not waited for longer than --wait."""
+    """login waits for the browser no longer than --wait."""
     monkeypatch.setenv("BROWSER", IGNORES)
     done = finished("login", *to(guarded), "--wait", 1)
     assert done.code == 1
@@ -228,13 +230,13 @@ def test_nobody_comes(shell: Shell, guarded: Sandbox, monkeypatch: pytest.Monkey
 def test_interrupt_while_waiting(
     shell: Shell, guarded: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ctrl-C while the browser is waited for ends with 130, and nothing is kept."""
+    """Ctrl-C while login waits for the browser ends with 130, and nothing is stored."""
     monkeypatch.setenv("BROWSER", IGNORES)
     with process("login", *to(guarded)) as running:
         assert running.stderr is not None
         while not _URL.search(line := running.stderr.readline()):
             assert line
-        # Python notices a signal that comes just before it blocks only at the next one.
+        # Python may handle a signal that arrives just before it blocks only after the next signal.
         for _ in range(24):
             running.send_signal(signal.SIGINT)
             try:
@@ -248,8 +250,8 @@ def test_interrupt_while_waiting(
 
 @pytest.mark.parametrize("options", [["--no-browser"], []])
 def test_address_is_pasted(shell: Shell, guarded: Sandbox, options: list[str]) -> None:
-    """Without a browser here the address to open is shown, and the one it ends on is asked for;
-    so it is where --no-browser says so.
+    """Without a browser, or with --no-browser, login shows the address to open and asks for the
+    address on which the browser ended.
     """
     pipe = {"stdin": subprocess.PIPE}
     with process("login", *to(guarded), *options, "--json", **pipe) as running:
@@ -263,7 +265,7 @@ def test_address_is_pasted(shell: Shell, guarded: Sandbox, options: list[str]) -
 
 
 def test_pasted_address_of_another_sign_in(shell: Shell, guarded: Sandbox) -> None:
-    """An address that answers another question is refused."""
+    """A pasted address of another sign-in is refused, and its code is not shown."""
     foreign = "http://127.0.0.1:5/petsync?code=abc123&state=other"
     done = shell("login", *to(guarded), "--no-browser", stdin=foreign)
     assert done.code == 1
@@ -272,7 +274,7 @@ def test_pasted_address_of_another_sign_in(shell: Shell, guarded: Sandbox) -> No
 
 
 def test_wrong_pastes_into_a_terminal(shell: Shell, guarded: Sandbox, tmp_path: Path) -> None:
-    """What does not belong to the sign-in is told, and asked again until the right one comes."""
+    """A pasted address that does not belong to the sign-in is reported, and login asks again."""
     wrong = ["hello", "http://127.0.0.1:5/petsync?code=abc123&state=other", ""]
     args = [*PROGRAM[1:], "login", *to(guarded), "--no-browser"]
     with pexpect.spawn(PROGRAM[0], args, cwd=tmp_path, timeout=60, dimensions=(24, 80)) as terminal:
@@ -295,7 +297,7 @@ def test_wrong_pastes_into_a_terminal(shell: Shell, guarded: Sandbox, tmp_path: 
 
 
 def test_too_many_wrong_pastes(shell: Shell, guarded: Sandbox, tmp_path: Path) -> None:
-    """Who pastes a wrong address five times is not asked for a sixth."""
+    """After five wrong addresses login ends."""
     args = [*PROGRAM[1:], "login", *to(guarded), "--no-browser"]
     with pexpect.spawn(PROGRAM[0], args, cwd=tmp_path, timeout=60) as terminal:
         for _ in range(5):
@@ -308,7 +310,7 @@ def test_too_many_wrong_pastes(shell: Shell, guarded: Sandbox, tmp_path: Path) -
 
 
 def test_declined_is_not_asked_again(shell: Shell, guarded: Sandbox, tmp_path: Path) -> None:
-    """An answer that belongs to the sign-in counts, also if it is a no; and Ctrl-C ends it too."""
+    """A declined sign-in is not asked for again, and Ctrl-C ends login."""
     args = [*PROGRAM[1:], "login", *to(guarded), "--no-browser"]
     for declines, code in ((True, 1), (False, 130)):
         with pexpect.spawn(PROGRAM[0], args, cwd=tmp_path, timeout=60) as terminal:
@@ -322,7 +324,7 @@ def test_declined_is_not_asked_again(shell: Shell, guarded: Sandbox, tmp_path: P
 
 
 def test_implicit(shell: Shell, live: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a service offers only a token, the address that holds it is pasted."""
+    """If a service offers only the implicit flow, the user pastes the address with the token."""
     options = ["--implicit", "--profile", "live", "--no-browser", "--json"]
     with process("login", *to(live), *options, stdin=subprocess.PIPE) as running:
         assert running.stderr is not None
@@ -334,7 +336,7 @@ def test_implicit(shell: Shell, live: Sandbox, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_typed_secret_does_not_show(shell: Shell, guarded: Sandbox, tmp_path: Path) -> None:
-    """On a terminal the client id shows as it is typed, its secret does not."""
+    """In a terminal the typed client id is visible, its secret is not."""
     env = {**os.environ, "TERM": "dumb"}
     args = [*PROGRAM[1:], "login", *to(guarded), "--client-credentials"]
     with pexpect.spawn(PROGRAM[0], args, env=env, cwd=tmp_path, timeout=60) as terminal:  # type: ignore[arg-type]
@@ -353,7 +355,7 @@ def test_typed_secret_does_not_show(shell: Shell, guarded: Sandbox, tmp_path: Pa
 
 
 def test_address_is_pasted_into_a_terminal(shell: Shell, guarded: Sandbox, tmp_path: Path) -> None:
-    """The address is shown in one piece, to be copied; what is pasted does not show."""
+    """In a terminal the address is shown on one line; the pasted address is not visible."""
     args = [*PROGRAM[1:], "login", *to(guarded), "--no-browser"]
     with pexpect.spawn(PROGRAM[0], args, cwd=tmp_path, timeout=60, dimensions=(24, 80)) as terminal:
         terminal.expect(r"(http://\S+/oauth/authorize\S+)\r\n")
@@ -376,7 +378,7 @@ def _until_no_echo(terminal: pexpect.spawn) -> None:  # type: ignore[type-arg]
 
 
 def test_no_keyring(shell: Shell, guarded: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where there is no keyring that is said, with the way out, and no file is written instead."""
+    """Without a keyring login reports this with the fix, and writes the token to no file."""
     monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
     monkeypatch.setattr("keyring.core._keyring_backend", None)
     token = guarded.token()
@@ -388,14 +390,14 @@ def test_no_keyring(shell: Shell, guarded: Sandbox, monkeypatch: pytest.MonkeyPa
     assert "lasts as long as petsync runs" not in shown(done)
     assert token not in done.err
     assert not any(token in f.read_text("utf-8") for f in Path().rglob("*") if f.is_file())
-    # Nobody is sent to a browser in vain.
+    # Without a keyring, login opens no browser.
     done = shell("login", *to(guarded), "--no-browser")
     assert done.code == 64
     assert not _URL.search(done.err)
 
 
 def test_secret_as_an_argument(shell: Shell, guarded: Sandbox) -> None:
-    """A secret that was typed as an argument is refused, and not said again."""
+    """A secret as an argument is refused and not repeated."""
     done = shell("login", *to(guarded), "--token", "s3cret-token")
     assert done.code == 64
     assert "must not be an argument" in shown(done)
@@ -411,7 +413,7 @@ def test_secret_as_an_argument(shell: Shell, guarded: Sandbox) -> None:
     ],
 )
 def test_one_way_at_a_time(shell: Shell, guarded: Sandbox, options: list[str]) -> None:
-    """Two ways to sign in at once are a usage error."""
+    """Two kinds of sign-in at once are a usage error."""
     done = shell("login", *to(guarded), *options)
     assert done.code == 64
     assert "one way" in done.err
@@ -419,14 +421,14 @@ def test_one_way_at_a_time(shell: Shell, guarded: Sandbox, options: list[str]) -
 
 @pytest.mark.parametrize("given", ["", "\n", "  \n"])
 def test_nothing_was_typed(shell: Shell, guarded: Sandbox, given: str) -> None:
-    """An empty answer is said to be that, and how to give one."""
+    """Empty input is reported as a missing token."""
     done = shell("login", *to(guarded), "--token", stdin=given)
     assert done.code == 64
     assert "no access token was given" in done.err
 
 
 def test_wrong_token_leaves_the_present_sign_in(shell: Shell, guarded: Sandbox) -> None:
-    """Who is signed in stays so when another sign-in fails."""
+    """A failed sign-in keeps the existing one."""
     signed_in(shell, guarded)
     before = vault.entries()
     done = shell("login", *to(guarded), "--token", stdin="wrong-token")
@@ -439,7 +441,7 @@ def test_wrong_token_leaves_the_present_sign_in(shell: Shell, guarded: Sandbox) 
 def test_environment_comes_first(
     shell: Shell, guarded: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A token in the environment hides the sign-in, which is said."""
+    """A token in the environment has priority over the sign-in, and login reports this."""
     monkeypatch.setenv("PETSYNC_TOKEN", guarded.token("read:pets"))
     done = signed_in(shell, guarded)
     assert "PETSYNC_TOKEN is set and comes first" in shown(done)
@@ -450,8 +452,8 @@ def test_environment_comes_first(
 def test_refused_token_is_named(
     shell: Shell, guarded: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """whoami says whether what was refused is of the environment, a file or the keyring, and how
-    to get back to the sign-in that is kept.
+    """whoami names the source of a refused token, environment or file, and how to use the stored
+    sign-in instead.
     """
     signed_in(shell, guarded)
     monkeypatch.setenv("PETSYNC_TOKEN", "wrong-token")
@@ -472,7 +474,7 @@ def test_refused_token_is_named(
 
 
 def test_refused_token_of_the_keyring_is_named(shell: Shell, guarded: Sandbox) -> None:
-    """A kept token that the service has ended is said to be the keyring's."""
+    """A stored token that the service revoked is reported as the keyring's."""
     token = guarded.token()
     assert shell("login", *to(guarded), "--token", stdin=token).code == 0
     origin = guarded.url.removesuffix("/v2")
@@ -484,8 +486,8 @@ def test_refused_token_of_the_keyring_is_named(shell: Shell, guarded: Sandbox) -
 
 
 def test_half_a_client(shell: Shell, guarded: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A client id alone in the environment is an error that names both; where the secret is asked
-    for, it is enough.
+    """A client id without its secret in the environment is an error that names both; login with
+    --client-credentials asks for the secret.
     """
     monkeypatch.setenv("PETSYNC_CLIENT_ID", guarded.client_id)
     done = shell("whoami", *to(guarded))

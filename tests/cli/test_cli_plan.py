@@ -1,4 +1,4 @@
-"""petsync plan: what would change, and nothing sent."""
+"""petsync plan: the plan is shown or saved, and nothing is sent."""
 
 from __future__ import annotations
 
@@ -29,14 +29,16 @@ def _sheet(text: str) -> Path:
     [(SAME, 0), (CHANGED, 2), (CONFLICT, 5), (BLOCKED, 3), (CHANGED + "x,y,sold\n", 2)],
 )
 def test_exit_code_on_request(shell: Shell, box: Sandbox, text: str, code: int) -> None:
-    """--exit-code tells in sync, pending, conflicts and blocked rows apart; else it is 0."""
+    """--exit-code distinguishes in sync, pending changes, conflicts and blocked rows; without it
+    the code is 0.
+    """
     sheet = _sheet(text)
     assert shell("plan", sheet, *to(box), "--exit-code").code == code
     assert shell("plan", sheet, *to(box)).code == 0
 
 
 def test_plan_only_reads(shell: Shell, box: Sandbox) -> None:
-    """Planning asks the store and changes nothing, in no format."""
+    """A plan only reads from the store, in every output format."""
     before = box.pets()
     sheet = _sheet(CHANGED + "77,Ghost,sold\n")
     outputs = ["-o", "p.json", "-o", "p.html", "-o", "p.xlsx"]
@@ -46,7 +48,7 @@ def test_plan_only_reads(shell: Shell, box: Sandbox) -> None:
 
 
 def test_text_goes_to_stdout(shell: Shell, box: Sandbox) -> None:
-    """The plan is the result: it is on stdout, and stderr is silent."""
+    """The plan is on stdout; stderr is empty."""
     done = shell("plan", _sheet(CHANGED), *to(box))
     assert "name: Rex -> Max" in done.out
     assert "1 to add, 1 to change, 0 to delete" in done.out
@@ -54,7 +56,7 @@ def test_text_goes_to_stdout(shell: Shell, box: Sandbox) -> None:
 
 
 def test_saved_plan_is_what_json_prints(shell: Shell, box: Sandbox) -> None:
-    """--json prints a whole saved plan, and -o saves one that only its owner can read."""
+    """--json prints the same document that -o saves; only its owner can read the saved plan."""
     done = shell("plan", _sheet(CHANGED), *to(box), "--json", "-o", "p.json")
     assert Path("p.json").read_text("utf-8").strip() == done.out.strip()
     assert len(load_plan("p.json").changes) == 2
@@ -63,7 +65,7 @@ def test_saved_plan_is_what_json_prints(shell: Shell, box: Sandbox) -> None:
 
 
 def test_one_plan_in_several_files(shell: Shell, box: Sandbox) -> None:
-    """-o takes the format from each file's ending, and the text is printed all the same."""
+    """-o takes the format from each file's extension, and the text is still printed."""
     outputs = ["-o", "p.json", "-o", "p.html", "-o", "p.xlsx"]
     done = shell("plan", _sheet(CHANGED), *to(box), *outputs)
     assert "Rex -> Max" in done.out
@@ -72,7 +74,9 @@ def test_one_plan_in_several_files(shell: Shell, box: Sandbox) -> None:
 
 
 def test_html_on_stdout_or_in_a_file(shell: Shell, box: Sandbox) -> None:
-    """--format html prints a whole page; with -o it goes there and nothing is printed."""
+    """--format html prints a whole page; with -o the page is written to the file and nothing is
+    printed.
+    """
     sheet = _sheet(CHANGED)
     assert shell("plan", sheet, *to(box), "--format", "html").out.startswith("<!doctype html>")
     done = shell("plan", sheet, *to(box), "--format", "html", "-o", "page")
@@ -81,7 +85,7 @@ def test_html_on_stdout_or_in_a_file(shell: Shell, box: Sandbox) -> None:
 
 
 def test_html_lists_every_change(shell: Shell, box: Sandbox) -> None:
-    """The page is complete where the text is cut."""
+    """The HTML page lists every change, where the text is cut."""
     rows = "".join(f",Pet number {n},sold\n" for n in range(40))
     shell("plan", _sheet("id,name,status\n" + rows), *to(box), "-o", "p.html")
     page = Path("p.html").read_text("utf-8")
@@ -92,13 +96,13 @@ def test_html_lists_every_change(shell: Shell, box: Sandbox) -> None:
     "args", [["--format", "xlsx"], ["--json", "--format", "html"], ["--match-on", "id"]]
 )
 def test_options_that_cannot_be_met(shell: Shell, box: Sandbox, args: list[str]) -> None:
-    """What contradicts itself is a usage error before anything is asked."""
+    """Options that contradict each other are a usage error before any request."""
     assert shell("plan", _sheet(SAME), *to(box), *args).code == 64
     assert not box.requests
 
 
 def test_sheet_is_never_overwritten(shell: Shell, box: Sandbox) -> None:
-    """-o on the sheet itself, by whatever path, is refused."""
+    """-o on the sheet itself, by any path, is refused."""
     sheet = _sheet(SAME)
     done = shell("plan", sheet, *to(box), "-o", sheet.resolve(), "--format", "html")
     assert done.code == 64
@@ -106,8 +110,8 @@ def test_sheet_is_never_overwritten(shell: Shell, box: Sandbox) -> None:
 
 
 def test_guard_refuses(shell: Shell, box: Sandbox) -> None:
-    """A plan over a limit is shown with the reason and exits with 4, --exit-code or not; the
-    option that it names lets it pass.
+    """A plan over a limit is shown with the reason and exits with 4, with or without --exit-code;
+    the option that it names allows the plan.
     """
     sheet = _sheet("id,name\n1,Rex\n")
     for more in ([], ["--exit-code"]):
@@ -121,7 +125,7 @@ def test_guard_refuses(shell: Shell, box: Sandbox) -> None:
 
 
 def test_guard_refusal_is_in_the_json(shell: Shell, box: Sandbox) -> None:
-    """With --json the one document is the plan, its verdict in it."""
+    """With --json the only document is the plan with the guard's verdict."""
     done = shell("plan", _sheet(SAME), *to(box), "--delete-missing", "--json")
     assert done.code == 4
     assert done.json["plan"]["verdict"]["refusals"]
@@ -129,14 +133,14 @@ def test_guard_refusal_is_in_the_json(shell: Shell, box: Sandbox) -> None:
 
 @pytest.mark.parametrize("option", ["--max-delete", "--max-update", "--max-add"])
 def test_limit_that_cannot_be_read(shell: Shell, box: Sandbox, option: str) -> None:
-    """A limit that is neither a number nor a percentage is named."""
+    """A limit that is neither a number nor a percentage is an error that names the option."""
     done = shell("plan", _sheet(SAME), *to(box), option, "some")
     assert done.code == 64
     assert option in done.err
 
 
 def test_empty_sheet(shell: Shell, box: Sandbox) -> None:
-    """A sheet without rows is refused until --allow-empty."""
+    """A sheet without rows is refused unless --allow-empty is given."""
     sheet = _sheet("id,name\n")
     assert shell("plan", sheet, *to(box)).code == 4
     assert shell("plan", sheet, *to(box), "--allow-empty", "--exit-code").code == 0
@@ -151,7 +155,7 @@ def test_match_on_name(shell: Shell, box: Sandbox) -> None:
 
 
 def test_status_that_only_the_store_has(shell: Shell) -> None:
-    """A status outside the profile that a pet has already blocks no row."""
+    """A status outside the profile that the pet already has blocks no row."""
     from petsync import Pet
 
     with Sandbox(auth=False, profile="live", pets=[Pet(id=1, name="Rex", status="lost")]) as box:
@@ -162,8 +166,8 @@ def test_status_that_only_the_store_has(shell: Shell) -> None:
 
 @pytest.mark.parametrize("name", ["x.pdf", "x.csv", "x", "no/x.json", "pipe.json"])
 def test_output_that_cannot_be_written(shell: Shell, box: Sandbox, name: str) -> None:
-    """An ending that says no format, a folder that is not there, a pipe: before anything is
-    asked.
+    """An output with an unknown extension, in a missing folder or that is a pipe is an error before
+    any request.
     """
     os.mkfifo("pipe.json")
     done = shell("plan", _sheet(CHANGED), *to(box), "-o", name)
@@ -176,7 +180,7 @@ def test_output_that_cannot_be_written(shell: Shell, box: Sandbox, name: str) ->
 
 
 def test_plan_as_text_and_through_links(shell: Shell, box: Sandbox) -> None:
-    """-o x.txt holds what is printed; every format is written through a symbolic link."""
+    """-o x.txt saves the printed text; each format is written through a symbolic link."""
     for ending in ("txt", "json", "html", "xlsx", "md"):
         Path(f"link.{ending}").symlink_to(f"real.{ending}")
         done = shell("plan", _sheet(CHANGED), *to(box), "-o", f"link.{ending}")
@@ -187,7 +191,7 @@ def test_plan_as_text_and_through_links(shell: Shell, box: Sandbox) -> None:
 
 
 def test_markdown_on_stdout_or_in_a_file(shell: Shell, box: Sandbox) -> None:
-    """--format md prints what -o x.md saves: a heading, the guard's verdict, tables."""
+    """--format md prints what -o x.md saves: a heading and tables."""
     sheet = _sheet(CHANGED)
     done = shell("plan", sheet, *to(box), "--format", "md", "-o", "p.md")
     assert done.out == ""
@@ -202,7 +206,7 @@ def test_markdown_on_stdout_or_in_a_file(shell: Shell, box: Sandbox) -> None:
     ("asked", "shown"), [([], 20), (["--limit", "3"], 3), (["--limit", "0"], 40)]
 )
 def test_limit_says_how_many_rows(shell: Shell, box: Sandbox, asked: list[str], shown: int) -> None:
-    """Twenty rows of each sort are printed, or as many as --limit says, or with 0 all."""
+    """Twenty rows of each kind are printed, or the number in --limit; 0 prints all."""
     rows = "".join(f",Pet number {n},sold\n" for n in range(40))
     done = shell("plan", _sheet("id,name,status\n" + rows), *to(box), *asked)
     assert done.out.count("Pet number") == shown
@@ -210,7 +214,7 @@ def test_limit_says_how_many_rows(shell: Shell, box: Sandbox, asked: list[str], 
 
 
 def test_limit_holds_for_markdown_too(shell: Shell, box: Sandbox) -> None:
-    """Of Markdown a hundred rows are printed; --limit says otherwise; a saved text has all."""
+    """Markdown prints a hundred rows, or the number in --limit; a saved text has all rows."""
     rows = "".join(f",Pet number {n},sold\n" for n in range(140))
     sheet = _sheet("id,name,status\n" + rows)
     for asked, shown in (([], 100), (["--limit", "3"], 3), (["--limit", "0"], 140)):
@@ -221,8 +225,8 @@ def test_limit_holds_for_markdown_too(shell: Shell, box: Sandbox) -> None:
 
 
 def test_why_explains_any_pet(shell: Shell, box: Sandbox) -> None:
-    """--why says of a pet that changes, one that does not and one that is nowhere which values
-    and which rule led to that, and exits with 0.
+    """--why explains a pet that changes, an unchanged one and a missing one by values and rule, and
+    exits with 0.
     """
     sheet = _sheet(CHANGED)
     done = shell("plan", sheet, *to(box), "--why", "1", "--why", "2", "--why", "4711")
@@ -253,7 +257,7 @@ def test_why_as_json(shell: Shell, box: Sandbox) -> None:
 
 
 def test_why_with_the_options_of_the_plan(shell: Shell, box: Sandbox) -> None:
-    """It explains the plan that these options would make."""
+    """--why explains the plan that the other options make."""
     sheet = _sheet(SAME)
     done = shell("plan", sheet, *to(box), "--why", "2", "--delete-missing")
     assert "- Pet 2, Mia: it will be deleted." in done.out
@@ -264,7 +268,7 @@ def test_why_with_the_options_of_the_plan(shell: Shell, box: Sandbox) -> None:
     "more", [["-o", "p.json"], ["--format", "html"], ["--format", "md"], ["--exit-code"]]
 )
 def test_why_shows_no_plan(shell: Shell, box: Sandbox, more: list[str]) -> None:
-    """What would show or save the plan does not go with --why."""
+    """Options that show or save the plan cannot be used with --why."""
     done = shell("plan", _sheet(SAME), *to(box), "--why", "1", *more)
     assert done.code == 64
     assert more[0] in done.err

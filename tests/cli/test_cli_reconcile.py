@@ -1,4 +1,4 @@
-"""`petsync reconcile` as people and cron start it."""
+"""petsync reconcile from the command line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def config(box: Sandbox, tmp_path: Path) -> Path:
-    """A configuration with one job, whose sheet has one other name."""
+    """Write a configuration with one job, whose sheet has one different name, and return its
+    path.
+    """
     pets = [ps.Pet(id=1, name="Rexi"), *shop()[1:]]
     ps.write_sheet(ps.frame_from_pets(pets), tmp_path / "catalogue.csv", base=False)
     path = tmp_path / "petsync.toml"
@@ -30,7 +32,7 @@ def config(box: Sandbox, tmp_path: Path) -> Path:
 
 
 def test_a_round_is_run_and_told(shell: Shell, config: Path, box: Sandbox) -> None:
-    """The table goes to stdout; a dry run before it sends and writes nothing."""
+    """A round prints its table on stdout; a dry run sends and writes nothing."""
     dry = shell("reconcile", "--dry-run")
     assert dry.code == 2
     assert "Differences (dry run)" in dry.out
@@ -42,7 +44,9 @@ def test_a_round_is_run_and_told(shell: Shell, config: Path, box: Sandbox) -> No
 
 
 def test_variables_come_from_a_file(shell: Shell, config: Path, box: Sandbox) -> None:
-    """Those of the configuration, and the PETSYNC_ ones; an option comes before both."""
+    """--env-file sets the configuration's variables and the PETSYNC_ ones; an option has
+    priority.
+    """
     text = config.read_text("utf-8").replace(f'url = "{box.url}"\n', "")
     config.write_text(text.replace("catalogue.csv", "${SHEET}.csv"), "utf-8")
     variables = config.with_name("petsync.env")
@@ -55,14 +59,16 @@ def test_variables_come_from_a_file(shell: Shell, config: Path, box: Sandbox) ->
 
 
 def test_machines_get_json(shell: Shell, config: Path) -> None:
-    """One document, with every round."""
+    """--json is one document with every round."""
     done = shell("reconcile", "--json", "--job", "catalogue")
     (told,) = done.json["rounds"]
     assert told["round"]["applied"] == 1
 
 
 def test_a_dry_run_shows_all_that_it_would_do(shell: Shell, config: Path) -> None:
-    """Each value before and after; as many as are asked for, and as a page."""
+    """A dry run shows each value before and after, as many as --limit allows, and --report saves a
+    page.
+    """
     page = config.parent / "tonight.html"
     done = shell("reconcile", "--dry-run", "--limit", "0", "--report", page)
     assert "name: 'Rex' -> 'Rexi'" in done.out
@@ -73,14 +79,16 @@ def test_a_dry_run_shows_all_that_it_would_do(shell: Shell, config: Path) -> Non
 
 
 def test_the_log_is_for_who_asks(shell: Shell, config: Path) -> None:
-    """A round that went well writes no line of log beside its table, unless it is asked for."""
+    """A successful round logs nothing unless -v or --log is given."""
     assert "begins" not in shell("reconcile").err
     assert "catalogue begins" in shell("reconcile", "-v").err
     assert "catalogue begins" in shell("reconcile", "--log", "json").err
 
 
 def test_in_pull_it_is_told_what_gives_way(shell: Shell, config: Path) -> None:
-    """Before, with the values; after, how many cells, and where the sheet is as it was."""
+    """A pull shows beforehand which values the store replaces, and afterwards how many cells
+    changed and the backup's path.
+    """
     config.write_text(config.read_text("utf-8").replace('"push"', '"pull"'), "utf-8")
     dry = " ".join(shell("reconcile", "--dry-run").out.split())
     assert "name: 'Rexi' gives way to 'Rex'; " in dry
@@ -94,8 +102,8 @@ def test_in_pull_it_is_told_what_gives_way(shell: Shell, config: Path) -> None:
 
 
 def test_a_round_is_found_by_its_id(shell: Shell, config: Path) -> None:
-    """`petsync runs` lists it and tells all of it, with its report; a job's runs are also those of
-    what waited, and what took them back.
+    """`petsync runs` lists a round and shows it by its id with its report. A job's runs include the
+    apply of its waiting plan and the undo of that run.
     """
     text = config.read_text("utf-8")
     config.write_text(f"{text}[jobs.catalogue.guard]\nmax_update = 0\n", "utf-8")
@@ -127,7 +135,9 @@ def test_a_round_is_found_by_its_id(shell: Shell, config: Path) -> None:
 
 
 def test_jobs_rounds_and_runs_are_completed(shell: Shell, config: Path) -> None:
-    """From petsync.toml and the state folder; nothing where there is none of them."""
+    """Completion offers the jobs of petsync.toml and the rounds and runs of the state folder, and
+    nothing if there are none.
+    """
     asking = click.Context(click.Command("x"))
     assert complete_jobs(asking, click.Option(["--job"]), "cat") == ["catalogue"]
     assert runs(asking, click.Option(["--job"]), "") == []
@@ -148,7 +158,7 @@ def test_jobs_rounds_and_runs_are_completed(shell: Shell, config: Path) -> None:
     ],
 )
 def test_mistakes_are_usage(shell: Shell, config: Path, args: list[str], said: str) -> None:
-    """Exit code 64, and the way out."""
+    """A mistake in the options is a usage error with the fix."""
     done = shell("reconcile", *args)
     assert done.code == 64
     assert said in done.err
@@ -158,7 +168,9 @@ def test_mistakes_are_usage(shell: Shell, config: Path, args: list[str], said: s
 def test_a_round_that_is_ended_from_outside_is_finished(
     shell: Shell, tmp_path: Path, nursery: Nursery, sign: signal.Signals, code: int
 ) -> None:
-    """By the next one, first of all; no change is made twice, and none is lost."""
+    """A round that a signal ended is completed first by the next round; no add is repeated or
+    lost.
+    """
     pets = [ps.Pet(id=number, name=f"Pet {number}", status="sold") for number in range(1, 5)]
     new = [ps.Pet(name=f"Neu {number}", status="sold") for number in range(12)]
     ps.write_sheet(ps.frame_from_pets([*pets, *new]), tmp_path / "catalogue.csv", base=False)

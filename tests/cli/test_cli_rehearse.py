@@ -26,7 +26,9 @@ def _sheet(text: str = CHANGED, name: str = "pets.csv") -> Path:
 
 
 def test_a_sheet_that_would_end_in_sync(shell: Shell, box: Sandbox) -> None:
-    """What would come of it is shown in 80 columns, and nothing but reading reaches the store."""
+    """The result of the rehearsal is shown in 80 columns, and the store only receives read
+    requests.
+    """
     before = box.pets()
     done = shell("rehearse", _sheet(), *to(box))
     assert done.code == 0
@@ -41,7 +43,7 @@ def test_a_sheet_that_would_end_in_sync(shell: Shell, box: Sandbox) -> None:
 
 
 def test_a_saved_plan_can_still_be_applied(shell: Shell, box: Sandbox) -> None:
-    """Rehearsing uses no plan up; one that was applied is refused with 5."""
+    """A rehearsed plan can still be applied; an applied plan is refused with exit code 5."""
     shell("plan", _sheet(), *to(box), "-o", "plan.json")
     assert shell("rehearse", "plan.json", *to(box)).code == 0
     assert shell("rehearse", "plan.json", *to(box)).code == 0
@@ -52,7 +54,7 @@ def test_a_saved_plan_can_still_be_applied(shell: Shell, box: Sandbox) -> None:
 
 
 def test_a_saved_plan_without_its_sheet(shell: Shell, box: Sandbox) -> None:
-    """A plan whose sheet was changed is rehearsed, and no second plan is claimed."""
+    """A plan whose sheet changed is rehearsed without a second plan."""
     shell("plan", _sheet(), *to(box), "-o", "plan.json")
     _sheet(CHANGED + "5,Tim,sold\n")
     done = shell("rehearse", "plan.json", *to(box))
@@ -62,7 +64,7 @@ def test_a_saved_plan_without_its_sheet(shell: Shell, box: Sandbox) -> None:
 
 
 def test_json_for_machines(shell: Shell, box: Sandbox) -> None:
-    """--json is one document: outcomes, the store by status, results, and the second plan."""
+    """--json is one document: outcomes, pets by status, results, and the second plan."""
     done = shell("rehearse", _sheet("name,status,action\nNew,sold,add\n"), *to(box), "--json")
     assert done.code == 0
     said = done.json
@@ -77,7 +79,9 @@ def test_json_for_machines(shell: Shell, box: Sandbox) -> None:
 
 
 def test_json_of_what_is_not_as_planned(shell: Shell, box: Sandbox) -> None:
-    """A pet that could not be changed is in `unexpected`, its id exact, a new one's null."""
+    """A pet that could not be changed is in `unexpected` with its exact id; a new pet has the id
+    null.
+    """
     rows = f"id,name,status\n{BIG},Sean,sold\n,New,sold\n"
     faults = "503=1,only=updatePetWithForm+addPet"
     said = shell("rehearse", _sheet(rows), *to(box), "--faults", faults, "--json").json
@@ -89,7 +93,9 @@ def test_json_of_what_is_not_as_planned(shell: Shell, box: Sandbox) -> None:
 
 
 def test_how_the_store_would_look(shell: Shell, box: Sandbox) -> None:
-    """-o writes the pets as they would be, without a base: it is no export of the store."""
+    """-o writes the resulting pets without a base, because the file is not an export of the
+    store.
+    """
     done = shell("rehearse", _sheet(), *to(box), "-o", "after.csv")
     assert "The resulting store is in after.csv." in done.err
     sheet = read_sheet("after.csv")
@@ -101,7 +107,7 @@ def test_how_the_store_would_look(shell: Shell, box: Sandbox) -> None:
 
 
 def test_report_as_a_page(shell: Shell, box: Sandbox) -> None:
-    """--report writes what is shown as one page of HTML, escaped."""
+    """--report writes the rehearsal as an HTML page with escaped values."""
     done = shell("rehearse", _sheet("id,name\n1,<b>Max</b>\n"), *to(box), "--report", "r.html")
     assert done.code == 0
     page = Path("r.html").read_text("utf-8")
@@ -111,7 +117,7 @@ def test_report_as_a_page(shell: Shell, box: Sandbox) -> None:
 
 
 def test_the_copy_is_kept_and_served(shell: Shell, box: Sandbox) -> None:
-    """--keep leaves a file that a sandbox opens, and never takes one that is there."""
+    """--keep saves the copy as a file that a sandbox can open, and never replaces a file."""
     done = shell("rehearse", _sheet(), *to(box), "--keep", "copy.db")
     assert "petsync serve --no-auth --db copy.db" in done.err
     with Sandbox(db="copy.db", auth=False) as kept:
@@ -120,7 +126,9 @@ def test_the_copy_is_kept_and_served(shell: Shell, box: Sandbox) -> None:
 
 
 def test_a_refused_plan(shell: Shell, box: Sandbox) -> None:
-    """A plan over a limit is rehearsed all the same: the refusal stands first, the code is 4."""
+    """A plan over a limit is still rehearsed: the refusal is shown first, and the exit code
+    is 4.
+    """
     done = shell("rehearse", _sheet("id,name\n1,Rex\n"), *to(box), "--delete-missing")
     assert done.code == 4
     place = done.out.index("The guard refuses this plan")
@@ -139,12 +147,12 @@ def test_a_refused_plan(shell: Shell, box: Sandbox) -> None:
     ],
 )
 def test_exit_codes(shell: Shell, box: Sandbox, rows: str, code: int) -> None:
-    """5 for conflicts, 3 for rows that errors block, 0 where nothing is to be done."""
+    """The exit code is 5 for conflicts, 3 for blocked rows and 0 if nothing is to be done."""
     assert shell("rehearse", _sheet(rows), *to(box)).code == code
 
 
 def test_options_that_cannot_be(shell: Shell, box: Sandbox) -> None:
-    """What makes no sense is a usage error, before the store is asked for anything."""
+    """Invalid options are a usage error before any request."""
     shell("plan", _sheet(), *to(box), "-o", "plan.json")
     asked = box.requests.total()
     for options in (
@@ -163,7 +171,7 @@ def test_options_that_cannot_be(shell: Shell, box: Sandbox) -> None:
 
 
 def test_a_plan_of_another_store(shell: Shell, box: Sandbox) -> None:
-    """A plan is rehearsed for the store that it was made for."""
+    """A plan is rehearsed only with the store for which it was made."""
     shell("plan", _sheet(), *to(box), "-o", "plan.json")
     with Sandbox(auth=False) as other:
         done = shell("rehearse", "plan.json", *to(other))
@@ -172,7 +180,7 @@ def test_a_plan_of_another_store(shell: Shell, box: Sandbox) -> None:
 
 
 def test_no_token_is_told(shell: Shell, guarded: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither the store's token nor the copy's is in what is shown, even with -vv."""
+    """The output contains neither the store's token nor the copy's, even with -vv."""
     token = guarded.token()
     monkeypatch.setenv("PETSYNC_TOKEN", token)
     done = shell("rehearse", _sheet(), *to(guarded), "-vv", "--faults", "429=0.3,retry_after=0")
@@ -183,8 +191,8 @@ def test_no_token_is_told(shell: Shell, guarded: Sandbox, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
 def test_interrupt_leaves_nothing(shell: Shell, box: Sandbox, tmp_path: Path, sign: int) -> None:
-    """Ctrl-C in the middle ends it with 7: no process, no temporary folder, no half copy, and the
-    store as it was.
+    """An interrupt ends the rehearsal with 7 and leaves no temporary folder and no copy; the store
+    is unchanged.
     """
     folder = tmp_path / "temporary"
     folder.mkdir()
@@ -209,7 +217,9 @@ def test_interrupt_leaves_nothing(shell: Shell, box: Sandbox, tmp_path: Path, si
 
 @pytest.mark.parametrize("name", ["pets.csv", "pets.csv.petsync-base"])
 def test_the_plan_s_own_sheet_is_never_overwritten(shell: Shell, box: Sandbox, name: str) -> None:
-    """Nor the base beside it: without that, the next plan would overrule the store."""
+    """-o never replaces the plan's sheet or its base: without the base the next plan would
+    overwrite changes of the store.
+    """
     assert shell("export", "pets.csv", *to(box)).code == 0
     assert shell("plan", "pets.csv", "-o", "plan.json", *to(box)).code == 0
     before = Path("pets.csv").read_bytes(), Path("pets.csv.petsync-base").read_bytes()

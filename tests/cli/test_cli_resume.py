@@ -1,4 +1,4 @@
-"""`petsync resume`, and how a run that was stopped tells the way there."""
+"""`petsync resume`, and the messages of a stopped run that lead to it."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ PETS = 200
 
 @pytest.fixture
 def shop() -> Any:
-    """A store without a token, slow enough to be interrupted."""
+    """Yield a store without tokens that is slow enough for an interrupt."""
     pets = [Pet(id=n, name=f"p{n}", status="sold") for n in range(1, PETS + 1)]
     with Sandbox(auth=False, pets=pets, faults="latency=0.05") as box:
         yield box
 
 
 def _deleting(box: Sandbox) -> Any:
-    """An apply that deletes each pet but one, of which some are gone."""
+    """Start an apply that deletes each pet but one, and return it after some deletes."""
     rows = "".join(f"{n},delete\n" for n in range(2, PETS + 1))
     Path("pets.csv").write_text(f"id,action\n{rows}", "utf-8")
     args = ["pets.csv", "--url", box.url, "--yes", "--max-delete", "100%", "--concurrency", "2"]
@@ -45,7 +45,7 @@ def _deleting(box: Sandbox) -> Any:
 
 
 def _patient(*args: str) -> subprocess.Popen[str]:
-    """A command that waits an hour for a journal that others keep locked."""
+    """Start a command that waits up to an hour for a locked journal."""
     code = (
         "from petsync.apply.journal import writer\nfrom petsync.cli import main\n"
         "writer.LOCK_TIMEOUT_S = 3600\nmain()"
@@ -55,7 +55,7 @@ def _patient(*args: str) -> subprocess.Popen[str]:
 
 
 def _begun(box: Sandbox, *more: str, start: Callable[..., Any] = process) -> Any:
-    """An apply of a change to each pet, of which some are done."""
+    """Start an apply that renames each pet, and return it after some updates."""
     rows = "".join(f"{n},new {n}\n" for n in range(1, PETS + 1))
     Path("pets.csv").write_text(f"id,name\n{rows}", "utf-8")
     args = ["pets.csv", "--url", box.url, "--yes", "--max-update", "100%", "--concurrency", "2"]
@@ -67,7 +67,7 @@ def _begun(box: Sandbox, *more: str, start: Callable[..., Any] = process) -> Any
 
 
 def test_a_killed_run_is_finished(shell: Shell, shop: Sandbox) -> None:
-    """The newest run that has anything left, without its name, and without a question."""
+    """`resume` without an id completes the newest incomplete run, without a confirmation."""
     with _begun(shop) as running:
         running.kill()
     shop.break_with(None)
@@ -82,7 +82,7 @@ def test_a_killed_run_is_finished(shell: Shell, shop: Sandbox) -> None:
 
 
 def test_a_run_at_work_is_left_alone(shell: Shell, shop: Sandbox) -> None:
-    """The second of two gets 6, and says which process is the first."""
+    """A resume of a run that is still at work exits with 6 and names its process."""
     with _begun(shop) as running:
         second = shell("resume", "--url", shop.url)
         assert second.code == 6
@@ -93,7 +93,7 @@ def test_a_run_at_work_is_left_alone(shell: Shell, shop: Sandbox) -> None:
 def test_a_journal_that_somebody_keeps_locked_does_not_hold_ctrl_c(
     shell: Shell, shop: Sandbox
 ) -> None:
-    """It ends without waiting, and the resume finds out what it could not write down."""
+    """A stop does not wait for a locked journal; the resume determines what was not recorded."""
     running = _begun(shop, start=_patient)
     with running, closing(sqlite3.connect(".petsync/journal.db", isolation_level=None)) as other:
         other.execute("PRAGMA busy_timeout = 10000")
@@ -107,7 +107,7 @@ def test_a_journal_that_somebody_keeps_locked_does_not_hold_ctrl_c(
 
 
 def test_a_second_ctrl_c_names_the_run(shop: Sandbox, shell: Shell) -> None:
-    """A script can resume just that one."""
+    """After a second Ctrl-C the error names the run, so that a script can resume it."""
     shop.break_with("latency=3,only=updatePetWithForm")
     with _begun_slowly(shop) as running:
         for _ in range(2):
@@ -122,8 +122,8 @@ def test_a_second_ctrl_c_names_the_run(shop: Sandbox, shell: Shell) -> None:
 
 
 def test_ctrl_c_while_the_store_is_counted_again(shell: Shell, shop: Sandbox) -> None:
-    """The guard counts the pets before anything is begun. Where the service has it wait for that,
-    the command ends with 130, the plan stays unused, and no other process's run is named.
+    """The guard counts the pets before the run starts. Ctrl-C while the service delays this count
+    exits with 130; the plan can still be applied, and the run of another process is not named.
     """
     rows = "".join(f"{n},new {n}\n" for n in range(1, 16))
     Path("other.csv").write_text(f"id,name\n{rows}", "utf-8")
@@ -137,7 +137,7 @@ def test_ctrl_c_while_the_store_is_counted_again(shell: Shell, shop: Sandbox) ->
                 assert running.poll() is None
                 time.sleep(0.02)
             running.send_signal(signal.SIGINT)
-            # Before the 100 s that the service asks for.
+            # Less than the 100 s that the service asks for.
             _, err = running.communicate(timeout=60)
             assert foreign.poll() is None
             foreign.kill()
@@ -158,7 +158,7 @@ def _begun_slowly(box: Sandbox) -> Any:
 
 
 def test_only_runs_of_this_store_are_resumed(shell: Shell, shop: Sandbox) -> None:
-    """A run on another store is named, with the way there."""
+    """A run on another store is not resumed; the error names its store."""
     with _begun(shop) as running:
         running.kill()
     run_id = shell("runs", "--json").json["runs"][0]["run_id"]
@@ -170,7 +170,7 @@ def test_only_runs_of_this_store_are_resumed(shell: Shell, shop: Sandbox) -> Non
 
 
 def _stopped(shell: Shell, box: Sandbox) -> str:
-    """An apply of three new rows that stopped at the first: the id of its run."""
+    """Stop an apply of three new rows at the first; return the id of its run."""
     Path("pets.csv").write_text("name,status\nOne,sold\nTwo,sold\nThree,sold\n", "utf-8")
     box.break_with("503=1,only=addPet")
     limits = ("--max-failures", "0", "--concurrency", "1")
@@ -191,8 +191,9 @@ EDITS = {
 def test_the_same_sheet_applied_again_doubles_nothing(
     shell: Shell, shop: Sandbox, edited: str
 ) -> None:
-    """The stopped run is named, and its resume adds nothing that the later run has added, also
-    where the sheet was edited in between. It ends well where each row is known to have its pet.
+    """A second apply of the sheet names the stopped run, and the resume of that run adds no pet
+    that the second run added, even if the sheet was edited. It exits with 0 if each row is known to
+    have its pet.
     """
     run = _stopped(shell, shop)
     text = Path("pets.csv").read_text("utf-8").replace(*EDITS[edited])
@@ -214,7 +215,7 @@ def test_the_same_sheet_applied_again_doubles_nothing(
 def test_a_refused_row_that_was_corrected_is_not_added_by_the_first_run(
     shell: Shell, shop: Sandbox
 ) -> None:
-    """The run that the service refused it in is not done, and may be resumed afterwards."""
+    """A resume of the stopped run does not add the old values of rows that a later run added."""
     Path("pets.csv").write_text("name,status\nOne,sold\nTwo,sold\n", "utf-8")
     shop.break_with("429=1,only=addPet,retry_after=600")
     assert shell("apply", "pets.csv", "--url", shop.url, "--yes").code == 7
@@ -232,7 +233,7 @@ CUT_OFF = "id,name,status\n901,One,sold\n,Two,sold\n,Three,sold\n"
 
 
 def _cut_off(shell: Shell, box: Sandbox) -> str:
-    """A run that added One, got no answer when it added Two, and did not come to Three: its id."""
+    """Return the id of a run that added One, got no answer for Two, and did not reach Three."""
     Path("pets.csv").write_text(CUT_OFF, "utf-8")
     box.break_with("drop_after=1,only=addPet")
     limits = ("--max-failures", "0", "--concurrency", "1")
@@ -244,8 +245,8 @@ def _cut_off(shell: Shell, box: Sandbox) -> str:
 
 @pytest.mark.parametrize("arrived", [True, False])
 def test_an_undone_run_is_never_sent_again(shell: Shell, shop: Sandbox, arrived: bool) -> None:
-    """What nobody knows of it is found out, by the way that the undo and resume name, and can then
-    be undone too.
+    """Resume determines the unknown changes of an undone run, as undo and resume suggest, and sends
+    no change; then these changes can be undone too.
     """
     run = _cut_off(shell, shop)
     if not arrived:
@@ -278,7 +279,9 @@ def test_an_undone_run_is_never_sent_again(shell: Shell, shop: Sandbox, arrived:
 def test_changes_under_way_of_an_undone_run_are_found_out(
     shell: Shell, shop: Sandbox, kind: str
 ) -> None:
-    """Killed in the middle, a run of changes to known pets is undone, and nothing more is sent."""
+    """A killed run of updates or deletes is undone; the resume determines its unknown changes and
+    sends none.
+    """
     before = {pet.id: pet.name for pet in shop.pets()}
     with _begun(shop) if kind == "update" else _deleting(shop) as running:
         running.kill()
@@ -296,7 +299,7 @@ def test_changes_under_way_of_an_undone_run_are_found_out(
 
 
 def test_a_sentinel_that_changed_is_refused_first(shell: Shell, shop: Sandbox) -> None:
-    """Nothing says that the run is resumed, and nothing of it is sent."""
+    """A changed sentinel is refused before the resume starts, and nothing is sent."""
     Path("pets.csv").write_text("name,status\nOne,sold\nTwo,sold\n", "utf-8")
     shop.break_with("503=1,only=addPet")
     limits = ("--max-failures", "0", "--concurrency", "1", "--sentinel", "7")

@@ -1,4 +1,4 @@
-"""A round trip in a busy shop: the workbook is edited while others change the store."""
+"""An edited workbook is applied while other users change the store."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Edits = Mapping[int, Mapping[str, Any]]
 
 
 def catalogue() -> list[Pet]:
-    """A thousand pets with everything, of three categories."""
+    """Return a thousand pets with all fields, in three categories."""
     return [
         Pet(
             id=2**53 + n,
@@ -46,7 +46,7 @@ def catalogue() -> list[Pet]:
 
 
 def by_sheet(pet: Pet, unit: str) -> Any:
-    """What the sheet's editor makes of a unit."""
+    """Return the sheet's new value of a field."""
     one, two, three = pet.photo_urls
     return {
         "name": f"{pet.name} of the sheet",
@@ -58,7 +58,7 @@ def by_sheet(pet: Pet, unit: str) -> Any:
 
 
 def by_store(pet: Pet, unit: str) -> Any:
-    """What somebody else makes of it; it cannot be put together with the sheet's, but for tags."""
+    """Return the store's new value of a field; it conflicts with the sheet's, except for tags."""
     return {
         "name": f"{pet.name} of the store",
         "status": "pending",
@@ -70,18 +70,18 @@ def by_store(pet: Pet, unit: str) -> Any:
 
 @dataclass(frozen=True)
 class Story:
-    """What was edited in 300 cells, what others changed in 200 pets, and where both met."""
+    """The 300 edited cells, the changes of 200 pets in the store, and the fields with both."""
 
     edits: Edits
     moves: Edits
     clashes: Mapping[int, str]
 
     def now(self, pet: Pet) -> Pet:
-        """The pet as the others left it."""
+        """Return the pet with the changes of the store."""
         return replace(pet, **self.moves.get(pet.id or 0, {}))
 
     def merged(self, pet: Pet, winner: str) -> Pet:
-        """The pet as it has to be once the sheet was applied."""
+        """Return the pet as it must be after the sheet is applied."""
         edits = dict(self.edits.get(pet.id or 0, {}))
         if winner == "store":
             edits.pop(self.clashes.get(pet.id or 0, ""), None)
@@ -89,8 +89,8 @@ class Story:
 
 
 def story(pets: list[Pet]) -> Story:
-    """240 rows with one edited cell and 30 with two. Of the 200 pets that others changed they
-    changed 40 in the very field that was edited, 60 in another field, and 100 that nobody edited.
+    """Return edits of 240 rows with one cell and 30 with two, and changes of 200 pets in the store:
+    40 in the edited field, 60 in another field, and 100 in pets without an edit.
     """
     chance = random.Random(4)
     by_id = {pet.id or 0: pet for pet in pets[:980]}
@@ -111,7 +111,7 @@ def story(pets: list[Pet]) -> Story:
 
 
 def edit(path: Path, edits: Edits) -> int:
-    """Type the edits into the workbook, as a person would; how many cells were edited."""
+    """Write the edits into the workbook, and return the number of edited cells."""
     book = load_workbook(path)
     tab = book.worksheets[0]
     columns = {str(cell.value): cell.column for cell in tab[1]}
@@ -140,7 +140,7 @@ def _shop() -> Iterator[Sandbox]:
 
 @pytest.fixture(scope="module")
 def _edited(_shop: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A workbook that was exported, and in which 300 cells were edited."""
+    """Return an exported workbook with 300 edited cells."""
     path = tmp_path_factory.mktemp("edited") / SHEET
     _shop.reset(catalogue())
     assert Shell()("export", path, *to(_shop)).code == 0
@@ -150,7 +150,9 @@ def _edited(_shop: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def shop(_shop: Sandbox, _edited: Path, shell: Shell) -> Sandbox:
-    """The store as others left it while the workbook, a copy of which is here, was edited."""
+    """Return the store with the changes of other users; a copy of the edited workbook is in the
+    folder.
+    """
     shutil.copy(_edited, SHEET)
     told = story(catalogue())
     assert (len(told.moves), len(told.clashes)) == (200, 40)
@@ -159,15 +161,15 @@ def shop(_shop: Sandbox, _edited: Path, shell: Shell) -> Sandbox:
 
 
 def planned(shell: Shell, box: Sandbox, *options: str) -> tuple[Done, Plan]:
-    """The plan for the workbook, by its saved file, and how the command ended."""
+    """Save the plan for the workbook; return the command's result and the plan."""
     done = shell("plan", SHEET, *to(box), "-o", "plan.json", "--exit-code", *options)
     return done, load_plan("plan.json")
 
 
 @pytest.mark.parametrize("winner", ["store", "sheet"])
 def test_exactly_the_edits_are_planned_and_sent(shell: Shell, shop: Sandbox, winner: str) -> None:
-    """Each edit of the sheet, beside each change of the others; the 40 fields that both changed
-    are listed, and have the winner's value.
+    """The plan has exactly the sheet's edits and keeps each change of the store; the 40 fields that
+    both changed are conflicts and get the winner's value.
     """
     pets = catalogue()
     told = story(pets)
@@ -205,7 +207,9 @@ def test_exactly_the_edits_are_planned_and_sent(shell: Shell, shop: Sandbox, win
 
 @pytest.mark.parametrize("winner", ["store", "sheet"])
 def test_one_goes_on_with_the_result_workbook(shell: Shell, shop: Sandbox, winner: str) -> None:
-    """What was sent is in its base, and what nobody has decided yet is still listed."""
+    """After an apply, a plan of the result workbook has no changes, and conflicts without a
+    decision are still listed.
+    """
     done = shell("apply", SHEET, *to(shop), "--yes", "--on-conflict", winner)
     assert done.code == (5 if winner == "store" else 0)
     Path("catalogue.results.xlsx").replace(SHEET)

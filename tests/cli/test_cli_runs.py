@@ -1,4 +1,4 @@
-"""petsync runs: what runs there were, what became of each, and what was done to a pet."""
+"""petsync runs: the list of runs, the report of a run, and the changes of a pet."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from petsync.sandbox import Sandbox
 
 
 def _apply(shell: Shell, box: Sandbox, text: str, *options: object) -> str:
-    """The id of a run of this sheet."""
+    """Apply this sheet, and return the run's id."""
     Path("pets.csv").write_text(text, "utf-8")
     done = shell("apply", "pets.csv", *to(box), "--yes", "--json", *options)
     run: str = done.json["run_id"]
@@ -21,7 +21,7 @@ def _apply(shell: Shell, box: Sandbox, text: str, *options: object) -> str:
 
 
 def test_no_run_is_known(shell: Shell) -> None:
-    """Without a journal the list is empty, and none is made."""
+    """Without a journal the list is empty, and no journal is created."""
     done = shell("runs")
     assert (done.code, done.out.strip()) == (0, "No run is known.")
     assert shell("runs", "--json").json == {"runs": []}
@@ -29,7 +29,7 @@ def test_no_run_is_known(shell: Shell) -> None:
 
 
 def test_the_list_fits_a_terminal(shell: Shell, box: Sandbox) -> None:
-    """The newest first, with what each came to and which one took it back, in 80 columns."""
+    """The list has the newest run first, with each run's result and its undo, in 80 columns."""
     first = _apply(shell, box, "id,name\n1,Max\n99,Nobody\n")
     second = _apply(shell, box, "id,name,action\n2,Mimi,\n98,Nobody,update\n")
     undo = shell("undo", first, *to(box), "--yes", "--json").json["run_id"]
@@ -46,8 +46,8 @@ def test_the_list_fits_a_terminal(shell: Shell, box: Sandbox) -> None:
 
 
 def test_the_list_is_of_all_stores_or_of_one(shell: Shell, box: Sandbox) -> None:
-    """Without --url the stores are named; with it, the runs on others are left out. No service is
-    needed for either.
+    """Without --url the list names the stores; with it, runs on other stores are omitted. Neither
+    sends a request.
     """
     _apply(shell, box, "id,name\n1,Max\n")
     with Sandbox(auth=False, pets=shop()) as other:
@@ -63,7 +63,7 @@ def test_the_list_is_of_all_stores_or_of_one(shell: Shell, box: Sandbox) -> None
 
 
 def test_json_has_the_fields_of_a_run(shell: Shell, box: Sandbox) -> None:
-    """For machines: all that is known of each run."""
+    """--json has the state, kind and counts of each run."""
     run = _apply(shell, box, "id,name\n1,Max\n")
     (told,) = shell("runs", "--json").json["runs"]
     assert (told["run_id"], told["state"], told["kind"]) == (run, "done", "apply")
@@ -71,7 +71,9 @@ def test_json_has_the_fields_of_a_run(shell: Shell, box: Sandbox) -> None:
 
 
 def test_a_run_has_its_report(shell: Shell, box: Sandbox) -> None:
-    """The same as the run's own, as text, JSON, page and workbook, whatever its exit code was."""
+    """The report of a run equals the run's own, as text, JSON, page and workbook, whatever its exit
+    code was.
+    """
     run = _apply(shell, box, "id,name,action\n1,Max,\n99,Nobody,update\n")
     first = shell("runs", run, "--report", "r.html", "--results", "r.xlsx")
     assert first.code == 0
@@ -85,7 +87,7 @@ def test_a_run_has_its_report(shell: Shell, box: Sandbox) -> None:
 
 
 def test_what_was_done_to_a_pet(shell: Shell, box: Sandbox) -> None:
-    """All runs that touched it, before and after, the newest first; also by a new pet's id."""
+    """--pet lists all changes of a pet with the values before and after, the newest first."""
     first = _apply(shell, box, "id,name,tags\n1,Max,calm; shy\n")
     second = _apply(shell, box, f"id,name\n1,Moritz\n{BIG},Sean\n")
     done = shell("runs", "--pet", "1")
@@ -106,7 +108,7 @@ def test_what_was_done_to_a_pet(shell: Shell, box: Sandbox) -> None:
 
 
 def test_a_new_pet_is_found_by_the_id_that_it_was_given(shell: Shell, box: Sandbox) -> None:
-    """An add without an id is told under the assigned one."""
+    """The add of a row without an id is found by the assigned id."""
     _apply(shell, box, "name,status\nNew,sold\n")
     new = next(pet for pet in box.pets() if pet.name == "New")
     done = shell("runs", "--pet", new.id)
@@ -115,13 +117,13 @@ def test_a_new_pet_is_found_by_the_id_that_it_was_given(shell: Shell, box: Sandb
 
 
 def test_a_pet_that_no_run_touched(shell: Shell, box: Sandbox) -> None:
-    """Is told to be none, not an error."""
+    """A pet that no run changed is reported, and is not an error."""
     _apply(shell, box, "id,name\n1,Max\n")
     assert "No known run changed pet 4." in shell("runs", "--pet", "4").out
 
 
 def test_an_unknown_run(shell: Shell, box: Sandbox) -> None:
-    """Is an error that names the newest ones."""
+    """An unknown run is an error that names the newest runs."""
     run = _apply(shell, box, "id,name\n1,Max\n")
     done = shell("runs", "nothing")
     assert done.code == 1
@@ -139,7 +141,7 @@ def test_an_unknown_run(shell: Shell, box: Sandbox) -> None:
     ],
 )
 def test_options_that_make_no_sense(shell: Shell, box: Sandbox, options: list[str]) -> None:
-    """Files are of one run's report, and have an ending that fits."""
+    """--report and --results need one run and a valid extension."""
     run = _apply(shell, box, "id,name\n1,Max\n")
     done = shell("runs", *[run if each == "RUN" else each for each in options])
     assert done.code == 64
@@ -147,7 +149,7 @@ def test_options_that_make_no_sense(shell: Shell, box: Sandbox, options: list[st
 
 
 def test_hostile_names_are_harmless(shell: Shell, box: Sandbox) -> None:
-    """What a store or a sheet calls things cannot steer the terminal."""
+    """Hostile values from a sheet or a store cannot control the terminal."""
     Path("pets.csv").write_text("id,name\n1,\x1b[31mred\n", "utf-8")
     shell("apply", "pets.csv", *to(box), "--yes")
     for done in (shell("runs"), shell("runs", "--pet", "1")):
@@ -155,8 +157,8 @@ def test_hostile_names_are_harmless(shell: Shell, box: Sandbox) -> None:
 
 
 def test_an_upload_is_told_image_by_image(shell: Shell, box: Sandbox) -> None:
-    """An upload's run lists its files, has its report made anew, and no workbook; and what an undo
-    took back is undone, not in part, however many images a pet had.
+    """The run of an upload lists its files and has a report, but no workbook. Its undo is complete,
+    also for a pet with several images.
     """
     from PIL import Image
 

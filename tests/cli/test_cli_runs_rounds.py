@@ -1,4 +1,4 @@
-"""petsync runs where rounds were made: they are listed beside the runs, and drawn."""
+"""petsync runs with reconciliation rounds: listed beside the runs, and drawn."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _rounds(total: int = 3, job: str = "catalogue") -> None:
 
 
 def test_rounds_are_listed_first(shell: Shell) -> None:
-    """The newest first, in 80 columns; the rest of the list is as ever."""
+    """Rounds are listed first, the newest first, in 80 columns."""
     _rounds()
     done = shell("runs")
     lines = done.out.splitlines()
@@ -34,7 +34,7 @@ def test_rounds_are_listed_first(shell: Shell) -> None:
 
 
 def test_json_has_rounds_where_there_are_any(shell: Shell) -> None:
-    """All fields of each, the newest first."""
+    """--json lists the rounds, the newest first."""
     _rounds()
     told = shell("runs", "--json").json
     assert told["runs"] == []
@@ -46,9 +46,7 @@ def test_json_has_rounds_where_there_are_any(shell: Shell) -> None:
 
 
 def test_a_job_has_its_own_rounds_and_runs(shell: Shell, box: Sandbox) -> None:
-    """Runs that no round of the job made are left out; a job that is not known is an error which
-    names those that are.
-    """
+    """--job omits runs of other origin; an unknown job is an error that names the known jobs."""
     _rounds(job="orders")
     Path("pets.csv").write_text("id,name\n1,Max\n", "utf-8")
     shell("apply", "pets.csv", *to(box), "--yes")
@@ -60,7 +58,7 @@ def test_a_job_has_its_own_rounds_and_runs(shell: Shell, box: Sandbox) -> None:
 
 
 def test_the_history_is_a_page(shell: Shell, box: Sandbox) -> None:
-    """With the rounds' trends and the runs, and of both so many as are asked for."""
+    """--html shows the trends of the rounds, and the rounds and runs up to --limit."""
     _rounds(30)
     Path("pets.csv").write_text("id,name\n1,Max\n", "utf-8")
     run = shell("apply", "pets.csv", *to(box), "--yes", "--json").json["run_id"]
@@ -74,7 +72,7 @@ def test_the_history_is_a_page(shell: Shell, box: Sandbox) -> None:
 
 
 def test_a_page_that_cannot_be_made_is_refused(shell: Shell) -> None:
-    """Before anything is read: a wrong ending, no such folder, or together with one run."""
+    """A wrong extension, a missing folder or a run together with --html is a usage error."""
     assert shell("runs", "--html", "history.pdf").code == 64
     assert shell("runs", "--html", "nowhere/history.html").code == 64
     assert shell("runs", "20261121", "--html", "history.html").code == 64

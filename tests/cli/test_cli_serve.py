@@ -1,4 +1,4 @@
-"""petsync serve: a pet store of one's own."""
+"""petsync serve: a local pet store."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 
 @contextmanager
 def _served(*args: object, sign: int = signal.SIGINT) -> Iterator[dict[str, Any]]:
-    """What the server said when it was ready; it is ended by the signal."""
+    """Run the server, yield its start-up document, and end it with the signal."""
     with process("serve", "--port", "0", "--json", *args, stderr=subprocess.DEVNULL) as running:
         assert running.stdout is not None
         lines = iter(running.stdout.readline, "")
@@ -42,7 +42,7 @@ def _served(*args: object, sign: int = signal.SIGINT) -> Iterator[dict[str, Any]
 
 
 def test_serves_the_sample_catalogue(shell: Shell) -> None:
-    """A new store holds the sample catalogue and answers at the address that was said."""
+    """A new store has the sample catalogue and answers at the printed address."""
     with _served("--no-auth") as said:
         assert said["pets"] == 1240
         pets = httpx.get(said["url"] + "/pet/findByStatus?status=available").json()
@@ -52,7 +52,7 @@ def test_serves_the_sample_catalogue(shell: Shell) -> None:
 
 
 def test_what_was_written_survives_kill(shell: Shell) -> None:
-    """After kill -9 and another start the pet is there, without any option."""
+    """After kill -9 and a restart without options, the added pet is in the store."""
     with _served("--no-auth", sign=signal.SIGKILL) as said:
         pet = {"name": "Phoenix", "photoUrls": [], "status": "sold"}
         number = httpx.post(said["url"] + "/pet", json=pet).json()["id"]
@@ -62,7 +62,7 @@ def test_what_was_written_survives_kill(shell: Shell) -> None:
 
 
 def test_seed_and_db(shell: Shell) -> None:
-    """--seed fills the store that --db names."""
+    """--seed fills the store in the file of --db."""
     Path("pets.json").write_bytes(encode_pets(shop()))
     with _served("--no-auth", "--seed", "pets.json", "--db", "mine.db") as said:
         assert said["pets"] == 6
@@ -71,7 +71,7 @@ def test_seed_and_db(shell: Shell) -> None:
 
 
 def test_token_for_the_client_that_was_said(shell: Shell) -> None:
-    """With auth, the client id and secret that were said get a token that opens the store."""
+    """The printed client id and secret get a token that gives access to the store."""
     with _served("--db", "s.db") as said:
         origin = said["url"].removesuffix("/v2")
         client = (said["client_id"], said["client_secret"])
@@ -84,7 +84,7 @@ def test_token_for_the_client_that_was_said(shell: Shell) -> None:
 
 
 def test_the_live_sample_has_room(shell: Shell) -> None:
-    """A new live store holds half of what it keeps, and a pet can be added to it."""
+    """A new live store has half of its capacity, and a pet can be added."""
     Path("new.csv").write_text("name,status\nRex,available\n", "utf-8")
     with _served("--no-auth", "--profile", "live") as said:
         assert said["pets"] == 500
@@ -114,7 +114,7 @@ def test_profile_and_faults(shell: Shell) -> None:
     ],
 )
 def test_options_that_cannot_be_used(shell: Shell, args: list[str], said: str) -> None:
-    """What cannot be served is named, as a usage error."""
+    """An option that cannot be used is a usage error that names its value."""
     Path("file").write_text("", "utf-8")
     done = shell("serve", *args)
     assert done.code == 64
@@ -122,7 +122,7 @@ def test_options_that_cannot_be_used(shell: Shell, args: list[str], said: str) -
 
 
 def test_port_in_use(shell: Shell) -> None:
-    """A port that somebody has is said to be in use."""
+    """A port in use is reported."""
     with Sandbox(auth=False) as box:
         port = box.url.removesuffix("/v2").rpartition(":")[2]
         done = shell("serve", "--port", port, "--db", "s.db")
@@ -131,7 +131,7 @@ def test_port_in_use(shell: Shell) -> None:
 
 
 def test_what_a_person_reads(capsys: pytest.CaptureFixture[str]) -> None:
-    """The address, how to get a token, and every warning are on stderr, stdout stays empty."""
+    """The address, the way to get a token and each warning are on stderr; stdout is empty."""
     info = ServedInfo(
         url="http://127.0.0.1:8080/v2",
         openapi_url="http://127.0.0.1:8080/openapi.json",
@@ -158,7 +158,7 @@ def test_what_a_person_reads(capsys: pytest.CaptureFixture[str]) -> None:
 def test_pets_are_counted_in_words(
     capsys: pytest.CaptureFixture[str], pets: int, said: str
 ) -> None:
-    """One pet is a pet, and more are pets."""
+    """The number of pets is shown with the singular or the plural."""
     info = ServedInfo(
         url="http://127.0.0.1:8080/v2",
         openapi_url="http://127.0.0.1:8080/openapi.json",
@@ -175,7 +175,7 @@ def test_pets_are_counted_in_words(
 
 
 def test_a_store_has_one_server(shell: Shell) -> None:
-    """A second server on the same file is refused, and begins once the first has ended."""
+    """A second server on the same file is refused; after the first has ended, it starts."""
     with _served("--no-auth", "--db", "s.db"):
         done = shell("serve", "--no-auth", "--port", "0", "--db", "s.db")
         assert done.code == 64
