@@ -1,4 +1,4 @@
-"""What holds for every test."""
+"""Options, order and fixtures of all tests."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ from crash import forked
 from crash.running import Nursery
 from hypothesis import settings
 
-# Started in the background by a script, the tests would inherit that Ctrl-C is ignored.
+# Tests that a script starts in the background would inherit an ignored SIGINT.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# A shared machine may be slow, which is no failure; in CI the same examples are drawn each time.
+# There is no deadline, because a shared machine may be slow. In CI the examples are always the
+# same.
 settings.register_profile("petsync", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("petsync")
 
-# Put files into memory where the machine has room for them. To wait for the disk proves nothing:
-# tests kill processes and never the machine.
+# Temporary files are in memory if there is room. Waiting for the disk proves nothing: the tests
+# kill processes, never the machine.
 _MEMORY, _ENOUGH = Path("/dev/shm"), 4 << 30
 if (
     "TMPDIR" not in os.environ
@@ -34,14 +35,14 @@ if (
 ):
     os.environ["TMPDIR"] = tempfile.tempdir = str(_MEMORY)
 
-# The notes on journals are no test's business but those of its own.
+# Each user's notes on journals are in a temporary folder, separate for each test.
 _USERS = tempfile.TemporaryDirectory(prefix="petsync-users-", ignore_cleanup_errors=True)
 _NUMBERS = itertools.count()
 os.environ["XDG_STATE_HOME"] = _USERS.name
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """How long the crash test goes on, and with which rounds."""
+    """Add the options of the crash tests and of the simulated nights and rounds."""
     group = parser.getgroup("petsync")
     group.addoption("--crash-rounds", type=int, default=64, help="rounds of the crash test [64]")
     group.addoption("--crash-seed", type=int, help="this round of the crash test alone")
@@ -53,8 +54,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--rounds-by-hand", action="store_true", help=told)
 
 
-# xdist gives out modules and classes in the order of collection. A quick one for each worker shows
-# progress at once; then what takes longest begins, so that all workers end together.
+# xdist distributes modules and classes in the order of collection. A quick one for each worker
+# shows progress at once; then the longest begin, so that all workers end together.
 QUICK = ("test_plan_table", "test_guard", "test_cells", "test_wire_calls")
 LONGEST = (
     "test_reconcile_agreed",
@@ -87,15 +88,15 @@ LONGEST = (
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let Python write bytecode, even where the machine says otherwise: without it, every process
-    compiles petsync again, and every worker rewrites the asserts of all modules.
+    """Let Python write bytecode even if the environment disables it. Without it, each process
+    compiles petsync again, and each worker rewrites the asserts of all modules.
     """
     sys.dont_write_bytecode = False
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 def pytest_unconfigure() -> None:
-    """Remove the users' state folders: a worker ends without the clean-up of an ordinary exit."""
+    """Remove the users' state folders, because a worker ends without the usual clean-up."""
     _USERS.cleanup()
 
 
@@ -103,8 +104,8 @@ def pytest_unconfigure() -> None:
 def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Let each worker load the modules from another place of a folder on: to rewrite the asserts is
-    half of the collection, and what one worker has rewritten the others only read.
+    """Let each worker load the modules of a folder from a different position. Rewriting the asserts
+    is half of the collection, and the other workers read the result.
     """
     report = yield
     if isinstance(collector, pytest.Dir) and "PYTEST_XDIST_WORKER" in os.environ:
@@ -117,7 +118,7 @@ def pytest_make_collect_report(
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Sort some quick modules first, then the longest, then other slow ones, each with its tests in
+    """Sort quick modules first, then the longest, then other slow ones; tests of a module keep
     their order. Notebooks are slow.
     """
     places = {name: place for place, name in enumerate((*QUICK, *LONGEST))}
@@ -138,13 +139,13 @@ def _module(item: pytest.Item) -> str:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes(config: pytest.Config, specs: list[object]) -> None:
-    """Say what the workers do before the first dot can appear."""
+    """Show what the workers do until the first dot."""
     _show(config, f"{len(specs)} workers collect the tests; each dot after that is a passed test")
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_node_collection_finished(node: Any, ids: list[str]) -> None:
-    """Say that a worker is ready."""
+    """Show that a worker is ready."""
     _show(node.config, f"{node.gateway.id} is ready for {len(ids):,} tests")
 
 
@@ -155,7 +156,9 @@ def _show(config: pytest.Config, line: str) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Half of the rounds for each of the two profiles, four at a time; and the nights' seeds."""
+    """Set the seeds of the nights, the rounds and the crash tests; crash seeds are in groups of
+    four.
+    """
     if "nights_seed" in metafunc.fixturenames:
         only = metafunc.config.getoption("--nights-seed")
         all_ = range(metafunc.config.getoption("--nights-seeds"))
@@ -178,17 +181,17 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(autouse=True)
 def _user_state(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A state folder of a user of its own for each test, which knows no journal of other tests."""
+    """Give each test a separate user state folder, so that it knows no journal of other tests."""
     monkeypatch.setenv("XDG_STATE_HOME", str(Path(_USERS.name, str(next(_NUMBERS)))))
 
 
 @pytest.fixture(scope="session")
 def nursery() -> Nursery:
-    """Starts commands as processes of their own, and leaves none behind."""
+    """Return the starter of commands as separate processes, which leaves none running."""
     return forked.nursery()
 
 
 def pytest_sessionfinish() -> None:
-    """End the process from which commands were forked, if there was need of one."""
+    """End the process from which commands were forked, if it was started."""
     if forked.nursery.cache_info().currsize:
         forked.nursery().__exit__(None, None, None)

@@ -1,4 +1,4 @@
-"""How sheets are named to the commands, and what they carry from their export."""
+"""Sheets in the commands: column mappings, the base of an export, and results in the sheet."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _sheet(text: str) -> Path:
 
 
 def _edit(path: str, cells: dict[str, Any]) -> None:
-    """Type into cells, and save, as a person would."""
+    """Write values into cells and save the workbook."""
     book = load_workbook(path)
     for address, value in cells.items():
         book.worksheets[0][address] = value
@@ -36,7 +36,9 @@ def _edit(path: str, cells: dict[str, Any]) -> None:
 
 
 def test_headers_are_named_on_the_command_line(shell: Shell, box: Sandbox) -> None:
-    """check, plan and apply take them, and a saved plan remembers them for its results."""
+    """check, plan and apply use mapped headers, and a saved plan keeps the mapping for its
+    results.
+    """
     sheet = _sheet(OWN_HEADERS)
     assert shell("check", sheet).code == 1
     assert shell("check", sheet, *MAPPED).code == 0
@@ -48,7 +50,7 @@ def test_headers_are_named_on_the_command_line(shell: Shell, box: Sandbox) -> No
 
 
 def test_the_command_line_comes_before_the_file(shell: Shell) -> None:
-    """petsync.toml maps a header, and --column another way."""
+    """--column has priority over a mapping in petsync.toml."""
     Path("petsync.toml").write_text('[columns]\nTiername = "category"\nNummer = "id"\n', "utf-8")
     assert shell("check", _sheet(OWN_HEADERS)).code == 0
     done = shell("check", _sheet("Tiername\nRex\n"), "--column", "Tiername=status")
@@ -57,7 +59,7 @@ def test_the_command_line_comes_before_the_file(shell: Shell) -> None:
 
 @pytest.mark.parametrize("given", ["Tiername", "Tiername=nam", "=name", "Tiername="])
 def test_a_mapping_that_cannot_be_is_refused(shell: Shell, given: str) -> None:
-    """It is a mistake in the call, and the columns are listed."""
+    """An invalid --column is a usage error that lists the columns."""
     done = shell("check", _sheet(OWN_HEADERS), "--column", given)
     assert done.code == 64
     assert "photo_urls" in done.err
@@ -67,8 +69,8 @@ def test_a_mapping_that_cannot_be_is_refused(shell: Shell, given: str) -> None:
 def test_a_mapped_header_that_is_not_there_is_refused(
     shell: Shell, box: Sandbox, command: str
 ) -> None:
-    """Also where another column has the name that it was to have; petsync.toml names headers that
-    some sheets have.
+    """--column with a header that the sheet lacks is a usage error, even if another column already
+    has that name. A mapping in petsync.toml may name headers that a sheet lacks.
     """
     Path("petsync.toml").write_text('[columns]\nTiername = "name"\n', "utf-8")
     store = () if command == "check" else to(box)
@@ -82,7 +84,7 @@ def test_a_mapped_header_that_is_not_there_is_refused(
 
 @pytest.mark.parametrize("command", ["plan", "apply"])
 def test_strict_plans_nothing_beside_a_finding(shell: Shell, box: Sandbox, command: str) -> None:
-    """Without it a warning stops nothing."""
+    """--strict refuses a plan with a warning; without it a warning stops nothing."""
     before = box.pets()
     more = ("--yes",) if command == "apply" else ()
     done = shell(command, _sheet(WARNED), *to(box), "--strict", *more)
@@ -96,7 +98,7 @@ def test_strict_plans_nothing_beside_a_finding(shell: Shell, box: Sandbox, comma
 def test_what_nobody_edited_stays_as_the_store_has_it(
     shell: Shell, box: Sandbox, name: str
 ) -> None:
-    """An export, edited while others change the store, takes nothing of theirs back."""
+    """The plan of an export without edits keeps changes that the store received since."""
     assert shell("export", name, *to(box)).code == 0
     rex, *others = shop()
     box.reset([replace(rex, status="sold"), *others])
@@ -107,7 +109,9 @@ def test_what_nobody_edited_stays_as_the_store_has_it(
 
 
 def test_both_sides_in_one_cell_are_a_conflict(shell: Shell, box: Sandbox) -> None:
-    """All three values stand side by side, and the store's stays."""
+    """A cell that sheet and store both changed is a conflict with all three values, and the store's
+    value stays.
+    """
     shell("export", "pets.xlsx", *to(box))
     _edit("pets.xlsx", {"C2": "sold"})
     rex, *others = shop()
@@ -121,8 +125,8 @@ def test_both_sides_in_one_cell_are_a_conflict(shell: Shell, box: Sandbox) -> No
 def test_a_status_that_both_sides_changed_holds_nothing_else_of_its_row(
     shell: Shell, box: Sandbox
 ) -> None:
-    """With --on-conflict sheet the row's name is sent; its cleared status is a conflict that the
-    store wins, and the reason is said: no query could find the pet without one.
+    """With --on-conflict sheet the row's name is sent. Its cleared status is a conflict that the
+    store wins, and the reason is shown: no query can find a pet without a status.
     """
     shell("export", "pets.xlsx", *to(box))
     _edit("pets.xlsx", {"B2": "Max", "C2": "[clear]"})
@@ -140,8 +144,8 @@ def test_a_status_that_both_sides_changed_holds_nothing_else_of_its_row(
 def test_clearing_a_category_without_a_name_is_an_edit(
     shell: Shell, box: Sandbox, number: dict[str, None]
 ) -> None:
-    """It is planned and applied, the rest of the sheet with it, and --why tells that the sheet was
-    edited. A category of the store may have an id alone.
+    """Clearing a category that has only an id is planned and applied like any edit, and --why
+    reports the edit.
     """
     rex, *others = shop()
     nameless = replace(rex, category=Category(7, None))
@@ -160,7 +164,9 @@ def test_clearing_a_category_without_a_name_is_an_edit(
 
 
 def test_a_row_taken_out_is_no_pet_that_came_later(shell: Shell, box: Sandbox) -> None:
-    """--delete-missing deletes what was taken out of an export, and nothing that was not in it."""
+    """--delete-missing deletes the pets of rows removed from an export, and no pet that the export
+    did not have.
+    """
     shell("export", "pets.xlsx", *to(box))
     box.reset([*shop(), replace(shop()[1], id=9, name="Late")])
     book = load_workbook("pets.xlsx")
@@ -174,7 +180,7 @@ def test_a_row_taken_out_is_no_pet_that_came_later(shell: Shell, box: Sandbox) -
 
 
 def test_a_base_that_was_tampered_with_is_refused(shell: Shell, box: Sandbox) -> None:
-    """The plan stops and says so; --two-way goes on without it."""
+    """A plan with a damaged base is refused; --two-way plans without the base."""
     shell("export", "pets.xlsx", *to(box))
     _tamper("pets.xlsx")
     done = shell("plan", "pets.xlsx", *to(box))
@@ -184,7 +190,7 @@ def test_a_base_that_was_tampered_with_is_refused(shell: Shell, box: Sandbox) ->
 
 
 def _tamper(path: str) -> None:
-    """Change one character of the hidden sheet."""
+    """Change one character of the hidden worksheet."""
     book = load_workbook(path)
     hidden = next(sheet for sheet in book.worksheets if sheet.sheet_state == "veryHidden")
     cell = max(
@@ -199,7 +205,9 @@ def _tamper(path: str) -> None:
 def test_the_results_go_into_the_sheet_itself_if_that_is_asked_for(
     shell: Shell, box: Sandbox
 ) -> None:
-    """--write-back leaves a backup with the old bytes, and no other copy."""
+    """--write-back writes the results into the sheet and keeps its old bytes as a backup, without
+    another copy.
+    """
     sheet = _sheet("id,name,status\n1,Max,available\n,New,sold\n")
     before = sheet.read_bytes()
     done = shell("apply", sheet, *to(box), "--yes", "--write-back")
@@ -214,7 +222,7 @@ def test_the_results_go_into_the_sheet_itself_if_that_is_asked_for(
 
 
 def test_without_write_back_the_sheet_is_never_written(shell: Shell, box: Sandbox) -> None:
-    """The results are in a copy."""
+    """Without --write-back the results are written to a copy and the sheet is unchanged."""
     sheet = _sheet("id,name,status\n1,Max,available\n")
     before = sheet.read_bytes()
     assert shell("apply", sheet, *to(box), "--yes").code == 0
@@ -225,7 +233,9 @@ def test_without_write_back_the_sheet_is_never_written(shell: Shell, box: Sandbo
 def test_a_sheet_that_is_open_elsewhere_stops_write_back_before_anything_is_sent(
     shell: Shell, box: Sandbox
 ) -> None:
-    """Or its program would overwrite the results."""
+    """--write-back is refused before anything is sent if another program has the sheet open and
+    could overwrite the results.
+    """
     before = box.pets()
     sheet = _sheet("id,name,status\n1,Max,available\n")
     Path(".~lock.pets.csv#").write_text("someone,,,,;", "utf-8")
@@ -237,7 +247,7 @@ def test_a_sheet_that_is_open_elsewhere_stops_write_back_before_anything_is_sent
 
 @pytest.mark.parametrize("name", ["pets.csv", "pets.xlsx"])
 def test_check_marks_each_finding_in_a_copy(shell: Shell, box: Sandbox, name: str) -> None:
-    """--annotate writes it beside what is printed, and leaves the sheet alone."""
+    """--annotate writes a copy with a comment on each finding, and leaves the sheet unchanged."""
     shell("export", name, *to(box))
     if name == "pets.xlsx":
         _edit(name, {"C3": "solld"})
@@ -260,7 +270,7 @@ def test_check_marks_each_finding_in_a_copy(shell: Shell, box: Sandbox, name: st
 
 
 def test_the_marked_copy_is_never_the_sheet(shell: Shell) -> None:
-    """Nor a file that could not be a workbook."""
+    """The annotated copy never replaces the sheet, and must be a workbook."""
     sheet = _sheet(WARNED)
     assert shell("check", sheet, "--annotate", sheet).code == 64
     assert shell("check", sheet, "--annotate", "marked.csv").code in (1, 64)
@@ -268,7 +278,7 @@ def test_the_marked_copy_is_never_the_sheet(shell: Shell) -> None:
 
 
 def test_a_header_that_is_not_there_is_no_silent_mistake(shell: Shell, box: Sandbox) -> None:
-    """A typing error in --column would leave a whole column out."""
+    """A misspelt header in --column is an error, because it would omit a whole column."""
     for command in (("check",), ("plan", *to(box))):
         name, *more = command
         done = shell(name, _sheet(OWN_HEADERS), *more, *MAPPED[:2], "--column", "Tiernam=name")
@@ -277,7 +287,9 @@ def test_a_header_that_is_not_there_is_no_silent_mistake(shell: Shell, box: Sand
 
 
 def test_a_marked_copy_never_replaces_one_that_may_have_been_mended(shell: Shell) -> None:
-    """The second goes beside the first."""
+    """An annotated copy never replaces an earlier one, which may have corrections: the second gets
+    the next name.
+    """
     sheet = _sheet(WARNED)
     shell("check", sheet, "--annotate", "marked.xlsx")
     first = Path("marked.xlsx").read_bytes()
@@ -287,7 +299,9 @@ def test_a_marked_copy_never_replaces_one_that_may_have_been_mended(shell: Shell
 
 
 def test_new_ids_go_into_the_sheet_alone_if_that_is_asked_for(shell: Shell, box: Sandbox) -> None:
-    """--write-ids fills the ids, and has the results in their own file; nothing else changes."""
+    """--write-ids writes only new ids, and their rows' action, into the sheet; the results are in
+    their own file.
+    """
     sheet = _sheet("id,name,status,action,note\n1,Max,available,,a\n,New,sold,add,b\n")
     before = sheet.read_bytes()
     done = shell("apply", sheet, *to(box), "--yes", "--write-ids")
@@ -307,8 +321,8 @@ def test_new_ids_go_into_the_sheet_alone_if_that_is_asked_for(shell: Shell, box:
 def test_a_resume_writes_what_was_asked_for(
     shell: Shell, box: Sandbox, option: str, name: str
 ) -> None:
-    """The first sitting stops after one add; the resume writes all ids into the sheet, and its
-    results take the place of the first sitting's.
+    """A run with --write-ids or --write-back stops at its first add; the resume writes all ids into
+    the sheet, and its results replace those of the first attempt.
     """
     if name == "pets.csv":
         _sheet("id,name,status\n,New,sold\n,Newer,sold\n,Newest,sold\n")

@@ -1,4 +1,4 @@
-"""Commands on a terminal: questions, colours, the progress bar, Ctrl-C."""
+"""Commands in a terminal: confirmation, colours, the progress bar, Ctrl-C."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _names(box: Sandbox) -> set[str | None]:
 
 @contextmanager
 def _terminal(*args: object, cwd: Path) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
-    """A command on a terminal of its own: its end to talk to, and the process."""
+    """Run a command in a new terminal; yield the terminal's other end and the process."""
     ours, theirs = pty.openpty()
     env = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "90"}
     env.pop("NO_COLOR", None)
@@ -48,7 +48,7 @@ def _terminal(*args: object, cwd: Path) -> Iterator[tuple[int, subprocess.Popen[
 
 
 def _until(end: int, wanted: str = "", seconds: float = 120) -> str:
-    """What the terminal shows until `wanted`, or until the command closes it."""
+    """Return the terminal's output until `wanted`, or until the command closes the terminal."""
     seen = b""
     until = time.monotonic() + seconds
     while time.monotonic() < until and (not wanted or wanted.encode() not in seen):
@@ -64,8 +64,8 @@ def _until(end: int, wanted: str = "", seconds: float = 120) -> str:
 
 
 def test_terminal_asks_shows_a_bar_and_colours(shell: Shell, box: Sandbox, tmp_path: Path) -> None:
-    """On a terminal the plan is coloured, a question is asked, and a bar shows how far it is, and
-    goes before the report is there.
+    """In a terminal the plan is coloured, a confirmation is required, and a progress bar is shown
+    and removed before the report.
     """
     _sheet()
     with _terminal("apply", "pets.csv", *to(box), cwd=tmp_path) as (end, running):
@@ -91,7 +91,9 @@ def test_terminal_asks_shows_a_bar_and_colours(shell: Shell, box: Sandbox, tmp_p
 def test_a_sheet_that_is_open_takes_its_ids_later(
     shell: Shell, box: Sandbox, tmp_path: Path
 ) -> None:
-    """There is no question then: what to do is said, and does it once the sheet is closed."""
+    """If another program has the sheet open, the command does not offer to write ids. It names the
+    command that writes them later, which then works.
+    """
     _sheet()
     lock = tmp_path / ".~lock.pets.csv#"
     lock.write_text(",anna,host,22.11.2026 10:00;", "utf-8")
@@ -112,7 +114,9 @@ def test_a_sheet_that_is_open_takes_its_ids_later(
 def test_a_run_that_was_stopped_is_finished_first(
     shell: Shell, box: Sandbox, tmp_path: Path
 ) -> None:
-    """The same sheet applied again names the run, and finishes it before it is compared anew."""
+    """A second apply of the same sheet names the stopped run and completes it before it compares
+    the sheet.
+    """
     _sheet("name,status\nOne,sold\nTwo,sold\n")
     box.break_with("503=1,only=addPet")
     limits = ("--max-failures", "0", "--concurrency", "1")
@@ -129,7 +133,7 @@ def test_a_run_that_was_stopped_is_finished_first(
 
 
 def test_terminal_no_means_no(shell: Shell, box: Sandbox, tmp_path: Path) -> None:
-    """Anything but yes sends nothing, and the code says pending."""
+    """Any answer but yes sends nothing and exits with 2."""
     _sheet()
     with _terminal("apply", "pets.csv", *to(box), cwd=tmp_path) as (end, running):
         _until(end, "[y/N]")
@@ -140,11 +144,11 @@ def test_terminal_no_means_no(shell: Shell, box: Sandbox, tmp_path: Path) -> Non
 
 
 def test_interrupt_at_the_question(shell: Shell, box: Sandbox, tmp_path: Path) -> None:
-    """Ctrl-C at the question sends nothing and exits with 130: nothing had begun."""
+    """Ctrl-C at the confirmation sends nothing and exits with 130."""
     _sheet()
     with _terminal("apply", "pets.csv", *to(box), cwd=tmp_path) as (end, running):
         _until(end, "[y/N]")
-        # Python notices a signal that comes just before it blocks only at the next one.
+        # Python may handle a signal that arrives just before it blocks only after the next signal.
         for _ in range(24):
             running.send_signal(signal.SIGINT)
             if "interrupted" in _until(end, "interrupted", 5):
@@ -155,7 +159,7 @@ def test_interrupt_at_the_question(shell: Shell, box: Sandbox, tmp_path: Path) -
 
 
 def test_no_color_is_obeyed(shell: Shell, box: Sandbox, tmp_path: Path) -> None:
-    """NO_COLOR keeps colours off a terminal."""
+    """NO_COLOR disables colours in a terminal."""
     _sheet("id,name\n1,Max\n")
     env = {**os.environ, "TERM": "xterm-256color", "NO_COLOR": "1"}
     ours, theirs = pty.openpty()

@@ -1,4 +1,4 @@
-"""A folder's petsync.toml: what it may do before a person has confirmed it, and `petsync trust`."""
+"""An unconfirmed petsync.toml: its limits, and `petsync trust`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _JOB = '[jobs.catalogue]\nmode = "push"\nsheet = "catalogue.csv"\n'
 
 
 class Stranger(ThreadingHTTPServer):
-    """A service of a stranger's, which answers nothing of use, and notes what it is sent."""
+    """A foreign service that answers 401 and records its requests."""
 
     def __init__(self) -> None:
         self.seen: list[str] = []
@@ -33,7 +33,7 @@ class Stranger(ThreadingHTTPServer):
         self.url = f"http://127.0.0.1:{self.server_address[1]}/v2"
 
     def got(self, secret: str) -> bool:
-        """Whether the text came in any request."""
+        """Return true if a request contained this text."""
         return any(secret in each for each in self.seen)
 
 
@@ -51,12 +51,12 @@ class _Noting(BaseHTTPRequestHandler):
         self.do_GET()
 
     def log_message(self, *_: object) -> None:
-        """Nothing is printed."""
+        """Print nothing."""
 
 
 @pytest.fixture
 def stranger() -> Iterator[Stranger]:
-    """The stranger's service, running."""
+    """Yield the foreign service, running."""
     with Stranger() as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
@@ -67,7 +67,9 @@ def stranger() -> Iterator[Stranger]:
 
 @pytest.fixture
 def shell(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
-    """The command line in the stranger's folder; the user's own configuration is elsewhere."""
+    """Return the command line in a folder of unknown origin; the user's configuration is in
+    another.
+    """
     (tmp_path / "folder").mkdir()
     monkeypatch.chdir(tmp_path / "folder")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
@@ -81,9 +83,8 @@ def _file(text: str) -> None:
 def test_a_file_gets_no_token_of_the_environment(
     shell: Shell, stranger: Stranger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """PETSYNC_TOKEN goes to no address that only an unconfirmed petsync.toml names: nothing is
-    sent, the exit code is 64, and the way out is said. Once it is confirmed, it goes there; once
-    the address has changed, no more.
+    """PETSYNC_TOKEN is not sent to an address that only an unconfirmed petsync.toml names: the exit
+    code is 64 and the fix is shown. After a confirmation it is sent, until the address changes.
     """
     monkeypatch.setenv("PETSYNC_TOKEN", _TOKEN)
     _file(f'url = "{stranger.url}"\n')
@@ -104,7 +105,9 @@ def test_a_file_gets_no_token_of_the_environment(
 def test_no_other_secret_either(
     shell: Shell, stranger: Stranger, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """Nor does an api key, a client's secret, or the token of --token-file."""
+    """An api key, a client secret and the token of --token-file are not sent to an unconfirmed
+    address either.
+    """
     words = []
     if name == "--token-file":
         Path("token").write_text(_TOKEN, "utf-8")
@@ -125,8 +128,8 @@ def test_no_other_secret_either(
 def test_no_sign_in_of_the_keyring(
     shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A sign-in that is kept is used with --url, and not because an unconfirmed file names the
-    address; nobody signs in there unasked either.
+    """A stored sign-in is used with --url, but not for the address of an unconfirmed file; such an
+    address cannot be signed in to either.
     """
     vault.use(monkeypatch, tmp_path)
     with Sandbox(pets=shop()) as box:
@@ -143,8 +146,8 @@ def test_no_sign_in_of_the_keyring(
 def test_auth_of_a_file_is_for_its_own_url(
     shell: Shell, stranger: Stranger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With --url of one's own, the client's secret goes to that service's own token endpoint, and
-    not to the token_url of a file for another service; that of a file for the same service is
+    """With --url the client secret is sent only to that service's own token endpoint, not to the
+    token_url of a file for another service. The token_url of a file for the same service must be
     confirmed first.
     """
     auth = f'[auth]\ntoken_url = "{stranger.url}/token"\n'
@@ -164,7 +167,7 @@ def test_auth_of_a_file_is_for_its_own_url(
 
 @pytest.mark.parametrize("confirmed", [True, False])
 def test_allow_http_of_a_file_is_for_its_own_url(confirmed: bool) -> None:
-    """Hosts that may get a token over plain http are those of the file's own service."""
+    """allow_http of a file applies only to the file's own service."""
     file = {"url": "https://shop.example/v2", "allow_http": ["shop.example"]}
     other = resolve({"url": "http://shop.example/v2"}, {}, file, confirmed=confirmed)
     assert other.allow_http == ()
@@ -182,8 +185,8 @@ def test_a_file_expands_no_variable_of_others(
     name: str,
     words: tuple[str, ...],
 ) -> None:
-    """An address with a variable that the user has not listed is an error that names it, also in a
-    file that is named; secrets of petsync's own go into no address.
+    """An address with a variable that the user has not listed is an error that names the variable,
+    also in a file named on the command line. petsync's own secrets are never part of an address.
     """
     monkeypatch.setenv(name, "wJalrXUtnFEMI")
     Path("catalogue.csv").write_text("id,name\n1,Rex\n", "utf-8")
@@ -214,9 +217,9 @@ def test_a_file_expands_no_variable_of_petsync(
     place: str,
     token: str,
 ) -> None:
-    """In a file that nobody has named or confirmed, none of PETSYNC_* is expanded, since it may be
-    an address with a password. The error names the variable and `petsync trust`, never its value.
-    Once the file is confirmed, it is expanded.
+    """An unconfirmed file expands no PETSYNC_* variable, because it may contain a password. The
+    error names the variable and `petsync trust`, never its value; after a confirmation the variable
+    is expanded.
     """
     monkeypatch.setenv(name, "mailto://user:wJalrXUtnFEMI@mail.example")
     monkeypatch.setenv("PETSYNC_TOKEN", token)
@@ -244,7 +247,9 @@ def test_a_file_expands_no_variable_of_petsync(
 def test_the_address_of_the_environment_is_the_users_own(
     shell: Shell, box: Sandbox, stranger: Stranger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`url = "${PETSYNC_URL}"` goes where the user says, and is used; a part of another is not."""
+    """An unconfirmed file may have ${PETSYNC_URL} as its whole address, but not as a part of
+    one.
+    """
     Path("catalogue.csv").write_text("id,name\n1,Rexi\n", "utf-8")
     monkeypatch.setenv("PETSYNC_URL", box.url)
     for text in (f'url = "${{PETSYNC_URL}}"\n{_JOB}', f'{_JOB}url = "${{PETSYNC_URL}}"\n'):
@@ -258,7 +263,9 @@ def test_the_address_of_the_environment_is_the_users_own(
 def test_an_error_names_the_variable_and_not_its_value(
     shell: Shell, stranger: Stranger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also of a variable that the user lists, and where the value makes the address wrong."""
+    """An error shows the variable and not its value, also if the user lists the variable or the
+    value makes the address invalid.
+    """
     monkeypatch.setenv("PETSYNC_VARIABLES", "PLACE, PETSYNC_TOKEN")
     monkeypatch.setenv("PLACE", "wJalrXUtnFEMI")
     monkeypatch.setenv("PETSYNC_TOKEN", _TOKEN)
@@ -280,8 +287,8 @@ def test_an_error_names_the_variable_and_not_its_value(
 def test_a_file_of_variables_lists_only_its_own(
     shell: Shell, stranger: Stranger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """--env-file with a file of the stranger's gives no value of the environment to a petsync.toml
-    that nobody has named.
+    """An --env-file cannot make variables of the environment available to a petsync.toml that is
+    not named.
     """
     Path("catalogue.csv").write_text("id,name\n1,Rex\n", "utf-8")
     Path("petsync.env").write_text("AWS_SECRET=x\nPETSYNC_VARIABLES=AWS_KEY\n", "utf-8")
@@ -298,7 +305,7 @@ def test_a_file_of_variables_lists_only_its_own(
 def test_a_variable_that_the_user_lists(
     shell: Shell, box: Sandbox, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
-    """A name in PETSYNC_VARIABLES, in the --env-file or in a confirmed file is expanded."""
+    """A variable in PETSYNC_VARIABLES, in the --env-file or in a confirmed file is expanded."""
     Path("catalogue.csv").write_text("id,name\n1,Rexi\n", "utf-8")
     _file(f'url = "{box.url}"\n{_JOB}'.replace("catalogue.csv", "${SHEET}.csv"))
     words = ["reconcile", "petsync.toml", "--dry-run"]
@@ -317,8 +324,8 @@ def test_a_variable_that_the_user_lists(
 def test_reconcile_gives_no_secret_to_a_file_that_nobody_named(
     shell: Shell, stranger: Stranger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`petsync reconcile` alone sends no secret, once or with --every; where the file is named on
-    the command line, that is the user's word.
+    """`petsync reconcile` sends no secret to the address of an unconfirmed file, once or with
+    --every. A file named on the command line counts as confirmed.
     """
     monkeypatch.setenv("PETSYNC_TOKEN", _TOKEN)
     Path("catalogue.csv").write_text("id,name\n1,Rex\n", "utf-8")
@@ -346,8 +353,8 @@ _OUTSIDE = {
 def test_a_file_that_nobody_named_keeps_to_its_folder(
     shell: Shell, box: Sandbox, tmp_path: Path, what: str
 ) -> None:
-    """It reads and writes nothing outside of its folder, also by a link, unless it is confirmed or
-    named.
+    """An unconfirmed file reads and writes nothing outside its folder, also through a link; a file
+    named on the command line may.
     """
     (tmp_path / "precious").write_text("precious\n", "utf-8")
     (tmp_path / "catalogue.csv").write_text("id,name\n1,Rexi\n", "utf-8")
@@ -365,7 +372,7 @@ def test_a_file_that_nobody_named_keeps_to_its_folder(
 
 
 def test_the_state_folder_of_a_file_is_below_it(shell: Shell, box: Sandbox) -> None:
-    """A state folder elsewhere is confirmed, or named with --state."""
+    """A state folder outside the file's folder must be confirmed, or named with --state."""
     _file(f'url = "{box.url}"\nstate = "../state"\n')
     done = shell("runs")
     assert done.code == 64
@@ -376,7 +383,7 @@ def test_the_state_folder_of_a_file_is_below_it(shell: Shell, box: Sandbox) -> N
 
 
 def test_a_file_without_a_secret_in_sight_is_simply_used(shell: Shell, box: Sandbox) -> None:
-    """Nothing has to be confirmed where there is no secret to send."""
+    """A file needs no confirmation if there is no secret to send."""
     _file(f'url = "{box.url}"\n')
     assert shell("export", "pets.csv").code == 0
 
@@ -384,7 +391,7 @@ def test_a_file_without_a_secret_in_sight_is_simply_used(shell: Shell, box: Sand
 def test_from_python(
     shell: Shell, stranger: Stranger, box: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """connect() keeps to the same, with `auth` of one's own as well."""
+    """connect() applies the same rules, also with an explicit `auth`."""
     del shell
     _file(f'url = "{stranger.url}"\n')
     with pytest.raises(SettingsError, match="is not confirmed") as caught:
@@ -440,8 +447,8 @@ urls = ["${HOOK}"]
     ],
 )
 def test_what_has_to_be_confirmed_again(shell: Shell, old: str, new: str, is_same: bool) -> None:
-    """What decides where secrets and data go is confirmed again once it changes; all else may
-    change.
+    """A setting that determines where secrets and data go must be confirmed again after a change;
+    other settings may change.
     """
     _file(_FULL)
     assert shell("trust", "--yes").code == 0
@@ -449,12 +456,14 @@ def test_what_has_to_be_confirmed_again(shell: Shell, old: str, new: str, is_sam
     changed = tomllib.loads(_FULL.replace(old, new, 1))
     assert changed != tomllib.loads(_FULL) or is_same
     assert is_confirmed(Path("petsync.toml"), changed) is is_same
-    # Elsewhere, the same content is another's.
+    # The same content in another folder is a different file.
     assert not is_confirmed(Path("other/petsync.toml"), tomllib.loads(_FULL))
 
 
 def test_trust_shows_what_it_is_about(shell: Shell) -> None:
-    """It names addresses, variables and files; unasked and without --yes it confirms nothing."""
+    """trust shows addresses, variables and files; without --yes and without a terminal it confirms
+    nothing.
+    """
     _file(_FULL)
     done = shell("trust")
     assert done.code == 64
@@ -468,7 +477,7 @@ def test_trust_shows_what_it_is_about(shell: Shell) -> None:
         assert said in done.err
     assert "max_update" not in done.err
     assert shell("trust", "--json", "--yes").json["file"] == "petsync.toml"
-    assert shell("trust").code == 0  # it is confirmed already
+    assert shell("trust").code == 0  # Already confirmed.
     assert "not confirmed any more" in shell("trust", "--withdraw").err
     assert shell("trust").code == 64
     assert shell("trust", "elsewhere.toml").code == 64
@@ -477,8 +486,8 @@ def test_trust_shows_what_it_is_about(shell: Shell) -> None:
 def test_the_record_is_the_users_own(
     shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is for its owner alone whatever the umask, and never in a folder that is named relative
-    to the present one; a damaged one is told.
+    """The record of confirmations is private with any umask, and never in a folder relative to the
+    current one. A damaged record is reported.
     """
     _file(_FULL)
     before = os.umask(0)

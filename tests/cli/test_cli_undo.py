@@ -1,4 +1,4 @@
-"""petsync undo: a run taken back, after it was seen what that means."""
+"""petsync undo: a run is reverted after its undo was shown."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SHEET = (
 
 
 def _applied(shell: Shell, box: Sandbox) -> str:
-    """The id of a run of five changes."""
+    """Apply five changes, and return the run's id."""
     Path("pets.csv").write_text(SHEET, "utf-8")
     done = shell("apply", "pets.csv", *to(box), "--yes", "--json", *_roomy("--max-update"))
     assert done.json["counts"]["applied"] == 5
@@ -38,7 +38,7 @@ def _roomy(*names: str) -> list[str]:
 
 
 def _meddle(box: Sandbox, number: int) -> Pet:
-    """The pet, changed by somebody else."""
+    """Change the pet in the store as another user, and return it."""
     mine = msgspec.structs.replace(
         next(pet for pet in box.pets() if pet.id == number), name="Mine", status="sold"
     )
@@ -47,7 +47,9 @@ def _meddle(box: Sandbox, number: int) -> Pet:
 
 
 def test_undo_gives_everything_back(shell: Shell, box: Sandbox) -> None:
-    """The newest run is shown, taken back, and reported as an undo of it."""
+    """The undo of the newest run is shown, restores the store, and is reported with the run's
+    id.
+    """
     run = _applied(shell, box)
     done = shell("undo", *to(box), "--yes")
     assert done.code == 0
@@ -62,7 +64,9 @@ def test_undo_gives_everything_back(shell: Shell, box: Sandbox) -> None:
 
 
 def test_an_undo_is_undone_by_its_id(shell: Shell, box: Sandbox) -> None:
-    """What the first run did is done again, ids included; without a name nothing is left."""
+    """The undo of an undo restores the run's changes, ids included; without an id only runs that
+    can be undone are chosen.
+    """
     _applied(shell, box)
     after = box.pets()
     undone = shell("undo", *to(box), "--yes", "--json").json["run_id"]
@@ -75,7 +79,7 @@ def test_an_undo_is_undone_by_its_id(shell: Shell, box: Sandbox) -> None:
 
 
 def test_without_terminal_and_yes_nothing_is_sent(shell: Shell, box: Sandbox) -> None:
-    """Nobody can be asked: the undo is shown, nothing is sent, and the code says pending."""
+    """Without a terminal and --yes the undo is shown, nothing is sent, and the exit code is 2."""
     _applied(shell, box)
     after, asked = box.pets(), Counter(box.requests)
     done = shell("undo", *to(box))
@@ -88,7 +92,9 @@ def test_without_terminal_and_yes_nothing_is_sent(shell: Shell, box: Sandbox) ->
 
 
 def test_what_was_changed_since_is_kept_and_told(shell: Shell, box: Sandbox) -> None:
-    """The others go back, the conflict says what it was and is, and the code is 5."""
+    """A pet that changed after the run is a conflict and stays; the others are reverted, and the
+    exit code is 5.
+    """
     _applied(shell, box)
     mine = _meddle(box, 1)
     done = shell("undo", *to(box), "--yes")
@@ -99,7 +105,7 @@ def test_what_was_changed_since_is_kept_and_told(shell: Shell, box: Sandbox) -> 
 
 
 def test_a_saved_undo_is_applied_once(shell: Shell, box: Sandbox) -> None:
-    """With -o nothing is sent; `petsync apply` does it, and says nothing of a sheet."""
+    """-o saves the undo and sends nothing; `petsync apply` applies it once."""
     run = _applied(shell, box)
     after = box.pets()
     files = ["undo.json", "undo.html", "undo.xlsx", "undo.md", "undo.txt"]
@@ -121,7 +127,7 @@ def test_a_saved_undo_is_applied_once(shell: Shell, box: Sandbox) -> None:
 
 @pytest.mark.parametrize("form", ["json", "md", "html", "text"])
 def test_a_format_is_printed_and_nothing_sent(shell: Shell, box: Sandbox, form: str) -> None:
-    """As `petsync plan` prints it, and even with --yes."""
+    """--format prints the undo as `petsync plan` does and sends nothing, even with --yes."""
     run = _applied(shell, box)
     after = box.pets()
     done = shell("undo", *to(box), "--yes", "--format", form, "--limit", "0")
@@ -144,7 +150,7 @@ def test_a_format_is_printed_and_nothing_sent(shell: Shell, box: Sandbox, form: 
 def test_a_part_of_an_undo(
     shell: Shell, box: Sandbox, options: list[object], come: set[str], gone: set[str]
 ) -> None:
-    """By ids, kinds and a query; the rest can follow."""
+    """--id, --kind and --query select a part of an undo; the rest can be undone later."""
     _applied(shell, box)
     before = {pet.name for pet in box.pets()}
     assert shell("undo", *to(box), "--yes", *options).code == 0
@@ -155,7 +161,7 @@ def test_a_part_of_an_undo(
 
 
 def test_the_guard_refuses_a_big_undo(shell: Shell, box: Sandbox) -> None:
-    """With code 4 and the option that lets it pass; nothing is sent."""
+    """An undo over a limit exits with 4, names the option that allows it, and sends nothing."""
     Path("new.csv").write_text("name,status\nA,sold\nB,sold\nC,sold\n", "utf-8")
     shell("apply", "new.csv", *to(box), "--yes")
     done = shell("undo", *to(box), "--yes")
@@ -169,7 +175,7 @@ def test_the_guard_refuses_a_big_undo(shell: Shell, box: Sandbox) -> None:
 
 
 def test_nothing_to_undo_needs_no_yes(shell: Shell, box: Sandbox) -> None:
-    """Pets that are as before already are told so, and nobody is asked."""
+    """If all pets are already as before the run, no confirmation is needed."""
     run = _applied(shell, box)
     shell("undo", *to(box), "--yes")
     done = shell("undo", run, *to(box))
@@ -178,7 +184,7 @@ def test_nothing_to_undo_needs_no_yes(shell: Shell, box: Sandbox) -> None:
 
 
 def test_an_unknown_run_is_told_with_the_newest(shell: Shell, box: Sandbox) -> None:
-    """One that is not there, and a beginning that several share."""
+    """An unknown run is an error that lists the newest runs; an ambiguous prefix is an error."""
     runs = [_applied(shell, box), shell("undo", *to(box), "--yes", "--json").json["run_id"]]
     done = shell("undo", "19990101", *to(box), "--yes")
     assert done.code == 1
@@ -191,7 +197,7 @@ def _refused(done: Done) -> bool:
 
 
 def test_options_that_make_no_sense(shell: Shell, box: Sandbox) -> None:
-    """Usage errors come before the service is asked anything."""
+    """Invalid options are a usage error before any request."""
     asked = Counter(box.requests)
     assert _refused(shell("undo", *to(box), "--format", "xlsx"))
     assert _refused(shell("undo", *to(box), "-o", "undo.pdf"))
@@ -202,7 +208,7 @@ def test_options_that_make_no_sense(shell: Shell, box: Sandbox) -> None:
 
 
 def test_a_query_that_cannot_be_answered(shell: Shell, box: Sandbox) -> None:
-    """Its names are told, and nothing is sent."""
+    """A query with an unknown name is an error that lists the known names, and nothing is sent."""
     _applied(shell, box)
     done = shell("undo", *to(box), "--yes", "--query", "colour == 'red'")
     assert done.code == 1
@@ -210,14 +216,14 @@ def test_a_query_that_cannot_be_answered(shell: Shell, box: Sandbox) -> None:
 
 
 def test_the_report_is_left(shell: Shell, box: Sandbox) -> None:
-    """--report writes the page of the undo."""
+    """--report writes the HTML report of the undo."""
     run = _applied(shell, box)
     shell("undo", *to(box), "--yes", "--report", "report.html")
     assert run in Path("report.html").read_text("utf-8")
 
 
 def test_a_terminal_is_asked(shell: Shell, box: Sandbox, tmp_path: Path) -> None:
-    """On a terminal the undo is shown first, and sent when a person says yes."""
+    """In a terminal the undo is shown first, and sent after a yes."""
     _applied(shell, box)
     ours, theirs = pty.openpty()
     with subprocess.Popen(
@@ -234,7 +240,7 @@ def test_a_terminal_is_asked(shell: Shell, box: Sandbox, tmp_path: Path) -> None
 
 
 def _until(end: int, wanted: str = "\0") -> str:
-    """What the terminal shows until `wanted`, or until the command closes it."""
+    """Return the terminal's output until `wanted`, or until the command closes the terminal."""
     seen = b""
     while wanted.encode() not in seen and select.select([end], [], [], 30)[0]:
         try:
@@ -245,7 +251,7 @@ def _until(end: int, wanted: str = "\0") -> str:
 
 
 def test_json_is_one_document(shell: Shell, box: Sandbox) -> None:
-    """With --json the report is on stdout, and the plan of the undo on stderr."""
+    """With --json the report is the only document on stdout."""
     run = _applied(shell, box)
     done = shell("undo", *to(box), "--yes", "--json")
     assert json.loads(done.out)["source"] == f"run {run}"

@@ -1,4 +1,4 @@
-"""`petsync upload`: shown first, asked, sent once, and told file by file."""
+"""petsync upload: images are shown, confirmed, sent once and reported file by file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def photos(tmp_path: Path) -> Path:
-    """Three pictures of two pets, and a file that is none."""
+    """Return a folder with three images of two pets, and a file that is not an image."""
     folder = put(
         tmp_path / "photos", p1__jpg=image("JPEG"), p1_2__png=image(), p2__gif=image("GIF")
     )
@@ -27,9 +27,7 @@ def photos(tmp_path: Path) -> Path:
 
 
 def test_nothing_is_sent_unasked(shell: Shell, box: Sandbox, photos: Path) -> None:
-    """Without --yes and without a terminal everything is shown, nothing is sent, and the code says
-    that something is pending.
-    """
+    """Without --yes and a terminal everything is shown, nothing is sent, and the exit code is 2."""
     done = shell("upload", photos, *to(box))
     assert done.code == 2
     assert box.requests["uploadFile"] == 0
@@ -43,7 +41,7 @@ def test_nothing_is_sent_unasked(shell: Shell, box: Sandbox, photos: Path) -> No
 def test_yes_uploads_and_a_second_run_sends_nothing(
     shell: Shell, box: Sandbox, photos: Path
 ) -> None:
-    """--yes uploads each picture once; the same command again has nothing to do, and says so."""
+    """--yes uploads each image once; the same command again has nothing to upload."""
     done = shell("upload", photos, *to(box), "--yes", "--json")
     assert done.code == 0
     assert done.json["counts"]["applied"] == 3
@@ -56,7 +54,7 @@ def test_yes_uploads_and_a_second_run_sends_nothing(
 
 
 def test_failures_come_first_with_their_cure(shell: Shell, box: Sandbox, photos: Path) -> None:
-    """A file that is not uploaded makes the code 3, and is told with what to do about it."""
+    """A file that cannot be uploaded is listed first with its fix, and the exit code is 3."""
     put(photos, p2_2__png=image("JPEG"), p404__png=image())
     done = shell("upload", photos, *to(box), "--yes", "--report", "report.html")
     assert done.code == 3
@@ -69,7 +67,7 @@ def test_failures_come_first_with_their_cure(shell: Shell, box: Sandbox, photos:
 
 
 def test_of_a_sheet(shell: Shell, box: Sandbox, photos: Path) -> None:
-    """A sheet's column names the files, another one what is said of them."""
+    """One column of a sheet names the image files, another one their metadata."""
     Path("sheet.csv").write_text(
         "id,picture,caption\n1,1.jpg | 1_2.png,in the sun\n2,https://shop.example/2.gif,\n", "utf-8"
     )
@@ -101,7 +99,7 @@ def test_of_a_sheet(shell: Shell, box: Sandbox, photos: Path) -> None:
 def test_options_that_cannot_be(
     shell: Shell, box: Sandbox, photos: Path, args: tuple[str, ...]
 ) -> None:
-    """Options that contradict each other, or mean nothing, are refused before anything is asked."""
+    """Options that contradict each other or are invalid are refused before any request."""
     Path("sheet.csv").write_text("id,picture\n1,1.jpg\n", "utf-8")
     box.requests.clear()
     done = shell("upload", *args, *to(box), "--yes")
@@ -111,7 +109,7 @@ def test_options_that_cannot_be(
 
 @pytest.mark.parametrize(("text", "code"), [("500", 2), ("100", 3), ("1K", 2), ("2MiB", 2)])
 def test_sizes(shell: Shell, box: Sandbox, tmp_path: Path, text: str, code: int) -> None:
-    """Sizes are given in bytes, K or M."""
+    """--max-bytes accepts bytes, K and MiB."""
     folder = put(tmp_path / "one", p1__png=image(size=(100, 100)))
     assert 100 < (folder / "1.png").stat().st_size < 500
     done = shell("upload", folder, *to(box), "--max-bytes", text)
@@ -119,14 +117,14 @@ def test_sizes(shell: Shell, box: Sandbox, tmp_path: Path, text: str, code: int)
 
 
 def test_folder_that_is_not_there(shell: Shell, box: Sandbox) -> None:
-    """A folder that is not there is named in the error."""
+    """A missing folder is an error that names it."""
     done = shell("upload", "nowhere", *to(box))
     assert done.code == 1
     assert "nowhere" in done.err
 
 
 def test_names_cannot_steer_the_terminal(shell: Shell, box: Sandbox, tmp_path: Path) -> None:
-    """A file's name with an escape in it is shown by its characters' names."""
+    """Control characters in a file name are shown by name."""
     folder = tmp_path / "odd"
     folder.mkdir()
     (folder / "1\x1b[31m\u202e.png").write_bytes(image())
@@ -136,7 +134,9 @@ def test_names_cannot_steer_the_terminal(shell: Shell, box: Sandbox, tmp_path: P
 
 
 def test_ctrl_c_finishes_the_upload_under_way(box: Sandbox, photos: Path, tmp_path: Path) -> None:
-    """Ctrl-C ends with code 7 and uploads left, and the same command does the rest."""
+    """Ctrl-C completes the upload in progress and exits with 7; the same command then uploads the
+    rest.
+    """
     box.break_with("latency=0.6,only=uploadFile")
     before = box.requests["uploadFile"]
     args = ("upload", photos, *to(box), "--yes", "--concurrency", 1)
@@ -160,7 +160,7 @@ def test_ctrl_c_finishes_the_upload_under_way(box: Sandbox, photos: Path, tmp_pa
 def test_a_person_is_asked(
     box: Sandbox, photos: Path, tmp_path: Path, answer: str, code: int
 ) -> None:
-    """On a terminal the question comes after everything was shown, and only a yes sends."""
+    """In a terminal everything is shown before the confirmation, and only a yes uploads."""
     before = box.requests["uploadFile"]
     args = [*PROGRAM[1:], "upload", str(photos), *to(box)]
     child = pexpect.spawn(sys.executable, args, cwd=str(tmp_path), timeout=120, encoding="utf-8")
