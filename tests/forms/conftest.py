@@ -1,4 +1,4 @@
-"""What holds for every form: nothing that happens in a callback goes unseen."""
+"""Fixtures of the form tests: an unexpected error in a callback fails the test."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from petsync.widgets.form import Form
 
 @pytest.fixture
 def faults() -> list[BaseException]:
-    """What forms met that is no PetsyncError; a test that means to see one clears it."""
+    """Return the list of errors in forms other than PetsyncError; a test that expects one clears
+    it.
+    """
     return []
 
 
@@ -21,7 +23,7 @@ def faults() -> list[BaseException]:
 def no_fault_in_a_callback(
     faults: list[BaseException], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[None]:
-    """Fails the test where a callback, or what it began, raised anything but a PetsyncError."""
+    """Fail the test if a callback, or work that it started, raised anything but a PetsyncError."""
     tell = Form.fail
 
     def fail(form: Form, error: BaseException) -> None:

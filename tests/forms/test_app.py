@@ -1,4 +1,4 @@
-"""The page: from signing in to the report, each step driven as a person does."""
+"""The page with all steps, from the sign-in to the report."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WITHOUT = ["PETSYNC_URL", "PETSYNC_TOKEN", "PETSYNC_API_KEY", "PETSYNC_PROFILE",
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder, and nothing set in the environment."""
+    """Change to an empty folder without petsync settings in the environment, and return it."""
     monkeypatch.chdir(tmp_path)
     for name in WITHOUT:
         monkeypatch.delenv(name, raising=False)
@@ -32,21 +32,21 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def box() -> Iterator[Sandbox]:
-    """A shop of five pets that asks for tokens."""
+    """Yield a store of five pets that requires tokens."""
     with Sandbox(pets=SHOP) as running:
         yield running
 
 
 @pytest.fixture
 def store(box: Sandbox, here: Path) -> Iterator[ps.Store]:
-    """Connected to the shop, without a token."""
+    """Yield a connection to the store without a token."""
     with ps.connect(box.url, environ={}, state=here / "state") as connected:
         yield connected
 
 
 @pytest.fixture
 def shown() -> Iterator[Callable[[AppForm], AppForm]]:
-    """Shows pages, and closes them afterwards."""
+    """Yield a function that shows a page; close the pages afterwards."""
     pages: list[AppForm] = []
 
     def show(page: AppForm) -> AppForm:
@@ -61,7 +61,7 @@ def shown() -> Iterator[Callable[[AppForm], AppForm]]:
 
 
 def until(is_so: Callable[[], object], seconds: float = 60.0) -> None:
-    """Wait for it; what a step begins may end in another one."""
+    """Wait until the condition is true; a step's work may start another step."""
     end = time.monotonic() + seconds
     while not is_so():
         assert time.monotonic() < end, "it did not happen in time"
@@ -69,17 +69,17 @@ def until(is_so: Callable[[], object], seconds: float = 60.0) -> None:
 
 
 def visible(page: AppForm) -> list[str]:
-    """The steps whose part of the page is shown."""
+    """Return the steps whose part of the page is visible."""
     return [name for name, part in page._parts.items() if part.box.layout.display != "none"]
 
 
 def states(page: AppForm, what: str) -> list[str]:
-    """The steps that are done, or disabled."""
+    """Return the steps that have this state, such as done or disabled."""
     return [step["key"] for step in page.steps.steps if step[what]]
 
 
 def planned(page: AppForm, here: Path, text: str) -> None:
-    """Open a sheet that says this, and compare it."""
+    """Open a sheet with this text and compare it with the store."""
     (here / "edited.csv").write_text(text, "utf-8")
     page.go("sheet")
     sheet = page.forms["sheet"]
@@ -91,7 +91,7 @@ def planned(page: AppForm, here: Path, text: str) -> None:
 
 
 def applied(page: AppForm) -> ReviewForm:
-    """Send what the plan says; the run is under way."""
+    """Send the plan; return the form with its running run."""
     review = page.forms["review"]
     assert isinstance(review, ReviewForm)
     review.apply.click()
@@ -104,7 +104,7 @@ def applied(page: AppForm) -> ReviewForm:
 def test_from_sign_in_to_report(
     box: Sandbox, store: ps.Store, here: Path, shown: Callable[[AppForm], AppForm]
 ) -> None:
-    """Each step leads to the next; at the end the store has what the sheet says."""
+    """Each step leads to the next, and at the end the store agrees with the sheet."""
     page = shown(app(store))
     login = page.forms["sign-in"]
     assert isinstance(login, LoginForm)
@@ -137,7 +137,7 @@ def test_from_sign_in_to_report(
 def test_no_step_waits_for_the_sign_in(
     store: ps.Store, shown: Callable[[AppForm], AppForm]
 ) -> None:
-    """A service that asks for no token needs no first step: each can be gone to."""
+    """If the service requires no token, every step can be opened."""
     page = shown(app(store))
     assert states(page, "disabled") == []
     for name in ("review", "report", "images", "catalogue", "sign-in"):
@@ -149,8 +149,8 @@ def test_no_step_waits_for_the_sign_in(
 def test_what_was_refused_is_asked_again(
     box: Sandbox, store: ps.Store, shown: Callable[[AppForm], AppForm]
 ) -> None:
-    """Without a sign-in, catalogue and images say in which step to sign in; after it they read the
-    store by themselves, and say that no more.
+    """Without a sign-in, catalogue and images show the step in which to sign in. After it they load
+    their data by themselves and clear this message.
     """
     page = shown(app(store))
     page.go("catalogue")
@@ -174,7 +174,7 @@ def test_what_was_refused_is_asked_again(
 def test_a_run_is_not_replaced(
     box: Sandbox, here: Path, shown: Callable[[AppForm], AppForm]
 ) -> None:
-    """While a run is under way another plan does not take its form away."""
+    """Another plan does not replace the form of an active run."""
     auth = ps.auth.bearer(box.token())
     with ps.connect(box.url, auth=auth, environ={}, state=here / "state") as store:
         page = shown(app(store))
@@ -194,7 +194,7 @@ def test_a_run_is_not_replaced(
 
 
 def test_asks_for_the_store(box: Sandbox, here: Path, shown: Callable[[AppForm], AppForm]) -> None:
-    """Where no store is named the page asks; until then nothing else can be done."""
+    """If no store is named, the page asks for it, and the other steps are disabled until then."""
     page = shown(app())
     assert page.current == "store"
     assert states(page, "disabled") == [name for name in page._names if name != "store"]
@@ -214,7 +214,7 @@ def test_asks_for_the_store(box: Sandbox, here: Path, shown: Callable[[AppForm],
 
 
 def test_a_sample_store(here: Path, shown: Callable[[AppForm], AppForm]) -> None:
-    """A sample store is a button away, and one is signed in there."""
+    """The button for a sample store connects to it and signs in."""
     page = shown(app())
     asking = page.forms["store"]
     assert isinstance(asking, ConnectForm)
@@ -225,7 +225,7 @@ def test_a_sample_store(here: Path, shown: Callable[[AppForm], AppForm]) -> None
 
 
 def test_what_is_wrong_with_the_settings(here: Path, shown: Callable[[AppForm], AppForm]) -> None:
-    """A setting that cannot be is told on the page, which then asks for the store."""
+    """An invalid setting is reported on the page, which then asks for the store."""
     page = shown(connect_app({"url": "http://shop.example/v2", "profile": "unheard-of"}))
     assert page.current == "store"
     assert "unheard-of" in page.notice.text
@@ -234,7 +234,7 @@ def test_what_is_wrong_with_the_settings(here: Path, shown: Callable[[AppForm], 
 def test_named_by_the_environment(
     box: Sandbox, here: Path, monkeypatch: pytest.MonkeyPatch, shown: Callable[[AppForm], AppForm]
 ) -> None:
-    """PETSYNC_URL names the store, as everywhere."""
+    """PETSYNC_URL names the store."""
     monkeypatch.setenv("PETSYNC_URL", box.url)
     page = shown(app())
     assert page.store is not None
@@ -243,7 +243,9 @@ def test_named_by_the_environment(
 
 
 def test_without_a_kernel(store: ps.Store) -> None:
-    """The page is a list of its steps with what does the same, and makes no widget."""
+    """Without a kernel the page is a list of its steps with the equivalent code, and creates no
+    widget.
+    """
     page = app(store)
     text, html = str(page), page.html()
     for said in (store.url, "Sign in", "store.apply(plan)", "Catalogue"):

@@ -1,4 +1,4 @@
-"""browse: the catalogue filtered and paged, a pet looked at, and changed through the review."""
+"""browse: the catalogue is filtered and paged; a pet is opened, and changed through the review."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ PETS = [
 
 @pytest.fixture
 def box() -> Iterator[Sandbox]:
-    """A store with three pets."""
+    """Yield a store with three pets."""
     with Sandbox(auth=False, pets=PETS) as box:
         yield box
 
 
 @pytest.fixture
 def store(box: Sandbox, tmp_path: Path) -> Iterator[ps.Store]:
-    """The store, connected to."""
+    """Yield a connection to the store."""
     with ps.connect(box.url, state=tmp_path / "state", environ={}) as store:
         yield store
 
 
 @pytest.fixture
 def form(store: ps.Store) -> Iterator[BrowseForm]:
-    """The form, with the store read."""
+    """Yield the form after it has loaded the store."""
     form = browse(store)
     assert form.widget
     assert form.work.wait()
@@ -55,7 +55,7 @@ def form(store: ps.Store) -> Iterator[BrowseForm]:
 
 
 def names(form: BrowseForm) -> list[str]:
-    """The pets of the page that is shown."""
+    """Return the names of the pets on the current page."""
     return [row["cells"]["name"] for row in form.table.rows]
 
 
@@ -66,7 +66,7 @@ def open_pet(form: BrowseForm, pet_id: int) -> None:
 
 
 def test_all_pets_are_listed_first(form: BrowseForm) -> None:
-    """The whole catalogue is shown, with what there is to filter by."""
+    """The form first shows the whole catalogue and the values of its filters."""
     assert names(form) == ["Bella", "Bello", "Mia"]
     assert form.table.caption == "3 pets"
     assert set(form.status.options) == {"available", "sold"}
@@ -74,7 +74,9 @@ def test_all_pets_are_listed_first(form: BrowseForm) -> None:
 
 
 def test_filters_go_together(form: BrowseForm) -> None:
-    """A pet is shown that has one of the statuses, one of the tags, and all of the words."""
+    """A pet is shown if it has one of the statuses, one of the tags, and all words of the
+    search.
+    """
     form.status.value = ("sold",)
     assert names(form) == ["Bello", "Mia"]
     form.tags.value = ("calm",)
@@ -91,7 +93,9 @@ def test_filters_go_together(form: BrowseForm) -> None:
 
 
 def test_that_nothing_fits_is_heard(form: BrowseForm) -> None:
-    """The notice, which is read aloud, says so, and no longer once something fits."""
+    """The notice, which a screen reader reads, reports that no pet matches, and is cleared when one
+    does.
+    """
     form.search.value = "nobody"
     assert form.notice.text == "No pet matches."
     assert form.table.caption == "0 pets of 3"
@@ -100,7 +104,7 @@ def test_that_nothing_fits_is_heard(form: BrowseForm) -> None:
 
 
 def test_the_keyboard_is_kept(box: Sandbox, form: BrowseForm) -> None:
-    """Where a button cannot be pressed any more, the keyboard goes on from a heading."""
+    """When a button becomes disabled, the keyboard focus moves to a heading."""
     told: list[object] = []
     form.heading.send = lambda content, buffers=None: told.append(content)
     form.again.click()
@@ -109,7 +113,7 @@ def test_the_keyboard_is_kept(box: Sandbox, form: BrowseForm) -> None:
 
 
 def test_pages_are_filled_when_they_are_turned(box: Sandbox, form: BrowseForm) -> None:
-    """Many pets are shown page by page; what is read anew keeps the page if there is one."""
+    """Many pets are shown in pages; a search replaces the pages by those of the matching pets."""
     box.reset(ps.Pet(id=n, name=f"Cat {n}", status="sold") for n in range(1, 31))
     form.again.click()
     assert form.work.wait()
@@ -122,7 +126,7 @@ def test_pages_are_filled_when_they_are_turned(box: Sandbox, form: BrowseForm) -
 
 
 def test_a_pet_is_opened_as_it_is_now(box: Sandbox, form: BrowseForm, store: ps.Store) -> None:
-    """What is shown of a picked pet is the store's present word, with its pictures."""
+    """An opened pet is shown as the store has it now, with its images."""
     store.api.upload_file(7, image("PNG"), filename="a.png")
     box.put(msgspec.structs.replace(store.api.get_pet_by_id(7), name="Bellina"))
     open_pet(form, 7)
@@ -133,7 +137,7 @@ def test_a_pet_is_opened_as_it_is_now(box: Sandbox, form: BrowseForm, store: ps.
 
 
 def test_a_pet_that_is_gone_is_told(box: Sandbox, form: BrowseForm) -> None:
-    """A pet that somebody deleted meanwhile is said to be no longer in the store."""
+    """A pet that was deleted in the store is reported when it is opened."""
     box.remove(7)
     open_pet(form, 7)
     assert form.notice.tone == "problem"
@@ -141,8 +145,8 @@ def test_a_pet_that_is_gone_is_told(box: Sandbox, form: BrowseForm) -> None:
 
 
 def test_an_edit_goes_through_the_review(box: Sandbox, form: BrowseForm) -> None:
-    """What was typed becomes a one-pet plan, which is shown, sent by the review form, and read
-    back.
+    """An edit becomes a plan of one pet; the review form shows and sends it, and the pet is loaded
+    again.
     """
     open_pet(form, 7)
     form.editor.name.value = "Bellina"
@@ -167,7 +171,7 @@ def test_an_edit_goes_through_the_review(box: Sandbox, form: BrowseForm) -> None
 
 
 def test_nothing_typed_is_nothing_to_review(form: BrowseForm) -> None:
-    """Without a change there is no plan, and the person is told."""
+    """Without a change there is no plan, and the form reports this."""
     open_pet(form, 7)
     form.editor.check.click()
     assert form.work.wait()
@@ -176,7 +180,7 @@ def test_nothing_typed_is_nothing_to_review(form: BrowseForm) -> None:
 
 
 def test_what_is_typed_can_be_put_back(form: BrowseForm) -> None:
-    """`As it was` shows the pet's own values again."""
+    """The reset button shows the pet's own values again."""
     open_pet(form, 7)
     form.editor.name.value = "Bellina"
     form.editor.reset.click()
@@ -185,7 +189,7 @@ def test_what_is_typed_can_be_put_back(form: BrowseForm) -> None:
 
 
 def test_a_value_that_cannot_be_meant_is_told(form: BrowseForm) -> None:
-    """A field that no sheet could have is refused before there is a plan."""
+    """An invalid value is reported before a plan is made."""
     open_pet(form, 7)
     form.editor.name.value = ""
     form.editor.check.click()
@@ -197,7 +201,9 @@ def test_a_value_that_cannot_be_meant_is_told(form: BrowseForm) -> None:
 
 
 def test_what_somebody_else_changed_is_a_conflict(box: Sandbox, form: BrowseForm) -> None:
-    """The edit is compared with the pet as it was shown, so that nobody is overruled unseen."""
+    """The edit is compared with the pet as it was shown, so that a change in the store is a
+    conflict, never overwritten silently.
+    """
     open_pet(form, 7)
     box.put(msgspec.structs.replace(BELLA, name="Bruno"))
     form.editor.name.value = "Bellina"
@@ -210,7 +216,7 @@ def test_what_somebody_else_changed_is_a_conflict(box: Sandbox, form: BrowseForm
 
 
 def test_the_same_change_by_somebody_else_is_in_agreement(box: Sandbox, form: BrowseForm) -> None:
-    """Where the store says so already, there is nothing to review."""
+    """If the store already has the new value, there is nothing to review."""
     open_pet(form, 7)
     box.put(msgspec.structs.replace(BELLA, name="Bellina"))
     form.editor.name.value = "Bellina"
@@ -221,7 +227,7 @@ def test_the_same_change_by_somebody_else_is_in_agreement(box: Sandbox, form: Br
 
 
 def test_another_pet_leaves_the_review_behind(form: BrowseForm) -> None:
-    """A review belongs to the pet that is open."""
+    """Opening another pet closes the review."""
     open_pet(form, 7)
     form.editor.name.value = "Bellina"
     form.editor.check.click()
@@ -233,7 +239,7 @@ def test_another_pet_leaves_the_review_behind(form: BrowseForm) -> None:
 
 
 def test_a_change_on_its_way_is_not_left(box: Sandbox, form: BrowseForm) -> None:
-    """While a change is being sent, no other pet is opened in its place."""
+    """While a change is being sent, no other pet is opened."""
     open_pet(form, 7)
     form.editor.name.value = "Bellina"
     form.editor.check.click()
@@ -255,7 +261,7 @@ def test_a_change_on_its_way_is_not_left(box: Sandbox, form: BrowseForm) -> None
 
 
 def test_what_fails_to_load_is_told(box: Sandbox, tmp_path: Path) -> None:
-    """A store that does not answer is said, and can be read again."""
+    """A failed load is reported, and the store can be loaded again."""
     quick = ps.RetryPolicy(attempts=1)
     with ps.connect(box.url, state=tmp_path, environ={}, retry=quick) as store:
         box.break_with("503=1,only=findPetsByStatus")
@@ -272,7 +278,7 @@ def test_what_fails_to_load_is_told(box: Sandbox, tmp_path: Path) -> None:
 
 
 def test_a_status_that_is_missing_is_told(box: Sandbox, tmp_path: Path) -> None:
-    """Where one query fails, the rest is shown, and what is missing is said."""
+    """If one query fails, the other pets are shown and the missing status is reported."""
     quick = ps.RetryPolicy(attempts=1)
     with ps.connect(box.url, state=tmp_path, environ={}, retry=quick) as store:
         box.break_with("503=1,status=sold")
@@ -287,7 +293,9 @@ def test_a_status_that_is_missing_is_told(box: Sandbox, tmp_path: Path) -> None:
 def test_without_a_live_kernel_it_is_text_and_html(
     box: Sandbox, store: ps.Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first pets and the plain functions, as text alone, in at most 80 columns."""
+    """Without a live kernel the form is text and HTML: the first pets and the equivalent functions,
+    in 80 columns.
+    """
     monkeypatch.setattr("petsync.widgets.form.is_live", lambda: False)
     box.put(ps.Pet(id=2**62, name="<b>x</b>" * 20, status="sold"))
     shown = browse(store)._repr_mimebundle_()
@@ -301,7 +309,7 @@ def test_without_a_live_kernel_it_is_text_and_html(
 def test_a_saved_form_says_why_it_has_nothing(
     box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the store cannot be read, that is what the form's text says."""
+    """If the store cannot be read, the form's text and HTML show the error."""
     monkeypatch.setattr("petsync.widgets.form.is_live", lambda: False)
     with ps.connect(box.url, state=tmp_path, environ={}, retry=ps.RetryPolicy(attempts=1)) as store:
         box.break_with("503=1")
@@ -311,7 +319,9 @@ def test_a_saved_form_says_why_it_has_nothing(
 
 
 def test_tags_are_shown_by_name_where_that_says_all(form: BrowseForm, box: Sandbox) -> None:
-    """Names alone keep the pet's own ids; tags that names do not tell apart have them shown."""
+    """Tags that are shown by name keep the pet's own tag ids; tags with the same name are shown
+    with ids.
+    """
     open_pet(form, 9)
     form.editor.tags.value = "old; calm; new"
     form.editor.check.click()
@@ -327,7 +337,7 @@ def test_tags_are_shown_by_name_where_that_says_all(form: BrowseForm, box: Sandb
 
 @given(st.text(max_size=8), st.lists(st.text(min_size=1, max_size=8), min_size=1, max_size=6))
 def test_every_pet_is_found_by_its_own_name(text: str, called: list[str]) -> None:
-    """Whatever it is called; and no search of any text fails."""
+    """Each pet is found by its own name, and no search text fails."""
     pets = [ps.Pet(id=n + 1, name=name, status="sold") for n, name in enumerate(called)]
     catalogue = Catalogue(snapshot_of(pets))
     catalogue.find(text)
@@ -337,7 +347,7 @@ def test_every_pet_is_found_by_its_own_name(text: str, called: list[str]) -> Non
 
 @pytest.mark.parametrize("text", ["9223372036854775807", "-5", "99999999999999999999", "1e3", "٣"])
 def test_ids_are_found_exactly(text: str) -> None:
-    """The largest id and a negative one are found by all their digits, and nothing else is."""
+    """The largest id and a negative one are found by all their digits, and only by these."""
     pets = [ps.Pet(id=n, name="x", status="sold") for n in (2**63 - 1, 2**63 - 2, -5, 5)]
     catalogue = Catalogue(snapshot_of(pets))
     found = [str(pet.id) for pet in catalogue.pets(catalogue.find(text))]

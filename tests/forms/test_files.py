@@ -1,4 +1,4 @@
-"""Files: what a browser sends arrives whole, in private, under a safe name, or not at all."""
+"""Files that a browser sends: complete, private, with a safe name, or refused."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from petsync.widgets.components import Files, ReceivedFile, accepts, safe_name
 
 @pytest.fixture
 def files() -> Iterator[Files]:
-    """A place for several files."""
+    """Yield a file field for several files."""
     place = Files(multiple=True)
     yield place
     place.close()
 
 
 def _sent(files: Files, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """What the browser is told."""
+    """Return the list of messages to the browser."""
     told: list[dict[str, Any]] = []
     monkeypatch.setattr(files, "send", told.append)
     return told
@@ -34,7 +34,9 @@ def _hear(files: Files, do: str, *pieces: bytes, file: str = "a", **said: Any) -
 
 
 def test_pieces_become_the_file(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each piece is acknowledged with how much is there, and the whole is what was sent."""
+    """Each piece is acknowledged with the number of bytes received, and the file equals what was
+    sent.
+    """
     told, came = _sent(files, monkeypatch), list[ReceivedFile]()
     files.on_file(came.append)
     _hear(files, "begin", name="pets.xlsx", size=5)
@@ -49,7 +51,7 @@ def test_pieces_become_the_file(files: Files, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_name_that_no_file_has_is_refused(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A NUL in a name is refused with a message, and the next file is taken."""
+    """A name with a NUL is refused with a message, and the next file is accepted."""
     told = _sent(files, monkeypatch)
     assert files.put("a\0b.png", b"x") is None
     assert [each["why"] for each in told if "refused" in each] == [
@@ -60,7 +62,7 @@ def test_a_name_that_no_file_has_is_refused(files: Files, monkeypatch: pytest.Mo
 
 
 def test_only_the_owner_reads_it(files: Files) -> None:
-    """The folder and the file are closed to everybody else."""
+    """Only the owner can read the received file and its folder."""
     file = files.put("pets.csv", b"id\n")
     assert file is not None
     modes = [stat.S_IMODE(p.stat().st_mode) for p in (file.path, *file.path.parents[:2])]
@@ -75,7 +77,7 @@ def test_only_the_owner_reads_it(files: Files) -> None:
 def test_nothing_half_is_taken(
     files: Files, monkeypatch: pytest.MonkeyPatch, sent: list[tuple[int, bytes]]
 ) -> None:
-    """A file of which a piece is missing or too many is refused, and nothing of it stays."""
+    """A file with a missing or extra piece is refused and deleted."""
     told = _sent(files, monkeypatch)
     _hear(files, "begin", name="pets.csv", size=5)
     folder = files._coming["a"].path.parent
@@ -88,7 +90,7 @@ def test_nothing_half_is_taken(
 
 
 def test_cancelled_on_the_way(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that is cancelled leaves nothing, and what still comes of it is not minded."""
+    """A cancelled file is deleted, and its later pieces are ignored."""
     told = _sent(files, monkeypatch)
     _hear(files, "begin", name="pets.csv", size=5)
     folder = files._coming["a"].path.parent
@@ -100,7 +102,7 @@ def test_cancelled_on_the_way(files: Files, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_taken_back_after_it_came(files: Files) -> None:
-    """A file that its sender removes is gone here too, and the form is told."""
+    """A file that the user removes is deleted here too, and the form is notified."""
     gone: list[ReceivedFile] = []
     files.on_forgotten(gone.append)
     kept, file = files.put("kept.csv", b"id\n"), files.put("pets.csv", b"id\n")
@@ -110,7 +112,7 @@ def test_taken_back_after_it_came(files: Files) -> None:
 
 
 def test_one_file_takes_the_place_of_another() -> None:
-    """Where one file is wanted, a second one replaces the first."""
+    """In a field for one file, a second file replaces the first."""
     files = Files()
     first, second = files.put("a.csv", b"1"), files.put("b.csv", b"2")
     assert first is not None
@@ -129,7 +131,7 @@ def test_one_file_takes_the_place_of_another() -> None:
 def test_refused_before_it_comes(
     monkeypatch: pytest.MonkeyPatch, name: str, size: int, why: str
 ) -> None:
-    """What is of another kind or too large is refused, whatever the browser let through."""
+    """A file of another type or a too large one is refused, whatever the browser allowed."""
     files = Files(accept=".xlsx,.csv", most_bytes=10, way_out="Open it by its path.")
     told = _sent(files, monkeypatch)
     _hear(files, "begin", name=name, size=size)
@@ -139,7 +141,7 @@ def test_refused_before_it_comes(
 
 
 def test_nothing_is_taken_while_disabled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A disabled place refuses, and says that it does."""
+    """A disabled field refuses each file with a message."""
     files = Files(disabled=True)
     told = _sent(files, monkeypatch)
     assert files.put("pets.csv", b"1") is None
@@ -148,7 +150,7 @@ def test_nothing_is_taken_while_disabled(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_closing_leaves_nothing(files: Files) -> None:
-    """With the part goes all that it received, and what was still coming."""
+    """A closed field deletes all files, also incomplete ones."""
     file = files.put("pets.csv", b"id\n")
     _hear(files, "begin", name="half.csv", size=5)
     assert file is not None
@@ -158,7 +160,7 @@ def test_closing_leaves_nothing(files: Files) -> None:
 
 
 def test_full_disk_is_told(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a file cannot be written its sender hears why."""
+    """If a file cannot be written, the browser gets the reason."""
     told = _sent(files, monkeypatch)
     monkeypatch.setattr(files, "_folder", Path("/proc/none"))
     assert files.put("pets.csv", b"1") is None
@@ -179,14 +181,14 @@ def test_full_disk_is_told(files: Files, monkeypatch: pytest.MonkeyPatch) -> Non
     ],
 )
 def test_strange_messages_do_nothing(files: Files, said: dict[str, Any]) -> None:
-    """A message that is not as the part's own script sends it changes nothing."""
+    """A message that the field's script never sends changes nothing."""
     files._handle_message(files, said, [])
     assert (files.received, files._coming) == ((), {})
 
 
 @given(st.text(max_size=300))
 def test_no_name_is_a_path(name: str) -> None:
-    """Whatever a file is called, it is stored as one visible name in the folder it belongs in."""
+    """Any file name becomes one valid, visible name in the file's own folder."""
     safe = safe_name(name)
     assert Path(safe).name == safe
     assert safe not in {"", ".", ".."}
@@ -211,7 +213,7 @@ def test_no_name_is_a_path(name: str) -> None:
     ],
 )
 def test_names_stay_readable(name: str, safe: str) -> None:
-    """What can stay of a name does, with its ending."""
+    """A safe name keeps as much of the name as possible, with its extension."""
     assert safe_name(name) == safe
 
 
@@ -227,5 +229,5 @@ def test_names_stay_readable(name: str, safe: str) -> None:
     ],
 )
 def test_kinds_are_as_in_html(accept: str, name: str, kind: str, is_taken: bool) -> None:
-    """`accept` means what it means to a browser's file dialog."""
+    """`accept` has the same meaning as in a browser's file dialog."""
     assert accepts(accept, name, kind) is is_taken

@@ -1,4 +1,4 @@
-"""Form: what holds for every form, whatever it is for."""
+"""Form: the behaviour that all forms share."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class _Form(Form):
 
 @pytest.fixture
 def form() -> Iterator[_Form]:
-    """A form with one button."""
+    """Yield a form with one button."""
     made = _Form()
     yield made
     made.close()
 
 
 def test_without_a_kernel_it_is_html_and_text(form: _Form) -> None:
-    """In a script or an executed notebook the form has no widget at all."""
+    """In a script or an executed notebook the form is text and HTML and creates no widget."""
     bundle = form._repr_mimebundle_()
     assert bundle == {"text/plain": "as it stands", "text/html": "<p>as it stands</p>"}
     assert str(form) == "as it stands"
@@ -52,14 +52,14 @@ def test_without_a_kernel_it_is_html_and_text(form: _Form) -> None:
 
 
 def test_with_a_kernel_it_is_widgets_too(form: _Form, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where somebody can press something, the front end gets the widgets."""
+    """In a live notebook the front end gets the widgets."""
     monkeypatch.setattr("petsync.widgets.form.is_live", lambda: True)
     assert form._repr_mimebundle_()[_VIEW]["model_id"] == form.widget.model_id
 
 
 @pytest.fixture
 def outputs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """A live notebook: what is displayed in it, each with how."""
+    """Simulate a live notebook; return the list of its outputs, each with its options."""
     shown: list[tuple[dict[str, Any], dict[str, Any]]] = []
     for name in [name for name in os.environ if name.startswith("VOILA_")]:
         monkeypatch.delenv(name)
@@ -73,8 +73,8 @@ def outputs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[dict[str, Any], dict[
 def test_a_notebook_keeps_it_beside_its_widgets(
     form: _Form, outputs: list[tuple[dict[str, Any], dict[str, Any]]]
 ) -> None:
-    """Live, the form as it stands and its widgets are two outputs: without a kernel the one is
-    still there to be shown.
+    """In a live notebook the static view and the widgets are two outputs; without a kernel the
+    static view is still shown.
     """
     form._ipython_display_()
     (kept, how), (live, _) = outputs
@@ -89,8 +89,8 @@ def test_a_notebook_keeps_it_beside_its_widgets(
 def test_what_is_kept_is_renewed(
     form: _Form, outputs: list[tuple[dict[str, Any], dict[str, Any]]]
 ) -> None:
-    """After something came of the form, what the notebook keeps says so, in the same place; and
-    not a second time where nothing changed.
+    """After the form's state changes, the notebook's static view is updated in place, once per
+    change.
     """
     form._ipython_display_()
     form.says = "as it stands then"
@@ -113,7 +113,7 @@ def test_what_is_kept_is_renewed(
 
 @pytest.mark.parametrize("voila", [True, False])
 def test_where_nothing_is_kept(form: _Form, monkeypatch: pytest.MonkeyPatch, voila: bool) -> None:
-    """Without a live notebook, and on Voilà's page, IPython is sent to the one bundle."""
+    """Without a live notebook, and on Voilà's page, the form is displayed as a single bundle."""
     monkeypatch.setattr("petsync.widgets.form.is_live", lambda: voila)
     if voila:
         monkeypatch.setenv("VOILA_KERNEL_ID", "1")
@@ -123,7 +123,7 @@ def test_where_nothing_is_kept(form: _Form, monkeypatch: pytest.MonkeyPatch, voi
 
 
 def test_it_is_made_once(form: _Form) -> None:
-    """Shown twice, the form is the same; its heading comes first and its notice last."""
+    """A form that is shown twice is the same widget; its heading is first and its notice last."""
     box = form.widget
     assert box is form.widget
     assert (box.children[0], box.children[-1]) == (form.heading, form.notice)
@@ -132,7 +132,7 @@ def test_it_is_made_once(form: _Form) -> None:
 
 
 def test_a_field_is_there_before_anybody_looks(form: _Form) -> None:
-    """A script asks for a button by its name at once; what no form has is no attribute of it."""
+    """A field is available before the form is shown; an unknown field is an AttributeError."""
     assert "go" not in vars(form)
     button = form.go
     assert button is form.go
@@ -142,14 +142,14 @@ def test_a_field_is_there_before_anybody_looks(form: _Form) -> None:
 
 
 def test_a_look_from_outside_makes_no_widget(form: _Form) -> None:
-    """Whoever only asks for how the form is shown, or copies it, makes no widget."""
+    """Looking up a display method or copying the form creates no widget."""
     for name in ("_repr_png_", "__deepcopy__", "_ipython_canary_method_should_not_exist_"):
         assert not hasattr(form, name)
     assert form._widget is None
 
 
 def test_a_closed_form_says_so(form: _Form, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a closed form there are no widgets any more, but how it stood can be seen."""
+    """A closed form has no widgets, but its static view is still shown."""
     monkeypatch.setattr("petsync.widgets.form.is_live", lambda: True)
     form.close()
     with pytest.raises(PetsyncError, match="this form is closed"):
@@ -161,7 +161,7 @@ def test_a_closed_form_says_so(form: _Form, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_closing_takes_every_widget_away(form: _Form) -> None:
-    """No widget of a closed form is left in the kernel."""
+    """Closing a form closes all its widgets in the kernel."""
     parts = [form.widget, form.go, form.go.layout, form.go.style, form.heading, form.notice]
     assert None not in [part.comm for part in parts]
     form.close()
@@ -170,7 +170,7 @@ def test_closing_takes_every_widget_away(form: _Form) -> None:
 
 
 def test_an_error_is_told_with_its_way_out(form: _Form) -> None:
-    """A PetsyncError is shown as it says itself."""
+    """A PetsyncError is shown with its message and hint."""
 
     def act() -> None:
         raise LockedError("another run is at work", hint="Wait for it.")
@@ -183,7 +183,7 @@ def test_an_error_is_told_with_its_way_out(form: _Form) -> None:
 def test_a_fault_is_told_without_what_it_says(
     form: _Form, faults: list[BaseException], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """An error that is none of petsync's is logged; a person sees its kind, never its words."""
+    """An unexpected error is logged; the form shows its type, never its message."""
 
     def act() -> None:
         raise RuntimeError("hunter2")
@@ -198,7 +198,9 @@ def test_a_fault_is_told_without_what_it_says(
 
 
 def test_work_ends_in_then(form: _Form) -> None:
-    """What was begun ends in its `then`, on another thread, and the form is idle again."""
+    """The result of background work is passed to its `then` on the forms' thread, and the form is
+    idle again.
+    """
     ended: list[tuple[int, str]] = []
 
     async def seven() -> int:
@@ -211,7 +213,7 @@ def test_work_ends_in_then(form: _Form) -> None:
 
 
 def test_work_that_is_over_at_once(form: _Form) -> None:
-    """However short it is, its end comes after `start` has returned."""
+    """Even if the work is very short, `then` runs after `start` has returned."""
     order: list[str] = []
 
     async def nothing() -> None:
@@ -228,7 +230,7 @@ def test_work_that_is_over_at_once(form: _Form) -> None:
 
 
 def test_a_closed_form_hears_nothing(form: _Form) -> None:
-    """What ends after a form was closed is not dealt with any more, nor is what is pressed."""
+    """After a form is closed, results of its work and clicks are ignored."""
     told: list[str] = []
     go_on = threading.Event()
 
@@ -245,7 +247,7 @@ def test_a_closed_form_hears_nothing(form: _Form) -> None:
 
 
 def test_work_that_fails_is_told(form: _Form) -> None:
-    """A PetsyncError goes to `failed`; without one the form shows it."""
+    """A PetsyncError of the work is passed to `failed`; without `failed` the form shows it."""
     told: list[PetsyncError] = []
 
     async def fails() -> None:
@@ -259,7 +261,7 @@ def test_work_that_fails_is_told(form: _Form) -> None:
 
 
 def test_stopped_work_ends_in_silence(form: _Form) -> None:
-    """What is stopped with nothing to tell says nothing, and its end is waited for."""
+    """Stopped work shows no message, and its clean-up is awaited."""
     begun, cleaned = threading.Event(), threading.Event()
 
     async def forever() -> None:
@@ -279,7 +281,7 @@ def test_stopped_work_ends_in_silence(form: _Form) -> None:
 
 
 def test_callbacks_come_one_at_a_time(form: _Form) -> None:
-    """Two threads' callbacks never run at once."""
+    """Callbacks of two threads never run at the same time."""
     inside, most = [0], [0]
     gate = threading.Barrier(2)
 
@@ -314,7 +316,7 @@ def _shell(*, allows_input: bool) -> Callable[[], types.SimpleNamespace]:
 def test_who_may_press_something(
     monkeypatch: pytest.MonkeyPatch, allows_input: bool, voila: bool, live: bool
 ) -> None:
-    """A kernel that runs a notebook through takes no input and has nobody looking; Voilà's has."""
+    """A kernel that executes a notebook without input is not live; Voilà's kernel is."""
     import ipykernel  # noqa: F401 - as in a kernel
 
     for name in [name for name in os.environ if name.startswith("VOILA_")]:

@@ -1,5 +1,5 @@
-"""Whatever pets, files and cells are called: in every form, plan's page and report it is text.
-The forms are tried in a browser as well (tests/browser/forms/test_forms_hostile.py).
+"""Hostile names of pets, files and cells are text in every form, plan and report.
+tests/browser/forms/test_forms_hostile.py tests the forms in a browser too.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ OURS = frozenset(_OURS.split())
 
 
 class _Markup(HTMLParser):
-    """The elements and attributes of a fragment, and its text outside of style sheets."""
+    """The elements, attributes and style sheets of an HTML fragment."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class _Markup(HTMLParser):
 
 
 def strange(html: str) -> set[str]:
-    """What is in the HTML that petsync puts into none."""
+    """Return the elements, attributes and styles of the HTML that petsync never writes."""
     found = _Markup(html)
     wrong = {f"<{tag}>" for tag in found.tags - OURS}
     for name, value in found.attributes:
@@ -80,7 +80,7 @@ def strange(html: str) -> set[str]:
 
 
 def widgets_of(widget: ipywidgets.Widget) -> Iterator[ipywidgets.Widget]:
-    """The widget, and all that are in it."""
+    """Yield the widget and all its descendants."""
     yield widget
     for child in getattr(widget, "children", ()):
         yield from widgets_of(child)
@@ -88,7 +88,7 @@ def widgets_of(widget: ipywidgets.Widget) -> Iterator[ipywidgets.Widget]:
 
 @pytest.fixture(scope="module")
 def box() -> Iterator[Sandbox]:
-    """A pet store full of strange names."""
+    """Yield a pet store with hostile names."""
     pets = [
         Pet(
             id=n,
@@ -106,7 +106,7 @@ def box() -> Iterator[Sandbox]:
 
 @pytest.fixture(scope="module")
 def store(box: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    """Signed in to it."""
+    """Yield a signed-in connection to the store."""
     state = tmp_path_factory.mktemp("state")
     with ps.connect(box.url, auth=ps.auth.bearer(box.token()), state=state) as connected:
         yield connected
@@ -114,7 +114,7 @@ def store(box: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> Iterator[St
 
 @pytest.fixture(scope="module")
 def plan(store: Store) -> ps.types.Plan:
-    """An update of every pet."""
+    """Return a plan that updates every pet."""
     frame = store.snapshot().frame
     frame["category"] = [f"{name}!" for name in frame["category"]]
     return store.plan(frame, guard=ps.Guard(max_update=ps.Limit(1.0)))
@@ -122,7 +122,7 @@ def plan(store: Store) -> ps.types.Plan:
 
 @pytest.fixture(scope="module")
 def report(store: Store, plan: ps.types.Plan) -> ps.types.Report:
-    """What became of them."""
+    """Apply the plan, and return its report."""
     return store.apply(plan)
 
 
@@ -130,7 +130,7 @@ def report(store: Store, plan: ps.types.Plan) -> ps.types.Report:
 def forms(
     store: Store, plan: ps.types.Plan, report: ps.types.Report, tmp_path: Path
 ) -> Iterator[dict[str, Form]]:
-    """Every form, each showing strange names."""
+    """Yield every form, each with hostile names."""
     sheet = tmp_path / "<img src=x onerror=alert(1)>.csv"
     rows = [
         '{0},"{1}",{1},"{1}","{1}"'.format(n, name.replace('"', '""').replace("\x00", ""))
@@ -159,7 +159,7 @@ def forms(
 
 
 def test_the_check_finds_what_it_looks_for() -> None:
-    """An element, a handler, an address or a style that is not petsync's own is told."""
+    """The check itself detects foreign elements, handlers, addresses and styles."""
     for html in (
         "<script>x</script>",
         "<p onclick=x>",
@@ -174,7 +174,7 @@ def test_the_check_finds_what_it_looks_for() -> None:
 
 @pytest.mark.parametrize("name", FORMS)
 def test_widgets_hold_no_foreign_markup(forms: dict[str, Form], name: str) -> None:
-    """No widget that takes HTML has any but petsync's own, and none takes it in its label."""
+    """Each HTML widget has only petsync's own markup, and no label allows HTML."""
     seen = 0
     for widget in widgets_of(forms[name].widget):
         assert not getattr(widget, "description_allow_html", False)
@@ -187,7 +187,7 @@ def test_widgets_hold_no_foreign_markup(forms: dict[str, Form], name: str) -> No
 
 @pytest.mark.parametrize("name", FORMS)
 def test_a_saved_form_holds_no_foreign_markup(forms: dict[str, Form], name: str) -> None:
-    """The form's HTML has only petsync's own elements; its text steers no terminal."""
+    """The form's HTML has only petsync's own elements, and its text has no control characters."""
     assert strange(forms[name].html()) == set()
     text = forms[name].text()
     assert not [char for char in text if char < " " and char != "\n"]
@@ -197,8 +197,8 @@ def test_a_saved_form_holds_no_foreign_markup(forms: dict[str, Form], name: str)
 def test_plan_and_report_hold_no_foreign_markup(
     plan: ps.types.Plan, report: ps.types.Report
 ) -> None:
-    """A plan's page, and what plan and report show in a notebook, are petsync's own markup alone;
-    the page's own script is the only one.
+    """The HTML of plan and report has only petsync's own markup, and a plan's page has only its own
+    scripts.
     """
     for shown in (plan._repr_html_(), report._repr_html_(), report_html(report)):
         assert strange(shown) == set()

@@ -1,4 +1,4 @@
-"""What a run leaves in the forms: the new ids in the sheet, and the results to download."""
+"""The files that a run in the forms writes: new ids in the sheet, and results to download."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TEXT = "id,name,status\n1,Max,available\n,New,sold\n"
 
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ps.Store]:
-    """A shop of one pet, and an empty folder to work in."""
+    """Yield a connection to a store with one pet; the current folder is empty."""
     monkeypatch.chdir(tmp_path)
     shop = [Pet(id=1, name="Rex", status="available")]
     with (
@@ -32,14 +32,14 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ps.Store]
 
 @pytest.fixture
 def sheet() -> Path:
-    """A sheet with a new pet in it."""
+    """Return a sheet with a new pet."""
     path = Path("pets.csv")
     path.write_text(TEXT, "utf-8")
     return path
 
 
 def asked(form: ReviewForm) -> None:
-    """Go as far as the last question."""
+    """Go on until the confirmation is shown."""
     assert form.widget is not None
     assert form.work.wait()
     form.apply.click()
@@ -48,20 +48,22 @@ def asked(form: ReviewForm) -> None:
 
 
 def sent(form: ReviewForm) -> None:
-    """Answer it."""
+    """Confirm, and wait for the report."""
     form.send.click()
     assert form.work.wait()
     assert form.report is not None
 
 
 def downloaded(form: ReviewForm) -> bytes:
-    """The file behind the link."""
+    """Return the content of the download link."""
     (body,) = re.findall(r"base64,([\w+/=]+)", form.files.value)
     return base64.b64decode(body)
 
 
 def test_new_ids_are_written_unless_the_tick_goes(store: ps.Store, sheet: Path) -> None:
-    """The sheet gets the ids, and is kept as it was; the results are there."""
+    """The new ids are written into the sheet unless the user unticks this; a backup and the results
+    are written too.
+    """
     form = review(store.plan(sheet), store)
     asked(form)
     assert form.write_ids.layout.display is None
@@ -76,7 +78,7 @@ def test_new_ids_are_written_unless_the_tick_goes(store: ps.Store, sheet: Path) 
 
 
 def test_without_the_tick_the_sheet_stays(store: ps.Store, sheet: Path) -> None:
-    """The results are to be downloaded all the same."""
+    """Without the tick the sheet is unchanged, and the results can be downloaded."""
     form = review(store.plan(sheet), store)
     asked(form)
     form.write_ids.value = False
@@ -88,7 +90,7 @@ def test_without_the_tick_the_sheet_stays(store: ps.Store, sheet: Path) -> None:
 
 
 def test_a_sheet_that_is_open_elsewhere_is_not_offered(store: ps.Store, sheet: Path) -> None:
-    """Nor one without new rows, nor a copy that a person sent to this machine."""
+    """Ids are not written into a sheet that another program has open, nor into an uploaded copy."""
     Path(".~lock.pets.csv#").write_text("someone,,,,;", "utf-8")
     form = review(store.plan(sheet), store)
     asked(form)

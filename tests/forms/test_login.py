@@ -1,4 +1,4 @@
-"""The sign-in form, driven by its traits, on a running sandbox."""
+"""The sign-in form, driven by its traits, with a running sandbox."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def box() -> Iterator[Sandbox]:
-    """A store that asks for a token."""
+    """Yield a store that requires a token."""
     with Sandbox(pets=[Pet(id=1, name="Rex", status="available", photo_urls=("x",))]) as one:
         yield one
 
 
 @pytest.fixture
 def store(box: Sandbox, tmp_path: Path) -> Iterator[ps.Store]:
-    """A store that nobody has signed in to."""
+    """Yield a connection without a sign-in."""
     with ps.connect(box.url, state=tmp_path / "state", environ={}) as one:
         yield one
 
 
 @pytest.fixture
 def form(store: ps.Store) -> Iterator[LoginForm]:
-    """The form, open, once the service has said who one is."""
+    """Yield the shown form after it has loaded the account."""
     one = login(store)
     assert one.widget is not None
     assert one.work.wait(120)
@@ -48,7 +48,7 @@ def form(store: ps.Store) -> Iterator[LoginForm]:
 
 
 def until(is_so: Callable[[], object], seconds: float = 120) -> None:
-    """Return when it is so."""
+    """Wait until the condition is true."""
     end = time.monotonic() + seconds
     while not is_so():
         assert time.monotonic() < end, "it did not come about"
@@ -56,19 +56,19 @@ def until(is_so: Callable[[], object], seconds: float = 120) -> None:
 
 
 def every(widget: ipywidgets.Widget) -> Iterator[ipywidgets.Widget]:
-    """The widget and all that are in it."""
+    """Yield the widget and all its descendants."""
     yield widget
     for child in getattr(widget, "children", ()):
         yield from every(child)
 
 
 def states(form: LoginForm) -> str:
-    """The state of every widget of the form, as a notebook may save it."""
+    """Return the state of every widget of the form, as a notebook may save it."""
     return repr([each.get_state() for each in every(form.widget)])
 
 
 def begun(form: LoginForm, way: str) -> str:
-    """The address that the form leads to."""
+    """Begin this kind of sign-in, and return the form's link."""
     form.way.value = way
     form.go.click()
     until(lambda: form.link.url)
@@ -76,7 +76,7 @@ def begun(form: LoginForm, way: str) -> str:
 
 
 def test_it_says_that_nobody_is_signed_in(form: LoginForm) -> None:
-    """At first the form shows that nobody is, and how to begin."""
+    """At first the form shows that the user is not signed in, and how to begin."""
     assert form.account is not None
     assert not form.account.signed_in
     assert form.sign_out.layout.display == "none"
@@ -84,7 +84,7 @@ def test_it_says_that_nobody_is_signed_in(form: LoginForm) -> None:
 
 
 def test_a_script_signs_in(store: ps.Store, box: Sandbox) -> None:
-    """A form that nobody looks at is driven by its fields' names, as the documentation shows."""
+    """A script drives a form that is not shown by the names of its fields."""
     form = login(store)
     form.way.value = "token"
     form.token.value = box.token()
@@ -95,7 +95,7 @@ def test_a_script_signs_in(store: ps.Store, box: Sandbox) -> None:
 
 
 def test_token(form: LoginForm, box: Sandbox) -> None:
-    """With an access token one is signed in; whoever waits for that is told, once."""
+    """An access token signs in, and the listener is called once."""
     told: list[ps.types.Account] = []
     form.on_signed_in(told.append)
     form.way.value = "token"
@@ -112,7 +112,9 @@ def test_token(form: LoginForm, box: Sandbox) -> None:
 
 @pytest.mark.parametrize("token", ["wrong", "two words", "", "ümlaut"])
 def test_bad_token(form: LoginForm, token: str) -> None:
-    """A token that is no good is told with a way out, the field is empty, and nobody is in."""
+    """An invalid token is reported with a fix and removed from the field, and the user is not
+    signed in.
+    """
     form.way.value = "token"
     form.token.value = token
     form.go.click()
@@ -126,7 +128,7 @@ def test_bad_token(form: LoginForm, token: str) -> None:
 
 
 def test_failed_sign_in_leaves_the_present_one(form: LoginForm, box: Sandbox) -> None:
-    """Who is signed in stays so when another sign-in fails."""
+    """A failed sign-in keeps the existing one."""
     form.way.value = "token"
     form.token.value = box.token()
     form.go.click()
@@ -145,8 +147,8 @@ def test_failed_sign_in_leaves_the_present_one(form: LoginForm, box: Sandbox) ->
     ("way", "field"), [("token", "token"), ("client", "client_secret"), ("key", "api_key")]
 )
 def test_secrets_are_in_no_widget(form: LoginForm, way: str, field: str) -> None:
-    """What is typed into a secret field is in no widget's state, before it is read and after, and
-    the browser is told to empty the field, also where reading it fails.
+    """A secret is in no widget's state, before and after it is read. The browser clears the field,
+    also if the sign-in fails.
     """
     secret = "s3cret with a space"
     entry: SecretField = getattr(form, field)
@@ -166,7 +168,7 @@ def test_secrets_are_in_no_widget(form: LoginForm, way: str, field: str) -> None
 
 
 def test_enter_in_the_field_signs_in(form: LoginForm, box: Sandbox) -> None:
-    """The keyboard alone will do: Enter in the field is what the button is."""
+    """Enter in a secret field signs in, as the button does."""
     form.way.value = "token"
     form.token._handle_message(form.token, {"text": box.token(), "enter": True}, [])
     assert form.work.wait(120)
@@ -175,7 +177,7 @@ def test_enter_in_the_field_signs_in(form: LoginForm, box: Sandbox) -> None:
 
 
 def test_choosing_another_way_forgets_what_was_typed(form: LoginForm) -> None:
-    """A secret does not wait in a field that nobody sees any more."""
+    """Another kind of sign-in clears a typed secret."""
     form.way.value = "token"
     form.token.value = "abc"
     form.way.value = "client"
@@ -184,7 +186,7 @@ def test_choosing_another_way_forgets_what_was_typed(form: LoginForm) -> None:
 
 @pytest.mark.parametrize("way", SIGN_IN_METHODS, ids=lambda way: way.name)
 def test_only_the_fields_of_a_way_are_shown(form: LoginForm, way: object) -> None:
-    """Each way shows its fields, its words and its button, and nothing of the others."""
+    """Each kind of sign-in shows only its own fields and button, and each field has a label."""
     assert way in SIGN_IN_METHODS
     form.way.value = way.name  # type: ignore[attr-defined]
     seen = list(every(form.widget))
@@ -197,7 +199,7 @@ def test_only_the_fields_of_a_way_are_shown(form: LoginForm, way: object) -> Non
 
 
 def test_client_credentials(form: LoginForm, box: Sandbox) -> None:
-    """A client's id and secret sign in, for the scopes that are ticked, and renew themselves."""
+    """A client id and secret sign in for the ticked scopes, and the token is renewed."""
     form.way.value = "client"
     form.client_id.value = box.client_id
     form.client_secret.value = box.client_secret
@@ -211,7 +213,9 @@ def test_client_credentials(form: LoginForm, box: Sandbox) -> None:
 
 
 def test_browser_comes_back_by_itself(form: LoginForm) -> None:
-    """Code with PKCE: who agrees in the browser is signed in, and sees a page that says so."""
+    """Code with PKCE: the user who allows access in the browser is signed in, and the browser shows
+    this.
+    """
     url = begun(form, "browser")
     asked = parse_qs(urlsplit(url).query)
     assert asked["code_challenge_method"] == ["S256"]
@@ -226,8 +230,8 @@ def test_browser_comes_back_by_itself(form: LoginForm) -> None:
 
 
 def test_the_link_is_in_no_widget(form: LoginForm) -> None:
-    """The address with its state is shown, and saved nowhere: it comes as a message, also to a
-    page that is loaded again.
+    """The link with its state is in no widget's state: it is sent as a message, also to a reloaded
+    page.
     """
     url = begun(form, "browser")
     state = parse_qs(urlsplit(url).query)["state"][0]
@@ -239,7 +243,7 @@ def test_the_link_is_in_no_widget(form: LoginForm) -> None:
 
 
 def test_declined(form: LoginForm) -> None:
-    """Who declines in the browser is told so, and can begin again."""
+    """A declined sign-in is reported, and the user can begin again."""
     agree(begun(form, "browser"), "deny")
     assert form.work.wait(120)
     assert form.notice.tone == "problem"
@@ -248,8 +252,8 @@ def test_declined(form: LoginForm) -> None:
 
 
 def test_pasted_address(form: LoginForm) -> None:
-    """Where the notebook runs elsewhere the address on which the browser ends is pasted; nobody
-    listens, and the field is empty as soon as it was read.
+    """If the notebook runs on another machine, the user pastes the address on which the browser
+    ended; the field is cleared when it is read.
     """
     told: list[ps.types.Account] = []
     form.on_signed_in(told.append)
@@ -266,8 +270,8 @@ def test_pasted_address(form: LoginForm) -> None:
     "wrong", ["", "hello", "http://127.0.0.1:1/petsync?code=abc&state=of-another", "URL"]
 )
 def test_wrong_address_leaves_it_open(form: LoginForm, wrong: str) -> None:
-    """What does not belong to this sign-in is told, with a way out; the right address still works
-    after it. So is the address that was to be opened.
+    """An address that does not belong to this sign-in is reported with a fix, and the right address
+    still works afterwards.
     """
     url = begun(form, "elsewhere")
     form.address.value = url if wrong == "URL" else wrong
@@ -283,7 +287,7 @@ def test_wrong_address_leaves_it_open(form: LoginForm, wrong: str) -> None:
 
 
 def test_cancel(form: LoginForm) -> None:
-    """Cancel leaves everything as it was: nobody waits any more, and the ways are there again."""
+    """Cancel ends the sign-in and hides its link."""
     url = begun(form, "browser")
     assert form.stop.layout.display != "none"
     form.stop.click()
@@ -296,7 +300,7 @@ def test_cancel(form: LoginForm) -> None:
 
 
 def test_implicit(form: LoginForm, tmp_path: Path) -> None:
-    """Where a service offers only a token, the address that holds it is pasted."""
+    """If a service offers only the implicit flow, the user pastes the address with the token."""
     with (
         Sandbox(profile="live") as old,
         ps.connect(old.url, profile="live", state=tmp_path / "old", environ={}) as store,
@@ -313,7 +317,9 @@ def test_implicit(form: LoginForm, tmp_path: Path) -> None:
 
 
 def test_missing_scope_is_said_loudly(form: LoginForm, box: Sandbox) -> None:
-    """Who may not write hears so at once, and sees it above everything else, with the way out."""
+    """A token without the write scope is reported at once, and shown above all else in the static
+    view.
+    """
     form.way.value = "token"
     form.token.value = box.token("read:pets")
     form.go.click()
@@ -327,7 +333,7 @@ def test_missing_scope_is_said_loudly(form: LoginForm, box: Sandbox) -> None:
 
 
 def test_reading_alone_is_no_problem_if_it_was_wished(form: LoginForm, box: Sandbox) -> None:
-    """Who asks to read alone is told what that means, without alarm."""
+    """If the user asks for the read scope only, the missing write scope is no problem."""
     form.way.value = "client"
     form.client_id.value = box.client_id
     form.client_secret.value = box.client_secret
@@ -339,7 +345,7 @@ def test_reading_alone_is_no_problem_if_it_was_wished(form: LoginForm, box: Sand
 
 
 def test_api_key_alone_is_little(form: LoginForm, box: Sandbox) -> None:
-    """With an API key alone one hears that it opens single pets only."""
+    """A sign-in with an API key alone shows that the key only reads single pets."""
     form.way.value = "key"
     form.api_key.value = box.api_key
     form.go.click()
@@ -351,7 +357,7 @@ def test_api_key_alone_is_little(form: LoginForm, box: Sandbox) -> None:
 
 
 def test_sign_out(form: LoginForm, box: Sandbox) -> None:
-    """Signing out ends it: the store is asked without a token from here on."""
+    """After the sign-out the store sends no token."""
     left: list[ps.types.Account] = []
     form.on_signed_out(left.append)
     form.way.value = "token"
@@ -370,8 +376,8 @@ def test_sign_out(form: LoginForm, box: Sandbox) -> None:
 def test_keyring_is_used_if_ticked(
     form: LoginForm, box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ticked, the sign-in is kept in the keyring, and the next one who opens the form there is
-    signed in already; unticked, nothing is kept.
+    """If ticked, the sign-in is stored in the keyring and a new form is signed in already; if not,
+    nothing is stored.
     """
     vault.use(monkeypatch, tmp_path)
     form.way.value = "client"
@@ -398,7 +404,7 @@ def test_keyring_is_used_if_ticked(
 
 
 def test_twins(store: ps.Store, box: Sandbox) -> None:
-    """Without a live kernel the form is text and HTML that say who one is; no widget is made."""
+    """Without a live kernel the form is text and HTML with the account, and creates no widget."""
     store.sign_in(ps.auth.bearer(box.token()))
     form = login(store)
     assert "<h3>Sign in</h3>" in form.html()
@@ -411,7 +417,7 @@ def test_twins(store: ps.Store, box: Sandbox) -> None:
 
 
 def test_service_that_is_away(tmp_path: Path) -> None:
-    """Where the service does not answer the form says so, and is there all the same."""
+    """If the service does not answer, the form is shown and reports it."""
     with ps.connect(
         "http://127.0.0.1:9/v2", state=tmp_path, environ={}, retry=ps.RetryPolicy(attempts=1)
     ) as store:
@@ -428,7 +434,7 @@ def test_service_that_is_away(tmp_path: Path) -> None:
 
 
 def test_closing_ends_what_was_begun(store: ps.Store) -> None:
-    """A form that is closed waits for no browser, and has no secret left."""
+    """A closed form no longer listens for the browser, and its secret fields are empty."""
     form = login(store)
     assert form.widget is not None
     assert form.work.wait(120)
@@ -450,7 +456,9 @@ def agree_at(url: str) -> None:
 
 
 def test_taking_gives_a_masked_text() -> None:
-    """What a secret field gives is masked wherever it is shown."""
+    """The value of a secret field is masked wherever it is shown, and taking it clears the
+    field.
+    """
     field = SecretField(label="Token")
     field.value = "abc"
     taken = field.take()

@@ -1,4 +1,4 @@
-"""The parts: what their traits promise, and what their scripts may not do."""
+"""The components of the forms: their traits, and the limits of their scripts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SCRIPTS = sorted(each.name for each in _ASSETS.iterdir() if each.name.endswith("
 
 @pytest.mark.parametrize("kind", PARTS)
 def test_a_part_brings_its_script_along(kind: type[Part]) -> None:
-    """Script and style come through the kernel, whole; they name no address to load from."""
+    """Script and style come through the kernel and load nothing from an address."""
     part = kind()
     assert "export default" in part._esm
     assert "--jp-ui-font-color1" in part._css
@@ -28,7 +28,7 @@ def test_a_part_brings_its_script_along(kind: type[Part]) -> None:
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_no_script_makes_html_of_text(name: str) -> None:
-    """Nothing in a script turns text into HTML or runs it."""
+    """No script parses text as HTML or runs it as code."""
     source = _ASSETS.joinpath(name).read_text("utf-8")
     never = r"innerHTML|outerHTML|insertAdjacent|document\.write|\beval\(|new Function|DOMParser"
     assert not re.findall(never, source)
@@ -36,13 +36,13 @@ def test_no_script_makes_html_of_text(name: str) -> None:
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_no_script_asks_a_network(name: str) -> None:
-    """Nothing in a script sends a request of its own."""
+    """No script sends a request."""
     source = _ASSETS.joinpath(name).read_text("utf-8")
     assert not re.findall(r"\bfetch\(|XMLHttpRequest|WebSocket|sendBeacon|\bimport\(", source)
 
 
 def test_a_notice_has_one_tone_at_a_time() -> None:
-    """What is said replaces what was, tone and hint too."""
+    """A new message replaces the text, hint and tone of the last one."""
     notice = Notice()
     notice.warn("The store answers nothing", "Try again.")
     assert (notice.text, notice.hint, notice.tone) == (
@@ -58,7 +58,7 @@ def test_a_notice_has_one_tone_at_a_time() -> None:
 
 
 def test_a_picked_row_is_told() -> None:
-    """A row's button calls what wants to know, with the row's key, and nothing else does."""
+    """A row's button calls the listener with the row's key; other messages do not."""
     table, picked = Table(), list[str]()
     table.on_pick(picked.append)
     table._handle_message(table, {"picked": "pet 7"}, [])

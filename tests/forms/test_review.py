@@ -1,4 +1,4 @@
-"""The review form: a plan looked over, changed, sent, stopped, gone on with and taken back."""
+"""The review form: a plan is reviewed, changed, sent, stopped, continued and undone."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ HOSTILE = "<img src=x onerror=alert(1)>\u202e"
 
 @pytest.fixture
 def box() -> Iterator[Sandbox]:
-    """A shop of sixty pets."""
+    """Yield a store with sixty pets."""
     with Sandbox(auth=False, pets=SHOP) as running:
         yield running
 
 
 @pytest.fixture
 def store(box: Sandbox, tmp_path: Path) -> Iterator[ps.Store]:
-    """Connected to the shop."""
+    """Yield a connection to the store."""
     once = RetryPolicy(attempts=1)
     with ps.connect(box.url, environ={}, state=tmp_path / "state", retry=once) as connected:
         yield connected
@@ -47,7 +47,7 @@ def store(box: Sandbox, tmp_path: Path) -> Iterator[ps.Store]:
 
 @pytest.fixture
 def opened(store: ps.Store) -> Iterator[Callable[..., ReviewForm]]:
-    """Opens forms as a person sees them, and closes them afterwards."""
+    """Yield a function that opens a form; close the forms afterwards."""
     forms = []
 
     def open_(plan: ps.types.Plan, of: ps.Store | None = None) -> ReviewForm:
@@ -64,17 +64,17 @@ def opened(store: ps.Store) -> Iterator[Callable[..., ReviewForm]]:
 
 
 def renaming(*numbers: int, to: str = "New") -> Sheet:
-    """A sheet that renames these pets."""
+    """Return a sheet that renames these pets."""
     return sheet_saying(*({"id": n, "name": f"{to} {n}"} for n in numbers))
 
 
 def slow(box: Sandbox, latency: float) -> None:
-    """Have each request take so many seconds, about."""
+    """Make each request take about this many seconds."""
     box.break_with(f"latency={latency}" if latency else None)
 
 
 def send(form: ReviewForm) -> None:
-    """Apply, and say yes to everything."""
+    """Apply the plan and confirm everything."""
     form.apply.click()
     assert form.work.wait()
     assert form.ready is not None, form.notice.text
@@ -83,14 +83,14 @@ def send(form: ReviewForm) -> None:
 
 
 def finish(form: ReviewForm) -> Report:
-    """The report, once the run has ended."""
+    """Wait for the end of the run, and return its report."""
     assert form.work.wait()
     assert form.report is not None, form.notice.text
     return form.report
 
 
 def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
-    """Wait until it holds."""
+    """Wait until the condition holds."""
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it never came to that"
@@ -98,23 +98,23 @@ def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
 
 
 def names(store: ps.Store) -> dict[int, str]:
-    """What the shop's pets are called."""
+    """Return the names of the store's pets by id."""
     frame = store.snapshot().frame
     return dict(zip(frame["id"].tolist(), frame["name"].tolist(), strict=True))
 
 
 def shown(widget: Any) -> bool:
-    """Whether a widget takes room."""
+    """Return true if the widget is displayed."""
     return bool(widget.layout.display != "none")
 
 
 def untick(form: ReviewForm, *keys: str) -> None:
-    """Take the ticks from these rows."""
+    """Untick these rows."""
     form.changes.ticked = [key for key in form.changes.ticked if key not in keys]
 
 
 def counted(form: ReviewForm) -> str:
-    """The sentence that counts."""
+    """Return the sentence with the number of changes to send."""
     return str(form.count.value)
 
 
@@ -122,7 +122,7 @@ Opened = Callable[..., ReviewForm]
 
 
 def test_a_plan_is_shown_whole(store: ps.Store, opened: Opened) -> None:
-    """Each change has its row with a tick, and says what it does, to which pet and from where."""
+    """Each change has a ticked row that shows its action, its pet, its values and its cell."""
     sheet = sheet_saying(
         {"name": "Neu", "status": "sold"},
         {"id": 1, "name": "Rex"},
@@ -145,7 +145,7 @@ def test_a_plan_is_shown_whole(store: ps.Store, opened: Opened) -> None:
 
 
 def test_what_is_unticked_is_not_sent(store: ps.Store, opened: Opened) -> None:
-    """What is left out is said before and is not sent, and the report counts it."""
+    """An unticked change is named beforehand, is not sent, and is counted in the report."""
     form = opened(store.plan(renaming(1, 2, 3)))
     untick(form, "1")
     assert "2 of 3 changes will be sent; 1 is left out." in counted(form)
@@ -157,7 +157,7 @@ def test_what_is_unticked_is_not_sent(store: ps.Store, opened: Opened) -> None:
 
 
 def test_adds_without_an_id_are_told_apart(store: ps.Store, opened: Opened) -> None:
-    """Of several new pets without an id, just the one is left out that was unticked."""
+    """Of several new pets without an id, only the unticked one is not sent."""
     form = opened(store.plan(sheet_saying(*({"name": n, "status": "sold"} for n in "ABC"))))
     untick(form, "1")
     send(form)
@@ -169,7 +169,7 @@ def test_adds_without_an_id_are_told_apart(store: ps.Store, opened: Opened) -> N
 def test_the_plan_that_was_shown_last_is_the_one_that_is_sent(
     store: ps.Store, opened: Opened
 ) -> None:
-    """The question names a fingerprint, and the journal has a run of that plan and no other."""
+    """The confirmation shows the plan's fingerprint, and exactly this plan is sent."""
     form = opened(store.plan(renaming(1, 2, 3)))
     untick(form, "0")
     form.apply.click()
@@ -177,7 +177,7 @@ def test_the_plan_that_was_shown_last_is_the_one_that_is_sent(
     plan = form.ready
     assert plan is not None
     assert plan.fingerprint[:12] in form.question.value
-    # A tick that comes late changes nothing of what was asked.
+    # A tick after the confirmation was shown has no effect.
     form.changes.ticked = ["0", "1", "2"]
     form.send.click()
     assert finish(form).plan.fingerprint == plan.fingerprint
@@ -185,7 +185,7 @@ def test_the_plan_that_was_shown_last_is_the_one_that_is_sent(
 
 
 def test_an_untouched_plan_is_sent_as_it_is(store: ps.Store, opened: Opened) -> None:
-    """Where nothing was left out, the plan of the run is the very one that was given."""
+    """If nothing was unticked, the run has the original plan."""
     plan = store.plan(renaming(1))
     form = opened(plan)
     send(form)
@@ -193,7 +193,7 @@ def test_an_untouched_plan_is_sent_as_it_is(store: ps.Store, opened: Opened) -> 
 
 
 def test_nothing_is_sent_before_the_last_word(store: ps.Store, opened: Opened) -> None:
-    """Apply asks, and going back leaves everything as it was."""
+    """Apply shows a confirmation and sends nothing, and Back hides it."""
     form = opened(store.plan(renaming(1)))
     form.send.click()
     form.apply.click()
@@ -209,7 +209,7 @@ def test_nothing_is_sent_before_the_last_word(store: ps.Store, opened: Opened) -
 
 
 def test_deletes_are_named_before_they_are_sent(store: ps.Store, opened: Opened) -> None:
-    """The last question names the pets that go, and wants a tick of its own."""
+    """The confirmation names the pets to delete and requires another tick."""
     form = opened(store.plan(sheet_saying({"id": 3, "action": "delete"})))
     form.apply.click()
     assert form.work.wait()
@@ -227,7 +227,7 @@ def test_deletes_are_named_before_they_are_sent(store: ps.Store, opened: Opened)
 
 
 def test_filters_and_what_they_show(store: ps.Store, opened: Opened) -> None:
-    """Changes are found by action, field, text and tick; ticks of what is hidden stay."""
+    """Changes are found by action, field, text and tick; hidden rows keep their ticks."""
     sheet = sheet_saying(
         {"id": 1, "name": "Rex"}, {"id": 2, "status": "sold"}, {"name": "N", "status": "sold"}
     )
@@ -252,8 +252,8 @@ def test_filters_and_what_they_show(store: ps.Store, opened: Opened) -> None:
 
 
 def test_pages_keep_their_ticks(store: ps.Store, opened: Opened) -> None:
-    """A page is 25 rows; ticks stay where they were set, and a button ticks all that are shown
-    on every page.
+    """A page has 25 rows. Ticks are kept on every page, and a button ticks all rows that match the
+    filters on every page.
     """
     form = opened(store.plan(renaming(*range(1, 61)), guard=Guard(max_update=Limit(1.0))))
     assert (len(form.changes.rows), form.changes.pages, form.changes.total) == (25, 3, 60)
@@ -275,7 +275,7 @@ def test_pages_keep_their_ticks(store: ps.Store, opened: Opened) -> None:
 def test_a_tick_of_a_page_that_was_turned_counts_for_no_other(
     store: ps.Store, opened: Opened
 ) -> None:
-    """What the browser says of the page before is not taken for the page that is there now."""
+    """A late message about the previous page changes no tick of the current page."""
     form = opened(store.plan(renaming(*range(1, 61)), guard=Guard(max_update=Limit(1.0))))
     before = form.changes.ticked
     form.changes.page = 1
@@ -285,13 +285,13 @@ def test_a_tick_of_a_page_that_was_turned_counts_for_no_other(
 
 
 def exported(store: ps.Store) -> Base:
-    """What a sheet carries that was exported before anybody changed anything."""
+    """Return the base of a sheet that was exported before any change."""
     return base_of(SHOP, url=store.url)
 
 
 def conflicting(store: ps.Store) -> ps.types.Plan:
-    """A plan in which name and status of pet 1, and the name of pet 2, clash, one row is held,
-    and pet 3 just changes.
+    """Return a plan with conflicts in name and status of pet 1 and the name of pet 2, a row in
+    conflict as a whole, and an update of pet 3.
     """
     for number, name in ((1, "Theirs 1"), (2, "Theirs 2")):
         store.api.update_pet(replace(SHOP[number - 1], name=name, status="sold"))
@@ -307,7 +307,9 @@ def conflicting(store: ps.Store) -> ps.types.Plan:
 
 
 def test_conflicts_have_a_choice_each(store: ps.Store, opened: Opened) -> None:
-    """Export, sheet and store stand side by side, and a person says which it is to be."""
+    """Each conflict shows the values of export, sheet and store, and the user chooses the
+    winner.
+    """
     form = opened(conflicting(store))
     assert shown(form.clashes_box)
     cells = [row["cells"] for row in form.clashes.rows]
@@ -332,7 +334,9 @@ def test_conflicts_have_a_choice_each(store: ps.Store, opened: Opened) -> None:
 
 
 def test_all_conflicts_at_once(store: ps.Store, opened: Opened) -> None:
-    """One button gives all fields to the sheet, another all to the store; the question tells."""
+    """One button gives all fields in conflict to the sheet, another to the store; the confirmation
+    reports the choice.
+    """
     form = opened(conflicting(store))
     form.to_sheet.click()
     assert [row["cells"]["winner"]["value"] for row in form.clashes.rows] == ["sheet"] * 3
@@ -346,7 +350,7 @@ def test_all_conflicts_at_once(store: ps.Store, opened: Opened) -> None:
 
 
 def test_rows_that_are_held_say_why(store: ps.Store, opened: Opened) -> None:
-    """A conflict of the whole row has no choice, but its reason and its cure."""
+    """A row that is in conflict as a whole has no choice; it shows the reason and the fix."""
     form = opened(conflicting(store))
     assert shown(form.held)
     (row,) = form.held.rows
@@ -356,7 +360,7 @@ def test_rows_that_are_held_say_why(store: ps.Store, opened: Opened) -> None:
 
 
 def test_a_value_that_cannot_be_sent_is_no_choice(store: ps.Store, opened: Opened) -> None:
-    """Where the sheet clears a status, the store's stays, and the form says why."""
+    """If the sheet clears a status in conflict, the store's value stays and the form shows why."""
     store.api.update_pet(replace(SHOP[0], status="sold"))
     base = exported(store)
     form = opened(store.plan(sheet_saying({"id": 1, "status": ""}, base=base)))
@@ -368,8 +372,8 @@ def test_a_value_that_cannot_be_sent_is_no_choice(store: ps.Store, opened: Opene
 
 
 def test_the_guard_is_overridden_by_name(store: ps.Store, opened: Opened) -> None:
-    """A plan over a limit is not sent; a tick that names the limit lets just this much through,
-    and the plan of the run has that guard.
+    """A plan over a limit cannot be sent. A tick that names the limit allows exactly this number of
+    changes, and the plan of the run has this guard.
     """
     form = opened(store.plan(renaming(*range(1, 31))))
     assert form.apply.disabled
@@ -396,7 +400,7 @@ def test_the_guard_is_overridden_by_name(store: ps.Store, opened: Opened) -> Non
 
 
 def test_fewer_changes_need_no_override(store: ps.Store, opened: Opened) -> None:
-    """Leaving changes out until the limit is kept is enough."""
+    """If enough changes are unticked, no override of the guard is needed."""
     form = opened(store.plan(renaming(*range(1, 31))))
     untick(form, *(str(n) for n in range(20)))
     assert not form.apply.disabled
@@ -404,7 +408,7 @@ def test_fewer_changes_need_no_override(store: ps.Store, opened: Opened) -> None
 
 
 def stop(form: ReviewForm) -> None:
-    """Press Stop when the run is some way on, and wait for its end."""
+    """Press Stop after some changes of the run, and wait for its end."""
     before = form.report.counts["applied"] if form.report else 0
     until(lambda: form.meter.done >= before + 2)
     form.stop.click()
@@ -413,8 +417,8 @@ def stop(form: ReviewForm) -> None:
 
 
 def test_stop_and_go_on(box: Sandbox, store: ps.Store, opened: Opened) -> None:
-    """Stop is heard at once and ends the run with changes left; going on does the rest, and no pet
-    is changed twice.
+    """Stop responds at once and ends the run with changes left; Continue sends these, and no pet is
+    changed twice.
     """
     form = opened(store.plan(renaming(*range(1, 61)), guard=Guard(max_update=Limit(1.0))))
     slow(box, 0.3)
@@ -444,7 +448,7 @@ def test_stop_and_go_on(box: Sandbox, store: ps.Store, opened: Opened) -> None:
 
 
 def stopped_elsewhere(box: Sandbox, folder: Path, sheet: Path) -> str:
-    """A run of the sheet that the service had wait for longer than a run does: its id."""
+    """Stop a run of the sheet with a long Retry-After of the service, and return its id."""
     with ps.connect(box.url, environ={}, state=folder / "state") as other:
         plan = other.plan(sheet, guard=Guard(max_update=Limit(1.0)))
         box.break_with("429=1,only=addPet+updatePetWithForm,retry_after=600")
@@ -458,8 +462,8 @@ def stopped_elsewhere(box: Sandbox, folder: Path, sheet: Path) -> str:
 def test_a_stopped_run_of_the_sheet_is_finished_first(
     box: Sandbox, store: ps.Store, opened: Opened, tmp_path: Path
 ) -> None:
-    """A plan whose sheet an earlier run left half done has a button that finishes that run, with
-    its name and what is left; then a new plan shows the rest.
+    """A plan whose sheet has an incomplete run shows a button that completes this run, with its id
+    and the number of changes left. Afterwards a new plan shows the rest.
     """
     sheet = tmp_path / "pets.csv"
     sheet.write_text("name,status\nNew 1,sold\nNew 2,sold\n", "utf-8")
@@ -488,7 +492,9 @@ def test_a_stopped_run_of_the_sheet_is_finished_first(
 def test_a_run_that_is_being_finished_can_be_left(
     box: Sandbox, store: ps.Store, opened: Opened, tmp_path: Path, how: str
 ) -> None:
-    """Stop and the end of the form stop it at a change's boundary; it can be finished later."""
+    """Stop, or closing the form, stops a run that is being completed between two changes; it can be
+    completed later.
+    """
     sheet = tmp_path / "pets.csv"
     sheet.write_text("id,name\n" + "".join(f"{n},New {n}\n" for n in range(1, 61)), "utf-8")
     limits = Guard(max_update=Limit(1.0))
@@ -513,7 +519,7 @@ def test_a_run_that_is_being_finished_can_be_left(
 
 
 def test_taking_a_run_back(store: ps.Store, opened: Opened) -> None:
-    """Undo shows its plan in the same form, and sends it only after the same question."""
+    """Undo shows its plan in the same form, and sends it only after a confirmation."""
     form = opened(store.plan(renaming(1, 2)))
     send(form)
     finish(form)
@@ -534,7 +540,7 @@ def test_taking_a_run_back(store: ps.Store, opened: Opened) -> None:
 
 
 def test_a_plan_that_was_used_is_not_sent_again(store: ps.Store, opened: Opened) -> None:
-    """A plan that was applied shows what became of it, and cannot be sent."""
+    """A plan that was applied shows its report and cannot be sent again."""
     plan = store.plan(renaming(1))
     report = store.apply(plan, progress=False)
     form = opened(plan)
@@ -546,8 +552,8 @@ def test_a_plan_that_was_used_is_not_sent_again(store: ps.Store, opened: Opened)
 
 
 def test_a_plan_that_is_used_meanwhile_is_not_sent(store: ps.Store, opened: Opened) -> None:
-    """Somebody else may apply the very part of a plan while the form is open: nothing is sent
-    twice, and the form shows what became of it.
+    """If another user applies the same part of the plan while the form is open, nothing is sent
+    twice and the form shows the report.
     """
     form = opened(store.plan(renaming(1, 2)))
     untick(form, "1")
@@ -565,8 +571,8 @@ def test_a_plan_that_is_used_meanwhile_is_not_sent(store: ps.Store, opened: Open
 def test_a_plan_that_is_at_work_elsewhere_is_waited_for(
     store: ps.Store, box: Sandbox, opened: Opened
 ) -> None:
-    """Two reviews of one plan: the second never says that nothing was sent while the first one
-    sends, and shows in the end what became of all of it.
+    """While another form sends the same plan, the second form waits and sends nothing; at the end
+    it shows the report of the whole run.
     """
     plan = store.plan(renaming(*range(1, 16)))
     first, second = opened(plan), opened(plan)
@@ -589,7 +595,7 @@ def test_a_plan_that_is_at_work_elsewhere_is_waited_for(
 
 
 def test_a_plan_for_another_store_can_be_looked_at(store: ps.Store, opened: Opened) -> None:
-    """A plan of another service is shown, with what is wrong, and cannot be sent."""
+    """A plan for another store is shown with an error and cannot be sent."""
     plan = replace(store.plan(renaming(1)), store="http://127.0.0.1:9/v2")
     form = opened(plan)
     assert "the plan is for http://127.0.0.1:9/v2" in form.notice.text
@@ -598,7 +604,9 @@ def test_a_plan_for_another_store_can_be_looked_at(store: ps.Store, opened: Open
 
 
 def test_a_store_that_is_locked(box: Sandbox, store: ps.Store, opened: Opened) -> None:
-    """While another run is at work nothing is sent; the form says so, and can be tried again."""
+    """While another run is active nothing is sent; the form reports this, and the user can try
+    again.
+    """
     form = opened(store.plan(renaming(1)))
     other = store.plan(renaming(*range(2, 20)))
     slow(box, 0.3)
@@ -622,7 +630,7 @@ def test_a_store_that_is_locked(box: Sandbox, store: ps.Store, opened: Opened) -
 
 
 def test_problems_come_by_cause_with_a_cure(store: ps.Store, opened: Opened) -> None:
-    """Results that need a person stand in groups, each with what to do, in this form's words."""
+    """Results with a problem are grouped by cause, each with a fix for this form."""
     plan = store.plan(renaming(1, 2, 3, 4))
     store.api.update_pet(replace(SHOP[0], name="Theirs"))
     store.api.update_pet(replace(SHOP[1], name="Theirs"))
@@ -644,7 +652,7 @@ def test_problems_come_by_cause_with_a_cure(store: ps.Store, opened: Opened) -> 
 def test_a_service_that_goes_away_can_be_gone_on_with(
     box: Sandbox, store: ps.Store, opened: Opened
 ) -> None:
-    """Changes that the service refuses for a fault of its own are told, and tried again later."""
+    """Changes that fail because of a service fault are reported, and Continue sends them later."""
     form = opened(store.plan(renaming(1, 2)))
     box.break_with("drop_before=1,only=updatePetWithForm")
     form.apply.click()
@@ -660,8 +668,8 @@ def test_a_service_that_goes_away_can_be_gone_on_with(
 
 
 def test_closing_the_form_stops_its_run(box: Sandbox, store: ps.Store, opened: Opened) -> None:
-    """A form that is closed ends its run at a change's boundary; the same plan in a new form shows
-    what was done, and goes on with it.
+    """Closing a form stops its run between two changes; a new form of the same plan shows the
+    applied changes and continues the run.
     """
     plan = store.plan(renaming(*range(1, 61)), guard=Guard(max_update=Limit(1.0)))
     form = opened(plan)
@@ -679,7 +687,9 @@ def test_closing_the_form_stops_its_run(box: Sandbox, store: ps.Store, opened: O
 
 
 def test_stop_before_anything_was_sent(box: Sandbox, store: ps.Store, opened: Opened) -> None:
-    """A run that is stopped right away changes nothing that it does not report."""
+    """A run that is stopped at once sends nothing, and the plan with its ticks can be sent
+    again.
+    """
     form = opened(store.plan(renaming(1, 2), guard=Guard(sentinels=(9,))))
     untick(form, "1")
     slow(box, 1)
@@ -699,7 +709,7 @@ def test_stop_before_anything_was_sent(box: Sandbox, store: ps.Store, opened: Op
 def test_an_interrupt_of_the_kernel_stops_no_run(
     box: Sandbox, store: ps.Store, opened: Opened
 ) -> None:
-    """Ctrl-C in a cell ends the cell that waits; the form's run goes on, and Stop is its button."""
+    """Ctrl-C in a waiting cell ends the cell, not the form's run."""
     form = opened(store.plan(renaming(*range(1, 19))))
     slow(box, 0.05)
     send(form)
@@ -711,7 +721,7 @@ def test_an_interrupt_of_the_kernel_stops_no_run(
 
 
 def test_nothing_to_do(store: ps.Store, opened: Opened) -> None:
-    """A plan in sync says so, and offers nothing to send."""
+    """A plan in sync has nothing to send."""
     form = opened(store.plan(sheet_saying({"id": 1, "name": "Pet 1"})))
     assert "There is nothing to send" in counted(form)
     assert form.apply.disabled
@@ -719,8 +729,8 @@ def test_nothing_to_do(store: ps.Store, opened: Opened) -> None:
 
 
 def test_without_a_kernel_it_is_html_and_text(store: ps.Store) -> None:
-    """Without anybody to press something the form shows the plan as it would be sent, and later the
-    report; no widget is made.
+    """Without a live kernel the form shows the plan to send as text and HTML, and creates no
+    widget.
     """
     form = review(store.plan(renaming(1, 2)), store)
     text, html = form.text(), form.html()
@@ -735,7 +745,7 @@ def test_without_a_kernel_it_is_html_and_text(store: ps.Store) -> None:
 
 
 def test_hostile_words_are_shown_as_text(store: ps.Store, opened: Opened) -> None:
-    """Whatever pets are called, no HTML of the form holds it as anything but text."""
+    """Hostile names of pets are text in all HTML of the form."""
     store.api.update_pet(replace(SHOP[0], name=HOSTILE))
     sheet = sheet_saying({"id": 1, "action": "delete"}, {"id": 2, "name": HOSTILE})
     form = opened(store.plan(sheet))
@@ -752,6 +762,6 @@ def test_hostile_words_are_shown_as_text(store: ps.Store, opened: Opened) -> Non
 
 
 def test_what_is_no_plan_is_refused(store: ps.Store) -> None:
-    """Anything else is named for what it is."""
+    """An argument that is not a plan is an error that names its type."""
     with pytest.raises(PlanError, match="a str is no plan"):
         review("plan.json", store)  # type: ignore[arg-type]

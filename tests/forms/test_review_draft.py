@@ -1,4 +1,4 @@
-"""What a person makes of a plan, before it is sent: ticks, choices, and what the guard lets by."""
+"""The draft of a plan: ticks, choices and overrides of the guard before it is sent."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PETS = [Pet(id=n, name=f"P{n}", status="available") for n in range(1, 101)]
 
 
 def scribbled(plan: Plan, chance: Random) -> Draft:
-    """A draft in which somebody has ticked, unticked and chosen, and changed their mind."""
+    """Return a draft with random ticks and choices."""
     draft = Draft(plan)
     pairs = [(conflict, clash) for conflict in plan.conflicts for clash in conflict.clashes]
     for _ in range(chance.randrange(12)):
@@ -41,8 +41,8 @@ def scribbled(plan: Plan, chance: Random) -> Draft:
 @settings(max_examples=80, deadline=None)
 @given(CROWDS, st.sampled_from(["store", "sheet"]), st.randoms(use_true_random=False))
 def test_what_is_counted_is_what_is_made(triple: Triple, wins: Any, chance: Random) -> None:
-    """The numbers, the winners and the guard's word that are shown are those of the plan that is
-    made, whoever won before.
+    """The counts, the winners and the refusals that a draft shows are those of the plan that it
+    builds.
     """
     plan = triple.plan(on_conflict=wins).guarded(Guard())
     draft = scribbled(plan, chance)
@@ -56,7 +56,7 @@ def test_what_is_counted_is_what_is_made(triple: Triple, wins: Any, chance: Rand
 
 
 def test_nothing_done_is_the_very_plan() -> None:
-    """A draft that nobody touched, or in which everything was put back, is its plan."""
+    """A draft without changes, or with all changes reverted, builds the original plan."""
     plan = plan_of(PETS, sheet_saying({"id": 1, "name": "A"}, {"id": 2, "name": "B"}))
     draft = Draft(plan)
     assert draft.build_plan() is plan
@@ -67,13 +67,15 @@ def test_nothing_done_is_the_very_plan() -> None:
 
 
 def over(guard: Guard, names: int, **more: Any) -> Draft:
-    """A draft that renames so many pets, under a guard."""
+    """Return a draft that renames this many pets under a guard."""
     pets = [replace(pet, name=f"N{pet.id}") for pet in PETS[:names]]
     return Draft(plan_of(PETS, sheet_of(pets), guard=guard, **more))
 
 
 def test_just_so_much_passes_as_a_person_saw() -> None:
-    """What is let pass is what there was then: more of it is refused again, less needs nothing."""
+    """An override allows the number of changes at that time: more changes are refused again, fewer
+    need no override.
+    """
     draft = over(Guard(), 40)
     (refusal,) = draft.refusals()
     draft.tick(range(35, 40), on=False)
@@ -95,7 +97,7 @@ def test_just_so_much_passes_as_a_person_saw() -> None:
 
 
 def test_every_pet_may_be_deleted_only_with_both_ticks() -> None:
-    """Deleting all is over two limits, and each has to be let pass."""
+    """Deleting all pets exceeds two limits, and each must be overridden."""
     rows = [{"id": pet.id, "action": "delete"} for pet in PETS[:3]]
     draft = Draft(plan_of(PETS[:3], sheet_saying(*rows), guard=Guard()))
     for refusal in draft.refusals():
@@ -108,7 +110,7 @@ def test_every_pet_may_be_deleted_only_with_both_ticks() -> None:
 
 
 def test_nothing_lets_a_sentinel_pass() -> None:
-    """A change of a sentinel is refused whatever is ticked, until it is left out."""
+    """A change of a sentinel cannot be overridden; it must be unticked."""
     draft = over(Guard(sentinels=(1,)), 2)
     (refusal,) = draft.refusals()
     draft.allow(refusal, on=True)
@@ -120,8 +122,8 @@ def test_nothing_lets_a_sentinel_pass() -> None:
 
 
 def test_a_field_that_was_left_out_can_be_asked_for() -> None:
-    """Where the sheet had won, unticking gives the store its field back, and a choice of the sheet
-    sends this field alone.
+    """If the sheet has won a conflict, unticking gives the field to the store; choosing the sheet
+    again sends only this field.
     """
     rex = Pet(id=1, name="Rex", status="available")
     said = {"id": 1, "name": "Bello", "status": "sold"}
@@ -155,7 +157,9 @@ def test_a_field_that_was_left_out_can_be_asked_for() -> None:
     ],
 )
 def test_changes_are_found(asked: dict[str, str], found: list[int]) -> None:
-    """By action, field, ticks and text, in any mix; text is found in whatever case."""
+    """Changes are found by action, field, tick and text in any combination; the case of text does
+    not matter.
+    """
     pets = [Pet(id=n, name=f"P{n}", status="available") for n in (5, 7)]
     shy = Pet(id=9, name="Gone", status="sold", tags=())
     shy = replace(shy, name="Shy one")

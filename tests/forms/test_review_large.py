@@ -1,4 +1,4 @@
-"""A plan of 100,000 changes in the review form: whatever a person does takes less than a second."""
+"""The review form of a plan with 100,000 changes: each action takes less than a second."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MANY = 100_000
 
 
 def pet(number: int) -> Pet:
-    """A pet with something in every field."""
+    """Return a pet with a value in every field."""
     return Pet(
         id=number,
         name=f"Pet {number}",
@@ -33,7 +33,7 @@ def pet(number: int) -> Pet:
 
 
 def changes() -> Iterator[Change]:
-    """Adds, updates and deletes, 100,000 together."""
+    """Yield 100,000 adds, updates and deletes."""
     for n in range(MANY // 10):
         new = replace(pet(n), id=None)
         yield Add(row=MANY + n, source=f"Pets!A{n}", fields=("name", "status"), after=new)
@@ -46,7 +46,7 @@ def changes() -> Iterator[Change]:
 
 
 def conflicts() -> Iterator[Conflict]:
-    """A clash in every twentieth row."""
+    """Yield a conflict in every twentieth row."""
     for n in range(1, MANY // 20):
         yield Conflict(
             row=n,
@@ -66,7 +66,7 @@ def conflicts() -> Iterator[Conflict]:
 
 @pytest.fixture(scope="module")
 def form(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReviewForm]:
-    """The form, opened in less than a second."""
+    """Yield the form; opening it takes less than a second."""
     with ps.connect("http://127.0.0.1:9/v2", environ={}, state=tmp_path_factory.mktemp("s")) as s:
         plan = Plan(
             created="2026-11-20T00:00:00+00:00",
@@ -90,13 +90,15 @@ def form(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReviewForm]:
 
 
 def promptly(act: Callable[[], object]) -> None:
-    """Do it; it may not execute more lines of Python than a processor does in about a second."""
+    """Run the action; fail if it executes more lines of Python than a processor does in about a
+    second.
+    """
     spent = steps(act)
     assert spent < 100 * MANY, f"it took {spent:,} steps"
 
 
 def test_everything_answers_promptly(form: ReviewForm) -> None:
-    """Filtering, paging, ticking, choosing and letting pass, one after the other."""
+    """Filters, paging, ticks, choices and overrides each respond promptly."""
     everything = f"All {MANY:,} changes will be sent"
     assert everything in form.count.value
     steps: list[Callable[[], object]] = [
@@ -123,7 +125,7 @@ def test_everything_answers_promptly(form: ReviewForm) -> None:
 
 
 def test_the_question_is_ready_soon(form: ReviewForm) -> None:
-    """Apply answers at once, and the plan that it asks about comes soon, all of it."""
+    """Apply responds promptly, and its confirmation is for the whole plan."""
     form.overrides["update"].value = True
     promptly(form.apply.click)
     assert form.work.wait()

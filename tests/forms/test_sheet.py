@@ -1,4 +1,4 @@
-"""The sheet loader, driven by its traits, on a running sandbox and the sample data."""
+"""The sheet form, driven by its traits, with a running sandbox and the sample data."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ ROWS = [
 
 @pytest.fixture
 def store() -> Iterator[ps.Store]:
-    """The embedded store with its 1,240 pets."""
+    """Yield the embedded store with its 1,240 pets."""
     with ps.demo() as demo:
         yield demo
 
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder that the notebook runs in, with a small messy sheet."""
+    """Return the notebook's folder, with a small sheet that has mistakes."""
     monkeypatch.chdir(tmp_path)
     workbook_of(ROWS).save(tmp_path / "pets.xlsx")
     return tmp_path
@@ -45,7 +45,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def form(store: ps.Store, here: Path) -> Iterator[SheetForm]:
-    """The form, live, with nothing open."""
+    """Yield the form, live, without an open sheet."""
     one = open_sheet(store)
     assert one.widget is not None
     yield one
@@ -54,7 +54,7 @@ def form(store: ps.Store, here: Path) -> Iterator[SheetForm]:
 
 
 def opened(form: SheetForm, path: str | Path) -> SheetForm:
-    """The form with this file open."""
+    """Open this file in the form, and return the form."""
     form.path_field.value = str(path)
     form.go.click()
     assert form.work.wait(60)
@@ -62,35 +62,35 @@ def opened(form: SheetForm, path: str | Path) -> SheetForm:
 
 
 def choose(form: SheetForm, address: str, how: str) -> None:
-    """Choose a correction as a person does in the table."""
+    """Choose a correction in the table."""
     row = next(row for row in form.findings.table.rows if row["cells"]["where"] == address)
     form.findings.table.chosen = {row["key"]: {"choice": how}}
 
 
 def press(form: SheetForm, button: str) -> None:
-    """Press a button and wait for what comes of it."""
+    """Press a button and wait for the result."""
     getattr(form, button).click()
     assert form.work.wait(120)
 
 
 def enter(field: ipywidgets.Text, text: str) -> None:
-    """Type a text and press Enter, in the order in which a browser tells of it."""
+    """Type a text and press Enter, in the order of a browser's events."""
     field._handle_custom_msg({"event": "submit"}, [])
     field.value = text
 
 
 def heard_by(part: Table) -> list[dict[str, Any]]:
-    """What the part's script is told from now on."""
+    """Return the list of messages to the component's script from now on."""
     told: list[dict[str, Any]] = []
     part.send = lambda content, buffers=None: told.append(content)
     return told
 
 
 class TestOpening:
-    """Ways to name a file."""
+    """Ways to open a file."""
 
     def test_by_its_path(self, form: SheetForm) -> None:
-        """The file is read, and its findings are there by cell."""
+        """A file opened by its path is read, and its findings are listed by cell."""
         opened(form, "pets.xlsx")
         assert form.sheet is not None
         assert form.sheet.source.endswith("pets.xlsx")
@@ -99,7 +99,9 @@ class TestOpening:
         assert "2 errors" in form.notice.text
 
     def test_in_another_encoding(self, form: SheetForm, here: Path) -> None:
-        """A file that is not UTF-8 offers its encoding, and is read and compared in it."""
+        """A file that is not UTF-8 can be read in a suggested encoding, and its plan uses that
+        encoding.
+        """
         (here / "old.csv").write_bytes("id,name\n1002,Zoë\n".encode("cp1252"))
         opened(form, "old.csv")
         assert form.sheet is None
@@ -120,13 +122,13 @@ class TestOpening:
         assert choice.value == ""
 
     def test_by_enter_in_the_field(self, form: SheetForm) -> None:
-        """Enter in the path's field opens it."""
+        """Enter in the path field opens the file."""
         enter(form.path_field, "pets.xlsx")
         assert form.work.wait(60)
         assert form.sheet is not None
 
     def test_from_the_list_of_the_folder(self, form: SheetForm) -> None:
-        """The folder's sheets are offered, and choosing one opens it."""
+        """The folder's sheets are listed, and a selected one is opened."""
         assert [value for _, value in form.listed.options] == ["", "pets.xlsx"]
         form.listed.value = "pets.xlsx"
         assert form.work.wait(60)
@@ -134,7 +136,7 @@ class TestOpening:
         assert form.path_field.value == "pets.xlsx"
 
     def test_dropped_in_the_browser(self, form: SheetForm, here: Path) -> None:
-        """A file that came in pieces is read; copies of it are offered where the notebook is."""
+        """An uploaded file is read, and its copies are saved in the notebook's folder."""
         content = (here / "pets.xlsx").read_bytes()
         assert form.files.put("my pets.xlsx", content) is not None
         assert form.work.wait(60)
@@ -159,14 +161,16 @@ class TestOpening:
         one.close()
 
     def test_nothing_is_named(self, form: SheetForm) -> None:
-        """Open without a name says what to do."""
+        """Open without a path is reported with a fix."""
         press(form, "go")
         assert form.notice.tone == "problem"
         assert "Drop one above" in form.notice.hint
 
     @pytest.mark.parametrize("name", ["nowhere.xlsx", ".", "x.pdf"])
     def test_what_cannot_be_read_is_said(self, form: SheetForm, name: str, here: Path) -> None:
-        """No file, a folder, another kind: a sentence with a way out, and the form goes on."""
+        """A missing file, a folder or another file type is reported with a fix, and the form can
+        still be used.
+        """
         (here / "x.pdf").write_bytes(b"%PDF-1.7")
         opened(form, name)
         assert form.notice.tone == "problem"
@@ -176,7 +180,7 @@ class TestOpening:
         assert form.sheet is not None
 
     def test_what_is_gone_from_the_form_is_forgotten(self, form: SheetForm, here: Path) -> None:
-        """Of an earlier sheet nothing is left: no correction, no mapping, no plan."""
+        """Opening another sheet clears the corrections of the last one."""
         opened(form, "pets.xlsx")
         press(form, "sure")
         assert form.corrections
@@ -188,10 +192,12 @@ class TestOpening:
 
 
 class TestColumns:
-    """What the headers mean."""
+    """Mapping of headers to columns."""
 
     def test_a_near_miss_is_suggested_and_never_guessed(self, form: SheetForm, here: Path) -> None:
-        """The person says that `Staus` means the status; until then it is not used."""
+        """A similar header is only suggested: `Staus` is not used as status until the user selects
+        it.
+        """
         workbook_of([["id", "Staus"], ["1002", "sold"]]).save(here / "near.xlsx")
         opened(form, "near.xlsx")
         field = form.columns.headers["Staus"]
@@ -205,7 +211,7 @@ class TestColumns:
         assert form.columns.headers["Staus"].value == "status"
 
     def test_a_sheet_with_no_known_header_can_be_opened(self, form: SheetForm, here: Path) -> None:
-        """Where petsync knows none, the person says what each means, and it is read."""
+        """For a sheet without a known header the user maps the headers, and the sheet is read."""
         (here / "katalog.csv").write_text("Nummer;Tiername;Zustand\n1002;Rex;sold\n")
         opened(form, "katalog.csv")
         assert form.sheet is None
@@ -218,7 +224,7 @@ class TestColumns:
         assert form.sheet.frame["id"].tolist() == [1002]
 
     def test_another_worksheet(self, form: SheetForm, here: Path) -> None:
-        """The worksheet that is chosen is read."""
+        """The selected worksheet is read."""
         book = workbook_of(ROWS)
         more = book.create_sheet("New")
         more.append(["id", "name"])
@@ -234,10 +240,12 @@ class TestColumns:
 
 
 class TestFindings:
-    """Findings, and a choice for each."""
+    """Findings, and a correction for each."""
 
     def test_a_suggestion_a_text_of_ones_own_and_leaving_it(self, form: SheetForm) -> None:
-        """Each cell gets what the person chose for it, and only that."""
+        """Each cell gets the correction that the user chose for it: the suggestion, an own text or
+        none.
+        """
         opened(form, "pets.xlsx")
         choose(form, "Pets!C2", "suggested")
         choose(form, "Pets!C3", "own")
@@ -259,7 +267,7 @@ class TestFindings:
         ]
 
     def test_enter_takes_a_text(self, form: SheetForm) -> None:
-        """Enter in the field does what “Take this text” does, and the keyboard goes to the row."""
+        """Enter in the text field uses the text, and the focus returns to the row."""
         opened(form, "pets.xlsx")
         choose(form, "Pets!C3", "own")
         sent = heard_by(form.findings.table)
@@ -270,7 +278,7 @@ class TestFindings:
 
     @pytest.mark.parametrize("button", ["again", "sure"])
     def test_a_text_that_was_typed_is_taken(self, form: SheetForm, button: str) -> None:
-        """What reads the sheet again reads it with a text that nobody took yet."""
+        """A typed text is used by each button that reads the sheet again."""
         opened(form, "pets.xlsx")
         choose(form, "Pets!C3", "own")
         form.findings.own.value = "pending"
@@ -278,7 +286,7 @@ class TestFindings:
         assert form.corrections["Pets!C3"] == "pending"
 
     def test_another_cell_loses_no_text(self, form: SheetForm) -> None:
-        """Asked for another cell's text, what was typed for the first is taken."""
+        """A typed text is kept when the user goes to another cell."""
         opened(form, "pets.xlsx")
         choose(form, "Pets!C3", "own")
         form.findings.own.value = "pending"
@@ -287,7 +295,7 @@ class TestFindings:
         assert form.findings.own.description == "Text for Pets!C2"
 
     def test_comparing_names_the_text_that_was_typed(self, form: SheetForm) -> None:
-        """A text that nobody took keeps the sheet from being compared without it."""
+        """A typed text that is not used yet prevents the comparison."""
         opened(form, "pets.xlsx")
         choose(form, "Pets!C3", "own")
         form.findings.own.value = "pending"
@@ -299,7 +307,9 @@ class TestFindings:
         assert form.plan is not None
 
     def test_leaving_it_leaves_the_cell(self, form: SheetForm) -> None:
-        """The cell stays as it is, and no text is asked for any more."""
+        """Cancel keeps the cell as it is and discards the typed text; so does the choice to keep
+        the cell.
+        """
         opened(form, "pets.xlsx")
         choose(form, "Pets!C3", "own")
         form.findings.own.value = "pending"
@@ -311,7 +321,7 @@ class TestFindings:
         assert form.findings.chosen == {}
 
     def test_what_was_chosen_is_shown(self, form: SheetForm) -> None:
-        """The table shows each choice, whatever page or filter one comes back from."""
+        """The table shows each choice on every page and in every filter."""
         opened(form, "pets.xlsx")
         choose(form, "Pets!C2", "suggested")
         form.findings.set("Pets!C3", "")
@@ -326,7 +336,7 @@ class TestFindings:
         assert list(choices) == ["Pets!C2", "Pets!C3"]
 
     def test_the_sure_ones_at_once(self, form: SheetForm) -> None:
-        """Only what is sure is corrected by the button; guesses stay for a person."""
+        """The button makes only sure corrections; guesses need a choice."""
         opened(form, "pets.xlsx")
         assert form.sure.description == "Make the 2 sure corrections"
         assert not form.sure.disabled
@@ -338,7 +348,9 @@ class TestFindings:
         assert form.sure.description == "No sure corrections"
 
     def test_a_correction_is_taken_back(self, form: SheetForm) -> None:
-        """The cell is as in the file again, and its finding is back."""
+        """When a correction is removed, the cell has the file's value again and its finding
+        returns.
+        """
         opened(form, "pets.xlsx")
         press(form, "sure")
         form.made.table.press("Pets!C4")
@@ -349,14 +361,14 @@ class TestFindings:
     def test_what_is_wrong_with_the_header_is_not_corrected_in_a_cell(
         self, form: SheetForm
     ) -> None:
-        """It has no choice, and a choice that comes all the same is passed over."""
+        """A finding in the header has no choice, and a forged choice is ignored."""
         opened(form, "pets.xlsx")
         assert form.findings.table.rows[0]["cells"]["choice"] == "Fix it in the file"
         form.findings.table.chosen = {"0": {"choice": "own"}, "99": {"choice": "own"}, "x": {}}
         assert form.findings.chosen == {}
 
     def test_by_severity(self, form: SheetForm) -> None:
-        """Errors alone, warnings alone, and those with a suggestion."""
+        """The filter shows errors, warnings, or findings with a suggestion."""
         opened(form, SAMPLES / "catalogue_edited.xlsx")
         counts = {}
         for which in ("all", "error", "warning", "suggested"):
@@ -366,7 +378,7 @@ class TestFindings:
         assert counts["suggested"] == 14
 
     def test_a_file_that_changed_gets_no_correction(self, form: SheetForm, here: Path) -> None:
-        """Corrections are of the cells that the person saw; those of another file are refused."""
+        """If the file has changed since it was read, its corrections are refused."""
         opened(form, "pets.xlsx")
         choose(form, "Pets!C2", "suggested")
         workbook_of([ROWS[0], ["1002", "Rex", "pendng"]]).save(here / "pets.xlsx")
@@ -376,10 +388,12 @@ class TestFindings:
 
 
 class TestSaving:
-    """Copies."""
+    """Copies of the sheet."""
 
     def test_a_corrected_copy(self, form: SheetForm, here: Path) -> None:
-        """The copy has the corrections, the file has not."""
+        """The corrected copy has the corrections, and the file is unchanged; a second copy keeps
+        the first as a backup.
+        """
         before = (here / "pets.xlsx").read_bytes()
         opened(form, "pets.xlsx")
         assert form.saving.corrected.disabled
@@ -395,7 +409,7 @@ class TestSaving:
         assert "is now pets.corrected.backup-" in form.notice.hint
 
     def test_a_marked_copy(self, form: SheetForm, here: Path) -> None:
-        """The findings are marked in a copy, and no file of that name is replaced."""
+        """Findings are marked in a copy, which replaces no existing file."""
         opened(form, "pets.xlsx")
         form.saving.marked.click()
         assert form.work.wait(60)
@@ -405,7 +419,7 @@ class TestSaving:
         assert "already exists" in form.notice.text
 
     def test_never_over_the_sheet_itself(self, form: SheetForm, here: Path) -> None:
-        """The sheet's own name is refused."""
+        """A copy with the sheet's own name is refused."""
         before = (here / "pets.xlsx").read_bytes()
         opened(form, "pets.xlsx")
         press(form, "sure")
@@ -420,7 +434,7 @@ class TestComparing:
     """From the sheet to its plan."""
 
     def test_the_plan_goes_to_whoever_wants_it(self, form: SheetForm, store: ps.Store) -> None:
-        """It is the plan of store.plan with the same corrections, and nothing was sent."""
+        """A listener gets the plan of store.plan with the same corrections, and nothing is sent."""
         plans: list[Plan] = []
         form.on_plan(plans.append)
         opened(form, SAMPLES / "catalogue_edited.xlsx")
@@ -437,7 +451,7 @@ class TestComparing:
         assert len(store.runs()) == 0
 
     def test_its_review_is_shown_below(self, form: SheetForm) -> None:
-        """Alone, the form leads on to the review of the plan; a new plan replaces it."""
+        """Without a listener the form shows the review of the plan; a new plan replaces it."""
         opened(form, "pets.xlsx")
         press(form, "compare")
         first = form.review
@@ -448,7 +462,7 @@ class TestComparing:
         assert form.review is not first
 
     def test_what_became_of_it_is_kept(self, form: SheetForm, here: Path) -> None:
-        """After the run a notebook keeps the report in place of the plan, and is told to."""
+        """After the run the form's static view shows the report instead of the plan."""
         told: list[None] = []
         (here / "few.csv").write_text("id,name\n1001,Rex\n", "utf-8")
         opened(form, "few.csv")
@@ -468,7 +482,7 @@ class TestComparing:
         assert told
 
     def test_a_run_in_the_review_is_not_cut_off(self, form: SheetForm) -> None:
-        """Nothing that is pressed above takes a review away in which something is under way."""
+        """An active run in the review cannot be replaced by a new comparison or sheet."""
         opened(form, SAMPLES / "catalogue_edited.xlsx")
         press(form, "compare")
         review = form.review
@@ -490,7 +504,7 @@ class TestComparing:
         assert form.review is not review
 
     def test_the_options_are_those_of_the_plan(self, form: SheetForm) -> None:
-        """What is ticked in plain words is what the plan was made by."""
+        """The options in the form are the options of the plan."""
         plans: list[Plan] = []
         form.on_plan(plans.append)
         opened(form, SAMPLES / "catalogue_clean.xlsx")
@@ -507,7 +521,7 @@ class TestComparing:
     def test_an_export_is_compared_with_what_was_exported(
         self, form: SheetForm, store: ps.Store, here: Path
     ) -> None:
-        """Such a sheet offers the choice of a winner, and the comparison with the store alone."""
+        """A sheet with a base offers a conflict winner and a comparison without the base."""
         plans: list[Plan] = []
         form.on_plan(plans.append)
         ps.write_sheet(store.snapshot(), here / "export.xlsx")
@@ -522,7 +536,7 @@ class TestComparing:
         assert not plans[-1].base
 
     def test_what_is_chosen_and_not_checked_yet_stands_in_the_way(self, form: SheetForm) -> None:
-        """No plan is made while the person may think that a correction is in it."""
+        """A correction that is chosen but not checked yet prevents the plan."""
         opened(form, "pets.xlsx")
         choose(form, "Pets!C2", "suggested")
         press(form, "compare")
@@ -532,7 +546,7 @@ class TestComparing:
     def test_a_status_that_only_the_store_knows_is_no_error_then(
         self, form: SheetForm, store: ps.Store, here: Path
     ) -> None:
-        """The plan judges the sheet with the statuses that the store's pets really have."""
+        """The plan validates the sheet with the statuses of the store's pets."""
         plans: list[Plan] = []
         form.on_plan(plans.append)
         opened(form, "pets.xlsx")
@@ -542,7 +556,7 @@ class TestComparing:
         assert plans[0].blocked == expected.blocked
 
     def test_without_a_store_it_says_so(self, here: Path) -> None:
-        """A service that does not answer is a sentence, and the sheet stays open."""
+        """If the service does not answer, the comparison reports it and the sheet stays open."""
         with ps.connect("http://127.0.0.1:9/v2", state=here / "state") as gone:
             one = opened(_live(open_sheet(gone)), "pets.xlsx")
             press(one, "compare")
@@ -552,7 +566,7 @@ class TestComparing:
             one.close()
 
     def test_it_can_be_stopped(self, form: SheetForm) -> None:
-        """Stop ends what is under way, and the form can go on at once."""
+        """Stop ends a comparison, and no plan is made."""
         opened(form, SAMPLES / "catalogue_edited.xlsx")
         form.compare.click()
         form.stop.click()
@@ -570,7 +584,7 @@ class TestLarge:
     """A sheet of 100,000 rows."""
 
     def test_it_stays_usable(self, form: SheetForm, here: Path) -> None:
-        """100,000 findings are shown a page at a time, and filtered by a few lines for each."""
+        """100,000 findings are shown in pages, and filters execute only a few lines for each."""
         rows = "".join(f"{n},Pet {n},Sold\n" for n in range(1, 100_001))
         (here / "large.csv").write_text(f"id,name,status\n{rows}9,Rex,solld\n")
         opened(form, "large.csv")
@@ -584,17 +598,17 @@ class TestLarge:
             form.findings.which.value = "all"
             table.page = 4_000
 
-        # Two passes over all of them; to make each into what is shown takes hundreds of lines.
+        # Two passes over all findings. Rendering each would execute hundreds of lines.
         assert steps(look) < 100 * table.total
         assert table.rows[0]["cells"]["where"].startswith("line 80")
         assert form.sure.description == "Make the 100,000 sure corrections"
 
 
 class TestWithoutAKernel:
-    """HTML and text where nobody can press anything."""
+    """HTML and text without a live kernel."""
 
     def test_a_sheet_is_shown_with_its_findings(self, store: ps.Store, here: Path) -> None:
-        """The saved notebook has the sheet, its findings, and how to go on."""
+        """A saved notebook shows the sheet, its findings and the next step."""
         form = open_sheet(store, "pets.xlsx")
         for shown in (form.text(), form.html()):
             assert "unknown-status" in shown
@@ -603,19 +617,19 @@ class TestWithoutAKernel:
         assert "<button" not in form.html()
 
     def test_without_a_sheet_it_says_how(self, store: ps.Store) -> None:
-        """The plain functions are named."""
+        """Without a sheet the form shows the equivalent functions."""
         form = open_sheet(store)
         assert 'store.read("catalogue.xlsx")' in form.text()
         assert "store.read(&quot;catalogue.xlsx&quot;)" in form.html()
 
     def test_what_cannot_be_read_is_said(self, store: ps.Store, here: Path) -> None:
-        """The sentence and the way out stand in place of the sheet."""
+        """If the sheet cannot be read, the form shows the error."""
         form = open_sheet(store, "nowhere.xlsx")
         assert "there is no such file" in form.text()
         assert "there is no such file" in form.html()
 
     def test_what_a_sheet_says_is_text(self, store: ps.Store, here: Path) -> None:
-        """Markup in a cell or a header is shown, and never runs."""
+        """Markup in a cell or a header is shown as text."""
         evil = "<img src=x onerror=alert(1)>"
         workbook_of([["id", "status", evil], ["1002", evil, evil]]).save(here / "evil.xlsx")
         form = opened(_live(open_sheet(store)), "evil.xlsx")

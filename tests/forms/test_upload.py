@@ -1,4 +1,4 @@
-"""upload_images: a pet chosen, pictures given, sent, followed and cancelled one by one."""
+"""upload_images: a pet is chosen; images are inspected, sent, followed and cancelled."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ QUICK = ps.RetryPolicy(attempts=4, seconds=5.0, first=0.01, longest=0.05)
 
 @pytest.fixture
 def box() -> Iterator[Sandbox]:
-    """A store with a few pets, one with a photo of another service's."""
+    """Yield a store with a few pets; one has a photo on another server."""
     pets = [
         ps.Pet(id=7, name="Bella", status="available"),
         ps.Pet(id=8, name="Bello", status="sold", photo_urls=("https://shop.example/a.jpg",)),
@@ -39,14 +39,14 @@ def box() -> Iterator[Sandbox]:
 
 @pytest.fixture
 def store(box: Sandbox, tmp_path: Path) -> Iterator[ps.Store]:
-    """The store, connected to."""
+    """Yield a connection to the store."""
     with ps.connect(box.url, state=tmp_path / "state", environ={}, retry=QUICK) as store:
         yield store
 
 
 @pytest.fixture
 def form(store: ps.Store) -> Iterator[UploadForm]:
-    """The form for pet 7, looked at."""
+    """Yield the form of pet 7 after it has loaded the pet."""
     form = upload_images(store, 7)
     assert form.widget
     assert form.work.wait()
@@ -56,7 +56,7 @@ def form(store: ps.Store) -> Iterator[UploadForm]:
 
 
 def until(is_so: Callable[[], object], seconds: float = 60.0) -> None:
-    """Return once it is so."""
+    """Wait until the condition is true."""
     end = time.monotonic() + seconds
     while not is_so():
         assert time.monotonic() < end, "it never came to be so"
@@ -64,12 +64,12 @@ def until(is_so: Callable[[], object], seconds: float = 60.0) -> None:
 
 
 def states(form: UploadForm) -> dict[str, str]:
-    """Each listed file's state, as a person sees it."""
+    """Return each listed file's state, as the form shows it."""
     return {row["cells"]["name"]: row["cells"]["state"]["text"] for row in form.listed.rows}
 
 
 def said(form: UploadForm, name: str) -> str:
-    """What is said of a file."""
+    """Return the message of a file."""
     (row,) = (row for row in form.listed.rows if row["cells"]["name"] == name)
     text: str = row["cells"]["message"]
     return text
@@ -83,14 +83,14 @@ def drop(form: UploadForm, **files: bytes) -> None:
 
 
 def noise(side: int) -> bytes:
-    """A PNG that nothing makes small."""
+    """Return a PNG that cannot be compressed."""
     out = io.BytesIO()
     Image.frombytes("RGB", (side, side), os.urandom(side * side * 3)).save(out, "PNG")
     return out.getvalue()
 
 
 def test_a_pet_is_found_by_name_or_id_and_chosen(store: ps.Store) -> None:
-    """The pets that fit are listed, one whose id is typed first, and one is picked."""
+    """A search lists the matching pets by name or id, and the user picks one."""
     form = upload_images(store)
     assert form.widget
     form.search.value = "bell"
@@ -108,7 +108,7 @@ def test_a_pet_is_found_by_name_or_id_and_chosen(store: ps.Store) -> None:
 
 
 def test_many_pets_are_paged(box: Sandbox, store: ps.Store) -> None:
-    """A page of the finder shows a few pets, the next one the next few."""
+    """Many matching pets are shown in pages."""
     box.reset(ps.Pet(id=n, name=f"Cat {n}", status="sold") for n in range(1, 21))
     form = upload_images(store)
     assert form.widget
@@ -121,7 +121,7 @@ def test_many_pets_are_paged(box: Sandbox, store: ps.Store) -> None:
 
 
 def test_a_pet_that_no_query_lists_is_found_by_its_id(tmp_path: Path) -> None:
-    """A strange status keeps no pet from being found."""
+    """A pet whose status no query lists is found by its id."""
     pets = [ps.Pet(id=9, name="Odd", status="on holiday")]
     with (
         Sandbox(auth=False, profile="live", pets=pets) as box,
@@ -136,7 +136,7 @@ def test_a_pet_that_no_query_lists_is_found_by_its_id(tmp_path: Path) -> None:
 
 
 def test_a_pet_that_is_not_there_is_told(store: ps.Store) -> None:
-    """A wrong id is said, and not shown as a fault."""
+    """An unknown id is reported as a problem."""
     form = upload_images(store, 99)
     assert form.widget
     assert form.work.wait()
@@ -146,7 +146,9 @@ def test_a_pet_that_is_not_there_is_told(store: ps.Store) -> None:
 
 
 def test_only_the_services_own_photos_are_fetched(box: Sandbox, store: ps.Store) -> None:
-    """What the service serves is shown as a small copy, what is elsewhere as its address alone."""
+    """Photos of the service are shown as thumbnails; photos on other servers are shown as addresses
+    and not fetched.
+    """
     store.api.upload_file(8, image("PNG"), filename="a.png")
     form = upload_images(store, 8)
     assert form.widget
@@ -159,7 +161,9 @@ def test_only_the_services_own_photos_are_fetched(box: Sandbox, store: ps.Store)
 
 
 def test_a_photo_that_is_none_is_said(box: Sandbox, store: ps.Store) -> None:
-    """An address of the service's that gives no picture does not stop the form."""
+    """A photo of the service that is not an image, or is missing, is shown as such, and the form
+    still works.
+    """
     store.api.upload_file(70, b"<script>alert(1)</script>", filename="a.png")
     urls = (*store.api.get_pet_by_id(70).photo_urls, f"{box.url}/images/999")
     box.put(msgspec.structs.replace(store.api.get_pet_by_id(70), photo_urls=urls))
@@ -173,7 +177,9 @@ def test_a_photo_that_is_none_is_said(box: Sandbox, store: ps.Store) -> None:
 
 
 def test_files_are_shown_before_they_are_sent(form: UploadForm) -> None:
-    """Each has a small copy, its name, size and pixels, and the button says what it will do."""
+    """Each file has a thumbnail, its name, size and pixels before it is sent; the button shows the
+    number of images and the pet.
+    """
     drop(form, cat__jpg=image("JPEG", (300, 200)), dog__gif=animation())
     cat, dog = form.listed.rows
     assert cat["cells"]["picture"]["src"].startswith("data:image/jpeg;base64,")
@@ -187,7 +193,7 @@ def test_files_are_shown_before_they_are_sent(form: UploadForm) -> None:
 
 
 def test_a_wrong_file_is_told_and_not_sent(box: Sandbox, form: UploadForm) -> None:
-    """What is no picture says what it is, and the others go all the same."""
+    """A file that is not an image is reported and not sent; the others are sent."""
     drop(form, notes__png=b"%PDF-1.7 ...", cat__jpg=image("JPEG"), empty__gif=b"")
     assert states(form) == {
         "notes.png": "cannot be sent",
@@ -202,7 +208,9 @@ def test_a_wrong_file_is_told_and_not_sent(box: Sandbox, form: UploadForm) -> No
 
 
 def test_pictures_are_sent_and_linked(box: Sandbox, form: UploadForm) -> None:
-    """After an upload each file has its address, the pet its photos, and the result is told."""
+    """After an upload each file shows its address, the pet has the photos, and the result is
+    reported.
+    """
     form.metadata.value = "in spring"
     drop(form, a__png=image(colour=RED), b__png=image(colour=BLUE))
     form.go.click()
@@ -219,7 +227,7 @@ def test_pictures_are_sent_and_linked(box: Sandbox, form: UploadForm) -> None:
 
 
 def test_metadata_goes_along(box: Sandbox, form: UploadForm, store: ps.Store) -> None:
-    """The metadata field is what each picture's plan says."""
+    """Each planned image has the text of the metadata field."""
     form.metadata.value = "in spring"
     drop(form, a__png=image())
     assert form._inspected is not None
@@ -227,7 +235,9 @@ def test_metadata_goes_along(box: Sandbox, form: UploadForm, store: ps.Store) ->
 
 
 def test_nothing_is_sent_twice(box: Sandbox, form: UploadForm, store: ps.Store) -> None:
-    """What was uploaded before, or is in the list twice, is left alone and said so."""
+    """An image that was uploaded before, or that is in the list twice, is left out and not sent
+    again.
+    """
     store.upload(
         store.pictures_of(
             7, put(Path(store.aio.settings.state) / "x", a__png=image(colour=RED)) / "a.png"
@@ -246,7 +256,9 @@ def test_nothing_is_sent_twice(box: Sandbox, form: UploadForm, store: ps.Store) 
 
 
 def test_a_path_is_another_way_in(form: UploadForm, tmp_path: Path) -> None:
-    """A file, or every file of a folder, on the notebook's machine; a wrong path is told."""
+    """A path on the notebook's machine adds a file, or each file of a folder; a wrong path is
+    reported.
+    """
     folder = put(tmp_path / "photos", a__png=image(colour=RED), b__png=image(colour=BLUE))
     form.path.value = str(folder / "a.png")
     form.add.click()
@@ -264,7 +276,7 @@ def test_a_path_is_another_way_in(form: UploadForm, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("given", ["", "~nobody-of-this-name/x.png", "x" * 5000, "\0", "/none/*"])
 def test_a_path_that_is_none_is_told(form: UploadForm, given: str) -> None:
-    """Whatever is typed as a path, the form says what is wrong with it."""
+    """Any invalid path is reported, and no file is added."""
     form.path.value = given
     form.add.click()
     assert form.notice.tone == "problem"
@@ -272,7 +284,7 @@ def test_a_path_that_is_none_is_told(form: UploadForm, given: str) -> None:
 
 
 def test_a_name_that_no_file_has_is_told(form: UploadForm, tmp_path: Path) -> None:
-    """A path with a NUL in it is told as what it is, and every other file goes on."""
+    """A file name with a NUL is reported, and other files can still be sent."""
     form.add_file(tmp_path / "a\0b.png")
     assert form.work.wait()
     drop(form, ok__png=image())
@@ -281,7 +293,7 @@ def test_a_name_that_no_file_has_is_told(form: UploadForm, tmp_path: Path) -> No
 
 
 def test_an_empty_folder_is_told(form: UploadForm, tmp_path: Path) -> None:
-    """A folder without files adds none, and says so."""
+    """A folder without visible files is reported and adds no file."""
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / ".hidden.png").write_bytes(image())
     form.path.value = str(tmp_path / "empty")
@@ -291,7 +303,9 @@ def test_an_empty_folder_is_told(form: UploadForm, tmp_path: Path) -> None:
 
 
 def test_a_service_that_does_not_say_where_is_told_of(tmp_path: Path) -> None:
-    """Where a service adds no address, the file is done all the same."""
+    """If the service returns no address, the file is still done, and the missing address is
+    reported.
+    """
     with (
         Sandbox(auth=False, profile="live", pets=[ps.Pet(id=7, name="Bella")]) as box,
         ps.connect(box.url, profile="live", state=tmp_path, environ={}) as store,
@@ -307,7 +321,7 @@ def test_a_service_that_does_not_say_where_is_told_of(tmp_path: Path) -> None:
 
 
 def test_one_that_waits_can_be_cancelled(box: Sandbox, form: UploadForm) -> None:
-    """A picture cancelled before its turn is never sent; the others are."""
+    """An image that is cancelled before its turn is never sent; the others are sent."""
     box.break_with("latency=0.4,only=uploadFile")
     drop(form, a__png=image(colour=RED), b__png=image(colour=BLUE), c__png=image(colour=GREEN))
     form.go.click()
@@ -321,7 +335,9 @@ def test_one_that_waits_can_be_cancelled(box: Sandbox, form: UploadForm) -> None
 
 
 def test_one_on_its_way_can_be_cancelled(box: Sandbox, form: UploadForm) -> None:
-    """A picture that is just being sent is cut, the pet is asked, and those behind it go on."""
+    """An image that is cancelled during its upload is aborted and looked up in the pet; the others
+    are sent.
+    """
     box.break_with("latency=30,only=uploadFile,first=1")
     drop(form, a__png=image(colour=RED), b__png=image(colour=BLUE))
     form.go.click()
@@ -334,7 +350,7 @@ def test_one_on_its_way_can_be_cancelled(box: Sandbox, form: UploadForm) -> None
 
 
 def test_all_can_be_stopped_and_the_rest_sent_later(box: Sandbox, form: UploadForm) -> None:
-    """Stop ends it soon; pressed again, Upload sends what is left and nothing twice."""
+    """Stop ends the upload soon; Upload then sends the other files, and none twice."""
     box.break_with("latency=0.5,only=uploadFile")
     drop(form, **{f"p{n}__png": image(colour=(n * 20, 0, 0)) for n in range(5)})
     form.go.click()
@@ -352,7 +368,7 @@ def test_all_can_be_stopped_and_the_rest_sent_later(box: Sandbox, form: UploadFo
 
 
 def test_what_is_tried_again_is_said(box: Sandbox, form: UploadForm) -> None:
-    """A refused attempt is followed by another one, which the file's row tells."""
+    """A retry is shown in the file's row."""
     heard: list[str] = []
     form.listed.observe(
         lambda change: heard.extend(row["cells"]["message"] for row in change["new"]), "rows"
@@ -366,7 +382,9 @@ def test_what_is_tried_again_is_said(box: Sandbox, form: UploadForm) -> None:
 
 
 def test_what_failed_is_said_and_sent_again(box: Sandbox, tmp_path: Path) -> None:
-    """A picture that failed says why; Upload sends it once more, after it was waited for."""
+    """A failed image shows the reason; Upload sends it again after it has waited for a late
+    arrival.
+    """
     with ps.connect(box.url, state=tmp_path, environ={}, retry=QUICK, timeout=3.0) as store:
         form = upload_images(store, 7)
         assert form.widget
@@ -390,7 +408,9 @@ def test_what_failed_is_said_and_sent_again(box: Sandbox, tmp_path: Path) -> Non
 
 
 def test_too_large_names_the_services_own_limit(box: Sandbox, form: UploadForm) -> None:
-    """What the service refuses as too large says its limit; smaller, it goes through."""
+    """A file that the service refuses as too large shows the service's limit, which is then applied
+    before other files are sent.
+    """
     drop(form, big__png=noise(2100), small__png=image())
     form.go.click()
     assert form.work.wait()
@@ -410,7 +430,9 @@ def test_too_large_names_the_services_own_limit(box: Sandbox, form: UploadForm) 
 
 
 def test_large_pictures_are_made_smaller_on_request(box: Sandbox, form: UploadForm) -> None:
-    """With the box ticked a picture is scaled, which is said before it is sent."""
+    """If the option is ticked, a large image is scaled down, and the new size is shown before it is
+    sent.
+    """
     drop(form, big__jpg=image("JPEG", (4000, 3000)))
     form.smaller.value = form.keep.value = True
     assert form.work.wait()
@@ -421,7 +443,7 @@ def test_large_pictures_are_made_smaller_on_request(box: Sandbox, form: UploadFo
 
 
 def test_progress_is_shown_by_bytes(box: Sandbox, form: UploadForm) -> None:
-    """The meters count the bytes of one picture and of all."""
+    """The progress bars count the bytes of one image and of all."""
     shown: list[tuple[float, float]] = []
     form.all.observe(lambda change: shown.append((form.all.done, form.all.total)), "done")
     drop(form, a__png=noise(400), b__png=noise(300))
@@ -435,7 +457,7 @@ def test_progress_is_shown_by_bytes(box: Sandbox, form: UploadForm) -> None:
 
 
 def test_a_file_can_be_removed(form: UploadForm) -> None:
-    """Removed from the list it is gone from this machine, and not sent."""
+    """A file that is removed from the list is deleted from this machine and not sent."""
     drop(form, a__png=image(colour=RED), b__png=image(colour=BLUE))
     path = form.items[0].path
     form.listed.press(form.items[0].key)
@@ -445,7 +467,7 @@ def test_a_file_can_be_removed(form: UploadForm) -> None:
 
 
 def test_another_pet_can_be_chosen(box: Sandbox, form: UploadForm) -> None:
-    """The files that are left go to the pet that is chosen last."""
+    """The files go to the pet that was chosen last."""
     drop(form, a__png=image())
     form.search.value = "Rex"
     assert form.work.wait()
@@ -458,7 +480,7 @@ def test_another_pet_can_be_chosen(box: Sandbox, form: UploadForm) -> None:
 
 
 def test_without_permission_it_stops_and_says_so(tmp_path: Path) -> None:
-    """A token that may not write is told, and nothing is uploaded."""
+    """A token without the write scope is reported."""
     with (
         Sandbox(pets=[ps.Pet(id=7, name="Bella", status="sold")]) as box,
         ps.connect(
@@ -476,7 +498,7 @@ def test_without_permission_it_stops_and_says_so(tmp_path: Path) -> None:
 
 
 def test_without_a_pet_nothing_can_be_sent(store: ps.Store) -> None:
-    """Files can be given first; the button waits for a pet."""
+    """Files can be added first, but cannot be sent without a pet."""
     form = upload_images(store)
     assert form.widget
     drop(form, a__png=image())
@@ -486,7 +508,9 @@ def test_without_a_pet_nothing_can_be_sent(store: ps.Store) -> None:
 
 
 def test_files_are_judged_before_a_pet_is_chosen(store: ps.Store) -> None:
-    """Kind, size and pixels are told at once; what is fit says that a pet is to be chosen."""
+    """Type, size and pixels of a file are checked before a pet is chosen; a valid file shows that a
+    pet must be chosen.
+    """
     form = upload_images(store)
     assert form.widget
     drop(form, a__png=image(), b__png=b"no picture")
@@ -504,7 +528,7 @@ def test_files_are_judged_before_a_pet_is_chosen(store: ps.Store) -> None:
 
 
 def test_files_that_cannot_be_looked_at_say_so(tmp_path: Path) -> None:
-    """Where the service lets nobody in, no file is looked at for ever."""
+    """If the service refuses access, the files show that they cannot be sent."""
     pet = ps.Pet(id=7, name="Bella", status="sold")
     with (
         Sandbox(pets=[pet]) as box,
@@ -521,7 +545,7 @@ def test_files_that_cannot_be_looked_at_say_so(tmp_path: Path) -> None:
 
 
 def test_that_no_pet_fits_is_heard(store: ps.Store) -> None:
-    """The notice, which is read aloud, says so; the list is named whatever is in it."""
+    """The notice, which a screen reader reads, reports that no pet matches."""
     form = upload_images(store)
     assert form.widget
     form.search.value = "nobody"
@@ -538,7 +562,7 @@ def test_that_no_pet_fits_is_heard(store: ps.Store) -> None:
 
 
 def test_the_keyboard_goes_to_the_heading(form: UploadForm) -> None:
-    """Upload cannot be pressed while it is under way, so the keyboard is led away from it."""
+    """Upload moves the keyboard focus to the heading, because its button becomes disabled."""
     told: list[object] = []
     form.heading.send = lambda content, buffers=None: told.append(content)
     drop(form, a__png=image())
@@ -548,7 +572,7 @@ def test_the_keyboard_goes_to_the_heading(form: UploadForm) -> None:
 
 
 def test_what_was_not_sent_is_a_problem(form: UploadForm) -> None:
-    """A file that was left out because it is none of a person's choice is told as a problem."""
+    """A file that was not sent is reported as a problem."""
     drop(form, a__png=image(), b__png=b"no picture")
     form.go.click()
     assert form.work.wait()
@@ -559,7 +583,9 @@ def test_what_was_not_sent_is_a_problem(form: UploadForm) -> None:
 def test_without_a_live_kernel_it_is_text_and_html(
     box: Sandbox, store: ps.Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The pet, its pictures' addresses and the plain function, all as text, at most 80 columns."""
+    """Without a live kernel the form is text and HTML: the pet, its photos' addresses and the
+    equivalent function, in 80 columns.
+    """
     monkeypatch.setattr("petsync.widgets.form.is_live", lambda: False)
     box.put(
         ps.Pet(id=8, name="<script>alert(1)</script>", status="sold", photo_urls=("javascript:x",))
@@ -578,7 +604,7 @@ def test_without_a_live_kernel_it_is_text_and_html(
 
 
 def test_what_was_uploaded_is_in_the_saved_form(form: UploadForm) -> None:
-    """The report is part of the form's HTML and text."""
+    """The form's text and HTML have the report of the upload."""
     drop(form, a__png=image())
     form.go.click()
     assert form.work.wait()
@@ -587,7 +613,7 @@ def test_what_was_uploaded_is_in_the_saved_form(form: UploadForm) -> None:
 
 
 def test_enter_takes_a_path(form: UploadForm, tmp_path: Path) -> None:
-    """Enter in the path's field does what Add does."""
+    """Enter in the path field adds the path, as the Add button does."""
     file = tmp_path / "a.png"
     file.write_bytes(image())
     form.path.value = str(file)
@@ -608,12 +634,12 @@ def test_enter_takes_a_path(form: UploadForm, tmp_path: Path) -> None:
     ],
 )
 def test_a_limit_is_read_from_what_a_service_says(text: str, limit: int | None) -> None:
-    """Numbers with a unit of bytes are limits, others are not."""
+    """Only numbers with a unit of bytes are read as the service's limit."""
     assert limit_in(text) == limit
 
 
 def test_options_of_the_command_line_are_not_told_in_a_form() -> None:
-    """A form names what it has itself in their place."""
+    """Advice for the command line is replaced by advice for the form."""
     assert plain("Make it smaller (--max-side 2000), or allow more (--max-bytes).") == (
         "Tick “Make large pictures smaller”."
     )
@@ -624,7 +650,9 @@ def test_options_of_the_command_line_are_not_told_in_a_form() -> None:
 
 
 def test_small_copies_are_small_and_upright() -> None:
-    """A data: address of at most 96 pixels and 64 KiB, upright; nothing for what is no image."""
+    """A thumbnail is a data: address of an upright image of at most 96 pixels and 64 KiB; invalid
+    images have none.
+    """
     address = thumbnail(turned_jpeg(6, (400, 100)))
     head, _, body = address.partition(",")
     assert head == "data:image/jpeg;base64"
