@@ -1,4 +1,4 @@
-"""Running sandboxes and clients for them."""
+"""Running sandboxes, and clients for them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Opener = Callable[..., httpx.Client]
 
 
 def client_of(sandbox: Sandbox, **headers: str) -> httpx.Client:
-    """A client that sends a token with both scopes, unless `authorization` says otherwise."""
+    """Return a client that sends a token with both scopes, unless `authorization` is given."""
     given = {"authorization": f"Bearer {sandbox.token()}", "accept": "application/json", **headers}
     return httpx.Client(base_url=sandbox.url, headers=given)
 
@@ -32,7 +32,7 @@ def live() -> Iterator[Sandbox]:
 
 @pytest.fixture
 def api(standard: Sandbox) -> Iterator[httpx.Client]:
-    """The standard profile, empty."""
+    """Yield a client of the standard profile without pets."""
     standard.reset()
     with client_of(standard) as client:
         yield client
@@ -40,7 +40,7 @@ def api(standard: Sandbox) -> Iterator[httpx.Client]:
 
 @pytest.fixture
 def live_api(live: Sandbox) -> Iterator[httpx.Client]:
-    """The live profile, empty."""
+    """Yield a client of the live profile without pets."""
     live.reset()
     with client_of(live) as client:
         yield client

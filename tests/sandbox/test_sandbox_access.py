@@ -1,4 +1,4 @@
-"""Tokens, scopes and the api key on every operation."""
+"""Tokens, scopes and the API key of every operation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ READS = {"findPetsByStatus", "findPetsByTags", "getPetById"}
 
 
 def ask(sandbox: Sandbox, operation: str, **headers: str) -> httpx.Response:
-    """One well-formed request for the operation."""
+    """Send a valid request for the operation."""
     method, path = OPERATIONS[operation]
     body = b'{"id": 1, "name": "Rex", "photoUrls": []}' if path == "/pet" else b""
     if body:
@@ -36,7 +36,7 @@ def bearer(token: str) -> str:
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_nothing_without_a_token(standard, operation):
-    """Without credentials every operation is 401 with a challenge that blames no token."""
+    """Without credentials every operation is 401 with a challenge without an error."""
     answer = ask(standard, operation)
     assert answer.status_code == 401
     assert answer.json()["type"] == "unauthorized"
@@ -46,7 +46,7 @@ def test_nothing_without_a_token(standard, operation):
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("authorization", ["Bearer nonsense", "Bearer", "Basic Zm9vOmJhcg==", "x"])
 def test_nothing_with_a_wrong_token(standard, operation, authorization):
-    """A token that there is not is 401, and the challenge says so."""
+    """An unknown token or another scheme is 401 with the error invalid_token."""
     answer = ask(standard, operation, authorization=authorization)
     assert answer.status_code == 401
     assert 'error="invalid_token"' in answer.headers["www-authenticate"]
@@ -54,14 +54,14 @@ def test_nothing_with_a_wrong_token(standard, operation, authorization):
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_an_expired_token(standard, operation):
-    """A token is worth nothing once its time is over."""
+    """An expired token is 401."""
     token = standard.token(expires_in=0)
     assert ask(standard, operation, authorization=bearer(token)).status_code == 401
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_scopes(standard, operation):
-    """Reading needs read:pets; everything else needs both, and 403 says which."""
+    """Reading needs read:pets; every other operation needs both scopes, and the 403 names them."""
     standard.reset([Pet(id=1, name="x")])
     answers = {
         scopes: ask(standard, operation, authorization=bearer(standard.token(scopes)))
@@ -81,7 +81,7 @@ def test_scopes(standard, operation):
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_api_key_alone(standard, operation):
-    """The api key alone opens getPetById, and nothing else."""
+    """The API key alone gives access to getPetById only."""
     standard.reset([Pet(id=1, name="x")])
     expected = 200 if operation == "getPetById" else 401
     assert ask(standard, operation, api_key=standard.api_key).status_code == expected
@@ -89,8 +89,8 @@ def test_api_key_alone(standard, operation):
 
 
 def test_api_key_beside_a_token(standard):
-    """deletePet takes the key beside the token, and refuses a wrong one; a valid token is enough
-    for getPetById whatever the key.
+    """deletePet accepts the key with a token and refuses a wrong key; for getPetById a valid token
+    is enough.
     """
     token = bearer(standard.token())
     for key, expected in (("wrong", 401), (standard.api_key, 200)):
@@ -101,7 +101,9 @@ def test_api_key_beside_a_token(standard):
 
 
 def test_no_auth():
-    """With auth=False nothing is asked for, and the document names no scheme."""
+    """With auth=False no credentials are needed, and the OpenAPI document has no security
+    scheme.
+    """
     with Sandbox(auth=False, pets=[Pet(id=1, name="x")]) as sandbox:
         assert [ask(sandbox, name).status_code for name in OPERATIONS if name != "addPet"] == [
             200
@@ -111,7 +113,7 @@ def test_no_auth():
 
 
 def test_foreign_pages():
-    """With auth=False a form on a page of another origin changes nothing."""
+    """With auth=False a form on a page of another origin is refused."""
     with Sandbox(auth=False, pets=[Pet(id=1, name="x")]) as sandbox:
         own = sandbox.url.removesuffix("/v2")
         for origin, expected in (("http://evil.example", 403), ("null", 403), (own, 200)):
@@ -122,7 +124,9 @@ def test_foreign_pages():
 
 
 def test_tokens_outlive_the_server(tmp_path):
-    """On a file of one's own a token still opens the store after a restart; others do not."""
+    """With a database file a token stays valid after a restart, and the file does not contain
+    it.
+    """
     path = tmp_path / "store.db"
     with Sandbox(db=path, pets=[Pet(id=1, name="x")]) as sandbox:
         token, gone = sandbox.token(), sandbox.token(expires_in=0)
@@ -133,7 +137,7 @@ def test_tokens_outlive_the_server(tmp_path):
 
 
 def test_secrets_do_not_show():
-    """No repr holds a secret, a key or a token."""
+    """No repr contains a secret, a key or a token."""
     with Sandbox() as sandbox:
         shown = repr(sandbox) + repr(sandbox._running.service)
         token = sandbox.token()

@@ -1,4 +1,4 @@
-"""The sandbox behaves as it is told: by a behaviour of one's own, not only by a profile's name."""
+"""A sandbox with a custom behaviour instead of a profile's name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _store(box: Sandbox) -> Store:
 
 
 def test_a_behaviour_of_its_own() -> None:
-    """Statuses and the refusal of unknown ids are what the behaviour says, and so is its name."""
+    """A custom behaviour sets the statuses, whether updatePet creates pets, and the name."""
     statuses = frozenset({"available", "reserved"})
     mine = replace(STANDARD, name="mine", statuses=statuses, put_creates=True)
     with Sandbox(profile=mine, auth=False) as box, _store(box) as store:
@@ -30,7 +30,9 @@ def test_a_behaviour_of_its_own() -> None:
 
 
 def test_any_status_and_yet_strict() -> None:
-    """Without a list of statuses every text is one, while a pet without a name is still refused."""
+    """Without a list of statuses every text is a status, but a pet without a name is still
+    refused.
+    """
     with Sandbox(profile=Behaviour(statuses=None), auth=False) as box, _store(box) as store:
         store.api.add_pet(Pet(id=7, name="Rex", status="on holiday"))
         assert box.pets()[0].status == "on holiday"
@@ -39,8 +41,8 @@ def test_any_status_and_yet_strict() -> None:
 
 
 def test_seeds_with_and_without_ids() -> None:
-    """A seed's pets keep their ids, in any order, and the others get ids above them; each is found
-    by its status and its tags.
+    """A seed's pets keep their ids in any order, the others get higher ids, and each is found by
+    status and tags.
     """
     pets = [Pet(id=9, status="sold", tags=(Tag(1, "calm"),)), Pet(name="New"), Pet(id=2)]
     with Sandbox(pets=pets, auth=False) as box, _store(box) as store:

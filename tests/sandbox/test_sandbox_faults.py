@@ -1,4 +1,4 @@
-"""Faults on demand, repeatable by their seed."""
+"""Faults on demand, reproducible by their seed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 
 
 def until(holds):
-    """Wait until it holds."""
+    """Wait until the condition is true."""
     end = time.monotonic() + 120
     while not holds():
         assert time.monotonic() < end
@@ -59,7 +59,7 @@ REX = {"id": 1, "name": "Rex", "photoUrls": []}
     ],
 )
 def test_errors_name_the_item(spec, named):
-    """A specification that cannot be used says which item it is."""
+    """An invalid specification is an error that names the item."""
     with pytest.raises(SettingsError) as caught:
         parse(spec)
     assert named in str(caught.value)
@@ -67,7 +67,7 @@ def test_errors_name_the_item(spec, named):
 
 
 def test_specification():
-    """Every item is read; spaces and an empty specification are fine."""
+    """Each item is parsed; spaces and an empty specification are valid."""
     assert parse("") == Faults()
     assert parse(" latency=0.05 , 429=0.02,503=0.03,drop_before=0.1,drop_after=0.1,torn=0.3,"
                  "retry_after=7,seed=8,first=9,only=addPet+getPetById,html=0.3,twice=0.4,stale=0.5,"
@@ -82,7 +82,7 @@ def test_specification():
 
 @given(st.integers(0, 2**32), st.integers(1, 2**32))
 def test_the_seed_decides(seed, number):
-    """The same seed and number always give the same fault, within its limits."""
+    """The same seed and request number always give the same fault, within its limits."""
     faults = Faults(seed=seed, latency=2.0, too_many=0.3, torn=0.3)
     hit = faults.hit(number)
     assert hit == Faults(seed=seed, latency=2.0, too_many=0.3, torn=0.3).hit(number)
@@ -91,7 +91,7 @@ def test_the_seed_decides(seed, number):
 
 
 def test_shares_are_kept():
-    """Over many requests each fault comes as often as it was asked for."""
+    """Over many requests each fault has its share."""
     faults = parse("429=0.2,drop_after=0.1,seed=3")
     kinds = [faults.hit(number).kind for number in range(1, 5001)]
     assert 900 < kinds.count("too_many") < 1100
@@ -100,7 +100,7 @@ def test_shares_are_kept():
 
 
 def statuses(spec: str, count: int = 30) -> list[int | str]:
-    """What becomes of requests for a pet, one after the other."""
+    """Return the results of successive requests for a pet."""
     found: list[int | str] = []
     with Sandbox(auth=False, pets=[Pet(id=1, name="x")], faults=spec) as sandbox:
         for _ in range(count):
@@ -112,7 +112,7 @@ def statuses(spec: str, count: int = 30) -> list[int | str]:
 
 
 def test_a_run_repeats_itself():
-    """Two sandboxes with the same specification fail at the same requests, in the same way."""
+    """Two sandboxes with the same specification have the same faults at the same requests."""
     spec = "429=0.2,503=0.2,drop_before=0.2,torn=0.2,seed=5"
     first = statuses(spec)
     assert statuses(spec) == first
@@ -127,7 +127,7 @@ def broken():
 
 
 def test_too_many(broken):
-    """429 says how long to wait, and nothing was done."""
+    """429 has a Retry-After, and the request is not carried out."""
     broken.reset()
     broken.break_with("429=1,retry_after=3")
     answer = httpx.post(f"{broken.url}/pet", json=REX)
@@ -145,10 +145,12 @@ def test_too_many(broken):
     ],
 )
 def test_broken_connections(broken, kind, is_done, words):
-    """A connection that ends before, after or amid: the pet is stored in the last two cases."""
+    """A connection that ends before, after or during the response: the pet is stored in the last
+    two cases.
+    """
     broken.reset()
     broken.break_with(f"{kind}=1")
-    # What was not read yet when a connection ends makes the system say "reset".
+    # If the server has unread data when the connection ends, the client may get a reset.
     ended = httpx.RemoteProtocolError, httpx.ReadError
     with pytest.raises(ended, match=f"{words}|reset by peer"):
         httpx.post(f"{broken.url}/pet", json=REX)
@@ -157,7 +159,7 @@ def test_broken_connections(broken, kind, is_done, words):
 
 @pytest.mark.parametrize(("fault", "ids"), [("html", [1]), ("portal", [])])
 def test_a_page_in_the_answers_place(broken, fault, ids):
-    """What comes back is 200 and a web page, whether the request is carried out (html) or not."""
+    """The response is 200 with a web page; `html` carries out the request, `portal` does not."""
     broken.reset()
     broken.break_with(f"{fault}=1")
     answer = httpx.post(f"{broken.url}/pet", json=REX)
@@ -167,7 +169,7 @@ def test_a_page_in_the_answers_place(broken, fault, ids):
 
 
 def listed(broken, query: str, accept: str = "application/json") -> list[tuple[int | None, str]]:
-    """The ids and names of a list, as they come."""
+    """Return the ids and names of a list in its order."""
     answer = httpx.get(f"{broken.url}/pet/{query}", headers={"accept": accept})
     assert answer.status_code == 200
     found = json.decode_pets if accept.endswith("json") else xml.decode_pets
@@ -176,8 +178,8 @@ def listed(broken, query: str, accept: str = "application/json") -> list[tuple[i
 
 @pytest.mark.parametrize("accept", ["application/json", "application/xml"])
 def test_pets_listed_twice(broken, accept):
-    """A share of every list comes twice: as it is, or under a name that getPetById does not give;
-    the same pets each time, in JSON and in XML, in long lists too.
+    """A share of each list is doubled, unchanged or with an old name that getPetById does not
+    return. The pets are always the same, in JSON and XML, also in long lists.
     """
     broken.break_with(None)
     broken.reset(Pet(id=n, name=f"p{n}", status="sold") for n in range(1, 2501))
@@ -193,7 +195,9 @@ def test_pets_listed_twice(broken, accept):
 
 
 def test_pets_on_the_move(broken):
-    """Behind the first list by status, which still has them, pets move to another status, or go."""
+    """After the first list by status, which still has these pets, they get another status or are
+    deleted.
+    """
     broken.reset(Pet(id=n, name="x", status="sold", photo_urls=("u",)) for n in (1, 2, 3))
     broken.break_with("moves=1:pending+2:+9:sold")
     httpx.get(f"{broken.url}/pet/1")
@@ -205,7 +209,7 @@ def test_pets_on_the_move(broken):
 
 
 def test_only_some_statuses(broken):
-    """`status` breaks the queries that ask for one of these, and no other request."""
+    """`status` applies the fault only to queries for one of these statuses."""
     broken.reset([Pet(id=1, name="x", status="sold")])
     broken.break_with("503=1,status=sold+pending")
     paths = [
@@ -223,7 +227,7 @@ def test_only_some_statuses(broken):
 
 
 def test_torn_long_list(broken):
-    """A list that is sent in pieces can be torn too."""
+    """A list that is streamed can be torn too."""
     broken.reset(Pet(id=n, name="x", status="sold") for n in range(3000))
     broken.break_with("torn=1")
     with pytest.raises(httpx.RemoteProtocolError):
@@ -231,7 +235,7 @@ def test_torn_long_list(broken):
 
 
 def test_latency(broken):
-    """A request waits half as long as it was asked to, or longer."""
+    """A request waits at least half of the given latency."""
     broken.break_with("latency=0.2")
     start = time.monotonic()
     httpx.get(f"{broken.url}/pet/9")
@@ -239,7 +243,7 @@ def test_latency(broken):
 
 
 def test_only_some_operations(broken):
-    """`only` spares the other operations, `first` every request after so many."""
+    """`only` limits the fault to some operations, and `first` to the first requests."""
     broken.reset([Pet(id=1, name="x")])
     broken.break_with("503=1,only=getPetById,first=2")
     codes = [httpx.get(f"{broken.url}/pet/{path}").status_code
@@ -250,7 +254,7 @@ def test_only_some_operations(broken):
 
 
 def test_requests_are_counted(broken):
-    """Every request is counted by its operation, broken ones too, and reset starts anew."""
+    """Each request is counted by its operation, also a broken one, and reset clears the counts."""
     broken.reset()
     broken.break_with("503=1,first=1")
     for _ in range(2):
@@ -261,8 +265,8 @@ def test_requests_are_counted(broken):
 
 
 def test_a_limit_is_kept_for_all_operations_together(broken):
-    """So many are taken at once, whatever they ask for; the others are refused, say how long to
-    wait, are counted, and change nothing.
+    """The limit is for all operations together; a refused request has a Retry-After, is counted,
+    and changes nothing.
     """
     broken.reset([Pet(id=1, name="x")])
     broken.break_with("limit=0.01,burst=3,retry_after=7,503=0")
@@ -276,7 +280,9 @@ def test_a_limit_is_kept_for_all_operations_together(broken):
 
 
 def test_a_bucket_fills_evenly():
-    """Full at first; then so many a second, and never more at once than it holds."""
+    """The bucket is full at first, then gets a constant number of tokens per second, up to its
+    capacity.
+    """
     bucket = Throttle(10.0, burst=3.0)
     assert [bucket.takes(5.0) for _ in range(4)] == [True, True, True, False]
     assert [bucket.takes(now) for now in (5.05, 5.11, 5.12, 5.22)] == [False, True, False, True]
@@ -284,7 +290,7 @@ def test_a_bucket_fills_evenly():
 
 
 def test_a_window_begins_anew_by_the_clock():
-    """However many were refused in the one before, and whenever they came."""
+    """A window starts again at a fixed time, whatever was refused in the last one."""
     window = Throttle(10.0, burst=10.0, window=2.0)
     assert sum(window.takes(3.9) for _ in range(50)) == 20
     assert not window.takes(3.999)
@@ -294,7 +300,9 @@ def test_a_window_begins_anew_by_the_clock():
 
 @pytest.mark.parametrize(("spec", "is_done"), [("latency=2,late=1", 1), ("latency=2", 0)])
 def test_a_request_whose_client_has_gone_away(broken, spec, is_done, caplog):
-    """`late` carries it out all the same, when its latency has passed; else it is not done."""
+    """After the client has disconnected, `late` carries out the request when its latency has
+    passed; otherwise the request is not carried out.
+    """
     caplog.set_level("DEBUG", "petsync.sandbox")
     broken.reset()
     broken.break_with(spec)
@@ -311,7 +319,7 @@ def test_a_request_whose_client_has_gone_away(broken, spec, is_done, caplog):
 
 
 def test_a_late_request_whose_client_waits_is_answered(broken):
-    """As any other."""
+    """A late request whose client still waits is answered normally."""
     broken.reset()
     broken.break_with("latency=0.05,late=1")
     assert httpx.post(f"{broken.url}/pet", json=REX).status_code == 200

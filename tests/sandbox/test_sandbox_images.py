@@ -1,4 +1,4 @@
-"""Images: stored, found in the pet, and handed out so that no browser runs them."""
+"""Images: stored, listed in the pet, and served so that no browser runs them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ def rex(api: httpx.Client, standard: Sandbox) -> None:
 
 
 def test_upload_adds_a_photo(api):
-    """The image's address is appended to photoUrls and answers with the image, to anybody."""
+    """An upload appends the image's address to photoUrls, and the address returns the image without
+    a token.
+    """
     answer = upload(api, PNG, additionalMetadata="von Lück")
     assert answer.status_code == 200
     assert "von Lück" in answer.json()["message"]
@@ -35,7 +37,7 @@ def test_upload_adds_a_photo(api):
 
 
 def test_upload_in_xml(api):
-    """The answer is an ApiResponse in XML where that is asked for."""
+    """The response is an ApiResponse in XML if the client asks for XML."""
     answer = api.post(
         "/pet/1/uploadImage", files={"file": PNG}, headers={"accept": "application/xml"}
     )
@@ -58,7 +60,9 @@ def test_upload_in_xml(api):
     ],
 )
 def test_type_comes_from_the_content(api, content, media):
-    """What the sender says of the type does not count; what is no known image is a download."""
+    """The type of an image is detected from its content, not from the upload; unknown content is a
+    download.
+    """
     upload(api, content)
     image = httpx.get(api.get("/pet/1").json()["photoUrls"][-1])
     assert image.headers["content-type"] == media
@@ -80,13 +84,13 @@ def test_nothing_to_upload(api):
 
 @pytest.mark.parametrize(("size", "status"), [(LIMIT, 200), (LIMIT + 1, 413), (LIMIT * 2, 413)])
 def test_size_limit(api, size, status):
-    """10 MiB are taken, a byte more is 413 and changes nothing."""
+    """10 MiB are accepted; one byte more is 413 and changes nothing."""
     assert upload(api, PNG.ljust(size, b"\0")).status_code == status
     assert len(api.get("/pet/1").json()["photoUrls"]) == (2 if status == 200 else 1)
 
 
 def test_size_limit_without_a_length(api):
-    """A body whose length is not announced is held to the limit too."""
+    """A body without an announced length has the same limit."""
     head = b'--b\r\nContent-Disposition: form-data; name="file"; filename="x"\r\n\r\n'
     chunks = iter([head, *[b"x" * 1024 * 1024] * 12, b"\r\n--b--\r\n"])
     kind = {"content-type": "multipart/form-data; boundary=b"}
@@ -103,19 +107,19 @@ def test_size_limit_without_a_length(api):
     ],
 )
 def test_broken_uploads(api, content, kind, status):
-    """Another media type is 415, a broken form 400."""
+    """Another media type is 415, and an invalid form is 400."""
     answer = api.post("/pet/1/uploadImage", content=content, headers={"content-type": kind})
     assert answer.status_code == status
     assert answer.json()["code"] == status
 
 
 def test_unknown_pet(api):
-    """An image of a pet that there is not is 404, and is not stored."""
+    """An image for an unknown pet is 404 and is not stored."""
     assert api.post("/pet/2/uploadImage", files={"file": PNG}).status_code == 404
     assert httpx.get(f"{api.base_url}images/1").status_code == 404
 
 
 @pytest.mark.parametrize("number", ["0", "99", "x", "9" * 30])
 def test_unknown_image(api, number):
-    """There is nothing at the number of no image."""
+    """An unknown image number is 404."""
     assert api.get(f"/images/{number}").status_code == 404

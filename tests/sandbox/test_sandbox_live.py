@@ -1,4 +1,4 @@
-"""The live profile, row by row: where it differs from the standard."""
+"""The live profile: its differences from the standard profile."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TOP = 2**63 - 1
 
 
 def service_of(storage: Storage) -> Service:
-    """A live service without a server around it, and without access control."""
+    """Return a live service without a server and without access control."""
     return Service(
         behaviour=LIVE,
         storage=storage,
@@ -37,7 +37,7 @@ def service_of(storage: Storage) -> Service:
 
 
 def test_update_creates(live_api):
-    """updatePet with an unknown id makes the pet; without an id one is assigned."""
+    """updatePet with an unknown id creates the pet; without an id one is assigned."""
     assert live_api.put("/pet", json={"id": 7, "name": "Rex"}).status_code == 200
     assert live_api.get("/pet/7").json() == {"id": 7, "name": "Rex", "photoUrls": [], "tags": []}
     assert live_api.put("/pet", json={"name": "Max"}).json()["id"] == 8
@@ -51,7 +51,9 @@ def test_add_replaces(live_api):
 
 
 def test_assigned_ids_are_used_again(live_api):
-    """An assigned id is the highest present one plus one; from 2^63-1 on, the pet there is lost."""
+    """An assigned id is the highest existing one plus one; at 2^63-1 the existing pet is
+    replaced.
+    """
     live_api.post("/pet", json={"id": 40})
     assert live_api.post("/pet", json={}).json()["id"] == 41
     live_api.delete("/pet/41")
@@ -62,7 +64,9 @@ def test_assigned_ids_are_used_again(live_api):
 
 
 def test_parallel_adds_share_an_id(tmp_path):
-    """Two adds without an id that are answered at the same time get one id; the later pet stays."""
+    """Two adds without an id that are processed at the same time get the same id, and the later pet
+    stays.
+    """
 
     async def both(service: Service) -> list[int]:
         transport = httpx.ASGITransport(application(service))
@@ -77,7 +81,9 @@ def test_parallel_adds_share_an_id(tmp_path):
 
 
 def test_the_oldest_pet_is_dropped(live, live_api):
-    """The store keeps 1,000 pets: one more drops the one that was added first, whatever its id."""
+    """The store keeps 1,000 pets: one more removes the pet that was added first, whatever its
+    id.
+    """
     live.reset(Pet(id=number, name="x") for number in range(2000, 1000, -1))
     live_api.put("/pet", json={"id": 2000, "name": "changed, and still the oldest"})
     assert live_api.post("/pet", json={"name": "new"}).json()["id"] == 2001
@@ -86,7 +92,9 @@ def test_the_oldest_pet_is_dropped(live, live_api):
 
 
 def test_pets_are_bound_to_known_fields(live_api):
-    """Unknown properties are dropped, a label without an id gets 0, values become text."""
+    """Unknown properties are dropped, a tag or category without an id gets 0, and values become
+    text.
+    """
     sent = {
         "id": 5,
         "name": 5.50,
@@ -112,13 +120,13 @@ def test_pets_are_bound_to_known_fields(live_api):
     "body", ['{"id": true}', '{"name": {}}', '{"photoUrls": "u"}', '{"tags": [1]}', '{"id": 1e30}']
 )
 def test_a_value_of_the_wrong_type_is_500(live_api, body):
-    """What cannot be bound is refused as something bad."""
+    """A value of the wrong type is 500 with a general message."""
     answer = live_api.post("/pet", content=body, headers=JSON)
     assert (answer.status_code, answer.json()["message"]) == (500, "something bad happened")
 
 
 def test_done_is_said(live_api):
-    """deletePet and updatePetWithForm answer with an ApiResponse that names the id."""
+    """deletePet and updatePetWithForm return an ApiResponse with the id."""
     live_api.post("/pet", json={"id": 7})
     expected = {"code": 200, "type": "unknown", "message": "7"}
     assert live_api.post("/pet/7", data={"name": "x"}).json() == expected
@@ -127,7 +135,7 @@ def test_done_is_said(live_api):
 
 @pytest.mark.parametrize("text", ["7", "abc"])
 def test_unknown_pet(live_api, text):
-    """An unknown id and a text that is none are 404; deletePet has no body for an unknown id."""
+    """An unknown or invalid id is 404; for deletePet an unknown id has no body."""
     assert live_api.get(f"/pet/{text}").status_code == 404
     assert live_api.post(f"/pet/{text}", data={"name": "x"}).status_code == 404
     answer = live_api.delete(f"/pet/{text}")
@@ -135,7 +143,7 @@ def test_unknown_pet(live_api, text):
 
 
 def test_any_status(live_api):
-    """Any text is a status, and an unknown one finds nothing."""
+    """Any text is a status, and an unknown status finds no pet."""
     live_api.post("/pet", json={"id": 1, "status": "lost"})
     assert [pet["id"] for pet in live_api.get("/pet/findByStatus?status=lost").json()] == [1]
     for query in ("?status=nothing", "?status=", ""):
@@ -144,7 +152,7 @@ def test_any_status(live_api):
 
 
 def test_only_the_first_parameter_counts(live_api, live):
-    """Of repeated parameters the first one counts, of which every comma-separated value does."""
+    """Only the first of repeated parameters is used, with all its comma-separated values."""
     live.reset(Pet(id=n, status=s, tags=(Tag(n, s),)) for n, s in enumerate(("a", "b", "c"), 1))
     for path in ("findByStatus?status=", "findByTags?tags="):
         name = path.partition("?")[2]
@@ -153,7 +161,7 @@ def test_only_the_first_parameter_counts(live_api, live):
 
 
 def test_tags_repeat_pets(live_api, live):
-    """findPetsByTags lists a pet once for each of its tags that matches."""
+    """findPetsByTags lists a pet once for each matching tag."""
     live.reset([Pet(id=1, tags=(Tag(1, "a"), Tag(2, "b"))), Pet(id=2, tags=(Tag(1, "a"),))])
     found = live_api.get("/pet/findByTags?tags=a,b").json()
     assert [pet["id"] for pet in found] == [1, 1, 2]
@@ -161,7 +169,7 @@ def test_tags_repeat_pets(live_api, live):
 
 
 def test_form_passes_over_empty_values(live_api):
-    """updatePetWithForm leaves what is given as empty text; of repeated fields the first counts."""
+    """updatePetWithForm ignores empty values; of repeated fields only the first is used."""
     live_api.post("/pet", json={"id": 1, "name": "Rex", "status": "sold"})
     body = "name=&status=odd&status=sold"
     live_api.post(
@@ -172,7 +180,7 @@ def test_form_passes_over_empty_values(live_api):
 
 
 def test_upload_needs_no_pet(live_api):
-    """uploadFile stores an image for an id that no pet has, and changes no pet."""
+    """uploadFile stores an image for an unknown pet id too, and changes no pet."""
     live_api.post("/pet", json={"id": 1})
     for number in (1, 99):
         answer = live_api.post(f"/pet/{number}/uploadImage", files={"file": b"GIF89a"})
@@ -182,12 +190,12 @@ def test_upload_needs_no_pet(live_api):
 
 
 def test_text_that_is_a_number_is_an_id(live_api):
-    """An id sent as text is taken as the number."""
+    """An id that is sent as text is read as a number."""
     assert live_api.post("/pet", json={"id": "12"}).json()["id"] == 12
 
 
 def test_broken_text_and_wrong_types(live_api):
-    """Broken JSON or XML is 400; what is well formed and no pet is 500."""
+    """Invalid JSON or XML is 400; a valid JSON document that is not a pet is 500."""
     cases = [(JSON, "{", 400), (JSON, "[]", 500), (JSON, '{"id": "x"}', 500)]
     cases += [(XML, "<Pet>", 400), (XML, "<pet/>", 400)]
     for headers, body, status in cases:
@@ -195,13 +203,13 @@ def test_broken_text_and_wrong_types(live_api):
 
 
 def test_too_large_is_plain_text(live_api):
-    """413 comes from the transport, as plain text."""
+    """A body that is too large is 413 with plain text."""
     answer = live_api.post("/pet", content=b" " * (1024 * 1024 + 1), headers=JSON)
     assert (answer.status_code, answer.headers["content-type"][:10]) == (413, "text/plain")
 
 
 def test_uploads_answer_in_json_only(live_api):
-    """uploadFile is 406 where only XML is welcome, and JSON where JSON is welcome too."""
+    """uploadFile is 406 if only XML is accepted, and returns JSON if JSON is accepted too."""
     image = {"file": ("pix.gif", b"GIF89a")}
     for accept, status in (("application/xml", 406), ("application/xml, */*;q=0.1", 200)):
         answer = live_api.post("/pet/1/uploadImage", files=image, headers={"accept": accept})
@@ -212,13 +220,15 @@ def test_uploads_answer_in_json_only(live_api):
 
 
 def test_unwelcome_representations_do_not_matter(live_api):
-    """Where Accept allows neither JSON nor XML, JSON is sent all the same."""
+    """If Accept allows neither JSON nor XML, JSON is returned."""
     answer = live_api.get("/pet/findByStatus?status=x", headers={"accept": "text/html"})
     assert (answer.status_code, answer.json()) == (200, [])
 
 
 def test_xml_has_its_own_names(live_api, live):
-    """Lists are photoUrls/photoUrl and tags/tag below pets, and an ApiResponse has no code."""
+    """In XML the lists are photoUrls/photoUrl and tags/tag below pets, and an ApiResponse has no
+    code.
+    """
     live.reset([Pet(id=1, photo_urls=("u",), tags=(Tag(1, "a"),), status="s")])
     text = live_api.get("/pet/findByStatus?status=s", headers=XML).text
     assert "<pets><Pet><id>1</id>" in text

@@ -1,4 +1,6 @@
-"""Representations: which was sent, which is welcome, and what neither can carry."""
+"""Content negotiation: the media types of requests and responses, and values that XML cannot
+represent.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,7 @@ def test_accept(accept, expected):
 
 @given(st.text(max_size=40))
 def test_any_accept_can_be_read(accept):
-    """No Accept header fails, and none welcomes more than there is."""
+    """Any Accept header can be parsed, and allows at most JSON and XML."""
     assert set(welcome(accept)) <= {JSON, XML}
 
 
@@ -63,7 +65,7 @@ def test_any_accept_can_be_read(accept):
     ],
 )
 def test_content_type(content_type, expected):
-    """JSON and XML are known with and without parameters, and nothing else is."""
+    """JSON and XML are recognized with and without parameters, and nothing else is."""
     assert sent_media_type(content_type) == expected
 
 
@@ -71,7 +73,7 @@ def test_content_type(content_type, expected):
 @pytest.mark.parametrize("content", [JSON, XML])
 @pytest.mark.parametrize("method", ["POST", "PUT"])
 def test_every_pair_of_representations(api, standard, method, content, accept):
-    """A pet comes in either representation and goes out in either, the same."""
+    """A pet can be sent and returned in either media type without a difference."""
     if method == "PUT":
         standard.put(Pet(id=7, name="old"))
     body = json.encode_pet(REX) if content == JSON else xml.encode_pet(REX)
@@ -84,7 +86,7 @@ def test_every_pair_of_representations(api, standard, method, content, accept):
 
 
 def test_lists_in_xml(api, standard):
-    """A list of pets is XML below Pets, an empty one too."""
+    """A list of pets is XML below Pets, also an empty one."""
     standard.reset([REX])
     headers = {"accept": XML}
     for status, expected in (("sold", [REX]), ("pending", [])):
@@ -94,7 +96,7 @@ def test_lists_in_xml(api, standard):
 
 
 def test_errors_are_negotiated(api):
-    """An error is an ApiResponse in the representation that was asked for."""
+    """An error is an ApiResponse in the accepted media type."""
     answer = api.get("/pet/9", headers={"accept": XML})
     assert answer.headers["content-type"] == XML
     said = xml.decode_api_response(answer.content)
@@ -102,7 +104,7 @@ def test_errors_are_negotiated(api):
 
 
 def test_unwelcome_is_406(api, standard):
-    """Where Accept allows neither JSON nor XML the answer is 406, and nothing was done."""
+    """If Accept allows neither JSON nor XML, the response is 406 and nothing is done."""
     for method, path in (("GET", "/pet/1"), ("POST", "/pet"), ("GET", "/pet/findByTags?tags=a")):
         headers = {"accept": "text/html", "content-type": JSON}
         answer = api.request(method, path, content=json.encode_pet(REX), headers=headers)
@@ -111,7 +113,7 @@ def test_unwelcome_is_406(api, standard):
 
 
 def test_unknown_content_is_415(api, standard):
-    """A pet in another media type, or in none, is 415, and nothing was done."""
+    """A pet in another media type, or without one, is 415 and nothing is done."""
     for headers in ({"content-type": "text/plain"}, {}):
         answer = api.post("/pet", content=json.encode_pet(REX), headers=headers)
         assert (answer.status_code, answer.json()["type"]) == (415, "unsupported_media_type")
@@ -128,7 +130,9 @@ def test_unknown_content_is_415(api, standard):
     ],
 )
 def test_what_xml_cannot_carry(api, standard, pet):
-    """A pet that XML cannot carry is 406 for XML alone, and JSON where that is welcome too."""
+    """A pet that XML cannot represent is 406 if only XML is accepted, and JSON if that is accepted
+    too.
+    """
     standard.reset([pet])
     for path in ("/pet/1", "/pet/findByStatus?status=sold", "/pet/findByTags?tags=t"):
         assert api.get(path, headers={"accept": XML}).status_code == 406
@@ -138,7 +142,7 @@ def test_what_xml_cannot_carry(api, standard, pet):
 
 
 def test_what_cannot_be_answered_is_not_stored(api, standard):
-    """A pet that could not be answered with in XML is refused before it is stored."""
+    """A pet that XML cannot represent is refused before it is stored, if only XML is accepted."""
     headers = {"content-type": JSON, "accept": XML}
     body = json.encode_pet(Pet(id=1, name="\x01"))
     assert api.post("/pet", content=body, headers=headers).status_code == 406
@@ -146,7 +150,7 @@ def test_what_cannot_be_answered_is_not_stored(api, standard):
 
 
 def test_quotes_are_safe_in_xml(api, standard):
-    """An answer that quotes what XML cannot carry is XML all the same."""
+    """A response that quotes text that XML cannot represent is still valid XML."""
     standard.put(Pet(id=1, name="x"))
     form = {"additionalMetadata": (None, "a\x01b")}
     answer = api.post("/pet/1/uploadImage", files=form, headers={"accept": XML})

@@ -1,4 +1,4 @@
-"""The flows of petstore_auth, over the wire."""
+"""The OAuth flows of petstore_auth, by HTTP requests to a running sandbox."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ def sandbox() -> Iterator[Sandbox]:
 
 @pytest.fixture
 def web(sandbox: Sandbox) -> Iterator[httpx.Client]:
-    """A browser without a jar of cookies from another test."""
+    """Yield a browser without cookies of another test."""
     with httpx.Client(base_url=sandbox.url.removesuffix("/v2")) as client:
         yield client
 
 
 def pair() -> tuple[str, str]:
-    """A PKCE verifier and its S256 challenge."""
+    """Return a PKCE verifier and its S256 challenge."""
     verifier = secrets.token_urlsafe(48)
     digest = hashlib.sha256(verifier.encode()).digest()
     return verifier, base64.urlsafe_b64encode(digest).decode().rstrip("=")
 
 
 def question(challenge: str, **other: str | None) -> dict[str, str]:
-    """The parameters of an authorization request."""
+    """Return the parameters of an authorization request."""
     given = {
         "response_type": "code",
         "client_id": PUBLIC_CLIENT,
@@ -61,7 +61,7 @@ def key_in(page: httpx.Response) -> str:
 
 
 def allowed(web: httpx.Client, challenge: str, **other: str | None) -> dict[str, str]:
-    """What the program is told after the person has allowed it."""
+    """Allow access as the user, and return the parameters of the redirect to the client."""
     page = web.get("/oauth/authorize", params=question(challenge, **other))
     form = {"question": key_in(page), "answer": "allow"}
     return told(web.post("/oauth/authorize", data=form))
@@ -85,14 +85,14 @@ def refresh(web: httpx.Client, token: str, **other: str) -> httpx.Response:
 
 
 def opens(sandbox: Sandbox, token: str) -> int:
-    """The status that the token gets for reading a pet."""
+    """Return the status of a read request with this token."""
     return httpx.get(
         f"{sandbox.url}/pet/1", headers={"authorization": f"Bearer {token}"}
     ).status_code
 
 
 def test_metadata_names_what_is_there(web):
-    """The metadata's addresses answer, and S256 is the only method."""
+    """The addresses in the metadata respond, and S256 is the only challenge method."""
     found = web.get("/.well-known/oauth-authorization-server").json()
     assert found["issuer"] == str(web.base_url).rstrip("/")
     assert found["code_challenge_methods_supported"] == ["S256"]
@@ -103,7 +103,7 @@ def test_metadata_names_what_is_there(web):
 
 @pytest.mark.parametrize("how", ["basic", "post"])
 def test_client_credentials(sandbox, web, how):
-    """The client gets a token for its secret, in either way of telling it, and no refresh token."""
+    """The client gets a token for its secret by HTTP Basic and by form, and no refresh token."""
     form = {"grant_type": "client_credentials", "scope": "read:pets"}
     names = (sandbox.client_id, sandbox.client_secret)
     if how == "basic":
@@ -140,28 +140,28 @@ def test_client_credentials(sandbox, web, how):
     ],
 )
 def test_token_errors(sandbox, web, form, error, status):
-    """What cannot be granted is an error of the protocol, as JSON."""
+    """A request that cannot be granted gets the OAuth error as JSON."""
     known = {"client_id": sandbox.client_id, "client_secret": sandbox.client_secret}
     answer = web.post("/oauth/token", data={**known, **form})
     assert (answer.status_code, answer.json()["error"]) == (status, error)
 
 
 def test_a_wrong_basic_secret_is_challenged(web):
-    """A client that used HTTP Basic is told to try that again."""
+    """A wrong secret by HTTP Basic is 401 with a Basic challenge."""
     answer = web.post("/oauth/token", data={"grant_type": "x"}, auth=("sandbox", "wrong"))
     assert answer.status_code == 401
     assert answer.headers["www-authenticate"].startswith("Basic ")
 
 
 def test_a_public_client_has_no_credentials_grant(web):
-    """Without a secret there are no tokens without a person."""
+    """A client without a secret gets no token for itself."""
     form = {"grant_type": "client_credentials", "client_id": PUBLIC_CLIENT}
     assert web.post("/oauth/token", data=form).json()["error"] == "unauthorized_client"
 
 
 def test_authorization_code(sandbox, web):
-    """Asked, allowed and redeemed with the verifier: a token that reads, with the state passed
-    back as it was sent.
+    """An allowed authorization code is exchanged with its verifier for a token, and the state is
+    returned unchanged.
     """
     verifier, challenge = pair()
     back = allowed(web, challenge)
@@ -173,7 +173,7 @@ def test_authorization_code(sandbox, web):
 
 
 def test_denied(web):
-    """A person who says no sends the program back with access_denied."""
+    """A user who refuses is redirected to the client with access_denied."""
     page = web.get("/oauth/authorize", params=question(pair()[1]))
     back = told(web.post("/oauth/authorize", data={"question": key_in(page), "answer": "deny"}))
     assert (back["error"], back["state"]) == ("access_denied", "s <&> ü")
@@ -189,7 +189,7 @@ def test_denied(web):
     ],
 )
 def test_code_for_somebody_else(web, wrong):
-    """A code without its verifier or address is refused, and spent by the attempt."""
+    """A code with a wrong verifier or redirect URI is refused, and cannot be used afterwards."""
     verifier, challenge = pair()
     code = allowed(web, challenge)["code"]
     assert redeem(web, code, verifier, **wrong).json()["error"] == "invalid_grant"
@@ -197,7 +197,7 @@ def test_code_for_somebody_else(web, wrong):
 
 
 def test_a_code_that_comes_twice_ends_its_tokens(sandbox, web):
-    """Whoever brings a code a second time may have stolen it: its tokens end."""
+    """A code that is used twice may be stolen, so its tokens are revoked."""
     verifier, challenge = pair()
     code = allowed(web, challenge)["code"]
     token = redeem(web, code, verifier).json()["access_token"]
@@ -222,7 +222,7 @@ def test_a_code_that_comes_twice_ends_its_tokens(sandbox, web):
     ],
 )
 def test_wrong_redirect_uri(web, redirect_uri):
-    """Nobody is sent to an address that is not the program's own: an error page instead."""
+    """An unregistered redirect URI gets an error page, not a redirect."""
     page = web.get("/oauth/authorize", params=question(pair()[1], redirect_uri=redirect_uri))
     assert page.status_code == 400
     assert "location" not in page.headers
@@ -238,7 +238,9 @@ def test_wrong_redirect_uri(web, redirect_uri):
     ],
 )
 def test_right_redirect_uri(web, redirect_uri):
-    """Loopback at any port and the registered address are taken; a query in it is kept."""
+    """Loopback addresses with any port and the registered address are valid; their query is
+    kept.
+    """
     verifier, challenge = pair()
     page = web.get("/oauth/authorize", params=question(challenge, redirect_uri=redirect_uri))
     answer = web.post("/oauth/authorize", data={"question": key_in(page), "answer": "allow"})
@@ -259,20 +261,22 @@ def test_right_redirect_uri(web, redirect_uri):
     ],
 )
 def test_wrong_question(web, wrong, error):
-    """Everything else that is wrong goes back to the program, with its state."""
+    """Each other error is returned to the client's redirect URI with the state."""
     back = told(web.get("/oauth/authorize", params=question(pair()[1], **wrong)))
     assert (back["error"], back["state"]) == (error, "s <&> ü")
 
 
 def test_unknown_program(web):
-    """A program that is not known gets no question asked, and its name is not shown as HTML."""
+    """An unknown client gets an error page, and its name is not rendered as HTML."""
     page = web.get("/oauth/authorize", params=question(pair()[1], client_id="<script>"))
     assert page.status_code == 400
     assert "<script>" not in page.text
 
 
 def test_the_page_is_safe(web):
-    """The page runs no script, is shown in no frame, sends its form home, and is not kept."""
+    """The consent page runs no script, cannot be framed, sends its form only to itself, and is not
+    cached.
+    """
     page = web.get("/oauth/authorize", params=question(pair()[1]))
     policy = page.headers["content-security-policy"]
     assert "default-src 'none'" in policy
@@ -286,7 +290,7 @@ def test_the_page_is_safe(web):
 
 
 def test_another_browser_cannot_answer(web, sandbox):
-    """A question can only be answered from the browser that was asked, and once."""
+    """A consent can only be given once, and only by the browser that got the page."""
     page = web.get("/oauth/authorize", params=question(pair()[1]))
     form = {"question": key_in(page), "answer": "allow"}
     stranger = httpx.post(f"{web.base_url}/oauth/authorize", data=form)
@@ -295,7 +299,7 @@ def test_another_browser_cannot_answer(web, sandbox):
 
 
 def test_another_page_cannot_answer(web):
-    """A form on another origin cannot answer in the person's name."""
+    """A form on another origin cannot give the consent."""
     page = web.get("/oauth/authorize", params=question(pair()[1]))
     form = {"question": key_in(page), "answer": "allow"}
     answer = web.post("/oauth/authorize", data=form, headers={"origin": "http://evil.example"})
@@ -303,7 +307,7 @@ def test_another_page_cannot_answer(web):
 
 
 def test_refresh_rotates(sandbox, web):
-    """Each refresh token works once; one that comes again ends the whole family."""
+    """Each refresh token can be used once; a second use revokes all tokens of its sign-in."""
     verifier, challenge = pair()
     code = allowed(web, challenge, scope="read:pets write:pets")["code"]
     first = redeem(web, code, verifier).json()
@@ -317,7 +321,7 @@ def test_refresh_rotates(sandbox, web):
 
 
 def test_refresh_cannot_widen(web):
-    """A refresh token gives no scope that the person did not allow."""
+    """A refresh cannot add a scope that the user did not allow."""
     verifier, challenge = pair()
     issued = redeem(web, allowed(web, challenge)["code"], verifier).json()
     assert refresh(web, issued["refresh_token"], scope="write:pets").status_code == 400
@@ -332,7 +336,9 @@ def test_refresh_is_bound_to_its_client(sandbox, web):
 
 
 def test_revoke(sandbox, web):
-    """A revoked token opens nothing, and revoking an unknown one is no error."""
+    """Revoking a refresh token revokes its access token too; revoking an unknown token is not an
+    error.
+    """
     verifier, challenge = pair()
     issued = redeem(web, allowed(web, challenge)["code"], verifier).json()
     for token in (issued["refresh_token"], "unknown"):
@@ -342,7 +348,7 @@ def test_revoke(sandbox, web):
 
 
 def test_lifetime():
-    """Tokens say how long they live, and do not live longer."""
+    """A token reports its lifetime and expires after it."""
     with Sandbox(token_lifetime=0, pets=[Pet(id=1, name="x")]) as sandbox:
         origin = sandbox.url.removesuffix("/v2")
         names = (sandbox.client_id, sandbox.client_secret)
@@ -353,13 +359,13 @@ def test_lifetime():
 
 
 def asked(web: httpx.Client, token: str, **other: str) -> dict[str, object]:
-    """What introspection says of a token to the public client."""
+    """Return the introspection of a token, requested by the public client."""
     form = {"token": token, "client_id": PUBLIC_CLIENT, **other}
     return web.post("/oauth/introspect", data=form).json()
 
 
 def test_introspection_tells_whose_token_it_is(web):
-    """A person's token is active, with its scopes, its client, its end and its person."""
+    """The token of a user is active, with its scopes, client, expiry and user."""
     verifier, challenge = pair()
     issued = redeem(web, allowed(web, challenge)["code"], verifier).json()
     told = asked(web, issued["access_token"])
@@ -370,7 +376,7 @@ def test_introspection_tells_whose_token_it_is(web):
 
 
 def test_introspection_of_a_programs_token(sandbox, web):
-    """A client's own token has the client as its subject, and no person."""
+    """The token of a client has the client as its subject, and no user."""
     told = asked(web, sandbox.token("read:pets"))
     assert told["sub"] == sandbox.client_id
     assert "username" not in told
@@ -378,12 +384,12 @@ def test_introspection_of_a_programs_token(sandbox, web):
 
 @pytest.mark.parametrize("token", ["unknown", ""])
 def test_introspection_of_what_is_no_token(web, token):
-    """Of an unknown token nothing is told but that it opens nothing."""
+    """An unknown token is reported as inactive, without any detail."""
     assert asked(web, token) == {"active": False}
 
 
 def test_introspection_by_the_token_itself(sandbox, web):
-    """Who holds a token may ask what it is; who holds none may not."""
+    """A client that holds a token may introspect it; without a valid token it may not."""
     token = sandbox.token("read:pets")
     headers = {"authorization": f"Bearer {token}"}
     told = web.post("/oauth/introspect", data={"token": token}, headers=headers).json()
@@ -394,7 +400,9 @@ def test_introspection_by_the_token_itself(sandbox, web):
 
 
 def test_live_gives_the_token_by_the_browser():
-    """The live profile's page ends on the token, behind #, with the state and no code."""
+    """In the live profile the redirect has the token in its fragment, with the state and without a
+    code.
+    """
     with Sandbox(profile="live", pets=[Pet(id=1, name="x")]) as sandbox:
         web = httpx.Client(base_url=sandbox.url.removesuffix("/v2"))
         with web:
@@ -413,7 +421,7 @@ def test_live_gives_the_token_by_the_browser():
 
 
 def test_live_denied_is_said_behind_the_hash():
-    """A refusal of the implicit flow comes where the token would have come."""
+    """A refusal in the implicit flow is in the fragment of the redirect, as the token would be."""
     with (
         Sandbox(profile="live") as sandbox,
         httpx.Client(base_url=sandbox.url.removesuffix("/v2")) as web,
@@ -425,8 +433,8 @@ def test_live_denied_is_said_behind_the_hash():
 
 
 def test_a_browser_can_answer(web):
-    """A browser names the page's origin only where the page lets it: another one, or none that is
-    told (`null`), is refused.
+    """A consent with the origin `null` is refused; the page's referrer policy lets a browser send
+    the real origin.
     """
     page = web.get("/oauth/authorize", params=question(pair()[1]))
     assert page.headers["referrer-policy"] == "same-origin"

@@ -1,6 +1,6 @@
-"""The live profile against the recorded answers of the original server (original-v2.jsonl).
+"""The live profile compared with the recorded responses of the original server (original-v2.jsonl).
 
-Each line of the record is one request and its answer, in order, from the server's initial data.
+Each line of the record is one request with its response, in order, from the server's initial data.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ OF_THE_FRAMEWORK = {
     "trailing slash PUT",
     "PUT /pet/1",
 }
-"""What the framework answers and not the service."""
+"""Responses of the framework, not of the service."""
 
 _STATUSES = (
     "available",
@@ -42,7 +42,7 @@ _KINDS = {"Cat": Category(2, "Cats"), "Dog": Category(1, "Dogs"), "Lion": Catego
 
 
 def initial_data() -> list[Pet]:
-    """The ten pets that the original server starts with."""
+    """Return the ten pets of the original server's initial data."""
     names = [f"{kind} {n}" for kind in _KINDS for n in (1, 2, 3)]
     tags = [(1, 2), (2, 3), (3, 4)]
     pets = [
@@ -68,7 +68,7 @@ def initial_data() -> list[Pet]:
 
 
 def body_of(entry: dict[str, Any]) -> bytes | None:
-    """The body as it was sent; a form's lines end as multipart/form-data wants it."""
+    """Return the body as it was sent."""
     body = entry["body"]
     if body is None or isinstance(body, str):
         return None if body is None else body.encode()
@@ -76,9 +76,9 @@ def body_of(entry: dict[str, Any]) -> bytes | None:
 
 
 def canonical(media: str | None, body: str) -> object:
-    """What an answer says: JSON's order of fields, and XML's of different elements, say nothing.
+    """Return a response's content without the order of JSON fields and of different XML elements.
 
-    The framework's own texts are compared up to the method's signature.
+    Messages of the framework are compared up to the method's signature.
     """
     if not body:
         return None
@@ -100,7 +100,7 @@ def _name(element: Any) -> str:
 
 
 def test_live_answers_as_the_original() -> None:
-    """Every recorded request gets the recorded status, media type and body."""
+    """Each recorded request gets the recorded status, media type and body."""
     entries = [json.loads(line) for line in RECORD.read_text("utf-8").splitlines()]
     assert len(entries) == 97
     differences = []

@@ -1,7 +1,7 @@
-"""The sandbox against its own OpenAPI document, in both profiles.
+"""The sandbox compared with its own OpenAPI document, in both profiles.
 
-schemathesis sends what the document allows and what it forbids, in JSON and XML, and holds every
-answer to the document. All its default checks are on, but for what is explained here.
+schemathesis sends valid and invalid requests in JSON and XML, and compares each response with the
+document. All its default checks are enabled, except those that are explained here.
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ pytestmark = pytest.mark.slow
 SWITCHED_OFF: dict[str, dict[str, Any]] = {
     "standard": {},
     "live": {
-        # The profile imitates a server that answers 500 to a pet of the wrong type, as documented.
+        # The profile imitates a server that responds with 500 to a pet of the wrong type, as
+        # documented.
         "not_a_server_error": {"enabled": False},
-        # It takes nearly everything, such as a null among the tags or an empty id in XML.
+        # The profile accepts nearly everything, such as a null among the tags or an empty id in
+        # XML.
         "negative_data_rejection": {"enabled": False},
     },
 }
@@ -57,7 +59,7 @@ def config(sandbox: Sandbox, profile: str, examples: int) -> schemathesis.Config
 
 
 def results(sandbox: Sandbox, profile: str) -> Iterator[tuple[str, str | None]]:
-    """Every check that was made, with what it found wrong, if anything."""
+    """Yield each check that was made, with its failure or None."""
     url = sandbox.url.removesuffix("/v2") + "/openapi.json"
     schema = schemathesis.openapi.from_url(url, config=config(sandbox, profile, 15))
     for event in from_schema(schema).execute():
@@ -76,10 +78,9 @@ def _checks(recorder: Any) -> Iterator[tuple[str, str | None]]:
 
 
 def _is_no_failure(check: str, request: Any) -> bool:
-    """Whether the tool thinks to have sent what the document forbids, and cannot have.
+    """Return true if schemathesis marks the request as invalid but has sent a valid one.
 
-    XML has one spelling for an empty text and an empty list; a part of a multipart form is text,
-    whatever value it was made from.
+    In XML an empty text and an empty list are the same; a part of a multipart form is always text.
     """
     kind = request.headers.get("Content-Type", [""])[0]
     body = request.body or b""
@@ -96,7 +97,7 @@ def _told(check: Any) -> str:
 
 @pytest.mark.parametrize("profile", SWITCHED_OFF)
 def test_the_document_is_true(profile):
-    """Every answer of every operation is as the document says, and every default check was made."""
+    """Each response of each operation matches the document, and each default check was made."""
     with Sandbox(profile=profile) as sandbox:
         found = list(results(sandbox, profile))
         asked = sandbox.requests

@@ -1,4 +1,4 @@
-"""The server as a whole: starting, stopping, being killed, and many clients at once."""
+"""The server process: start, stop, kill, and many clients at once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ print("over", flush=True)
 
 
 def started(db: Path) -> tuple[subprocess.Popen[str], str]:
-    """A server in a process of its own, and its base URL."""
+    """Start a server as a separate process; return it and its base URL."""
     command = [sys.executable, "-c", PROGRAM, str(db)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -38,14 +38,14 @@ def started(db: Path) -> tuple[subprocess.Popen[str], str]:
 
 
 def ended(process: subprocess.Popen[str], number: signal.Signals) -> tuple[str, int]:
-    """What a server still says after a signal, and its exit code."""
+    """Send a signal to the server; return the rest of its output and its exit code."""
     process.send_signal(number)
     rest, _ = process.communicate(timeout=120)
     return rest, process.returncode
 
 
 def test_kill_9_loses_nothing_that_was_answered(tmp_path):
-    """Every pet whose add was answered before a SIGKILL amid the adds is there after a restart."""
+    """After a SIGKILL during many adds and a restart, each pet whose add was answered exists."""
     process, url = started(tmp_path / "store.db")
     answered: list[int] = []
 
@@ -74,7 +74,9 @@ def test_kill_9_loses_nothing_that_was_answered(tmp_path):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_cleanly(tmp_path, number):
-    """Ctrl-C and SIGTERM let serve return: exit code 0, and no log file of SQLite is left."""
+    """After Ctrl-C or SIGTERM `serve` returns, the exit code is 0, and no log file of SQLite is
+    left.
+    """
     process, url = started(tmp_path / "store.db")
     httpx.put(f"{url}/pet", json={})
     assert ended(process, number) == ("over\n", 0)
@@ -82,7 +84,7 @@ def test_a_signal_ends_it_cleanly(tmp_path, number):
 
 
 def test_a_sandbox_leaves_nothing_behind():
-    """After it there is neither a thread nor a port nor a temporary file more than before."""
+    """A stopped sandbox leaves no thread, no open port and no temporary file."""
     before = set(threading.enumerate())
     with Sandbox() as sandbox, httpx.Client() as client:
         assert client.get(f"{sandbox.url}/openapi.json").status_code == 200
@@ -96,7 +98,7 @@ def test_a_sandbox_leaves_nothing_behind():
 
 
 def test_start_and_stop():
-    """A sandbox can be started and stopped by hand, each twice, and be started again."""
+    """A sandbox can be started and stopped explicitly, each twice, and started again."""
     sandbox = Sandbox()
     with pytest.raises(RuntimeError, match="not running"):
         _ = sandbox.url
@@ -110,7 +112,7 @@ def test_start_and_stop():
 
 
 def test_behind_the_clients_back():
-    """put, remove and reset change the store, and a client sees it at once."""
+    """put, remove and reset change the store, and a client sees the changes at once."""
     with Sandbox(auth=False) as sandbox:
         assert sandbox.put(Pet(name="Rex")) == Pet(id=1, name="Rex")
         assert httpx.get(f"{sandbox.url}/pet/1").json()["name"] == "Rex"
@@ -122,7 +124,7 @@ def test_behind_the_clients_back():
 
 
 def test_many_adds_at_once_get_ids_of_their_own(tmp_path):
-    """400 adds over 40 connections at once: 400 different ids, and 400 pets."""
+    """400 adds over 40 connections at once create 400 pets with different ids."""
 
     async def run(url: str) -> list[int]:
         limits = httpx.Limits(max_connections=40)
@@ -137,7 +139,7 @@ def test_many_adds_at_once_get_ids_of_their_own(tmp_path):
 
 
 def test_a_port_in_use():
-    """A port that is taken is named, with a way out."""
+    """A port in use is an error that names it, with a fix."""
     with Sandbox() as sandbox:
         port = int(sandbox.url.rpartition(":")[2].removesuffix("/v2"))
         with pytest.raises(SettingsError, match=f"port {port} on 127.0.0.1 is in use") as caught:
@@ -157,7 +159,7 @@ def test_a_port_in_use():
     ],
 )
 def test_options_that_cannot_be_used(options, words):
-    """A wrong option is a SettingsError that names it, and nothing is started."""
+    """An invalid option is a SettingsError that names it, and nothing is started."""
     before = threading.active_count()
     with pytest.raises(SettingsError, match=words):
         Sandbox(**options).start()
@@ -170,7 +172,7 @@ def seed(path: Path, content: object) -> Path:
 
 
 def test_seed(tmp_path):
-    """A seed fills an empty store, pets without an id get one, and a store in use is left alone."""
+    """A seed fills an empty store and assigns missing ids; a store with pets is not changed."""
     path = seed(tmp_path / "pets.json", [{"name": "a"}, {"id": 5, "name": "b", "x": 1}])
     db = tmp_path / "store.db"
     with Sandbox(db=db, seed=path) as sandbox:
@@ -182,7 +184,7 @@ def test_seed(tmp_path):
 
 @pytest.mark.parametrize("content", ["", "{}", "[1]", '[{"id": "x"}]', '[{"id": 1}, {"id": 1}]'])
 def test_seed_that_cannot_be_read(tmp_path, content):
-    """A seed that is no list of pets is a SettingsError that names the file."""
+    """A seed that is not a list of pets is a SettingsError that names the file."""
     path = seed(tmp_path / "pets.json", content)
     with pytest.raises(SettingsError) as caught:
         Sandbox(seed=path).start()
@@ -197,5 +199,5 @@ def test_seed_that_cannot_be_read(tmp_path, content):
      ("0.0.0.0", False, 2), ("shop.example", True, 1)],
 )  # fmt: skip
 def test_other_machines_are_warned_of(host, auth, count):
-    """A host that others can reach is warned of, twice so where no token is asked for."""
+    """A host that other machines can reach causes a warning, and two if no token is required."""
     assert len(warnings(host, auth=auth)) == count

@@ -1,4 +1,4 @@
-"""The standard profile, row by row of the design's table."""
+"""The standard profile, in the order of the design's table."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TOP = 2**63 - 1
 
 
 def said(response: httpx.Response) -> tuple[int, str]:
-    """The status and the ApiResponse's type; its code must be the status."""
+    """Return the status and the type of the ApiResponse; assert that its code equals the status."""
     body = response.json()
     assert body["code"] == response.status_code
     assert body["message"]
@@ -23,7 +23,7 @@ def said(response: httpx.Response) -> tuple[int, str]:
 
 
 def test_added_pet_comes_back_whole(api):
-    """addPet answers with the pet and its id, and keeps fields that nobody knows."""
+    """addPet returns the pet with its id and keeps unknown fields."""
     pet = {**REX, "tags": [{"id": 1, "name": "a", "x": 1}], "status": "sold", "age": {"years": 3}}
     answer = api.post("/pet", json=pet)
     assert answer.status_code == 200
@@ -32,19 +32,19 @@ def test_added_pet_comes_back_whole(api):
 
 
 def test_adding_a_known_id_changes_nothing(api):
-    """addPet with an id that is there answers 409 and leaves the pet as it was."""
+    """addPet with an existing id is 409, and the pet is unchanged."""
     api.post("/pet", json={**REX, "id": 5})
     assert said(api.post("/pet", json={**REX, "id": 5, "name": "Max"})) == (409, "duplicate")
     assert api.get("/pet/5").json()["name"] == "Rex"
 
 
 def test_zero_is_an_id(api):
-    """The id 0 is kept, not taken for a missing one."""
+    """The id 0 is a valid id, not a missing one."""
     assert api.post("/pet", json={**REX, "id": 0}).json()["id"] == 0
 
 
 def test_assigned_ids_are_never_used_again(api):
-    """An assigned id is above every id there ever was, deleted ones too."""
+    """An assigned id is higher than each id before, also of deleted pets."""
     api.post("/pet", json={**REX, "id": 40})
     assert api.post("/pet", json=REX).json()["id"] == 41
     api.delete("/pet/41")
@@ -52,14 +52,14 @@ def test_assigned_ids_are_never_used_again(api):
 
 
 def test_far_ids_do_not_carry_the_sequence_away(api):
-    """A pet brought along with a huge id leaves the shop's own numbers where they were."""
+    """A pet that is added with a huge id does not change the sequence of assigned ids."""
     api.post("/pet", json={**REX, "id": TOP})
     api.post("/pet", json={**REX, "id": 2})
     assert [api.post("/pet", json=REX).json()["id"] for _ in range(2)] == [3, 4]
 
 
 def test_ids_run_out_at_the_top_only(api):
-    """Above the sequence's end a free id below is assigned, and another one next time."""
+    """At the end of the sequence, lower free ids are assigned."""
     api.post("/pet", json={**REX, "id": 2**31 - 1})
     api.post("/pet", json={**REX, "id": 2})
     assert [api.post("/pet", json=REX).json()["id"] for _ in range(2)] == [1, 3]
@@ -68,7 +68,7 @@ def test_ids_run_out_at_the_top_only(api):
 @pytest.mark.parametrize("number", [TOP, -(2**63), 2**53 + 1])
 @pytest.mark.parametrize("accept", ["application/json", "application/xml"])
 def test_ids_are_exact(api, number, accept):
-    """An int64 comes back digit for digit, in JSON and in XML."""
+    """An int64 id is returned with all digits, in JSON and in XML."""
     api.post("/pet", json={**REX, "id": number})
     assert str(number) in api.get(f"/pet/{number}", headers={"accept": accept}).text
 
@@ -95,7 +95,9 @@ def test_ids_are_exact(api, number, accept):
 )
 @pytest.mark.parametrize("method", ["POST", "PUT"])
 def test_what_is_no_pet_is_refused(api, standard, method, body):
-    """Broken JSON, a missing name or photoUrls, an unknown status, an id that is no int64: 400."""
+    """Invalid JSON, a missing name or photoUrls, an unknown status, or an id that is not an int64
+    is 400, and nothing is stored.
+    """
     assert said(api.request(method, "/pet", content=body, headers=JSON)) == (400, "invalid_input")
     assert standard.pets() == []
 
@@ -121,13 +123,13 @@ def test_what_is_no_pet_is_refused(api, standard, method, body):
     ],
 )
 def test_what_is_no_pet_in_xml_is_refused(api, standard, body):
-    """XML is held to the interface's shape as strictly as JSON is, and has no entities."""
+    """XML is validated as strictly as JSON, and entities are refused."""
     assert said(api.post("/pet", content=body, headers=XML)) == (400, "invalid_input")
     assert standard.pets() == []
 
 
 def test_update_replaces_the_pet(api):
-    """updatePet leaves nothing of the old pet that was not sent."""
+    """updatePet removes each field of the old pet that was not sent."""
     api.post("/pet", json={**REX, "id": 1, "status": "sold", "tags": [{"name": "a"}]})
     answer = api.put("/pet", json={"id": 1, "name": "Max", "photoUrls": ["u"]})
     assert answer.json() == {"id": 1, "name": "Max", "photoUrls": ["u"], "tags": []}
@@ -137,14 +139,14 @@ def test_update_replaces_the_pet(api):
 
 
 def test_update_of_an_unknown_pet(api, standard):
-    """updatePet makes no pets: 404 for an unknown id, 400 without one."""
+    """updatePet creates no pet: an unknown id is 404, a missing one 400."""
     assert said(api.put("/pet", json={**REX, "id": 1})) == (404, "not_found")
     assert said(api.put("/pet", json=REX)) == (400, "invalid_input")
     assert standard.pets() == []
 
 
 def test_delete(api):
-    """deletePet answers without a body, and 404 from then on."""
+    """deletePet responds without a body, and the pet is 404 afterwards."""
     api.post("/pet", json={**REX, "id": 1})
     answer = api.delete("/pet/1")
     assert (answer.status_code, answer.content) == (200, b"")
@@ -155,7 +157,7 @@ def test_delete(api):
 @pytest.mark.parametrize("text", ["abc", "1.0", "", " 1", "+1", "9223372036854775808", "%D9%A1"])
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
 def test_a_path_that_names_no_id(api, method, text):
-    """What is no int64 is 400 (an empty segment is another path: 404)."""
+    """A path segment that is not an int64 is 400; an empty segment is another path and 404."""
     assert api.request(method, f"/pet/{text}").status_code == (400 if text else 404)
 
 
@@ -163,7 +165,9 @@ def test_a_path_that_names_no_id(api, method, text):
     "query", ["status=sold,pending", "status=sold%2Cpending", "status=sold&status=pending"]
 )
 def test_find_by_status_takes_both_styles(api, standard, query):
-    """Values between commas, escaped or not, and repeated values mean the same; pets come by id."""
+    """Comma-separated values, escaped or not, and repeated values mean the same; pets are sorted by
+    id.
+    """
     statuses = ["sold", "available", "pending", None]
     standard.reset(Pet(id=n, name="x", status=s) for n, s in enumerate(statuses, 1))
     assert [pet["id"] for pet in api.get(f"/pet/findByStatus?{query}").json()] == [1, 3]
@@ -173,12 +177,12 @@ def test_find_by_status_takes_both_styles(api, standard, query):
     "query", ["", "status=", "status=lost", "status=sold,lost", "status=sold%2Clost", "x=sold"]
 )
 def test_find_by_unknown_status(api, query):
-    """A status that does not exist, or none, is 400."""
+    """An unknown or missing status is 400."""
     assert said(api.get(f"/pet/findByStatus?{query}")) == (400, "invalid_input")
 
 
 def test_find_by_tags_lists_each_pet_once(api, standard):
-    """A pet with several matching tags comes once; an escaped comma separates values too."""
+    """A pet with several matching tags is listed once; an escaped comma separates values too."""
     standard.reset(
         [
             Pet(id=1, name="x", tags=(Tag(1, "a"), Tag(2, "b"))),
@@ -198,12 +202,12 @@ def test_find_by_tags_lists_each_pet_once(api, standard):
 
 @pytest.mark.parametrize("query", ["", "tags=", "tags=a,,b", "tags=%FF"])
 def test_find_by_no_tag(api, query):
-    """No tag, an empty one or one that is no UTF-8 is 400."""
+    """A missing or empty tag, or one that is not UTF-8, is 400."""
     assert said(api.get(f"/pet/findByTags?{query}")) == (400, "invalid_input")
 
 
 def test_form_changes_what_it_names(api):
-    """updatePetWithForm sets name and status, leaves the rest and answers without a body."""
+    """updatePetWithForm changes name and status, keeps the rest, and responds without a body."""
     api.post("/pet", json={**REX, "id": 1, "status": "sold", "age": 3})
     answer = api.post("/pet/1", data={"name": "Mäx & Co"})
     assert (answer.status_code, answer.content) == (200, b"")
@@ -231,7 +235,9 @@ def test_form_changes_what_it_names(api):
     ],
 )
 def test_form_that_cannot_be_used(api, content, kind, status):
-    """An unknown status, a field given twice, broken text: 400; another media type: 415."""
+    """An unknown status, a repeated field or invalid text is 400, another media type 415; the pet
+    is unchanged.
+    """
     api.post("/pet", json={**REX, "id": 1})
     answer = api.post("/pet/1", content=content, headers={"content-type": kind})
     assert said(answer)[0] == status
@@ -239,7 +245,7 @@ def test_form_that_cannot_be_used(api, content, kind, status):
 
 
 def test_form_for_an_unknown_pet(api):
-    """updatePetWithForm answers 404 for an id that no pet has."""
+    """updatePetWithForm is 404 for an unknown id."""
     assert said(api.post("/pet/9", data={"name": "x"})) == (404, "not_found")
 
 
@@ -261,19 +267,19 @@ def test_body_has_a_limit(api, length):
     ],
 )
 def test_unknown_method(api, method, path, allow):
-    """A method that a path does not have is 405, with those that it has."""
+    """A method that a path does not have is 405 with the allowed methods."""
     answer = api.request(method, path)
     assert said(answer) == (405, "method_not_allowed")
     assert answer.headers["allow"] == allow
 
 
 def test_unknown_path(api):
-    """Any other path is 404, as an ApiResponse too."""
+    """Any other path is 404 with an ApiResponse."""
     assert said(api.get("/pets")) == (404, "not_found")
 
 
 def test_head_is_get_without_a_body(api, standard):
-    """HEAD answers as GET does, with the length and no body."""
+    """HEAD responds as GET does, with the length and without a body."""
     standard.reset([Pet(id=1, name="x")])
     answer = api.head("/pet/1")
     assert (answer.status_code, answer.content) == (200, b"")
@@ -281,13 +287,15 @@ def test_head_is_get_without_a_body(api, standard):
 
 
 def test_other_host_names_are_refused(api):
-    """A page elsewhere cannot reach the sandbox by pointing a name of its own to this machine."""
+    """A request with a foreign host name is refused, so that a page elsewhere cannot reach the
+    sandbox by DNS.
+    """
     assert api.get("/pet/1", headers={"host": "evil.example"}).status_code == 400
     assert api.get("/pet/1", headers={"host": "localhost"}).status_code == 404
 
 
 def test_long_lists_are_whole(api, standard: Sandbox):
-    """A list that is sent in pieces has every pet once, in JSON and in XML."""
+    """A streamed list has each pet once, in JSON and in XML."""
     standard.reset(Pet(id=n, name=f"p{n}", status="sold") for n in range(2500))
     answer = api.get("/pet/findByStatus?status=sold,pending")
     assert [pet["id"] for pet in answer.json()] == [*range(2500)]

@@ -1,4 +1,6 @@
-"""The store's file: what it refuses, what it keeps, and how writes are committed together."""
+"""The store's database file: which files are refused, what it stores, and how writes are
+committed.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from petsync.sandbox.storage import Storage
 
 
 def refused(path: Path) -> str:
-    """What is said of the path, which must be left as it was."""
+    """Return the error for this path; assert that the file is unchanged."""
     before = path.read_bytes() if path.is_file() else None
     with pytest.raises(SettingsError) as caught:
         Sandbox(db=path).start()
@@ -30,14 +32,14 @@ def refused(path: Path) -> str:
 
 
 def test_a_file_that_is_no_database(tmp_path):
-    """A text file is refused, and not touched."""
+    """A text file is refused and not changed."""
     path = tmp_path / "store.db"
     path.write_text("id,name\n1,Rex\n" * 1000)
     assert "not a database" in refused(path)
 
 
 def test_another_programs_database(tmp_path):
-    """A database of something else is refused, and not touched."""
+    """A database of another program is refused and not changed."""
     path = tmp_path / "store.db"
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE customer (id)")
@@ -45,7 +47,7 @@ def test_another_programs_database(tmp_path):
 
 
 def test_a_newer_version(tmp_path):
-    """A file in a format of the future is refused."""
+    """A file of a newer format is refused."""
     path = tmp_path / "store.db"
     Storage(path).close()
     with closing(sqlite3.connect(path)) as connection:
@@ -54,7 +56,7 @@ def test_a_newer_version(tmp_path):
 
 
 def test_a_damaged_file(tmp_path):
-    """A store with a page overwritten is refused."""
+    """A damaged store is refused."""
     path = tmp_path / "store.db"
     with Sandbox(db=path, pets=[Pet(id=n, name="x" * 500) for n in range(200)]):
         pass
@@ -66,12 +68,12 @@ def test_a_damaged_file(tmp_path):
 
 @pytest.mark.parametrize("name", ["missing/store.db", ""])
 def test_a_path_that_cannot_be_opened(tmp_path, name):
-    """A missing folder and a folder in the file's place are refused."""
+    """A missing folder, or a folder in place of the file, is refused."""
     assert "cannot be opened" in refused(tmp_path / name)
 
 
 def test_an_empty_file_becomes_a_store(tmp_path):
-    """A file without content is as good as none."""
+    """An empty file becomes a store."""
     path = tmp_path / "store.db"
     path.touch()
     with Sandbox(db=path, pets=[Pet(name="Rex")]) as sandbox:
@@ -79,7 +81,7 @@ def test_an_empty_file_becomes_a_store(tmp_path):
 
 
 def test_everything_outlives_the_server(tmp_path):
-    """Pets, and the memory of deleted ids, are there again after a restart."""
+    """After a restart the pets exist, and ids of deleted pets are not assigned again."""
     path = tmp_path / "store.db"
     rex = Pet(id=7, name="Rex", tags=(Tag(1, "a", {"x": [1]}),), extra={"age": 3})
     with Sandbox(db=path, pets=[rex, Pet(id=8, name="Max")]) as sandbox:
@@ -91,7 +93,7 @@ def test_everything_outlives_the_server(tmp_path):
 
 
 def test_jobs_fail_alone(tmp_path):
-    """A job that raises before it writes leaves the others of its batch alone."""
+    """A job that raises before it writes does not affect the other jobs of its batch."""
 
     def refuse(_: sqlite3.Connection) -> None:
         raise LookupError("refused")
@@ -108,7 +110,7 @@ def test_jobs_fail_alone(tmp_path):
 
 
 def test_a_failing_file_takes_the_whole_batch_back(tmp_path):
-    """If the file fails, no job of the batch is said to be done, and none is."""
+    """If the file fails, each job of the batch fails and nothing is written; later jobs work."""
 
     def fail(connection: sqlite3.Connection) -> None:
         records.save(connection, Pet(id=2))
@@ -127,7 +129,7 @@ def test_a_failing_file_takes_the_whole_batch_back(tmp_path):
 
 
 def test_a_snapshot_stays_as_it_is(tmp_path):
-    """Whoever reads a snapshot does not see what is written meanwhile."""
+    """A snapshot does not show later writes."""
     with closing(Storage(tmp_path / "store.db")) as storage:
         storage.load(lambda c: records.replace_all(c, [Pet(id=1)]))
         with storage.snapshot() as connection:
@@ -142,7 +144,7 @@ text = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 
 @given(st.lists(st.tuples(text, st.lists(text, max_size=3)), max_size=6), text)
 def test_any_text_is_found_again(things, wanted):
-    """Status and tags are found by exactly their text, whatever Unicode it is."""
+    """Status and tags are found by exactly their text, whatever Unicode it contains."""
     pets = [
         Pet(id=n, status=status, tags=tuple(Tag(None, name) for name in names))
         for n, (status, names) in enumerate(things)
