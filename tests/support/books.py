@@ -1,4 +1,4 @@
-"""Workbooks as people have them, for the tests of copies that change a few cells."""
+"""Realistic workbooks, for the tests of copies that change a few cells."""
 
 import io
 import re
@@ -25,8 +25,10 @@ OURS = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 
 
 def rich(path, *, table=False, notes=(), comments=()):
-    """Titles, colours, borders, formulas with values, a chart, an image, a second sheet, a
-    drop-down, a conditional format, a filter, frozen panes; `comments` are (cell, text).
+    """Write a workbook with titles, colours, borders, formulas with values, a chart, an image, a
+    second worksheet, a drop-down, a conditional format, a filter and frozen panes; return its path.
+
+    `comments` are pairs of cell and text.
     """
     book = openpyxl.Workbook()
     sheet = book.active
@@ -69,7 +71,7 @@ def rich(path, *, table=False, notes=(), comments=()):
 
 
 def plain(path, rows):
-    """A workbook with these rows alone."""
+    """Write a workbook with only these rows, and return its path."""
     book = openpyxl.Workbook()
     for row in rows:
         book.active.append(row)
@@ -79,7 +81,9 @@ def plain(path, rows):
 
 
 def change(path, edits):
-    """Change parts of a workbook: functions of bytes to bytes, by the end of a part's name."""
+    """Change parts of a workbook by functions of bytes, each for the parts whose name has this
+    suffix.
+    """
     old = parts(path)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in old.items():
@@ -95,18 +99,18 @@ def add(path, **new):
 
 
 def parts(path):
-    """The parts of a workbook, by name."""
+    """Return the parts of a workbook by name."""
     with zipfile.ZipFile(path) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
 
 
 def prefixed(data):
-    """The part with a namespace prefix on each of its elements."""
+    """Return the part with a namespace prefix on each element."""
     return re.sub(rb"<(/?)(?=[a-zA-Z])", rb"<\1x:", data).replace(b"xmlns=", b"xmlns:x=", 1)
 
 
 def strict(data):
-    """The part as Excel writes it for "Strict Open XML Spreadsheet"."""
+    """Return the part as Excel writes it in the format "Strict Open XML Spreadsheet"."""
     for name in (b"spreadsheetml", b"officeDocument", b"drawingml"):
         old = b"http://schemas.openxmlformats.org/" + name + b"/2006/"
         data = data.replace(old, b"http://purl.oclc.org/ooxml/" + name + b"/")
@@ -114,6 +118,6 @@ def strict(data):
 
 
 def _calculated(data):
-    # openpyxl writes the empty value in one of three ways, as its XML library does.
+    # openpyxl writes an empty value in one of three forms, depending on its XML library.
     value = rb"(<f>SUM\(E2:E3\)</f>)<v(?: ?/>|></v>)"
     return re.sub(value, rb"\1<v>30</v>", data)

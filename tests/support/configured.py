@@ -1,4 +1,4 @@
-"""petsync.toml as the tests of it write it."""
+"""petsync.toml files for tests."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ sheet = "catalogue.xlsx"
 
 
 def file_with(folder: Path, text: str) -> Path:
-    """A petsync.toml of that text."""
+    """Write a petsync.toml with this text, and return its path."""
     path = folder / "petsync.toml"
     path.write_text(text, encoding="utf-8")
     return path
 
 
 def configured(folder: Path, text: str, environ: Mapping[str, str] | None = None) -> Configuration:
-    """The configuration of a petsync.toml of that text."""
+    """Return the configuration of a petsync.toml with this text."""
     return load(file_with(folder, text), environ or {})

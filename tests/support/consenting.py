@@ -1,6 +1,6 @@
-"""A person at the sandbox's consent page: opens an address, answers, is sent back.
+"""A user at the sandbox's consent page: opens the page, answers, and follows the redirect.
 
-Run with an address, and maybe an answer, it is a browser for BROWSER.
+Run with an address and an optional answer, this module is a browser for BROWSER.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import httpx
 
 
 def sent_back(url: str, answer: str = "allow") -> str:
-    """The address to which the browser is sent once the person has answered; it is not opened."""
+    """Answer the consent page, and return the address of the redirect without opening it."""
     with httpx.Client(timeout=120) as browser:
         page = browser.get(url)
         key = re.search(r'name="question" value="([^"]+)"', page.text)
@@ -25,7 +25,7 @@ def sent_back(url: str, answer: str = "allow") -> str:
 
 
 def agree(url: str, answer: str = "allow") -> str:
-    """The page on which the browser ends that follows."""
+    """Answer the consent page, follow the redirect, and return the text of the last page."""
     page = httpx.get(sent_back(url, answer), timeout=120)
     return page.text
 

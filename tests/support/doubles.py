@@ -1,4 +1,4 @@
-"""Test doubles that cannot drift from the interface that they stand for."""
+"""Test doubles that are checked against the interface that they replace."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 
 class Double:
-    """A base of test doubles: `class Journal(Double, of=Recorder)`.
+    """A base class of test doubles: `class Journal(Double, of=Recorder)`.
 
-    A class that lacks a member of the interface, or whose method takes other arguments, raises
-    TypeError where it is defined, and so does each class that derives from it.
+    A class that lacks a member of the interface, or has a method with other arguments, raises
+    TypeError where it is defined, as does each class that derives from it.
     """
 
     _interface: ClassVar[type]
@@ -31,7 +31,7 @@ class Double:
 
 
 def _problem(member: object, ours: object) -> str:
-    """Why `ours` cannot stand for the member of an interface; nothing if it can."""
+    """Return why `ours` cannot replace the member of an interface; an empty text if it can."""
     if ours is None:
         return "is missing"
     if not inspect.isfunction(member):
@@ -48,7 +48,7 @@ def _problem(member: object, ours: object) -> str:
 
 
 def _bind_every_call(member: Callable[..., object], ours: Callable[..., object]) -> None:
-    """Bind all arguments by place, all by name, and only those that have no default."""
+    """Bind all arguments by position, all by name, and only those without a default."""
     _self, *arguments = inspect.signature(member).parameters.values()
     needed = [each for each in arguments if each.default is each.empty]
     signature = inspect.signature(ours)

@@ -1,4 +1,4 @@
-"""How much work something does, counted: the same on each machine, and under any load."""
+"""The work of a function, counted: the same on each machine and under any load."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any
 
 
 def steps(work: Callable[[], object]) -> int:
-    """The lines of Python that `work` executes, and the functions of C that they call, in this
-    thread. What a single call of C does (a regular expression, a sort) counts as one step.
+    """Return the number of lines of Python that `work` executes, and of C functions that they call,
+    in this thread. One call of a C function, such as a regular expression or a sort, counts as one
+    step.
     """
     count = 0
 
@@ -35,8 +36,8 @@ def steps(work: Callable[[], object]) -> int:
 
 
 def growth(work: Callable[[int], object], size: int, *, times: int = 4) -> float:
-    """How many times as much work a size `times` as large takes: about `times` where the work is
-    linear, about its square where it is quadratic, and 1 where the size does not matter.
+    """Return the ratio of the work for a size `times` as large: about `times` if the work is
+    linear, its square if it is quadratic, and 1 if the size does not matter.
     """
-    work(size)  # What is imported or cached at first use is not to count.
+    work(size)  # Imports and caches of the first use do not count.
     return steps(lambda: work(size * times)) / steps(lambda: work(size))

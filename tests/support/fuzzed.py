@@ -1,8 +1,8 @@
-"""A process that reads spreadsheets under a memory cap, and says what became of each.
+"""A process that reads spreadsheets with a memory limit, and reports the result of each.
 
-Called with a kind of mutation, the folder to work in and the number of cases; or with "files" and
-a folder, of which it reads all files. It prints a line of JSON for each case: first its name, then
-what became of it, so that a case that ends the process is known too.
+Its arguments are a kind of mutation, a working folder and the number of cases; or "files" and a
+folder, of which it reads all files. For each case it prints a JSON line with the name, then one
+with the result, so that a case that ends the process is known too.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-# Arrow's own allocators reserve a gigabyte beforehand, which would hide what is used.
+# Arrow's own allocators reserve a gigabyte in advance, which would hide the memory in use.
 os.environ["ARROW_DEFAULT_MEMORY_POOL"] = "system"
 
 import mutants
@@ -27,7 +27,7 @@ from petsync.errors import PetsyncError
 from petsync.sheets import read_sheet, write_sheet
 
 CAP = 400 << 20
-"""How many bytes the reading of a small file may need on top of the libraries."""
+"""The number of bytes that reading a small file may need in addition to the libraries."""
 
 SUFFIXES = {"container": ".xlsx", "parts": ".xlsx", "claims": ".xlsx", "text": ".csv"}
 KINDS = {
@@ -39,7 +39,7 @@ KINDS = {
 
 
 def bases(kind: str, folder: Path) -> dict[str, bytes]:
-    """The files that are mutated, those that petsync writes among them."""
+    """Return the files to mutate, including one that petsync writes."""
     plain, written = folder / "plain.csv", folder / f"written{SUFFIXES[kind]}"
     plain.write_bytes(specimens.text(",", "\n", lines=5))
     write_sheet(read_sheet(plain), written)
@@ -48,7 +48,7 @@ def bases(kind: str, folder: Path) -> dict[str, bytes]:
 
 
 def cases(kind: str, folder: Path, count: int) -> Iterator[tuple[str, bytes]]:
-    """Each case's name and bytes; the name is its seed."""
+    """Yield each case's name and bytes; the name is its seed."""
     sources = bases(kind, folder)
     for number in range(count):
         name = list(sources)[number % len(sources)]
@@ -57,15 +57,15 @@ def cases(kind: str, folder: Path, count: int) -> Iterator[tuple[str, bytes]]:
 
 
 def files(folder: Path) -> Iterator[tuple[str, bytes]]:
-    """The name and the bytes of each file of a folder."""
+    """Yield the name and the bytes of each file of a folder."""
     for path in sorted(folder.iterdir()):
         yield path.name, path.read_bytes()
 
 
 def outcome(path: Path) -> tuple[str, str]:
-    """What reading comes to: "sheet", "refused", or what the error lacks; and the message.
+    """Return the result of reading: "sheet", "refused", or what the error lacks; and the message.
 
-    Every other error ends the process, which is seen by those who wait for it.
+    Any other error ends the process, which the waiting test detects.
     """
     try:
         sheet = read_sheet(path)
@@ -79,14 +79,14 @@ def outcome(path: Path) -> tuple[str, str]:
 
 
 def capped() -> None:
-    """Let the process have `CAP` bytes more than it has now."""
+    """Allow the process `CAP` bytes more than it uses now."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     limit = pages * resource.getpagesize() + CAP
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
 def say(what: object) -> None:
-    """Print a line of JSON at once."""
+    """Print a line of JSON and flush it."""
     sys.stdout.write(json.dumps(what) + "\n")
     sys.stdout.flush()
 
@@ -94,7 +94,7 @@ def say(what: object) -> None:
 def main(kind: str, folder: str, count: str = "0") -> None:
     """Run all cases of one kind, or all files of a folder."""
     room = Path(folder)
-    openpyxl.Workbook()  # what is loaded when it is used is not to count
+    openpyxl.Workbook()  # modules that are loaded at first use do not count
     read_sheet(specimens.SAMPLES / "catalogue_clean.xlsx")
     for number, (name, data) in enumerate(
         files(room) if kind == "files" else cases(kind, room, int(count))

@@ -1,4 +1,4 @@
-"""Ctrl-C in the process of the tests, where it is meant to be and not a moment earlier."""
+"""Ctrl-C in the test process, exactly where a test waits."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 _WAITING = {"threading.py", "_base.py"}
-"""Where the standard library waits, for events and for futures."""
+"""Files of the standard library that wait for events and futures."""
 
 
 def interrupt_in(function: str, then: Callable[[], object] = lambda: None) -> None:
-    """Interrupt the main thread once it waits in this function, and go on with `then`. Any earlier,
-    the interrupt would hit the test itself.
+    """Interrupt the main thread once it waits in this function, and call `then`. An earlier
+    interrupt would hit the test itself.
     """
 
     def press() -> None:
@@ -28,7 +28,9 @@ def interrupt_in(function: str, then: Callable[[], object] = lambda: None) -> No
 
 
 def once_main_waits_in(function: str, act: Callable[[], object]) -> None:
-    """Call `act` from another thread once the main thread waits for an event or a future there."""
+    """Call `act` from another thread once the main thread waits for an event or a future in this
+    function.
+    """
     main = threading.main_thread().ident
     assert main is not None
 

@@ -1,4 +1,4 @@
-"""Journals for tests: runs of a small plan, and processes of their own that sit down to work."""
+"""Journals for tests: runs of a small plan, and separate processes with a run session."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ PETS = [
 
 
 def small_plan(pets: Iterable[Pet] = PETS, name: str = "renamed") -> Plan:
-    """A plan that renames each of the pets."""
+    """Return a plan that renames each of the pets."""
     pets = list(pets)
     rows = [{"id": pet.id, "name": f"{name} {pet.id}"} for pet in pets]
     return plan_of(pets, sheet_saying(*rows))
 
 
 def begun(journal: Journal, run: str, plan: Plan | None = None, **more: Any) -> RunSession:
-    """A sitting of a new run of the plan."""
+    """Begin a new run of the plan, and return its session."""
     told: dict[str, Any] = {"kind": "apply", "store": STORE, "source": "s.xlsx", "started": STARTED}
     if plan is not None:
         told |= {"plan": plan, "fingerprint": plan.fingerprint, "total": len(plan.changes)}
@@ -48,12 +48,12 @@ def begun(journal: Journal, run: str, plan: Plan | None = None, **more: Any) -> 
 
 
 async def intended(sitting: RunSession, number: int, change: Change) -> None:
-    """The change of that number, as the engine intends it."""
+    """Record the intent of this change, as the engine does."""
     await sitting.record_intent(number, change, before=change.before, after=change.after)
 
 
 def result(number: int, change: Change, outcome: Any = "applied", **more: Any) -> Result:
-    """The change's result."""
+    """Return a result of the change."""
     return Result(
         number=number,
         kind=change.kind,
@@ -67,31 +67,33 @@ def result(number: int, change: Change, outcome: Any = "applied", **more: Any) -
 
 
 class Other:
-    """Another process with a sitting, which does as it is told, line by line."""
+    """Another process with a run session, which executes commands line by line."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
 
     def ask(self, *words: object) -> str:
-        """What it answers to a command."""
+        """Send a command, and return its response."""
         self.tell(*words)
         return self.answer()
 
     def tell(self, *words: object) -> None:
-        """Give it a command."""
+        """Send a command."""
         assert self.process.stdin is not None
         self.process.stdin.write(" ".join(map(str, words)) + "\n")
         self.process.stdin.flush()
 
     def answer(self) -> str:
-        """Its next line."""
+        """Return the next line of its output."""
         assert self.process.stdout is not None
         return self.process.stdout.readline().strip()
 
 
 @contextmanager
 def other_process(state: Path, run: str, *, store: str = STORE) -> Iterator[Other]:
-    """A process that has begun a run, or has told why it could not; it is killed in the end."""
+    """Yield a process that has begun a run, or has reported why it could not; kill it at the
+    end.
+    """
     script = Path(__file__).with_name("sitter.py")
     process = subprocess.Popen(
         [sys.executable, str(script), str(state), run, store],

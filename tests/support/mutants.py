@@ -1,7 +1,7 @@
 """Mutations of spreadsheets: of bytes, of XML parts, of the ZIP container, and of CSV text.
 
-Each takes a seeded `random.Random` and what it changes, and returns it changed; the same seed
-makes the same mutant.
+Each takes a seeded `random.Random` and the data, and returns the mutated data; the same seed gives
+the same mutant.
 """
 
 from __future__ import annotations
@@ -54,18 +54,18 @@ SNIPPETS = [
 
 
 def one_of(rng: Random, pattern: re.Pattern[bytes], data: bytes) -> re.Match[bytes] | None:
-    """One place at which the pattern matches, or None."""
+    """Return one random match of the pattern, or None."""
     found = list(pattern.finditer(data))
     return rng.choice(found) if found else None
 
 
 def replaced(data: bytes, match: re.Match[bytes] | None, new: bytes) -> bytes:
-    """The data with another text at the match."""
+    """Return the data with another text at the match."""
     return data if match is None else data[: match.start()] + new + data[match.end() :]
 
 
 def flip(rng: Random, data: bytes) -> bytes:
-    """Some bytes are others."""
+    """Flip some bits."""
     changed = bytearray(data)
     for _ in range(rng.randint(1, 6)):
         changed[rng.randrange(len(changed))] ^= 1 << rng.randrange(8)
@@ -73,43 +73,43 @@ def flip(rng: Random, data: bytes) -> bytes:
 
 
 def truncate(rng: Random, data: bytes) -> bytes:
-    """The end is missing."""
+    """Remove the end."""
     return data[: rng.randrange(1, len(data) + 1)]
 
 
 def behead(rng: Random, data: bytes) -> bytes:
-    """The beginning is missing."""
+    """Remove the beginning."""
     return data[rng.randint(1, 60) :]
 
 
 def cut(rng: Random, data: bytes) -> bytes:
-    """A piece is missing."""
+    """Remove a piece."""
     at = rng.randrange(len(data))
     return data[:at] + data[at + rng.choice([1, 2, 7, 40, 900]) :]
 
 
 def insert(rng: Random, data: bytes) -> bytes:
-    """Something stands between."""
+    """Insert a piece."""
     at = rng.randrange(len(data) + 1)
     piece = rng.choice([rng.choice(SNIPPETS), rng.randbytes(rng.choice([1, 30, 600])), bytes(99)])
     return data[:at] + piece + data[at:]
 
 
 def swap(rng: Random, data: bytes) -> bytes:
-    """Two blocks change places."""
+    """Swap two blocks."""
     a, b, c = sorted(rng.randrange(len(data) + 1) for _ in range(3))
     return data[:a] + data[b:c] + data[a:b] + data[c:]
 
 
 def double(rng: Random, data: bytes) -> bytes:
-    """A block is there again, once or many times."""
+    """Repeat a block, once or many times."""
     at, times = rng.randrange(len(data)), rng.choice([1, 1, 2, 50])
     block = data[at : at + rng.choice([1, 9, 80, 700])]
     return data[:at] + block * times + data[at:]
 
 
 def blank(rng: Random, data: bytes) -> bytes:
-    """A block holds NUL bytes, as after a power failure."""
+    """Overwrite a block with NUL bytes, as after a power failure."""
     at, size = rng.randrange(len(data)), rng.choice([1, 16, 512, 4096])
     return data[:at] + bytes(size) + data[at + size :]
 
@@ -118,12 +118,12 @@ BYTES = [flip, truncate, behead, cut, insert, swap, double, blank]
 
 
 def drop_attribute(rng: Random, data: bytes) -> bytes:
-    """An attribute is missing."""
+    """Remove an attribute."""
     return replaced(data, one_of(rng, ATTRIBUTE, data), b"")
 
 
 def change_attribute(rng: Random, data: bytes) -> bytes:
-    """An attribute has another value, or another name."""
+    """Change the value, and in some cases the name, of an attribute."""
     match = one_of(rng, ATTRIBUTE, data)
     if match is None:
         return data
@@ -151,18 +151,18 @@ change_format = _swapper(FORMAT, FORMATS)
 
 
 def drop_tag(rng: Random, data: bytes) -> bytes:
-    """A tag is missing, so that others do not match."""
+    """Remove a tag, so that others do not match."""
     return replaced(data, one_of(rng, TAG, data), b"")
 
 
 def double_tag(rng: Random, data: bytes) -> bytes:
-    """A tag is there twice or more."""
+    """Repeat a tag."""
     match = one_of(rng, TAG, data)
     return data if match is None else replaced(data, match, match[0] * rng.choice([2, 2, 500]))
 
 
 def drop_element(rng: Random, data: bytes) -> bytes:
-    """All from one tag to the next of its kind is missing, or is there twice."""
+    """Remove or repeat everything from a tag to the end of its element."""
     match = one_of(rng, TAG, data)
     if match is None:
         return data
@@ -175,7 +175,7 @@ def drop_element(rng: Random, data: bytes) -> bytes:
 
 
 def nest(rng: Random, data: bytes) -> bytes:
-    """Elements are nested deeply."""
+    """Add deeply nested elements."""
     match = one_of(rng, TAG, data)
     name = rng.choice([b"x", b"c", b"row", b"sheetData", b"is", b"r", b"si", b"v", b"f"])
     depth = rng.choice([2, 100, 20_000])
@@ -190,7 +190,7 @@ def nest(rng: Random, data: bytes) -> bytes:
 
 
 def rename(rng: Random, data: bytes) -> bytes:
-    """All elements of a name have another one, or another prefix."""
+    """Rename all elements of a name, or change their prefix."""
     match = one_of(rng, re.compile(rb"(?<=<)[\w:]+"), data)
     if match is None:
         return data
@@ -199,7 +199,9 @@ def rename(rng: Random, data: bytes) -> bytes:
 
 
 def requote(rng: Random, data: bytes) -> bytes:
-    """The same in another spelling: apostrophes, spaces in tags, empty elements spelt out."""
+    """Write the XML in another syntax: apostrophes, spaces in tags, expanded empty elements, CDATA,
+    comments or another encoding.
+    """
     return rng.choice(
         [
             data.replace(b'"', b"'"),
@@ -224,7 +226,7 @@ TELLING = re.compile(r"sheet\d*\.xml|sharedStrings|styles|workbook|rels")
 
 
 def mutate_part(rng: Random, parts: Parts) -> Parts:
-    """One part's XML is changed, once or a few times; mostly one that is read."""
+    """Mutate one part's XML, once or several times; the part is one that petsync reads."""
     telling = [at for at, (name, data) in enumerate(parts) if TELLING.search(name) and data]
     at = rng.choice(telling)
     name, data = parts[at]
@@ -234,20 +236,20 @@ def mutate_part(rng: Random, parts: Parts) -> Parts:
 
 
 def drop_part(rng: Random, parts: Parts) -> Parts:
-    """A part is missing."""
+    """Remove a part."""
     at = rng.randrange(len(parts))
     return parts[:at] + parts[at + 1 :]
 
 
 def empty_part(rng: Random, parts: Parts) -> Parts:
-    """A part is empty, or holds something else."""
+    """Empty a part, or replace its content."""
     at = rng.randrange(len(parts))
     data = rng.choice([b"", b" ", b"{}", rng.randbytes(90), b"<x/>", rng.choice(parts)[1]])
     return [*parts[:at], (parts[at][0], data), *parts[at + 1 :]]
 
 
 def rename_part(rng: Random, parts: Parts) -> Parts:
-    """A part has another name."""
+    """Rename a part."""
     at = rng.randrange(len(parts))
     name, data = parts[at]
     names = ["/" + name, name.upper(), name.replace("/", "\\"), "../" + name, "x", name + "/", " "]
@@ -255,14 +257,14 @@ def rename_part(rng: Random, parts: Parts) -> Parts:
 
 
 def double_part(rng: Random, parts: Parts) -> Parts:
-    """A name is there twice, with other content."""
+    """Add a second part of the same name with the same or other content."""
     name, data = rng.choice(parts)
     other = (name, rng.choice([b"", data, rng.choice(XML)(rng, data or b"<x/>")]))
     return [other, *parts] if rng.random() < 0.5 else [*parts, other]
 
 
 def same_names(rng: Random, parts: Parts) -> Parts:
-    """All worksheets are called alike, or have the same part."""
+    """Give all worksheets the same name, or repeat them."""
     name, parts_by = rng.choice([b"", b"Pets", b"a" * 999, b"'!'"]), dict(parts)
     for part in [part for part in parts_by if part.endswith("workbook.xml")]:
         data = re.sub(rb'(<sheet [^>]*name=")[^"]*', rb"\1" + name, parts_by[part])
@@ -275,7 +277,9 @@ PACKAGE = [drop_part, empty_part, rename_part, double_part, same_names]
 
 
 def mutate_claim(rng: Random, data: bytes) -> bytes:
-    """The workbook with one of its attributes lying; each kind of attribute is as likely."""
+    """Set one attribute of the workbook to a wrong value; each kind of attribute is equally
+    likely.
+    """
     parts = dict(unzipped(data))
     claims: dict[tuple[str, bytes, bytes], list[re.Match[bytes]]] = {}
     for part in filter(TELLING.search, parts):
@@ -290,14 +294,14 @@ def mutate_claim(rng: Random, data: bytes) -> bytes:
 
 
 def mutate_package(rng: Random, data: bytes) -> bytes:
-    """The workbook with some of its parts changed, in a sound container."""
+    """Mutate some parts of the workbook, in a valid container."""
     parts = unzipped(data)
     parts = mutate_part(rng, parts) if rng.random() < 0.8 else rng.choice(PACKAGE)(rng, parts)
     return zipped(parts)
 
 
 _LOCAL, _CENTRAL, _END = b"PK\x03\x04", b"PK\x01\x02", b"PK\x05\x06"
-# Where in these headers which field of how many bytes is.
+# Offset and size of the fields in each header.
 _FIELDS = {
     _LOCAL: [(4, 2), (6, 2), (8, 2), (10, 4), (14, 4), (18, 4), (22, 4), (26, 2), (28, 2)],
     _CENTRAL: [(8, 2), (10, 2), (16, 4), (20, 4), (24, 4), (28, 2), (30, 2), (32, 2), (42, 4)],
@@ -307,7 +311,7 @@ _VALUES = [0, 1, 8, 9, 12, 14, 93, 95, 99, 1000, 0xFFFE, 0xFFFF, 0x7FFFFFFF, 0xF
 
 
 def mutate_header(rng: Random, data: bytes) -> bytes:
-    """A field of the ZIP's headers lies: flags, method, sizes, offsets, counts."""
+    """Set fields of the ZIP headers to wrong values: flags, method, sizes, offsets, counts."""
     changed = bytearray(data)
     for _ in range(rng.choice([1, 1, 2])):
         mark = rng.choice([_LOCAL, _CENTRAL, _CENTRAL, _END])
@@ -320,14 +324,14 @@ def mutate_header(rng: Random, data: bytes) -> bytes:
 
 
 def mutate_bytes(rng: Random, data: bytes) -> bytes:
-    """The bytes are changed, once or a few times."""
+    """Mutate the bytes, once or several times."""
     for _ in range(rng.choice([1, 1, 1, 2, 4])):
         data = rng.choice(BYTES)(rng, data) or b"\0"
     return data
 
 
 def mutate_container(rng: Random, data: bytes) -> bytes:
-    """The file's bytes are changed, mostly where the ZIP's headers are."""
+    """Mutate the file's bytes, in half of the cases in the ZIP headers."""
     return (mutate_header if rng.random() < 0.5 else mutate_bytes)(rng, data)
 
 
@@ -340,7 +344,7 @@ _NOISE = [
 
 
 def noise(rng: Random, data: bytes) -> bytes:
-    """Marks stand where none should."""
+    """Insert special characters at random places."""
     for _ in range(rng.choice([1, 2, 5, 30])):
         at = rng.randrange(len(data) + 1)
         data = data[:at] + rng.choice(_NOISE) * rng.choice([1, 1, 1, 2, 40]) + data[at:]
@@ -348,7 +352,7 @@ def noise(rng: Random, data: bytes) -> bytes:
 
 
 def long_line(rng: Random, data: bytes) -> bytes:
-    """A line is very long: one cell, many cells, many quotes."""
+    """Insert a very long line: one cell, many cells, many quotes."""
     piece = rng.choice(
         [b"x", b",", b";", b'"', b'"",', b'""', b"\t", b"'", b"\0", b" ", b"[clear]"]
     )
@@ -357,26 +361,26 @@ def long_line(rng: Random, data: bytes) -> bytes:
 
 
 def encode(rng: Random, data: bytes) -> bytes:
-    """The text is in another encoding."""
+    """Encode the text in another encoding."""
     name = rng.choice(["utf-16", "utf-16-le", "utf-16-be", "utf-32", "cp1252", "utf-7", "cp037"])
     return data.decode(errors="replace").encode(name, errors="replace")
 
 
 def line_breaks(rng: Random, data: bytes) -> bytes:
-    """Line breaks are of other kinds, or mixed."""
+    """Replace the line breaks by other kinds, or mix them."""
     breaks = [b"\n", b"\r", b"\r\n", b"\n\n", b"\r\r\n", b"\0\n"]
     chosen = rng.sample(breaks, rng.choice([1, 3]))
     return b"".join(line + rng.choice(chosen) for line in data.splitlines())
 
 
 def delimiters(rng: Random, data: bytes) -> bytes:
-    """Delimiters or quotes are others, everywhere."""
+    """Replace a delimiter or quote by another, everywhere."""
     old, new = rng.choice(b',;\t"'), rng.choice(b',;\t"|:\x00\n ')
     return data.replace(bytes([old]), bytes([new]))
 
 
 def header(rng: Random, data: bytes) -> bytes:
-    """The header is there again, is not there, or is another."""
+    """Repeat, remove or replace the header."""
     first, _, rest = data.partition(b"\n")
     first = rng.choice([first, first + b"," + first, b"", b"id", b"id,id", first * 300, b'"id'])
     return rng.choice([b"\n", b"\r\n", b""]).join([first, rest])
@@ -386,7 +390,7 @@ CSV = [noise, noise, noise, long_line, encode, line_breaks, delimiters, header]
 
 
 def mutate_text(rng: Random, data: bytes) -> bytes:
-    """The CSV file with its text or its bytes changed."""
+    """Mutate the text or the bytes of the CSV file."""
     for _ in range(rng.choice([1, 1, 2, 3])):
         data = rng.choice([*CSV, *BYTES])(rng, data) or b"\n"
     return data

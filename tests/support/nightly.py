@@ -1,4 +1,4 @@
-"""Jobs on a sandbox, as the tests of the reconciliation use them."""
+"""Reconciliation jobs on a sandbox."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PETS = [
 
 @dataclass
 class Night:
-    """A store, a sheet of it, and a job that brings the two together."""
+    """A store, a sheet, and a job that reconciles them."""
 
     box: Sandbox
     folder: Path
@@ -44,18 +44,18 @@ class Night:
 
     @property
     def state(self) -> Path:
-        """What is kept."""
+        """The state folder."""
         return self.folder / "state"
 
     def config(self, *jobs: Job, **options: Any) -> Configuration:
-        """A configuration of these jobs, or of the one job."""
+        """Return a configuration of these jobs; by default of the one job."""
         given = {"report": Reports(folder=self.folder / "reports"), **options}
         return Configuration(
             path=self.folder / "petsync.toml", state=self.state, jobs=jobs or (self.job(),), **given
         )
 
     def job(self, name: str = "catalogue", **options: Any) -> Job:
-        """The job, with these options."""
+        """Return the job with these options."""
         given = {"mode": "push", "url": self.box.url, **self.options, **options}
         if not {"sheet", "folder", "query"} & set(given):
             given["sheet"] = self.sheet
@@ -69,34 +69,34 @@ class Night:
         watchers: Iterable[Watcher] = (),
         **options: Any,
     ) -> RoundReport:
-        """One round of the job."""
+        """Run one round of the job, and return its report."""
         config = self.config(self.job(**options))
         (told,) = reconcile_jobs(config, dry_run=dry_run, moved=moved, watchers=watchers)
         return told
 
     def write(self, pets: Iterable[ps.Pet] = PETS) -> None:
-        """The sheet, without a base of its own."""
+        """Write the sheet without a base."""
         ps.write_sheet(ps.frame_from_pets(pets), self.sheet, base=False)
 
     def said(self) -> dict[int, ps.Pet]:
-        """The pets that the sheet's rows say, by id."""
+        """Return the pets of the sheet's rows by id."""
         frame = ps.read_sheet(self.sheet).frame
         return {pet.id or 0: pet for pet in ps.pets_from_frame(frame)}
 
     def stored(self) -> dict[int, ps.Pet]:
-        """The store's pets, by id."""
+        """Return the store's pets by id."""
         return {pet.id or 0: pet for pet in self.box.pets()}
 
     def kept_files(self) -> set[str]:
-        """Every file that is kept, below the state folder."""
+        """Return the path of each file in the state folder."""
         return {str(p.relative_to(self.state)) for p in self.state.rglob("*") if p.is_file()}
 
 
 class Typed(Night):
-    """A sheet whose cells a person types."""
+    """A night whose sheet is edited cell by cell."""
 
     def rows(self) -> list[list[str]]:
-        """The cells, the header first."""
+        """Return the cells, the header first."""
         with self.sheet.open(encoding="utf-8-sig", newline="") as file:
             return list(csv.reader(file))
 
@@ -106,7 +106,7 @@ class Typed(Night):
             csv.writer(file).writerows(rows)
 
     def type(self, pet_id: int, **cells: str) -> None:
-        """Type into cells of a pet's row."""
+        """Write into cells of a pet's row."""
         rows = self.rows()
         row = next(row for row in rows if row[rows[0].index("id")] == str(pet_id))
         for name, text in cells.items():
@@ -114,18 +114,18 @@ class Typed(Night):
         self.save(rows)
 
     def cell(self, pet_id: int, name: str) -> str:
-        """What a cell says."""
+        """Return the text of a cell."""
         rows = self.rows()
         row = next(row for row in rows if row[rows[0].index("id")] == str(pet_id))
         return row[rows[0].index(name)]
 
     def rename(self, old: str, new: str) -> None:
-        """Give a column another header."""
+        """Rename a column's header."""
         header, *rows = self.rows()
         self.save([[new if name == old else name for name in header], *rows])
 
     def cut(self, *names: str) -> dict[str, list[str]]:
-        """Take columns out; returns their cells."""
+        """Remove columns, and return their cells."""
         header, *rows = self.rows()
         at = [header.index(name) for name in names]
         gone = {name: [row[n] for row in rows] for name, n in zip(names, at, strict=True)}
@@ -133,15 +133,15 @@ class Typed(Night):
         return gone
 
     def paste(self, columns: dict[str, list[str]]) -> None:
-        """Put columns behind the last one."""
+        """Append columns."""
         header, *rows = self.rows()
         more = zip(*columns.values(), strict=True)
         self.save([[*header, *columns], *([*a, *b] for a, b in zip(rows, more, strict=True))])
 
 
 class FirstRounds:
-    """Jobs whose sheet and store agree after a first round, which is made once for each kind of
-    sheet and copied from then on.
+    """Jobs whose sheet and store agree after a first round. The round is run once for each kind of
+    sheet, then its files are copied.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -149,7 +149,7 @@ class FirstRounds:
         self._origins: dict[str, Path] = {}
 
     def begin(self, night: Night, pets: Sequence[ps.Pet]) -> None:
-        """Let the store have the pets, and the job's folder a sheet of them that was reconciled."""
+        """Put the pets into the store, and a reconciled sheet of them into the job's folder."""
         night.box.break_with(None)
         night.box.reset(pets)
         kept = self._folder / night.sheet.suffix
@@ -167,7 +167,7 @@ class FirstRounds:
 
 
 def changed(pets: Iterable[ps.Pet], pet_id: int, **fields: Any) -> list[ps.Pet]:
-    """The pets, one of them with other values."""
+    """Return the pets, one of them with other values."""
     return [_with(pet, **fields) if pet.id == pet_id else pet for pet in pets]
 
 
@@ -178,5 +178,5 @@ def _with(pet: ps.Pet, **fields: Any) -> ps.Pet:
 
 
 def kinds(told: RoundReport) -> list[tuple[str, int | None]]:
-    """What stands, and of which pet."""
+    """Return the kind and the pet id of each open difference."""
     return [(each.kind, each.pet_id) for each in told.open]

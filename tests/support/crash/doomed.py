@@ -1,9 +1,9 @@
-"""A command that kills itself exactly at a named place; petsync itself knows nothing of it.
+"""A command that kills itself exactly at a named place; petsync contains no code for this.
 
-`DOOM` names the place, the kind of change, and which one of that kind: `intended form 2`. `STORE`
-is the service's file, in which can be seen whether a request has been carried out. With `SIGN=STOP`
-it does not die there, but stands still until somebody lets it go on; not in the midst of writing
-its journal, as SQLite would let nobody else write then.
+`DOOM` names the place, the kind of change, and its number among this kind: `intended form 2`.
+`STORE` is the service's database file, which shows whether a request has been carried out. With
+`SIGN=STOP` the command stops there until it gets SIGCONT, but not while it writes its journal,
+because SQLite would then block other writers.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from petsync.client.target import ServiceTarget
 __all__ = ["AROUND", "CHANGES", "KINDS", "main"]
 
 KINDS = ("given", "assigned", "form", "put", "delete")
-"""An add with an id and without, an update by the form and as a whole, a delete."""
+"""An add with an id, an add without one, an update by form, an update by PUT, a delete."""
 
 CHANGES = ("about-to-intend", "intended", "sent", "answered", "told", "written")
-"""What happens to each change, in order: the intent is handed over, and on disk; the request has
-been carried out, and its answer has come; the outcome is handed over, and on disk.
+"""The steps of each change in order: before the intent is recorded; the intent is on disk; the
+request has been carried out; the response has arrived; the outcome is recorded; it is on disk.
 """
 
 AROUND = {
@@ -41,7 +41,9 @@ AROUND = {
     "finish": (RunSession, "finish"),
     "close": (RunSession, "close"),
 }
-"""What happens once in a run: `before-begin` is the place just before it, `after-begin` behind."""
+"""Calls that happen once in a run: `before-begin` is the place before the call, `after-begin` the
+place after it.
+"""
 
 _WRITES = threading.Lock()
 _FORM = frozenset({"name", "status"})
@@ -49,7 +51,7 @@ _METHODS = {"add": "assigned", "replace": "put", "rename": "form", "delete": "de
 
 
 def main(args: Sequence[str]) -> NoReturn:
-    """Run the command, until it comes to the place."""
+    """Run the command up to the place."""
     place, kind, number = os.environ["DOOM"].split()
     writer.transaction = _one_at_a_time
     when, _, what = place.partition("-")
@@ -65,7 +67,7 @@ def _die() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
     with _WRITES:
         os.kill(os.getpid(), signal.SIGSTOP)
-        # Another thread may be the one that takes the signal, a moment later.
+        # Another thread may receive the signal a moment later.
         time.sleep(0.1)
 
 

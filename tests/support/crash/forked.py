@@ -1,4 +1,4 @@
-"""Commands as processes that are forked from one which has petsync loaded, used as Popen is."""
+"""Commands as forks of a process that has petsync loaded, with the interface of Popen."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _MODES = {"stdin": "w", "stdout": "r", "stderr": "r"}
 
 @cache
 def nursery() -> Nursery:
-    """The one of this process; conftest.py ends it."""
+    """Return the starter of this process; conftest.py ends it."""
     return Nursery()
 
 
 class Forked:
-    """A command that runs, with the streams, waiting and signals of `subprocess.Popen`."""
+    """A running command with the streams, waiting and signals of `subprocess.Popen`."""
 
     def __init__(
         self,
@@ -47,7 +47,9 @@ class Forked:
         self.stdin, self.stdout, self.stderr = opened.values()
 
     def _end(self, name: str, wanted: int | IO[Any]) -> Path:
-        """What the command opens: a pipe with a name, nothing, or the given file."""
+        """Return the file that the command opens: a named pipe, the null device or the given
+        file.
+        """
         if not isinstance(wanted, int):
             return Path(wanted.name)
         if wanted == DEVNULL:
@@ -58,27 +60,29 @@ class Forked:
         return path
 
     def _opened(self, name: str, end: Path) -> IO[str] | None:
-        """Our end of a pipe, once the command has opened the other."""
+        """Return this end of a pipe after the command has opened the other; None for other
+        files.
+        """
         return end.open(_MODES[name], encoding="utf-8") if end.name == name else None
 
     @property
     def returncode(self) -> int | None:
-        """How it ended, None while it runs."""
+        """The exit code; None while the command runs."""
         return self._running.code
 
     def poll(self) -> int | None:
-        """The same."""
+        """Return the exit code; None while the command runs."""
         return self._running.code
 
     def wait(self, timeout: float = 60.0) -> int:
-        """How it ended, or TimeoutExpired."""
+        """Wait, and return the exit code. Raises TimeoutExpired."""
         if not self._running.ended(timeout):
             raise subprocess.TimeoutExpired(self.args, timeout)
         assert self._running.code is not None
         return self._running.code
 
     def communicate(self, text: str = "", timeout: float = 60.0) -> tuple[str, str]:
-        """All that it says, after it was told this."""
+        """Send this text to the command; return its whole output."""
         said = {"stdout": "", "stderr": ""}
 
         def read(name: str) -> None:
@@ -97,11 +101,11 @@ class Forked:
         return said["stdout"], said["stderr"]
 
     def send_signal(self, sign: int) -> None:
-        """Send a signal, unless it has ended."""
+        """Send a signal, unless the command has ended."""
         self._running.signal(sign)
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill the command."""
         self.send_signal(signal.SIGKILL)
 
     def __enter__(self) -> Self:

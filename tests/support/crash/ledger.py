@@ -1,4 +1,4 @@
-"""A run's journal, read as anybody can read it: by SQLite, without petsync."""
+"""A run's journal, read by SQLite without petsync."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 __all__ = ["FINAL", "Ledger", "Line", "ledger", "runs"]
 
 FINAL = {"applied", "unchanged"}
-"""What a change has come to that is as it was planned to be."""
+"""The outcomes of a completed change."""
 
 
 class Line(NamedTuple):
@@ -27,7 +27,7 @@ class Line(NamedTuple):
 
 
 class Ledger(NamedTuple):
-    """A run: how many changes it has, and a line for each that was begun or decided."""
+    """A run: its number of changes, and a line for each change that was started or decided."""
 
     run: str
     total: int
@@ -36,11 +36,11 @@ class Ledger(NamedTuple):
 
     @property
     def counts(self) -> Counter[str | None]:
-        """How many lines have each outcome."""
+        """The number of lines with each outcome."""
         return Counter(line.outcome for line in self.lines)
 
     def check(self) -> None:
-        """Every change has exactly one line with a final outcome, and nothing is open."""
+        """Assert that each change has exactly one line with a final outcome."""
         numbers = [line.number for line in self.lines]
         assert numbers == list(range(self.total)), f"{numbers} of {self.total}"
         assert set(self.counts) <= FINAL, self.counts
@@ -48,7 +48,7 @@ class Ledger(NamedTuple):
 
 
 def runs(state: Path) -> list[str]:
-    """The ids of the runs, oldest first; none where there is no journal yet."""
+    """Return the ids of the runs, the oldest first; an empty list without a journal."""
     path = state / "journal.db"
     if not path.exists():
         return []
@@ -59,7 +59,7 @@ def runs(state: Path) -> list[str]:
 
 
 def ledger(state: Path, run: str) -> Ledger:
-    """One run as the file holds it now."""
+    """Return a run as the file has it now."""
     with closing(_reader(state / "journal.db")) as connection:
         assert connection.execute("PRAGMA quick_check").fetchall() == [("ok",)]
         names = ", ".join(Line._fields)

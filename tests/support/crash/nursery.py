@@ -1,9 +1,8 @@
-"""A process that has petsync loaded, and forks: commands as processes, without their loading time.
+"""A process that has petsync loaded and forks commands, which saves their loading time.
 
-What it forks runs the same `main` as the console script, in a session and a process of its own,
-and can be stopped and killed like any other. Run as a program it loads its arguments too, reads one
-JSON object a line from its standard input, and tells on standard output which process began and how
-each ended.
+A fork runs the same `main` as the console script, in its own session, and can be stopped and killed
+like any process. Run as a program, this module also loads its arguments, reads one JSON object per
+line from standard input, and reports on standard output each started process and each exit code.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ LOADED = (
 
 
 def main() -> None:
-    """Fork what is asked for, until standard input ends; then nothing that was forked lives on."""
+    """Fork the requested commands until standard input ends, then kill the forks that still run."""
     for name in (*LOADED, *sys.argv[1:]):
         import_module(name)
     gc.freeze()
@@ -76,7 +75,8 @@ def _become(asked: dict[str, Any]) -> NoReturn:
     for place, descriptor in enumerate((given, out, err)):
         os.dup2(descriptor, place)
         os.close(descriptor)
-    # What the streams of before know of their ends (whether one can seek) is not true of these.
+    # The inherited stream objects have wrong information on the new files, such as whether they can
+    # seek.
     sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
     sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", 1, "utf-8", "backslashreplace", closefd=False)  # noqa: SIM115

@@ -1,4 +1,4 @@
-"""One round of the crash test: a run that is killed until it is done, and what must then hold."""
+"""One round of the crash test: a run is killed and resumed until it is done, then checked."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from petsync.apply.planfile import save_plan
 __all__ = ["Round", "check_store"]
 
 SETTLE = 0.4
-"""Longer than any request of a round can be under way."""
+"""Longer than any request of a round can take."""
 FRESH = 0.1
-"""The share of rounds whose commands start Python, and can be killed while it loads; a forked one
-costs a tenth of that, and runs the same `main`.
+"""The share of rounds whose commands start a new Python, and can be killed while it loads. A forked
+command costs a tenth of that and runs the same `main`.
 """
 MOST = 14
-"""So many sittings a run may need: more means that it does not come to an end."""
+"""The maximum number of commands for a run; more means that the run does not end."""
 
 
 @dataclass
 class Round:
-    """Everything about a round follows from its seed and its profile."""
+    """One round; its seed and its profile determine everything."""
 
     seed: int
     profile: str
@@ -53,7 +53,9 @@ class Round:
         save_plan(self.story.plan(self.service.url, self.profile), self.folder / "plan.json")
 
     def play(self) -> None:
-        """Kill and resume until the run is done, then hold it against the story."""
+        """Kill and resume the run until it is done, then compare store and journal with the
+        story.
+        """
         try:
             self.service.start(self.faults)
             self._sittings()
@@ -77,7 +79,7 @@ class Round:
         )
 
     def _begun(self) -> Running:
-        """A command that goes on with what is there: apply where no run has begun, else resume."""
+        """Start apply if no run has started, else resume."""
         to = ["--url", self.service.url, "--profile", self.profile, "--state", self.state]
         to += ["--settle", SETTLE]
         begun = runs(self.state)
@@ -88,7 +90,7 @@ class Round:
         return self.nursery(*args, folder=self.folder, fresh=self.fresh)
 
     def _disturb(self, running: Running) -> None:
-        """Kill it at a random moment, and maybe the service before that."""
+        """Kill the command at a random moment, and in some cases the service before it."""
         if self.rng.random() < 0.3:
             self._wait(running)
             self.service.kill()
@@ -98,7 +100,7 @@ class Round:
         running.kill()
 
     def _wait(self, running: Running) -> None:
-        """Until a random moment of the run: by the number of writes, or by time alone."""
+        """Wait until a random moment of the run: by the number of writes, or by time."""
         if self.rng.random() < 0.8:
             left = self.story.total - self.service.writes()
             wanted = self.service.writes() + self.rng.randint(0, max(1, left))
@@ -121,7 +123,7 @@ class Round:
 
 
 def check_shown(shown: Running, total: int) -> None:
-    """What `petsync runs RUN --json` says of a run that is done adds up, as the journal does."""
+    """Assert that `petsync runs RUN --json` of a completed run has consistent counts."""
     said = shown.json()
     assert (said["exit_code"], said["stopped"]) == (0, ""), said
     assert [result["number"] for result in said["results"]] == list(range(total))
@@ -130,8 +132,8 @@ def check_shown(shown: Running, total: int) -> None:
 
 
 def check_store(story: Story, service: Service) -> None:
-    """The store is as the story says: no pet missing, doubled or half-written, none deleted or
-    changed that was not to be, and none was anything else at any moment in between.
+    """Assert that the store is as the story expects: no pet is missing, doubled or half-written, no
+    other pet was deleted or changed, and no pet had an unplanned value in between.
     """
     known, new = story.expected(service.profile)
     pets = service.pets()
@@ -146,7 +148,7 @@ def check_store(story: Story, service: Service) -> None:
 
 
 def _check_writes(story: Story, service: Service, assigned: set[int]) -> None:
-    """Each planned change was made once, and nothing else was ever written."""
+    """Assert that each planned change was made once and nothing else was written."""
     made: Counter[int] = Counter()
     known, _ = story.expected(service.profile)
     for each in service.written():
@@ -163,7 +165,7 @@ def _check_writes(story: Story, service: Service, assigned: set[int]) -> None:
 
 
 def _faults(rng: random.Random) -> str:
-    """What the service breaks; a tenth of the rounds has a service that is well."""
+    """Return the faults of the service; a tenth of the rounds has latency only."""
     if rng.random() < 0.1:
         return f"latency={rng.uniform(0, 0.02):.3f}"
     kinds = rng.sample(("drop_before", "drop_after", "503", "torn"), rng.randint(1, 4))

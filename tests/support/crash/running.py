@@ -1,4 +1,4 @@
-"""Commands as processes that a test can kill: started afresh, or forked from one that is loaded."""
+"""Commands as processes that a test can kill: a new Python, or a fork of a loaded one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAIN = "petsync.cli:main"
 
 
 class Running:
-    """One process; `out` and `err` are the files that it writes to."""
+    """One process; `out` and `err` are the files of its output."""
 
     def __init__(self, pid: int, out: Path, err: Path) -> None:
         self.pid, self.out, self.err = pid, out, err
@@ -31,34 +31,36 @@ class Running:
         self._ended = threading.Event()
 
     def end(self, code: int) -> None:
-        """Told once, when it has ended: `-9` for one that was killed."""
+        """Record the exit code when the process has ended; `-9` if it was killed."""
         self.code = code
         self._ended.set()
 
     def ended(self, seconds: float) -> bool:
-        """Whether it ends within this time."""
+        """Return true if the process ends within this time."""
         return self._ended.wait(seconds)
 
     @property
     def is_alive(self) -> bool:
-        """Whether it has not ended yet, as far as is known."""
+        """True unless the process is known to have ended."""
         return not self._ended.is_set()
 
     def signal(self, sign: int) -> None:
-        """Send a signal, unless it has ended."""
+        """Send a signal, unless the process has ended."""
         if self.is_alive:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, sign)
 
     def kill(self) -> int:
-        """The exit code, after it was killed (unless it had ended before)."""
+        """Kill the process unless it has ended, and return its exit code."""
         self.signal(signal.SIGKILL)
         return self.wait(120)
 
     def wait(self, seconds: float) -> int:
-        """The exit code; AssertionError with what was said if it has not ended by then."""
+        """Return the exit code; AssertionError with the output if the process does not end in
+        time.
+        """
         if not self._ended.wait(seconds):
-            # Where it was, of each thread, is then the last that it says.
+            # SIGABRT makes the process write the stack of each thread.
             self.signal(signal.SIGABRT)
             self._ended.wait(5)
             self.signal(signal.SIGKILL)
@@ -67,7 +69,7 @@ class Running:
         return self.code
 
     def until(self, holds: Callable[[], bool], seconds: float = 120.0) -> bool:
-        """Whether `holds` came to hold before the process ended; looked at every 2 ms."""
+        """Return true if the condition becomes true before the process ends; checked every 2 ms."""
         limit = time.monotonic() + seconds
         while self.is_alive and time.monotonic() < limit:
             if holds():
@@ -76,14 +78,14 @@ class Running:
         return holds()
 
     def said(self) -> str:
-        """What it has written so far, the ends of both streams."""
+        """Return the end of each output file so far."""
         said = [(path, path.read_text("utf-8", "replace")) for path in self._streams()]
-        # What an aborted process says of its threads ends with a long list of modules.
+        # The output of an aborted process ends with a long list of modules.
         ends = [(path, text.partition("\nExtension modules:")[0][-2000:]) for path, text in said]
         return "\n".join(f"[{path.name}] {end}" for path, end in ends)
 
     def json(self) -> Any:
-        """The one JSON document on its standard output."""
+        """Return the only JSON document on its standard output."""
         return json.loads(self.out.read_bytes())
 
     def _streams(self) -> list[Path]:
@@ -91,8 +93,8 @@ class Running:
 
 
 class Nursery:
-    """Starts commands; a context manager that leaves no process behind. What is forked finds the
-    modules `loaded` in place.
+    """Starts commands; a context manager that leaves no process running. Forked commands have the
+    modules `loaded` imported.
     """
 
     def __init__(self, *loaded: str) -> None:
@@ -140,8 +142,8 @@ class Nursery:
         fresh: bool = False,
         stdin: str = "",
     ) -> Running:
-        """A command, begun in `folder`: as a new process of Python if `fresh`, else forked, and
-        that one reads `stdin`.
+        """Start a command in `folder`: as a new Python process if `fresh`, else as a fork that
+        reads `stdin`.
         """
         key = next(self._keys)
         logs = folder / "logs"
@@ -167,7 +169,7 @@ class Nursery:
         *,
         call: str = MAIN,
     ) -> Running:
-        """A command, forked, that reads from and writes to these files, or pipes with names."""
+        """Fork a command that reads from and writes to these files or named pipes."""
         key = next(self._keys)
         asked = {"key": key, "args": [*words], "folder": str(folder), "call": call}
         ends = {"given": str(given), "out": str(out), "err": str(err)}

@@ -1,7 +1,7 @@
-"""The pet store as a process of its own, that can be killed, and that writes down what is written.
+"""The pet store as a separate process that can be killed, with a log of its writes.
 
-What is written down does not come from the store's own code: triggers of SQLite put each write of
-a pet into a table of their own, in the same transaction.
+SQLite triggers write the log, not the store's code: each write of a pet adds a row to another table
+in the same transaction.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ CREATE TRIGGER three AFTER DELETE ON pet
 
 @dataclass(frozen=True)
 class Written:
-    """One write of a pet that the store has committed; None where there was, or is, no pet."""
+    """One committed write of a pet; `before` or `after` is None if there was or is no pet."""
 
     pet_id: int
     before: dict[str, Any] | None
@@ -45,7 +45,7 @@ class Written:
 
 
 class Service:
-    """A served store. `restart` and `kill` are what happens to services."""
+    """A pet store served as a process, which a test can start and kill."""
 
     def __init__(
         self, nursery: Nursery, folder: Path, pets: Iterable[dict[str, Any]], profile: str
@@ -60,34 +60,34 @@ class Service:
         self._reader = sqlite3.connect(self.db, isolation_level=None)
 
     def start(self, faults: str = "", *, fresh: bool = False) -> None:
-        """Answer on the same port and file as ever, breaking as `faults` say."""
+        """Serve on the same port and file as before, with these faults."""
         args: list[object] = ["--port", self.port, "--db", self.db, "--no-auth"]
         args += ["--profile", self.profile, *(["--faults", faults] if faults else [])]
         self._running = self._nursery("serve", *args, folder=self.folder, fresh=fresh)
         assert self._running.until(self._answers), self._running.said()
 
     def kill(self) -> None:
-        """End at once, whatever it was doing."""
+        """Kill the service, whatever it does."""
         if self._running is not None:
             self._running.kill()
             self._running = None
 
     def close(self) -> None:
-        """End for good."""
+        """Kill the service and close its database."""
         self.kill()
         self._reader.close()
 
     def written(self) -> list[Written]:
-        """Every write since the beginning, in order."""
+        """Return each write since the beginning, in order."""
         rows = self._reader.execute("SELECT pet_id, before, after FROM written ORDER BY number")
         return [Written(pet_id, _read(before), _read(after)) for pet_id, before, after in rows]
 
     def writes(self) -> int:
-        """How many writes there were since the beginning."""
+        """Return the number of writes since the beginning."""
         return int(self._reader.execute("SELECT count(*) FROM written").fetchone()[0])
 
     def pets(self) -> dict[int, dict[str, Any]]:
-        """Every pet as it is stored, by id."""
+        """Return each stored pet by id."""
         rows = self._reader.execute("SELECT id, body FROM pet")
         return {number: json.loads(body) for number, body in rows}
 
@@ -111,7 +111,7 @@ def _read(body: bytes | None) -> dict[str, Any] | None:
 
 
 def _free_port() -> int:
-    """A port that no connection of a client is given meanwhile: below those that systems assign."""
+    """Return a free port below those that the system assigns to client connections."""
     while True:
         port = secrets.randbelow(20000) + 12000
         with socket.socket() as end, suppress(OSError):

@@ -1,9 +1,9 @@
-"""A command that sends itself a signal at a given point; petsync itself knows nothing of it.
+"""A command that sends itself a signal at a given point; petsync contains no code for this.
 
-Points are the calls of Python functions. As a program (`signalled.py FOLDER STEP SIGN ARGS…`) it
-forks at every STEP-th call of the main thread, up to the first other thread: the copy gets the
-signal, and writes what it says and its exit code below FOLDER. As `main` it gets the signal itself,
-at call number `POINT` of a function of petsync.apply in any thread.
+Points are calls of Python functions. As a program (`signalled.py FOLDER STEP SIGN ARGS…`) it forks
+at every STEP-th call of the main thread, until another thread starts: the fork gets the signal, and
+its output and exit code are written below FOLDER. As `main` it gets the signal itself, at call
+number `POINT` of a function of petsync.apply in any thread.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def main(args: Sequence[str]) -> NoReturn:
 
 
 def _fork_at_points(folder: str, step: int, sign: int) -> None:
-    """Trace the main thread from the first call of petsync's own `main` on, or from the first
-    moment in which the signal would not end the process by itself.
+    """Trace the main thread and fork at its points: for SIGINT from the first call of petsync's
+    `main`, for other signals once a handler is installed.
     """
     calls = itertools.count(1)
     is_begun = False

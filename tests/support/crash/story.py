@@ -1,6 +1,6 @@
-"""A random store and random changes to it, and by themselves what they must come to.
+"""A random store and random changes to it, with the expected result.
 
-Nothing here asks petsync what a change does: `Story.expected` is a few lines of its own.
+Nothing here asks petsync what a change does: `Story.expected` computes it independently.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ FAR = 2**63 - 2
 
 @dataclass
 class Story:
-    """`before` is the store, by id; `updates` the fields that are to change, `added` the new pets
-    (some with an id, some without), `deleted` the ids that are to go.
+    """A store and its changes: `before` has the pets by id, `updates` the fields to change, `added`
+    the new pets (some with an id, some without), `deleted` the ids to delete.
     """
 
     before: dict[int, Json]
@@ -39,7 +39,7 @@ class Story:
     deleted: set[int] = field(default_factory=set)
 
     def plan(self, url: str, profile: str) -> Plan:
-        """petsync's plan for the changes; it holds exactly as many as the story."""
+        """Return petsync's plan for the changes; assert that it has exactly the story's counts."""
         rows = [(self._after(number), "merge") for number in self.updates]
         rows += [(pet, "add-another") for pet in self.added]
         rows += [(self.before[number], "delete") for number in self.deleted]
@@ -51,18 +51,17 @@ class Story:
 
     @property
     def counts(self) -> tuple[int, int, int]:
-        """How many adds, updates and deletes there are."""
+        """The number of adds, updates and deletes."""
         return len(self.added), len(self.updates), len(self.deleted)
 
     @property
     def total(self) -> int:
-        """How many changes there are."""
+        """The number of changes."""
         return sum(self.counts)
 
     def expected(self, profile: str) -> tuple[dict[int, Json], Counter[str]]:
-        """The pets by id as they must be in the end, and how many new ones, whose ids the service
-        gives, must say what. A live service drops what it does not know from a pet that it is sent
-        as a whole.
+        """Return the expected pets by id, and the counts of the contents of new pets whose ids the
+        service assigns. A live service drops unknown fields from a pet in a PUT.
         """
         known = {number: pet for number, pet in self.before.items() if number not in self.deleted}
         known |= {number: self._after(number) for number in self.updates}
@@ -78,8 +77,8 @@ class Story:
 
 
 def story(rng: random.Random, *, pets: int, changes: int, ids: str = "mixed") -> Story:
-    """A store of so many pets and so many changes to it; `ids` says whether new pets have them:
-    `given`, `assigned` or `mixed`.
+    """Return a random store of this many pets with this many changes. `ids` determines whether new
+    pets have ids: `given`, `assigned` or `mixed`.
     """
     before = {number: new_pet(rng, number) for number in range(1, pets + 1)}
     told = Story(before)
@@ -92,24 +91,24 @@ def story(rng: random.Random, *, pets: int, changes: int, ids: str = "mixed") ->
 
 
 def content(pet: Mapping[str, Any]) -> str:
-    """What a pet says, but for its id, as text that can be compared; tags are a set."""
+    """Return a pet's content without its id as text that can be compared; tags are a set."""
     tags = sorted(pet.get("tags") or (), key=json.dumps)
     said = {**pet, "tags": tags, "photoUrls": pet.get("photoUrls") or []}
     return json.dumps({k: v for k, v in said.items() if k != "id"}, sort_keys=True)
 
 
 def told(pets: Mapping[int, Mapping[str, Any]]) -> dict[int, str]:
-    """What each pet says, by id."""
+    """Return each pet's content by id."""
     return {number: content(pet) for number, pet in pets.items()}
 
 
 def pets_of(pets: Iterable[Mapping[str, Any]]) -> list[Any]:
-    """The same as petsync's own values."""
+    """Return the pets as petsync's objects."""
     return decode_pets(json.dumps(list(pets)).encode())
 
 
 def new_pet(rng: random.Random, number: int | None) -> Json:
-    """A random pet; without an id where `number` is None."""
+    """Return a random pet; without an id if `number` is None."""
     pet: Json = {} if number is None else {"id": number}
     pet |= {"name": f"{rng.choice(('Rex', 'Mia', 'Zoë', 'Ода', 'Tom'))} {rng.randrange(10**6)}"}
     pet |= {"status": rng.choice(STATUSES), "photoUrls": _photos(rng)}
@@ -127,7 +126,7 @@ def _photos(rng: random.Random) -> list[str]:
 
 
 def _edit(rng: random.Random, pet: Json) -> Json:
-    """What changes of a pet: its name or status alone, or something that takes a whole PUT."""
+    """Return the changed fields of a pet: name or status only, or fields that need a PUT."""
     edit: Json = {}
     if rng.random() < 0.6:
         edit["name"] = f"{pet['name']} II"
@@ -150,7 +149,7 @@ def _added(rng: random.Random, before: Mapping[int, Json], count: int, ids: str)
             taken += rng.randint(1, 3)
             added.append({"id": FAR if rng.random() < 0.03 and not added else taken, **pet})
         elif rng.random() < 0.25:
-            # Twins: several new pets that say just the same.
+            # Several new pets with the same content.
             added += [pet] * min(rng.randint(2, 3), count - len(added))
         elif rng.random() < 0.15:
             like = next((p for p in before.values() if "age" not in p), pet)

@@ -1,4 +1,4 @@
-"""A wire between a client and a service, that can be cut."""
+"""A proxy between a client and a service that can be cut."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ __all__ = ["Wire"]
 
 
 class Wire:
-    """Forwards connections to a port of this machine, as a context manager; `port` is its own.
+    """Forwards connections from its own `port` to a port of this machine; a context manager.
 
-    Cut, it refuses connections and breaks those that there are; with `silently` it takes
-    everything, and lets nothing through.
+    When it is cut, it refuses connections and breaks the existing ones; with `silently` it accepts
+    everything and forwards nothing.
     """
 
     def __init__(self, to: int) -> None:
@@ -47,17 +47,17 @@ class Wire:
 
     @property
     def url(self) -> str:
-        """The service's address by this wire."""
+        """The service's address through this proxy."""
         return f"http://127.0.0.1:{self.port}/v2"
 
     def mend(self) -> None:
-        """Let everything through, on the same port as ever; silent connections stay dead."""
+        """Forward everything again on the same port; silent connections stay dead."""
         self._silent = False
         if self._server is None:
             self._call(self._listen())
 
     def cut(self, *, silently: bool = False) -> None:
-        """Let nothing through from here on."""
+        """Forward nothing from now on."""
         self._silent = silently
         if not silently:
             self._call(self._close())

@@ -1,5 +1,6 @@
-"""A command in a worse world: with little disk, without the superuser's rights, or with patience
-that a test can wait for. `WORSE` says how, such as `disk=200000 patience=2 stale=2 weak=1`.
+"""A command under bad conditions: little disk space, no superuser rights, or short timeouts.
+
+`WORSE` has the conditions, such as `disk=200000 patience=2 stale=2 weak=1`.
 """
 
 from __future__ import annotations
@@ -30,19 +31,19 @@ def main(args: Sequence[str]) -> NoReturn:
 
 
 def _disk(size: float) -> None:
-    """No file can grow beyond so many bytes, as on a disk that is full by then."""
+    """Limit the size of each file, as on a full disk."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(size), int(size)))
 
 
 def _patience(seconds: float) -> None:
-    """A service that is gone is waited for so long, and not for a minute, after a few failures."""
+    """Wait this many seconds for a missing service, after a few failures, instead of a minute."""
     defaults = Breaker.__init__.__kwdefaults__
     assert {"failures", "patience", "never_reached_s"} <= set(defaults)
     defaults.update(failures=4, patience=seconds, never_reached_s=seconds)
 
 
 def _stale(seconds: float) -> None:
-    """A process that is silent for so long counts as dead, and not after twenty seconds."""
+    """Count a process as dead after this many seconds without a heartbeat, instead of twenty."""
     assert schema._STALE_S == 20.0
     assert writer.HEARTBEAT_S == schema.HEARTBEAT_S == 2.0
     assert writer._STANDSTILL_S == 5.0
@@ -51,7 +52,7 @@ def _stale(seconds: float) -> None:
 
 
 def _weak(_: float) -> None:
-    """The superuser's right to read and write everything is given up."""
+    """Give up the superuser's right to read and write all files."""
 
     class Header(ctypes.Structure):
         _fields_ = (("version", ctypes.c_uint32), ("pid", ctypes.c_int))
