@@ -242,8 +242,8 @@ def test_an_export_without_a_base_is_kept(shell: Shell, box: Sandbox, name: str)
 
 
 def test_no_plan_is_saved_over_an_export(shell: Shell, box: Sandbox) -> None:
-    """A plan is not written over an export, neither its sheet's nor another; the table of a
-    rehearsal is not either.
+    """A plan is not written over an export, and the table of a rehearsal is not written over an
+    edited export.
     """
     for name in ("a.xlsx", "b.xlsx"):
         assert shell("export", name, *to(box)).code == 0

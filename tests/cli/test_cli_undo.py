@@ -64,8 +64,8 @@ def test_undo_gives_everything_back(shell: Shell, box: Sandbox) -> None:
 
 
 def test_an_undo_is_undone_by_its_id(shell: Shell, box: Sandbox) -> None:
-    """The undo of an undo restores the run's changes, ids included; without an id only runs that
-    can be undone are chosen.
+    """The undo of an undo restores the run's changes, ids included; if no run is left to undo, the
+    command exits with 1.
     """
     _applied(shell, box)
     after = box.pets()

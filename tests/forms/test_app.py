@@ -137,7 +137,7 @@ def test_from_sign_in_to_report(
 def test_no_step_waits_for_the_sign_in(
     store: ps.Store, shown: Callable[[AppForm], AppForm]
 ) -> None:
-    """If the service requires no token, every step can be opened."""
+    """No step needs the sign-in first: each step can be opened."""
     page = shown(app(store))
     assert states(page, "disabled") == []
     for name in ("review", "report", "images", "catalogue", "sign-in"):

@@ -39,7 +39,7 @@ def sheet() -> Path:
 
 
 def asked(form: ReviewForm) -> None:
-    """Go on until the confirmation is shown."""
+    """Click on until the confirmation is shown."""
     assert form.widget is not None
     assert form.work.wait()
     form.apply.click()

@@ -109,7 +109,7 @@ def test_everything_is_text(
     expect(folded).to_contain_text("10,000")
 
 
-# Elements that no petsync form creates, and links to anything but http(s).
+# Elements that no petsync form creates, and links other than http(s) and `#`.
 _STRANGE = """() => [...document.querySelectorAll(
   ".petsync-form *, .petsync, .petsync *, .jp-OutputArea-output *")].filter((each) =>
   each.matches("script:not([type]), iframe, object, embed, svg[onload], link, base, form") ||

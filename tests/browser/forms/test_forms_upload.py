@@ -29,8 +29,8 @@ def pictures(tmp_path: Path) -> list[Path]:
 def test_three_pictures_less_one(
     open_in: Callable[..., View], signed_in: str, box: Sandbox, pictures: list[Path], front: str
 ) -> None:
-    """A pet is found by its name. Of three images one is cancelled during its upload, and a file
-    that is not an image is reported; the pet has the other two and the form shows them.
+    """A pet is found by its name. Of three images one is cancelled after the upload has started,
+    and a file that is not an image is reported; the pet has the other two and the form shows them.
     """
     before = _photos(box)
     view = open_in(front, signed_in, "form = ps.widgets.upload_images(store)\nform")
