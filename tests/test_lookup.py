@@ -1,4 +1,4 @@
-"""look_up: many getPetById at a time, quick, told of, and ended by what concerns them all."""
+"""look_up: concurrent getPetById requests, their progress, and the errors that end all of them."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ PETS = {n: ps.Pet(id=n, name=f"pet {n}", status="sold") for n in range(1, 501)}
 
 @pytest.fixture(scope="module", params=["standard", "live"])
 def open_box(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
-    """A sandbox of each profile with five hundred pets."""
+    """Yield a sandbox of each profile with 500 pets."""
     with Sandbox(profile=request.param, auth=False, pets=PETS.values()) as box:
         yield box
 
 
 @pytest.fixture
 def box(open_box: Sandbox) -> Sandbox:
-    """The sandbox, without faults."""
+    """Return the sandbox without faults."""
     open_box.break_with(None)
     return open_box
 
 
 @asynccontextmanager
 async def api_for(url: str, retry: ps.RetryPolicy = ONCE):
-    """The operations of the service at `url`, each tried once."""
+    """Yield the operations of the service at `url`; each request is tried once."""
     session = Session(url, retry=retry)
     try:
         yield AsyncApi(session)
@@ -54,7 +54,7 @@ async def api_for(url: str, retry: ps.RetryPolicy = ONCE):
 
 
 def ask(url: str, work: Callable[[AsyncApi], Awaitable[T]], **more: ps.RetryPolicy) -> T:
-    """What `work` returns, and nothing runs on after it."""
+    """Return the result of `work`; no task runs after it."""
 
     async def main() -> T:
         async with api_for(url, **more) as api:
@@ -67,7 +67,9 @@ def ask(url: str, work: Callable[[AsyncApi], Awaitable[T]], **more: ps.RetryPoli
 
 
 def test_each_id_is_answered_for(box: Sandbox) -> None:
-    """The pet, or None where there is none, in the order of the ids; each is asked for once."""
+    """Each id gets its pet, or None where no such pet exists, in the order of the ids, and each id
+    is requested once.
+    """
     before = box.requests["getPetById"]
     wanted = [3, 900, -1, 3, 2**63 - 1, 500, 900]
     found = ask(box.url, lambda api: look_up(api, wanted))
@@ -82,7 +84,7 @@ def test_each_id_is_answered_for(box: Sandbox) -> None:
 
 
 def test_no_id_is_no_request(box: Sandbox) -> None:
-    """Nothing to look up: nothing is sent, and no progress told."""
+    """Without ids, no request is sent and no progress is reported."""
     told: list[Lookups] = []
     before = box.requests
     assert ask(box.url, lambda api: look_up(api, [], on_progress=told.append)) == {}
@@ -90,8 +92,8 @@ def test_no_id_is_no_request(box: Sandbox) -> None:
 
 
 def test_ten_thousand_ids() -> None:
-    """Every one is right; there are a few tasks and not one for each, and progress is told now and
-    then, from nothing to all.
+    """Ten thousand look-ups give the right pets with a small number of tasks, and progress is
+    reported from zero to all.
     """
     told: list[Lookups] = []
     tasks: list[int] = []
@@ -115,7 +117,9 @@ def test_ten_thousand_ids() -> None:
 
 
 def test_a_look_up_that_fails_stops_no_other(box: Sandbox) -> None:
-    """What could not be read is FailedLookup with its id and the reason; all others are right."""
+    """A look-up that fails is a FailedLookup with the id and the reason, and all other results are
+    right.
+    """
     box.break_with("html=0.1,503=0.1,torn=0.05,seed=3")
     wanted = range(400, 600)
     found = ask(box.url, lambda api: look_up(api, wanted))
@@ -130,7 +134,7 @@ def test_a_look_up_that_fails_stops_no_other(box: Sandbox) -> None:
 
 
 def test_retries_come_first(box: Sandbox) -> None:
-    """A fault that passes leaves no trace."""
+    """A temporary fault that a retry overcomes leaves no failed look-up."""
     box.break_with("503=0.3,drop_before=0.1,seed=1")
     patient = ps.RetryPolicy(attempts=20, first=0.001)
     found = ask(box.url, lambda api: look_up(api, range(450, 550)), retry=patient)
@@ -138,7 +142,9 @@ def test_retries_come_first(box: Sandbox) -> None:
 
 
 def test_an_answer_about_another_pet_is_none() -> None:
-    """A cache that answers every question with one pet proves nothing of the others."""
+    """A response with another pet is a FailedLookup, so a cache that returns one pet for each
+    request proves nothing about the others.
+    """
     body = json.dumps({"id": 1, "name": "Rex", "photoUrls": []}).encode()
     with ScriptedServer(answer(200, body, content_type="application/json")) as server:
         found = ask(server.url, lambda api: look_up(api, [1, 2, 3]))
@@ -150,7 +156,7 @@ def test_an_answer_about_another_pet_is_none() -> None:
 
 
 def test_a_refused_token_ends_them_all() -> None:
-    """Without the right to read there is nothing to wait for."""
+    """A refused token ends all look-ups after a few requests."""
     with Sandbox(pets=PETS.values()) as box:
         with pytest.raises(ps.errors.AuthError):
             ask(box.url, lambda api: look_up(api, range(1, 5000)))
@@ -169,7 +175,7 @@ def test_a_refused_token_ends_them_all() -> None:
 def test_a_service_that_breaks_down_ends_them_all(
     box: Sandbox, faults: str, error: type[ps.errors.ApiError]
 ) -> None:
-    """So many failures in a row are the service's own, and thousands more would tell no more."""
+    """Many failures in a row end all look-ups, because the fault is the service's."""
     box.break_with(faults)
     before = box.requests["getPetById"]
     with pytest.raises(error):
@@ -179,8 +185,8 @@ def test_a_service_that_breaks_down_ends_them_all(
 
 @pytest.mark.parametrize("faults", ["503=0.5", "drop_before=0.3", "503=0.6,html=0.4"])
 def test_failures_with_answers_between_them_end_nothing(box: Sandbox, faults: str) -> None:
-    """However many there are: a service that answers now and then, even about one pet alone and
-    unreadably, is there.
+    """Any number of failures ends nothing while the service answers some requests, even with a
+    response that cannot be read.
     """
     box.break_with(f"{faults},seed=1")
     found = ask(box.url, lambda api: look_up(api, range(1, 301)))
@@ -191,7 +197,7 @@ def test_failures_with_answers_between_them_end_nothing(box: Sandbox, faults: st
 
 @pytest.mark.parametrize("ids", [1, 5000])
 def test_a_service_that_is_gone_ends_them_at_once(ids: int) -> None:
-    """Where nothing listens, one refusal after the retries is enough."""
+    """One refused connection ends all look-ups after the retries, because no service listens."""
     with ScriptedServer(b"") as server:
         url = server.url
     requests = []
@@ -209,14 +215,14 @@ def test_a_service_that_is_gone_ends_them_at_once(ids: int) -> None:
 
 
 def test_pets_that_are_refused_one_by_one_do_not_end_them() -> None:
-    """A service that cannot take such ids says so each time, and each is one row's matter."""
+    """Pets that the service refuses with 400 are one FailedLookup each, and end nothing."""
     with ScriptedServer(answer(400, b"no such id")) as server:
         found = ask(server.url, lambda api: look_up(api, range(300)))
     assert all(isinstance(each, FailedLookup) and "400" in each.problem for each in found.values())
 
 
 def test_cancelled_they_end_at_once(box: Sandbox) -> None:
-    """Nothing is under way afterwards, and nothing more is sent."""
+    """A cancelled look-up leaves no task and sends no further request."""
     box.break_with("latency=0.05")
 
     async def main() -> None:
@@ -237,7 +243,7 @@ def test_cancelled_they_end_at_once(box: Sandbox) -> None:
 
 
 def test_an_error_of_whoever_is_told_ends_them(box: Sandbox) -> None:
-    """It comes through as it is, and nothing runs on."""
+    """An error of the progress callback reaches the caller unchanged and ends all look-ups."""
 
     def tell(lookups: Lookups) -> None:
         if lookups.done:
@@ -248,7 +254,9 @@ def test_an_error_of_whoever_is_told_ends_them(box: Sandbox) -> None:
 
 
 def test_a_plan_tells_of_its_look_ups(box: Sandbox) -> None:
-    """store.plan hands them on; rows that the snapshot answers are not looked up."""
+    """store.plan reports the progress of its look-ups; rows whose pets are in the snapshot are not
+    looked up.
+    """
     told: list[Lookups] = []
     rows = pd.DataFrame([{"id": n, "name": "x", "status": "sold"} for n in (1, 2, 901, 902, 903)])
     with ps.connect(box.url, profile=box.profile, environ={}) as store:
@@ -258,7 +266,9 @@ def test_a_plan_tells_of_its_look_ups(box: Sandbox) -> None:
 
 
 def test_a_row_that_could_not_be_looked_up_is_a_conflict(box: Sandbox) -> None:
-    """It is neither added nor changed, and the plan says why; the other rows are planned."""
+    """A row that could not be looked up is a conflict with a reason, neither added nor updated, and
+    the other rows are planned.
+    """
     rows = pd.DataFrame([{"id": n, "name": "x", "status": "sold"} for n in (1, 901, 902)])
     with ps.connect(box.url, profile=box.profile, environ={}, retry=ONCE) as store:
         box.break_with("html=1,only=getPetById,first=1")
@@ -271,7 +281,9 @@ def test_a_row_that_could_not_be_looked_up_is_a_conflict(box: Sandbox) -> None:
 
 
 def test_a_failed_look_up_ends_as_an_outage_does(box: Sandbox, tmp_path: Path) -> None:
-    """The row failed (3); it is no conflict (5), as nobody contradicts it."""
+    """A row whose look-up failed has the outcome failed (exit code 3), not conflict (exit code
+    5).
+    """
     rows = pd.DataFrame([{"id": 901, "name": "x", "status": "sold"}])
     with ps.connect(box.url, profile=box.profile, environ={}, retry=ONCE, state=tmp_path) as store:
         box.break_with("html=1,only=getPetById,first=1")

@@ -16,14 +16,14 @@ from petsync._sync import LoopThread, blocking
 
 @pytest.fixture
 def loop() -> object:
-    """A bridge that is closed after the test."""
+    """Yield a bridge that is closed after the test."""
     bridge = LoopThread("test-bridge")
     yield bridge
     bridge.close()
 
 
 def test_results_and_errors_come_through(loop: LoopThread) -> None:
-    """What the coroutine returns or raises is the caller's."""
+    """The caller gets the result or the error of the coroutine."""
 
     async def good() -> int:
         await asyncio.sleep(0)
@@ -38,7 +38,7 @@ def test_results_and_errors_come_through(loop: LoopThread) -> None:
 
 
 def test_it_works_inside_a_running_loop(loop: LoopThread) -> None:
-    """Jupyter's own loop is no obstacle."""
+    """The bridge works while another event loop, such as Jupyter's, runs in the calling thread."""
 
     async def inner() -> str:
         return threading.current_thread().name
@@ -50,11 +50,11 @@ def test_it_works_inside_a_running_loop(loop: LoopThread) -> None:
 
 
 def test_an_interrupt_waits_for_the_clean_up(loop: LoopThread) -> None:
-    """Ctrl-C cancels the task, and what its clean-up returns is what the caller gets."""
+    """Ctrl-C cancels the task, and the caller gets the value that the task's clean-up returns."""
     cleaned: list[str] = []
 
     async def work() -> str:
-        # Work that is cancelled before it begins has no clean-up.
+        # A task that is cancelled before its first step has no clean-up.
         interrupt_in("run")
         try:
             await asyncio.sleep(3600)
@@ -69,14 +69,16 @@ def test_an_interrupt_waits_for_the_clean_up(loop: LoopThread) -> None:
 
 
 def test_an_interrupt_without_clean_up_is_a_keyboard_interrupt(loop: LoopThread) -> None:
-    """A task that just ends leaves the caller with what they pressed."""
+    """An interrupt of a task without clean-up raises KeyboardInterrupt in the caller."""
     interrupt_in("run")
     with pytest.raises(KeyboardInterrupt):
         loop.run(asyncio.sleep(3600))
 
 
 def test_an_interrupt_that_does_not_end_the_wait_is_noticed(loop: LoopThread) -> None:
-    """As one that comes just before the wait begins, or that another thread takes."""
+    """An interrupt that does not end the wait, because it comes just before or on another thread,
+    is still noticed.
+    """
     loop.run(asyncio.sleep(0))
     once_main_waits_in("run", lambda: signal.pthread_kill(threading.get_ident(), signal.SIGINT))
     with pytest.raises(KeyboardInterrupt):
@@ -86,10 +88,12 @@ def test_an_interrupt_that_does_not_end_the_wait_is_noticed(loop: LoopThread) ->
 def test_an_interrupt_before_the_loop_is_there_closes_the_coroutine(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Nothing is printed of a coroutine that was never awaited."""
+    """An interrupt before the loop starts closes the coroutine, so Python prints no "never awaited"
+    warning.
+    """
 
     async def work() -> None:
-        """Never begins."""
+        """Do nothing; this coroutine never starts."""
 
     coroutine, unused = work(), LoopThread()
     monkeypatch.setattr(unused, "_ensure_started", Mock(side_effect=KeyboardInterrupt))
@@ -101,7 +105,9 @@ def test_an_interrupt_before_the_loop_is_there_closes_the_coroutine(
 def test_an_interrupt_before_the_first_step_neither_hangs_nor_leaves_a_task(
     loop: LoopThread,
 ) -> None:
-    """The loop is busy, so the task is cancelled before it has begun."""
+    """An interrupt while the loop is busy cancels the task before its first step, and leaves no
+    task.
+    """
     loop.run(asyncio.sleep(0))
     inner, goes_on = loop._ensure_started(), threading.Event()
     inner.call_soon_threadsafe(goes_on.wait, 60)
@@ -113,7 +119,7 @@ def test_an_interrupt_before_the_first_step_neither_hangs_nor_leaves_a_task(
 
 
 def test_closing_ends_what_is_still_under_way() -> None:
-    """No task is destroyed while it is pending; its clean-up has run."""
+    """close() cancels the tasks that still run and waits for their clean-up."""
     bridge, ended = LoopThread(), []
 
     begun = threading.Event()
@@ -133,7 +139,7 @@ def test_closing_ends_what_is_still_under_way() -> None:
 
 
 def test_a_second_interrupt_returns_at_once(loop: LoopThread) -> None:
-    """A clean-up that hangs does not hold the caller."""
+    """A second interrupt returns at once, even if the clean-up hangs."""
 
     async def stubborn() -> None:
         interrupt_in("run", then=lambda: interrupt_in("_after_interrupt"))
@@ -147,7 +153,7 @@ def test_a_second_interrupt_returns_at_once(loop: LoopThread) -> None:
 
 
 def test_closing_ends_the_thread_and_it_can_be_used_again(loop: LoopThread) -> None:
-    """No thread is left behind."""
+    """close() ends the thread, and the bridge can be used again afterwards."""
     loop.run(asyncio.sleep(0))
     loop.close()
     assert not [t for t in threading.enumerate() if t.name == "test-bridge"]
@@ -168,7 +174,7 @@ class _Facade:
 
 
 def test_a_blocking_method_keeps_name_signature_and_help(loop: LoopThread) -> None:
-    """help(store.plan) says what help(store.aio.plan) says."""
+    """A blocking method has the name, signature and help text of its coroutine."""
     facade = _Facade(loop)
     assert facade.double(4, plus=1) == 9
     assert facade.double.__doc__ == "Twice the number."

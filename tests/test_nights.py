@@ -1,8 +1,7 @@
-"""Thirty nights of reconciliation in which everything goes wrong: no record is ever lost, and every
-difference between sheet and store is explained.
+"""Thirty nights of reconciliation under faults: nothing is lost, each difference is explained.
 
-Each seed has people, faults and crashes of its own; `--nights-seeds 20` plays more of them, and
-`--nights-seed 7` that one.
+Each seed has its own edits, faults and crashes; `--nights-seeds 20` runs more seeds, and
+`--nights-seed 7` runs that one.
 """
 
 from __future__ import annotations
@@ -24,17 +23,19 @@ pytestmark = pytest.mark.slow
 
 
 def test_thirty_nights(nights_seed: int, tmp_path: Path) -> None:
-    """After each night all is explained and nothing lost; in the end both sides agree."""
+    """After each night every difference is explained and nothing is lost; at the end both sides
+    agree.
+    """
     with Postbox() as post, Nursery("nights.loaded") as nursery:
         Nights(nights_seed, tmp_path, nursery, post).play()
 
 
 class TestAuditor:
-    """A night that goes wrong does not pass: the auditor finds what is done behind its back."""
+    """The auditor detects each kind of fault, so a night that goes wrong cannot pass."""
 
     @pytest.fixture
     def nights(self, tmp_path: Path, nursery: Nursery) -> Iterator[Nights]:
-        """A shop in which both sides of the catalogue agree, and the auditor knows it."""
+        """Yield a shop whose sheet and store agree, and whose auditor has seen both."""
         with Postbox() as post:
             made = Nights(1, tmp_path, nursery, post)
             made.open()
@@ -55,28 +56,30 @@ class TestAuditor:
         nights.auditor.night(before, since, [])
 
     def test_pet_that_was_deleted(self, nights: Nights) -> None:
-        """A pet that goes from the store although its row stands."""
+        """The auditor detects a pet that is deleted from the store although its row is in the
+        sheet.
+        """
         before, since = nights.world.look(), nights.world.writes()
         nights.world.box.remove(self._first(nights).id or 0)
         with pytest.raises(AssertionError, match="was deleted, and is in row"):
             self._judged(nights, before, since)
 
     def test_value_that_nobody_wrote(self, nights: Nights) -> None:
-        """A pet that becomes what neither side said."""
+        """The auditor detects a value that is neither the sheet's nor the store's."""
         before, since = nights.world.look(), nights.world.writes()
         nights.editor.edit_store("shop", self._first(nights).id, "name")
         with pytest.raises(AssertionError, match="sheet and store were"):
             self._judged(nights, before, since)
 
     def test_pet_that_came_from_nowhere(self, nights: Nights) -> None:
-        """A pet that no row asked for."""
+        """The auditor detects an added pet that no row asks for."""
         before, since = nights.world.look(), nights.world.writes()
         nights.editor.bear_in_store("shop")
         with pytest.raises(AssertionError, match="no row asks for it"):
             self._judged(nights, before, since)
 
     def test_sheet_without_a_backup(self, nights: Nights) -> None:
-        """A sheet that is written, and of which nothing is kept as it was."""
+        """The auditor detects a sheet that was written without a backup of its earlier content."""
         before, since = nights.world.look(), nights.world.writes()
         nights.world.new_sheet("mirror", [])
         with_mirror, before = before, nights.world.look()
@@ -88,7 +91,7 @@ class TestAuditor:
             self._judged(nights, before, since)
 
     def test_twins(self, nights: Nights) -> None:
-        """One pet that is there twice."""
+        """The auditor detects a pet that exists twice."""
         pet = self._first(nights)
         nights.world.box.put(Pet(name=pet.name, status=pet.status))
         look, since = nights.world.look(), nights.world.writes()
@@ -96,7 +99,7 @@ class TestAuditor:
             self._judged(nights, look, since)
 
     def test_secret_in_a_file(self, nights: Nights) -> None:
-        """A file with the token in it."""
+        """The auditor detects a file that contains the token."""
         (nights.world.folder / "note.txt").write_text(nights.world.token, "utf-8")
         with pytest.raises(AssertionError, match="the token is in"):
             self._judged(nights, nights.world.look(), nights.world.writes())

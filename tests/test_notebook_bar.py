@@ -1,4 +1,6 @@
-"""The progress bar in a real kernel: in the right cell while it runs, and gone afterwards."""
+"""The progress bar in a real kernel: shown in the right cell during a run, and removed
+afterwards.
+"""
 
 from __future__ import annotations
 
@@ -52,25 +54,25 @@ LONG, SHORT, FAILING = 1, 2, 3
 
 
 class Watched(NotebookClient):
-    """A client that keeps what each cell was told, in its order."""
+    """A client that records the messages of each cell, in their order."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.told: list[tuple[int, str, dict[str, Any]]] = []
 
     def process_message(self, msg: dict[str, Any], cell: Any, cell_index: int) -> Any:
-        """Keep it as well."""
+        """Record the message and process it."""
         self.told.append((cell_index, msg["msg_type"], msg["content"]))
         return super().process_message(msg, cell, cell_index)
 
     def said(self, cell: int, *kinds: str) -> list[dict[str, Any]]:
-        """What a cell was told of these kinds."""
+        """Return the contents of a cell's messages of these kinds."""
         return [content for at, kind, content in self.told if at == cell and kind in kinds]
 
 
 @pytest.fixture(scope="module")
 def notebook(tmp_path_factory: pytest.TempPathFactory) -> Watched:
-    """A notebook that was run from top to bottom."""
+    """Return the client of a notebook that ran from top to bottom."""
     folder: Path = tmp_path_factory.mktemp("notebook")
     cells = [nbformat.v4.new_code_cell(source) for source in CELLS]
     book = nbformat.v4.new_notebook(cells=cells)
@@ -80,9 +82,7 @@ def notebook(tmp_path_factory: pytest.TempPathFactory) -> Watched:
 
 
 def test_a_widget_shows_how_far_a_run_is(notebook: Watched) -> None:
-    """While 6,000 changes are applied there is one widget, in the cell that waits for them, and it
-    moves.
-    """
+    """While 6,000 changes are applied, one widget in the cell of the run shows the progress."""
     shown = notebook.said(LONG, "display_data")
     assert len(shown) == 1
     assert VIEW in shown[0]["data"]
@@ -97,7 +97,7 @@ def test_a_widget_shows_how_far_a_run_is(notebook: Watched) -> None:
 
 
 def test_the_widget_goes_with_the_run(notebook: Watched) -> None:
-    """Afterwards the saved notebook has no widget, and all else that was said."""
+    """After a run the saved notebook has no widget, and keeps all other output."""
     outputs = notebook.nb.cells[LONG].outputs
     assert [output.get("text", output.get("data")) for output in outputs] == [
         "before\n",
@@ -111,7 +111,7 @@ def test_the_widget_goes_with_the_run(notebook: Watched) -> None:
 
 
 def test_a_short_run_leaves_nothing_in_a_notebook(notebook: Watched) -> None:
-    """A run of a moment has no widget at all."""
+    """A run that takes less than a moment shows no widget."""
     assert [output["output_type"] for output in notebook.nb.cells[SHORT].outputs] == [
         "execute_result"
     ]
@@ -119,13 +119,15 @@ def test_a_short_run_leaves_nothing_in_a_notebook(notebook: Watched) -> None:
 
 
 def test_a_stopped_run_leaves_no_widget(notebook: Watched) -> None:
-    """The widget of a run that raised goes too."""
+    """The widget of a run that raised an error is removed too."""
     outputs = notebook.nb.cells[FAILING].outputs
     assert [output.get("text", output.get("data")) for output in outputs] == [{}, "stopped\n"]
 
 
 def test_no_warning_reaches_the_notebook(notebook: Watched) -> None:
-    """Nothing is on stderr, though every warning is an error: neither tqdm's nor others'."""
+    """Nothing is on stderr, although every warning is an error: neither tqdm nor another library
+    warns.
+    """
     errors = [
         output.text
         for cell in notebook.nb.cells

@@ -1,4 +1,4 @@
-"""The notebooks: what is stored in them is what a run gives, today and tomorrow."""
+"""The notebooks: their saved outputs are what a run produces, each time."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def _run(book: Any, folder: Path) -> None:
 
 @each_notebook
 def test_nbval_compares_what_is_stable(path: Path) -> None:
-    """Every output of a notebook is compared by nbval, but for pictures, and for what tells a port,
-    a time or a run's id; and besides the tour only a form tells one.
+    """nbval compares every output except pictures and those with a port, a time or a run id; only
+    the tour has such outputs outside of forms.
     """
     telling = [cell for cell in _code(_book(path)) if cell.outputs and not _has_picture(cell)]
     passing = [cell for cell in telling if _PASSING.search(json.dumps(cell.outputs))]
@@ -54,8 +54,8 @@ def test_nbval_compares_what_is_stable(path: Path) -> None:
 
 @each_notebook
 def test_every_run_is_saved_alike(path: Path) -> None:
-    """Ports, times and run ids in what is saved are the same after each run, and no output tells an
-    object's address: two runs are saved as the same bytes.
+    """Saved ports, times and run ids are fixed values and no output shows an object's address, so
+    two runs are saved as the same bytes.
     """
     before, after = _book(path), _book(path)
     for cell in _code(after):
@@ -71,7 +71,7 @@ def _has_picture(cell: Any) -> bool:
 
 @each_notebook
 def test_a_saved_notebook_is_only_the_notebook(path: Path) -> None:
-    """No times of a run, no state of widgets and no machine's names are saved."""
+    """A saved notebook has no execution times, no widget state and no machine names."""
     book = _book(path)
     assert set(book.metadata) == {"kernelspec", "language_info"}
     assert all(set(cell.metadata) <= {"tags"} for cell in book.cells)
@@ -83,8 +83,8 @@ def _kinds(cell: Any) -> list[str]:
 
 
 def test_a_story_opens_with_what_one_will_be_able_to_do() -> None:
-    """Every notebook after the tour begins with a list of what its reader will be able to do, and
-    ends with where to go next.
+    """Every notebook after the tour begins with a list of what the reader can do at its end, and
+    ends with links to the next steps.
     """
     for path in NOTEBOOKS[1:]:
         told = [cell.source for cell in _book(path).cells if cell.cell_type == "markdown"]
@@ -95,8 +95,8 @@ def test_a_story_opens_with_what_one_will_be_able_to_do() -> None:
 
 
 def _nightly(**parameters: object) -> Any:
-    """The nightly notebook up to its end of the night, with other parameters, filled in as
-    papermill does: in a cell of their own, right behind the one that is marked.
+    """Return the nightly notebook up to the end of the night, with other parameters in a new cell
+    behind the tagged one, as papermill inserts them.
     """
     book = _book(NIGHTLY)
     end = next(number for number, cell in enumerate(book.cells) if cell.id == "bad-text")
@@ -115,8 +115,8 @@ def _nightly(**parameters: object) -> Any:
 def test_the_nightly_notebook_takes_parameters(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a workbook and a service of one's own the nightly notebook brings that service to what
-    the workbook says, and leaves its results in the folder that it is given.
+    """With another workbook and service, the nightly notebook updates that service and writes its
+    results into the given folder.
     """
     results = tmp_path / "results"
     results.mkdir()
@@ -132,7 +132,9 @@ def test_the_nightly_notebook_takes_parameters(
 def test_the_nightly_notebook_sends_nothing_that_the_guard_refuses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A night whose plan is over a limit ends with an error, and the store is as it was."""
+    """A night whose plan exceeds a limit of the guard ends with an error, and the store is
+    unchanged.
+    """
     with Sandbox(seed=sample_data() / "store.json") as box:
         monkeypatch.setenv("PETSYNC_TOKEN", box.token())
         monkeypatch.setenv("PETSYNC_API_KEY", box.api_key)

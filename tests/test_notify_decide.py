@@ -1,4 +1,4 @@
-"""What people are told of rounds, and what they are not told again."""
+"""Notices of rounds: which are sent, and which are not sent again."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ DAY = 86_400.0
 
 @dataclass
 class Nights:
-    """Rounds a day apart, and what is told of each."""
+    """Rounds a day apart, and the notices of each."""
 
     memory: Memory = field(default_factory=Memory)
     now: float = 1_000_000.0
     remind: float = 3 * DAY
 
     def night(self, *rounds: RoundReport, after: float = DAY) -> list[str]:
-        """The events of the notices."""
+        """Return the events of the notices."""
         return [each.event for each in self.notices(*rounds, after=after)]
 
     def notices(self, *rounds: RoundReport, after: float = DAY) -> tuple[Notice, ...]:
-        """The notices."""
+        """Return the notices."""
         self.now += after
         self.memory.not_after(self.now)
         return decide(self.memory, rounds, self.now, self.remind)
@@ -38,7 +38,9 @@ class Nights:
 
 @pytest.mark.parametrize("status", ["error", "failed-rows", "interrupted", "refused"])
 def test_a_failure_is_told_when_it_begins_and_again_after_a_while(status: str) -> None:
-    """Once when it begins, then no more until `remind` is over, and then with when it began."""
+    """A failure is sent when it begins, and again only after `remind`, with the time when it
+    began.
+    """
     nights = Nights()
     failed = told(status, problem="the service does not answer")
     assert [nights.night(failed) for _ in range(3)] == [["failure"], [], []]
@@ -47,7 +49,9 @@ def test_a_failure_is_told_when_it_begins_and_again_after_a_while(status: str) -
 
 
 def test_a_failure_for_another_reason_is_told_at_once() -> None:
-    """Another status or problem is news; other numbers in the same sentence are not."""
+    """A failure with another status or problem is sent at once; other numbers in the same sentence
+    are not.
+    """
     nights = Nights()
     assert nights.night(told("error", problem="no answer after 31 s, port 41234")) == ["failure"]
     assert nights.night(told("error", problem="no answer after 28 s, port 50001")) == []
@@ -57,7 +61,9 @@ def test_a_failure_for_another_reason_is_told_at_once() -> None:
 
 
 def test_a_violation_is_told_when_it_begins_and_when_it_grows() -> None:
-    """The same conflicts, or fewer, are no news; a new one is, also one that had been gone."""
+    """A violation is sent when it begins and when a conflict is new, including one that had been
+    resolved; the same or fewer conflicts are not sent.
+    """
     nights = Nights()
     first, second = conflict(1), conflict(2)
     assert nights.night(told("conflicts", first)) == ["violation"]
@@ -68,7 +74,9 @@ def test_a_violation_is_told_when_it_begins_and_when_it_grows() -> None:
 
 
 def test_a_row_that_moves_is_no_new_violation() -> None:
-    """A finding keeps its identity when rows are put in above it."""
+    """A finding whose row number changes, because rows are inserted above it, is no new
+    violation.
+    """
     nights = Nights()
 
     def finding(row: int) -> RoundReport:
@@ -80,7 +88,7 @@ def test_a_row_that_moves_is_no_new_violation() -> None:
 
 
 def test_differences_that_only_the_numbers_tell_count_too() -> None:
-    """A round that says how many there are, and not which, is a violation too."""
+    """A round that reports only the number of differences is a violation too."""
     nights = Nights()
     assert nights.night(told("drift", left=3)) == ["violation"]
     assert nights.night(told("drift", left=3)) == []
@@ -88,7 +96,7 @@ def test_differences_that_only_the_numbers_tell_count_too() -> None:
 
 
 def test_a_failure_with_conflicts_is_one_notice() -> None:
-    """What is open is part of the failure's notice, and no news afterwards."""
+    """The open conflicts are part of the notice of a failure, and are not sent again afterwards."""
     nights = Nights()
     failed = Difference(kind="failed", problem="422", pet_id=3)
     (notice,) = nights.notices(told("failed-rows", failed, conflict(1)))
@@ -98,7 +106,9 @@ def test_a_failure_with_conflicts_is_one_notice() -> None:
 
 
 def test_conflicts_that_stand_after_a_failure_are_told() -> None:
-    """That the failure is over is seen from the violation that stands, though it is no larger."""
+    """A violation that remains after a failure is sent again, although it is no larger, to show
+    that the failure is over.
+    """
     nights = Nights()
     nights.night(told("conflicts", conflict(1)))
     assert nights.night(told("error")) == ["failure"]
@@ -108,7 +118,9 @@ def test_conflicts_that_stand_after_a_failure_are_told() -> None:
 
 @pytest.mark.parametrize("trouble", [told("error"), told("conflicts", conflict(1))])
 def test_a_recovery_is_told_once(trouble: RoundReport) -> None:
-    """At the first round that ends with 0, and never without a trouble before it."""
+    """A recovery is sent once, at the first round that ends with 0, and never without an earlier
+    failure or violation.
+    """
     nights = Nights()
     assert nights.night(told("in-sync")) == []
     nights.night(trouble)
@@ -120,7 +132,9 @@ def test_a_recovery_is_told_once(trouble: RoundReport) -> None:
 
 
 def test_a_waiting_plan_is_told_once_and_then_reminded_of() -> None:
-    """The same file is no news, another one is; a night without the service changes nothing."""
+    """A waiting plan is sent once and then as a reminder; another file is sent at once, and a
+    failed night between changes nothing.
+    """
     nights = Nights()
     assert nights.night(told("waiting", waiting="a.json")) == ["waiting"]
     assert nights.night(told("waiting", waiting="a.json")) == []
@@ -133,7 +147,9 @@ def test_a_waiting_plan_is_told_once_and_then_reminded_of() -> None:
 
 
 def test_a_plan_that_waits_no_more_is_told() -> None:
-    """Released, or its reason gone: the first round that is well says so, once."""
+    """The first good round after a waiting plan was released, or became unnecessary, sends one
+    recovery.
+    """
     nights = Nights()
     assert nights.night(told("waiting", waiting="a.json")) == ["waiting"]
     assert nights.night(told("in-sync")) == ["recovery"]
@@ -141,7 +157,9 @@ def test_a_plan_that_waits_no_more_is_told() -> None:
 
 
 def test_another_plan_in_the_same_file_is_news() -> None:
-    """A job has one file for what waits; that it holds more now has to be told."""
+    """Another plan in the same file is sent again, because a job has one file for its waiting
+    plan.
+    """
     nights = Nights()
 
     def plan(*pets: int) -> RoundReport:
@@ -154,7 +172,9 @@ def test_another_plan_in_the_same_file_is_news() -> None:
 
 
 def test_a_lock_that_is_held_is_told_only_when_that_takes_long() -> None:
-    """An overlapping start is no trouble; a job that nobody gets at for `remind` is one."""
+    """A held lock is reported only when the job cannot run for the time `remind`; a shorter overlap
+    is normal.
+    """
     nights = Nights()
     assert [nights.night(told("locked")) for _ in range(3)] == [[], [], []]
     (notice,) = nights.notices(told("locked"))
@@ -165,7 +185,7 @@ def test_a_lock_that_is_held_is_told_only_when_that_takes_long() -> None:
 
 
 def test_a_dry_run_tells_nobody_and_is_forgotten() -> None:
-    """It neither begins nor ends a trouble."""
+    """A dry run sends no notice, and neither begins nor ends a failure."""
     nights = Nights()
     assert nights.night(told("error", dry_run=True)) == []
     nights.night(told("error"))
@@ -174,7 +194,9 @@ def test_a_dry_run_tells_nobody_and_is_forgotten() -> None:
 
 
 def test_files_of_a_folder_that_fail_alike_are_told_of_together() -> None:
-    """One notice for one reason, with the files' names; another reason is another notice."""
+    """Files of a folder that fail for one reason share one notice with all their names; another
+    reason is another notice.
+    """
     nights = Nights()
     parts = [told("error", job="inbox", part=f"{n}.csv", problem="no answer") for n in range(3)]
     other = told("error", job="inbox", part="x.csv", problem="no sheet")
@@ -188,7 +210,9 @@ def test_files_of_a_folder_that_fail_alike_are_told_of_together() -> None:
 
 
 def test_what_is_told_together_began_with_the_first_of_it() -> None:
-    """Of files that failed one after the other, the recovery says since when the first did."""
+    """The recovery of several files that failed one after the other has the time of the first
+    failure.
+    """
     nights = Nights()
     well = [told("done", job="inbox", part=f"{n}.csv") for n in range(2)]
     ill = [told("error", job="inbox", part=f"{n}.csv") for n in range(2)]
@@ -200,7 +224,7 @@ def test_what_is_told_together_began_with_the_first_of_it() -> None:
 
 
 def test_a_folder_that_cannot_be_read_forgets_none_of_its_files() -> None:
-    """A round of the whole job, before it came to its files, leaves what is known of them."""
+    """A round that fails before it reads the folder keeps the recorded status of each file."""
     nights = Nights()
     nights.night(told("conflicts", conflict(1), job="inbox", part="a.csv"))
     assert nights.night(told("error", job="inbox")) == ["failure"]
@@ -210,7 +234,7 @@ def test_a_folder_that_cannot_be_read_forgets_none_of_its_files() -> None:
 
 
 def test_a_clock_that_is_set_back_silences_nothing() -> None:
-    """Reminders go on from the moment to which the clock was set back."""
+    """After the clock is set back, reminders continue from the new time."""
     nights = Nights()
     nights.night(told("error"), after=3650 * DAY)
     assert nights.night(told("error"), after=-3650 * DAY) == []
@@ -219,8 +243,8 @@ def test_a_clock_that_is_set_back_silences_nothing() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from(sorted(CODES)), st.integers(1, 3)), max_size=25))
 def test_nobody_is_left_in_the_dark(story: list[tuple[str, int]]) -> None:
-    """In any order of rounds: no failure stands untold for longer than `remind`, a recovery comes
-    exactly when a trouble that was told is over, and a good round leaves nothing owed.
+    """In any order of rounds, no failure stays unreported for longer than `remind`, and a recovery
+    is due from the first notice until the next good round, which sends it.
     """
     nights = Nights()
     is_owed, heard = False, {"failure": -1e9}

@@ -1,4 +1,4 @@
-"""The digest: once a day, of every job, also when all is well."""
+"""The digest: sent once a day, with every job, also when all is well."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ SEVEN = time(7)
 
 
 def at(day: int, hour: int, minute: int = 0) -> datetime:
-    """A moment of this machine's November."""
+    """Return a local time in November 2026."""
     return datetime(2026, 11, day, hour, minute).astimezone()
 
 
 def days(memory: Memory, *moments: datetime) -> list[str]:
-    """The days whose digest rounds at these moments send."""
+    """Return the days whose digests the rounds at these moments send."""
     said = []
     for moment in moments:
         if day := day_due(memory, SEVEN, moment):
@@ -32,8 +32,8 @@ def days(memory: Memory, *moments: datetime) -> list[str]:
 
 
 def test_a_digest_comes_with_the_first_round_after_its_time() -> None:
-    """Once a day; rounds before the time of day send none, and a day without rounds is made up
-    for by the next round.
+    """One digest a day is sent by the first round after the set time; the next round sends the
+    digest of a day without rounds.
     """
     memory = Memory()
     assert days(memory, at(1, 2), at(1, 6, 59)) == []
@@ -44,7 +44,9 @@ def test_a_digest_comes_with_the_first_round_after_its_time() -> None:
 
 
 def test_a_clock_that_is_set_back_sends_no_day_twice() -> None:
-    """Neither by some hours nor by days; and a clock that had been years ahead silences nothing."""
+    """A clock that is set back by hours or days sends no day's digest twice, and a clock that was
+    years ahead suppresses no digest.
+    """
     memory = Memory()
     assert days(memory, at(5, 8), at(5, 6), at(5, 8)) == ["05"]
     assert days(memory, at(6, 8), at(7, 8), at(5, 9), at(6, 9), at(7, 9), at(8, 9)) == [
@@ -59,7 +61,7 @@ def test_a_clock_that_is_set_back_sends_no_day_twice() -> None:
 
 @given(st.lists(st.integers(-30, 30), max_size=30))
 def test_no_two_digests_are_of_one_day(hours: list[int]) -> None:
-    """However the clock is moved about within a week, no day has two digests."""
+    """For any changes of the clock within a week, no day has two digests."""
     memory, moment, said = Memory(), at(15, 12), list[str]()
     for step in hours:
         moment = max(at(13, 0), min(at(18, 0), moment + timedelta(hours=step)))
@@ -68,8 +70,8 @@ def test_no_two_digests_are_of_one_day(hours: list[int]) -> None:
 
 
 def test_a_digest_has_a_line_for_each_job(tmp_path: Path) -> None:
-    """Its last status, what it did since the last digest, what is open and waits, when it is due;
-    a job that is off has none, and what is overdue says so.
+    """Each enabled job has a line with its last status, its changes since the last digest, its open
+    conflicts, its waiting plans and its next or overdue round.
     """
     nightly = Job(name="nightly", mode="push", schedule="0 2 * * *")
     inbox, off = Job(name="inbox", mode="check"), Job(name="off", mode="push", enabled=False)
@@ -101,7 +103,9 @@ def test_a_digest_has_a_line_for_each_job(tmp_path: Path) -> None:
 
 
 def test_a_schedule_says_when_a_job_was_and_is_due() -> None:
-    """The minute itself counts as due; an hour's delay is not overdue; no schedule, no time."""
+    """A schedule gives the last and the next due time: the exact minute counts as due, less than an
+    hour's delay is not overdue, and without a valid schedule no time is given.
+    """
     assert last_due("0 2 * * *", at(3, 2)) == at(3, 2)
     assert last_due("0 2 * * *", at(3, 1, 59)) == at(2, 2)
     assert next_due("0 2 * * *", at(3, 2)) == at(4, 2)

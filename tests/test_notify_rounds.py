@@ -20,7 +20,7 @@ from petsync.sandbox import Sandbox
 
 @pytest.fixture
 def night(tmp_path: Path) -> Iterator[Night]:
-    """A push job on a store with twelve pets, and a sheet that says the same."""
+    """Yield a push job on a store with twelve pets, and a sheet with the same pets."""
     with Sandbox(pets=PETS, auth=False) as box:
         night = Night(box, tmp_path / "a folder")
         night.folder.mkdir()
@@ -29,7 +29,7 @@ def night(tmp_path: Path) -> Iterator[Night]:
 
 
 def telling(night: Night, receiver: Receiver, **options: object) -> Configuration:
-    """The job's configuration, with the receiver for all but digests."""
+    """Return the job's configuration, with the receiver for all events except digests."""
     on = ("failure", "violation", "recovery", "waiting")
     return replace(night.config(night.job(**options)), notify=Notify(urls=(receiver.url,), on=on))
 
@@ -37,7 +37,9 @@ def telling(night: Night, receiver: Receiver, **options: object) -> Configuratio
 def test_a_waiting_plan_is_released_by_the_notices_command(
     night: Night, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """From another folder, as it stands there; the job has nothing left to do then."""
+    """The command in the notice releases the waiting plan from any folder, and the next round has
+    nothing left to do.
+    """
     guard = Guard(max_delete=Limit(1, is_share=False))
     with Receiver() as receiver:
         config = telling(night, receiver, delete_missing=True, guard=guard)
@@ -58,7 +60,9 @@ def test_a_waiting_plan_is_released_by_the_notices_command(
 
 
 def test_a_job_that_fails_and_recovers_is_told_of_twice(night: Night) -> None:
-    """A sheet that is gone for two nights: one failure, with the problem, and one recovery."""
+    """A sheet that is missing for two nights causes one failure with the problem, and one
+    recovery.
+    """
     with Receiver() as receiver:
         config = telling(night, receiver)
         moved = night.sheet.rename(night.folder / "moved.csv")
@@ -72,7 +76,9 @@ def test_a_job_that_fails_and_recovers_is_told_of_twice(night: Night) -> None:
 def test_a_receiver_that_is_down_changes_no_exit_code(
     night: Night, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """It is told on standard error, without the address, and a dry run tells nobody at all."""
+    """A receiver that fails changes no exit code and is reported on stderr without its address; a
+    dry run sends nothing.
+    """
     with Receiver() as receiver:
         receiver.status = 500
         config = telling(night, receiver)

@@ -1,4 +1,4 @@
-"""Sending: what arrives, what is kept when nothing does, and what is never logged."""
+"""Sending notices: what arrives, what is kept until it can be sent, and what is never logged."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ ON = ("failure", "violation", "recovery", "waiting")
 
 
 def config_of(folder: Path, *urls: Secret) -> Configuration:
-    """A configuration that tells these addresses, without a digest."""
+    """Return a configuration that sends to these addresses, without a digest."""
     return configured(folder, notify=Notify(urls=urls, on=ON))
 
 
 def test_what_could_not_be_sent_is_sent_later(tmp_path: Path) -> None:
-    """A receiver that fails gets the notice after the next round, with a word of its age; until
-    then it is told in the result, without the address.
+    """A notice that could not be sent is reported without the address, and is sent with its date
+    after the next round.
     """
     with Receiver() as receiver:
         config = config_of(tmp_path, receiver.url)
@@ -47,7 +47,7 @@ def test_what_could_not_be_sent_is_sent_later(tmp_path: Path) -> None:
 
 
 def test_an_address_that_took_it_is_not_told_twice(tmp_path: Path) -> None:
-    """Of two addresses only the one that failed is tried again."""
+    """Of two addresses, only the one that failed is tried again."""
     with Receiver() as well, Receiver() as ill:
         config = config_of(tmp_path, well.url, ill.url)
         ill.status = 503
@@ -60,7 +60,7 @@ def test_an_address_that_took_it_is_not_told_twice(tmp_path: Path) -> None:
 
 
 def test_a_receiver_that_hangs_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is waited for so long and no longer, and asked once a pass."""
+    """A receiver that hangs is given up after a time limit, with the reason."""
     monkeypatch.setattr(notify, "_EACH", 0.2)
     with Receiver() as receiver:
         receiver.hangs = True
@@ -71,7 +71,9 @@ def test_a_receiver_that_hangs_is_left(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_a_redirection_is_no_arrival(tmp_path: Path) -> None:
-    """What a server sends elsewhere would be asked for there instead of being told."""
+    """A redirect does not count as delivery and is not followed, because a client follows it with a
+    GET request.
+    """
     with Receiver() as elsewhere, Receiver() as receiver:
         receiver.status = 302
         receiver.headers = {"Location": elsewhere.url.reveal().replace("json:", "http:")}
@@ -82,8 +84,8 @@ def test_a_redirection_is_no_arrival(tmp_path: Path) -> None:
 def test_no_address_is_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Not with every log at its most talkative: apprise's, urllib3's and requests' name the path
-    and the host of what they send to.
+    """No log shows the host or the path of an address, even at the lowest level of apprise, urllib3
+    and requests.
     """
     for name in ("apprise", "urllib3", "urllib3.connectionpool", "requests", "petsync"):
         caplog.set_level(1, logger=name)
@@ -108,7 +110,9 @@ def test_no_address_is_logged(
 def test_without_apprise_the_way_to_it_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The extra is named, and the notice is kept until it is there."""
+    """Without apprise the result names the extra to install, and the notice is kept until apprise
+    is available.
+    """
     with Receiver() as receiver:
         config = config_of(tmp_path, receiver.url)
         monkeypatch.setitem(sys.modules, "apprise", None)
@@ -120,14 +124,16 @@ def test_without_apprise_the_way_to_it_is_told(
 
 
 def test_an_address_can_be_checked_beforehand() -> None:
-    """Whether apprise can send to it, without sending, and without telling it."""
+    """An address can be checked without sending and without showing it."""
     assert lack_of(Secret("json://127.0.0.1:9/x")) == ""
     assert "Hu5h" not in lack_of(Secret("Hu5h no address"))
     assert lack_of(Secret("Hu5h no address"))
 
 
 def test_two_processes_at_once_tell_each_thing_once(tmp_path: Path) -> None:
-    """Jobs that end at the same moment wait for each other, and forget nothing."""
+    """Jobs that end at the same moment wait for each other: each notice is sent once and none is
+    lost.
+    """
     with Receiver() as receiver:
         config = config_of(tmp_path, receiver.url)
         work = [
@@ -144,7 +150,7 @@ def test_two_processes_at_once_tell_each_thing_once(tmp_path: Path) -> None:
 
 
 def test_a_damaged_memory_is_set_aside(tmp_path: Path) -> None:
-    """People may hear things again, but they hear them."""
+    """A damaged memory file is renamed, and notices are sent again rather than lost."""
     with Receiver() as receiver:
         config = config_of(tmp_path, receiver.url)
         Notifier(config).notify([told("error")], NOW)
@@ -156,7 +162,9 @@ def test_a_damaged_memory_is_set_aside(tmp_path: Path) -> None:
 
 
 def test_people_that_cannot_be_told_change_no_round(tmp_path: Path) -> None:
-    """A state folder that is a file, or a plugin that raises, is a sentence in the result."""
+    """A state folder that is a file, or a plug-in that raises, is reported as a sentence in the
+    result.
+    """
     (tmp_path / "state").write_text("a file")
     config = config_of(tmp_path, Secret("json://127.0.0.1:9/Hu5h"))
     (said,) = Notifier(config).notify([told("error")], NOW)
@@ -172,7 +180,9 @@ def test_people_that_cannot_be_told_change_no_round(tmp_path: Path) -> None:
 
 
 def test_notices_are_given_up_after_a_week_and_beyond_a_hundred(tmp_path: Path) -> None:
-    """What nobody takes does not pile up; that it is given up is told."""
+    """Notices that cannot be sent are dropped after a week or above a hundred, and each dropped one
+    is reported.
+    """
     config = config_of(tmp_path, Secret("json://hooks.example/x"))
 
     def refused(*_: object) -> str:
@@ -187,13 +197,13 @@ def test_notices_are_given_up_after_a_week_and_beyond_a_hundred(tmp_path: Path) 
 
 
 def test_nobody_is_told_where_no_address_is(tmp_path: Path) -> None:
-    """Without addresses nothing is made, kept or loaded."""
+    """Without addresses nothing is created, kept or loaded."""
     assert Notifier(configured(tmp_path)).notify([told("error")], NOW) == ()
     assert not (tmp_path / "state").exists()
 
 
 def test_what_hangs_is_told_in_seconds() -> None:
-    """An address where nobody answers is given up in time, with the reason."""
+    """An address that does not answer is given up after the time limit, with the reason."""
     with Receiver() as receiver:
         receiver.hangs = True
         assert (

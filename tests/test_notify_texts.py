@@ -1,4 +1,4 @@
-"""What a notice says: its templates, and what never comes into it."""
+"""The text of notices: their templates, and what they never contain."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ HOSTILE = (
 
 
 class Desk:
-    """A notifier whose notices are kept instead of being sent."""
+    """A notifier that keeps its notices instead of sending them."""
 
     def __init__(self, folder: Path, *jobs: Job, **notify: object) -> None:
         self.said: list[tuple[str, str, str]] = []
@@ -51,7 +51,7 @@ class Desk:
         self.config = configured(folder, *jobs, notify=given)
 
     def tell(self, *rounds: object, secrets: tuple[Secret, ...] = ()) -> list[tuple[str, str]]:
-        """The titles and bodies that these rounds give."""
+        """Return the titles and bodies of the notices of these rounds."""
         from dataclasses import replace
 
         def keep(_: Secret, event: Event, title: str, body: str, __: float) -> str:
@@ -65,8 +65,8 @@ class Desk:
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_name_is_no_markup(name: str, tmp_path: Path) -> None:
-    """Read as Markdown or HTML, a notice about it has no emphasis, link, heading or tag, and no
-    character in it steers or hides.
+    """A hostile name in a notice gives no emphasis, link, heading or tag as Markdown or HTML, and
+    no control or invisible character.
     """
     desk = Desk(tmp_path)
     ((title, body),) = desk.tell(told("conflicts", conflict(1, name=name, problem=name)))
@@ -82,8 +82,8 @@ def test_a_hostile_name_is_no_markup(name: str, tmp_path: Path) -> None:
 
 @given(st.text(max_size=60))
 def test_any_text_is_plain(text: str) -> None:
-    """One line in which nothing hides or steers, without what chat programs take for markup; and
-    plain text stays so.
+    """Any text becomes one line without control characters, invisible characters or chat markup,
+    and plain text stays unchanged.
     """
     shown = plain(text)
     assert visible(shown) == shown
@@ -93,8 +93,8 @@ def test_any_text_is_plain(text: str) -> None:
 
 
 def test_what_petsync_says_can_be_copied(tmp_path: Path) -> None:
-    """An address of the configuration's services, and a table of petsync.toml, stand as they are;
-    another host that begins so does not.
+    """An address of the configured services and a table name of petsync.toml stay unchanged;
+    another host that begins with the same text does not.
     """
     said = "http://shop.example:8000/v2/pet: write [service] statuses (http://shop.example:80001/)"
     body = Desk(tmp_path).tell(told("error", problem=said, store="http://shop.example:8000/v2"))[0][
@@ -104,14 +104,14 @@ def test_what_petsync_says_can_be_copied(tmp_path: Path) -> None:
 
 
 def test_the_numbers_are_of_all_the_sheets(tmp_path: Path) -> None:
-    """Where the same is told of several files of a folder, their conflicts are added up."""
+    """A notice for several files of a folder shows the sum of their conflicts."""
     files = (told("conflicts", conflict(n), job="inbox", part=f"{n}.csv") for n in (1, 2))
     ((_, body),) = Desk(tmp_path).tell(*files)
     assert "conflicts: 2," in body
 
 
 def test_names_that_are_harmless_stay_as_they_are() -> None:
-    """Words with underscores, addresses of mail, accents and emoji are not rewritten."""
+    """Words with underscores, e-mail addresses, accents and emoji stay unchanged."""
     for text in ("photo_urls", "a@b.example", "Müsli & Co. #1", "Zoë 🐕", "it's 3 - 4 (ok)"):
         assert plain(text) == text
 
@@ -121,7 +121,9 @@ SECRETS = ("c11ent&S3cret/+=\"<pässword>'", "ap1~k3y/9?Xq&Wv+=<zT>", "KnOwN7Zq"
 
 @pytest.mark.parametrize("secret", SECRETS)
 def test_no_secret_is_in_a_notice(secret: str, tmp_path: Path) -> None:
-    """Not in the title, nor in the body, in whatever form a problem, a name or a file has it."""
+    """No title and no body contains a secret, in any encoding that a problem, a name or a file may
+    use.
+    """
     basic = base64.b64encode(f"client:{secret}".encode()).decode()
     forms = (
         secret,
@@ -149,14 +151,18 @@ def test_no_secret_is_in_a_notice(secret: str, tmp_path: Path) -> None:
 
 
 def test_short_values_are_replaced_as_words_only() -> None:
-    """A value of a letter or two, as of a region, does not eat up all text."""
+    """A secret of one or two letters, such as a region, is replaced only where it is a whole
+    word.
+    """
     redact = Redactor((Secret("eu"), Secret(""), Secret(" ")))
     assert redact("the museum of region eu") == "the museum of region ***"
     assert repr(redact) == "Redactor(***)"
 
 
 def test_the_command_that_releases_a_plan_is_exact(tmp_path: Path) -> None:
-    """It can be copied into a shell, from whatever folder, with store and state folder."""
+    """The command that releases a plan can be copied into a shell in any folder; it names the store
+    and the state folder.
+    """
     url, file = "https://shop.example/v2", str(tmp_path / "my plans/catalogue-1a2b.json")
     job = Job(name="catalogue", mode="push", url=url, profile="live", allow_http=("box",))
     desk = Desk(tmp_path, job)
@@ -172,7 +178,9 @@ def test_the_command_that_releases_a_plan_is_exact(tmp_path: Path) -> None:
 
 
 def test_a_template_of_ones_own_is_used(tmp_path: Path) -> None:
-    """With the documented names; a line whose names are all empty is left out, and $$ is a $."""
+    """A template of the user is filled with the documented names; a line whose names are all empty
+    is left out, and $$ is a $.
+    """
     mine = {"failure": ("$job: $status", "Dear all,\n$hint\n$problem costs 5 $$\n$exit_code")}
     desk = Desk(tmp_path, templates=mine)
     ((title, body),) = desk.tell(told("error", problem="an outage", exit_code=1))
@@ -181,7 +189,9 @@ def test_a_template_of_ones_own_is_used(tmp_path: Path) -> None:
 
 
 def test_an_unknown_name_in_a_template_is_a_mistake() -> None:
-    """Told with the likeliest known one, or with all; a lone dollar is a mistake too."""
+    """An unknown name in a template is reported with the most similar known name, or with all
+    names; a single dollar sign is an error too.
+    """
     assert mistakes_in("$job has $conflicts, for $$5") == ()
     assert mistakes_in("$jobs failed") == (
         "$jobs is no name that a notice knows; did you mean $job?",
@@ -193,7 +203,9 @@ def test_an_unknown_name_in_a_template_is_a_mistake() -> None:
 
 
 def test_the_given_templates_use_known_names_only() -> None:
-    """And there is one for each event, whose title is never empty."""
+    """The default templates use known names only; each event has one with a title that is never
+    empty.
+    """
     assert {*DEFAULTS} == {*EVENTS}
     for title, body in DEFAULTS.values():
         assert (mistakes_in(title), mistakes_in(body)) == ((), ())
@@ -201,7 +213,7 @@ def test_the_given_templates_use_known_names_only() -> None:
 
 
 def test_every_name_and_every_given_text_is_documented() -> None:
-    """docs/notifications.md has the table of names, and the words of each event."""
+    """docs/notifications.md has the table of names and the default text of each event."""
     text = DOCS.read_text("utf-8")
     for name, meaning in NAMES.items():
         assert f"| `${name}` | {meaning} |" in text
@@ -211,7 +223,9 @@ def test_every_name_and_every_given_text_is_documented() -> None:
 
 
 def test_a_long_notice_is_cut(tmp_path: Path) -> None:
-    """Twelve differences are listed, and the rest is counted; a text of one's own is cut too."""
+    """A notice lists at most twelve differences and counts the rest, and the text of a user's
+    template is cut too.
+    """
     desk = Desk(tmp_path, templates={"failure": ("$job " + "x" * 500, "$problem " + "y" * 9000)})
     many = [conflict(n, problem="p" * 5000) for n in range(40)]
     ((_, body),) = desk.tell(told("conflicts", *many))
@@ -224,7 +238,7 @@ def test_a_long_notice_is_cut(tmp_path: Path) -> None:
 
 
 def test_new_differences_are_listed_first(tmp_path: Path) -> None:
-    """Of twenty conflicts, the one that people have not heard of yet is on top."""
+    """A new difference is listed before those of earlier notices."""
     desk = Desk(tmp_path)
     old = [conflict(n) for n in range(20)]
     desk.tell(told("conflicts", *old))
@@ -235,7 +249,9 @@ def test_new_differences_are_listed_first(tmp_path: Path) -> None:
 
 
 def test_a_receiver_gets_title_body_and_kind(tmp_path: Path) -> None:
-    """As apprise's JSON: a failure is a failure, a conflict a warning, a recovery a success."""
+    """The receiver gets title, body and apprise's type: failure, warning for conflicts, success for
+    a recovery.
+    """
     with Receiver() as receiver:
         config = configured(tmp_path, notify=Notify(urls=(receiver.url,), on=EVENTS[:4]))
         for round_ in (told("error"), told("conflicts", conflict(1)), told("in-sync")):

@@ -1,4 +1,6 @@
-"""The eight operations x JSON and XML x sync and async x both profiles, on the running sandbox."""
+"""The eight operations, each with JSON and XML, sync and async, and both profiles, on the running
+sandbox.
+"""
 
 from __future__ import annotations
 
@@ -32,14 +34,14 @@ Run = Callable[..., Any]
 
 @pytest.fixture(scope="module", params=["standard", "live"])
 def box(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
-    """A running sandbox of each profile."""
+    """Yield a running sandbox of each profile."""
     with Sandbox(profile=request.param) as sandbox:
         yield sandbox
 
 
 @pytest.fixture(scope="module", params=["json", "xml"])
 def session(request: pytest.FixtureRequest, box: Sandbox) -> Session:
-    """A session in each representation, with token and key."""
+    """Return a session in each representation, with token and API key."""
     profile = replace(PROFILES[box.profile], media=request.param)
     credentials = auth.bearer(box.token(), api_key=box.api_key)
     return Session(box.url, credentials=credentials, profile=profile)
@@ -47,7 +49,9 @@ def session(request: pytest.FixtureRequest, box: Sandbox) -> Session:
 
 @pytest.fixture(scope="module", params=["sync", "async"])
 def run(request: pytest.FixtureRequest, session: Session) -> Iterator[Run]:
-    """Calls an operation by name: through the synchronous facade, or the core itself."""
+    """Yield a function that calls an operation by name, through the synchronous facade or the async
+    core.
+    """
     aio, loop = AsyncApi(session), LoopThread()
     facade = Api(aio, loop)
 
@@ -74,14 +78,16 @@ def test_add_and_get(run: Run, box: Sandbox) -> None:
 
 
 def test_add_without_id_gets_one(run: Run) -> None:
-    """The service assigns an id, and it can be asked for."""
+    """The service assigns an id to a pet without one, and the pet can be read with it."""
     added = run("add_pet", Pet(name="Goldie", status="sold"))
     assert added.id is not None
     assert run("get_pet_by_id", added.id).name == "Goldie"
 
 
 def test_add_of_an_id_that_is_there(run: Run, box: Sandbox) -> None:
-    """`standard` refuses and changes nothing; `live` silently replaces."""
+    """An add with an existing id is refused without a change on `standard`, and silently replaces
+    the pet on `live`.
+    """
     box.put(REX)
     other = Pet(id=REX.id, name="Usurper", status="sold")
     if box.profile == "live":
@@ -94,7 +100,9 @@ def test_add_of_an_id_that_is_there(run: Run, box: Sandbox) -> None:
 
 
 def test_update(run: Run, box: Sandbox) -> None:
-    """The whole pet is replaced; an unknown one is a 404 on `standard`, and created on `live`."""
+    """An update replaces the whole pet; an unknown pet is a 404 on `standard`, and is created on
+    `live`.
+    """
     box.put(REX)
     new = Pet(id=REX.id, name="Max", status="sold", photo_urls=("u",))
     assert run("update_pet", new) == new
@@ -109,7 +117,7 @@ def test_update(run: Run, box: Sandbox) -> None:
 
 
 def test_update_with_form(run: Run, box: Sandbox) -> None:
-    """Name and status change, together or alone, and nothing else does."""
+    """A form changes the name, the status or both, and nothing else."""
     box.put(REX)
     run("update_pet_with_form", REX.id, name="Ünï & co", status="pending")
     run("update_pet_with_form", REX.id, status="sold")
@@ -127,7 +135,7 @@ def test_update_with_form(run: Run, box: Sandbox) -> None:
 
 
 def test_delete(run: Run, box: Sandbox) -> None:
-    """The pet is gone; again, it is a 404."""
+    """A deleted pet is gone, and a second delete is a 404."""
     box.put(REX)
     run("delete_pet", REX.id, api_key=box.api_key)
     assert box.pets() == []
@@ -136,7 +144,9 @@ def test_delete(run: Run, box: Sandbox) -> None:
 
 
 def test_find_by_status(run: Run, box: Sandbox) -> None:
-    """Several statuses give their union; an unknown one is refused or empty."""
+    """Several statuses give the union of their pets; an unknown status is refused on `standard` and
+    gives no pets on `live`.
+    """
     sold, pending = Pet(id=1, name="a", status="sold"), Pet(id=2, name="b", status="pending")
     box.reset([sold, pending, REX])
     assert run("find_pets_by_status", "sold") == [sold]
@@ -151,7 +161,9 @@ def test_find_by_status(run: Run, box: Sandbox) -> None:
 
 
 def test_find_by_tags(run: Run, box: Sandbox) -> None:
-    """Each pet once, however many of its tags match; values with spaces and signs arrive."""
+    """A search by tags gives each pet once, however many of its tags match, and accepts values with
+    spaces and special characters.
+    """
     other = Pet(id=1, name="a", status="sold", tags=(Tag(3, "a+b & c%3D=d"),))
     box.reset([other, REX])
     assert run("find_pets_by_tags", ["shy", "große Ohren"]) == [REX]
@@ -160,7 +172,7 @@ def test_find_by_tags(run: Run, box: Sandbox) -> None:
 
 
 def test_upload(run: Run, box: Sandbox) -> None:
-    """The image arrives; on `standard` its address joins the pet's photos."""
+    """An uploaded image arrives; on `standard` its address is added to the pet's photos."""
     box.put(REX)
     answer = run("upload_file", REX.id, PNG, filename="réx.png", additional_metadata="left side")
     assert answer.message
@@ -169,7 +181,7 @@ def test_upload(run: Run, box: Sandbox) -> None:
 
 
 def test_get_of_an_unknown_pet(run: Run) -> None:
-    """A 404 is NotFoundError with operation, status and pet id; a KeyError too."""
+    """A 404 is a NotFoundError with operation, status and pet id, and also a KeyError."""
     with pytest.raises(NotFoundError) as caught:
         run("get_pet_by_id", 404)
     error = caught.value

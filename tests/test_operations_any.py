@@ -1,4 +1,4 @@
-"""Any pet through client, wire and server; and both faces of the api."""
+"""Any pet through client, protocol and server; both faces of the API."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from petsync.sandbox.http import LIVE, STANDARD
 
 @pytest.fixture(scope="module")
 def bare() -> Iterator[Sandbox]:
-    """A sandbox that refuses nothing and keeps every field."""
+    """Yield a sandbox that refuses nothing and keeps every field."""
     tolerant = replace(
         STANDARD, strict_pets=False, statuses=None, post_replaces=True, shape=LIVE.shape
     )
@@ -33,7 +33,7 @@ def bare() -> Iterator[Sandbox]:
 
 @pytest.mark.parametrize(("media", "drawn"), [("json", pets(pet_ids=ids)), ("xml", xml_pets)])
 def test_any_pet_travels_both_ways(bare: Sandbox, media: str, drawn: SearchStrategy[Pet]) -> None:
-    """Arbitrary Unicode and any id to 2^63-1, through client, wire and server and back."""
+    """A pet with any Unicode text and any id up to 2^63-1 is read back as it was sent."""
     session = Session(bare.url, profile=replace(PROFILES["live"], media=media))
     aio, loop = AsyncApi(session), LoopThread()
 
@@ -51,7 +51,7 @@ def test_any_pet_travels_both_ways(bare: Sandbox, media: str, drawn: SearchStrat
 
 
 def test_both_faces_have_the_eight_operations() -> None:
-    """Sync and async offer the same methods with the same parameters."""
+    """The sync and the async API offer the same methods with the same parameters."""
     names = {
         "add_pet",
         "update_pet",

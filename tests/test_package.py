@@ -1,4 +1,4 @@
-"""The package as others get it: wheel and sdist, and petsync where its repository is not."""
+"""The package as users get it: wheel and sdist, and petsync without its repository."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ shutil.copytree(sample_data() / "reconcile", sys.argv[1])
 
 
 def _run(*command: object, cwd: Path, code: int = 0, **variables: str) -> str:
-    """What the command prints; it runs without the variables that lead to the repository, and ends
-    with this exit code.
+    """Return what the command prints; it runs without the variables that lead to the repository,
+    and must end with this exit code.
     """
     env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     program = [str(word) for word in command]
@@ -43,7 +43,7 @@ def _run(*command: object, cwd: Path, code: int = 0, **variables: str) -> str:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder with the sdist, and the wheel that was built from it."""
+    """Return the folder with the sdist, and the wheel that was built from it."""
     folder = tmp_path_factory.mktemp("built")
     _run(sys.executable, "-m", "build", "-q", "--no-isolation", "-o", folder, ROOT, cwd=folder)
     return folder
@@ -51,16 +51,16 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def wheel(built: Path) -> Path:
-    """The wheel that was built from the sdist."""
+    """Return the wheel that was built from the sdist."""
     return next(built.glob("*.whl"))
 
 
 @pytest.fixture(scope="module")
 def alone(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The scripts' folder of an environment that has the wheel, and the packages that it needs.
+    """Return the scripts folder of an environment with the wheel and the packages that it needs.
 
-    These are the test's own, by a path file. What path files are in there is not read, and so the
-    petsync that is installed from the repository is not seen.
+    A path file adds the packages of the test environment. Path files in that folder are not read,
+    so the petsync that is installed from the repository is not found.
     """
     folder = tmp_path_factory.mktemp("alone")
     venv.create(folder, with_pip=False, symlinks=True)
@@ -74,7 +74,7 @@ def alone(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_changelog_and_package_tell_one_version(built: Path) -> None:
-    """The newest version of the changelog is petsync's, and the files' that are built."""
+    """The newest version of the changelog is the version of petsync and of the built files."""
     releases = _RELEASE.findall((ROOT / "CHANGELOG.md").read_text("utf-8"))
     assert releases[0][0] == petsync.__version__
     assert sorted(path.name for path in built.iterdir()) == [
@@ -84,7 +84,9 @@ def test_changelog_and_package_tell_one_version(built: Path) -> None:
 
 
 def test_changelog_is_in_order() -> None:
-    """Each version has its date, no later one is older, and every second heading is a version."""
+    """Each version of the changelog has a date, and versions and dates are in descending order; no
+    other second-level heading exists.
+    """
     text = (ROOT / "CHANGELOG.md").read_text("utf-8")
     releases = _RELEASE.findall(text)
     keys = [(date, tuple(map(int, version.split(".")))) for version, date in releases]
@@ -102,7 +104,9 @@ def test_version_stands_in_one_place() -> None:
 
 
 def test_wheel_has_all_files_of_the_package(wheel: Path) -> None:
-    """Assets, notebooks' templates and the type marker are in it, and no test."""
+    """The wheel has all files of the package, with assets, templates and the type marker, and no
+    test.
+    """
     there = {name for name in zipfile.ZipFile(wheel).namelist() if "dist-info" not in name}
     package = {
         path.relative_to(ROOT).as_posix()
@@ -114,7 +118,7 @@ def test_wheel_has_all_files_of_the_package(wheel: Path) -> None:
 
 
 def test_wheel_has_the_sample_data(wheel: Path) -> None:
-    """All sample files are in it, but for the scripts that make them."""
+    """The wheel has all sample files except the scripts that make them."""
     mark = "petsync/_sample_data/"
     there = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith(mark)}
     sample = (path for path in (ROOT / "sample_data").rglob("[!.]*") if path.is_file())
@@ -124,7 +128,7 @@ def test_wheel_has_the_sample_data(wheel: Path) -> None:
 
 
 def test_sdist_builds_the_same_wheel(built: Path, wheel: Path, tmp_path: Path) -> None:
-    """The wheel that the repository gives is, to the byte, the one that the sdist gave."""
+    """The wheel that is built from the repository is identical to the one from the sdist."""
     program = [sys.executable, "-m", "build", "-q", "--wheel", "--no-isolation", "-o", tmp_path]
     _run(*program, ROOT, cwd=tmp_path)
     assert (tmp_path / wheel.name).read_bytes() == wheel.read_bytes()
@@ -135,7 +139,7 @@ def test_sdist_builds_the_same_wheel(built: Path, wheel: Path, tmp_path: Path) -
 
 
 def test_demo_runs_without_the_repository(alone: Path, tmp_path: Path) -> None:
-    """With the wheel alone `petsync demo` does the main job, from its own sample data."""
+    """With the wheel alone, `petsync demo` runs with the sample data of the wheel."""
     where = _run(alone / "python", "-c", "import petsync; print(petsync.__file__)", cwd=tmp_path)
     assert Path(where.strip()).is_relative_to(alone.parent)
     assert _run(alone / "petsync", "--version", cwd=tmp_path) == f"petsync {petsync.__version__}\n"
@@ -144,8 +148,8 @@ def test_demo_runs_without_the_repository(alone: Path, tmp_path: Path) -> None:
 
 
 def test_a_reconciliation_runs_without_the_repository(alone: Path, tmp_path: Path) -> None:
-    """With the wheel alone the sample's jobs run, each leaves a report, and a second night of a job
-    that merges both sides finds them in agreement.
+    """With the wheel alone, the jobs of the sample run and leave reports, and a second run of the
+    job that merges both sides finds them in sync.
     """
     folder = tmp_path / "nightly"
     _run(alone / "python", "-c", _COPY, folder, cwd=tmp_path)

@@ -1,4 +1,4 @@
-"""Cases that stand for a product leave out no pair."""
+"""Pairwise cases: they leave out no pair of choices."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ CHOICES = ("abc", (True, False), (1, 2, 3, 4), (None, "x"))
 
 
 def test_each_pair_of_choices_is_in_a_case() -> None:
-    """With about as many cases as the two longest lists have pairs, each of them once."""
+    """Each pair of choices is in a case, each case is there once, and there are fewer cases than in
+    the full product.
+    """
     cases = pairwise(*CHOICES)
     for one, other in combinations(range(len(CHOICES)), 2):
         met = {(case[one], case[other]) for case in cases}
@@ -19,7 +21,9 @@ def test_each_pair_of_choices_is_in_a_case() -> None:
 
 
 def test_what_stands_together_is_met_as_a_whole() -> None:
-    """Also where that is the whole product."""
+    """Choices that are `together` occur in every combination, even where that is the whole
+    product.
+    """
     cases = pairwise(*CHOICES, together=[(1, 2, 3)])
     assert {case[1:] for case in cases} == {*product(*CHOICES[1:])}
     assert {*pairwise(*CHOICES, together=[(0, 1, 2, 3)])} == {*product(*CHOICES)}

@@ -15,7 +15,7 @@ ROWS = [["Preisliste 2026", "", ""], ["Nummer", "Tiername", "Staus"], ["7", "Rex
 
 @pytest.mark.parametrize("kind", ["xlsx", "csv"])
 def test_the_row_with_most_headers_is_found(tmp_path: Path, kind: str) -> None:
-    """A title above the header is passed over; what a header may mean is said, and no more."""
+    """The header row is found below a title, with the likely meaning of each header."""
     path = tmp_path / f"pets.{kind}"
     if kind == "csv":
         path.write_text("\n".join(";".join(row) for row in ROWS))
@@ -27,7 +27,9 @@ def test_the_row_with_most_headers_is_found(tmp_path: Path, kind: str) -> None:
 
 
 def test_a_worksheet_is_named(tmp_path: Path) -> None:
-    """All worksheets that people see are listed, and the one that is asked for is looked at."""
+    """All visible worksheets are listed, and the headers are those of the worksheet that is asked
+    for.
+    """
     book = workbook_of(ROWS)
     book.create_sheet("New").append(["Titel", "Foto"])
     book.create_sheet("Hidden").sheet_state = "hidden"
@@ -38,7 +40,7 @@ def test_a_worksheet_is_named(tmp_path: Path) -> None:
 
 
 def test_an_empty_sheet_has_no_headers(tmp_path: Path) -> None:
-    """Nothing to see is no error here."""
+    """An empty sheet has no headers and is no error."""
     (tmp_path / "pets.csv").write_text(",\n,\n")
     assert peek(tmp_path / "pets.csv").headers == ()
     workbook_of([]).save(tmp_path / "pets.xlsx")
@@ -46,6 +48,6 @@ def test_an_empty_sheet_has_no_headers(tmp_path: Path) -> None:
 
 
 def test_what_is_no_sheet_is_refused(tmp_path: Path) -> None:
-    """With the sentence of every other reader."""
+    """A missing file is refused with the same message as in every other reader."""
     with pytest.raises(SheetError, match="there is no such file"):
         peek(tmp_path / "pets.csv")
