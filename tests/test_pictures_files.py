@@ -1,4 +1,4 @@
-"""Image files: whole ones are taken, all others are told with what they really are."""
+"""Image files: complete ones are accepted, all others are refused with their actual type."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ FORMATS = {"JPEG": ".jpg", "PNG": ".png", "GIF": ".gif", "WEBP": ".webp"}
 
 
 def look(content: bytes, ending: str = ".png", **options: object) -> DecodedImage:
-    """The file, opened."""
+    """Return the file as a decoded image."""
     return prepare_image(content, ending, PictureOptions(**options))  # type: ignore[arg-type]
 
 
 def refused(content: bytes, ending: str = ".png", **options: object) -> str:
-    """Why the file is refused."""
+    """Return the reason why the file is refused."""
     with pytest.raises(UnusableImageError) as caught:
         look(content, ending, **options)
     assert caught.value.cure
@@ -41,7 +41,7 @@ def refused(content: bytes, ending: str = ".png", **options: object) -> str:
 
 
 def pixels(content: bytes) -> bytes:
-    """The pixels of an encoded image."""
+    """Return the pixels of an encoded image."""
     with Image.open(io.BytesIO(content)) as picture:
         return picture.convert("RGBA").tobytes()
 
@@ -58,9 +58,7 @@ def test_whole_image_is_sent_as_it_is(form: str) -> None:
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_cut_off_anywhere_is_refused(form: str) -> None:
-    """A file that lacks its last part, however much, is no whole image; not even its last byte may
-    be missing.
-    """
+    """A file that lacks its last part is refused, even if only the last byte is missing."""
     content = image(form, (40, 30))
     for length in {1, 3, 12, 20, 33, len(content) // 2, len(content) - 1}:
         assert refused(content[:length], FORMATS[form])
@@ -68,7 +66,7 @@ def test_cut_off_anywhere_is_refused(form: str) -> None:
 
 @pytest.mark.parametrize("form", ["GIF", "WEBP", "PNG"])
 def test_animation_is_decoded_whole(form: str) -> None:
-    """Each frame of an animation is counted and decoded; a broken one is found."""
+    """Each frame of an animation is counted and decoded, and a broken frame is found."""
     content = animation(form)
     assert look(content, FORMATS[form]).frames == 3
     assert refused(content[: len(content) * 2 // 3], FORMATS[form])
@@ -95,14 +93,14 @@ def test_animation_is_decoded_whole(form: str) -> None:
     ],
 )
 def test_other_files_are_named(content: bytes, said: str) -> None:
-    """What is none of the four formats is told with what it really is."""
+    """A file in none of the four formats is refused with its actual type."""
     assert said in refused(content)
 
 
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("ending", ["", ".txt", *FORMATS.values()])
 def test_wrong_ending_is_told(form: str, ending: str) -> None:
-    """An ending that is another format's is told with the one that fits."""
+    """A file whose ending belongs to another format is refused with the right ending."""
     if ENDINGS.get(ending) == form:
         assert look(image(form), ending.upper()).format == form
         return
@@ -130,27 +128,27 @@ def _zip() -> bytes:
     ],
 )
 def test_two_files_in_one_are_refused(content: bytes, said: str) -> None:
-    """An image that another program takes for an archive, a page or a script is not sent."""
+    """An image that another program takes for an archive, a web page or a script is refused."""
     ending = {b"G": ".gif", b"\xff": ".jpg"}.get(content[:1], ".png")
     assert said in refused(content, ending)
 
 
 @pytest.mark.parametrize("size", [(50_000, 50_000), (2**31 - 1, 2**31 - 1), (70_000, 1)])
 def test_bombs_are_refused_before_they_are_decoded(size: tuple[int, int]) -> None:
-    """A few bytes that claim to be gigapixels are refused by their claim."""
+    """A small file that claims a huge number of pixels is refused before it is decoded."""
     assert "pixels" in refused(png_of(*size)) or "no whole" in refused(png_of(*size))
 
 
 @pytest.mark.parametrize("form", ["GIF", "WEBP"])
 def test_frames_count_as_pixels(form: str) -> None:
-    """The limit is on the pixels of all frames together."""
+    """The limit of pixels applies to all frames together."""
     content = animation(form, frames=10, size=(100, 100))
     assert look(content, FORMATS[form], max_pixels=100_000).frames == 10
     assert "10 times" in refused(content, FORMATS[form], max_pixels=99_999)
 
 
 def test_png_that_unpacks_without_end_is_refused() -> None:
-    """A text chunk that unpacks to many megabytes is no way around the limits."""
+    """A PNG text chunk that unpacks to many megabytes is refused."""
     import zlib
 
     bomb = b"Comment\0\0" + zlib.compress(b"\0" * (80 * 1024 * 1024))
@@ -158,14 +156,16 @@ def test_png_that_unpacks_without_end_is_refused() -> None:
 
 
 def test_large_file_is_refused_with_both_sizes() -> None:
-    """What is over the limit of bytes says how large it is, and how large it may be."""
+    """A file over the limit of bytes is refused with the limit."""
     assert refused(image("PNG", (300, 300)), max_bytes=100).endswith("100 bytes are allowed")
 
 
 @pytest.mark.parametrize("form", ["JPEG", "PNG", "WEBP"])
 @pytest.mark.parametrize("orientation_", range(1, 9))
 def test_rotation_stays_when_metadata_go(form: str, orientation_: int) -> None:
-    """A rotated picture looks as it did, without a pixel encoded again; scaled, it is upright."""
+    """A rotated picture keeps its orientation and its pixels when its metadata are removed; a
+    scaled picture is upright.
+    """
     content = image(form, (16, 8), exif=exif(orientation_))
     found = look(content, FORMATS[form])
     assert (found.done, found.saved) == (("metadata",), "")
@@ -195,8 +195,8 @@ def _lossless(form: str) -> bytes:
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_metadata_are_removed_without_a_loss(form: str) -> None:
-    """EXIF, XMP, comments and texts are removed, and every pixel stays as it was; they stay where
-    somebody asks for that.
+    """EXIF, XMP, comments and texts are removed without a change to a pixel; they stay if
+    keep_metadata is set.
     """
     content = _lossless(form)
     assert b"51.5 N" in content
@@ -209,7 +209,9 @@ def test_metadata_are_removed_without_a_loss(form: str) -> None:
 
 
 def test_what_follows_the_image_is_removed() -> None:
-    """A camera's second picture behind the first goes too: it has EXIF data of its own."""
+    """A second picture that a camera adds behind the first is removed, because it has its own EXIF
+    data.
+    """
     first = image("JPEG")
     found = look(first + turned_jpeg(1), ".jpg")
     assert found.content == first
@@ -217,7 +219,9 @@ def test_what_follows_the_image_is_removed() -> None:
 
 @pytest.mark.parametrize("form", ["JPEG", "PNG", "WEBP"])
 def test_colour_profile_stays(form: str) -> None:
-    """A colour profile is of the picture: it survives both."""
+    """A colour profile belongs to the picture: it stays when metadata are removed and when the
+    picture is scaled.
+    """
     profile = b"profile" * 20
     content = image(form, (60, 30), icc_profile=profile, exif=exif())
     for options in ({}, {"max_side": 20}):
@@ -227,8 +231,8 @@ def test_colour_profile_stays(form: str) -> None:
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_scaled_down_and_never_up(form: str) -> None:
-    """The longer side is what is asked for, the shape and the format stay, and a smaller picture
-    stays as it is.
+    """A picture is scaled to the given longer side with its shape and format; a smaller picture
+    stays unchanged.
     """
     content = image(form, (90, 60))
     found = look(content, FORMATS[form], max_side=30)
@@ -240,7 +244,7 @@ def test_scaled_down_and_never_up(form: str) -> None:
 
 
 def test_scaling_keeps_metadata_on_request_but_turns_the_picture() -> None:
-    """Kept EXIF data say upright once the picture is."""
+    """EXIF data that are kept say "upright" once the picture is turned."""
     found = look(turned_jpeg(6, (80, 40)), ".jpg", max_side=20, keep_metadata=True)
     with Image.open(io.BytesIO(found.content)) as picture:
         assert picture.size == (10, 20)
@@ -250,7 +254,7 @@ def test_scaling_keeps_metadata_on_request_but_turns_the_picture() -> None:
 
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGBA", "I;16"])
 def test_every_mode_of_a_png_is_scaled(mode: str) -> None:
-    """Whatever colours a PNG has, scaling either works or says that it does not."""
+    """A PNG of any colour mode is scaled."""
     out = io.BytesIO()
     Image.new(mode, (64, 32)).save(out, "PNG")
     found = look(out.getvalue(), max_side=16)
@@ -258,7 +262,7 @@ def test_every_mode_of_a_png_is_scaled(mode: str) -> None:
 
 
 def test_animation_is_not_scaled() -> None:
-    """Scaling an animation would lose it, so that is said instead."""
+    """An animation is refused for scaling, because it would lose its frames."""
     assert "animation" in refused(animation(), ".gif", max_side=4)
 
 
@@ -266,20 +270,20 @@ def test_animation_is_not_scaled() -> None:
     "garbage", [b"II*\0", b"MM\0*\xff\xff\xff\xff", b"II*\0\x08\0\0\0\xff\xff"]
 )
 def test_broken_exif_is_no_orientation(garbage: bytes) -> None:
-    """What a camera wrote is read without trusting it."""
+    """Broken EXIF data give no orientation, and the image is accepted."""
     assert orientation(garbage) is None
     assert look(image("JPEG", exif=b"Exif\0\0" + garbage), ".jpg").content
 
 
 def test_huge_exif_is_accepted_and_removed() -> None:
-    """A JPEG with as much EXIF as fits is an image like any other."""
+    """A JPEG with as much EXIF data as fits is accepted without them."""
     content = image("JPEG", exif=b"Exif\0\0" + b"II*\0" + b"\0" * 60_000)
     assert len(look(content, ".jpg").content) < len(content) - 60_000
 
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_parts_are_the_whole_file(form: str) -> None:
-    """The parts follow each other without a gap, from the first byte to the last."""
+    """The parts of a file follow each other without a gap, from the first byte to the last."""
     content = _lossless(form)
     found = parts(content, form)  # type: ignore[arg-type]
     edges = [(part.start, part.end) for part in found]
@@ -290,7 +294,7 @@ def test_parts_are_the_whole_file(form: str) -> None:
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_damaged_anywhere_never_raises_anything_else(form: str) -> None:
-    """Whatever byte is wrong, the file is taken or refused with a reason."""
+    """With any one byte wrong, the file is accepted or refused with a reason."""
     content = bytearray(_lossless(form))
     for at in range(0, len(content), max(1, len(content) // 150)):
         wrong = bytes([*content[:at], content[at] ^ 0xFF, *content[at + 1 :]])
@@ -301,7 +305,7 @@ def test_damaged_anywhere_never_raises_anything_else(form: str) -> None:
 @pytest.mark.parametrize("name", ["max_side", "max_bytes", "max_pixels"])
 @pytest.mark.parametrize("value", [0, -1, 1.5, "10", True])
 def test_limits_are_whole_numbers(name: str, value: object) -> None:
-    """A limit that is none is refused by its name."""
+    """A limit that is no positive whole number is refused by its name."""
     with pytest.raises(SettingsError, match=name):
         PictureOptions(**{name: value})  # type: ignore[arg-type]
 

@@ -1,4 +1,6 @@
-"""Which files of a folder or a sheet are pictures of which pet, and what is told of all others."""
+"""Pictures in a folder or a sheet: which file belongs to which pet, and what is reported of all
+others.
+"""
 
 from __future__ import annotations
 
@@ -26,12 +28,12 @@ from petsync.sandbox import Sandbox
 
 
 def look(folder: Path, *templates: str, **options: object) -> ImageMatches:
-    """What is in the folder."""
+    """Return the pictures and problems in the folder."""
     return find_in_folder(folder, Patterns.of(templates or DEFAULT_PATTERNS), **options)  # type: ignore[arg-type]
 
 
 def told(found: ImageMatches) -> dict[str, str]:
-    """What is told of the files that are no pictures of pets."""
+    """Return the problem of each file that is no picture of a pet."""
     return {problem.file: problem.problem for problem in found.problems}
 
 
@@ -57,7 +59,7 @@ def told(found: ImageMatches) -> dict[str, str]:
     ],
 )
 def test_template(template: str, name: str, expected: tuple[int, int] | None) -> None:
-    """A template reads the pet and the number out of a name, and nothing that is not there."""
+    """A template reads the pet id and the number from a file name, or nothing."""
     found = Patterns.of(template).parse_name(name)
     assert (found and tuple(found)) == expected
 
@@ -67,7 +69,7 @@ def test_template(template: str, name: str, expected: tuple[int, int] | None) ->
     ["", "{n}", "*", "{id}{n}", "{n}{id}", "{id}_{id}", "*{id}*", "{pet}", "{id", "a/{id}", 7],
 )
 def test_template_that_cannot_be_used(template: object) -> None:
-    """A template that means nothing, or too much, is refused with an example."""
+    """A template without one clear id is refused with an example."""
     with pytest.raises(SettingsError) as caught:
         Patterns.of([template])  # type: ignore[list-item]
     assert "{id}-{n}" in caught.value.hint
@@ -75,13 +77,15 @@ def test_template_that_cannot_be_used(template: object) -> None:
 
 @given(st.text(max_size=250))
 def test_any_name_is_read_quickly(name: str) -> None:
-    """No name of a file makes a template take long, or raises."""
+    """No file name makes a template slow or raises an error."""
     for template in ("{id}_{n}", "*{id}_{n}", "{id}*{n}"):
         Patterns.of(template).parse_name(name + "1" * 250)
 
 
 def test_everything_in_a_folder_is_told(tmp_path: Path) -> None:
-    """Pictures are taken, what systems leave behind is counted, and all else is told."""
+    """Files with a picture's ending and a pet id are candidates, system files are counted, and
+    every other file is reported.
+    """
     content = image()
     folder = put(tmp_path / "f", p7__PNG=content, p7_2__JPEG=content, p8__webp=content)
     put(folder, notes__txt=b"x", Thumbs__db=b"x", pportrait__png=content, p9__bmp=b"BM")
@@ -100,7 +104,9 @@ def test_everything_in_a_folder_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["7\n8.png", "7\u202egnp.exe.png", 'a"b.png', "7 .png", "７.png"])
 def test_strange_names_are_told(tmp_path: Path, name: str) -> None:
-    """A name with a line break, a direction mark or a quote is told, and steers nothing."""
+    """A file name with a line break, a direction mark or a quote is reported, and is never read as
+    an id.
+    """
     folder = tmp_path / "f"
     folder.mkdir()
     (folder / name).write_bytes(image())
@@ -109,13 +115,13 @@ def test_strange_names_are_told(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.skipif(os.name != "posix", reason="names are bytes here")
 def test_name_that_is_no_text_is_told(tmp_path: Path) -> None:
-    """A name in another encoding is told in a form that can be shown."""
+    """A file name in another encoding is reported in a form that can be shown."""
     (tmp_path / os.fsdecode(b"7\xff.png")).write_bytes(image())
     assert list(told(look(tmp_path))) == ["7\N{REPLACEMENT CHARACTER}.png"]
 
 
 def test_recursive(tmp_path: Path) -> None:
-    """Folders in the folder are looked into only if asked for, hidden ones never."""
+    """Subfolders are searched only with `recursive`, and hidden ones never."""
     put(tmp_path / "a" / "b", p7__png=image())
     put(tmp_path / ".git", p8__png=image())
     assert not look(tmp_path).candidates
@@ -126,8 +132,8 @@ def test_recursive(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.name != "posix", reason="links")
 def test_links_that_lead_out_are_not_followed(tmp_path: Path) -> None:
-    """A link inside the folder is a file like any other; one that leads out, nowhere, in a circle
-    or to a folder is told.
+    """A link to a file inside the folder is accepted; a link to the outside, to nothing, to itself
+    or to a folder is reported.
     """
     outside = put(tmp_path / "outside", p1__png=image())
     folder = put(tmp_path / "f", real__png=image())
@@ -144,13 +150,13 @@ def test_links_that_lead_out_are_not_followed(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.name != "posix", reason="pipes")
 def test_pipe_does_not_hang(tmp_path: Path) -> None:
-    """A pipe with a picture's name is told, and never waited for."""
+    """A named pipe with the name of a picture is reported and never read."""
     os.mkfifo(tmp_path / "7.png")
     assert told(look(tmp_path)) == {"7.png": "it is no ordinary file"}
 
 
 def test_folder_that_is_not_there(tmp_path: Path) -> None:
-    """A folder that is none, or not there, is an error that names it."""
+    """A missing folder, or a file in its place, is an error that names it."""
     for path in (tmp_path / "none", put(tmp_path, file=b"") / "file"):
         with pytest.raises(SheetError, match=path.name):
             look(path)
@@ -160,20 +166,20 @@ def test_folder_that_is_not_there(tmp_path: Path) -> None:
 
 
 def sheet(folder: Path, *rows: str, header: str = "id;name;Image;caption") -> ps.types.Sheet:
-    """A sheet in the folder."""
+    """Return a sheet in the folder."""
     path = put(folder) / "sheet.csv"
     path.write_text("\n".join([header, *rows, ""]), "utf-8")
     return ps.read_sheet(path)
 
 
 def listed(folder: Path, *rows: str, **options: object) -> ImageMatches:
-    """What the column Image of such a sheet names."""
+    """Return the pictures that the column Image of such a sheet names."""
     return find_in_sheet(sheet(folder, *rows), "image", folder=folder, **options)  # type: ignore[arg-type]
 
 
 def test_cells_name_files(tmp_path: Path) -> None:
-    """A cell holds a path or several, in their order; quotes work as in photo_urls; a blank cell
-    and an ignored row say nothing.
+    """A cell holds one or several paths in their order, with quotes as in photo_urls; a blank cell
+    gives no picture.
     """
     put(tmp_path / "pics", p1__png=image(), p2__png=image())
     (tmp_path / "a | b.png").write_bytes(image())
@@ -211,8 +217,8 @@ def test_cells_name_files(tmp_path: Path) -> None:
     ],
 )
 def test_cells_that_name_no_file(tmp_path: Path, cell: str, said: str) -> None:
-    """A cell that names no file in the folder is reported: no URL is fetched, and no path
-    leads out.
+    """A cell that names no file in the folder is reported: no URL is fetched, and no path leaves
+    the folder.
     """
     (tmp_path / "secret.png").write_bytes(image())
     put(tmp_path / "in" / "pics")
@@ -222,7 +228,7 @@ def test_cells_that_name_no_file(tmp_path: Path, cell: str, said: str) -> None:
 
 
 def test_rows_without_a_sure_pet(tmp_path: Path) -> None:
-    """A row without an id, or with one that cannot be read, gives its pictures to nobody."""
+    """The pictures of a row without a readable id are reported and belong to no pet."""
     put(tmp_path, p1__png=image())
     found = listed(tmp_path, ";New;1.png;", "x;Odd;1.png;")
     assert not found.candidates
@@ -230,8 +236,8 @@ def test_rows_without_a_sure_pet(tmp_path: Path) -> None:
 
 
 def test_rows_that_the_reader_takes_for_one(tmp_path: Path) -> None:
-    """A second row of a pet that differs only in its picture and caption is a problem that names
-    the row: its picture is not left out without a word.
+    """A second row of a pet that differs only in picture and caption is a problem with its row
+    number, so its picture is not left out silently.
     """
     put(tmp_path, p1__png=image(), p2__png=image(colour=(1, 2, 3)))
     found = listed(tmp_path, "7;Rex;1.png;one", "7;Rex;2.png;two")
@@ -243,7 +249,9 @@ def test_rows_that_the_reader_takes_for_one(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("column", ["photo", "photo_urls", "id"])
 def test_column_that_is_not_there(tmp_path: Path, column: str) -> None:
-    """A column that the sheet lacks, or that is petsync's own, is told with the others."""
+    """A column that the sheet lacks, or that is one of petsync's own, is refused with the names of
+    the others.
+    """
     with pytest.raises(SheetError) as caught:
         find_in_sheet(sheet(tmp_path, "7;Rex;1.png;"), column, folder=tmp_path)
     assert "'Image', 'caption'" in caught.value.hint
@@ -251,7 +259,7 @@ def test_column_that_is_not_there(tmp_path: Path, column: str) -> None:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[ps.Store]:
-    """A store with two pets, one of an unusual status."""
+    """Yield a store with two pets, one available and one sold."""
     pets = [ps.Pet(id=7, name="Rex", status="available"), ps.Pet(id=8, name="Mia", status="sold")]
     with (
         Sandbox(auth=False, pets=pets) as box,
@@ -261,7 +269,9 @@ def store(tmp_path: Path) -> Iterator[ps.Store]:
 
 
 def test_workbook_of_pictures(tmp_path: Path, store: ps.Store) -> None:
-    """A workbook's column of files is looked at and uploaded, with the cells' addresses."""
+    """A workbook's column of files is read and uploaded, and each problem has the address of its
+    cell.
+    """
     put(tmp_path / "pics", p1__png=image(), p2__png=image(colour=(0, 9, 0)))
     book = openpyxl.Workbook()
     tab = book.active
@@ -288,7 +298,7 @@ def test_workbook_of_pictures(tmp_path: Path, store: ps.Store) -> None:
 
 
 def test_a_sheet_of_pictures_in_another_encoding(tmp_path: Path, store: ps.Store) -> None:
-    """It is read as it is said to be written."""
+    """A sheet of pictures in another encoding is read with the given encoding."""
     put(tmp_path, p1__png=image())
     (tmp_path / "sheet.csv").write_bytes("id;Bild;Text\n7;1.png;schön\n".encode("cp1252"))
     given = {"column": "Bild", "metadata_column": "Text"}
@@ -299,7 +309,7 @@ def test_a_sheet_of_pictures_in_another_encoding(tmp_path: Path, store: ps.Store
 
 
 def test_options_that_belong_elsewhere(tmp_path: Path, store: ps.Store) -> None:
-    """A sheet without a column, and a folder with a sheet's options, are refused."""
+    """A sheet without a column, and a folder with an option for sheets, are refused."""
     with pytest.raises(SettingsError, match="column"):
         store.pictures(tmp_path / "sheet.xlsx")
     for option in ("tab", "encoding", "folder", "metadata_column"):

@@ -1,4 +1,4 @@
-"""Photos that uploads added: no sheet takes them away that does not know of them."""
+"""Photos from uploads: a sheet that was exported before an upload does not remove its photos."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ URLS = st.lists(st.sampled_from("abcdefgh"), unique=True, max_size=6)
 
 @pytest.fixture
 def box() -> Iterator[Sandbox]:
-    """A store with two pets, one with photos."""
+    """Yield a store with two pets, one with photos."""
     pets = [
         ps.Pet(id=7, name="Rex", status="available", photo_urls=PHOTOS),
         ps.Pet(id=8, name="Mia", status="sold"),
@@ -37,19 +37,19 @@ def box() -> Iterator[Sandbox]:
 
 @pytest.fixture
 def store(box: Sandbox, tmp_path: Path) -> Iterator[ps.Store]:
-    """The store, with a journal."""
+    """Yield the store, connected with a journal."""
     with ps.connect(box.url, state=tmp_path / "state", environ={}) as store:
         yield store
 
 
 def upload(store: ps.Store, folder: Path) -> None:
-    """Two more photos for the pet 7, one for the pet 8."""
+    """Upload two photos for pet 7 and one for pet 8."""
     put(folder, p7_1__png=image(), p7_2__png=image(colour=(0, 9, 9)), p8__png=image())
     assert store.upload(store.pictures(folder)).exit_code == 0
 
 
 def photos(box: Sandbox, pet_id: int) -> tuple[str, ...]:
-    """The pet's photos as the store has them."""
+    """Return the pet's photos in the store."""
     return next(pet for pet in box.pets() if pet.id == pet_id).photo_urls
 
 
@@ -58,7 +58,9 @@ def photos(box: Sandbox, pet_id: int) -> tuple[str, ...]:
 def test_next_sync_takes_nothing_away(
     box: Sandbox, store: ps.Store, tmp_path: Path, ending: str, with_base: bool
 ) -> None:
-    """Export, upload, sync: the photos stay, whether the sheet carries its export or not."""
+    """After an export, an upload and a sync the photos are still there, with or without the export
+    in the sheet.
+    """
     path = tmp_path / f"catalogue{ending}"
     snapshot = store.snapshot()
     base = None if with_base else False
@@ -77,8 +79,8 @@ def test_next_sync_takes_nothing_away(
 
 
 def test_edited_cell_keeps_uploaded_photos(box: Sandbox, store: ps.Store, tmp_path: Path) -> None:
-    """A sheet without its export that takes one photo out and puts one in does just that: the
-    uploaded ones stay behind what they follow.
+    """A sheet without its export that removes one photo and adds one does only that: the uploaded
+    photos stay, at the end.
     """
     upload(store, tmp_path / "photos")
     mine = ["https://shop.example/new.jpg", PHOTOS[1]]
@@ -90,7 +92,7 @@ def test_edited_cell_keeps_uploaded_photos(box: Sandbox, store: ps.Store, tmp_pa
 
 
 def test_clear_takes_all_away(box: Sandbox, store: ps.Store, tmp_path: Path) -> None:
-    """[clear] is no oversight: it empties the list."""
+    """[clear] empties the list of photos, uploaded ones included."""
     upload(store, tmp_path / "photos")
     (tmp_path / "sheet.csv").write_text("id,photo_urls\n7,[clear]\n", "utf-8")
     store.apply(store.plan(tmp_path / "sheet.csv", two_way=True))
@@ -98,7 +100,7 @@ def test_clear_takes_all_away(box: Sandbox, store: ps.Store, tmp_path: Path) -> 
 
 
 def test_export_afresh_takes_one_away(box: Sandbox, store: ps.Store, tmp_path: Path) -> None:
-    """A sheet that was exported after the upload knows the photo, and may take it away."""
+    """A sheet that was exported after the upload contains the photo and can remove it."""
     upload(store, tmp_path / "photos")
     path = tmp_path / "catalogue.csv"
     ps.write_sheet(store.snapshot(), path)
@@ -112,7 +114,7 @@ def test_export_afresh_takes_one_away(box: Sandbox, store: ps.Store, tmp_path: P
 def test_photo_that_somebody_put_there_is_no_upload(
     box: Sandbox, store: ps.Store, tmp_path: Path
 ) -> None:
-    """Only uploads' photos are kept so: what else is there is compared as ever."""
+    """Only photos from uploads are kept; a photo from another source is compared as usual."""
     upload(store, tmp_path / "photos")
     rex = next(pet for pet in box.pets() if pet.id == 7)
     mia = ps.Pet(id=8, name="Mia", status="sold", photo_urls=("x",))
@@ -124,8 +126,8 @@ def test_photo_that_somebody_put_there_is_no_upload(
 
 
 def test_unseen_outcome_protects_too(tmp_path: Path, box: Sandbox, store: ps.Store) -> None:
-    """After a crash between an upload and its outcome the photo is as safe: all that came since the
-    upload was begun is kept.
+    """After a crash between an upload and its outcome, every photo that was added since the upload
+    began is kept.
     """
     before = ps.Pet(id=7, name="Rex", status="available", photo_urls=PHOTOS)
     entry = Entry(number=0, kind="upload", pet_id=7, before=before, digest="d")
@@ -137,7 +139,9 @@ def test_unseen_outcome_protects_too(tmp_path: Path, box: Sandbox, store: ps.Sto
 
 @given(URLS, URLS, st.sets(st.sampled_from("abcdefgh")))
 def test_kept_photos_law(sheet: list[str], store: list[str], kept: set[str]) -> None:
-    """The sheet's list in its order, and just those of the store's that are to be kept."""
+    """The result is the sheet's list in its order, plus exactly those photos of the store that are
+    to be kept.
+    """
     result = with_kept_photos(sheet, store, kept - set(sheet))
     assert [url for url in result if url in sheet] == sheet
     assert set(result) == set(sheet) | (set(store) & kept)
@@ -146,13 +150,13 @@ def test_kept_photos_law(sheet: list[str], store: list[str], kept: set[str]) -> 
 
 @given(st.lists(st.sampled_from("abc"), max_size=5), st.lists(st.sampled_from("abcd"), max_size=6))
 def test_added_urls_law(before: list[str], after: list[str]) -> None:
-    """What is there more often than before, once each."""
+    """The added URLs are those that occur more often than before, each once."""
     found = added_urls(ps.Pet(id=1, photo_urls=before), ps.Pet(id=1, photo_urls=after))  # type: ignore[arg-type]
     assert set(found) == {url for url in after if after.count(url) > before.count(url)}
 
 
 def test_one_new_photo_settles_one_of_two_doubts() -> None:
-    """Of two pictures whose end nobody saw, one new photo confirms one."""
+    """Of two uploads with an unknown outcome, one new photo confirms only one."""
     before = ps.Pet(id=7, photo_urls=PHOTOS)
     entries = [
         Entry(number=n, kind="upload", pet_id=7, before=before, digest=d)

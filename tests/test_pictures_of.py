@@ -1,4 +1,6 @@
-"""Files for one pet: looked at in their order, followed and cancelled one by one; its photos."""
+"""Files for one pet: read in their order, followed and cancelled one by one; the photos of the
+pet.
+"""
 
 from __future__ import annotations
 
@@ -24,21 +26,21 @@ QUICK = ps.RetryPolicy(attempts=4, seconds=5.0, first=0.01, longest=0.05)
 
 @pytest.fixture
 def box() -> Iterator[Sandbox]:
-    """A store with one pet."""
+    """Yield a store with one pet."""
     with Sandbox(auth=False, pets=[ps.Pet(id=7, name="Rex", status="sold")]) as box:
         yield box
 
 
 @pytest.fixture
 def store(box: Sandbox, tmp_path: Path) -> Iterator[ps.Store]:
-    """The store, connected to."""
+    """Yield the connected store."""
     with ps.connect(box.url, state=tmp_path / "state", environ={}, retry=QUICK) as store:
         yield store
 
 
 @pytest.fixture
 def files(tmp_path: Path) -> list[Path]:
-    """Three pictures whose names say nothing of a pet."""
+    """Return three pictures whose names contain no pet id."""
     folder = put(
         tmp_path / "photos",
         c__png=image(colour=RED),
@@ -49,12 +51,12 @@ def files(tmp_path: Path) -> list[Path]:
 
 
 def outcomes(report: ps.types.UploadReport) -> dict[str, tuple[str, str]]:
-    """Each file's outcome and cause."""
+    """Return each file's outcome and cause."""
     return {result.file: (result.outcome, result.cause) for result in report.results}
 
 
 def on_the_wire(box: Sandbox, act: Callable[[], None]) -> threading.Thread:
-    """Does it once an upload has reached the service."""
+    """Start a thread that calls `act` once an upload has reached the service."""
 
     def wait() -> None:
         end = time.monotonic() + 60
@@ -68,7 +70,7 @@ def on_the_wire(box: Sandbox, act: Callable[[], None]) -> threading.Thread:
 
 
 def test_files_keep_their_order_and_say_their_place(store: ps.Store, files: list[Path]) -> None:
-    """Pictures and problems are told by the place of their file in what was given."""
+    """Pictures and problems have the position of their file in the given list."""
     wrong = files[0].with_name("wrong.png")
     wrong.write_text("hello")
     pictures = store.pictures_of(7, [files[0], wrong, *files[1:]], metadata="in spring")
@@ -83,7 +85,9 @@ def test_files_keep_their_order_and_say_their_place(store: ps.Store, files: list
 
 
 def test_each_file_is_followed(box: Sandbox, store: ps.Store, files: list[Path]) -> None:
-    """A picture is told of at its turn, when it is tried again, and when it has a result."""
+    """Progress is reported when a picture begins, when it is tried again, and when it has a
+    result.
+    """
     box.break_with("429=1,retry_after=0,first=1,only=uploadFile")
     steps: list[ps.types.FileProgress] = []
     report = store.upload(store.pictures_of(7, files), on_file=steps.append)
@@ -101,7 +105,9 @@ def test_each_file_is_followed(box: Sandbox, store: ps.Store, files: list[Path])
 def test_what_is_cancelled_before_its_turn_is_not_sent(
     box: Sandbox, store: ps.Store, files: list[Path]
 ) -> None:
-    """It is `not sent`, nothing of it is in the journal, and it can be uploaded later."""
+    """A file that is cancelled before its turn is `not sent`, is not in the journal, and can be
+    uploaded later.
+    """
     unwanted = ps.types.UploadCanceller()
     unwanted.cancel(1)
     report = store.upload(store.pictures_of(7, files), cancelling=unwanted)
@@ -118,8 +124,8 @@ def test_what_is_cancelled_before_its_turn_is_not_sent(
 def test_what_is_cancelled_on_its_way_is_in_doubt(
     box: Sandbox, store: ps.Store, files: list[Path]
 ) -> None:
-    """The request is cut and the pet asked; the others go on, and it is found out before it is
-    sent once more.
+    """An upload that is cancelled on its way is unknown, the other files go on, and the next run
+    checks the pet before it sends the file again.
     """
     box.break_with("latency=60,only=uploadFile,first=1")
     unwanted = ps.types.UploadCanceller()
@@ -141,7 +147,9 @@ def test_what_is_cancelled_on_its_way_is_in_doubt(
 def test_what_came_through_before_it_was_cancelled_is_seen(
     box: Sandbox, store: ps.Store, files: list[Path]
 ) -> None:
-    """Where the pet shows the photo all the same, it is uploaded, with its address."""
+    """An upload whose photo the pet shows although it was cancelled is applied, with the address of
+    the photo.
+    """
     unwanted = ps.types.UploadCanceller()
     pet = box.pets()[0]
 
@@ -161,7 +169,7 @@ def test_what_came_through_before_it_was_cancelled_is_seen(
 def test_cancelling_while_an_earlier_doubt_is_waited_for(
     box: Sandbox, store: ps.Store, files: list[Path]
 ) -> None:
-    """A picture that waits for an earlier upload to arrive is let go at once."""
+    """A file that waits for the result of an earlier upload can be cancelled at once."""
     box.break_with("drop_before=1,only=uploadFile")
     assert outcomes(store.upload(store.pictures_of(7, files[0])))["c.png"][0] == "failed"
     box.break_with(None)
@@ -176,7 +184,7 @@ def test_cancelling_while_an_earlier_doubt_is_waited_for(
 def test_a_photo_of_the_service_is_fetched_and_nothing_else(
     box: Sandbox, store: ps.Store, files: list[Path]
 ) -> None:
-    """Only addresses below the base URL are asked for."""
+    """A photo is fetched only if its address is below the base URL."""
     store.upload(store.pictures_of(7, files[0]))
     (url,) = box.pets()[0].photo_urls
     assert store.serves(url)
@@ -213,7 +221,9 @@ BASE = "https://shop.example/v2"
     ],
 )
 def test_what_is_not_below_the_base_is_not_the_services(url: str) -> None:
-    """Another host, port, scheme or path, and every way out of the path, are another's."""
+    """An address with another host, port, scheme or path, or with a path that leaves the base, is
+    not the service's.
+    """
     assert target_of(BASE, url) is None
 
 
@@ -227,13 +237,13 @@ def test_what_is_not_below_the_base_is_not_the_services(url: str) -> None:
     ],
 )
 def test_what_is_below_the_base_is_asked_for_as_it_is_sent(url: str, target: str) -> None:
-    """The rest of the address, encoded."""
+    """The target of a photo is the rest of its address after the base URL, encoded."""
     assert target_of(BASE, url) == target
 
 
 @given(st.text(max_size=40))
 def test_any_text_is_an_address_or_none(text: str) -> None:
-    """Whatever somebody wrote into photoUrls, nothing is raised."""
+    """Any text in photoUrls gives a target or None, and raises nothing."""
     for url in (text, f"{BASE}/{text}", f"{BASE}{text}"):
         target = target_of(BASE, url)
         assert target is None or target.startswith("/")

@@ -26,7 +26,7 @@ EVIL = "<script>alert(1)</script>\x1b[31m\u202e"
 
 
 def picture(**more: Any) -> ps.types.Picture:
-    """A picture that is sent as it is."""
+    """Return a picture that is sent unchanged."""
     values: dict[str, Any] = {
         "pet_id": 7,
         "pet": "Rex",
@@ -46,7 +46,7 @@ def picture(**more: Any) -> ps.types.Picture:
 
 
 def pictures(*members: ps.types.Picture, **more: Any) -> ps.types.Pictures:
-    """A look at some pictures."""
+    """Return a list of pictures to upload."""
     return ps.types.Pictures(
         created="2026-11-20T09:30:00+00:00",
         store="http://127.0.0.1:1/v2",
@@ -57,7 +57,7 @@ def pictures(*members: ps.types.Picture, **more: Any) -> ps.types.Pictures:
 
 
 def report(*results: ps.types.UploadedFile, **more: Any) -> ps.types.UploadReport:
-    """What became of some files."""
+    """Return an upload report with these results."""
     return ps.types.UploadReport(
         run_id="r1",
         store="http://127.0.0.1:1/v2",
@@ -70,7 +70,7 @@ def report(*results: ps.types.UploadedFile, **more: Any) -> ps.types.UploadRepor
 
 
 def everything() -> ps.types.Pictures:
-    """A picture of every fate, and two problems."""
+    """Return pictures of every fate, and two problems."""
     members = [picture(fate=fate, file=f"{n}.jpg", run="r0") for n, fate in enumerate(FATES)]
     problems = (
         ps.types.PictureProblem(file="a.png", problem="it is text", cure="Look."),
@@ -80,7 +80,7 @@ def everything() -> ps.types.Pictures:
 
 
 def test_every_fate_is_shown() -> None:
-    """Text and HTML have each file once, and what is not uploaded before what is."""
+    """Text and HTML show each file once, and files that are not uploaded before the others."""
     value = everything()
     for shown in (repr(value), value._repr_html_()):
         for file in [p.file for p in value.pictures] + ["a.png", "b.txt"]:
@@ -90,7 +90,7 @@ def test_every_fate_is_shown() -> None:
 
 
 def test_summary_adds_up() -> None:
-    """The sentence counts every file."""
+    """The summary sentence counts every file."""
     last = " ".join(repr(everything()).split())
     said = (
         "To upload: 3 pictures of 1 pet, 5.9 KiB; 1 uploaded before, 1 to record as uploaded, "
@@ -101,7 +101,7 @@ def test_summary_adds_up() -> None:
 
 @pytest.mark.parametrize("limit", [0, 1, None])
 def test_limit(limit: int | None) -> None:
-    """Of each sort as many are shown as asked for, and how many more there are."""
+    """Each list shows as many files as the limit allows, and the number of the others."""
     many = pictures(*[picture(file=f"{n}.jpg") for n in range(5)])
     shown = pictures_text(many, limit=limit)
     assert shown.count(".jpg") == (5 if limit is None else limit)
@@ -109,8 +109,8 @@ def test_limit(limit: int | None) -> None:
 
 
 def test_what_is_the_same_is_said_once() -> None:
-    """Of files with one problem and cure, in looks and reports, as lines and as HTML, both are said
-    once, and each file is named; as is the run that uploaded several before.
+    """The text and HTML of pictures and reports show a shared problem, cure or earlier run once,
+    and name each of its files.
     """
     problems = [
         ps.types.PictureProblem(file=f"{n}.png", problem="too large", cure="Shrink it.")
@@ -130,7 +130,7 @@ def test_what_is_the_same_is_said_once() -> None:
 
 
 def test_names_are_harmless() -> None:
-    """A file or a pet may be called anything: nothing of it is markup, or steers a terminal."""
+    """A file name or a pet name is never shown as markup or as a control character."""
     evil = picture(file=EVIL, pet=EVIL, metadata=EVIL, source=EVIL)
     looked = pictures(evil, problems=(ps.types.PictureProblem(file=EVIL, problem=EVIL, cure=EVIL),))
     done = report(result_of(evil, "failed", "refused", EVIL, cure=EVIL, urls=(EVIL,)))
@@ -154,7 +154,7 @@ def test_lines_fit(width: int) -> None:
 
 
 def test_failures_come_first() -> None:
-    """The files that need a person come before all others, each with its cure."""
+    """Files that need a decision are shown before all others, each with its cure."""
     done = report(
         result_of(picture(file="ok.jpg"), "applied", urls=("http://x/1",), sent=2_000),
         result_of(picture(file="old.jpg"), "unchanged", "already-so", "uploaded before"),
@@ -178,7 +178,7 @@ def test_failures_come_first() -> None:
     [(o, 0 if o in ("applied", "unchanged", "not sent") else 3) for o in OUTCOMES],
 )
 def test_exit_code(outcome: Any, code: int) -> None:
-    """What should be uploaded and is not is 3; a stopped run is 7 in any case."""
+    """A file that should be uploaded and is not gives exit code 3; a stopped run always gives 7."""
     done = report(result_of(picture(), outcome))
     assert done.exit_code == code
     assert msgspec.structs.replace(done, stopped="interrupted").exit_code == 7
@@ -186,7 +186,7 @@ def test_exit_code(outcome: Any, code: int) -> None:
 
 
 def test_frame_of_pictures() -> None:
-    """One row a picture or problem, ids exact."""
+    """The frame has one row for each picture or problem, with exact ids."""
     big = 2**63 - 2
     frame = pictures(picture(pet_id=big), problems=everything().problems).to_frame()
     assert frame["id"].tolist()[0] == big
@@ -195,7 +195,7 @@ def test_frame_of_pictures() -> None:
 
 
 def test_round_trip() -> None:
-    """What a journal keeps reads back the same; anything else is an error of petsync's."""
+    """The JSON of pictures reads back as the same value; any other content is a PlanError."""
     value = everything()
     assert ps.types.Pictures.from_json(value.to_json()) == value
     assert hash(ps.types.Pictures.from_json(value.to_json())) == hash(value)
@@ -205,7 +205,7 @@ def test_round_trip() -> None:
 
 
 def test_treatment_says_all() -> None:
-    """What is done to a picture is said with its quality and its new size."""
+    """The treatment of a picture names the removed metadata, the new size and the quality."""
     done = picture(
         done=("metadata", "scaled"), saved="JPEG, quality 90", sent_width=20, sent_height=15
     )
@@ -229,11 +229,11 @@ def test_treatment_says_all() -> None:
     ],
 )
 def test_size(value: int, said: str) -> None:
-    """Sizes are said in the unit that a person reads."""
+    """A size is shown in the unit that suits it."""
     assert size(value) == said
 
 
 def test_nothing_there() -> None:
-    """An empty folder says so."""
+    """An empty folder is reported as empty."""
     assert "there is no picture" in repr(pictures())
     assert repr(report()).endswith("Done: 0 uploaded.")

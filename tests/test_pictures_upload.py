@@ -1,4 +1,4 @@
-"""Images in bulk against a real store: each sent once, whatever happens on the way."""
+"""Bulk upload of images to a real store: each image is sent once, whatever fails."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ QUICK = ps.RetryPolicy(attempts=4, seconds=5.0, first=0.01, longest=0.05)
 
 
 def pets() -> list[ps.Pet]:
-    """Two pets without photos and one with two."""
+    """Return two pets without photos and one with two."""
     photos = ("https://shop.example/a.jpg", "https://shop.example/b.jpg")
     return [
         ps.Pet(id=7, name="Rex", status="available"),
@@ -41,21 +41,21 @@ def pets() -> list[ps.Pet]:
 
 @pytest.fixture(params=["standard", "live"])
 def box(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
-    """A store with three pets, of either profile."""
+    """Yield a store with three pets, of each profile."""
     with Sandbox(auth=False, profile=request.param, pets=pets()) as box:
         yield box
 
 
 @pytest.fixture
 def standard() -> Iterator[Sandbox]:
-    """A store with three pets that adds an address for each image."""
+    """Yield a store with three pets that adds an address for each image."""
     with Sandbox(auth=False, pets=pets()) as box:
         yield box
 
 
 @pytest.fixture
 def connect(tmp_path: Path) -> Iterator[Callable[[Sandbox], Store]]:
-    """Stores with one journal."""
+    """Yield a function that connects stores with one journal."""
     opened: list[Store] = []
 
     def make(box: Sandbox) -> Store:
@@ -71,7 +71,7 @@ def connect(tmp_path: Path) -> Iterator[Callable[[Sandbox], Store]]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Four pictures of three pets, two of them of the pet 7."""
+    """Return a folder with four pictures of three pets, two of them of pet 7."""
     return put(
         tmp_path / "photos",
         p7__jpg=image("JPEG", colour=RED),
@@ -82,7 +82,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def stored(box: Sandbox) -> list[bytes]:
-    """The images that the store has got, in the order in which they came."""
+    """Return the images in the store, in the order in which they arrived."""
     images = []
     with httpx.Client() as client:
         while (answer := client.get(f"{box.url}/images/{len(images) + 1}")).status_code == 200:
@@ -91,7 +91,7 @@ def stored(box: Sandbox) -> list[bytes]:
 
 
 def until_sent(box: Sandbox, count: int = 1) -> None:
-    """Return when so many uploads have arrived."""
+    """Wait until `count` uploads have arrived."""
     end = time.monotonic() + 120
     while box.requests["uploadFile"] < count:
         assert time.monotonic() < end
@@ -100,22 +100,22 @@ def until_sent(box: Sandbox, count: int = 1) -> None:
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Has uploads that are stopped wait an hour for what is on its way."""
+    """Return a function that lets stopped uploads wait an hour for requests in flight."""
     return lambda: monkeypatch.setattr(
         "petsync.images.upload.Stopper", lambda _, on_wire: Stopper(3600.0, on_wire)
     )
 
 
 def pet(box: Sandbox, pet_id: int) -> ps.Pet:
-    """The pet as the store has it."""
+    """Return the pet in the store."""
     return next(each for each in box.pets() if each.id == pet_id)
 
 
 def test_each_picture_is_sent_once_byte_for_byte(
     box: Sandbox, folder: Path, connect: Callable[[Sandbox], Store]
 ) -> None:
-    """Every file arrives as it is, at its pet; nothing is sent by looking; a second run sends no
-    upload at all.
+    """Every file arrives unchanged at its pet, a preview uploads nothing, and a second run sends no
+    upload.
     """
     store = connect(box)
     pictures = store.pictures(folder)
@@ -142,8 +142,8 @@ def test_each_picture_is_sent_once_byte_for_byte(
 def test_order_of_photos_is_kept(
     standard: Sandbox, tmp_path: Path, connect: Callable[[Sandbox], Store]
 ) -> None:
-    """A pet's pictures are added in the order of their numbers, behind the photos it has, and the
-    report has each one's address.
+    """A pet's pictures are added in the order of their numbers behind its photos, and the report
+    has the address of each.
     """
     colours = [(10 * n, 5, 5) for n in range(12)]
     folder = put(tmp_path / "many", **{f"p8_{n}__png": image(colour=colours[n]) for n in range(12)})
@@ -157,7 +157,9 @@ def test_order_of_photos_is_kept(
 def test_again_sends_once_more(
     box: Sandbox, folder: Path, connect: Callable[[Sandbox], Store]
 ) -> None:
-    """`again` uploads what was uploaded before; the same value handed over twice does it once."""
+    """`again` uploads pictures that were uploaded before; the same value used a second time uploads
+    nothing.
+    """
     store = connect(box)
     store.upload(store.pictures(folder))
     again = store.pictures(folder, again=True)
@@ -175,8 +177,8 @@ def test_again_that_was_stopped_is_finished(
     latency: float,
     patient: Callable[[], None],
 ) -> None:
-    """`again` after an `again` that was stopped, in peace or cut off, does what that one did not,
-    and doubles nothing; once that is done, `again` sends all once more.
+    """After an `again` run that was stopped, `again` sends only what is left and doubles nothing;
+    after that it sends all again.
     """
     if latency < 1:
         patient()
@@ -207,8 +209,8 @@ def test_again_that_was_stopped_is_finished(
 def test_undone_upload_is_sent_again(
     standard: Sandbox, folder: Path, connect: Callable[[Sandbox], Store]
 ) -> None:
-    """What an undo took back counts as never uploaded, of those pets alone; once the undo is
-    itself undone, it counts again.
+    """A picture whose upload was undone counts as never uploaded, for the selected pets only; if
+    the undo is undone, the picture counts as uploaded again.
     """
     store = connect(standard)
     store.upload(store.pictures(folder))
@@ -227,7 +229,9 @@ def test_undone_upload_is_sent_again(
 def test_same_picture_scaled_otherwise_is_no_new_one(
     standard: Sandbox, tmp_path: Path, connect: Callable[[Sandbox], Store]
 ) -> None:
-    """What was uploaded is known by the file and by what was sent, with whatever options."""
+    """An uploaded picture is recognised by its file and by the bytes that were sent, with any
+    options.
+    """
     store = connect(standard)
     folder = put(tmp_path / "one", p7__jpg=image("JPEG", (60, 40), exif=exif()))
     pictures = store.pictures(folder, max_side=30)
@@ -243,7 +247,7 @@ def test_same_picture_scaled_otherwise_is_no_new_one(
 def test_same_picture_twice_in_a_folder_is_sent_once(
     standard: Sandbox, tmp_path: Path, connect: Callable[[Sandbox], Store]
 ) -> None:
-    """Of two equal files of a pet one is sent; another pet may have the same picture."""
+    """Of two equal files of one pet only one is sent; another pet may have the same picture."""
     same = image()
     folder = put(tmp_path / "same", p7__png=same, p7_1__png=same, p8__png=same)
     store = connect(standard)
@@ -256,8 +260,8 @@ def test_same_picture_twice_in_a_folder_is_sent_once(
 def test_pets_that_are_not_there(
     box: Sandbox, tmp_path: Path, connect: Callable[[Sandbox], Store]
 ) -> None:
-    """A picture of a pet that the store does not have is told before anything is sent, even where
-    the service would take it.
+    """A picture of a pet that the store lacks is a problem before anything is sent, even where the
+    service accepts it.
     """
     store = connect(box)
     pictures = store.pictures(put(tmp_path / "odd", p404__png=image(), p7__png=image()))
@@ -271,7 +275,7 @@ def test_pets_that_are_not_there(
 def test_pet_that_goes_meanwhile(
     box: Sandbox, folder: Path, connect: Callable[[Sandbox], Store]
 ) -> None:
-    """A pet that goes between the look and the upload gets nothing."""
+    """A pet that is deleted between preview and upload gets no picture."""
     store = connect(box)
     pictures = store.pictures(folder)
     box.remove(7)
@@ -283,7 +287,7 @@ def test_pet_that_goes_meanwhile(
 def test_file_that_changes_meanwhile(
     standard: Sandbox, folder: Path, connect: Callable[[Sandbox], Store]
 ) -> None:
-    """Only what was looked at is sent: a file that was changed or taken away since is not."""
+    """A file that was changed or removed after the preview is not sent."""
     store = connect(standard)
     pictures = store.pictures(folder)
     (folder / "7.jpg").write_bytes(image("JPEG", colour=GREEN))
@@ -297,7 +301,9 @@ def test_file_that_changes_meanwhile(
 def test_refused_uploads_are_sent_again_at_once(
     box: Sandbox, folder: Path, connect: Callable[[Sandbox], Store]
 ) -> None:
-    """A service that says "too many" gets the upload a little later, once."""
+    """An upload that the service refuses with 429 is sent again after a short wait, and arrives
+    once.
+    """
     box.break_with("429=1,only=uploadFile,first=2,retry_after=0")
     store = connect(box)
     report = store.upload(store.pictures(folder))
@@ -308,7 +314,7 @@ def test_refused_uploads_are_sent_again_at_once(
 def test_error_of_the_service_is_no_proof(
     standard: Sandbox, folder: Path, connect: Callable[[Sandbox], Store]
 ) -> None:
-    """After a 503 the pet is read before the picture is sent again, by the next run."""
+    """After a 503 the picture is not sent again until the next run has read the pet."""
     standard.break_with("503=1,only=uploadFile")
     store = connect(standard)
     report = store.upload(store.pictures(folder))
@@ -323,8 +329,8 @@ def test_error_of_the_service_is_no_proof(
 def test_lost_answer_is_found_out_by_the_photo(
     standard: Sandbox, folder: Path, connect: Callable[[Sandbox], Store], fault: str
 ) -> None:
-    """An upload that came through without an answer is confirmed by the photo that the pet has
-    since, and is not sent again.
+    """An upload that arrived without a response is confirmed by the pet's new photo, and is not
+    sent again.
     """
     standard.break_with(f"{fault}=1,only=uploadFile")
     store = connect(standard)
@@ -339,8 +345,8 @@ def test_lost_answer_is_found_out_by_the_photo(
 def test_lost_upload_is_sent_by_the_next_run(
     standard: Sandbox, folder: Path, connect: Callable[[Sandbox], Store]
 ) -> None:
-    """An upload that is proved lost failed, holds back the pictures behind it, and the next run
-    sends both in their order.
+    """An upload that never arrived is failed and holds back the pet's later pictures, and the next
+    run sends both in their order.
     """
     standard.break_with("drop_before=1,only=uploadFile")
     store = connect(standard)
@@ -362,7 +368,7 @@ def test_lost_upload_is_sent_by_the_next_run(
 def test_late_arrival_is_no_second_upload(
     standard: Sandbox, folder: Path, connect: Callable[[Sandbox], Store]
 ) -> None:
-    """A photo that arrives after the run gave the upload up counts as that upload's."""
+    """A photo that arrives after the run has given up the upload counts as that upload."""
     standard.break_with("drop_before=1,only=uploadFile")
     store = connect(standard)
     (folder / "7_2.png").unlink()
@@ -381,8 +387,8 @@ def test_late_arrival_is_no_second_upload(
 def test_unknown_where_the_service_shows_nothing(
     folder: Path, connect: Callable[[Sandbox], Store]
 ) -> None:
-    """Where no address is added nothing proves an upload without an answer: it is unknown, listed,
-    and sent again only if that is asked for.
+    """Where the service adds no address, an upload without a response is unknown, is listed, and is
+    sent again only on request.
     """
     with Sandbox(auth=False, profile="live", pets=pets()) as box:
         box.break_with("drop_after=1,only=uploadFile,first=1")
@@ -403,9 +409,7 @@ def test_unknown_where_the_service_shows_nothing(
 def test_storm_of_faults_loses_and_doubles_nothing(
     standard: Sandbox, tmp_path: Path, connect: Callable[[Sandbox], Store]
 ) -> None:
-    """With every fault at once, runs repeated until nothing is left leave each picture there once,
-    in its order.
-    """
+    """With many kinds of faults, repeated runs upload each picture once, in its order."""
     names = {f"p{i}_{n}__png": image(colour=(i, n, 9)) for i in (7, 8) for n in range(10)}
     folder = put(tmp_path / "storm", **names)
     store = connect(standard)
@@ -453,8 +457,8 @@ store.upload(store.pictures(sys.argv[5]), concurrency=1)
 def test_killed_between_intent_and_outcome(
     tmp_path: Path, folder: Path, connect: Callable[[Sandbox], Store], profile: str, moment: str
 ) -> None:
-    """Killed with SIGKILL before or after the request, the next run finds out what happened by the
-    pet's photos, and sends the picture once; where nothing shows it, it asks a person.
+    """After SIGKILL before or after the request, the next run checks the pet's photos and sends the
+    picture once; where the service adds no address, the outcome is unknown.
     """
     with Sandbox(auth=False, profile=profile, pets=pets()) as box:
         args = [box.url, profile, str(tmp_path / "state"), moment, str(folder)]
@@ -480,7 +484,9 @@ def test_killed_between_intent_and_outcome(
 def test_waits_before_it_sends_again_after_a_crash(
     tmp_path: Path, folder: Path, connect: Callable[[Sandbox], Store], standard: Sandbox
 ) -> None:
-    """A request of a killed run may still arrive: `settle` seconds are waited for its photo."""
+    """After a crash, `settle` seconds pass before the picture is sent again, because the earlier
+    request may still arrive.
+    """
     args = [standard.url, "standard", str(tmp_path / "state"), "before", str(folder)]
     subprocess.run([sys.executable, "-c", _CHILD, *args], timeout=60, check=False)
     store = connect(standard)
@@ -498,8 +504,8 @@ def test_stopped_upload_goes_on(
     connect: Callable[[Sandbox], Store],
     patient: Callable[[], None],
 ) -> None:
-    """Cancelled, the upload under way ends, the rest is left, the error carries the report, and the
-    next run does the rest.
+    """When a run is cancelled, the current upload ends and the rest is not sent; the error has the
+    report, and the next run sends the rest.
     """
     patient()
     standard.break_with("latency=0.3,only=uploadFile")
@@ -529,8 +535,8 @@ def test_stopped_upload_goes_on(
 def test_cut_off_upload_is_open(
     standard: Sandbox, folder: Path, connect: Callable[[Sandbox], Store]
 ) -> None:
-    """An upload that takes longer than the grace is cut off, unknown, and settled by the next run:
-    whoever stops it does not wait for the service, and the grace is below two seconds.
+    """An upload that takes longer than the grace time of less than two seconds is cut off and
+    unknown, and the next run decides it.
     """
     latency = 600
     standard.break_with(f"latency={latency},only=uploadFile")
@@ -557,7 +563,7 @@ def test_cut_off_upload_is_open(
 def test_one_upload_at_a_time(
     standard: Sandbox, folder: Path, connect: Callable[[Sandbox], Store]
 ) -> None:
-    """A second upload to the same store is refused while one is at work."""
+    """A second upload to the same store is refused while one runs."""
     standard.break_with("latency=600,only=uploadFile")
     one, other = connect(standard), connect(standard)
 
@@ -579,7 +585,7 @@ def test_one_upload_at_a_time(
 def test_progress_counts_bytes(
     standard: Sandbox, folder: Path, connect: Callable[[Sandbox], Store]
 ) -> None:
-    """Progress goes up to all bytes and all files, and never back."""
+    """Progress rises to all bytes and all files, and never falls."""
     store, steps = connect(standard), []
     pictures = store.pictures(folder)
     store.upload(pictures, on_progress=steps.append)
@@ -591,7 +597,7 @@ def test_progress_counts_bytes(
 def test_pictures_are_for_one_store(
     standard: Sandbox, folder: Path, connect: Callable[[Sandbox], Store]
 ) -> None:
-    """What was looked at for one store is not uploaded to another."""
+    """Pictures that were listed for one store are refused by another."""
     store = connect(standard)
     pictures = store.pictures(folder)
     with Sandbox(auth=False, pets=pets()) as other, pytest.raises(PlanError, match="are for"):
@@ -603,8 +609,8 @@ def test_pictures_are_for_one_store(
 def test_metadata_goes_along(
     standard: Sandbox, folder: Path, connect: Callable[[Sandbox], Store]
 ) -> None:
-    """metadata.csv says something of some files, `metadata` of all others; a row about no file is
-    told.
+    """metadata.csv gives the metadata of its files and `metadata` those of all others; a row
+    without a file is reported.
     """
     lines = 'file,metadata\n7.jpg,"Rex, asleep"\n9.jpg,nobody\n'
     (folder / "metadata.csv").write_text(lines, "utf-8")
@@ -626,7 +632,7 @@ def test_metadata_goes_along(
 def test_broken_metadata_is_an_error(
     standard: Sandbox, folder: Path, connect: Callable[[Sandbox], Store], text: str
 ) -> None:
-    """A metadata.csv that cannot be read ends the look: nobody's words are lost silently."""
+    """A metadata.csv that cannot be read is an error, so no metadata are lost silently."""
     (folder / "metadata.csv").write_text(text, "utf-8")
     with pytest.raises(SheetError, match=r"metadata\.csv"):
         connect(standard).pictures(folder)
@@ -635,7 +641,7 @@ def test_broken_metadata_is_an_error(
 def test_journal_has_no_image(
     standard: Sandbox, folder: Path, connect: Callable[[Sandbox], Store], tmp_path: Path
 ) -> None:
-    """The journal holds the list of pictures, and not one of their bytes."""
+    """The journal has the list of pictures and no bytes of an image."""
     store = connect(standard)
     store.upload(store.pictures(folder))
     store.close()
