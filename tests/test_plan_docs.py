@@ -1,4 +1,4 @@
-"""docs/plan.md names every rule that a plan or an explanation can give."""
+"""docs/plan.md describes every rule that a plan or an explanation can give."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PAGE = (ROOT / "docs" / "plan.md").read_text("utf-8")
 
 
 def conflict_rules() -> set[str]:
-    """The rules of conflicts, from the code that gives them."""
+    """Return the rules of conflicts, read from the code that gives them."""
     names = ("decide", "compare")
     files = (ROOT / "petsync" / "plan" / f"{name}.py" for name in names)
     code = "\n".join(file.read_text("utf-8") for file in files)
@@ -22,7 +22,7 @@ def conflict_rules() -> set[str]:
 
 
 def test_conflict_rules_are_found() -> None:
-    """The expression above finds them: a few that must be there, and as many as there are."""
+    """The expression above finds all rules: some known ones, and the expected number."""
     rules = conflict_rules()
     assert {"both-changed", "gone-edited", "removed-changed", "not-looked-up", "no-id"} <= rules
     assert len(rules) == 29
@@ -30,6 +30,6 @@ def test_conflict_rules_are_found() -> None:
 
 @pytest.mark.parametrize("rule", sorted({*FIELD_RULES, *PET_RULES, *conflict_rules()}))
 def test_every_rule_is_described(rule: str) -> None:
-    """In a table of the page, by its code."""
+    """Every rule is in a table of the page, by its code."""
     lines = [line for line in PAGE.splitlines() if line.startswith(("| `", "A clash (`"))]
     assert any(f"`{rule}`" in line for line in lines)

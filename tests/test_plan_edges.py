@@ -1,4 +1,4 @@
-"""Corners of a plan that random catalogues seldom reach."""
+"""Edge cases of a plan that random catalogues rarely reach."""
 
 from __future__ import annotations
 
@@ -21,12 +21,14 @@ REX = Pet(id=1, name="Rex", status="sold")
 
 
 def with_(**fields: object) -> Pet:
-    """Rex with other fields."""
+    """Return Rex with other fields."""
     return replace(REX, **fields)
 
 
 def test_a_tag_without_an_id_is_taken_away_though_the_store_gave_it_one() -> None:
-    """The export had a tag by its name alone; the service has numbered it since."""
+    """A tag that was exported without an id is removed although the service has since given it
+    one.
+    """
     exported, now = with_(tags=(Tag(None, "x"),)), with_(tags=(Tag(1, "x"), Tag(2, "y")))
     sheet = sheet_saying({"id": 1, "tags": []}, base=base_of([exported]))
     (change,) = plan_of([now], sheet).changes
@@ -34,7 +36,7 @@ def test_a_tag_without_an_id_is_taken_away_though_the_store_gave_it_one() -> Non
 
 
 def test_a_category_without_a_name_can_be_cleared() -> None:
-    """Though its id still stands in the cell beside."""
+    """A category without a name can be cleared although its id is still in the cell beside."""
     sheet = sheet_saying({"id": 1, "category": "", "category_id": 7})
     (change,) = plan_of([with_(category=Category(7, None))], sheet).changes
     assert change.after == REX
@@ -42,21 +44,23 @@ def test_a_category_without_a_name_can_be_cleared() -> None:
 
 
 def test_a_conflict_names_its_pet() -> None:
-    """As the store calls it, or else as the row does."""
+    """A conflict has the pet's name in the store, or else the name in the row."""
     sheet = sheet_saying({"id": 1, "action": "add", "name": "Max"}, {"id": 9, "name": "Zoe"})
     named = [(each.rule, each.name) for each in plan_of([REX], sheet).conflicts]
     assert named == [("exists", "Rex"), ("no-status", "Zoe")]
 
 
 def test_another_pet_that_is_just_so_is_pointed_out() -> None:
-    """A row that was copied, and its id cleared, adds the pet once more."""
+    """A row that was copied with an empty id adds the pet again, and a note names the identical
+    pet.
+    """
     plan = plan_of([REX], sheet_saying({"id": 1}, {"name": "Rex", "status": "sold"}))
     assert len(plan.adds) == 1
     assert any("a pet with the same values" in note for note in plan.notes)
 
 
 def test_each_field_stands_at_its_own_cell() -> None:
-    """In the table of changes, and under the name that the pet has now."""
+    """The table of changes has the cell of each field, and the pet's current name."""
     plan = plan_of([REX], sheet_saying({"id": 1, "name": "Max", "status": "pending"}))
     frame = plan.to_frame()
     assert frame["source"].tolist() == ["Pets!B2", "Pets!C2"]
@@ -64,14 +68,14 @@ def test_each_field_stands_at_its_own_cell() -> None:
 
 
 def test_ids_that_are_in_no_change_are_said() -> None:
-    """A part of a plan does not pass over them in silence."""
+    """A selection names the ids that are in no change of the plan."""
     plan = plan_of([REX], sheet_saying({"id": 1, "name": "Max"}))
     assert plan.select(ids=[1]).notes == plan.notes
     assert plan.select(ids=[1, 5]).notes[-1] == "Selected, and in no change of the plan: 5."
 
 
 def test_a_blocked_row_names_its_pet() -> None:
-    """By the id that it gives, and the store's name for it."""
+    """A blocked row has the id in its cell, and the store's name of the pet."""
     sheet = sheet_saying(
         blocked=(3,), blocked_ids=frozenset({1}), blocked_pets={3: 1}, problems=(error_at(3),)
     )
@@ -80,13 +84,15 @@ def test_a_blocked_row_names_its_pet() -> None:
 
 
 def test_plans_can_be_members_of_a_set() -> None:
-    """Equal plans hash alike."""
+    """Equal plans have equal hashes."""
     sheet = sheet_saying({"id": 1, "name": "Max"})
     assert len({plan_of([REX], sheet), plan_of([REX], sheet)}) == 1
 
 
 def test_a_part_of_a_refused_plan_says_so() -> None:
-    """Each part keeps the limits, and all together need not."""
+    """A part of a refused plan carries a note, because each part can keep the limits that the whole
+    exceeds.
+    """
     guard = Guard(max_update=Limit(1, is_share=False))
     sheet = sheet_saying({"id": 1, "name": "Max"}, {"id": 2, "name": "Moritz"})
     plan = plan_of([REX, replace(REX, id=2)], sheet, guard=guard)
@@ -98,13 +104,17 @@ def test_a_part_of_a_refused_plan_says_so() -> None:
 
 @pytest.mark.parametrize("limit", [Limit(10, is_share=False), Limit(1), Limit(0), Limit(0.1)])
 def test_a_limit_given_as_a_whole_number_survives_the_file(limit: Limit) -> None:
-    """It is the same to the byte, or the plan would seem to have been changed."""
+    """A limit that is a whole number is read back identically, so the plan does not seem
+    changed.
+    """
     plan = plan_of([REX], sheet_saying({"id": 1, "name": "Max"}), guard=Guard(max_delete=limit))
     assert Plan.from_json(plan.to_json()) == plan
 
 
 def test_a_number_of_a_category_beside_the_name_of_another() -> None:
-    """The advice can be followed: the name is there already."""
+    """A new category id beside an unchanged name is a conflict whose advice can be followed: write
+    a new name.
+    """
     (conflict,) = plan_of(
         [with_(category=Category(1, "Dogs"))],
         sheet_saying(
@@ -119,7 +129,9 @@ def test_a_number_of_a_category_beside_the_name_of_another() -> None:
 @pytest.mark.parametrize("name", ["dogs", "DOGS ", "\uff24ogs", "Dogs\u200a"])
 @pytest.mark.parametrize("number", [None, 1, 0])
 def test_another_spelling_of_a_category_is_no_new_one(name: str, number: int | None) -> None:
-    """Neither in an update nor in an add, with or without the number that was left beside it."""
+    """Another spelling of a category is a conflict, in an update and in an add, with or without the
+    old id beside it.
+    """
     store = [with_(category=Category(1, "Dogs")), with_(id=2, category=None)]
     said = {"category": name, **({} if number is None else {"category_id": number})}
     new = {"name": "Mia", "status": "sold", **said}
@@ -135,7 +147,7 @@ def test_another_spelling_of_a_category_is_no_new_one(name: str, number: int | N
 
 
 def test_another_spelling_with_a_number_of_its_own_is_meant() -> None:
-    """The advice can be followed, and then both categories are there."""
+    """Another spelling with a new id is accepted as a new category, and the store then has both."""
     store = [with_(category=Category(1, "Dogs"))]
     sheet = sheet_saying({"id": 1, "category": "dogs", "category_id": 9})
     plan = plan_of(store, sheet)
@@ -146,7 +158,9 @@ def test_another_spelling_with_a_number_of_its_own_is_meant() -> None:
 
 
 def test_new_categories_that_differ_in_spelling_alone_are_not_both_made() -> None:
-    """The one that most rows have is; of as many, none."""
+    """Of new categories that differ only in spelling, the most frequent one is created; of equally
+    frequent ones, none.
+    """
     names = ["Ferrets", "ferrets", "Ferrets", "Owls", "OWLS"]
     rows = [
         {"name": f"pet {n}", "status": "sold", "category": name} for n, name in enumerate(names)
@@ -159,7 +173,9 @@ def test_new_categories_that_differ_in_spelling_alone_are_not_both_made() -> Non
 
 @pytest.mark.parametrize("name", ["young", "YOUNG ", "\uff39oung", "good  boy", "Good boy"])
 def test_another_spelling_of_a_tag_is_no_new_one(name: str) -> None:
-    """Neither in an update nor in an add, alone or beside others."""
+    """Another spelling of a tag is a conflict, in an update and in an add, alone or beside
+    others.
+    """
     store = [with_(tags=(Tag(7, "Young"), Tag(None, "good boy"))), with_(id=2, tags=())]
     meant = "good boy" if name[1:2] == "o" and "b" in name else "Young"
     new = {"name": "Mia", "status": "sold", "tags": [Tag(None, name)]}
@@ -175,8 +191,8 @@ def test_another_spelling_of_a_tag_is_no_new_one(name: str) -> None:
 
 
 def test_a_tag_that_a_person_means_is_sent() -> None:
-    """One with a number of its own, one that the store has in both spellings, and one that the pet
-    has so already, which only a look-up of the pet shows.
+    """A tag with its own id, a tag that the store has in both spellings, and a tag that the
+    looked-up pet already has are sent without a conflict.
     """
     store = [with_(tags=(Tag(7, "Young"),)), with_(id=2, tags=(Tag(8, "calm"), Tag(9, "Calm")))]
     sheet = sheet_saying(
@@ -195,7 +211,9 @@ def test_a_tag_that_a_person_means_is_sent() -> None:
 
 
 def test_new_tags_that_differ_in_spelling_alone_are_not_both_made() -> None:
-    """The one that most rows have is; of as many, none."""
+    """Of new tags that differ only in spelling, the most frequent one is created; of equally
+    frequent ones, none.
+    """
     tags = [["Shy"], ["shy"], ["Shy", "old"], ["Calm", "calm"]]
     rows = [
         {"name": f"pet {n}", "status": "sold", "tags": [Tag(None, name) for name in names]}
@@ -212,7 +230,9 @@ def test_new_tags_that_differ_in_spelling_alone_are_not_both_made() -> None:
 
 @pytest.mark.parametrize("name", ["1:Dogs", "24: dogs"])
 def test_a_category_with_a_number_before_it_is_no_new_one(name: str) -> None:
-    """Where the store has the category; otherwise it may be called so."""
+    """A category with a number before its name is a conflict if the store has that category;
+    otherwise it is a new name.
+    """
     store = [with_(category=Category(1, "Dogs")), with_(id=2, category=None)]
     (conflict,) = plan_of(store, sheet_saying({"id": 2, "category": name})).conflicts
     assert conflict.rule == "category-spelling"
@@ -221,7 +241,7 @@ def test_a_category_with_a_number_before_it_is_no_new_one(name: str) -> None:
 
 
 def test_a_sentinel_is_a_number_of_64_bits() -> None:
-    """Any other id is refused by name, and so is a truth value."""
+    """A sentinel that is no 64-bit integer is refused, and so is a truth value as an id."""
     for wrong in (2**63, -(2**63) - 1, True):
         with pytest.raises(SettingsError, match="no ids of pets"):
             Guard(sentinels=(wrong,))
@@ -230,7 +250,9 @@ def test_a_sentinel_is_a_number_of_64_bits() -> None:
 
 
 def test_a_file_that_is_nested_without_end_is_no_plan() -> None:
-    """Nor is one with an id that no pet can have."""
+    """A deeply nested file is refused as no plan, and so is a file with an id that no pet can
+    have.
+    """
     with pytest.raises(PlanError, match="is no plan"):
         Plan.from_json(b'{"plan":' * 100_000)
     body = plan_of([REX], sheet_saying({"id": 1, "name": "Max"})).to_json()
@@ -243,7 +265,7 @@ def test_a_file_that_is_nested_without_end_is_no_plan() -> None:
     [[MIN_ID, 0, MAX_ID], [5], [5, 6, 7, 9], [MAX_ID - 1, MAX_ID], [MIN_ID, MIN_ID + 1], []],
 )
 def test_ids_are_found_however_far_they_lie_apart(known: list[int]) -> None:
-    """By a table where they lie close together, and by hashing where they do not."""
+    """Ids are found by a table where they lie close together, and by hashing where they do not."""
     pets = frame_from_pets([Pet(id=number) for number in known])
     asked = [*known, MAX_ID, MIN_ID, 0, 8, None]
     places = positions(pd.Series(asked, dtype="Int64"), pets).tolist()
@@ -251,8 +273,8 @@ def test_ids_are_found_however_far_they_lie_apart(known: list[int]) -> None:
 
 
 def test_a_text_read_in_a_wrong_encoding_replaces_no_text_of_the_store(tmp_path: Path) -> None:
-    """A name or a category that the store has right is a conflict; any other damaged text is named
-    in the plan. Where the store itself has the damaged text, the row is in agreement.
+    """A name or a category that the store has undamaged is a conflict; other damaged text is named
+    in a note. A row whose damaged text is also in the store is in sync.
     """
     store = [
         Pet(id=1, name="Zoë", status="sold", category=Category(1, "Hündchen")),

@@ -1,4 +1,4 @@
-"""The saved plan's format: as its page and its schema say, and no other one is read."""
+"""The format of a saved plan: it matches its page and its schema, and no other format is read."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FULL = Pet(
 
 
 def full_plan() -> Plan:
-    """A plan that uses every type."""
+    """Return a plan that uses every type."""
     return replace(
         small_plan(),
         changes=(*small_plan().changes, replace(UPDATE, before=FULL)),
@@ -58,7 +58,7 @@ def test_the_schema_is_up_to_date() -> None:
 
 @pytest.mark.parametrize("plan", [full_plan(), *map(hostile_plan, HOSTILE)])
 def test_a_plan_is_as_the_schema_says(plan: Plan) -> None:
-    """What is saved validates against the schema, whatever things are called."""
+    """A saved plan validates against the schema, with any names in it."""
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     jsonschema.Draft202012Validator(SCHEMA).validate(json.loads(plan.to_json()))
 
@@ -85,13 +85,13 @@ def _spoilt(path: list[Any], value: object) -> dict[str, Any]:
     ],
 )
 def test_the_schema_refuses(path: list[Any], value: object) -> None:
-    """A field of another type, a field too many, an unknown word: no plan of this format."""
+    """A value of the wrong type, an unknown field or an unknown word is refused by the schema."""
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(_spoilt(path, value), SCHEMA)
 
 
 def test_the_page_names_every_field() -> None:
-    """plan-format.md has a table for each type, with its fields in their order and no other."""
+    """plan-format.md has a table for each type, with exactly its fields."""
     tables = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", PAGE, re.DOTALL | re.MULTILINE))
     for name, type_ in SCHEMA["$defs"].items():
         told = re.findall(r"^\| `([^`]+)` \|", tables[name], re.MULTILINE)
@@ -99,7 +99,7 @@ def test_the_page_names_every_field() -> None:
 
 
 def test_the_file_has_the_order_of_the_page() -> None:
-    """The fields of a plan stand in the file in the order in which the page names them."""
+    """The fields of a plan are in the file in the order of the page."""
     table = PAGE.partition("\n## Plan\n")[2].partition("\n## ")[0]
     told = re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE)
     assert list(json.loads(full_plan().to_json())["plan"]) == told
@@ -114,7 +114,7 @@ def test_anybody_can_compute_the_fingerprint(name: str) -> None:
 
 
 def test_the_pages_code_runs() -> None:
-    """The Python on the page is right as it stands there."""
+    """The Python on the page runs unchanged."""
     (code,) = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
     exec(code, {})
 
@@ -124,7 +124,9 @@ def test_the_pages_code_runs() -> None:
     [(1, "an older"), (4, "an older"), (5, "an older"), (7, "a newer"), (99, "a newer")],
 )
 def test_another_format_is_refused(number: int, said: str) -> None:
-    """A plan of an older or newer petsync is known by its number, however the rest looks."""
+    """A plan of an older or newer petsync is refused by its format number, whatever its other
+    content.
+    """
     of_its_own = {"format": number, "verdict": {"refusals": ["as text"]}, "changes": {}}
     body = msgspec.json.encode({"fingerprint": "", "plan": of_its_own})
     with pytest.raises(PlanError, match=rf"has format {number}, of {said} petsync") as caught:
@@ -134,6 +136,6 @@ def test_another_format_is_refused(number: int, said: str) -> None:
 
 @pytest.mark.parametrize("body", [b"", b"{}", b"[]", b'{"plan": {}}', b'{"plan": {"format": "3"}}'])
 def test_what_is_no_plan_is_said_to_be_none(body: bytes) -> None:
-    """A file of something else is refused by name."""
+    """A file that is no plan is refused by its name."""
     with pytest.raises(PlanError, match=r"plan\.json is no plan of petsync"):
         Plan.from_json(body, "plan.json")

@@ -1,4 +1,4 @@
-"""What holds of every plan, whatever export, sheet and store say."""
+"""Laws that hold for every plan, for any export, sheet and store."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ brief = settings(max_examples=60, phases=SHORT)
 
 
 def always(law: Callable[[Triple], None]) -> Callable[[], None]:
-    """The law as a test: on many small triples, and on catalogues of hundreds of pets, with and
-    without their export, in which rows are looked at by whole columns.
+    """Return a test of the law with many small triples, and with catalogues of hundreds of pets,
+    with and without their export, whose rows are compared by whole columns.
     """
     tested: Callable[[], None] = given(triple=triples())(law)
     for triple in CATALOGUES:
@@ -36,7 +36,7 @@ def always(law: Callable[[Triple], None]) -> Callable[[], None]:
     return brief(tested)
 
 
-# Rows without an id may hold all deletes back, so there are catalogues without them.
+# Rows without an id can hold back all deletes, so two catalogues have none.
 CATALOGUES = [
     but(
         triple_of(600, Random(seed), based=based, strangers=strangers),
@@ -48,7 +48,7 @@ CATALOGUES = [
 
 
 def said_of(pet: Pet | None) -> Any:
-    """All that counts of a pet."""
+    """Return all values of a pet that a comparison uses."""
     if pet is None:
         return None
     counted = {unit: compared(unit, pet) for unit in UNITS}
@@ -56,7 +56,7 @@ def said_of(pet: Pet | None) -> Any:
 
 
 def effect(plan: Plan) -> Any:
-    """What a plan does and says, whatever the order of its rows."""
+    """Return the content of a plan, independent of the order of its rows."""
     changes = [
         (change.row, change.kind, said_of(change.before), said_of(change.after), change.fields)
         for change in plan.changes
@@ -70,13 +70,13 @@ def effect(plan: Plan) -> Any:
 
 
 def everything(triple: Triple) -> dict[int, Pet]:
-    """All pets of a triple's store, by their ids."""
+    """Return all pets of a triple's store, by their ids."""
     return {**triple.listed, **triple.elsewhere}
 
 
 @always
 def test_the_plan_is_the_reference_merge(triple: Triple) -> None:
-    """Every change, conflict and count is what a plain loop over the documentation says."""
+    """Every change, conflict and count equals that of a simple loop over the documented rules."""
     plan, expected = triple.plan(), triple.expected()
     adds = {add.row: said_of(add.after) for add in plan.adds}
     assert adds == {row: said_of(pet) for row, pet in expected.adds.items()}
@@ -107,14 +107,14 @@ def test_the_plan_is_the_reference_merge(triple: Triple) -> None:
 
 @always
 def test_a_second_plan_has_nothing_left_to_change(triple: Triple) -> None:
-    """Once a plan was carried out, the same sheet asks for nothing more: conflicts stay."""
-    # An add without an id is always one more pet, and `add` says so.
+    """After a plan was applied, the same sheet gives no further change; its conflicts stay."""
+    # An add without an id always adds another pet.
     numbered = {
         row: line
         for row, line in triple.lines.items()
         if line.get("id") is not None or line["action"] != "add"
     }
-    # A category's number that the store did not know may be one that another row brings.
+    # A category id that is not in the store may be one that another row adds.
     unsure = {each.row for each in triple.plan().conflicts if each.rule == "no-category-name"}
     sure = {row: line for row, line in numbered.items() if row not in unsure}
     triple = but(triple, lines=sure)
@@ -127,8 +127,8 @@ def test_a_second_plan_has_nothing_left_to_change(triple: Triple) -> None:
 
 @always
 def test_a_plan_changes_what_it_says_and_nothing_else(triple: Triple) -> None:
-    """An update's fields are just those in which the pet differs; what is not among them stays to
-    the letter; each pet is changed once.
+    """An update names exactly the fields in which the pet differs and changes no other, and each
+    pet is changed once.
     """
     plan = triple.plan()
     numbers = [change.pet_id for change in plan.changes if change.pet_id is not None]
@@ -149,8 +149,8 @@ def test_a_plan_changes_what_it_says_and_nothing_else(triple: Triple) -> None:
 
 @always
 def test_no_pet_is_deleted_that_is_not_proved_missing(triple: Triple) -> None:
-    """Only pets whose status was asked for and answered, which no row names, and which the export
-    had just so; and none at all unless it is asked for.
+    """A pet is deleted as missing only on request, if its status was queried, no row names it, and
+    it is unchanged since the export.
     """
     plan = triple.plan(delete_missing=True)
     named = {line.get("id") for line in triple.lines.values()}
@@ -169,7 +169,7 @@ def test_no_pet_is_deleted_that_is_not_proved_missing(triple: Triple) -> None:
 
 @always
 def test_blank_cells_and_missing_columns_change_nothing(triple: Triple) -> None:
-    """A row that says nothing of a unit leaves it as it is, with every kind of silence."""
+    """A blank cell or a missing column leaves the pet's value unchanged."""
     silences = (
         lambda line: {**dict.fromkeys(line), "id": line["id"], "action": "merge"},
         lambda line: {"id": line["id"], "action": "merge"},
@@ -187,7 +187,7 @@ def test_blank_cells_and_missing_columns_change_nothing(triple: Triple) -> None:
 @brief
 @given(triples(), st.sampled_from([*UNITS]))
 def test_a_silent_unit_is_no_change_s_field(triple: Triple, unit: str) -> None:
-    """Leaving one unit's column out changes all that is planned for that unit, and only that."""
+    """A missing column removes the planned change of its unit, and of no other."""
     columns = ("category", "category_id") if unit == "category" else (unit,)
     without = {
         row: {name: line[name] for name in line if name not in columns}
@@ -208,7 +208,7 @@ def test_a_silent_unit_is_no_change_s_field(triple: Triple, unit: str) -> None:
 @brief
 @given(triples(), st.randoms(use_true_random=False))
 def test_the_order_of_rows_changes_nothing(triple: Triple, chance: Any) -> None:
-    """Sorted otherwise, a sheet plans to the same changes, conflicts and counts."""
+    """A sheet in another order gives the same changes, conflicts and counts."""
     rows = list(triple.lines.items())
     chance.shuffle(rows)
     assert effect(triple.plan(lines=dict(rows))) == effect(triple.plan())
@@ -216,7 +216,7 @@ def test_the_order_of_rows_changes_nothing(triple: Triple, chance: Any) -> None:
 
 @pytest.mark.parametrize("is_turned", [False, True])
 def test_rows_without_an_id_find_their_pets_in_any_order(is_turned: bool) -> None:
-    """A row that says less does not take the only pet that another row can mean."""
+    """In any order, a row without an id does not take the only pet that matches another row."""
     old = Pet(id=1, name="Rex", status="sold", tags=(Tag(2, "old"),))
     rows = [
         {"name": "Rex", "status": "sold"},
@@ -232,7 +232,7 @@ def test_rows_without_an_id_find_their_pets_in_any_order(is_turned: bool) -> Non
 @brief
 @given(triples(based=True))
 def test_what_nobody_edited_changes_nothing(triple: Triple) -> None:
-    """The export as it was is no reason to do anything, whatever became of the store."""
+    """An unedited export gives no change and no conflict, for any state of the store."""
     assert triple.base is not None
     untouched = {row: row_of(pet) for row, pet in enumerate(triple.base.values(), 2)}
     plan = triple.plan(lines=untouched, delete_missing=True)
@@ -243,7 +243,9 @@ def test_what_nobody_edited_changes_nothing(triple: Triple) -> None:
 @brief
 @given(triples(based=True))
 def test_a_store_that_nobody_changed_needs_no_base(triple: Triple) -> None:
-    """Two ways and three ways are then one, but for halves of categories that were left over."""
+    """If the store is unchanged since the export, plans with and without the base have the same
+    changes, except where a category id is left beside an edited name.
+    """
     assert triple.base is not None
     lines = {
         row: line
@@ -260,7 +262,7 @@ def test_a_store_that_nobody_changed_needs_no_base(triple: Triple) -> None:
 
 
 def clashes_of(plan: Plan, held: Collection[int | None]) -> dict[int | None, dict[str, Clash]]:
-    """The clashes by row and column, without those of rows that are held whole."""
+    """Return the clashes by row and column, without those of held rows."""
     rows: defaultdict[int | None, dict[str, Clash]] = defaultdict(dict)
     for conflict in plan.conflicts:
         if conflict.row not in held:
@@ -271,7 +273,9 @@ def clashes_of(plan: Plan, held: Collection[int | None]) -> dict[int | None, dic
 @brief
 @given(triples(based=True))
 def test_conflicts_are_listed_whoever_wins(triple: Triple) -> None:
-    """The winner decides whose value is taken in the fields that clash, and nothing else."""
+    """The winner decides only whose value is used in the clashing fields; the same conflicts are
+    listed.
+    """
     store, sheet = triple.plan(on_conflict="store"), triple.plan(on_conflict="sheet")
     winners = {
         "store": {c.winner for c in store.conflicts if c.clashes},
@@ -294,7 +298,7 @@ def test_conflicts_are_listed_whoever_wins(triple: Triple) -> None:
 @brief
 @given(triples(based=True))
 def test_where_the_sheet_wins_it_is_in_sync_afterwards(triple: Triple) -> None:
-    """With rows that are nothing but edits, nothing is left to send or to decide."""
+    """If all rows are edits and the sheet wins, a second plan is in sync and has no conflict."""
     lines = {
         row: line
         for row, line in triple.lines.items()
@@ -310,8 +314,8 @@ def test_where_the_sheet_wins_it_is_in_sync_afterwards(triple: Triple) -> None:
 
 @always
 def test_every_row_is_one_thing(triple: Triple) -> None:
-    """Each row is changed, in conflict, ignored or unchanged; a row in a clash alone may be
-    changed too.
+    """Each row is changed, in conflict, ignored or unchanged; a row with a clash can also be
+    changed.
     """
     plan = triple.plan()
     changed = [change.row for change in plan.changes if change.row is not None]
@@ -324,7 +328,9 @@ def test_every_row_is_one_thing(triple: Triple) -> None:
 
 @always
 def test_a_plan_is_a_value(triple: Triple) -> None:
-    """The same input gives an equal plan with the same fingerprint, and a file gives it back."""
+    """The same input gives an equal plan with the same fingerprint, and its file reads back
+    equal.
+    """
     one, other = triple.plan(), triple.plan()
     assert one == other
     read = Plan.from_json(one.to_json())

@@ -1,4 +1,4 @@
-"""The table by which export, sheet and store are merged: every row of it, for every unit."""
+"""The merge table of export, sheet and store: every case of it, for every unit."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ OTHERS = [
 
 @dataclass(frozen=True)
 class Unit:
-    """A unit with what the sheet makes of it, what the store does, and how a clash is shown."""
+    """A unit with the sheet's edit, the store's edit and the clash of both."""
 
     name: Any
     columns: tuple[str, ...]
@@ -46,11 +46,11 @@ class Unit:
         return str(self.name)
 
     def of_sheet(self, pet: Pet = REX) -> Pet:
-        """The pet as the sheet's editor made it."""
+        """Return the pet with the sheet's edit."""
         return replace(pet, **{self.name: self.by_sheet})
 
     def of_store(self, pet: Pet = REX) -> Pet:
-        """The pet as somebody else made it."""
+        """Return the pet with the store's edit."""
         return replace(pet, **{self.name: self.by_store})
 
 
@@ -79,7 +79,7 @@ both_winners = pytest.mark.parametrize("winner", ["store", "sheet"])
 
 
 def plan(row: Pet | dict[str, Any] | None, store: Pet | None, **options: Any) -> Plan:
-    """The plan for one row, exported as REX, beside pets that nobody touches."""
+    """Return the plan for one row, exported as REX, beside unchanged pets."""
     line = row_of(row) if isinstance(row, Pet) else row
     lines = [line] if line is not None else []
     base = options.pop("base", [REX, *OTHERS])
@@ -90,20 +90,20 @@ def plan(row: Pet | dict[str, Any] | None, store: Pet | None, **options: Any) ->
 
 
 def changes_nothing(made: Plan, *, unchanged: int = 1) -> bool:
-    """Whether a plan leaves the store as it is, and nobody has to decide."""
+    """Return true if a plan leaves the store unchanged and has no conflict."""
     assert (made.changes, made.conflicts) == ((), ())
     return made.in_sync and made.unchanged == unchanged + len(OTHERS)
 
 
 def update(made: Plan) -> Update:
-    """The one change of a plan, which is an update."""
+    """Return the only change of a plan, which is an update."""
     (change,) = made.changes
     assert isinstance(change, Update)
     return change
 
 
 def conflict(made: Plan) -> Conflict:
-    """The one conflict of a plan."""
+    """Return the only conflict of a plan."""
     (one,) = made.conflicts
     return one
 
@@ -113,34 +113,34 @@ class TestSame:
 
     @both_winners
     def test_and_the_store_is_the_same(self, winner: str) -> None:
-        """A row that nobody edited, on a pet that nobody changed."""
+        """An unedited row of an unchanged pet changes nothing."""
         assert changes_nothing(plan(REX, REX, on_conflict=winner))
 
     @both_winners
     @every_unit
     def test_and_the_store_changed(self, unit: Unit, winner: str) -> None:
-        """What others changed stays, whoever is to win; the row counts as older."""
+        """The store's change stays, whichever side wins, and the row counts as older."""
         made = plan(REX, unit.of_store(), on_conflict=winner)
         assert changes_nothing(made)
         assert made.older == (2,)
 
     @both_winners
     def test_and_the_pet_is_gone(self, winner: str) -> None:
-        """It does not come back."""
+        """A pet that is gone is not added again by its unedited row."""
         made = plan(REX, None, on_conflict=winner, delete_missing=True)
         assert changes_nothing(made)
         assert made.gone == (2,)
 
     @every_unit
     def test_where_a_cell_is_blank_the_store_s_value_stays(self, unit: Unit) -> None:
-        """A blank cell says nothing, in one or in all columns of the unit."""
+        """A blank cell in one or all columns of the unit leaves the store's value unchanged."""
         for columns in {unit.columns[:1], unit.columns[1:], unit.columns}:
             line = row_of(REX) | dict.fromkeys(columns)
             assert changes_nothing(plan(line, unit.of_store()))
 
     @every_unit
     def test_where_a_column_is_missing_the_store_s_value_stays(self, unit: Unit) -> None:
-        """A column that is not there says nothing."""
+        """A missing column leaves the store's value unchanged."""
         line = {name: value for name, value in row_of(REX).items() if name not in unit.columns}
         others = [{n: v for n, v in row_of(p).items() if n not in unit.columns} for p in OTHERS]
         sheet = sheet_saying(line, *others, base=base_of([REX, *OTHERS]))
@@ -155,7 +155,9 @@ class TestChangedAndSame:
     @both_winners
     @every_unit
     def test_is_an_update(self, unit: Unit, winner: str) -> None:
-        """Of that unit alone, with all else of the pet to the letter, unknown fields too."""
+        """The update has that unit alone; all other fields of the pet stay identical, unknown ones
+        included.
+        """
         change = update(plan(unit.of_sheet(), REX, on_conflict=winner))
         assert change.after == unit.of_sheet()
         assert change.fields == unit.columns
@@ -163,7 +165,7 @@ class TestChangedAndSame:
 
     @every_unit
     def test_beside_what_others_changed(self, unit: Unit) -> None:
-        """Each side's edit of another unit stands."""
+        """Edits of different units by sheet and store are both kept."""
         for other in UNITS:
             if other != unit:
                 now = other.of_store()
@@ -182,7 +184,7 @@ class TestChangedAndSame:
         ids=["tags", "photo_urls", "category"],
     )
     def test_that_it_is_empty(self, said: Any, after: Pet) -> None:
-        """[clear] is an edit as well."""
+        """[clear] is an edit too."""
         assert update(plan(row_of(REX) | said, REX)).after == after
 
 
@@ -192,7 +194,9 @@ class TestChangedAlike:
     @both_winners
     @every_unit
     def test_changes_nothing(self, unit: Unit, winner: str) -> None:
-        """Both did the same, and nobody needs to hear of it."""
+        """If both sides have the same edit, the plan has no change, no conflict and no older
+        row.
+        """
         made = plan(unit.of_sheet(), unit.of_sheet(), on_conflict=winner)
         assert changes_nothing(made)
         assert made.older == ()
@@ -209,7 +213,7 @@ class TestChangedAlike:
         ids=["name", "status", "tags", "photo_urls", "category"],
     )
     def test_but_for_the_spelling(self, now: Pet) -> None:
-        """Spelling that means the same is equal, and the store's stays."""
+        """Values that differ only in spelling are equal, and the store's spelling stays."""
         said = replace(
             REX,
             name="Zo\u00eb" if now.name != "Rex" else "Rex",
@@ -222,11 +226,13 @@ class TestChangedAlike:
 
 
 class TestChangedApart:
-    """Base to sheet: changed. Base to store: changed, otherwise. Result: conflict."""
+    """Base to sheet: changed. Base to store: changed to another value. Result: conflict."""
 
     @clashing_units
     def test_the_store_wins(self, unit: Unit) -> None:
-        """Nothing is sent, and the clash is listed with all three values."""
+        """By default the store wins: nothing is sent, and the clash is listed with all three
+        values.
+        """
         made = plan(unit.of_sheet(), unit.of_store())
         assert made.changes == ()
         found = conflict(made)
@@ -239,7 +245,7 @@ class TestChangedApart:
 
     @clashing_units
     def test_the_sheet_wins_if_asked_to(self, unit: Unit) -> None:
-        """Its value is sent, and the clash is listed all the same."""
+        """If the sheet wins, its value is sent, and the clash is still listed."""
         made = plan(unit.of_sheet(), unit.of_store(), on_conflict="sheet")
         assert update(made).after == unit.of_sheet()
         assert update(made).fields == unit.columns
@@ -250,7 +256,7 @@ class TestChangedApart:
 
     @clashing_units
     def test_the_row_s_other_edits_are_sent(self, unit: Unit) -> None:
-        """A clash is about its own field; the rest of the row is an update like any other."""
+        """A clash affects its own field only; the other edits of the row are sent."""
         for other in UNITS:
             if other == unit:
                 continue
@@ -264,7 +270,9 @@ class TestChangedApart:
             assert set(update(taken).fields) == {*unit.columns, *other.columns}
 
     def test_all_units_at_once(self) -> None:
-        """Each clash is named, in the table's order; tags are merged beside them."""
+        """With clashes in all units, each clash is listed in the order of the table, and tags are
+        merged.
+        """
         said, now = REX, REX
         for unit in UNITS:
             said, now = unit.of_sheet(said), unit.of_store(now)
@@ -278,7 +286,7 @@ class TestChangedApart:
         assert set(update(forced).after.tags) == {OLD, CALM}
 
     def test_a_value_that_was_cleared_clashes_too(self) -> None:
-        """Nothing is a value as well."""
+        """A cleared value clashes with a changed one, on either side."""
         made = plan(row_of(REX) | {"category": ""}, replace(REX, category=CATS))
         (clash,) = conflict(made).clashes
         assert clash == Clash(column="category", base="Dogs (1)", sheet="", store="Cats (2)")
@@ -287,7 +295,9 @@ class TestChangedApart:
         assert clash == Clash(column="category", base="Dogs (1)", sheet="Cats (2)", store="")
 
     def test_a_status_is_not_cleared_even_where_the_sheet_wins(self) -> None:
-        """The pet would be in no query any more."""
+        """A status is never cleared, even if the sheet wins, because no query would find the
+        pet.
+        """
         line = row_of(REX) | {"status": "", "name": "Max"}
         made = plan(line, replace(REX, status="sold"), on_conflict="sheet")
         assert update(made).after == replace(REX, status="sold", name="Max")
@@ -298,7 +308,9 @@ class TestChangedApart:
         assert "--on-conflict" not in clash.suggestion
 
     def test_a_cleared_status_keeps_no_other_clash_from_being_won(self) -> None:
-        """The other fields take the sheet's values, just as if a person had chosen them."""
+        """A cleared status keeps the store's value, and the sheet still wins the other clashes of
+        the row.
+        """
         line = row_of(REX) | {"status": "", "name": "Max"}
         now = replace(REX, status="sold", name="Rexy")
         made = plan(line, now, on_conflict="sheet")
@@ -312,10 +324,10 @@ class TestChangedApart:
 
 
 class TestRowRemoved:
-    """The row was taken out of the sheet."""
+    """The row was removed from the sheet."""
 
     def test_and_the_store_is_the_same(self) -> None:
-        """A delete, only if it is asked for."""
+        """A removed row deletes its unchanged pet only with delete_missing."""
         assert changes_nothing(plan(None, REX), unchanged=0)
         (delete,) = plan(None, REX, delete_missing=True).deletes
         assert (delete.before, delete.why, delete.row) == (REX, "missing", None)
@@ -323,7 +335,9 @@ class TestRowRemoved:
     @both_winners
     @every_unit
     def test_and_the_store_changed(self, unit: Unit, winner: str) -> None:
-        """A conflict, if deletes are asked for, whoever is to win; else nothing."""
+        """A removed row of a changed pet is a conflict with delete_missing, whichever side wins;
+        otherwise nothing happens.
+        """
         now = unit.of_store()
         assert changes_nothing(plan(None, now, on_conflict=winner), unchanged=0)
         made = plan(None, now, on_conflict=winner, delete_missing=True)
@@ -334,11 +348,11 @@ class TestRowRemoved:
         assert found.is_open
 
     def test_and_the_pet_is_gone_too(self) -> None:
-        """Nothing is left to do."""
+        """If row and pet are both gone, nothing is left to do."""
         assert changes_nothing(plan(None, None, delete_missing=True), unchanged=0)
 
     def test_but_never_was_there(self) -> None:
-        """A pet that was not exported is not missing."""
+        """A pet that was not exported does not count as missing."""
         made = plan(None, REX, base=OTHERS, delete_missing=True)
         assert changes_nothing(made, unchanged=0)
 
@@ -349,7 +363,9 @@ class TestGone:
     @both_winners
     @every_unit
     def test_an_edited_row_whose_pet_is_gone(self, unit: Unit, winner: str) -> None:
-        """It is not added again, whoever is to win."""
+        """An edited row whose pet is gone is a conflict and is not added again, whichever side
+        wins.
+        """
         made = plan(unit.of_sheet(), None, on_conflict=winner)
         assert made.changes == ()
         found = conflict(made)
@@ -357,7 +373,7 @@ class TestGone:
         assert (found.winner, found.clashes) == ("", ())
 
     def test_comes_back_by_the_action_add(self) -> None:
-        """The whole row is added, if a person says so."""
+        """The action `add` adds the whole row of a pet that is gone."""
         (add,) = plan(row_of(REX) | {"name": "Max", "action": "add"}, None).adds
         assert add.after == replace(REX, name="Max", extra=None)
 
@@ -368,36 +384,38 @@ class TestDelete:
     line = row_of(REX) | {"action": "delete"}
 
     def test_a_pet_that_is_as_it_was(self) -> None:
-        """It goes."""
+        """The row's unchanged pet is deleted."""
         (delete,) = plan(self.line, REX).deletes
         assert (delete.before, delete.why, delete.row) == (REX, "asked", 2)
 
     @both_winners
     @every_unit
     def test_a_pet_that_was_changed(self, unit: Unit, winner: str) -> None:
-        """It stays, whoever is to win."""
+        """A changed pet is not deleted, whichever side wins; the row is a conflict."""
         made = plan(self.line, unit.of_store(), on_conflict=winner)
         assert made.changes == ()
         assert (conflict(made).rule, conflict(made).pet_id) == ("delete-changed", 1)
 
     @every_unit
     def test_a_pet_that_was_changed_without_a_base(self, unit: Unit) -> None:
-        """Nobody can know, and it goes as it is now."""
+        """Without a base a change of the pet is unknown, and the pet is deleted with its present
+        values.
+        """
         (delete,) = plan(self.line, unit.of_store(), base=None).deletes
         assert delete.before == unit.of_store()
 
     def test_a_pet_that_is_gone(self) -> None:
-        """It is done already."""
+        """If the pet is already gone, the plan is in sync."""
         assert plan(self.line, None).in_sync
 
 
 class TestWithoutBase:
-    """Two ways: sheet and store alone."""
+    """Two-way comparison: sheet and store alone."""
 
     @both_winners
     @every_unit
     def test_what_differs_is_sent(self, unit: Unit, winner: str) -> None:
-        """What a filled cell says wins, and is no conflict."""
+        """Without a base a filled cell wins over the store, and is no conflict."""
         made = plan(unit.of_sheet(), unit.of_store(), base=None, on_conflict=winner)
         assert update(made).after == unit.of_sheet()
         assert update(made).fields == unit.columns
@@ -405,20 +423,22 @@ class TestWithoutBase:
 
     @every_unit
     def test_what_is_equal_is_not(self, unit: Unit) -> None:
-        """There is nothing to send, and nothing older than the store."""
+        """Without a base, equal values give no change and no older row."""
         made = plan(unit.of_sheet(), unit.of_sheet(), base=None)
         assert changes_nothing(made)
         assert made.older == ()
 
     @every_unit
     def test_a_pet_that_the_base_lacks_is_compared_so_too(self, unit: Unit) -> None:
-        """It came after the export, and its row was typed."""
+        """A pet that the base lacks is compared without a base, because its row was added after the
+        export.
+        """
         made = plan(unit.of_sheet(), unit.of_store(), base=OTHERS)
         assert update(made).after == unit.of_sheet()
 
     @every_unit
     def test_with_two_way_the_base_is_left_out(self, unit: Unit) -> None:
-        """An old sheet then brings its old values back."""
+        """With two_way the base is not used, so an old sheet sends its old values."""
         made = plan(REX, unit.of_store(), two_way=True)
         assert update(made).after == REX
 
@@ -459,7 +479,7 @@ TURNED_APART: dict[str, tuple[str, str, str]] = {
 
 
 def photos(row: str, store: str, base: str, **options: Any) -> Plan:
-    """The plan for a row that names photos of a letter each."""
+    """Return the plan for a row whose photos are one letter each."""
     line = row_of(REX) | {"photo_urls": [*row]}
     exported = replace(REX, photo_urls=tuple(base))
     now = replace(REX, photo_urls=tuple(store))
@@ -471,8 +491,8 @@ def photos(row: str, store: str, base: str, **options: Any) -> Plan:
 def test_photos_of_both_sides_are_merged(
     base: str, row: str, store: str, merge: str, winner: str
 ) -> None:
-    """Whose order holds is decided by who changed it; no photo that was added is lost, and none
-    that was removed comes back.
+    """Photos are merged in the order of the side that changed the order; no added photo is lost,
+    and no removed one comes back.
     """
     made = photos(row, store, base, on_conflict=winner)
     assert made.conflicts == ()
@@ -483,7 +503,7 @@ def test_photos_of_both_sides_are_merged(
 
 @pytest.mark.parametrize(("base", "row", "store"), TURNED_APART.values(), ids=[*TURNED_APART])
 def test_photos_that_both_put_in_another_order_clash(base: str, row: str, store: str) -> None:
-    """Neither order is the right one."""
+    """Photos that both sides put in different orders are a clash."""
     kept = photos(row, store, base)
     assert kept.changes == ()
     assert conflict(kept).clashes == (
@@ -518,7 +538,7 @@ TAGS: dict[str, tuple[tuple[Tag, ...], tuple[Tag, ...], tuple[Tag, ...], set[Tag
 def test_tags_of_both_sides_are_merged(
     base: Any, row: Any, store: Any, merge: set[Tag], winner: str
 ) -> None:
-    """As sets, so they never clash; each once."""
+    """Tags of both sides are merged as sets, each once, so they never clash."""
     exported, now = (replace(REX, tags=tags) for tags in (base, store))
     line = row_of(REX) | {"tags": [*row]}
     made = plan(line, now, base=[exported, *OTHERS], on_conflict=winner)
@@ -532,7 +552,7 @@ HOUNDS = Category(1, "Hounds")
 
 
 def halves() -> Iterator[Any]:
-    """What the row's two cells say, what the store has, and what comes of it."""
+    """Yield a title, the row's two cells, the store's category and the result."""
     yield "no cell edited", ("Dogs", 1), BIRDS, BIRDS
     yield "name edited, store same", ("Cats", 1), DOGS, CATS
     yield "number edited, store same", ("Dogs", 2), DOGS, CATS
@@ -560,8 +580,8 @@ CASES = list(halves())
 def test_a_category_s_name_and_number_move_together(
     said: Any, now: Category, after: Any, winner: str
 ) -> None:
-    """The half that was edited is meant, and the other follows; no pair is put together of a name
-    from here and a number from there.
+    """The edited cell of a category decides and the other follows; no name of one side is combined
+    with the id of the other.
     """
     line = row_of(REX) | {"category": said[0], "category_id": said[1]}
     made = plan(line, replace(REX, category=now), on_conflict=winner)
@@ -577,7 +597,9 @@ def test_a_category_s_name_and_number_move_together(
 
 
 def test_a_number_alone_that_nobody_knows_is_a_conflict() -> None:
-    """It would take the category's name away; the row's other edits wait for it."""
+    """An unknown category id without its name is a conflict that holds the row's other edits,
+    because it would remove the category's name.
+    """
     made = plan(row_of(REX) | {"category_id": 999, "name": "Max"}, REX)
     assert made.changes == ()
     assert conflict(made).rule == "no-category-name"
@@ -591,7 +613,9 @@ class TestRowInAnotherWorksheet:
     def test_its_pet_is_not_missing(
         self, ids: frozenset[int] | None, base: list[Pet] | None
     ) -> None:
-        """A conflict, if deletes are asked for, that names the worksheet; else nothing."""
+        """With delete_missing, the pet is a conflict that names the other worksheet; otherwise
+        nothing happens.
+        """
         more = {"base": base, "ids_elsewhere": {"For Anna": ids}}
         assert changes_nothing(plan(None, REX, **more), unchanged=0)
         made = plan(None, REX, delete_missing=True, **more)
@@ -602,7 +626,7 @@ class TestRowInAnotherWorksheet:
         assert "--sheet" in found.suggestion
 
     def test_a_pet_that_no_worksheet_names_is(self) -> None:
-        """It is deleted."""
+        """A pet that is in no worksheet is deleted."""
         more = {"ids_elsewhere": {"For Anna": frozenset({50})}}
         (delete,) = plan(None, REX, delete_missing=True, **more).deletes
         assert delete.pet_id == 1

@@ -1,4 +1,4 @@
-"""What a plan says of a pet is what it does with it."""
+"""Explanations of a plan: they match what the plan does."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ CONFLICTS = {
 
 
 def rows_about(triple: Triple, plan: Plan, number: int) -> set[int]:
-    """The rows that name a pet, or were recognised as it."""
+    """Return the rows that name a pet or were recognised as it."""
     named = {row for row, line in triple.lines.items() if line.get("id") == number}
     return named | {row for row, pet in plan.recognised.items() if pet == number}
 
 
 def left(plan: Plan, number: int, now: Pet | None) -> Pet | None:
-    """What the store has of a pet when the plan was carried out."""
+    """Return the pet in the store after the plan is applied."""
     change = next((each for each in plan.changes if each.pet_id == number), None)
     return now if change is None else change.after
 
@@ -38,8 +38,8 @@ def left(plan: Plan, number: int, now: Pet | None) -> Pet | None:
 @settings(max_examples=40, phases=SHORT)
 @given(triples())
 def test_every_explanation_is_what_the_plan_does(triple: Triple) -> None:
-    """One for each row that is about the pet, or one for the pet; with the values that base,
-    sheet and store have, and the one that is left in the end.
+    """Each row of a pet, or the pet without a row, has one explanation, with the values of base,
+    sheet, store and result.
     """
     plan = triple.plan()
     for number in (1, 2, 3, 4, 8, 9, 12345):
@@ -60,10 +60,12 @@ def test_every_explanation_is_what_the_plan_does(triple: Triple) -> None:
 
 
 def check_fate(told: Explanation, plan: Plan) -> None:
-    """The fate and its rule are the change's, the conflict's, or that of a row that is neither."""
+    """Check that fate and rule are those of the change, of the conflict, or of a row with
+    neither.
+    """
     place = told.row, told.pet_id
     change = {(c.row, c.pet_id): c for c in plan.changes}.get(place)
-    # A row under another id is a conflict about the pet that it looks like.
+    # A row with another id is a conflict about the pet that it resembles.
     rows = {(c.row, told.pet_id): c for c in plan.conflicts if c.row is not None}
     conflict = (rows | {(c.row, c.pet_id): c for c in plan.conflicts}).get(place)
     if change is not None:
@@ -76,7 +78,7 @@ def check_fate(told: Explanation, plan: Plan) -> None:
 
 
 def check_values(reason: Reason, old: Pet | None, now: Pet | None, after: Pet | None) -> None:
-    """Texts are as a cell shows them; None where there is nothing that could have one."""
+    """Check that values are texts as in a cell, and None where the pet does not exist."""
     assert reason.base == (None if old is None else cell(old, reason.column))
     assert reason.store == (None if now is None else cell(now, reason.column))
     assert reason.after == (None if after is None else cell(after, reason.column))
@@ -85,8 +87,8 @@ def check_values(reason: Reason, old: Pet | None, now: Pet | None, after: Pet | 
 
 
 def check_rule(reason: Reason, told: Explanation, plan: Plan) -> None:
-    """A field that is sent has a rule that sends it, and no other has, but a merge that comes to
-    what the store has; clashes are told as such.
+    """Check that a field that is sent has a rule that sends it, that only a merge with an unchanged
+    result has such a rule otherwise, and that a clash has a clash rule.
     """
     update = next((u for u in plan.updates if u.row == told.row), None)
     fields = update.fields if update is not None else ()

@@ -29,21 +29,21 @@ def _python(code: str) -> str:
 
 @pytest.mark.parametrize("name", ps.__all__)
 def test_every_public_name_resolves(name: str) -> None:
-    """A name in __all__ is there, and is the thing of that name."""
+    """Each name in __all__ resolves to the object of that name."""
     value = getattr(ps, name)
     if hasattr(value, "__name__"):
         assert value.__name__.rpartition(".")[2] == name
 
 
 def test_typed_and_public_names_are_the_same() -> None:
-    """What a type checker sees is what __all__ lists, in its order, each name once."""
+    """A type checker sees exactly the names in __all__, each once."""
     assert sorted(_typed_names()) == sorted(ps.__all__)
     assert len(set(ps.__all__)) == len(ps.__all__)
 
 
 @pytest.mark.parametrize("module", [ps, ps.auth, ps.errors, ps.reconcile, ps.types, ps.widgets])
 def test_completion_offers_public_names_alone(module: ModuleType) -> None:
-    """No imported helper is among the names, and each of them is there."""
+    """Completion of a module offers exactly its public names, without imported helpers."""
     listed = [name for name in dir(module) if not name.startswith("_")]
     assert listed == sorted(module.__all__)
     assert all(hasattr(module, name) for name in listed)
@@ -51,7 +51,7 @@ def test_completion_offers_public_names_alone(module: ModuleType) -> None:
 
 @pytest.mark.parametrize("store", ["Store.", ""])
 def test_methods_of_a_store_show_their_signature(store: str) -> None:
-    """A method of a store has no parameter `self`, on the class it has."""
+    """The signature of a store's bound method has no parameter `self`."""
     shown = _python(
         "import inspect, petsync as ps\n"
         "with ps.demo() as store:\n"
@@ -62,13 +62,13 @@ def test_methods_of_a_store_show_their_signature(store: str) -> None:
 
 
 def test_names_are_listed_before_they_are_used() -> None:
-    """Completion offers every public name in a fresh interpreter."""
+    """Completion offers every public name in a new interpreter."""
     listed = _python("import petsync; print(*dir(petsync))").split()
     assert set(ps.__all__) <= set(listed)
 
 
 def test_unknown_name_is_an_attribute_error() -> None:
-    """A misspelt name fails as on any module."""
+    """A misspelt name raises the AttributeError of any module."""
     with pytest.raises(AttributeError, match="'petsync' has no attribute 'conect'"):
         ps.conect  # type: ignore[attr-defined]  # noqa: B018
 
@@ -78,13 +78,13 @@ def test_unknown_name_is_an_attribute_error() -> None:
     ["import petsync", "from petsync.errors import PetsyncError; from petsync import Pet"],
 )
 def test_import_is_cheap(statement: str) -> None:
-    """Neither the package nor its errors and resources load pandas, a server or a client."""
+    """The import of the package or its errors loads no pandas, server or client."""
     loaded = _python(f"{statement}\nimport sys\nprint(*sys.modules)").split()
     assert not [name for name in _HEAVY if name in loaded]
 
 
 def test_values_show_themselves_without_a_store() -> None:
-    """A value made without connect() still has its text, not Python's default."""
+    """A value that is made without connect() has its own text form, not Python's default."""
     shown = _python(
         "import petsync as ps, pandas as pd\n"
         "f = pd.DataFrame({'name': ['Rex']})\n"

@@ -1,4 +1,4 @@
-"""The README runs as it stands, and docs/cli.md says what the commands say."""
+"""The README runs unchanged, and docs/cli.md matches the commands."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ COMMANDS = README.parent / "docs" / "cli.md"
 
 
 def test_the_command_reference_is_current() -> None:
-    """docs/cli.md is what --help says; `python -m petsync.cli.reference --write docs/cli.md`
-    brings it up to date.
+    """docs/cli.md contains the present --help texts; `python -m petsync.cli.reference --write
+    docs/cli.md` updates it.
     """
     text = COMMANDS.read_text("utf-8")
     assert text == with_reference(text)
 
 
 def test_the_readme_is_short() -> None:
-    """It stays a front page: details have pages of their own."""
+    """The README has at most 200 lines; details have their own pages."""
     assert len(README.read_text("utf-8").splitlines()) <= 200
 
 
 def test_reference_is_the_same_in_any_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The width of the terminal in which it is made does not matter."""
+    """The reference does not depend on the width of the terminal."""
     usual = reference()
     monkeypatch.setenv("COLUMNS", "200")
     assert reference() == usual
@@ -39,7 +39,7 @@ def test_reference_is_the_same_in_any_terminal(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_reference_replaces_only_what_is_between_the_markers() -> None:
-    """The page's other text stays, and a second time changes nothing."""
+    """Only the text between the markers is replaced, and a second replacement changes nothing."""
     once = with_reference(f"# Head\n{BEGIN}\nold\n{END}\ntail\n")
     assert once.startswith(f"# Head\n{BEGIN}\n## petsync\n")
     assert once.endswith(f"{END}\ntail\n")
@@ -49,13 +49,13 @@ def test_reference_replaces_only_what_is_between_the_markers() -> None:
 
 @pytest.mark.parametrize("text", ["none", BEGIN, f"{END}{BEGIN}", f"{BEGIN}{END}{BEGIN}{END}"])
 def test_a_page_without_markers_is_not_changed(text: str) -> None:
-    """Markers that are missing or in disorder are an error, not a guess."""
+    """Missing, repeated or misplaced markers are an error."""
     with pytest.raises(ValueError, match="needs one"):
         with_reference(text)
 
 
 def test_program_writes_the_reference(tmp_path: Path) -> None:
-    """`python -m petsync.cli.reference --write FILE` puts it into the file."""
+    """`python -m petsync.cli.reference --write FILE` writes the reference into the file."""
     file = tmp_path / "cli.md"
     file.write_text(f"{BEGIN}\n{END}\n", "utf-8")
     program = [sys.executable, "-m", "petsync.cli.reference", "--write", str(file)]
@@ -75,7 +75,7 @@ def test_the_picture_of_a_plan_is_the_present_one() -> None:
 
 
 def test_ci_runs_the_readmes_two_commands() -> None:
-    """What .ci/run looks for in the README is there: the main job, and the tests."""
+    """The README has the two commands that .ci/run looks for: the demo and the tests."""
     lines = README.read_text("utf-8").splitlines()
     commands = [line.strip() for line in lines if line.startswith("    python3 -m venv")]
     assert [command.rsplit("/", 1)[-1] for command in commands] == ["petsync demo", "pytest"]
@@ -87,7 +87,7 @@ def test_ci_runs_the_readmes_two_commands() -> None:
 
 
 def test_the_tour_in_python_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The README's Python works as it stands there."""
+    """The README's Python runs unchanged."""
     monkeypatch.chdir(tmp_path)
     block = re.search(r"```python\n(.*?)```", README.read_text("utf-8"), re.DOTALL)
     assert block is not None
