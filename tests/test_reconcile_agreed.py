@@ -1,4 +1,4 @@
-"""What counts as agreed: what both sides really said, whatever ends a round between two steps."""
+"""The agreed base: it has what both sides really had, wherever a round is interrupted."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def _open_box() -> Iterator[Sandbox]:
 
 @pytest.fixture(scope="module")
 def first_rounds(tmp_path_factory: pytest.TempPathFactory) -> FirstRounds:
-    """The first round of the sheet, made once."""
+    """Return the first round of the sheet, which runs once for the module."""
     return FirstRounds(tmp_path_factory.mktemp("first"))
 
 
 @pytest.fixture
 def night(_open_box: Sandbox, first_rounds: FirstRounds, tmp_path: Path) -> Typed:
-    """A store and a sheet that agree, and were reconciled once."""
+    """Return a store and a sheet that agree after one round."""
     night = Typed(_open_box, tmp_path, {"mode": "two-way"})
     first_rounds.begin(night, STORED)
     return night
@@ -104,8 +104,8 @@ def test_a_category_edited_in_one_cell_stays(
     cells: dict[str, str],
     meant: ps.Category | None,
 ) -> None:
-    """By its name, its number or emptied: the cell beside it, which says what it said, is no edit,
-    whatever ends the round.
+    """An edit of one cell of a category stays however the round ends; the unchanged cell beside it
+    is no edit.
     """
     night.type(1, **cells)
     with monkeypatch.context() as patch:
@@ -121,7 +121,7 @@ def test_a_category_edited_in_one_cell_stays(
 def test_a_category_edited_again_is_sent(
     night: Typed, monkeypatch: pytest.MonkeyPatch, broken: Break
 ) -> None:
-    """What a person types behind a round that was cut off is an edit, and no conflict."""
+    """An edit that is typed after an interrupted round is sent, and is no conflict."""
     night.type(1, category="Cats")
     with monkeypatch.context() as patch:
         broken(night, patch)
@@ -134,7 +134,9 @@ def test_a_category_edited_again_is_sent(
 def test_a_category_that_was_cleared_takes_a_new_one(
     night: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From the store, also where the number of the old one still stands beside it."""
+    """A cleared category takes the store's new one, although the old category id is still beside
+    it.
+    """
     night.type(1, category="[clear]")
     with monkeypatch.context() as patch:
         _killed_before_the_sheet(night, patch)
@@ -147,7 +149,9 @@ def test_a_category_that_was_cleared_takes_a_new_one(
 def test_the_number_beside_a_cleared_category_is_no_edit(
     night: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The column of the name is cut after the round was killed, and comes back."""
+    """The old id beside a cleared category is no edit, even if the name's column is removed after a
+    killed round and comes back.
+    """
     night.type(1, category="[clear]")
     with monkeypatch.context() as patch:
         _killed_before_the_sheet(night, patch)
@@ -162,8 +166,8 @@ def test_the_number_beside_a_cleared_category_is_no_edit(
 def test_a_category_that_arrived_is_no_edit_of_a_pet_that_is_gone(
     night: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The row still has the number of the old one, as its round was killed; then the pet is deleted
-    in the store: nobody edited the row, which goes without a conflict.
+    """A row whose category a killed round sent is unedited, so it is removed without a conflict
+    when its pet is deleted in the store.
     """
     night.options = {"mode": "two-way", "delete_missing": True}
     night.type(1, category="Cats")
@@ -181,8 +185,8 @@ def test_a_category_that_arrived_is_no_edit_of_a_pet_that_is_gone(
 def test_a_new_row_keeps_its_category(
     night: Typed, monkeypatch: pytest.MonkeyPatch, is_killed: bool
 ) -> None:
-    """Added with the name of one category and the number of another, also in a round that is
-    killed.
+    """A new row with the name of one category and the id of another gets the named category, also
+    in a killed round.
     """
     rows = night.rows()
     new = {"name": "Neu", "status": "sold", "category": "Cats", "category_id": "1"}
@@ -200,8 +204,8 @@ def test_a_new_row_keeps_its_category(
 def test_a_category_stays_where_the_row_is_edited_after_a_killed_round(
     night: Typed, monkeypatch: pytest.MonkeyPatch, is_new: bool
 ) -> None:
-    """Another cell of the row is sent by the next round; the number of the old category is still no
-    edit, also where its column is away then.
+    """After a killed round sent a category, another edit of the row is sent, and the old category
+    id is no edit, even if its column is away.
     """
     if is_new:
         rows = night.rows()
@@ -228,7 +232,7 @@ def test_a_category_stays_where_the_row_is_edited_after_a_killed_round(
 
 
 def test_a_released_plan_keeps_the_category(night: Typed) -> None:
-    """A plan that waited, and that a person released, sent what the name says."""
+    """A plan that waited and was released sends the category of the name cell."""
     night.type(1, category="Cats")
     guard = Guard(max_update=Limit(0, is_share=False))
     told = night.run(guard=guard)
@@ -243,7 +247,7 @@ def test_a_released_plan_keeps_the_category(night: Typed) -> None:
 def test_two_rounds_that_were_killed_are_both_agreed_on(
     night: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the first of them sent is agreed on, so that taking it back is an edit."""
+    """Values that two killed rounds sent are agreed, so a value that is set back is an edit."""
     for pet_id in (1, 2):
         night.type(pet_id, name=f"Rex {pet_id}")
         with monkeypatch.context() as patch:
@@ -258,8 +262,8 @@ def test_two_rounds_that_were_killed_are_both_agreed_on(
 def test_a_column_that_was_away_reverts_nothing(
     night: Typed, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    """Rows that nobody edited take what the store has by now; one that was edited is sent, or in
-    conflict where the store changed it as well.
+    """A column that was away reverts nothing: unedited rows take the store's values, and an edited
+    row is sent, or is in conflict if the store changed it too.
     """
     rows = night.rows()
     night.box.put(changed(STORED, 1, name="Store 1")[0])
@@ -302,8 +306,8 @@ def test_a_column_that_was_away_reverts_nothing(
 def test_a_column_that_was_away_after_a_killed_round_reverts_nothing(
     night: Typed, monkeypatch: pytest.MonkeyPatch, broken: Break, cut: tuple[str, ...]
 ) -> None:
-    """The store removed a tag, the round that was to write it was killed, and the column comes back
-    as it was: only what reached the sheet can be missing in a backup.
+    """A tag that the store removed stays removed if the round that should write it is killed and
+    the column comes back with the old value.
     """
     night.type(1, tags="calm; loud")
     night.run()
@@ -324,7 +328,9 @@ def test_a_column_that_was_away_after_a_killed_round_reverts_nothing(
 def test_what_a_killed_round_wrote_is_known_in_a_backup(
     night: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The round after it writes as well; then the backup of before both is put back and edited."""
+    """A backup from before a killed round that wrote the sheet is recognised: its old values are
+    not sent, and a new edit is.
+    """
     before = night.sheet.read_bytes()
     night.box.put(changed(STORED, 1, name="Store 1")[0])
     write = sheets.write_synced
@@ -350,7 +356,9 @@ def test_what_a_killed_round_wrote_is_known_in_a_backup(
 def test_the_file_of_before_a_killed_round_is_a_backup(
     night: Typed, monkeypatch: pytest.MonkeyPatch, was_written: bool
 ) -> None:
-    """Whether or not the round wrote the sheet: what was sent since is not taken back by it."""
+    """The file from before a killed round is recognised as a backup, whether or not the round wrote
+    the sheet: values sent since are not reverted.
+    """
     before = night.sheet.read_bytes()
     night.box.put(changed(STORED, 1, name="Store 1")[0])
     with monkeypatch.context() as patch:
@@ -371,7 +379,9 @@ def test_the_file_of_before_a_killed_round_is_a_backup(
 
 
 def test_the_number_of_a_category_that_was_away_reverts_nothing(night: Typed) -> None:
-    """The name came into the sheet while the column of the numbers was away."""
+    """The old category id that comes back with its column does not revert a name that a round wrote
+    meanwhile.
+    """
     numbers = night.cut("category_id")
     night.box.put(changed(STORED, 1, category=CATS)[0])
     night.run()
@@ -387,7 +397,9 @@ def test_the_number_of_a_category_that_was_away_reverts_nothing(night: Typed) ->
 def test_a_category_named_while_its_number_was_away_stays(
     night: Typed, monkeypatch: pytest.MonkeyPatch, cells: dict[str, str], broken: str | None
 ) -> None:
-    """The number comes back as it was, and is no edit, also where the round was killed."""
+    """The old category id that comes back with its column does not revert a name that was typed
+    meanwhile, also after a killed round.
+    """
     numbers = night.cut("category_id")
     night.type(1, **cells)
     with monkeypatch.context() as patch:
@@ -409,7 +421,7 @@ def test_a_category_named_while_its_number_was_away_stays(
 
 
 def test_a_column_that_never_was_there_is_an_edit(night: Typed) -> None:
-    """Whoever adds a column to a sheet means what is in it."""
+    """The cells of a column that is added to a sheet are edits."""
     night.cut("status")
     shutil.rmtree(night.state)
     night.run()
@@ -423,7 +435,9 @@ def test_a_column_that_never_was_there_is_an_edit(night: Typed) -> None:
 @pytest.mark.parametrize("mode", ["two-way", "push", "pull"])
 @pytest.mark.parametrize("how", ["renamed", "cut", "emptied"])
 def test_a_sheet_that_lost_its_ids_is_refused(night: Typed, how: str, mode: str) -> None:
-    """Exit code 4, nothing changed on either side, and the new header is named."""
+    """A sheet without its ids is refused with exit code 4, both sides stay unchanged, and the new
+    header is named.
+    """
     night.run(mode=mode)
     if how == "renamed":
         night.rename("id", "Nummer")
@@ -449,8 +463,8 @@ def test_a_sheet_that_lost_its_ids_is_refused(night: Typed, how: str, mode: str)
 def test_the_number_beside_the_category_of_a_row_that_was_added_by_hand_is_no_edit(
     night: Typed, monkeypatch: pytest.MonkeyPatch, is_killed: bool
 ) -> None:
-    """The base lacks a pet whose id no run has written into its row: a run that sends another cell
-    of it leaves the category as the row names it.
+    """The old category id in a row that a manual run added, and that has no id yet, is no edit when
+    a round sends another cell.
     """
     rows = night.rows()
     night.save([*rows, [{**NEW_ROW, "category_id": "1"}.get(name, "") for name in rows[0]]])
@@ -479,8 +493,8 @@ def test_the_number_beside_the_category_of_a_row_that_was_added_by_hand_is_no_ed
 def test_a_row_that_was_added_by_hand_is_compared_by_what_was_sent(
     night: Typed, sheet: str, store: str, result: str, *, is_moved: bool
 ) -> None:
-    """No run has written the id into it: an edit of one side arrives on the other, also in another
-    place of the sheet, and edits of the same cell on both sides are a conflict that stays one.
+    """A row that a manual run added without writing its id is compared with what was sent: an edit
+    of one side reaches the other, and edits of one cell on both sides are a lasting conflict.
     """
     header, *rows = night.rows()
     night.save([header, *rows, [NEW_ROW.get(name, "") for name in header]])
@@ -506,8 +520,8 @@ def test_a_row_that_was_added_by_hand_is_compared_by_what_was_sent(
 def test_what_is_typed_beside_a_cell_that_a_round_wrote_is_an_edit(
     night: Typed, monkeypatch: pytest.MonkeyPatch, blank: str, text: str, is_killed: bool
 ) -> None:
-    """One cell of a category is blank and stays so, as the other one takes what the store has: who
-    types then into it what it said once means that.
+    """A value that is typed into the blank cell of a category after a round wrote the other cell is
+    an edit: it is sent or a conflict.
     """
     night.type(1, **{blank: ""})
     assert night.run().round.exit_code == 0
@@ -529,8 +543,8 @@ def test_what_is_typed_beside_a_cell_that_a_round_wrote_is_an_edit(
 def test_a_row_stays_while_an_edit_of_it_may_be_under_another_header(
     night: Typed, column: str, edited: bool
 ) -> None:
-    """Its pet is gone: the row is named until the header is back, and then goes if nobody edited
-    it.
+    """The row of a deleted pet is in conflict while an edit may be under an unknown header; then
+    the row is removed if it is unedited.
     """
     night.options = {"mode": "two-way", "delete_missing": True}
     if edited:
@@ -547,7 +561,7 @@ def test_a_row_stays_while_an_edit_of_it_may_be_under_another_header(
 
 
 def test_an_open_sheet_ends_the_round_before_anything_is_sent(night: Typed) -> None:
-    """Also where only the store is to change, as the docs say."""
+    """A sheet that is open in another program ends the round before anything is sent."""
     night.type(1, name="Rex")
     lock = night.sheet.with_name(f".~lock.{night.sheet.name}#")
     lock.write_text(",ada,", "utf-8")
@@ -563,7 +577,9 @@ def test_an_open_sheet_ends_the_round_before_anything_is_sent(night: Typed) -> N
 def test_a_deleted_pet_does_not_come_back_as_its_row_moves(
     night: Typed, deletes: bool, edited: bool
 ) -> None:
-    """From one sheet of a folder to another: the row goes, stays with a note, or is a conflict."""
+    """A deleted pet is not added again when its row moves to another sheet of the folder; an edited
+    row is a conflict.
+    """
     folder = night.folder / "in"
     folder.mkdir()
 
@@ -599,8 +615,8 @@ def test_a_deleted_pet_does_not_come_back_as_its_row_moves(
     ],
 )
 def test_one_pet_as_in_a_backup_is_a_conflict(night: Typed, newer: dict[str, Any]) -> None:
-    """A backup that was edited since, or a value that a person set back: nobody can tell, and the
-    store's newer value stays until somebody decides; nothing is joined, either.
+    """A single pet with the values of a backup is a conflict: the store's newer values stay until
+    it is decided, and nothing is merged.
     """
     night.box.put(changed(STORED, 1, **newer)[0])
     first = night.run()
@@ -624,7 +640,9 @@ def test_one_pet_as_in_a_backup_is_a_conflict(night: Typed, newer: dict[str, Any
 
 @pytest.mark.parametrize("is_settled", [False, True])
 def test_a_row_in_conflict_that_is_removed_deletes_nothing(night: Typed, is_settled: bool) -> None:
-    """The store's value may be newer than the row; without the conflict, the pet goes."""
+    """A removed row whose pet was in conflict deletes nothing; after the conflict is resolved, the
+    removed row deletes its pet.
+    """
     night.options = {"mode": "two-way", "delete_missing": True}
     newer = changed(STORED, 1, name="Store 1")[0]
     night.box.put(newer)
@@ -654,7 +672,7 @@ def test_a_row_in_conflict_that_is_removed_deletes_nothing(night: Typed, is_sett
 def test_a_number_that_a_killed_round_wrote_is_edited(
     night: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is one of the two cells that this round wrote, and its edit is not taken back."""
+    """An edit of a category id that a killed round wrote is not reverted."""
     night.box.put(changed(STORED, 1, category=CATS)[0])
     write = sheets.write_synced
 
@@ -675,8 +693,8 @@ def test_a_number_that_a_killed_round_wrote_is_edited(
 
 
 def test_a_pet_whose_row_may_be_held_becomes_no_second_row(night: Typed) -> None:
-    """A backup from before a new row got its id is put back, and that row is edited in all that
-    tells: it is held for another reason, and its pet does not come into the sheet beside it.
+    """A row of a backup that may be a pet's row is held after edits, and the pet gets no second
+    row.
     """
     header, *rows = night.rows()
     cells = {"name": "Ida", "status": "sold", "category": "Dogs", "tags": "calm; shy"}
@@ -704,9 +722,9 @@ def test_a_pet_whose_row_may_be_held_becomes_no_second_row(night: Typed) -> None
 def test_a_row_in_doubt_is_no_new_one_once_the_pet_is_deleted(
     night: Typed, others: int, is_away: bool, meanwhile: str
 ) -> None:
-    """It was in conflict as it may be that pet: to add it could bring back what somebody deleted.
-    A person decides by taking it out, or by `add-another`. The round that held it may have sent
-    nothing, so that no run knows of it, and the row may have another name since.
+    """A row in conflict because it may be a pet is not added once that pet is deleted, until it has
+    the action `add-another`. That holds even if the round that held it sent nothing, or if the row
+    was renamed since.
     """
     header, *rows = night.rows()
     photo = "https://shop.example/ida.jpg"
@@ -764,7 +782,9 @@ def test_a_row_in_doubt_is_no_new_one_once_the_pet_is_deleted(
 def test_a_pet_that_changed_in_a_column_that_is_away_is_not_deleted(
     night: Typed, column: str, newer: dict[str, Any], is_back: bool
 ) -> None:
-    """Its row is removed: whoever did so has not seen what the store has there by now."""
+    """A removed row deletes nothing if its pet changed in a column that is away, because the sheet
+    did not show the change.
+    """
     stored = changed(STORED, 1, **newer)[0]
     cut = night.cut(column)
     night.box.put(stored)
@@ -783,7 +803,7 @@ def test_a_pet_that_changed_in_a_column_that_is_away_is_not_deleted(
 
 @pytest.mark.parametrize("column", ["tags", "photo_urls", "name", "category"])
 def test_a_doubt_stays_while_its_column_is_away(night: Typed, column: str) -> None:
-    """A value of a backup is as old as before when its column comes back."""
+    """A conflict about a value of a backup stays when its column is removed and comes back."""
     newer = {
         "name": "Store 1",
         "category": CATS,
@@ -808,7 +828,9 @@ def test_a_doubt_stays_while_its_column_is_away(night: Typed, column: str) -> No
 
 @pytest.mark.parametrize("winner", ["sheet", "store"])
 def test_a_job_may_say_who_wins_in_a_backup(night: Typed, winner: str) -> None:
-    """Also of tags and photos, which merge where it is known what both sides had."""
+    """`on_conflict` decides conflicts with a backup, also those of tags and photos, which are
+    otherwise merged.
+    """
     night.box.put(changed(STORED, 1, tags=(ps.Tag(2, "shy"),), photo_urls=())[0])
     first = night.run()
     shutil.copy(first.round.backup, night.sheet)
@@ -823,8 +845,8 @@ def test_a_job_may_say_who_wins_in_a_backup(night: Typed, winner: str) -> None:
 
 
 def test_an_older_row_of_a_pet_that_was_added_since_is_a_conflict(night: Typed) -> None:
-    """A backup from before a new row was edited and added: what the row says otherwise than the run
-    that added it may be older than that or edited since, and is neither sent nor replaced.
+    """A row of a backup from before its pet was added is a conflict in each different field: the
+    value may be older or edited, so it is neither sent nor replaced.
     """
     row = ["", "Neu", "", "Cats", "2", "shy", ""]
     header = night.rows()[0]
@@ -855,7 +877,9 @@ def test_an_older_row_of_a_pet_that_was_added_since_is_a_conflict(night: Typed) 
 
 
 def test_one_row_as_in_a_backup_is_a_conflict(night: Typed) -> None:
-    """A row that petsync wrote and that is gone: its pet stays until somebody decides."""
+    """The pet of a single row that petsync wrote, and that is missing as in a backup, stays in
+    conflict until it is decided.
+    """
     options = {"delete_missing": True}
     night.box.put(ps.Pet(id=50, name="Neu", status="sold"))
     first = night.run(**options)
@@ -873,7 +897,9 @@ def test_one_row_as_in_a_backup_is_a_conflict(night: Typed) -> None:
 
 
 def test_a_row_that_petsync_took_out_does_not_bring_its_pet_back(night: Typed) -> None:
-    """It is in a backup that was edited since: a conflict until somebody writes `add`."""
+    """A row that petsync removed, and that comes back in an edited backup, is a conflict and adds
+    its pet only with the action `add`.
+    """
     options = {"delete_missing": True}
     night.box.remove(7)
     first = night.run(**options)
@@ -891,7 +917,9 @@ def test_a_row_that_petsync_took_out_does_not_bring_its_pet_back(night: Typed) -
 def test_a_category_edited_by_its_number_waits_for_its_turn(
     night: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A round that kept what it saw before it could send is no reason to forget the edit."""
+    """An edit of a category id is sent by the next round if a round fails after it recorded the
+    sheet and before it sends.
+    """
     night.type(1, category_id="2")
     with monkeypatch.context() as patch:
         patch.setattr(ps.Store, "apply", Mock(side_effect=SheetError("not now")))
@@ -901,7 +929,9 @@ def test_a_category_edited_by_its_number_waits_for_its_turn(
 
 
 def test_an_unknown_category_number_stays_in_conflict(night: Typed) -> None:
-    """Also while the round writes other cells, and keeps its base."""
+    """An unknown category id stays in conflict while the round writes other cells and saves its
+    base.
+    """
     night.type(1, category_id="77")
     night.box.put(changed(STORED, 2, name="Store 2")[1])
     for _ in range(2):
@@ -914,7 +944,7 @@ NEW_ROW = {"name": "Neu", "status": "sold", "category": "Cats", "category_id": "
 
 
 def _without_id(night: Typed, known: str, **cells: str) -> None:
-    """Type into the row without an id that has this name."""
+    """Change cells of the row with this name, which has no id, and save the sheet."""
     rows = night.rows()
     row = next(row for row in rows if row[rows[0].index("name")] == known)
     assert not row[rows[0].index("id")]
@@ -930,8 +960,8 @@ def _without_id(night: Typed, known: str, **cells: str) -> None:
 def test_a_new_row_edited_behind_a_round_is_the_same_pet(
     night: Typed, monkeypatch: pytest.MonkeyPatch, broken: Break, mode: str
 ) -> None:
-    """Its pet was added, and its id did not come into the sheet, or is gone from it: the row is
-    still that pet's, and its edit is sent.
+    """A new row whose id did not reach the sheet, or is gone from it, is still its pet's row, and
+    its edit is sent.
     """
     night.options = {"mode": mode}
     night.run()
@@ -959,8 +989,8 @@ def test_a_new_row_edited_behind_a_round_is_the_same_pet(
 def test_a_new_row_that_may_be_a_known_pet_is_a_conflict(
     night: Typed, monkeypatch: pytest.MonkeyPatch, broken: Break, mode: str
 ) -> None:
-    """Its pet was added, and it is edited and moved so that nobody knows it any more: it is added
-    once more only if somebody says so, however many rounds come between.
+    """A new row that lost its id and is edited beyond recognition is a conflict in every round
+    until it gets an id, and adds no second pet.
     """
     night.options = {"mode": mode, "delete_missing": True}
     night.run()
@@ -988,8 +1018,8 @@ def test_a_new_row_that_may_be_a_known_pet_is_a_conflict(
 def test_a_row_that_got_the_id_of_a_known_pet_and_lacks_it_is_held(
     night: Typed, monkeypatch: pytest.MonkeyPatch, broken: Break, is_moved: bool
 ) -> None:
-    """No run added its pet, so that no journal knows the row: a round knew it by what it said, and
-    its id did not come into the sheet, or is gone from it. Written over, it is no second pet.
+    """A row that a round recognised as a pet, but that lacks the id, is held after it is rewritten,
+    and adds no second pet.
     """
     night.type(12, id="")
     with monkeypatch.context() as patch:
@@ -1010,7 +1040,9 @@ def test_a_row_that_got_the_id_of_a_known_pet_and_lacks_it_is_held(
 
 
 def test_a_backup_whose_new_row_lacks_its_id_is_known(night: Typed) -> None:
-    """Older by two writes, and edited since: what was sent in between is not taken back."""
+    """A backup from before two writes, with a new row without its id, is recognised after an edit:
+    no sent value is reverted.
+    """
     rows = night.rows()
     new = {**NEW_ROW, "category_id": "1"}
     night.save([*rows, [new.get(name, "") for name in rows[0]]])
@@ -1031,7 +1063,9 @@ def test_a_backup_whose_new_row_lacks_its_id_is_known(night: Typed) -> None:
 
 @pytest.mark.parametrize("edited", [False, True])
 def test_a_newer_backup_put_back_after_an_older_one_is_known(night: Typed, edited: bool) -> None:
-    """What was sent after the older one is not taken back, and no pet added since is deleted."""
+    """A newer backup that is put back after an older one is recognised: no sent value is reverted,
+    and no added pet is deleted.
+    """
     night.options = {"mode": "two-way", "delete_missing": True}
     night.box.put(changed(STORED, 3, name="Store 3")[2])
     older = night.run().round.backup
@@ -1060,8 +1094,8 @@ def test_a_newer_backup_put_back_after_an_older_one_is_known(night: Typed, edite
 
 
 def test_a_new_row_in_the_place_of_another_is_not_that_pet(night: Typed) -> None:
-    """A row that petsync has given its id was taken out, and another was typed in its place: it is
-    in doubt whose it is, and no pet takes the values of another.
+    """A new row in the place of a removed row that had an id is a conflict until it is decided, and
+    no pet takes the values of another.
     """
     rows = night.rows()
     more = {"tags": "old; shy", "photo_urls": "https://shop.example/new.jpg"}
@@ -1086,8 +1120,8 @@ def test_a_new_row_in_the_place_of_another_is_not_that_pet(night: Typed) -> None
 
 @pytest.mark.parametrize("at", ["in its place", "elsewhere"])
 def test_a_new_row_after_one_that_had_its_id_is_new(night: Typed, at: str) -> None:
-    """What a round wrote later stands in the sheet, so that it is no backup from before: the row
-    with the id was taken out, and the other one was typed.
+    """A sheet with values that a round wrote later is no backup, so a row that is typed after a row
+    with an id was removed is new.
     """
     rows = night.rows()
     night.save([*rows, [NEW_ROW.get(name, "") for name in rows[0]]])
@@ -1110,8 +1144,8 @@ def test_a_new_row_after_one_that_had_its_id_is_new(night: Typed, at: str) -> No
 def test_a_row_with_another_name_takes_no_pet_whose_row_had_its_id(
     night: Typed, mode: str, since: str
 ) -> None:
-    """A row with an id was taken out, and another one was typed in its place: it is a new pet, or a
-    conflict where the sheet may be a backup from before the id was written.
+    """A row with another name in the place of a removed row is a new pet, or a conflict where the
+    sheet may be a backup, and never changes the removed row's pet.
     """
     rows = night.rows()
     night.save([*rows, [NEW_ROW.get(name, "") for name in rows[0]]])
@@ -1138,7 +1172,9 @@ def test_a_row_with_another_name_takes_no_pet_whose_row_had_its_id(
 
 
 def test_a_row_of_a_backup_stays_held_whatever_is_written_beside_it(night: Typed) -> None:
-    """The rounds after the one that held it write to the sheet, and add no second pet."""
+    """A held row of a backup stays in conflict while later rounds write to the sheet, and adds no
+    second pet.
+    """
     rows = night.rows()
     night.save([*rows, [NEW_ROW.get(name, "") for name in rows[0]]])
     _backup_put_back(night, pytest.MonkeyPatch())
@@ -1155,7 +1191,7 @@ def test_a_row_of_a_backup_stays_held_whatever_is_written_beside_it(night: Typed
 
 
 def test_a_column_that_comes_back_blank_is_filled(night: Typed) -> None:
-    """A pet that had nothing in it before takes what the store has by now."""
+    """A blank cell of a column that comes back takes the store's present value."""
     night.type(1, tags="[clear]")
     night.run()
     night.type(1, tags="")
@@ -1173,8 +1209,8 @@ def test_a_column_that_comes_back_blank_is_filled(night: Typed) -> None:
 def test_a_blank_cell_whose_pet_changes_in_mid_round_is_filled(
     night: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The store gets tags, photos and a category after the round has written the sheet and before
-    it looks at both sides again: the next round fills the cells, which say nothing.
+    """Blank cells of a pet that the store changes right after the round wrote the sheet are filled
+    by the next round.
     """
     fields = {"tags": (), "photo_urls": (), "category": None}
     night.box.put(changed(STORED, 1, **fields)[0])
@@ -1203,8 +1239,8 @@ def test_a_blank_cell_whose_pet_changes_in_mid_round_is_filled(
 
 
 def test_a_blank_cell_beside_nothing_is_filled(night: Typed) -> None:
-    """A tag without name and id, and the category number 0, are nothing: what the store has in
-    their place by now comes into the blank cells.
+    """A tag without name and id and the category id 0 count as no value, so blank cells take the
+    store's later values.
     """
     nothing = {"tags": (ps.Tag(0, ""),), "category": ps.Category(0, "")}
     night.box.put(changed(STORED, 1, **nothing)[0])
@@ -1219,7 +1255,9 @@ def test_a_blank_cell_beside_nothing_is_filled(night: Typed) -> None:
 
 
 def test_a_killed_run_that_was_undone_is_not_resumed(night: Typed) -> None:
-    """The next round plans anew; what the undo took back is a change of the store."""
+    """A killed run that was undone is not resumed: the next round makes a new plan, and the undo is
+    a change of the store.
+    """
     night.options = {**STOPS, "delete_missing": True}
     night.type(1, name="Rex")
     night.save(night.rows()[:-1])
@@ -1252,8 +1290,8 @@ def _set_back(night: Typed, store: ps.Store, _: str) -> None:
 def test_a_killed_round_sends_nothing_that_was_sent_by_hand_and_taken_back_since(
     night: Typed, take_back: Callable[[Typed, ps.Store, str], None], is_begun: bool
 ) -> None:
-    """Its run knows of neither: what was done to the pets later counts, whether or not the run
-    had begun with them.
+    """A killed round does not send an edit that was applied manually and taken back since, whether
+    or not its run had begun the change.
     """
     night.options = STOPS
     night.type(1, name="Rex")
@@ -1274,7 +1312,9 @@ def test_a_killed_round_sends_nothing_that_was_sent_by_hand_and_taken_back_since
 def test_a_run_that_is_resumed_sends_nothing_that_was_taken_back_since(
     night: Typed, take_back: Callable[[Typed, ps.Store, str], None]
 ) -> None:
-    """What a later run or its undo did to a pet is newer, also where the first run had begun."""
+    """A resumed run sends nothing for a pet that a later run and its undo, or a further run,
+    changed.
+    """
     night.type(1, name="Rex")
     night.type(12, name="Zoe")
     with ps.connect(night.box.url, state=night.state, timeout=30) as store:
@@ -1293,7 +1333,9 @@ def test_a_run_that_is_resumed_sends_nothing_that_was_taken_back_since(
 def test_a_killed_round_deletes_no_pet_that_was_deleted_by_hand_and_brought_back(
     night: Typed,
 ) -> None:
-    """The undo of the later run is newer, and the row comes back."""
+    """A killed round does not repeat a delete that was applied manually and undone, and the row
+    comes back.
+    """
     night.options = {**STOPS, "delete_missing": True}
     night.save(night.rows()[:-1])
     night.box.break_with("503=1,only=deletePet")
@@ -1311,7 +1353,9 @@ def test_a_killed_round_deletes_no_pet_that_was_deleted_by_hand_and_brought_back
 def test_an_add_that_was_undone_is_not_made_again(
     night: Typed, monkeypatch: pytest.MonkeyPatch, edited: bool, killed: bool
 ) -> None:
-    """Its row goes, or is in conflict where it was edited since, whether or not it got its id."""
+    """An add that was undone is not repeated: its row, with or without an id, is removed, or is a
+    conflict if it was edited since.
+    """
     night.options = {"mode": "two-way", "delete_missing": True}
     rows = night.rows()
     night.save([*rows, [{**NEW_ROW, "tags": "calm"}.get(name, "") for name in rows[0]]])
@@ -1334,19 +1378,19 @@ def test_an_add_that_was_undone_is_not_made_again(
 
 
 def _apply_by_hand(night: Typed, **options: Any) -> str:
-    """Apply the sheet as somebody does between two rounds; returns the run."""
+    """Apply the sheet manually, as between two rounds, and return the run id."""
     with ps.connect(night.box.url, state=night.state) as store:
         return store.apply(store.plan(night.sheet, **options), progress=False).run_id
 
 
 def _export(night: Typed) -> None:
-    """Make the sheet an export, which has a base of its own."""
+    """Replace the sheet with an export, which has its own base."""
     with ps.connect(night.box.url, state=night.state) as store:
         ps.write_sheet(store.snapshot(), night.sheet)
 
 
 def _apply_and_write_ids(night: Typed) -> tuple[str, Path]:
-    """Apply the sheet by hand as `petsync apply --write-ids`; returns the run and the backup."""
+    """Apply the sheet as `petsync apply --write-ids`, and return the run id and the backup."""
     with ps.connect(night.box.url, state=night.state) as store:
         sheet = store.read(night.sheet)
         plan, outputs = store.plan(sheet), Outputs(store.aio.history)
@@ -1367,7 +1411,9 @@ def _undo(night: Typed, run: str = "") -> str:
 
 
 def test_a_pet_whose_add_nobody_saw_the_end_of_becomes_no_second_row(night: Typed) -> None:
-    """Somebody renames its row meanwhile: the row is in conflict, and is the only one."""
+    """A pet whose add has an unknown outcome gets no second row: its renamed row is in conflict and
+    stays the only one.
+    """
     night.options = {"mode": "two-way", "delete_missing": True}
     night.run()
     _add_rows(night, "Neu")
@@ -1375,7 +1421,7 @@ def test_a_pet_whose_add_nobody_saw_the_end_of_becomes_no_second_row(night: Type
     with ps.connect(night.box.url, state=night.state) as store:
         plan = store.plan(night.sheet)
         with pytest.raises(InterruptedRunError):
-            # The answer is lost, and from then on every other one.
+            # The response to the add is lost, and so is every later one.
             store.apply(plan, on_progress=lambda _: night.box.break_with("drop_after=1"))
     night.box.break_with(None)
     assert "Neu" in [pet.name for pet in night.stored().values()]
@@ -1395,8 +1441,8 @@ def test_a_pet_whose_add_nobody_saw_the_end_of_becomes_no_second_row(night: Type
 def test_a_lost_add_of_a_round_whose_pet_was_edited_is_not_sent_again(
     night: Typed, monkeypatch: pytest.MonkeyPatch, edited: dict[str, Any]
 ) -> None:
-    """The round gets no answer and stops, and somebody edits the pet before the next one:
-    the row is in conflict until a person gives it the pet's id.
+    """An add without a response, whose pet was edited since, is not sent again: the row is in
+    conflict until it gets the pet's id.
     """
     night.options = {"mode": "two-way", "delete_missing": True, "timeout": 1}
     night.run()
@@ -1432,8 +1478,9 @@ def test_a_row_that_names_a_pet_which_no_round_has_seen_takes_nothing_away(
     broken: Break | None,
     is_first: bool,
 ) -> None:
-    """What one side alone says, the other takes; where both say something, a person decides. That
-    holds if a round is killed, and in the first round, which leaves blank cells alone.
+    """A row with the id of a pet that no round has seen removes nothing: a value of one side alone
+    reaches the other, and different values are a conflict. That holds after a killed round too; a
+    first round does not fill blank cells.
     """
     if is_first:
         shutil.rmtree(night.state)
@@ -1461,8 +1508,8 @@ def test_a_row_that_names_a_pet_which_no_round_has_seen_takes_nothing_away(
 def test_a_row_that_gets_the_id_of_the_pet_that_it_added_brings_nothing_back(
     night: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The round that added the pet was killed, and the row is held, as it says something else. What
-    the store took out meanwhile stays out; what was edited in the row is an edit.
+    """A row that gets the id of the pet that it added in a killed round sends its edits, and does
+    not bring back what the store removed.
     """
     rows = night.rows()
     typed = {"name": "Neu", "status": "sold", "tags": "calm; loud", "category": "Dogs"}
@@ -1497,7 +1544,9 @@ def test_a_category_in_one_cell_of_a_pet_that_no_round_has_seen_stays(
     cells: dict[str, str],
     broken: Break | None,
 ) -> None:
-    """It is a conflict with the store's, whatever else the row sends."""
+    """A category in one cell of a pet that no round has seen stays in conflict with the store's,
+    while other cells are sent.
+    """
     if is_first:
         shutil.rmtree(night.state)
     night.box.put(ps.Pet(id=50, name="Neu", status="sold", category=DOGS))
@@ -1529,7 +1578,9 @@ HAND_EDITS: tuple[dict[str, str], ...] = (
 def test_what_was_applied_by_hand_and_undone_is_not_sent_again(
     night: Typed, cells: dict[str, str]
 ) -> None:
-    """The undo is a change of the store, which the sheet takes, and a note names both runs."""
+    """An edit that was applied manually and undone is not sent again: the sheet takes the store's
+    value, and a note names both runs.
+    """
     night.type(1, **cells)
     run = _apply_by_hand(night)
     assert night.stored()[1] != STORED[0]
@@ -1548,7 +1599,9 @@ def test_what_was_applied_by_hand_and_undone_is_not_sent_again(
 
 
 def test_a_pet_that_was_added_by_hand_and_is_gone_is_added_again_with_its_id(night: Typed) -> None:
-    """As the conflict's hint says: the row gets the id of the pet that was, and `add`."""
+    """A pet that was added manually and deleted is added again with its id once the row has the id
+    and `add`, as the hint says.
+    """
     rows = night.rows()
     night.save([*rows, [{**NEW_ROW, "tags": "calm"}.get(name, "") for name in rows[0]]])
     _apply_by_hand(night)
@@ -1565,7 +1618,9 @@ def test_a_pet_that_was_added_by_hand_and_is_gone_is_added_again_with_its_id(nig
 
 @pytest.mark.parametrize("cells", HAND_EDITS[1:5])
 def test_a_category_that_was_applied_by_hand_stays(night: Typed, cells: dict[str, str]) -> None:
-    """The cell beside it, which says what it said, is no edit, also where the store moves on."""
+    """A category that was applied manually stays: the unchanged cell beside it is no edit, also
+    when the store changes later.
+    """
     night.type(1, **cells)
     _apply_by_hand(night)
     sent = night.stored()[1]
@@ -1594,8 +1649,8 @@ def test_a_category_that_was_applied_by_hand_stays(night: Typed, cells: dict[str
 def test_both_cells_of_a_category_applied_by_hand_say_what_was_sent(
     night: Typed, cells: dict[str, str], meant: ps.Category | None, away: str
 ) -> None:
-    """The store has another category since the last round. The sheet, which has no base of its own,
-    sends its name, or the number beside no name: neither cell is an edit then.
+    """After a manual run replaced the store's new category with the sheet's, neither cell of the
+    category is an edit, even if its column is away for a round.
     """
     night.box.put(changed(STORED, 1, category=BIRDS)[0])
     night.type(1, **cells)
@@ -1613,7 +1668,9 @@ def test_both_cells_of_a_category_applied_by_hand_say_what_was_sent(
 
 
 def test_a_number_beside_the_name_that_a_resumed_run_sent_is_no_edit(night: Typed) -> None:
-    """Typed before the run, which was stopped; a number that is typed after it is an edit."""
+    """A category id that was typed before a resumed run sent the name is no edit; an id that is
+    typed after the run is one.
+    """
     night.box.put(changed(STORED, 1, category=BIRDS)[0])
     night.type(1, category_id="2")
     night.box.break_with("503=1,only=updatePet+updatePetWithForm")
@@ -1633,7 +1690,9 @@ def test_a_number_beside_the_name_that_a_resumed_run_sent_is_no_edit(night: Type
 def test_a_category_applied_by_hand_stays_while_its_row_lacks_the_id(
     night: Typed, cells: dict[str, str], also: dict[str, str]
 ) -> None:
-    """The id cell is emptied, and other cells are edited too; then the id is put back."""
+    """A category that was applied manually stays while the id cell of its row is empty, and after
+    the id is put back.
+    """
     night.type(1, **cells)
     _apply_by_hand(night)
     sent = night.stored()[1].category
@@ -1653,7 +1712,9 @@ def test_a_category_applied_by_hand_stays_while_its_row_lacks_the_id(
 def test_a_category_stays_where_the_first_round_is_killed_and_the_id_is_emptied(
     night: Typed, monkeypatch: pytest.MonkeyPatch, cells: dict[str, str], also: dict[str, str]
 ) -> None:
-    """The sheet is an export, by which the first round compares."""
+    """A category that a killed first round sent from an export stays while the id cell of its row
+    is empty, and after the id is put back.
+    """
     _export(night)
     night.type(1, **cells)
     with monkeypatch.context() as patch:
@@ -1671,7 +1732,7 @@ def test_a_category_stays_where_the_first_round_is_killed_and_the_id_is_emptied(
 
 
 def test_the_number_of_a_category_is_filled_in_after_a_hand_made_run(night: Typed) -> None:
-    """The cell was blank, as the old category had no number, and the run gave the pet one."""
+    """A blank category id is filled after a manual run gave the pet a category with an id."""
     night.box.put(changed(STORED, 1, category=ps.Category(None, "Fish"))[0])
     night.type(1, category="Fish", category_id="")
     assert night.run().round.status == "in-sync"
@@ -1687,8 +1748,8 @@ def test_the_number_of_a_category_is_filled_in_after_a_hand_made_run(night: Type
 def test_merged_tags_that_were_undone_are_not_sent_again(
     night: Typed, monkeypatch: pytest.MonkeyPatch, broken: Break
 ) -> None:
-    """Both sides had changed them, and the round ended before the sheet was written: what the store
-    has by the undo is its own, and what it had changed before still comes into the sheet.
+    """Merged tags that were undone after an interrupted round are not sent again, and the store's
+    earlier change still reaches the sheet.
     """
     first = changed(STORED, 1, tags=(ps.Tag(1, "calm"), ps.Tag(None, "loud"), ps.Tag(None, "shy")))
     night.box.put(first[0])
@@ -1706,7 +1767,9 @@ def test_merged_tags_that_were_undone_are_not_sent_again(
 
 
 def test_an_edit_that_is_taken_back_after_it_was_applied_by_hand_is_sent(night: Typed) -> None:
-    """What the run sent is agreed on, so that the old value is an edit, and so is a third one."""
+    """A value that a manual run sent is agreed, so the old value is an edit if it is typed again,
+    and so is a third value.
+    """
     night.type(1, name="Rex")
     night.type(2, name="Rex 2")
     _apply_by_hand(night)
@@ -1721,8 +1784,8 @@ def test_an_edit_that_is_taken_back_after_it_was_applied_by_hand_is_sent(night: 
 def test_ids_that_were_written_by_hand_do_not_show_that_a_killed_round_wrote(
     night: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The round was to add a row, and to give ids to others, which a run by hand gave them then:
-    the row was not taken out, and its pet stays.
+    """Ids that a manual run writes after a killed round do not show that the round wrote its new
+    row, so that row does not count as removed and its pet stays.
     """
     night.options = {"mode": "two-way", "delete_missing": True}
     _add_rows(night, "Neu", "Alt", "Drei")
@@ -1741,8 +1804,8 @@ def test_ids_that_were_written_by_hand_do_not_show_that_a_killed_round_wrote(
 def test_what_a_killed_round_wrote_makes_no_older_copy(
     night: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It wrote older values, as a run was undone. The new row that it added, and that is undone as
-    well, goes and is not added again.
+    """Older values that a killed round wrote after an undo do not make the sheet a backup, and the
+    round's add that was undone is not repeated.
     """
     night.options = {"mode": "two-way", "delete_missing": True}
     night.run()
@@ -1766,8 +1829,8 @@ def test_what_a_killed_round_wrote_makes_no_older_copy(
 def test_rows_that_go_while_rounds_are_killed_make_no_older_copy(
     night: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The base of the last whole round has their pets, and what killed rounds started from does
-    not: that is newer, and the next row that is removed goes as well.
+    """Rows that are removed before killed rounds do not make the sheet a backup, and the next
+    removed row deletes its pet too.
     """
     night.options = {"mode": "two-way", "delete_missing": True}
 
@@ -1794,8 +1857,8 @@ def test_rows_that_go_while_rounds_are_killed_make_no_older_copy(
 def test_a_backup_of_a_run_by_hand_is_known(
     night: Typed, monkeypatch: pytest.MonkeyPatch, killed: Break | None
 ) -> None:
-    """What was edited and sent since is the store's news to it, and the row that lacks its id again
-    is the pet's, whose row may have been taken out meanwhile.
+    """A backup of a manual run is recognised: values that were sent since count as the store's
+    changes, and a row that lacks its id again is still its pet's row.
     """
     _add_rows(night, "Neu")
     run, backup = _apply_and_write_ids(night)
@@ -1817,7 +1880,9 @@ def test_a_backup_of_a_run_by_hand_is_known(
 
 
 def test_cells_that_are_set_back_after_a_run_by_hand_are_edits(night: Typed) -> None:
-    """A run that did not write into the sheet has no backup: its file, made again, is no such."""
+    """A manual run that does not write into the sheet has no backup, so cells that are set back are
+    edits.
+    """
     night.type(1, name="Rex")
     _apply_by_hand(night)
     for name in ("Max", "Rex", "Max", "Rex"):
@@ -1830,7 +1895,7 @@ def test_cells_that_are_set_back_after_a_run_by_hand_are_edits(night: Typed) -> 
 def test_a_delete_that_was_applied_by_hand_and_undone_is_not_made_again(
     night: Typed, how: str
 ) -> None:
-    """The pet that came back becomes a row again, whether or not missing rows are deleted."""
+    """A delete that was applied manually and undone is not repeated: the pet gets its row again."""
     night.options = {"mode": "two-way", "delete_missing": True}
     rows = night.rows()
     night.save([row for row in rows if row[0] != "3"])
@@ -1861,7 +1926,9 @@ NEWS: tuple[dict[str, Any], ...] = (
 def test_a_run_by_hand_resumed_after_a_round_wrote_the_row_changes_the_store_alone(
     night: Typed, news: dict[str, Any]
 ) -> None:
-    """It sends what the row said before that round: nobody has edited the row since."""
+    """A manual run that is resumed after a round wrote the row changes the store alone, and the
+    next round writes the store's value into the row.
+    """
     night.box.put(changed(STORED, 1, **news)[0])
     night.box.break_with("503=1,only=updatePet+updatePetWithForm")
     with ps.connect(night.box.url, state=night.state, timeout=5) as store:
@@ -1881,7 +1948,7 @@ def test_a_run_by_hand_resumed_after_a_round_wrote_the_row_changes_the_store_alo
 
 
 def test_a_pet_that_a_resumed_run_adds_after_a_round_removed_its_row_stays(night: Typed) -> None:
-    """The round took the row out as the pet was gone: nobody wants it deleted again."""
+    """A pet that a resumed run adds after a round removed its row stays and gets its row again."""
     night.options = {"mode": "two-way", "delete_missing": True}
     night.run()
     night.box.remove(1)
@@ -1900,7 +1967,9 @@ def test_a_pet_that_a_resumed_run_adds_after_a_round_removed_its_row_stays(night
 def test_a_row_that_is_removed_behind_a_killed_round_that_wrote_it_goes(
     night: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The sheet has little of what the round wrote, and it is known that it was written."""
+    """A row that a killed round wrote, and that is removed after it, deletes its pet, although the
+    sheet has little else that the round wrote.
+    """
     night.options = {"mode": "two-way", "delete_missing": True}
     night.box.put(ps.Pet(id=50, name="New", status="sold"))
     night.box.put(changed(STORED, 2, name="Store 2")[1])
@@ -1916,8 +1985,8 @@ def test_a_row_that_is_removed_behind_a_killed_round_that_wrote_it_goes(
 def test_a_newer_column_in_a_backup_is_compared_by_what_was_sent_from_it(
     night: Typed, monkeypatch: pytest.MonkeyPatch, column: str, broken: Break | None
 ) -> None:
-    """An edit that was sent, and that somebody took back, is not sent again as the column comes
-    back into a backup from before it.
+    """An edit that was sent and undone is not sent again when its column is pasted into an older
+    backup.
     """
     for number in (2, 3):
         night.box.put(changed(STORED, number, name=f"Store {number}")[number - 1])
@@ -1947,7 +2016,9 @@ CATEGORY_COLUMNS = (("category",), ("category_id",), ("category", "category_id")
 def test_a_category_applied_by_hand_and_undone_while_its_column_is_away_is_not_sent_again(
     night: Typed, cells: dict[str, str], columns: tuple[str, ...]
 ) -> None:
-    """The run knows which of its cells was edited, and the sheet takes what the store has."""
+    """A category that was applied manually, and undone while its column was away, is not sent
+    again, and the sheet takes the store's category.
+    """
     night.type(1, **cells)
     _apply_by_hand(night)
     away = night.cut(*columns)
@@ -1966,7 +2037,7 @@ def test_a_category_applied_by_hand_and_undone_while_its_column_is_away_is_not_s
 def test_a_category_applied_by_hand_stays_while_its_column_is_away(
     night: Typed, cells: dict[str, str], columns: tuple[str, ...]
 ) -> None:
-    """As it comes back, it agrees with the store, and is no conflict."""
+    """A category that was applied manually agrees with the store when its column comes back."""
     night.type(1, **cells)
     _apply_by_hand(night)
     new = night.stored()[1]
@@ -1981,7 +2052,9 @@ def test_a_category_applied_by_hand_stays_while_its_column_is_away(
 
 
 def test_a_pet_that_an_undo_brought_back_is_not_missing(night: Typed) -> None:
-    """Its row was taken out while the store did not have it: the pet is new in the store."""
+    """A pet that an undo brought back is new in the store and gets a row, although its row was
+    removed while the pet was gone.
+    """
     night.options = {"mode": "two-way", "delete_missing": True}
     rows = night.rows()
     night.save([*rows, [NEW_ROW.get(name, "") for name in rows[0]]])
@@ -1996,7 +2069,7 @@ def test_a_pet_that_an_undo_brought_back_is_not_missing(night: Typed) -> None:
 
 
 def test_a_hand_made_run_of_before_the_last_round_counts_no_more(night: Typed) -> None:
-    """It is not laid over what both sides have agreed on since."""
+    """A manual run from before the last round does not change what was agreed since."""
     night.type(1, name="Rex")
     _apply_by_hand(night)
     assert night.run().round.status == "in-sync"
@@ -2009,7 +2082,9 @@ def test_a_hand_made_run_of_before_the_last_round_counts_no_more(night: Typed) -
 def test_a_run_that_the_base_has_is_not_laid_over_it_again(
     night: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Killed between the base and the note of the run: what came in the same round stays."""
+    """A run that the base has is not added to it again after a kill before the run's record is
+    removed, and the store's change since stays.
+    """
     night.type(1, name="Rex")
 
     def meddle() -> None:
@@ -2032,8 +2107,8 @@ def test_a_run_that_the_base_has_is_not_laid_over_it_again(
 
 
 def test_a_row_that_lacks_its_id_again_is_from_a_backup(night: Typed) -> None:
-    """Also where its id is all that was written, and it was edited since the backup was put back:
-    what came in between is not taken back.
+    """A row that lacks its id again is recognised as one of a backup, even if it was edited since:
+    later values are not reverted.
     """
     rows = night.rows()
     night.save([*rows, [{**NEW_ROW, "tags": "calm"}.get(name, "") for name in rows[0]]])
@@ -2056,7 +2131,9 @@ def test_a_row_that_lacks_its_id_again_is_from_a_backup(night: Typed) -> None:
 def test_a_row_that_is_pasted_after_its_pet_has_gone_is_a_conflict(
     night: Typed, deletes: bool, first: str
 ) -> None:
-    """Cut one day, and pasted elsewhere the next, while the pet was deleted in the store."""
+    """A row that is cut from one sheet and pasted into another after its pet was deleted is a
+    conflict, until `add` adds the pet again.
+    """
     folder = night.folder / "in"
     folder.mkdir()
 
@@ -2069,7 +2146,7 @@ def test_a_row_that_is_pasted_after_its_pet_has_gone_is_a_conflict(
         return [told.round.status for told in reconcile_jobs(night.config(job))]
 
     for path in (night.state / "reconcile" / "bases").iterdir():
-        path.unlink()  # of the fixture's own job, which knows the pet
+        path.unlink()  # belongs to the fixture's own job, which has the pet
     write("a.csv", STORED[:6])
     write("b.csv", STORED[6:])
     assert rounds() == ["in-sync", "in-sync"]
@@ -2095,8 +2172,8 @@ def test_a_row_that_is_pasted_after_its_pet_has_gone_is_a_conflict(
 def test_a_row_that_is_pasted_after_a_round_has_deleted_its_pet_is_a_conflict(
     night: Typed, monkeypatch: pytest.MonkeyPatch, how: str, killed: str | None
 ) -> None:
-    """Whichever way the pet was deleted by the job, also in a round that was killed; the conflict
-    says since when, and `add` adds the pet again.
+    """A row that is pasted after a round deleted its pet is a conflict with the date of the delete,
+    also after a killed round, and `add` adds the pet again.
     """
     night.options = {"mode": "two-way", "delete_missing": True}
     rows = night.rows()
@@ -2134,8 +2211,8 @@ def test_a_row_that_is_pasted_after_a_round_has_deleted_its_pet_is_a_conflict(
 def test_a_row_that_lost_its_id_and_was_edited_is_held(
     night: Typed, count: int, deletes: bool
 ) -> None:
-    """Its pet is neither deleted nor added again, round after round, until a person gives the id
-    or says that it is another pet.
+    """An edited row that lost its id is held in every round, and its pet is neither deleted nor
+    added again.
     """
     night.options = {"delete_missing": deletes}
     assert night.run().round.status == "in-sync"
@@ -2152,7 +2229,9 @@ def test_a_row_that_lost_its_id_and_was_edited_is_held(
 
 @pytest.mark.parametrize("mode", ["push", "two-way"])
 def test_an_id_that_the_service_exchanges(tmp_path: Path, mode: str) -> None:
-    """The round gives the row its pet's real id; no pet is added twice, and none goes."""
+    """The round writes the id that the service assigned into the row, and no pet is added twice or
+    deleted.
+    """
     own = replace(STANDARD, own_ids=True)
     with Sandbox(auth=False, profile=own, pets=STORED) as box:
         night = Typed(box, tmp_path, {"mode": mode, "delete_missing": True})
@@ -2176,8 +2255,8 @@ def test_an_id_that_the_service_exchanges(tmp_path: Path, mode: str) -> None:
 def test_a_cell_that_a_run_by_hand_corrected_takes_the_correction(
     night: Typed, column: str, text: str, other: str
 ) -> None:
-    """Nobody set it back: the file never said what was sent. Its other cells may be edited since,
-    and an edit of the very cell is one.
+    """A cell that a manual run corrected takes the correction, because the file's old value is no
+    edit; later edits of the sheet are sent.
     """
     with ps.connect(night.box.url, state=night.state) as store:
         address = store.read(night.sheet).address(2, column)
@@ -2202,7 +2281,9 @@ def test_a_cell_that_a_run_by_hand_corrected_takes_the_correction(
 def test_a_renamed_job_goes_on_with_what_its_runs_sent(
     night: Typed, monkeypatch: pytest.MonkeyPatch, broken: Break | None, is_export: bool
 ) -> None:
-    """A cell that is set back is an edit, also if the last round was killed and in the preview."""
+    """A renamed job continues from the base of its old name: a cell that is set back is an edit, in
+    the preview and after a killed round too.
+    """
     if is_export:
         _export(night)
         night.run()
@@ -2231,8 +2312,8 @@ def test_a_renamed_job_goes_on_with_what_its_runs_sent(
 
 @pytest.mark.parametrize("still_there", [True, False])
 def test_the_first_round_of_a_renamed_job_deletes_nothing(night: Typed, still_there: bool) -> None:
-    """Nobody knows whether it is another job for the same file; the next round does. A job that
-    is still configured keeps what it has.
+    """The first round of a renamed job deletes nothing, because it may be another job for the same
+    file, and the next round does; a job that is still configured keeps its base.
     """
     night.options = {"mode": "two-way", "delete_missing": True}
     night.save(night.rows()[:-1])
