@@ -1,4 +1,4 @@
-"""A backup of a sheet that is put back: nothing of the store is reverted or deleted by it."""
+"""A backup that is put back in place of the sheet: it reverts and deletes nothing in the store."""
 
 from __future__ import annotations
 
@@ -43,38 +43,38 @@ def _open_box() -> Iterator[Sandbox]:
 
 
 class Kept(Night):
-    """A job that deletes what is missing, with a sheet as any program makes it."""
+    """A job that deletes missing pets, with a sheet as any program writes it."""
 
     ending = "csv"
 
     @property
     def sheet(self) -> Path:
-        """Without a base of its own."""
+        """The path of the sheet, which has no base of its own."""
         return self.folder / f"catalogue.{self.ending}"
 
     @property
     def lock(self) -> Path:
-        """What a spreadsheet program keeps beside an open sheet."""
+        """The path of the file that a spreadsheet program keeps beside an open sheet."""
         return self.sheet.with_name(f"~${self.sheet.name}")
 
     def backup(self, told: RoundReport) -> None:
-        """The sheet as it was before a round."""
+        """Replace the sheet with the backup from before a round."""
         shutil.copy(told.round.backup, self.sheet)
 
     def edit(self, change: Callable[[list[ps.Pet]], list[ps.Pet]]) -> None:
-        """Another sheet, as a person saves it: nothing of the file is the same."""
+        """Change the pets of the sheet, and save their rows in reverse order."""
         self.write([*reversed(change([*self.said().values()]))])
 
 
 @pytest.fixture(scope="module")
 def first_rounds(tmp_path_factory: pytest.TempPathFactory) -> FirstRounds:
-    """The first round of each kind of sheet, made once."""
+    """Return the first round of each kind of sheet, which runs once for the module."""
     return FirstRounds(tmp_path_factory.mktemp("first"))
 
 
 @pytest.fixture
 def night(_open_box: Sandbox, first_rounds: FirstRounds, tmp_path: Path) -> Kept:
-    """A CSV file that agrees with a store, and was reconciled once."""
+    """Return a CSV file that agrees with a store after one round."""
     night = Kept(_open_box, tmp_path, {"mode": "two-way", "delete_missing": True})
     first_rounds.begin(night, PETS)
     return night
@@ -84,7 +84,7 @@ def night(_open_box: Sandbox, first_rounds: FirstRounds, tmp_path: Path) -> Kept
 def either(
     _open_box: Sandbox, first_rounds: FirstRounds, tmp_path: Path, request: pytest.FixtureRequest
 ) -> Kept:
-    """The same, or a workbook."""
+    """Return the same with a CSV file or a workbook."""
     night = Kept(_open_box, tmp_path, {"mode": "two-way", "delete_missing": True})
     night.ending = request.param
     first_rounds.begin(night, PETS)
@@ -92,7 +92,7 @@ def either(
 
 
 def _news(night: Night) -> None:
-    """The store changes one pet, gets one and loses one."""
+    """Change one pet, add one and delete one in the store."""
     night.box.put(changed(PETS, 5, name="Store 5")[4])
     night.box.put(NEW)
     night.box.remove(7)
@@ -104,7 +104,9 @@ def _is_told(told: RoundReport) -> bool:
 
 @pytest.mark.parametrize("edited", [False, True])
 def test_a_backup_takes_the_news_again(either: Kept, edited: bool) -> None:
-    """As it was, or edited since: what the store has stays, and what a person wrote is sent."""
+    """A backup, unchanged or edited, reverts nothing: the sheet takes the store's changes again,
+    and a person's edit is sent.
+    """
     night = either
     _news(night)
     first = night.run()
@@ -126,7 +128,7 @@ def test_a_backup_takes_the_news_again(either: Kept, edited: bool) -> None:
 
 @pytest.mark.parametrize("edited", [False, True])
 def test_a_backup_that_is_older_by_two_writes(night: Kept, edited: bool) -> None:
-    """It is compared by what was agreed on then, and not by what was before the last write."""
+    """A backup from before two writes is compared with what was agreed when it was made."""
     night.box.put(changed(PETS, 5, name="Store 5")[4])
     night.box.put(NEW)
     first = night.run()
@@ -146,7 +148,9 @@ def test_a_backup_that_is_older_by_two_writes(night: Kept, edited: bool) -> None
 
 
 def test_what_the_sheet_had_sent_by_then_is_no_edit_again(night: Kept) -> None:
-    """The backup has a person's own edits of that day; what the store made of them since stays."""
+    """Edits in a backup that were sent when it was made are not sent again over the store's later
+    values.
+    """
     night.write([*changed(PETS, 1, name="Rex"), ps.Pet(name="Ohne", status="sold")])
     _news(night)
     first = night.run()
@@ -179,8 +183,8 @@ def test_a_backup_of_a_round_that_wrote_nothing_is_known(
     monkeypatch: pytest.MonkeyPatch,
     cut_off: Callable[[Kept, pytest.MonkeyPatch], None],
 ) -> None:
-    """The round is killed, or the sheet opened, between its backup and the sheet: a person's later
-    edit is not taken back by that backup.
+    """A backup of a round that was killed, or found the sheet open, before it wrote the sheet is
+    recognised: it does not revert a later edit.
     """
     night.box.put(changed(PETS, 5, name="Store 5")[4])
     backup = night.sheet.read_bytes()
@@ -205,7 +209,9 @@ def test_a_sheet_that_was_not_written_is_no_backup_of_itself(
     monkeypatch: pytest.MonkeyPatch,
     cut_off: Callable[[Kept, pytest.MonkeyPatch], None],
 ) -> None:
-    """The store takes its change back meanwhile: the sheet is the file of all along."""
+    """A sheet that an interrupted round did not write is no backup of itself if the store takes its
+    change back.
+    """
     night.box.put(changed(PETS, 5, name="Store 5")[4])
     with monkeypatch.context() as patch:
         cut_off(night, patch)
@@ -220,7 +226,9 @@ def test_a_sheet_that_was_not_written_is_no_backup_of_itself(
 def test_a_sheet_that_stays_open_uses_up_no_versions(
     night: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ten nights on which nothing could be written leave the versions of before."""
+    """Eleven rounds that find the sheet open use up no kept versions, so an older backup is still
+    recognised.
+    """
     night.box.put(changed(PETS, 5, name="Store 5")[4])
     first = night.run()
     night.box.put(changed(PETS, 6, name="Store 6")[5])
@@ -237,8 +245,8 @@ def test_a_sheet_that_stays_open_uses_up_no_versions(
 
 
 def test_a_backup_from_before_a_new_row_is_known(night: Kept) -> None:
-    """Edited since: the pet of the row that is not in it stays in the store, nothing is reverted,
-    and what a person wrote is sent.
+    """An edited backup from before a new row is recognised: the row's pet stays, nothing is
+    reverted, and the edit is sent.
     """
     news = changed(changed(PETS, 5, name="Store 5"), 6, name="Store 6")
     for pet in news[4:6]:
@@ -261,8 +269,8 @@ def test_a_backup_from_before_a_new_row_is_known(night: Kept) -> None:
 def test_a_round_that_is_killed_while_it_notes_an_older_copy(
     either: Kept, monkeypatch: pytest.MonkeyPatch, writes: int
 ) -> None:
-    """Killed after so many writes into the state folder: whatever is typed into the sheet before
-    the next round, the older copy sends none of its values.
+    """A round that is killed at any write while it records an older copy lets no value of the copy
+    through, whatever is edited before the next round.
     """
     night = either
     night.box.put(changed(PETS, 5, name="Store 5")[4])
@@ -289,8 +297,8 @@ def test_a_round_that_is_killed_while_it_notes_an_older_copy(
 
 
 def test_a_row_that_may_be_lost_is_not_written_again(night: Kept) -> None:
-    """The only row that a round has written is taken out: it may be a backup. The pet stays, and is
-    a conflict without a row until somebody decides.
+    """The pet of the only row that a round wrote, and that is missing, stays in conflict without a
+    row, because the sheet may be a backup.
     """
     night.box.put(NEW)
     assert night.run().round.to_sheet.add == 1
@@ -305,7 +313,9 @@ def test_a_row_that_may_be_lost_is_not_written_again(night: Kept) -> None:
 
 
 def test_two_new_rows_that_are_taken_out_are_deleted(night: Kept) -> None:
-    """Their ids were all that was written: the sheet is no backup, which has the rows."""
+    """Two new rows that got their ids and are removed delete their pets, because a backup would
+    have the rows.
+    """
     night.edit(lambda pets: [*pets, *(ps.Pet(name=f"Ohne {n}", status="sold") for n in (1, 2))])
     assert night.run().round.status == "done"
     night.write(pet for pet in night.said().values() if "Ohne" not in (pet.name or ""))
@@ -315,8 +325,8 @@ def test_two_new_rows_that_are_taken_out_are_deleted(night: Kept) -> None:
 
 
 def test_a_backup_from_before_a_row_of_a_folder_is_known(night: Kept) -> None:
-    """Put back once more and edited: of two rounds that it may be from, it is from the one before
-    which it lacked that row, and the pet, which no sheet of a folder takes again, is not deleted.
+    """A backup of a folder's file from before a new row, put back twice and edited, is recognised,
+    and the row's pet is not deleted.
     """
     night.options = {**night.options, "sheet": None, "folder": night.folder, "files": "*.csv"}
     guard = Guard(max_update=Limit(12, is_share=False))
@@ -354,7 +364,7 @@ def _unanswered(night: Kept, _: pytest.MonkeyPatch) -> None:
 def _ends_early(
     night: Kept, patch: pytest.MonkeyPatch, cut_off: Callable[[Kept, pytest.MonkeyPatch], None]
 ) -> None:
-    """A round of a sheet in which a backup was put back ends before it has written anything."""
+    """Run a round that recognises a backup and ends before it writes anything."""
     with patch.context() as within:
         cut_off(night, within)
         assert night.run().round.status in ("interrupted", "error")
@@ -368,8 +378,8 @@ def test_a_backup_that_a_round_has_recognised_stays_one(
     monkeypatch: pytest.MonkeyPatch,
     cut_off: Callable[[Kept, pytest.MonkeyPatch], None],
 ) -> None:
-    """The round ends early; then somebody takes out the one row that petsync had taken out after
-    that backup. What they had edited and sent before the backup stays in the store, and is named.
+    """A backup that an interrupted round recognised stays one after edits: a value that was sent
+    since stays in the store, and is in conflict if that round had not begun to write.
     """
     night = either
     night.box.remove(7)
@@ -382,7 +392,7 @@ def test_a_backup_that_a_round_has_recognised_stays_one(
     told = night.run()
     stored = night.stored()
     assert (stored[5].name, stored[2].name, 7 in stored) == ("Sheet 5", "Rex", False)
-    # A round that had begun to write has kept what the backup is to be compared by.
+    # A round that began to write has kept the base by which the backup is compared.
     is_named = cut_off not in (_killed, _opened)
     assert kinds(told) == ([("conflict", 5)] if is_named else [])
     assert (night.said() == stored) is not is_named
@@ -399,8 +409,8 @@ def test_a_row_of_after_a_backup_that_a_round_has_recognised_stays(
     monkeypatch: pytest.MonkeyPatch,
     cut_off: Callable[[Kept, pytest.MonkeyPatch], None],
 ) -> None:
-    """The round ends early; then somebody takes out the one row that petsync had written before and
-    after that backup. The pet of a row that came later is not deleted.
+    """The pet of a row that was added after a backup stays, if an interrupted round recognised the
+    backup and an older row is removed from it.
     """
     night.box.put(changed(PETS, 5, name="Store 5")[4])
     first = night.run()
@@ -422,8 +432,8 @@ def test_a_backup_that_a_round_has_recognised_becomes_no_newer_one(
     monkeypatch: pytest.MonkeyPatch,
     cut_off: Callable[[Kept, pytest.MonkeyPatch], None],
 ) -> None:
-    """The round ends early; then somebody takes out the rows that petsync had taken out after that
-    backup. What the store had changed together with that is not taken back.
+    """A backup that an interrupted round recognised does not count as a newer one when rows are
+    removed from it, and the store's later values stay.
     """
     night.options = {**night.options, "guard": Guard(max_delete=Limit(3, is_share=False))}
     night.box.put(changed(PETS, 5, name="Store 5")[4])
@@ -443,7 +453,9 @@ def test_a_backup_that_a_round_has_recognised_becomes_no_newer_one(
 
 
 def test_a_row_that_is_taken_out_of_an_older_copy_does_not_return(night: Kept) -> None:
-    """What the round wrote that had brought the row stands in that copy: it is not older."""
+    """A row that is removed from an older copy deletes its pet if the copy has the other values
+    that were written with that row.
+    """
     night.box.put(NEW)
     night.box.put(changed(PETS, 4, name="Store 4")[3])
     assert night.run().round.to_sheet.total == 2
@@ -463,8 +475,8 @@ def test_a_row_that_is_taken_out_of_an_older_copy_does_not_return(night: Kept) -
 
 
 def test_a_backup_in_a_folder_with_a_row_twice_stays_one(night: Kept) -> None:
-    """The backup has a row that went to another sheet: both are held. What was sent before the
-    backup stays in the store meanwhile, and once both are apart.
+    """A backup in a folder with a row that is now in another sheet holds both rows, and values that
+    were sent since stay in the store.
     """
     folder = night.sheet.parent
     other = folder / "b.csv"
@@ -497,9 +509,7 @@ def test_a_backup_in_a_folder_with_a_row_twice_stays_one(night: Kept) -> None:
 
 @pytest.mark.parametrize("edited", [False, True])
 def test_a_row_of_after_a_backup_that_is_put_back_twice_stays(night: Kept, edited: bool) -> None:
-    """It came when the backup had been put back and edited: to the same backup, put back once more,
-    its pet is not missing.
-    """
+    """A row that was added to an edited backup stays when the same backup is put back again."""
     for pet in changed(changed(PETS, 5, name="Store 5"), 6, name="Store 6")[4:6]:
         night.box.put(pet)
     first = night.run()
@@ -517,7 +527,9 @@ def test_a_row_of_after_a_backup_that_is_put_back_twice_stays(night: Kept, edite
 
 
 def test_a_part_of_it_is_a_persons_edit(night: Kept) -> None:
-    """One value that is set back, one row that is taken out: sent, and not told as a backup."""
+    """One value that is set back, or one row that is removed, is an edit, and no backup is
+    reported.
+    """
     _news(night)
     night.run()
     night.edit(lambda pets: changed(pets, 5, name="Pet 5"))
@@ -529,9 +541,8 @@ def test_a_part_of_it_is_a_persons_edit(night: Kept) -> None:
 
 
 def test_one_pet_that_is_set_back_is_a_conflict(either: Kept) -> None:
-    """The file is the backup to the byte, and so is one in which a person typed the old value of
-    that pet again: in a text file both sides stay as they are, and the round says so; the second
-    time it is meant. A workbook with the same bytes is the backup each time.
+    """A text file with one pet's old values is a conflict, because it may be a backup or an edit,
+    and the second time it is an edit. A workbook with the same bytes is the backup each time.
     """
     night = either
     night.box.put(changed(PETS, 5, name="Store 5")[4])
@@ -560,8 +571,8 @@ def test_one_pet_that_is_set_back_is_a_conflict(either: Kept) -> None:
 def test_an_older_value_in_a_column_that_comes_back_is_a_conflict(
     night: Kept, is_away: bool
 ) -> None:
-    """One row says what it said before a round wrote into it, another one what was written: where
-    a column was away, nobody knows whether the first one was edited; else it was.
+    """A value from before a round wrote the row is a conflict if its column was away since, because
+    an edit is uncertain; otherwise it is an edit.
     """
     tags = (*PETS[5].tags, ps.Tag(106, "young"))
     news = (changed(PETS, 5, status="available")[4], changed(PETS, 6, status="sold", tags=tags)[5])
@@ -585,8 +596,8 @@ def test_an_older_value_in_a_column_that_comes_back_is_a_conflict(
 
 
 def test_a_row_that_lacks_its_id_again_shows_an_older_copy(night: Kept) -> None:
-    """Two rows were added, each in a round of its own. A copy from before both has the first one
-    without its id; an unrelated row is taken out of it: the second pet stays.
+    """A row that lacks its id again shows an older copy, so the pet of a row that the copy lacks
+    stays in conflict.
     """
     backups = []
     for name in ("Neu", "Mehr"):
@@ -609,8 +620,8 @@ def test_a_row_that_lacks_its_id_again_shows_an_older_copy(night: Kept) -> None:
 def test_an_older_row_that_is_known_late_takes_nothing_back(
     night: Kept, is_put_back: bool, gets_id: bool
 ) -> None:
-    """The copy that was put back is from before the row was edited and its pet was added. The round
-    that sees the copy leaves the row alone; a later one knows its pet, and not what is newer.
+    """An older row whose pet is recognised only after the copy reverts nothing: its different
+    values are a conflict, and without a copy they are an edit.
     """
 
     def type_row(name: str, **cells: str) -> None:
@@ -641,7 +652,9 @@ def test_an_older_row_that_is_known_late_takes_nothing_back(
 
 
 def test_a_backup_in_which_rows_lack_their_ids_is_known_each_time(night: Kept) -> None:
-    """One cell alone says something else, and nobody takes ids out of rows to set that back."""
+    """A backup in which rows lack their ids is recognised each time, although only one cell has
+    another value.
+    """
     night.box.put(changed(PETS, 5, name="Store 5")[4])
     night.edit(lambda pets: [*pets, ps.Pet(name="Neu", status="sold")])
     first = night.run()
@@ -654,7 +667,9 @@ def test_a_backup_in_which_rows_lack_their_ids_is_known_each_time(night: Kept) -
 
 
 def test_twenty_versions_are_kept(night: Kept) -> None:
-    """For their owner alone; the oldest goes, and a damaged one is passed over."""
+    """Twenty versions are kept with access for their owner only, the oldest is removed first, and a
+    damaged one is skipped.
+    """
     for number in range(20):
         for pet in (PETS[4], PETS[5]):
             night.box.put(msgspec.structs.replace(pet, name=f"Store {number}"))
@@ -668,7 +683,9 @@ def test_twenty_versions_are_kept(night: Kept) -> None:
 
 
 def test_a_base_of_another_store_is_never_a_first_round(night: Kept) -> None:
-    """An error, and nothing changed; unless somebody says that the store has moved."""
+    """A base of another store is an error and changes nothing, unless `moved` says that the store
+    has moved.
+    """
     night.write(changed(PETS, 1, name="Rex"))
     night.box.put(changed(PETS, 5, name="Store 5")[4])
     elsewhere = night.box.url.replace("127.0.0.1", "localhost")
@@ -685,7 +702,9 @@ def test_a_base_of_another_store_is_never_a_first_round(night: Kept) -> None:
 
 
 def test_a_row_that_moves_to_another_file_is_no_edit(night: Kept) -> None:
-    """Nor is a file, or a job, of another name: each is compared by what was agreed on before."""
+    """A row that moves to another file, and a file or job with a new name, are compared with what
+    was agreed before, and nothing is sent.
+    """
     folder = night.folder / "inbox"
     folder.mkdir()
 
@@ -714,18 +733,18 @@ def test_a_row_that_moves_to_another_file_is_no_edit(night: Kept) -> None:
 
 
 class Exported(Kept):
-    """A workbook that is an export, with the base that it carries."""
+    """A workbook that is an export, with its own base."""
 
     ending = "xlsx"
 
     def export(self, path: Path) -> None:
-        """Export the store, an hour ago by the base."""
+        """Export the store with a base that is an hour old."""
         with ps.connect(self.box.url, state=self.state) as store:
             now = store.snapshot()
         ps.write_sheet(replace(now, taken_at=now.taken_at - timedelta(hours=1)), path)
 
     def type(self, pet_id: int, column: str, text: str | None) -> None:
-        """Type into the cell of a pet's row, and save the workbook as another program does."""
+        """Change a cell of a pet's row, and save the workbook as another program does."""
         book = load_workbook(self.sheet)
         sheet = book.worksheets[0]
         header = [cell.value for cell in sheet[1]]
@@ -734,18 +753,18 @@ class Exported(Kept):
         book.save(self.sheet)
 
     def apply(self) -> str:
-        """Apply the sheet by hand; returns the run."""
+        """Apply the sheet manually, and return the run id."""
         with ps.connect(self.box.url, state=self.state) as store:
             return store.apply(store.plan(self.sheet), progress=False).run_id
 
     def news(self, pet_id: int, **fields: Any) -> None:
-        """The store changes a pet."""
+        """Change a pet in the store."""
         self.box.put(changed(self.stored().values(), pet_id, **fields)[pet_id - 1])
 
 
 @pytest.fixture
 def exported(_open_box: Sandbox, tmp_path: Path) -> Exported:
-    """An export that was reconciled once."""
+    """Return an export that agrees with the store after one round."""
     _open_box.break_with(None)
     _open_box.reset(PETS)
     night = Exported(_open_box, tmp_path, {"mode": "two-way", "delete_missing": True})
@@ -765,8 +784,8 @@ def test_a_backup_of_an_export_reverts_nothing(
     pets: tuple[int, ...],
     edited: bool,
 ) -> None:
-    """What a person has edited and sent since is the store's news to it, though the backup carries
-    a base of its own; however often it is put back, and whatever was written by then.
+    """A backup of an export reverts nothing that was edited and sent since, however often it is put
+    back, although it has its own base.
     """
     night = exported
     for pet_id in pets:
@@ -803,7 +822,9 @@ def test_a_backup_of_an_export_reverts_nothing(
 
 
 def test_a_newer_backup_of_an_export_after_an_older_one_is_known(exported: Exported) -> None:
-    """Each by what both sides had agreed on when it was made."""
+    """Backups of an export are recognised in any order, each by what was agreed when it was
+    made.
+    """
     night, backups = exported, []
     for name in ("One", "Two", "Three"):
         night.news(5, name=name)
@@ -821,7 +842,7 @@ def test_a_newer_backup_of_an_export_after_an_older_one_is_known(exported: Expor
 
 
 def test_a_cell_that_is_set_back_in_an_export_is_an_edit(exported: Exported) -> None:
-    """It is the sheet of the last round, and no backup."""
+    """A cell that is set back in the sheet of the last round is an edit."""
     night = exported
     night.news(5, name="Store 5")
     night.news(6, name="Store 6")
@@ -835,8 +856,8 @@ def test_a_cell_that_is_set_back_in_an_export_is_an_edit(exported: Exported) -> 
 
 
 def test_a_row_that_may_be_the_pet_of_a_copy_is_held_with_that_reason(exported: Exported) -> None:
-    """The pet becomes no row while the new row may be its own, and both arrive once somebody says
-    that it is another one.
+    """A new row that may be the row of a pet that a copy added is held with that reason, and both
+    are added once the row has the action `add-another`.
     """
     night = exported
     copy = night.folder / "mine.xlsx"
@@ -862,7 +883,7 @@ def test_a_row_that_may_be_the_pet_of_a_copy_is_held_with_that_reason(exported: 
 
 
 def _append(path: Path, **cells: str) -> None:
-    """Type a row below the others."""
+    """Add a row below the others of a workbook."""
     book = load_workbook(path)
     sheet = book.worksheets[0]
     header = [cell.value for cell in sheet[1]]
@@ -875,8 +896,8 @@ def _append(path: Path, **cells: str) -> None:
 def test_an_older_export_in_the_place_of_the_sheet_reverts_nothing(
     exported: Exported, how: str
 ) -> None:
-    """It is compared by the base that it carries, and what was sent of the other file is no part
-    of that; a note says so.
+    """An older export in the place of the sheet is compared by its own base, and reverts nothing
+    that was sent from the other file; a note reports it.
     """
     night = exported
     other = night.folder / "other.xlsx"
@@ -899,7 +920,9 @@ def test_an_older_export_in_the_place_of_the_sheet_reverts_nothing(
 def test_a_backup_of_an_export_from_before_the_last_ten_reverts_nothing(
     exported: Exported,
 ) -> None:
-    """petsync does not know what it wrote then, and goes by the base that the sheet carries."""
+    """A backup of an export from before the kept versions is compared by its own base, and reverts
+    nothing; a note reports it.
+    """
     night = exported
     night.news(5, name="First")
     backup = night.run().round.backup
@@ -921,7 +944,9 @@ def test_a_backup_of_an_export_from_before_the_last_ten_reverts_nothing(
 def test_a_column_that_is_away_in_the_first_round_reverts_nothing(
     exported: Exported, how: str, mode: str
 ) -> None:
-    """The export has it, so that it is away as after a first round, and is told as such."""
+    """A column that an export's base has and its sheet lacks in the first round is reported, and
+    reverts nothing when it comes back.
+    """
     night = exported
     night.options = {"mode": mode}
 
@@ -970,8 +995,8 @@ def test_a_column_that_is_away_in_the_first_round_reverts_nothing(
 def test_an_undone_add_stays_undone_though_its_row_was_renamed(
     night: Kept, monkeypatch: pytest.MonkeyPatch, is_moved: bool
 ) -> None:
-    """The row of the add has no id. Beside a new row, moved, and back with a backup, it is a
-    conflict in each round until a person takes it out.
+    """An add that was undone stays undone although its row was renamed: the row, which has no id,
+    is a conflict in each round until it is removed, also in a backup.
     """
     undone = ps.Pet(name="Ohne", status="sold", tags=(ps.Tag(1, "calm"),))
     night.edit(lambda pets: [*pets, undone])
@@ -1022,8 +1047,8 @@ def test_what_was_written_is_edited_in_a_backup(
     edit: Callable[[list[ps.Pet]], list[ps.Pet]],
     named: set[int],
 ) -> None:
-    """The other cells of that write are as before, and nothing of it stands: the store keeps what
-    it has, and what was edited is a conflict.
+    """If a backup is edited where the next round wrote, the store keeps its values, and the edited
+    rows are in conflict.
     """
     night = either
     more = {"status": "pending"} if len(news) == 1 else {}
@@ -1042,8 +1067,9 @@ def test_what_was_written_is_edited_in_a_backup(
 def test_a_backup_is_known_by_a_row_that_lacks_its_id_again(
     night: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was sent since a run by hand wrote that id is a conflict in an edited backup, also where
-    the run was killed before it noted what it wrote; the very file takes it once more.
+    """A backup is recognised by a row that lacks the id from a manual run, even if the run was
+    killed before it recorded its write: values sent since stay, and are in conflict if the backup
+    was edited.
     """
     night.edit(lambda pets: [*pets, ps.Pet(name="Ohne", status="sold")])
     content, remember = night.sheet.read_bytes(), Outputs.remember
@@ -1075,8 +1101,8 @@ def test_a_backup_is_known_by_a_row_that_lacks_its_id_again(
 
 
 def test_a_run_that_is_resumed_after_a_cell_was_set_back_is_news_of_the_store(night: Kept) -> None:
-    """A round has agreed on what was set back: what the run sends after it is no edit of the
-    sheet that was taken back, and the sheet takes it.
+    """A run that is resumed after a round agreed on the value that was set back is a change of the
+    store, and the sheet takes it.
     """
     night.edit(lambda pets: changed(pets, 3, name="Hand 3"))
     with ps.connect(night.box.url, state=night.state) as store:
@@ -1095,8 +1121,8 @@ def test_a_run_that_is_resumed_after_a_cell_was_set_back_is_news_of_the_store(ni
 
 @pytest.mark.parametrize("is_renamed", [True, False])
 def test_a_sheet_without_its_ids_is_no_backup(night: Kept, is_renamed: bool) -> None:
-    """A backup was put back earlier, and rows came after it. The column id then has another header,
-    or is empty, for one round: what is taken out of the sheet after that is deleted.
+    """A sheet whose id column has another header, or is empty, for one round is no backup, so a row
+    that is removed later deletes its pet.
     """
     for pet in (PETS[4], PETS[5]):
         night.box.put(msgspec.structs.replace(pet, name="Store"))
@@ -1124,8 +1150,8 @@ def _is_older(told: RoundReport) -> bool:
 
 
 def _days(night: Kept) -> list[bytes]:
-    """Two days on which both sides change, and a day on which the sheet does; returns the files
-    that a person has saved from before the first day on.
+    """Run two days with edits on both sides and a day with edits in the sheet, and return the
+    sheet's files from before the first day on.
     """
     saved = [night.sheet.read_bytes()]
     for own, news in (((1, 2), (5,)), ((3,), (6,)), ((1, 4), ())):
@@ -1143,8 +1169,8 @@ def _days(night: Kept) -> list[bytes]:
 def test_an_older_copy_of_ones_own_reverts_nothing(
     either: Kept, day: int, edited: tuple[int, ...]
 ) -> None:
-    """A file that a round left is compared by what was agreed on then: the sheet takes what came
-    since, of both sides, and an edit in the copy is sent, or is a conflict.
+    """An older copy of the sheet reverts nothing: the sheet takes all later values, and an edit in
+    the copy is sent or is a conflict.
     """
     night = either
     saved, before = _days(night), night.stored()
@@ -1169,7 +1195,9 @@ def test_an_older_copy_of_ones_own_reverts_nothing(
 
 
 def test_older_copies_of_ones_own_in_any_order_revert_nothing(either: Kept) -> None:
-    """The first file twice, a newer one after an older one, and one of before a job's new name."""
+    """Older copies of the sheet revert nothing in any order, also twice and after the job is
+    renamed.
+    """
     night = either
     saved, before = _days(night), night.stored()
     for number, day in enumerate((0, 2, 1, 0, 0)):
@@ -1181,8 +1209,8 @@ def test_older_copies_of_ones_own_in_any_order_revert_nothing(either: Kept) -> N
 
 @pytest.mark.parametrize("is_saved_again", [False, True])
 def test_where_only_own_edits_are_back_nobody_can_tell(either: Kept, is_saved_again: bool) -> None:
-    """Of two pets or more: bytes of text come again where a person takes back edits, and so do the
-    values of a workbook; its bytes do not.
+    """A sheet with older values of two edited pets is a conflict, because it may be a copy or
+    edits; a workbook with the same bytes is a copy.
     """
     night = either
     first = night.sheet.read_bytes()
@@ -1212,7 +1240,9 @@ def test_where_only_own_edits_are_back_nobody_can_tell(either: Kept, is_saved_ag
 
 
 def test_the_note_on_edits_that_are_back_names_the_round(night: Kept) -> None:
-    """And one pet alone, set back in a text file, is an edit."""
+    """The note about older values names the round of the copy, and one pet alone that is set back
+    in a text file is an edit.
+    """
     first = night.sheet.read_bytes()
     night.edit(lambda pets: changed(pets, 1, name="One"))
     night.run()
@@ -1228,7 +1258,7 @@ def test_the_note_on_edits_that_are_back_names_the_round(night: Kept) -> None:
 
 
 def test_rows_of_an_older_copy_of_ones_own_neither_return_nor_are_missing(either: Kept) -> None:
-    """Pets that came since are not deleted, and those that went since do not come back."""
+    """An older copy deletes no pet that was added since, and adds no pet that was deleted since."""
     night = either
     most = Limit(12, is_share=False)
     guard = Guard(max_add=most, max_update=most, max_delete=most)
@@ -1254,7 +1284,9 @@ def test_rows_of_an_older_copy_of_ones_own_neither_return_nor_are_missing(either
 def test_a_workbook_from_before_a_round_that_was_killed_is_an_older_copy(
     exported: Exported, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What that round sent is not taken back by the file that the round before it left."""
+    """A workbook from before a killed round is an older copy, and does not revert what that round
+    sent.
+    """
     night = exported
     first = night.sheet.read_bytes()
     night.type(1, "name", "One")
@@ -1273,7 +1305,9 @@ def test_a_workbook_from_before_a_round_that_was_killed_is_an_older_copy(
 def test_a_workbook_from_before_two_rounds_that_were_killed_is_an_older_copy(
     either: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first of them wrote the sheet and could not note it, and the second wrote nothing."""
+    """A workbook from before two killed rounds, of which only the first wrote the sheet, is an
+    older copy.
+    """
     night = either
     write = sheets.write_synced
 
@@ -1302,8 +1336,8 @@ def test_a_workbook_from_before_two_rounds_that_were_killed_is_an_older_copy(
 def test_a_file_of_before_rounds_that_were_killed_is_an_older_copy(
     either: Kept, monkeypatch: pytest.MonkeyPatch, has_first_written: bool
 ) -> None:
-    """It is as a whole round left it. What was edited and came since is kept, or, where a person
-    may have taken it back by hand, in conflict.
+    """A file from before killed rounds is an older copy: later values stay in the store, and are in
+    conflict where the file may be an edit.
     """
     night = either
     write = sheets.write_synced
@@ -1340,7 +1374,9 @@ def test_a_file_of_before_rounds_that_were_killed_is_an_older_copy(
 def test_a_file_of_before_edits_that_a_killed_round_sent_is_an_older_copy(
     either: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The round before was killed as well, before it wrote the sheet."""
+    """A file from before edits that a killed round sent is an older copy, even if the round before
+    it was killed too; in a text file the edits are in conflict.
+    """
     night = either
     night.run()
     first = night.sheet.read_bytes()
@@ -1368,7 +1404,9 @@ def test_a_file_of_before_edits_that_a_killed_round_sent_is_an_older_copy(
 def test_a_text_from_between_two_rounds_that_were_killed_sends_nothing_back(
     either: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No whole round has seen the file that is put back."""
+    """A file from between two killed rounds, which no complete round has seen, reverts nothing; in
+    a text file the later edits are in conflict.
+    """
     night = either
     night.run()
     files = []
@@ -1393,8 +1431,8 @@ def test_a_text_from_between_two_rounds_that_were_killed_sends_nothing_back(
 
 
 def test_an_export_from_before_the_first_round_reverts_nothing(exported: Exported) -> None:
-    """It was edited by then: of the export itself its own base tells, and nobody can tell whether
-    its values are meant.
+    """An export from before the first round reverts nothing: edits that were sent since are in
+    conflict, because its values may be intended.
     """
     night = exported
     shutil.rmtree(night.state)
@@ -1414,7 +1452,9 @@ def test_an_export_from_before_the_first_round_reverts_nothing(exported: Exporte
 def test_a_push_sends_an_older_copy_and_deletes_nothing_by_it(
     either: Kept,
 ) -> None:
-    """The sheet leads there; pets whose rows came since are not missing."""
+    """A push sends the values of an older copy, because the sheet leads, but deletes no pet whose
+    row was added since.
+    """
     night = either
     night.options = {"mode": "push", "delete_missing": True}
     night.run()
@@ -1433,7 +1473,7 @@ def test_a_push_sends_an_older_copy_and_deletes_nothing_by_it(
 
 
 def test_large_versions_are_fewer() -> None:
-    """Twenty, or so many as take 50 MB, but always ten."""
+    """Twenty versions are kept, or as many as fit into 50 MB, but at least ten."""
     assert state._select_surplus(dict.fromkeys(range(1, 20), 10)) == []
     assert state._select_surplus(dict.fromkeys(range(1, 21), 10)) == [1]
     assert state._select_surplus(dict.fromkeys(range(1, 20), 5000000)) == [*range(1, 10)]

@@ -1,8 +1,8 @@
-"""Columns that are away while rounds die and people take runs back: each edit arrives or is named.
+"""Columns that are away while rounds are killed and runs are undone: each edit arrives or is named.
 
-One play has a pet for each way to edit a cell, on either side and at any time. The plays differ in
-which columns are away and when, where a round is killed, and what somebody does by hand then; the
-auditor of the random rounds judges every round of them.
+Each scene has a pet for each way to edit a cell, on each side and at each time. The scenes differ
+in the columns that are away and when, in the point where a round is killed, and in the manual work
+after it. The auditor of the random rounds checks every round.
 """
 
 from __future__ import annotations
@@ -34,10 +34,14 @@ pytestmark = pytest.mark.slow
 DOGS, CATS, BIRDS = (ps.Category(n, name) for n, name in enumerate(("Dogs", "Cats", "Birds"), 1))
 COLUMNS = ("status", "tags", "category", "category_id")
 TIMES = ("first", "killed", "next", "last")
-"""The rounds: before the first three, columns are away or not; before the last, all are there."""
+"""The rounds: before the first three, columns are away or present; before the last, all are
+present.
+"""
 EDITS = tuple(product(COLUMNS, ("", *TIMES[1:]), ("", *TIMES)))
-"""Of each pet the column, and before which round people edit it in the sheet and in the store."""
-# Two categories have the name Dogs: a number alone tells which of them is meant.
+"""For each pet the column, and the rounds before which it is edited in the sheet and in the
+store.
+"""
+# Two categories have the name Dogs, so only the id says which one is meant.
 TYPED = {"status": "sold", "tags": "{}; loud", "category": "Cats", "category_id": "77"}
 STORED: dict[str, dict[str, Any]] = {
     "status": {"status": "pending"},
@@ -46,7 +50,9 @@ STORED: dict[str, dict[str, Any]] = {
 }
 ITEMS = {"tags": ("loud", "shy")}
 FIRST, SECOND, THIRD = 901, 902, 903
-"""Pets that are edited before every round, so that each has something to send and to write."""
+"""Pets that are edited before every round, so that each round has something to send and to
+write.
+"""
 ALL = Guard(max_update=Limit(1.0, is_share=True))
 
 
@@ -59,13 +65,13 @@ def _pets() -> Iterator[ps.Pet]:
             category=DOGS,
             tags=(ps.Tag(1, "calm"),),
         )
-    # The store knows these categories.
+    # With these pets the store has all the categories.
     for number, category in enumerate((CATS, BIRDS, ps.Category(77, "Dogs")), 904):
         yield ps.Pet(id=number, name=f"Pet k{number}", status="sold", category=category)
 
 
 def _killed(where: Any, name: str, *, at: int = 1, after: bool) -> Callable[..., None]:
-    """Kills the round before or after this call of a function."""
+    """Return a patch that kills the round before or after this call of a function."""
 
     def patch(monkeypatch: pytest.MonkeyPatch) -> None:
         real, calls = getattr(where, name), count(1)
@@ -97,8 +103,8 @@ CUTS = (COLUMNS, ("category_id",), ("category",))
 
 @dataclass
 class Scene:
-    """One play. `away` has the cells that are cut, by the pet's id, with the ledger of then, and
-    `backup` what the last round had before it wrote.
+    """One scene. `away` has the cut cells by pet id, with the ledger and the step of that time, and
+    `backup` has the file, the ledger, the step and both sides from before the last write.
     """
 
     night: Typed
@@ -109,7 +115,7 @@ class Scene:
     log: list[str] = field(default_factory=list)
 
     def view(self) -> View:
-        """Both sides as they are now."""
+        """Return the present state of both sides."""
         return view_of(Service(self.night.box.url).pets(), [read_grid(self.night.sheet)])
 
     def place(self, *, is_there: bool) -> None:
@@ -131,7 +137,7 @@ class Scene:
         self.auditor.observe(self.view())
 
     def edit(self, time: str) -> None:
-        """All that people do on both sides before a round."""
+        """Make all edits on both sides that come before a round."""
         header, stored = self.night.rows()[0], self.night.stored()
         ledger = self.auditor.ledger
         for number, (column, sheet_at, store_at) in enumerate(EDITS, 1):
@@ -155,7 +161,7 @@ class Scene:
         self.auditor.observe(self.view())
 
     def round(self, monkeypatch: pytest.MonkeyPatch, kill: str = "none") -> None:
-        """One round, judged; what it leaves open, both sides have edited."""
+        """Run one round and check it: a difference may stay only where both sides have an edit."""
         before, ledger = self.view(), self.auditor.ledger.copy()
         backups = {*self.night.folder.glob("*.backup-*")}
         with monkeypatch.context() as patch:
@@ -177,7 +183,7 @@ class Scene:
             assert any(unit[0] in names for one, unit in both if one == key), f"{key} {column}"
 
     def work_by_hand(self, what: str) -> None:
-        """Somebody sends the sheet, takes runs back, or puts the backup of the round back."""
+        """Apply the sheet, undo runs, or put the backup of the round back."""
         before, undo = self.view(), ""
         with ps.connect(self.night.box.url, state=self.night.state) as store:
             for each in what.split():
@@ -197,7 +203,7 @@ class Scene:
 
     def _put_back(self) -> None:
         if self.backup is None:
-            return  # The round was killed before it made one.
+            return  # The round was killed before it made a backup.
         path, then, step, sides = self.backup
         is_there = self.away is None
         shutil.copy(path, self.night.sheet)
@@ -210,9 +216,9 @@ class Scene:
 
 
 PLAYS = pairwise(CUTS, *((True, False),) * 3, KILLS, BY_HAND, together=[(2, 3, 4)])
-"""What is cut, whether it is there in each of three rounds, where the second of them is killed, and
-what is done by hand. A kill meets every way in which the columns are there in its round and in the
-one behind it, which goes on from what it left.
+"""The cut columns, whether they are present in each of three rounds, where the second round is
+killed, and the manual work. Each kill meets every combination of present columns in its round and
+in the next one, which continues from its state.
 """
 
 
@@ -234,8 +240,8 @@ def test_each_edit_arrives_or_is_named_whatever_column_was_away(
     kill: str,
     by_hand: str,
 ) -> None:
-    """No edit is lost, sent twice or sent again after somebody took it back; nobody's value wins
-    over an edit, and only what both sides edited is in conflict.
+    """No edit is lost, sent twice or sent again after it was undone; no other value wins over an
+    edit, and only what both sides edited is in conflict.
     """
     box.reset([*_pets()])
     night = Typed(box, tmp_path, {"mode": "two-way", "guard": ALL})
@@ -249,7 +255,7 @@ def test_each_edit_arrives_or_is_named_whatever_column_was_away(
             if time == "next":
                 scene.work_by_hand(by_hand)
                 if "backup" in by_hand:
-                    scene.round(monkeypatch)  # Nobody edits before a round has seen a backup.
+                    scene.round(monkeypatch)  # A round sees the backup before the next edit.
             scene.edit(time)
             scene.round(monkeypatch, kill if time == "killed" else "none")
         scene.round(monkeypatch)

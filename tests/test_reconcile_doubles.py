@@ -1,4 +1,4 @@
-"""Pets that are there twice, or are to be; and a store that answers for none."""
+"""Pets that exist twice, or would; and a service that answers no look-up."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _open_box() -> Iterator[Sandbox]:
 
 @pytest.fixture
 def night(_open_box: Sandbox, tmp_path: Path) -> Iterator[Night]:
-    """A store and a sheet that agree, and were reconciled once."""
+    """Yield a store and a sheet that agree after one round."""
     _open_box.reset(PETS)
     night = Night(_open_box, tmp_path, {"mode": "two-way"})
     night.write()
@@ -40,28 +40,30 @@ def night(_open_box: Sandbox, tmp_path: Path) -> Iterator[Night]:
 
 
 class Somebody(Double, of=Watcher):
-    """Adds a pet while a round is at work."""
+    """A watcher that adds a pet to the store while a round runs."""
 
     def __init__(self, night: Night) -> None:
         self.night = night
 
     def began(self, round_: Round) -> None:
-        """Nothing yet."""
+        """Do nothing."""
 
     @contextmanager
     def step(self, round_: Round, name: Step) -> Iterator[None]:
-        """Once the round has applied."""
+        """Add the pet after the round has applied its plan."""
         yield
         if name == "apply":
             made = next(pet for pet in self.night.box.pets() if pet.name == "New")
             self.night.box.reset([*self.night.box.pets(), other(made, id=500)])
 
     def ended(self, report: RoundReport) -> None:
-        """Nothing more."""
+        """Do nothing."""
 
 
 def test_a_copied_row_without_an_id_is_told(night: Night) -> None:
-    """It is one more of that pet, which may be meant; the note names the cell."""
+    """A copied row without an id adds its pet again, which may be intended, and a note names the
+    cell.
+    """
     night.write([*PETS, other(PETS[0], id=None)])
     told = night.run(dry_run=True)
     assert [each.address for each in told.open if "one more of it" in each.problem] == [
@@ -74,7 +76,7 @@ def test_a_copied_row_without_an_id_is_told(night: Night) -> None:
 
 
 def test_a_blank_cell_of_a_row_that_finds_its_pet_takes_what_the_store_has(night: Night) -> None:
-    """As after a lost request that added the pet, to which somebody has given a category since."""
+    """A blank cell of a row that finds its pet takes the store's value."""
     new = Pet(name="Lost", status="pending")
     night.write([*PETS, new])
     photos = ("https://x.example/1.jpg",)
@@ -87,7 +89,9 @@ def test_a_blank_cell_of_a_row_that_finds_its_pet_takes_what_the_store_has(night
 
 
 def test_a_like_pet_that_somebody_else_added_meanwhile_is_drift(night: Night) -> None:
-    """Exit code 2 in a job that pushes: the store has it twice."""
+    """A pet like a new row's, which somebody else adds during a push, is drift (exit code 2),
+    because the store has it twice.
+    """
     night.write([*PETS, other(PETS[0], id=None, name="New")])
     told = night.run(mode="push", watchers=[Somebody(night)])
     assert (told.round.status, told.round.exit_code, told.round.left) == ("drift", 2, 1)
@@ -96,7 +100,7 @@ def test_a_like_pet_that_somebody_else_added_meanwhile_is_drift(night: Night) ->
 
 
 def test_like_rows_of_one_sheet_are_nobody_else_s(night: Night) -> None:
-    """Both are added, as the sheet says, and both are the round's own."""
+    """Two identical rows of one sheet add two pets, and neither counts as somebody else's."""
     new = other(PETS[0], id=None, name="New")
     night.write([*PETS, new, new])
     told = night.run(mode="push")
@@ -105,7 +109,9 @@ def test_like_rows_of_one_sheet_are_nobody_else_s(night: Night) -> None:
 
 
 def test_an_outage_is_no_matter_for_a_person_to_decide(night: Night) -> None:
-    """The store answers for no pet that is looked up: exit code 1, and nothing was changed."""
+    """A round whose look-ups all fail ends with exit code 1 and changes nothing, and reports no
+    conflict.
+    """
     night.write([*PETS[:1], other(PETS[1], name="Rex"), *PETS[2:], other(PETS[0], id=77)])
     night.box.break_with("html=1,only=getPetById")
     told = night.run()
@@ -121,8 +127,8 @@ def test_an_outage_is_no_matter_for_a_person_to_decide(night: Night) -> None:
 def test_rows_under_other_ids_double_no_pet(
     night: Night, mode: str, rows: int, delete_missing: bool, is_first: bool
 ) -> None:
-    """Ids that were dragged down, or numbered anew: each such row is a conflict, no pet is added or
-    deleted, and none becomes a row, until the ids are put back.
+    """Rows whose ids were shifted or replaced are conflicts: no pet is added, deleted or written
+    into the sheet until the ids are restored.
     """
     if is_first:
         shutil.rmtree(night.state)

@@ -1,4 +1,4 @@
-"""Rows whose ids were sorted, swapped or moved without them."""
+"""Ids that were sorted, swapped or moved without their rows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _open_box() -> Iterator[Sandbox]:
 
 @pytest.fixture(params=["two-way", "push"])
 def night(_open_box: Sandbox, tmp_path: Path, request: pytest.FixtureRequest) -> Typed:
-    """A store and a sheet that agree, and were reconciled once."""
+    """Return a store and a sheet that agree after one round."""
     _open_box.reset(PETS)
     night = Typed(_open_box, tmp_path, {"mode": request.param})
     night.write()
@@ -35,14 +35,16 @@ def night(_open_box: Sandbox, tmp_path: Path, request: pytest.FixtureRequest) ->
 
 
 def _as(ids: Sequence[int]) -> list[ps.Pet]:
-    """The first pets under these ids, the others as they are."""
+    """Return the first pets with these ids, and the others unchanged."""
     first = [other(pet, id=number) for pet, number in zip(PETS, ids, strict=False)]
     return [*first, *PETS[len(ids) :]]
 
 
 @pytest.mark.parametrize("ids", [(2, 3, 4, 5, 1), (1, 2, 4, 3)])
 def test_ids_that_were_sorted_alone_are_refused(night: Typed, ids: Sequence[int]) -> None:
-    """Exit code 4, nothing is changed on either side, and the first cells are named."""
+    """Ids that were sorted alone are refused with exit code 4: both sides stay unchanged, and the
+    first cells are named.
+    """
     night.write(_as(ids))
     said, stored = night.sheet.read_bytes(), night.stored()
     for dry_run in (True, False):
@@ -57,7 +59,7 @@ def test_ids_that_were_sorted_alone_are_refused(night: Typed, ids: Sequence[int]
 
 
 def test_an_exchange_that_the_store_has_by_now_is_none(night: Typed) -> None:
-    """Whoever meant it, and planned it by hand, is not asked again."""
+    """An exchange of two pets that the store already has is not refused again."""
     night.write(_as((2, 1)))
     assert night.run().round.status == "refused"
     night.box.reset(_as((2, 1)))
@@ -65,7 +67,9 @@ def test_an_exchange_that_the_store_has_by_now_is_none(night: Typed) -> None:
 
 
 def test_one_row_that_says_what_another_pet_was_is_an_edit(night: Typed) -> None:
-    """Only in pairs do identities go astray."""
+    """A single row with the old values of another pet is an edit, because only exchanged pairs are
+    refused.
+    """
     pets = changed(PETS, 1, name="Rex")
     night.write([*pets[:1], other(PETS[0], id=2), *pets[2:]])
     assert night.run().round.to_store.update == 2
@@ -73,7 +77,7 @@ def test_one_row_that_says_what_another_pet_was_is_an_edit(night: Typed) -> None
 
 
 def test_copies_of_a_row_that_is_as_it_was_are_edits(night: Typed) -> None:
-    """Filled down, rows say what another pet still is."""
+    """Copies of an unchanged row are edits, because its own pet still has these values."""
     night.write([other(PETS[0], id=pet.id) if pet.id in (2, 3) else pet for pet in PETS])
     assert night.run().round.to_store.update == 2
 
@@ -83,7 +87,9 @@ def test_copies_of_a_row_that_is_as_it_was_are_edits(night: Typed) -> None:
 def test_an_id_in_the_row_of_another_pet_overwrites_and_doubles_none(
     night: Typed, ids: Sequence[str], deletes: bool
 ) -> None:
-    """A cell was cut and put into the next row, or taken out with the cells below moved up."""
+    """An id that is moved into the row of another pet overwrites and adds no pet: the rows are in
+    conflict until the ids are restored.
+    """
     night.options["delete_missing"] = deletes
     stored = night.stored()
     header, *rows = night.rows()
@@ -107,7 +113,9 @@ def test_an_id_in_the_row_of_another_pet_overwrites_and_doubles_none(
 def test_the_old_values_of_a_pet_in_a_new_row_are_no_second_pet(
     night: Typed, edit: dict[str, str]
 ) -> None:
-    """Its id is in a row of another name, which says nothing that another pet was."""
+    """A new row with the old values of a pet whose own row has another name is a conflict, and adds
+    no second pet.
+    """
     stored = night.stored()
     header, *rows = night.rows()
     night.save(
@@ -126,7 +134,9 @@ def test_the_old_values_of_a_pet_in_a_new_row_are_no_second_pet(
 
 
 def test_what_another_pet_is_may_be_meant(night: Typed) -> None:
-    """Of a pet whose row was taken out, if the action says so."""
+    """A row that takes the values of another pet, whose row was removed, is sent only with the
+    action `update`.
+    """
     header, *rows = night.rows()
     night.save([header, *rows[:1], *rows[2:]])
     second = dict(zip(header, rows[1], strict=True))
@@ -140,7 +150,9 @@ def test_what_another_pet_is_may_be_meant(night: Typed) -> None:
 
 @pytest.mark.parametrize("filled", [(1, 2), (1, 2, 3)])
 def test_ids_that_were_filled_down_delete_no_pet(night: Typed, filled: Sequence[int]) -> None:
-    """Their rows stand in the sheet, under the id of another one."""
+    """Ids that were filled down delete no pet, because the rows of the other pets are still in the
+    sheet under that id.
+    """
     night.options["delete_missing"] = True
     stored = night.stored()
     header, *rows = night.rows()
@@ -156,7 +168,9 @@ def test_ids_that_were_filled_down_delete_no_pet(night: Typed, filled: Sequence[
 
 
 def test_a_row_that_adds_a_pet_under_the_id_of_another_one_deletes_none(night: Typed) -> None:
-    """It may stand in the place of its own."""
+    """A row with the action `add` and the id of another pet deletes no pet, because it may replace
+    that pet's row.
+    """
     header, *rows = night.rows()
     night.save([header, rows[0], *rows[2:]])
     night.type(1, id="2", action="add")
@@ -166,7 +180,7 @@ def test_a_row_that_adds_a_pet_under_the_id_of_another_one_deletes_none(night: T
 
 
 def test_twins_are_looked_for_in_whole_columns() -> None:
-    """Many rows of one name, and many of names that differ."""
+    """find_twins finds the pairs among many rows with one name and many with different names."""
     many = [ps.Pet(id=n, name="Rex" if n % 2 else f"Pet {n}", photo_urls=()) for n in range(6_000)]
     frame = ps.frame_from_pets(many)
     found = find_twins(frame, frame)
@@ -175,7 +189,9 @@ def test_twins_are_looked_for_in_whole_columns() -> None:
 
 
 def test_rows_that_say_nothing_else_are_alike_by_name_alone(tmp_path: Path) -> None:
-    """A sheet of ids and names; nothing is exchanged without a base, names, or two rows."""
+    """Rows with only ids and names are compared by name, and nothing counts as exchanged without a
+    base, without names or with one row.
+    """
     path = tmp_path / "names.csv"
     path.write_text("id,name\n1,Pet 2\n2,Pet 1\n3,Pet 3\n")
     sheet = ps.read_sheet(path)
