@@ -34,13 +34,9 @@ pytestmark = pytest.mark.slow
 DOGS, CATS, BIRDS = (ps.Category(n, name) for n, name in enumerate(("Dogs", "Cats", "Birds"), 1))
 COLUMNS = ("status", "tags", "category", "category_id")
 TIMES = ("first", "killed", "next", "last")
-"""The rounds: before the first three, columns are away or present; before the last, all are
-present.
-"""
+"""The rounds: before each of the first three, columns may be away; before the last, none is."""
 EDITS = tuple(product(COLUMNS, ("", *TIMES[1:]), ("", *TIMES)))
-"""For each pet the column, and the rounds before which it is edited in the sheet and in the
-store.
-"""
+"""For each pet the column, and before which round it is edited in the sheet and in the store."""
 # Two categories have the name Dogs, so only the id says which one is meant.
 TYPED = {"status": "sold", "tags": "{}; loud", "category": "Cats", "category_id": "77"}
 STORED: dict[str, dict[str, Any]] = {
@@ -50,9 +46,7 @@ STORED: dict[str, dict[str, Any]] = {
 }
 ITEMS = {"tags": ("loud", "shy")}
 FIRST, SECOND, THIRD = 901, 902, 903
-"""Pets that are edited before every round, so that each round has something to send and to
-write.
-"""
+"""Pets that are edited before every round, so that each round has something to send and write."""
 ALL = Guard(max_update=Limit(1.0, is_share=True))
 
 

@@ -180,7 +180,7 @@ def test_a_row_that_adds_a_pet_under_the_id_of_another_one_deletes_none(night: T
 
 
 def test_twins_are_looked_for_in_whole_columns() -> None:
-    """find_twins finds the pairs among many rows with one name and many with different names."""
+    """find_twins gives each row the first pet with its name, for many equal and different names."""
     many = [ps.Pet(id=n, name="Rex" if n % 2 else f"Pet {n}", photo_urls=()) for n in range(6_000)]
     frame = ps.frame_from_pets(many)
     found = find_twins(frame, frame)

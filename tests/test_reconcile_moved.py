@@ -1,4 +1,4 @@
-"""Rows that move: within a folder, and from one job's sheet to another's."""
+"""Rows that move, within a folder and from one job's sheet to another's."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def box() -> Iterator[Sandbox]:
 
 
 class Moving(Night):
-    """A folder with two sheets: a.csv has pets 1-6, b.csv 7-12. Or two jobs, each with one of the
-    sheets and the pets of a status.
+    """A folder with two sheets: a.csv has the pets 1-6 and b.csv the pets 7-12; or two jobs, each
+    with one of the sheets and the pets of one status.
     """
 
     def put(self, name: str, pets: Iterable[ps.Pet]) -> None:
@@ -47,12 +47,12 @@ class Moving(Night):
         ps.write_sheet(ps.frame_from_pets(pets), self.folder / "in" / name, base=False)
 
     def rounds(self) -> Rounds:
-        """A night of the folder."""
+        """Run the folder's rounds of one night."""
         job = self.job("inbox", folder=self.folder / "in", sheet=None, files="*.csv")
         return reconcile_jobs(self.config(job))
 
     def both(self) -> Rounds:
-        """A night of the two jobs."""
+        """Run the two jobs' rounds of one night."""
         jobs = [
             self.job(name, sheet=self.folder / "in" / f"{name}.csv", statuses=(status,))
             for name, status in (("a", "available"), ("b", "sold"))
@@ -60,13 +60,13 @@ class Moving(Night):
         return reconcile_jobs(self.config(*jobs))
 
     def row(self, name: str, pet_id: int) -> ps.Pet | None:
-        """What a sheet says of a pet, None where no row names it."""
+        """Return the pet in a sheet, or None if no row has its id."""
         pets = ps.pets_from_frame(ps.read_sheet(self.folder / "in" / name).frame)
         return next((pet for pet in pets if pet.id == pet_id), None)
 
 
 def _moving(box: Sandbox, folder: Path) -> Moving:
-    """Two sheets that agree with the store, and were reconciled once."""
+    """Return two sheets that agree with the store after one round."""
     box.break_with(None)
     box.reset(PETS)
     night = Moving(box, folder, {"mode": "two-way", "delete_missing": True})
@@ -77,7 +77,7 @@ def _moving(box: Sandbox, folder: Path) -> Moving:
 
 
 def _inbox(night: Moving, source: str, target: str) -> None:
-    """Move the row of pet 5 (of a.csv) or 8 (of b.csv)."""
+    """Move the row of pet 5 (from a.csv) or 8 (from b.csv)."""
     moved = PETS[4] if source == "a.csv" else PETS[7]
     of = {"a.csv": PETS[:6], "b.csv": PETS[6:]}
     night.put(source, [pet for pet in of[source] if pet.id != moved.id])
@@ -88,8 +88,8 @@ def _inbox(night: Moving, source: str, target: str) -> None:
 def test_a_row_that_moves_in_a_folder_takes_its_base_along(
     box: Sandbox, tmp_path: Path, source: str, target: str
 ) -> None:
-    """What the store changed meanwhile comes into the row at its new place, whichever file is
-    first, and nothing is deleted; the old sheet's base has given it up.
+    """A row that moves within a folder keeps its base: the store's changes reach the row at its new
+    place, nothing is deleted, and the old sheet's base no longer has the row.
     """
     night = _moving(box, tmp_path)
     pet_id = 5 if source == "a.csv" else 8
@@ -100,15 +100,17 @@ def test_a_row_that_moves_in_a_folder_takes_its_base_along(
     assert night.stored()[pet_id] == newer == night.row(target, pet_id)
     assert [told.round.status for told in night.rounds()] == ["in-sync", "in-sync"]
     assert len(night.stored()) == len(PETS)
-    # Taken out of its new sheet, it goes: the old one's base says nothing of it any more.
-    # In another order, or the file would be an older copy of its own.
+    # A row that is removed from its new sheet deletes its pet, because the old base lacks it. The
+    # rows are in another order; otherwise the file would be an older copy.
     night.put(target, reversed(PETS[6:] if target == "b.csv" else PETS[:6]))
     assert night.rounds().exit_code == 0
     assert night.stored().keys() == {pet.id for pet in PETS} - {pet_id}
 
 
 def test_a_row_waits_for_its_new_sheet(box: Sandbox, tmp_path: Path) -> None:
-    """Where the round of the new sheet fails, the old one's base keeps what was agreed on."""
+    """If the round of a row's new sheet fails, the old sheet's base keeps the row until that round
+    succeeds.
+    """
     night = _moving(box, tmp_path)
     night.box.put(NEWER)
     _inbox(night, "a.csv", "b.csv")
@@ -121,7 +123,7 @@ def test_a_row_waits_for_its_new_sheet(box: Sandbox, tmp_path: Path) -> None:
 
 
 def test_a_sheet_of_another_name_keeps_its_base(box: Sandbox, tmp_path: Path) -> None:
-    """A file of a folder that is renamed is no first round for its pets."""
+    """A file of a folder that is renamed keeps its base, and its round is no first round."""
     night = _moving(box, tmp_path)
     night.box.put(NEWER)
     (tmp_path / "in" / "a.csv").rename(tmp_path / "in" / "z 2026.csv")
@@ -133,8 +135,8 @@ def test_a_sheet_of_another_name_keeps_its_base(box: Sandbox, tmp_path: Path) ->
 def test_an_older_base_does_not_hide_an_edit_of_a_row_that_moves(
     box: Sandbox, tmp_path: Path, is_cut_off: bool
 ) -> None:
-    """The row says again what both sides said once, and moves: that is newer than the store, though
-    the base of the round before has it, or a file that a killed round did not put in its place.
+    """A row that is set back to an earlier value and moves is an edit, although the base of an
+    earlier round has that value, and so may a temporary file of a killed round.
     """
     night = _moving(box, tmp_path)
     base = StatePaths(night.state).base("inbox", "b.csv")
@@ -152,7 +154,7 @@ def test_an_older_base_does_not_hide_an_edit_of_a_row_that_moves(
 
 
 def test_a_row_without_its_id_is_not_deleted_as_it_moves(box: Sandbox, tmp_path: Path) -> None:
-    """A row that lost its id on the way is still the pet's: it is neither deleted nor doubled."""
+    """A row that loses its id while it moves neither deletes nor doubles its pet."""
     night = _moving(box, tmp_path)
     night.put("a.csv", [*PETS[:6], ps.Pet(name="Pet 8", status=PETS[7].status)])
     night.put("b.csv", [pet for pet in PETS[6:] if pet.id != 8])
@@ -164,7 +166,7 @@ QUUX = {"name": "Quux", "status": "sold", "category": "Dogs"}
 
 
 def _type(night: Moving, name: str, cells: Mapping[str, str], *, over: str = "") -> None:
-    """Type a row below the others of a sheet, or over the rows without an id of this name."""
+    """Add a row to a sheet, or replace its rows without an id that have the name `over`."""
     path = night.folder / "in" / name
     rows = pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig")
     rows = rows[~((rows["id"] == "") & (rows["name"] == over))]
@@ -173,7 +175,7 @@ def _type(night: Moving, name: str, cells: Mapping[str, str], *, over: str = "")
 
 
 def _new(night: Moving) -> list[str | None]:
-    """The names of the pets that were added."""
+    """Return the names of the pets that were added."""
     return [pet.name for number, pet in night.stored().items() if number > len(PETS)]
 
 
@@ -194,8 +196,8 @@ def test_a_new_row_in_two_files_waits_for_a_person(
     then: Mapping[str, str],
     expected: Sequence[str],
 ) -> None:
-    """Both rows are held and name each other, and the other rows go on. The next round does what
-    the person has made of one of them; no id is in two rows.
+    """A new row in two files is held in both, each naming the other, and the other rows go on. The
+    next round does what a person has made of one of them, and no id is in two rows.
     """
     night = _moving(box, tmp_path)
     night.options = {**night.options, "mode": mode}
@@ -220,8 +222,8 @@ def test_a_new_row_in_two_files_waits_for_a_person(
 def test_a_new_row_is_held_beside_one_whose_round_was_killed(
     box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """The pet is in the store, its row has no id yet, and somebody types the row in another file:
-    no pet is added again, whichever row stays.
+    """A new row that is typed in a second file, while the round that added its pet was killed, is
+    held and adds no second pet, whichever row stays.
     """
     night = _moving(box, tmp_path)
     _type(night, "a.csv", QUUX)
@@ -253,8 +255,8 @@ def test_a_new_row_that_moves_after_a_killed_round_is_not_added_again(
     edits: Mapping[str, str],
     is_replaced: bool,
 ) -> None:
-    """Its pet is in the store, its id in no file, and it was edited: a person decides. So it is
-    where another new row stands in its place by now.
+    """A new row that is edited and moves after the round that added its pet was killed is a
+    conflict and adds no second pet, even if another new row is in its place.
     """
     night = _moving(box, tmp_path)
     row = {**QUUX, "tags": "calm; shy", "photo_urls": "https://shop.example/quux.jpg"}
@@ -279,7 +281,9 @@ def test_a_new_row_that_moves_after_a_killed_round_is_not_added_again(
 def test_a_held_row_that_gets_the_id_is_an_edit(
     box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, is_seen: bool
 ) -> None:
-    """The way out that the conflict names: what the row says is sent, wherever the row stands."""
+    """A held row that gets the id, as its conflict suggests, is an edit and is sent from any
+    file.
+    """
     night = _moving(box, tmp_path)
     row = {**QUUX, "tags": "calm; shy", "photo_urls": "https://shop.example/quux.jpg"}
     path = night.folder / "in" / "a.csv"
@@ -304,8 +308,8 @@ def test_a_held_row_that_gets_the_id_is_an_edit(
 def test_a_new_row_stays_held_beside_a_new_row_of_another_file(
     box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The round that added its pet was killed, and every cell of it was edited. A row that somebody
-    types into another file makes none of them a pet: either may be the pet's.
+    """A held row, fully edited after a killed round, stays held while a new row of another file may
+    be its pet too, until it gets the id.
     """
     night = _moving(box, tmp_path)
     row = {**QUUX, "tags": "calm; shy", "photo_urls": "https://shop.example/quux.jpg"}
@@ -333,7 +337,9 @@ def test_a_new_row_stays_held_beside_a_new_row_of_another_file(
 def test_a_pet_is_not_deleted_while_a_row_of_another_file_is_like_it(
     box: Sandbox, tmp_path: Path, name: str
 ) -> None:
-    """The row has no id, and `ignore` in its action cell; its name, or all but its name, tells."""
+    """The pet of a removed row is not deleted while a row without an id in another file resembles
+    it by name or in all but the name, even with the action `ignore`.
+    """
     night = _moving(box, tmp_path)
     night.put("a.csv", [pet for pet in PETS[:6] if pet.id != 5])
     cells = {"status": "sold", "category": "Dogs", "tags": "calm", "action": "ignore"}
@@ -345,8 +351,8 @@ def test_a_pet_is_not_deleted_while_a_row_of_another_file_is_like_it(
 
 @pytest.mark.parametrize("mode", ["two-way", "push"])
 def test_a_pet_in_two_files_holds_its_rows_only(box: Sandbox, tmp_path: Path, mode: str) -> None:
-    """As older versions wrote it, or somebody copied the row: the rest goes on, the pet stays, and
-    the row that is left is compared by what was agreed on.
+    """A pet with rows in two files holds only these rows: the others go on, the pet stays, and the
+    remaining row is compared with what was agreed.
     """
     night = _moving(box, tmp_path)
     night.options = {**night.options, "mode": mode}
@@ -367,7 +373,7 @@ def test_a_pet_in_two_files_holds_its_rows_only(box: Sandbox, tmp_path: Path, mo
 def test_another_pet_like_that_of_another_file_is_added(
     box: Sandbox, tmp_path: Path, statuses: Sequence[str]
 ) -> None:
-    """A row that asks for one more pet is not given the id of the pet in the other file."""
+    """A row with the action `add-another` does not get the id of a like pet in another file."""
     night = _moving(box, tmp_path)
     night.options = {**night.options, "statuses": statuses}
     box.put(changed(PETS, 6, name="Quux", tags=(), photo_urls=(), status="sold")[5])
@@ -389,8 +395,8 @@ CATS = ps.Category(2, "Cats")
 def test_a_row_that_moves_keeps_the_number_of_its_category(
     box: Sandbox, tmp_path: Path, source: str, target: str, number: int
 ) -> None:
-    """Edited alone, before it moves: sent where the store knows the number, else a conflict in each
-    round, also while the new sheet takes other cells.
+    """A category id that is edited before its row moves is sent if the store has that id; otherwise
+    it stays in conflict while the new sheet takes other values.
     """
     night = _moving(box, tmp_path)
     box.put(changed(PETS, 12, category=CATS)[11])
@@ -416,7 +422,7 @@ def test_a_row_that_moves_keeps_the_number_of_its_category(
 
 @pytest.fixture
 def jobs(box: Sandbox, tmp_path: Path) -> Moving:
-    """A job for what is available, and one for what was sold, that were reconciled once."""
+    """Return a job for available pets and one for sold pets, after one round."""
     box.break_with(None)
     box.reset(PETS)
     night = Moving(box, tmp_path, {"mode": "two-way", "delete_missing": True})
@@ -427,7 +433,7 @@ def jobs(box: Sandbox, tmp_path: Path) -> Moving:
 
 
 def _sold(night: Moving) -> None:
-    """Move the row of pet 3 from a.csv to b.csv, as it was sold."""
+    """Set pet 3 to sold by moving its row from a.csv to b.csv."""
     sold = changed(PETS, 3, status="sold")
     night.put("a.csv", [pet for pet in PETS if pet.status == "available" and pet.id != 3])
     night.put("b.csv", [pet for pet in sold if pet.status == "sold"])
@@ -436,7 +442,9 @@ def _sold(night: Moving) -> None:
 def test_a_row_that_a_backup_of_its_new_sheet_lacks_is_not_deleted(
     box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It moved, and the round was killed before its first sheet had given it up."""
+    """A row that a backup of its new sheet lacks is not deleted, if the round was killed before the
+    first sheet's base gave up the row.
+    """
     night = _moving(box, tmp_path)
     for number in (1, 2):
         box.put(changed(PETS, number, name=f"Store {number}")[number - 1])
@@ -461,8 +469,8 @@ def test_a_row_that_was_in_a_sheet_before_an_older_copy_is_not_deleted(
     names: tuple[str, str],
     is_killed: bool,
 ) -> None:
-    """No round ever saw that it had moved there: each missing row may have. It stays in conflict
-    until it is back; rows that are taken out later go.
+    """A pet whose row may have moved into a file before an older copy replaced it stays in conflict
+    until its row is back; a row that is removed later deletes its pet.
     """
     night, (source, target) = _moving(box, tmp_path), names
     for number in (1, 2, 11, 12):
@@ -495,7 +503,9 @@ def test_a_row_that_was_in_a_sheet_before_an_older_copy_is_not_deleted(
 
 
 def test_a_row_that_lacks_its_id_in_an_older_copy_is_not_lost(box: Sandbox, tmp_path: Path) -> None:
-    """Beside an older copy of another file, too: what the store took from its pet stays away."""
+    """A row that lacks its id in an older copy is still its pet's row, also beside an older copy of
+    another file, and does not bring back what the store removed.
+    """
     night = _moving(box, tmp_path)
     for number in (1, 12):
         box.put(changed(PETS, number, name=f"Store {number}")[number - 1])
@@ -521,8 +531,8 @@ def test_a_row_that_lacks_its_id_in_an_older_copy_is_not_lost(box: Sandbox, tmp_
 def test_a_new_row_is_not_lost_beside_an_older_copy_of_another_file(
     box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The round that added its pet was killed, and the row has another name by now: it is known by
-    its place, and what was edited in it arrives, also what was taken out.
+    """A new row that was renamed after a killed round is recognised by its place, beside an older
+    copy of another file too, and its edits and removals are sent.
     """
     night = _moving(box, tmp_path)
     for number in (11, 12):
@@ -545,8 +555,8 @@ def test_a_new_row_is_not_lost_beside_an_older_copy_of_another_file(
 def test_an_older_row_stays_in_conflict_beside_a_new_row_of_another_file(
     box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A backup that was put back has the row from before its pet was added. The round that knows
-    the pet is killed, and somebody types a row into the other file, which may be that pet's too.
+    """An older row of a backup stays in conflict with its pet after a killed round, although a new
+    row of another file may be that pet too.
     """
     night = _moving(box, tmp_path)
     _type(night, "a.csv", {**QUUX, "tags": "calm", "action": "ignore"})
@@ -571,7 +581,7 @@ def test_an_older_row_stays_in_conflict_beside_a_new_row_of_another_file(
 
 
 def _move_out_of(night: Moving, source: str, target: str, pet_id: int, backup: Path | None) -> None:
-    """Put a backup of a file back, and move a row of it to the other file."""
+    """Put a backup of a file back, and move one of its rows to the other file."""
     assert backup is not None
     path = shutil.copy(backup, night.folder / "in" / source)
     rows = pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig")
@@ -584,9 +594,8 @@ def _move_out_of(night: Moving, source: str, target: str, pet_id: int, backup: P
 def test_a_row_that_moves_out_of_an_older_copy_does_not_hide_it(
     box: Sandbox, tmp_path: Path, names: tuple[str, str]
 ) -> None:
-    """The copy lacks a row that came since, and says something older in one that moves before a
-    round has seen it: the new pet stays, and what is older is not sent. Where the file of the copy
-    is read later, nobody knows by then what is older.
+    """A row that moves out of an older copy does not hide that copy: a later pet stays, and the
+    row's older values are not sent. If the copy's file is read later, they are a conflict.
     """
     night, (source, target) = _moving(box, tmp_path), names
     pet_id = 3 if source == "a.csv" else 8
@@ -611,8 +620,8 @@ def test_a_row_that_moves_out_of_an_older_copy_does_not_hide_it(
 def test_an_older_value_in_a_row_that_moves_is_a_conflict(
     box: Sandbox, tmp_path: Path, names: tuple[str, str]
 ) -> None:
-    """The value is from before a round wrote into the row: it was put back, or is of an older copy
-    of which nothing else tells.
+    """A row that moves with a value from before a round's write is a conflict, because the value
+    may be an edit or from an older copy.
     """
     night, (source, target) = _moving(box, tmp_path), names
     pet_id = 3 if source == "a.csv" else 8
@@ -632,9 +641,7 @@ def test_an_older_value_in_a_row_that_moves_is_a_conflict(
 def test_a_new_row_that_moves_out_of_an_older_copy_is_not_added_again(
     box: Sandbox, tmp_path: Path, names: tuple[str, str], cells: dict[str, str]
 ) -> None:
-    """The copy has the row without the id of its pet. It takes the row back, and the row that moved
-    is the same pet's: it stays in conflict, and its pet is there once.
-    """
+    """A new row that moves out of an older copy, in which it lacks its id, adds no second pet."""
     night, (source, target) = _moving(box, tmp_path), names
     pet_id = 3 if source == "a.csv" else 8
     _type(night, source, QUUX)
@@ -653,7 +660,9 @@ def test_a_new_row_that_moves_out_of_an_older_copy_is_not_added_again(
 def test_a_row_that_moves_out_of_an_older_copy_deletes_no_pet_of_a_killed_round(
     box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The row of the new pet may have been taken out, or the copy is from before it was typed."""
+    """A row that moves out of an older copy does not delete the pet that a killed round added; the
+    pet is in conflict.
+    """
     night = _moving(box, tmp_path)
     box.put(changed(PETS, 8, name="Store", status="pending")[7])
     backup = night.rounds()[1].round.backup
@@ -674,8 +683,8 @@ def test_a_row_that_moves_out_of_an_older_copy_deletes_no_pet_of_a_killed_round(
 def test_rows_that_an_own_older_copy_lacks_are_not_lost(
     box: Sandbox, tmp_path: Path, is_written: bool, count: int
 ) -> None:
-    """They moved into the file before it was put back. Where a round wrote into it since, they come
-    back; else they stay in conflict until a row names them.
+    """Rows that moved into a file before an older copy replaced it delete no pets: they come back
+    if a round wrote into the file since, and otherwise stay in conflict until a row has their ids.
     """
     night = _moving(box, tmp_path)
     sheet = tmp_path / "in" / "b.csv"
@@ -707,7 +716,9 @@ def test_rows_that_an_own_older_copy_lacks_are_not_lost(
 def test_the_pets_of_a_file_that_is_away_are_named(
     box: Sandbox, tmp_path: Path, has_deletes: bool
 ) -> None:
-    """No other file ever had them."""
+    """The pets of a file that is away, and that were in no other file, are named in a conflict, and
+    none is deleted.
+    """
     night = _moving(box, tmp_path)
     night.options = {**night.options, "delete_missing": has_deletes}
     away = (tmp_path / "in" / "b.csv").rename(tmp_path / "b.csv")
@@ -723,7 +734,9 @@ def test_the_pets_of_a_file_that_is_away_are_named(
 
 
 def test_a_row_that_moves_to_another_job_is_not_deleted(jobs: Moving) -> None:
-    """The pet stays as it is, with what the store changed meanwhile, and follows its new row."""
+    """A row that moves to another job's sheet deletes no pet: the pet keeps the store's changes and
+    takes the edits of the new row.
+    """
     photos = ("https://shop.example/new.jpg",)
     jobs.box.put(changed(PETS, 3, photo_urls=photos)[2])
     _sold(jobs)
@@ -739,7 +752,9 @@ def test_a_row_that_moves_to_another_job_is_not_deleted(jobs: Moving) -> None:
 
 @pytest.mark.parametrize("mode", ["two-way", "push"])
 def test_nothing_is_missing_while_another_sheet_cannot_be_read(jobs: Moving, mode: str) -> None:
-    """A row may have moved there: nothing is deleted until that is known, and it is told."""
+    """Nothing is deleted as missing while another sheet cannot be read, because a row may have
+    moved there; the round reports that.
+    """
     jobs.options = {**jobs.options, "mode": mode}
     jobs.put("a.csv", [pet for pet in PETS if pet.status == "available" and pet.id != 3])
     sheet = jobs.folder / "in" / "b.csv"
@@ -753,7 +768,9 @@ def test_nothing_is_missing_while_another_sheet_cannot_be_read(jobs: Moving, mod
 
 
 def test_a_job_of_another_name_begins_with_what_was_agreed_on(jobs: Moving) -> None:
-    """What the store changed while a job was renamed is not put back by its sheet."""
+    """A renamed job begins with the base of its old name, so its sheet does not revert the store's
+    changes.
+    """
     jobs.box.put(NEWER)
     path = jobs.folder / "in" / "b.csv"
     (told,) = reconcile_jobs(jobs.config(jobs.job("renamed", sheet=path, statuses=("sold",))))
@@ -762,10 +779,10 @@ def test_a_job_of_another_name_begins_with_what_was_agreed_on(jobs: Moving) -> N
 
 
 class Cut(Moving):
-    """A folder with two workbooks that were cut from one export: a.xlsx, b.xlsx."""
+    """A folder with two workbooks, a.xlsx and b.xlsx, that were cut from one export."""
 
     def cut(self, ids: Iterable[int], name: str) -> None:
-        """Keep these pets' rows of the export, under another name."""
+        """Save the export with these pets' rows only, under another name."""
         book = load_workbook(self.folder / "all.xlsx")
         sheet, keep = book.worksheets[0], {*ids}
         for row in range(sheet.max_row, 1, -1):
@@ -775,19 +792,19 @@ class Cut(Moving):
         book.save(self.folder / "in" / name)
 
     def rounds(self) -> Rounds:
-        """A night of the folder."""
+        """Run the folder's rounds of one night."""
         job = self.job("inbox", folder=self.folder / "in", sheet=None, files="*.xlsx")
         return reconcile_jobs(self.config(job))
 
     def opens(self, rounds: Rounds) -> list[Difference]:
-        """What is told of a file that is away."""
+        """Return the differences about a file that is away."""
         told = [each for round_ in rounds for each in round_.open]
         return [each for each in told if "is not there any more" in each.problem]
 
 
 @pytest.fixture
 def cut(box: Sandbox, tmp_path: Path) -> Cut:
-    """Reconciled twice, so that each base has what it has for good."""
+    """Return the folder after two rounds, when each base is complete."""
     return _cut(box, tmp_path, "two-way")
 
 
@@ -808,7 +825,9 @@ def _cut(box: Sandbox, tmp_path: Path, mode: str) -> Cut:
 def test_a_file_that_is_away_deletes_no_pet(
     cut: Cut, name: str, ids: range, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its pets stay until it is back, and a person is told; also where a round was killed."""
+    """A file that is away deletes no pet and is reported until it is back, also after a killed
+    round.
+    """
     path = cut.folder / "in" / name
     away = path.rename(cut.folder / name)
     with monkeypatch.context() as patch:
@@ -834,7 +853,9 @@ def test_a_file_that_is_away_deletes_no_pet(
 
 
 def test_a_file_that_is_away_deletes_no_pet_in_push(box: Sandbox, tmp_path: Path) -> None:
-    """The other file's base has nothing of it, and the pets are in no row."""
+    """In push mode too, a file that is away deletes no pet, although no row and no other base has
+    its pets.
+    """
     night = _cut(box, tmp_path, "push")
     (tmp_path / "in" / "a.xlsx").rename(tmp_path / "a.xlsx")
     rounds = night.rounds()
@@ -843,12 +864,14 @@ def test_a_file_that_is_away_deletes_no_pet_in_push(box: Sandbox, tmp_path: Path
 
 
 def test_a_file_that_is_meant_to_go_takes_its_pets_along(cut: Cut) -> None:
-    """Once what petsync kept of it is removed, as the report says."""
+    """The pets of a file that is removed on purpose are deleted once its base is removed, as the
+    report says.
+    """
     (cut.folder / "in" / "a.xlsx").unlink()
     (told,) = cut.opens(cut.rounds())
     base = cut.state / "reconcile" / "bases" / "inbox--a.xlsx.base"
     assert f"remove {base}," in told.hint
-    # Rows of the other file may still be taken out: what it has, the lost file has given up.
+    # A row of the other file can still be removed, because the lost file's base has given it up.
     cut.cut(range(4, 12), "b.xlsx")
     rounds = cut.rounds()
     assert rounds[0].round.to_store.delete == 1
@@ -859,7 +882,9 @@ def test_a_file_that_is_meant_to_go_takes_its_pets_along(cut: Cut) -> None:
 
 
 def test_a_renamed_file_may_lose_rows(cut: Cut) -> None:
-    """It is not away: what is taken out of it after a round under its new name is deleted."""
+    """A renamed file does not count as away, so a row that is removed from it after a round deletes
+    its pet.
+    """
     (cut.folder / "in" / "a.xlsx").rename(cut.folder / "in" / "c.xlsx")
     for _ in range(2):
         rounds = cut.rounds()
@@ -871,7 +896,9 @@ def test_a_renamed_file_may_lose_rows(cut: Cut) -> None:
 
 
 def test_pets_that_a_run_deleted_come_back_by_an_undo(box: Sandbox, tmp_path: Path) -> None:
-    """Where all rows of a sheet would go, the way out is no option that lets them go."""
+    """If a run deleted all pets of a sheet, the refused round suggests the undo of that run, which
+    brings them back, and suggests `add` for pets that were deleted otherwise.
+    """
     night = _moving(box, tmp_path)
     with ps.connect(box.url, state=night.state) as store:
         frame = ps.frame_from_pets([ps.Pet(id=n) for n in range(1, 7)])
@@ -895,22 +922,22 @@ class Book(Night):
 
     @property
     def sheet(self) -> Path:
-        """The job's workbook."""
+        """The path of the job's workbook."""
         return self.folder / "catalogue.xlsx"
 
     def change(self, work: Callable[[Workbook], None]) -> None:
-        """Change the workbook as a person does, in another program."""
+        """Change the workbook as a person does in another program."""
         book = load_workbook(self.sheet)
         work(book)
         book.save(self.sheet)
 
     def cell(self, tab: str, row: int) -> object:
-        """The name in a row of a worksheet."""
+        """Return the name in a row of a worksheet."""
         return load_workbook(self.sheet)[tab].cell(row, 2).value
 
 
 def _in_front(book: Workbook, *, without: Collection[int] = (3, 4)) -> None:
-    """A filtered copy as the first worksheet."""
+    """Insert a filtered copy as the first worksheet."""
     tab = book.create_sheet("For Anna", 0)
     for number, row in enumerate(book["Pets"].iter_rows(values_only=True), 1):
         if number not in without:
@@ -919,7 +946,7 @@ def _in_front(book: Workbook, *, without: Collection[int] = (3, 4)) -> None:
 
 @pytest.fixture(params=["exported", "plain"])
 def book(box: Sandbox, tmp_path: Path, request: pytest.FixtureRequest) -> Book:
-    """A workbook that a job knows, which carries a base of its own or none."""
+    """Return a workbook of a job, with its own base or without."""
     box.break_with(None)
     box.reset(PETS)
     book = Book(box, tmp_path, {"delete_missing": True, "guard": OPEN})
@@ -931,7 +958,9 @@ def book(box: Sandbox, tmp_path: Path, request: pytest.FixtureRequest) -> Book:
 
 @pytest.mark.parametrize("mode", ["two-way", "push"])
 def test_a_worksheet_in_front_is_not_read(book: Book, mode: str) -> None:
-    """The job reads the one of its last round: nothing is deleted, and edits there arrive."""
+    """A worksheet that is inserted in front is not read: the job reads that of its last round,
+    nothing is deleted, and edits there are sent.
+    """
     assert book.run(mode=mode).round.status == "in-sync"
     book.change(_in_front)
     told = book.run(mode=mode)
@@ -947,7 +976,9 @@ def test_a_worksheet_in_front_is_not_read(book: Book, mode: str) -> None:
 
 
 def test_pull_writes_into_the_worksheet_of_before(book: Book) -> None:
-    """Also where the one in front has a header that petsync knows, and no ids."""
+    """A pull writes into the worksheet of its last round, even if the one in front has a known
+    header and no ids.
+    """
     book.run(mode="pull")
 
     def notes(each: Workbook) -> None:
@@ -963,7 +994,9 @@ def test_pull_writes_into_the_worksheet_of_before(book: Book) -> None:
 
 @pytest.mark.parametrize("mode", ["two-way", "push"])
 def test_a_pet_that_another_worksheet_has_is_not_deleted(book: Book, mode: str) -> None:
-    """Whichever of the two is read: a person is told, and says which one is meant."""
+    """A pet with a row in another visible worksheet is not deleted, whichever worksheet is read,
+    and its conflict asks for the worksheet's name.
+    """
     book.run(mode=mode)
     book.change(_in_front)
     for _ in range(2):
@@ -984,7 +1017,9 @@ def test_a_pet_that_another_worksheet_has_is_not_deleted(book: Book, mode: str) 
 
 
 def test_a_worksheet_that_went_is_not_replaced_by_another(book: Book) -> None:
-    """The round is refused, until somebody names the one to read or puts the old one back."""
+    """If the worksheet is missing, the round is refused until the job names another one or the old
+    one is back.
+    """
     book.run(mode="two-way")
     book.change(lambda each: setattr(each["Pets"], "title", "Tiere"))
     assert book.run(mode="two-way").round.exit_code == 0
@@ -992,7 +1027,7 @@ def test_a_worksheet_that_went_is_not_replaced_by_another(book: Book) -> None:
     book.change(_taken)
     told = book.run(mode="two-way")
     assert told.round.exit_code not in (0, 5)
-    # The name of the job's last round, or the one that the export in the file carries.
+    # The worksheet of the job's last round, or that of the file's export.
     assert "'Tiere'" in told.round.problem or "'Pets'" in told.round.problem
     assert "it is not there any more" in told.round.problem
     assert "'For Anna'" in told.round.hint
@@ -1003,7 +1038,7 @@ def test_a_worksheet_that_went_is_not_replaced_by_another(book: Book) -> None:
 
 
 def _taken(book: Workbook) -> None:
-    """A filtered copy in the place of the worksheet."""
+    """Replace the worksheet with a filtered copy."""
     book["Tiere"].title = "Pets"
     _in_front(book)
     del book["Pets"]

@@ -1,4 +1,4 @@
-"""A job that pushes: the sheet leads, night after night."""
+"""A job that pushes: the sheet leads in every round."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _open_box() -> Iterator[Sandbox]:
 
 @pytest.fixture
 def night(_open_box: Sandbox, tmp_path: Path) -> Night:
-    """A store and a sheet that agree."""
+    """Return a store and a sheet that agree."""
     _open_box.break_with(None)
     _open_box.reset(PETS)
     night = Night(_open_box, tmp_path)
@@ -35,7 +35,9 @@ def night(_open_box: Sandbox, tmp_path: Path) -> Night:
 
 
 def test_a_round_in_sync_sends_nothing_and_is_told(night: Night) -> None:
-    """Exit code 0, one line of history, both reports, and nothing that could have changed a pet."""
+    """A round in sync has exit code 0, a history line and both reports, and sends no request that
+    can change a pet.
+    """
     before = night.box.requests
     told = night.run()
     assert (told.round.status, told.round.exit_code, told.round.drift) == ("in-sync", 0, 0)
@@ -47,7 +49,7 @@ def test_a_round_in_sync_sends_nothing_and_is_told(night: Night) -> None:
 
 
 def test_the_sheet_leads(night: Night) -> None:
-    """What rows say is sent, what the store changed is put back, what vanished comes again."""
+    """A push sends the rows' edits, reverts the store's changes and adds deleted pets again."""
     night.run()
     night.write(changed([*PETS, ps.Pet(id=99, name="Neu", status="sold")], 1, name="Rex"))
     night.box.put(changed(PETS, 2, name="elsewhere")[1])
@@ -59,7 +61,9 @@ def test_the_sheet_leads(night: Night) -> None:
 
 
 def test_rows_that_are_taken_out_delete_only_when_asked(night: Night) -> None:
-    """Without delete_missing a note; with it the pet goes, unless the store changed it since."""
+    """A removed row is a note without delete_missing; with it the pet is deleted, unless the store
+    changed it since.
+    """
     night.run(delete_missing=True)
     night.write(PETS[2:])
     night.box.put(changed(PETS, 2, name="elsewhere")[1])
@@ -73,7 +77,7 @@ def test_rows_that_are_taken_out_delete_only_when_asked(night: Night) -> None:
 
 
 def test_the_first_round_deletes_nothing(night: Night) -> None:
-    """Nobody can have taken out what was never agreed on."""
+    """The first round deletes nothing, because nothing was agreed before."""
     night.write(PETS[2:])
     told = night.run(delete_missing=True)
     assert kinds(told) == [("note", 1), ("note", 2)]
@@ -81,7 +85,7 @@ def test_the_first_round_deletes_nothing(night: Night) -> None:
 
 
 def test_check_tells_and_changes_nothing(night: Night) -> None:
-    """Drift is exit code 2, and neither base nor store move."""
+    """A check reports drift with exit code 2, and changes neither the base nor the store."""
     night.write(changed(PETS, 1, name="Rex"))
     told = night.run(mode="check")
     assert (told.round.status, told.round.exit_code, told.round.left) == ("drift", 2, 1)
@@ -90,7 +94,7 @@ def test_check_tells_and_changes_nothing(night: Night) -> None:
 
 
 def test_check_tells_both_values_of_what_only_the_store_changed(night: Night) -> None:
-    """Also where the sheet carries a base, by which its own cells are no edits."""
+    """A check reports both values of a store's change, also if the sheet has its own base."""
     with ps.connect(night.box.url, state=night.state) as store:
         ps.write_sheet(store.snapshot(), night.sheet)
     night.box.put(changed(PETS, 1, name="Rex", tags=())[0])
@@ -103,7 +107,9 @@ def test_check_tells_both_values_of_what_only_the_store_changed(night: Night) ->
 
 
 def test_an_export_that_got_ids_is_no_older_file(night: Night) -> None:
-    """The base that it carries since is the one that petsync wrote with the ids."""
+    """An export into which a round wrote ids does not count as an older file, because the job
+    records its new base.
+    """
     path = night.folder / "catalogue.xlsx"
     with ps.connect(night.box.url, state=night.state) as store:
         ps.write_sheet(store.snapshot(), path)
@@ -120,7 +126,7 @@ def test_an_export_that_got_ids_is_no_older_file(night: Night) -> None:
 
 
 def test_a_dry_run_writes_nothing_at_all(night: Night) -> None:
-    """Not even the state folder."""
+    """A dry run writes nothing, not even the state folder."""
     night.write(changed(PETS, 1, name="Rex"))
     told = night.run(dry_run=True)
     assert (told.round.status, told.round.exit_code) == ("drift", 2)
@@ -129,7 +135,9 @@ def test_a_dry_run_writes_nothing_at_all(night: Night) -> None:
 
 
 def test_a_row_without_an_id_gets_the_one_of_its_pet(night: Night) -> None:
-    """Told beforehand; who edits the row afterwards edits that pet, and a backup is there."""
+    """A row without an id gets its pet's id, with a preview and a backup, so a later edit of the
+    row changes that pet.
+    """
     night.write([*PETS, ps.Pet(name="Neu", status="available")])
     dry = night.run(dry_run=True)
     assert dry.round.to_sheet.update == 1
@@ -146,8 +154,8 @@ def test_a_row_without_an_id_gets_the_one_of_its_pet(night: Night) -> None:
 
 
 def test_a_row_without_an_id_stays_one_pet(night: Night) -> None:
-    """Where the sheet has no column for it: whatever the store makes of it, and also outside of
-    the job's scope.
+    """A row in a sheet without an id column stays one pet, even if the store changes it or it is
+    outside of the job's scope.
     """
     new = ps.Pet(name="Neu", status="available")
     frame = ps.frame_from_pets([*PETS, new]).drop(columns="id")
@@ -163,7 +171,9 @@ def test_a_row_without_an_id_stays_one_pet(night: Night) -> None:
 
 
 def test_an_id_that_cannot_be_written_is_remembered(night: Night) -> None:
-    """A sheet that is open in a program: the pet is added, with a note, and gets its id later."""
+    """If the sheet is open in a program, a new pet is added with a note, and its row gets the id in
+    a later round.
+    """
     night.write([*PETS, ps.Pet(name="Neu", status="available")])
     lock = night.sheet.with_name(f".~lock.{night.sheet.name}#")
     lock.write_text(",ada,", "utf-8")
@@ -178,7 +188,9 @@ def test_an_id_that_cannot_be_written_is_remembered(night: Night) -> None:
 
 
 def test_a_scope_is_all_that_a_job_sees(night: Night) -> None:
-    """Pets outside of it are in no row, and no difference; a pet that leaves it keeps its row."""
+    """Pets outside of a job's scope have no row and no difference; a pet that leaves the scope
+    keeps its row.
+    """
     night.write([pet for pet in PETS if pet.status == "available"])
     assert night.run(statuses=("available",), delete_missing=True).open == ()
     night.box.put(changed(PETS, 3, status="sold")[2])
@@ -192,7 +204,9 @@ def test_a_scope_is_all_that_a_job_sees(night: Night) -> None:
 def test_a_row_is_taken_out_whose_pet_has_left_the_scope(
     night: Night, mode: str, change: str
 ) -> None:
-    """The store changed the pet since: a conflict until somebody decides, and nothing is lost."""
+    """A removed row whose pet has left the scope is a conflict, because the store changed the pet,
+    and nothing is deleted.
+    """
     scope = {"statuses": ("available",)} if change == "status" else {"tags": ("calm",)}
     pets = [pet for pet in PETS if change == "tags" or pet.status == "available"]
     options = {"mode": mode, "delete_missing": True, **scope}
@@ -217,8 +231,8 @@ def test_a_row_is_taken_out_whose_pet_has_left_the_scope(
 
 @pytest.mark.parametrize("mode", ["push", "two-way"])
 def test_the_row_of_a_pet_outside_of_the_scope_is_taken_out(night: Night, mode: str) -> None:
-    """Both sides agreed on it: it stays in the store, which the round says, also if the scope is
-    new. No later round takes it for missing.
+    """A removed row of a pet outside of the scope leaves the pet in the store with a note, and no
+    later round takes it for missing.
     """
     assert night.run(mode=mode).round.status == "in-sync"
     night.write([pet for pet in PETS if pet.id not in (2, 3)])
@@ -237,7 +251,9 @@ def test_the_row_of_a_pet_outside_of_the_scope_is_taken_out(night: Night, mode: 
 
 
 def test_a_row_without_an_id_is_a_pet_that_has_left_the_scope(night: Night) -> None:
-    """Its row was edited and lost the id, and the store sold the pet: no second pet is added."""
+    """A row that was edited and lost its id, whose pet has left the scope, is a conflict and adds
+    no second pet.
+    """
     options = {"mode": "two-way", "statuses": ("available",), "delete_missing": True}
     pets = [pet for pet in PETS if pet.status == "available"]
     night.write(pets)
@@ -250,7 +266,9 @@ def test_a_row_without_an_id_is_a_pet_that_has_left_the_scope(night: Night) -> N
 
 
 def test_a_removed_row_stays_known_while_its_pet_cannot_be_read(night: Night) -> None:
-    """The service does not answer for it: nothing is forgotten, and the next round asks again."""
+    """A removed row whose pet cannot be read is not forgotten, and the next round looks up the pet
+    again.
+    """
     options = {"statuses": ("available",), "delete_missing": True}
     pets = [pet for pet in PETS if pet.status == "available"]
     night.write(pets)
@@ -272,7 +290,7 @@ OLD = ps.Tag(105, "old")
 def test_names_outside_of_the_scope_have_the_store_s_numbers(
     night: Night, mode: str, scope: str
 ) -> None:
-    """A category and a tag that only pets outside of the job's scope have."""
+    """A category and a tag that only pets outside of the job's scope have get the store's ids."""
     statuses = ("available", "pending", "sold") if scope == "both" else ("available",)
     options = {
         "mode": mode,
@@ -294,7 +312,7 @@ def test_names_outside_of_the_scope_have_the_store_s_numbers(
 
 
 def test_names_of_another_file_have_the_store_s_numbers(night: Night) -> None:
-    """A category that only pets of the folder's other file have."""
+    """A category that only pets in the folder's other file have gets the store's id."""
     folder = night.folder / "sheets"
     folder.mkdir()
     night.box.reset(changed(PETS, 2, category=BIRDS))
@@ -306,7 +324,9 @@ def test_names_of_another_file_have_the_store_s_numbers(night: Night) -> None:
 
 
 def test_a_new_name_waits_for_the_rest_of_the_store(night: Night) -> None:
-    """Nobody knows whether a status that is not listed has it, with a number: a conflict."""
+    """A new category name is a conflict while a status cannot be listed, because the store may have
+    the name with an id.
+    """
     options = {"statuses": ("available",)}
     pets = [pet for pet in PETS if pet.status == "available"]
     night.write(changed(changed(pets, 3, category=ps.Category(name="Birds")), 6, name="Rex"))
@@ -320,7 +340,9 @@ def test_a_new_name_waits_for_the_rest_of_the_store(night: Night) -> None:
 
 
 def test_a_plan_of_a_part_of_the_store_knows_the_names_of_all(night: Night) -> None:
-    """A snapshot of one status by hand; what the rest has is not known if it is not listed."""
+    """A plan from a snapshot of one status uses the category ids of the whole store; if the rest
+    cannot be listed, the row is a conflict.
+    """
     night.box.reset(changed(PETS, 2, category=BIRDS))
     frame = ps.frame_from_pets([ps.Pet(id=3, category=ps.Category(name="Birds"))])
     with ps.connect(night.box.url) as store:
@@ -335,7 +357,9 @@ def test_a_plan_of_a_part_of_the_store_knows_the_names_of_all(night: Night) -> N
 
 
 def test_a_query_is_pushed(night: Night) -> None:
-    """Rows of a database, without any file; a query that fails changes nothing."""
+    """The rows of a database query are pushed without a file, and a query that fails changes
+    nothing.
+    """
     import sqlite3
 
     from petsync.settings import Secret
@@ -352,7 +376,9 @@ def test_a_query_is_pushed(night: Night) -> None:
 
 
 def test_pets_that_never_had_a_row_are_told_by_their_number(night: Night) -> None:
-    """A sheet of a few new arrivals does not report the whole store every night."""
+    """Pets that never had a row are reported as one number, so a small sheet does not list the
+    whole store every night.
+    """
     night.box.reset([*PETS, *(ps.Pet(id=n, name=f"P{n}", status="sold") for n in range(100, 150))])
     (note,) = night.run().open
     assert (note.kind, note.pet_id) == ("note", None)
@@ -360,7 +386,9 @@ def test_pets_that_never_had_a_row_are_told_by_their_number(night: Night) -> Non
 
 
 def test_a_cell_that_empties_agrees_with_a_pet_that_has_nothing(night: Night) -> None:
-    """Every night: neither a note nor drift."""
+    """A cell with [clear] agrees with a pet that has no value, so there is neither a note nor
+    drift.
+    """
     night.box.put(changed(PETS, 1, category=None)[0])
     text = night.sheet.read_text("utf-8-sig").splitlines()
     head = text[0].split(",")
@@ -372,7 +400,9 @@ def test_a_cell_that_empties_agrees_with_a_pet_that_has_nothing(night: Night) ->
 
 
 def test_the_number_of_another_category_beside_a_name_is_a_conflict(night: Night) -> None:
-    """The name counts, so that the edit is not sent; it is named every night, until both agree."""
+    """The id of another category beside an unchanged name is a conflict in each round until both
+    cells agree.
+    """
     night.box.put(changed(PETS, 2, category=ps.Category(2, "Cats"))[1])
     night.write(changed(PETS, 2, category=ps.Category(2, "Cats")))
     assert night.run().round.status == "in-sync"

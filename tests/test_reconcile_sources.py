@@ -1,4 +1,4 @@
-"""Where the rows of a job come from: a sheet, a folder of them, a database."""
+"""The sources of a job's rows: a sheet, a folder of sheets, a database."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BIG = 2**63 - 2
 
 @pytest.fixture(scope="module")
 def store() -> Iterator[ps.Store]:
-    """A store to read sheets for."""
+    """Yield a store to read sheets for."""
     with Sandbox() as box, ps.connect(box.url, environ={}) as store:
         yield store
 
@@ -39,7 +39,9 @@ def _job(**given: Any) -> Job:
 
 
 def test_a_query_keeps_ids_exact_and_null_says_nothing(store: ps.Store, tmp_path: Path) -> None:
-    """An id beside a NULL is no float, a name "NA" is a name, and an empty text empties."""
+    """In a query's rows an id beside a NULL stays an integer, "NA" is a name, NULL is a blank cell,
+    and an empty text clears.
+    """
     rows = [(BIG, "Rex", "sold"), (None, "NA", None), (3, "Mia", "")]
     job = _job(
         query="SELECT number AS nr, name, status FROM pets",
@@ -58,13 +60,13 @@ def test_a_query_keeps_ids_exact_and_null_says_nothing(store: ps.Store, tmp_path
 
 
 def test_a_query_without_rows_is_an_empty_sheet(store: ps.Store, tmp_path: Path) -> None:
-    """No row is no error here: the guard refuses it."""
+    """A query without rows is an empty sheet and no error; the guard refuses it later."""
     job = _job(query="SELECT number AS id FROM pets", database=_database(tmp_path, []))
     assert len(sources_of(job)[0].read(store)) == 0
 
 
 def test_a_query_changes_nothing(store: ps.Store, tmp_path: Path) -> None:
-    """It is refused, and told as an error."""
+    """A query that changes the database is refused with an error and changes nothing."""
     database = _database(tmp_path, [(1, "Rex", "sold")])
     (source,) = sources_of(_job(query="DELETE FROM pets", database=database))
     with pytest.raises(ps.errors.SheetError, match=r"failed: .*readonly database"):
@@ -81,7 +83,9 @@ def test_a_query_changes_nothing(store: ps.Store, tmp_path: Path) -> None:
     ],
 )
 def test_the_connection_is_read_only(store: ps.Store, tmp_path: Path, query: str) -> None:
-    """A query that would change something and return rows is refused by the database itself."""
+    """A query that changes data and returns rows is refused by the database, because the connection
+    is read-only.
+    """
     (source,) = sources_of(_job(query=query, database=_database(tmp_path, [(1, "Rex", "sold")])))
     with pytest.raises(ps.errors.SheetError, match="readonly database"):
         source.read(store)
@@ -104,7 +108,9 @@ def test_the_connection_is_read_only(store: ps.Store, tmp_path: Path, query: str
     ],
 )
 def test_a_query_writes_no_file(store: ps.Store, tmp_path: Path, query: str) -> None:
-    """Neither a copy of the database, nor another one, nor a mode of the database."""
+    """A query writes no file: no copy of the database, no other database and no mode of the
+    database.
+    """
     out = tmp_path / "out.db"
     database = _database(tmp_path, [(1, "Rex", "sold")])
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
@@ -116,7 +122,7 @@ def test_a_query_writes_no_file(store: ps.Store, tmp_path: Path, query: str) -> 
 
 @pytest.mark.parametrize("address", ["sqlite:///{}", "sqlite:///file:{}?uri=true&mode=rwc"])
 def test_no_database_is_made(store: ps.Store, tmp_path: Path, address: str) -> None:
-    """One that is not there is an error."""
+    """A missing database file is an error and is not created."""
     path = tmp_path / "none.db"
     (source,) = sources_of(_job(query="SELECT 1 AS id", database=Secret(address.format(path))))
     with pytest.raises(ps.errors.SheetError, match="there is no such file"):
@@ -136,7 +142,9 @@ def test_no_database_is_made(store: ps.Store, tmp_path: Path, address: str) -> N
     ],
 )
 def test_whatever_reads_is_a_query(store: ps.Store, tmp_path: Path, query: str) -> None:
-    """Recursion, functions, windows, views, virtual tables and what tells of the tables."""
+    """A query can use recursion, functions, windows, views, virtual tables and table
+    information.
+    """
     database = _database(tmp_path, [(1, "Rex", "sold")])
     with closing(sqlite3.connect(tmp_path / "pets.db")) as connection:
         connection.execute("CREATE VIRTUAL TABLE words USING fts5(name)")
@@ -157,17 +165,19 @@ def test_whatever_reads_is_a_query(store: ps.Store, tmp_path: Path, query: str) 
     ],
 )
 def test_no_error_tells_the_password(store: ps.Store, address: str) -> None:
-    """Whatever the driver says, the password in the address is not repeated."""
+    """An error never contains the password of the address, whatever the driver reports."""
     (source,) = sources_of(_job(query="SELECT 1 AS id", database=Secret(address)))
     with pytest.raises(ps.errors.SheetError) as caught:
         source.read(store)
-    path = "/geheim/there/is/none.db"  # a database's own name is no secret
+    path = "/geheim/there/is/none.db"  # the database's own name is no secret
     told = f"{source.name} {caught.value} {source!r}"
     assert "geheim" not in told.replace(path, "")
 
 
 def test_a_folder_gives_its_sheets_and_nothing_else(tmp_path: Path) -> None:
-    """No lock of a program, no backup, no result, no sidecar, no folder: sorted by name."""
+    """A folder gives its sheets, sorted by name, and no lock file, backup, result, sidecar file or
+    subfolder.
+    """
     for name in (
         "cats.csv",
         "dogs.xlsx",
@@ -188,20 +198,24 @@ def test_a_folder_gives_its_sheets_and_nothing_else(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "missing"])
 def test_a_folder_without_a_sheet_is_an_error(tmp_path: Path, name: str) -> None:
-    """It may have been emptied, or its drive is not connected: that is no reason to go on."""
+    """A folder that is empty or missing is an error, because its drive may not be connected."""
     with pytest.raises(ps.errors.SheetError, match="job catalogue"):
         sources_of(_job(folder=tmp_path / name))
 
 
 def test_a_name_that_is_no_text_is_told(tmp_path: Path) -> None:
-    """No report could hold it, so it is named with the way out before anything is done."""
+    """A file name that is no UTF-8 is an error that names the file, because no report can contain
+    the name.
+    """
     (tmp_path / os.fsdecode(b"dogs\xff.csv")).write_bytes(b"")
     with pytest.raises(ps.errors.SheetError, match=r"dogs\\xff\.csv has a name that is not UTF-8"):
         sources_of(_job(folder=tmp_path))
 
 
 def test_a_pet_in_two_files_of_a_folder_is_held_in_both(store: ps.Store, tmp_path: Path) -> None:
-    """Each row names the other place, a row with another error too; the other rows are read."""
+    """A pet in two files of a folder is held in both: each row names the other place, a row with
+    another error too, and the other rows are read.
+    """
     (tmp_path / "a.csv").write_text("id,name,status\n7,Rex,sold\n8,Mia,availble\n", "utf-8")
     (tmp_path / "b.csv").write_text("id,name\n9,Tom\n7,Max\n8,Mio\n", "utf-8")
     held, read = _held(store, tmp_path)
@@ -233,7 +247,9 @@ def test_a_pet_in_two_files_of_a_folder_is_held_in_both(store: ps.Store, tmp_pat
 def test_new_rows_of_two_files_that_may_be_one_pet_are_held(
     store: ps.Store, tmp_path: Path, one: str, other: str, match_on: Sequence[Any], is_held: bool
 ) -> None:
-    """They have one name, and nothing that both say differs; or they match on the same columns."""
+    """New rows of two files are held if they have one name and no different values, or match on the
+    configured columns.
+    """
     for name, line in (("a.csv", one), ("b.csv", other)):
         (tmp_path / name).write_text(f"id,name,status,category,action\n,{line}\n", "utf-8")
     held, _ = _held(store, tmp_path, match_on)
@@ -244,7 +260,7 @@ def test_new_rows_of_two_files_that_may_be_one_pet_are_held(
 def _held(
     store: ps.Store, folder: Path, match_on: Sequence[Any] = ()
 ) -> tuple[dict[str, ps.Sheet], dict[str, ps.Sheet]]:
-    """The sheets of a folder, those of which rows are held, and as they were read."""
+    """Return the sheets of a folder with held rows, and the sheets as they were read."""
     read = {each.part: each.read(store) for each in sources_of(_job(folder=folder))}
     files = Folder(match_on)
     for part, sheet in read.items():
@@ -253,7 +269,9 @@ def _held(
 
 
 def test_files_of_a_folder_are_in_the_encoding_of_the_job(store: ps.Store, tmp_path: Path) -> None:
-    """It is that of text files without a byte order mark; the others say theirs."""
+    """The job's encoding applies to text files without a byte order mark; the other files have
+    their own.
+    """
     text = "id,name\n1,Zoë\n"
     (tmp_path / "old.csv").write_bytes(text.encode("cp1252"))
     (tmp_path / "unicode.csv").write_bytes(text.encode("utf-8-sig"))
