@@ -1,4 +1,4 @@
-"""What can go wrong in a night, and how the next one goes on."""
+"""Rounds that fail, are interrupted or killed, and the next round after them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _open_box() -> Iterator[Sandbox]:
 
 @pytest.fixture
 def night(_open_box: Sandbox, tmp_path: Path) -> Iterator[Night]:
-    """A store and a sheet that agree, and were reconciled once."""
+    """Yield a store and a sheet that agree after one round."""
     _open_box.break_with(None)
     _open_box.reset(PETS)
     night = Night(_open_box, tmp_path, {"mode": "two-way", "timeout": 30.0})
@@ -50,36 +50,36 @@ def night(_open_box: Sandbox, tmp_path: Path) -> Iterator[Night]:
 
 
 class Odd:
-    """No text, which nobody can tell before it is used."""
+    """A value that is no text, which shows only when it is used."""
 
     def isascii(self) -> bool:
-        """Tells a secret."""
+        """Raise an error that contains a secret."""
         raise ValueError("s3cr3t-word")
 
 
 class Meddler(Double, of=Watcher):
-    """A watcher that does something as a step begins."""
+    """A watcher that calls a function when a step begins."""
 
     def __init__(self, step: Step, do: object) -> None:
         self.when, self.do, self.ends = step, do, list[str]()
 
     def began(self, round_: Round) -> None:
-        """Nothing yet."""
+        """Do nothing."""
 
     @contextmanager
     def step(self, round_: Round, name: Step) -> Iterator[None]:
-        """Do it where it is the one."""
+        """Call the function if this is the step."""
         if name == self.when and callable(self.do):
             self.do()
         yield
 
     def ended(self, report: RoundReport) -> None:
-        """How the round ended."""
+        """Record the status of the round."""
         self.ends.append(report.round.status)
 
 
 def test_a_job_that_is_at_work_is_left_alone(night: Night) -> None:
-    """Exit code 6; other jobs run all the same."""
+    """A job that already runs is left alone with exit code 6, and other jobs run."""
     other = night.job("other", mode="check")
     with lock_job(StatePaths(night.state), "catalogue"):
         rounds = reconcile_jobs(night.config(night.job(), other))
@@ -89,7 +89,9 @@ def test_a_job_that_is_at_work_is_left_alone(night: Night) -> None:
 
 
 def test_a_query_that_fails_changes_nothing(night: Night) -> None:
-    """Pets that are not listed would look as if they were gone."""
+    """A round whose query fails changes nothing, because pets that are not listed would seem to be
+    gone.
+    """
     night.write(changed(PETS, 1, name="Rex"))
     kept = {name: (night.state / name).read_bytes() for name in night.kept_files()}
     night.box.break_with("html=1,status=sold")
@@ -102,7 +104,9 @@ def test_a_query_that_fails_changes_nothing(night: Night) -> None:
 
 
 def test_what_a_stopped_round_left_is_planned_again(tmp_path: Path) -> None:
-    """The next round sends nothing of what was taken back meanwhile: no edit, and no new row."""
+    """After a stopped round the next one plans again, and sends no edit and no new row that was
+    taken back meanwhile.
+    """
     with Sandbox(pets=PETS) as box:
         reads, all_ = (Secret(box.token(scope)) for scope in ("read:pets", tuple(SCOPES)))
         night = Night(box, tmp_path, {"mode": "two-way", "concurrency": 1, "max_failures": 0})
@@ -125,7 +129,9 @@ def test_what_a_stopped_round_left_is_planned_again(tmp_path: Path) -> None:
 
 
 def test_an_interrupt_ends_the_round_and_what_would_follow(night: Night) -> None:
-    """Exit code 7; nothing is half done, and it is in the history."""
+    """An interrupt ends the round and the following jobs with exit code 7, and the history has the
+    round.
+    """
 
     def interrupt() -> None:
         raise KeyboardInterrupt
@@ -142,7 +148,7 @@ def test_an_interrupt_ends_the_round_and_what_would_follow(night: Night) -> None
 def test_a_watcher_that_fails_changes_nothing(
     night: Night, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The round is done; the log has what the watcher raised."""
+    """A watcher that raises an error changes nothing in the round, and the log has the error."""
 
     def fail() -> None:
         raise ValueError("no")
@@ -154,7 +160,9 @@ def test_a_watcher_that_fails_changes_nothing(
 
 
 def test_a_damaged_base_is_set_aside(night: Night) -> None:
-    """The one before it counts, told as a note; without that, the round is as the first one."""
+    """A damaged base is renamed and the previous one is used, with a note; without that, the round
+    is a first round.
+    """
     base = night.state / "reconcile/bases/catalogue.base"
     base.write_bytes(base.read_bytes()[:-40])
     night.write(PETS[1:])
@@ -170,7 +178,7 @@ def test_a_damaged_base_is_set_aside(night: Night) -> None:
 
 
 def test_an_edit_while_the_round_is_at_work_is_kept(night: Night) -> None:
-    """The sheet that somebody saves meanwhile stays as they saved it, and is taken up next."""
+    """A sheet that somebody saves during a round stays unchanged, and the next round reads it."""
     night.box.put(changed(PETS, 2, name="Mia")[1])
     save = Meddler("write", lambda: night.write(changed(PETS, 1, name="Rex")))
     told = night.run(watchers=[save])
@@ -181,7 +189,9 @@ def test_an_edit_while_the_round_is_at_work_is_kept(night: Night) -> None:
 
 
 def test_a_folder_has_a_base_for_each_sheet(night: Night, tmp_path: Path) -> None:
-    """Each is a round of its own; the rows of a pet in two of them are held."""
+    """Each sheet of a folder has its own round and base, and the rows of a pet in two sheets are
+    held.
+    """
     folder = tmp_path / "inbox"
     folder.mkdir()
     for name, pets in (("a.csv", PETS[:6]), ("b.csv", PETS[6:])):
@@ -202,7 +212,9 @@ def test_a_folder_has_a_base_for_each_sheet(night: Night, tmp_path: Path) -> Non
 
 
 def test_one_bad_job_keeps_no_other_from_running(night: Night, tmp_path: Path) -> None:
-    """No service, no folder: each is told as an error of its own."""
+    """A job without a service, a folder or a sheet is an error of its own, and the other jobs
+    run.
+    """
     jobs = [
         night.job("nowhere", url=""),
         night.job("empty", sheet=None, folder=tmp_path / "none"),
@@ -222,7 +234,7 @@ def test_one_bad_job_keeps_no_other_from_running(night: Night, tmp_path: Path) -
 
 
 def test_a_state_folder_that_cannot_be_written_is_told(night: Night, tmp_path: Path) -> None:
-    """Before anything is sent."""
+    """A state folder that cannot be written is an error before anything is sent."""
     blocked = tmp_path / "file"
     blocked.write_text("", "utf-8")
     night.write(changed(PETS, 1, name="Rex"))
@@ -232,7 +244,7 @@ def test_a_state_folder_that_cannot_be_written_is_told(night: Night, tmp_path: P
 
 
 def test_overlapping_rounds_never_run_at_once(night: Night) -> None:
-    """The second start finds the first at work, whatever it is about to do."""
+    """A second round of a job never runs beside the first: its status is locked."""
     statuses = list[str]()
 
     def again() -> None:
@@ -245,7 +257,7 @@ def test_overlapping_rounds_never_run_at_once(night: Night) -> None:
 
 
 def test_what_stands_is_told_with_its_reason(night: Night) -> None:
-    """Findings with their address, and exit code 3."""
+    """Findings in the sheet are reported with their address and exit code 3."""
     text = night.sheet.read_text("utf-8-sig").replace("available", "avialable", 1)
     night.sheet.write_text(text, "utf-8")
     told = night.run()
@@ -261,7 +273,9 @@ def test_what_stands_is_told_with_its_reason(night: Night) -> None:
 def test_whatever_cuts_a_round_off_the_next_one_knows_what_was_sent(
     night: Night, when: Step
 ) -> None:
-    """Both sides end as people wrote them last, and nothing is a conflict."""
+    """A round that is interrupted at any later step has recorded what was sent: both sides end with
+    the latest edits, without a conflict.
+    """
 
     def interrupt() -> None:
         raise KeyboardInterrupt
@@ -273,7 +287,7 @@ def test_whatever_cuts_a_round_off_the_next_one_knows_what_was_sent(
     night.write([*PETS, ps.Pet(name="Neu", status="sold")])
     told = night.run()
     assert told.round.status == "done"
-    # No value, but the id of the row whose pet was added.
+    # Only the id of the row whose pet was added.
     assert [[*change.values] for change in told.sheet] == [["id"]]
     assert night.stored()[1].name == "Pet 1"
     assert len(night.stored()) == 13
@@ -284,7 +298,9 @@ def test_whatever_cuts_a_round_off_the_next_one_knows_what_was_sent(
 def test_what_nobody_expects_is_an_error_round(
     night: Night, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """With its traceback in the log, without secrets, and the lock given back."""
+    """An unexpected error gives an error round with its traceback in the log, without secrets, and
+    releases the lock.
+    """
     config = night.config(night.job(tags=(Odd(),)), secrets=(Secret("s3cr3t-word"),))
     (told,) = reconcile_jobs(config)
     assert (told.round.status, told.round.exit_code) == ("error", 1)
@@ -296,7 +312,9 @@ def test_what_nobody_expects_is_an_error_round(
 
 @pytest.mark.parametrize("place", ["reports", "state/reconcile/history.jsonl"])
 def test_what_cannot_be_kept_is_told_and_the_rest_is_done(night: Night, place: str) -> None:
-    """A report or the history that cannot be written makes an error of a round that went well."""
+    """A report or a history that cannot be written makes a good round an error, but its changes are
+    applied.
+    """
     path = night.folder / place
     aside = path.with_name("aside")
     path.rename(aside)
@@ -317,7 +335,7 @@ def test_what_cannot_be_kept_is_told_and_the_rest_is_done(night: Night, place: s
 
 
 def test_old_reports_go(night: Night) -> None:
-    """As many as are kept stay, each a page with its JSON."""
+    """Old reports are removed: the configured number stays, each as a page with its JSON."""
     reports = Reports(folder=night.folder / "few", keep=2)
     for _ in range(3):
         (told,) = reconcile_jobs(night.config(night.job(mode="check"), report=reports))
@@ -327,7 +345,9 @@ def test_old_reports_go(night: Night) -> None:
 
 
 def test_a_torn_history_is_read_all_the_same(night: Night) -> None:
-    """A half line at the end is passed over, and the next round begins a line of its own."""
+    """A history with an incomplete last line is still read, and the next round begins a new
+    line.
+    """
     history = History(night.state)
     with history.path.open("ab") as file:
         file.write(b'{"id":"half')
@@ -339,7 +359,9 @@ def test_a_torn_history_is_read_all_the_same(night: Night) -> None:
 
 
 def test_what_was_merged_and_cut_off_merges_again(night: Night) -> None:
-    """A photo that somebody took out of the store does not come back from the sheet."""
+    """A merge of photos that was interrupted gives the same result again: a photo that the store
+    removed does not come back.
+    """
     one, two, three = (f"https://shop.example/{name}.jpg" for name in "abc")
     night.write(changed(PETS, 1, photo_urls=(one, two)))
     assert night.run().round.status == "done"
@@ -386,7 +408,7 @@ guard = {{ max_update = 100 }}
 
 
 class _Folder:
-    """A job of a folder with two sheets: a has the pets 1 to 6, b 7 to 12."""
+    """A job of a folder with two sheets: a has the pets 1 to 6, b the pets 7 to 12."""
 
     def __init__(self, box: Sandbox, folder: Path, ending: str) -> None:
         self.box, self.folder = box, folder
@@ -399,21 +421,21 @@ class _Folder:
         assert self.run() == ["in-sync", "in-sync"]
 
     def write(self, *pets: list[ps.Pet]) -> None:
-        """Both sheets."""
+        """Write both sheets."""
         for path, some in zip(self.paths, pets, strict=True):
             ps.write_sheet(ps.frame_from_pets(some), path, base=False, force=True)
 
     def said(self) -> list[list[ps.Pet]]:
-        """What both sheets say."""
+        """Return the pets of both sheets."""
         return [ps.pets_from_frame(ps.read_sheet(path).frame) for path in self.paths]
 
     def run(self) -> list[str]:
-        """A whole round; how it ended for each sheet."""
+        """Run a complete round, and return the status of each sheet."""
         rounds = ps.reconcile.run(self.folder / "petsync.toml")
         return [told.round.status for told in rounds]
 
     def run_killed(self, name: str, moment: str) -> None:
-        """One whose process dies before or after it writes the sheet of this name."""
+        """Run a round whose process is killed before or after it writes the sheet of this name."""
         args = [sys.executable, "-c", _KILLED, name, moment]
         done = subprocess.run(args, cwd=self.folder, capture_output=True, timeout=120, check=False)
         assert done.returncode == -signal.SIGKILL, done.stderr.decode()
@@ -426,9 +448,9 @@ class _Folder:
 def test_a_round_that_is_killed_between_two_sheets_is_finished(
     night: Night, tmp_path: Path, ending: str, sheet: str, moment: str
 ) -> None:
-    """Killed between the writes of a folder's sheets, or behind the second one, with edits, new
-    rows, news and a row that moves on its way in both: people go on in all of it, and the next
-    round loses, doubles and reverts nothing.
+    """A round that is killed between or after the writes of a folder's sheets, with edits, new
+    rows, store changes and a moved row in both, is finished by the next round, which loses, doubles
+    and reverts nothing.
     """
     box = night.box
     inbox = _Folder(box, tmp_path / "inbox", ending)
@@ -444,7 +466,7 @@ def test_a_round_that_is_killed_between_two_sheets_is_finished(
     inbox.run_killed(f"{sheet}.{ending}", moment)
 
     first, second = inbox.said()
-    # Two edits are taken back, whether they were sent or not.
+    # Two edits are taken back, whether or not they were sent.
     first = changed(changed(first, 1, name="Pet 1"), 3, name="Sheet 3")
     second = changed(changed(second, 7, name="Pet 7"), 10, name="Sheet 10")
     second = [replaced(p, tags=(young,)) if p.name == "New b" else p for p in second]
@@ -488,7 +510,9 @@ def _http(night: Night) -> None:
 def test_the_way_out_of_a_round_is_one_of_the_configuration(
     night: Night, break_it: Callable[[Night], None], way_out: str
 ) -> None:
-    """`petsync reconcile` has no option for it, and a job is no call in Python."""
+    """The hint of a failed round names a setting of the configuration, not a command option or a
+    Python call.
+    """
     break_it(night)
     told = night.run()
     said = [told.round.hint, *(f"{each.problem} {each.hint}" for each in told.open)]

@@ -1,4 +1,4 @@
-"""Two jobs that send to one store, from state folders of their own."""
+"""Two jobs that send to one store, with different state folders."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ from petsync.reconcile.state import StatePaths
 
 @pytest.fixture(autouse=True)
 def _temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A temporary folder for each test."""
+    """Use a temporary folder for each test."""
     (tmp_path / "temp").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temp"))
 
 
 def test_two_state_folders_take_turns_on_one_machine(tmp_path: Path) -> None:
-    """However the address is written; another store is no matter of theirs."""
+    """Jobs with different state folders on one machine take turns at a store, however its address
+    is written; another store is independent.
+    """
     one, other = StatePaths(tmp_path / "one"), StatePaths(tmp_path / "other")
     with turn(one, "https://shop.example/v2"):
         with pytest.raises(LockedError, match="another job has been at work"):
@@ -33,7 +35,7 @@ def test_two_state_folders_take_turns_on_one_machine(tmp_path: Path) -> None:
 
 
 def test_the_second_one_goes_on_when_the_first_is_done(tmp_path: Path) -> None:
-    """It waits, and is not refused at once."""
+    """A second job waits for the first one and then goes on."""
     done: list[str] = []
 
     def second() -> None:
@@ -49,7 +51,7 @@ def test_the_second_one_goes_on_when_the_first_is_done(tmp_path: Path) -> None:
 
 
 def test_the_lock_is_in_a_folder_of_this_user_alone(tmp_path: Path) -> None:
-    """Made for its owner."""
+    """The lock is in a folder that only its owner can use."""
     path = turn_of("https://shop.example")
     assert path is not None
     assert path.parent.parent == tmp_path / "temp"
@@ -60,7 +62,9 @@ def test_the_lock_is_in_a_folder_of_this_user_alone(tmp_path: Path) -> None:
 def test_a_folder_that_others_may_have_made_is_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, trick: str
 ) -> None:
-    """A link, one that everybody can write, no folder at all: the state folder's lock is left."""
+    """A folder that another user may have made, such as a link or one with open permissions, is not
+    used, and only the state folder's lock applies.
+    """
     path = turn_of("https://shop.example")
     assert path is not None
     folder = path.parent

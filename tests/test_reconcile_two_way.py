@@ -26,7 +26,7 @@ def _open_box() -> Iterator[Sandbox]:
 
 @pytest.fixture
 def night(_open_box: Sandbox, tmp_path: Path) -> Night:
-    """A store and a sheet that agree, and were reconciled once."""
+    """Return a store and a sheet that agree after one round."""
     _open_box.break_with(None)
     _open_box.reset(PETS)
     night = Night(_open_box, tmp_path, {"mode": "two-way"})
@@ -36,7 +36,7 @@ def night(_open_box: Sandbox, tmp_path: Path) -> Night:
 
 
 def test_edits_on_both_sides_merge(night: Night) -> None:
-    """Each side's own edits arrive on the other, of one pet too; new pets become rows."""
+    """Edits of each side reach the other, even for one pet, and new pets become rows."""
     night.write(changed(changed(PETS, 1, name="Rex"), 2, status="pending"))
     night.box.put(changed(PETS, 2, name="Mia")[1])
     night.box.put(changed(PETS, 3, status="pending")[2])
@@ -54,7 +54,7 @@ def test_edits_on_both_sides_merge(night: Night) -> None:
 
 @pytest.mark.parametrize("decided", ["sheet", "store"])
 def test_a_conflict_stands_until_somebody_decides(night: Night, decided: str) -> None:
-    """It is told every night, and both sides stay; the same value on both ends it."""
+    """A conflict is reported in each round and both sides stay, until both have the same value."""
     night.write(changed(PETS, 1, name="Rex"))
     night.box.put(changed(PETS, 1, name="Rey")[0])
     for _ in range(2):
@@ -71,7 +71,7 @@ def test_a_conflict_stands_until_somebody_decides(night: Night, decided: str) ->
 
 @pytest.mark.parametrize(("winner", "name"), [("store", "Rey"), ("sheet", "Rex")])
 def test_a_job_may_say_who_wins(night: Night, winner: str, name: str) -> None:
-    """Then nothing is open, and both have the winner's value."""
+    """`on_conflict` gives both sides the winner's value, and nothing stays open."""
     night.write(changed(PETS, 1, name="Rex"))
     night.box.put(changed(PETS, 1, name="Rey")[0])
     told = night.run(on_conflict=winner)
@@ -80,7 +80,9 @@ def test_a_job_may_say_who_wins(night: Night, winner: str, name: str) -> None:
 
 
 def test_deletions_travel_only_when_asked_for(night: Night) -> None:
-    """A pet whose row was taken out, and a row whose pet is gone: notes, or both go."""
+    """A removed row and a deleted pet are notes without delete_missing; with it, both are deleted
+    on the other side.
+    """
     night.write(PETS[1:])
     night.box.remove(2)
     told = night.run()
@@ -92,7 +94,7 @@ def test_deletions_travel_only_when_asked_for(night: Night) -> None:
 
 
 def test_a_row_without_an_id_gets_the_one_that_its_pet_has(night: Night) -> None:
-    """So that it is the same pet ever after."""
+    """A new row gets the id of its pet, so later changes of the pet reach that row."""
     night.write([*PETS, ps.Pet(name="Neu", status="sold")])
     told = night.run()
     (new,) = set(night.stored()) - {pet.id for pet in PETS}
@@ -104,7 +106,7 @@ def test_a_row_without_an_id_gets_the_one_that_its_pet_has(night: Night) -> None
 
 
 def test_an_edit_that_is_taken_back_is_an_edit(night: Night) -> None:
-    """What was sent is agreed on, even if the round ended before the sides were looked at again."""
+    """A value that was sent is agreed, so setting it back is an edit."""
     sheet = night.sheet.read_bytes()
     night.write(changed(PETS, 1, name="Rex"))
     assert night.run().round.status == "done"
@@ -114,7 +116,7 @@ def test_an_edit_that_is_taken_back_is_an_edit(night: Night) -> None:
 
 
 def test_an_open_sheet_changes_nothing_on_either_side(night: Night) -> None:
-    """It is found before anything is sent."""
+    """A sheet that is open is found before anything is sent, and both sides stay unchanged."""
     night.write(changed(PETS, 1, name="Rex"))
     night.box.put(changed(PETS, 2, name="Mia")[1])
     lock = night.sheet.with_name(f".~lock.{night.sheet.name}#")
@@ -128,7 +130,9 @@ def test_an_open_sheet_changes_nothing_on_either_side(night: Night) -> None:
 
 
 def test_pull_takes_everything_and_sends_nothing(night: Night) -> None:
-    """The store's values stand in the sheet, rows without a pet stay with a note."""
+    """A pull writes all values of the store into the sheet, sends nothing, and keeps a row without
+    a pet, with a note.
+    """
     night.write([*changed(PETS, 1, name="Rex"), ps.Pet(id=70, name="Nur hier", status="sold")])
     night.box.put(changed(PETS, 2, name="Mia")[1])
     before = night.box.requests
@@ -146,8 +150,8 @@ def test_pull_takes_everything_and_sends_nothing(night: Night) -> None:
 
 @pytest.mark.parametrize("ending", ["xlsx", "csv"])
 def test_an_export_brings_its_own_base_once(night: Night, ending: str) -> None:
-    """What was edited before the first round is told from what the store changed since; from then
-    on the kept base counts, and a fresh export counts again.
+    """An export's own base is used in its first round and after each new export; between them the
+    job's base is used.
     """
     sheet = night.folder / f"export.{ending}"
     options = {"sheet": sheet, "name": "export", "timeout": 5.0}
@@ -170,7 +174,9 @@ def test_an_export_brings_its_own_base_once(night: Night, ending: str) -> None:
 
 
 def test_what_nobody_knows_the_past_of_is_a_conflict(night: Night) -> None:
-    """A job that lost its state folder takes neither side for the newer one."""
+    """A job that lost its state folder treats each difference as a conflict and prefers neither
+    side.
+    """
     night.box.put(changed(PETS, 1, name="Edited in the store")[0])
     night.write(changed(PETS, 2, name="Edited in the sheet"))
     shutil.rmtree(night.state)
@@ -188,7 +194,7 @@ def test_what_nobody_knows_the_past_of_is_a_conflict(night: Night) -> None:
 
 
 def test_a_job_of_another_name_goes_on_from_what_was_agreed_on(night: Night) -> None:
-    """Its base is that of the old name, as of any other sheet of the store."""
+    """A renamed job continues from the base of its old name."""
     night.box.put(changed(PETS, 1, name="Edited in the store")[0])
     night.write(changed(PETS, 2, name="Edited in the sheet"))
     assert night.run(name="another").round.status == "done"
@@ -201,8 +207,9 @@ def test_a_job_of_another_name_goes_on_from_what_was_agreed_on(night: Night) -> 
 def test_what_the_sheet_took_is_agreed_on_before_the_base_is_kept(
     night: Night, monkeypatch: pytest.MonkeyPatch, is_again: bool
 ) -> None:
-    """Killed in between, and edited in the store since: the sheet takes that, and edits of a person
-    in it are theirs; also where the next round is killed as well, before it writes.
+    """Values that the sheet took are agreed even if the round is killed before it saves the base,
+    and so may be the next one: the sheet takes the store's later values, and its own edits are
+    sent.
     """
     night.box.put(changed(PETS, 1, name="First", status="sold")[0])
     night.box.put(ps.Pet(id=50, name="New", status="sold", category=DOGS))
@@ -226,7 +233,9 @@ def test_what_the_sheet_took_is_agreed_on_before_the_base_is_kept(
 
 
 def test_tags_that_nobody_knows_the_past_of_are_joined(night: Night) -> None:
-    """What either side alone has may have been added there, or taken out on the other: it stays."""
+    """Without a base, the tags of both sides are joined, because each may have been added on one
+    side or removed on the other.
+    """
     shutil.rmtree(night.state)
     night.write(changed(PETS, 1, tags=(ps.Tag(2, "shy"),)))
     assert night.run().round.status == "done"
@@ -236,7 +245,7 @@ def test_tags_that_nobody_knows_the_past_of_are_joined(night: Night) -> None:
 
 
 def test_a_row_for_a_pet_that_the_base_lacks_is_a_conflict_where_it_differs(night: Night) -> None:
-    """Somebody writes the row of a pet that came into the store meanwhile, from another list."""
+    """A row for a pet that the base lacks is a conflict where their values differ."""
     night.box.put(ps.Pet(id=77, name="New here", status="available"))
     night.write([*PETS, ps.Pet(id=77, name="Old name", status="available")])
     told = night.run()
@@ -245,7 +254,9 @@ def test_a_row_for_a_pet_that_the_base_lacks_is_a_conflict_where_it_differs(nigh
 
 
 def test_a_category_number_that_nobody_knows_stays_in_conflict(night: Night) -> None:
-    """Also in a row of which no base knows what was agreed on, whatever else the sheet takes."""
+    """An unknown category id in a row without a base stays in conflict while the sheet takes other
+    values.
+    """
     shutil.rmtree(night.state)
     night.write(changed(PETS, 1, category=ps.Category(77, "Dogs")))
     for name in ("One", "Two"):

@@ -1,4 +1,6 @@
-"""What is over its guard waits as a file, and `petsync apply` of that file releases it."""
+"""Plans that exceed a guard's limit: they wait as a file, and `petsync apply` of the file releases
+them.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ def _open_box() -> Iterator[Sandbox]:
 
 @pytest.fixture
 def night(_open_box: Sandbox, tmp_path: Path) -> Night:
-    """A store and a sheet that agree, and were reconciled once, under narrow limits."""
+    """Return a store and a sheet that agree after one round, with low limits."""
     _open_box.reset(PETS)
     night = Night(_open_box, tmp_path, {"mode": "two-way", "guard": FEW})
     night.write()
@@ -37,7 +39,7 @@ def night(_open_box: Sandbox, tmp_path: Path) -> Night:
 
 
 def apply(night: Night, file: str) -> int:
-    """The exit code of `petsync apply FILE --yes`."""
+    """Return the exit code of `petsync apply FILE --yes`."""
     with pytest.raises(SystemExit) as ended:
         main(["apply", file, "--yes", "--url", night.box.url, "--state", str(night.state)])
     code = ended.value.code
@@ -50,7 +52,9 @@ def _renamed(night: Night) -> None:
 
 
 def test_a_plan_over_its_guard_waits_and_nothing_else_is_done(night: Night) -> None:
-    """On neither side; every change of it is told as waiting, and so it is the next night."""
+    """A plan that exceeds its guard waits in each round: neither side changes, and every change is
+    reported as waiting.
+    """
     _renamed(night)
     night.box.put(changed(PETS, 4, name="D")[3])
     sheet = night.sheet.read_bytes()
@@ -67,7 +71,9 @@ def test_a_plan_over_its_guard_waits_and_nothing_else_is_done(night: Night) -> N
 
 
 def test_applying_the_file_releases_it(night: Night) -> None:
-    """Its limits are as wide as it needs, and no wider; the next round goes on."""
+    """The file of a waiting plan has exactly the limits that it needs; after it is applied, the
+    next round is in sync.
+    """
     _renamed(night)
     file = night.run().round.waiting
     plan = ps.load_plan(file)
@@ -82,7 +88,7 @@ def test_applying_the_file_releases_it(night: Night) -> None:
 
 
 def test_a_reason_that_is_gone_ends_the_waiting(night: Night) -> None:
-    """The rest is done, and the file is gone."""
+    """If the plan no longer exceeds the guard, the round applies it and removes the file."""
     _renamed(night)
     file = Path(night.run().round.waiting)
     night.write(changed(PETS, 1, name="A"))
@@ -91,8 +97,8 @@ def test_a_reason_that_is_gone_ends_the_waiting(night: Night) -> None:
 
 
 def test_what_was_released_is_agreed_on(night: Night) -> None:
-    """Whoever sets a cell back afterwards has edited it. An older file of several such cells may be
-    a copy of before, so that they are conflicts.
+    """Released values are agreed, so one cell that is set back is an edit; an older file with
+    several such cells may be a copy, so they are conflicts.
     """
     sheet = night.sheet.read_bytes()
     _renamed(night)
@@ -109,7 +115,9 @@ def test_what_was_released_is_agreed_on(night: Night) -> None:
 
 
 def test_the_sheet_has_its_guard_as_well(night: Night) -> None:
-    """What is over it waits too, nothing is sent meanwhile, and applying its file writes it."""
+    """Changes of the sheet that exceed the guard wait too: nothing is sent meanwhile, and their
+    file writes the sheet when it is applied.
+    """
     for pet in RENAMED[:11]:
         night.box.put(pet)
     told = night.run()
@@ -121,7 +129,7 @@ def test_the_sheet_has_its_guard_as_well(night: Night) -> None:
     assert Path(file).read_bytes() == body
     assert apply(night, file) == 0
     assert night.said()[1].name == "Pet 1!"
-    # Not all of it: that would be a backup that was put back.
+    # If all rows were set back, the sheet would be taken for a backup.
     night.write(changed(PETS, 11, name="Pet 11!"))
     assert night.run(guard=Guard(max_update=Limit(1.0))).round.to_store.update == 11
     assert night.stored()[1].name == night.said()[1].name == "Pet 1"
@@ -137,8 +145,8 @@ def test_the_sheet_has_its_guard_as_well(night: Night) -> None:
 def test_a_release_of_the_sheet_that_is_killed(
     night: Night, monkeypatch: pytest.MonkeyPatch, *, is_written: bool
 ) -> None:
-    """Killed before or after it has written the sheet: whoever sets a cell back afterwards has
-    edited it, and what was not written waits.
+    """A release of the sheet that is killed after the write leaves agreed values, so a cell that is
+    set back is an edit; killed before the write, it still waits.
     """
     for pet in RENAMED[:11]:
         night.box.put(pet)
@@ -164,7 +172,7 @@ def test_a_release_of_the_sheet_that_is_killed(
 
 
 def test_nobody_can_release_an_empty_sheet_or_a_sentinel(night: Night) -> None:
-    """The round is refused, and there is no file."""
+    """An empty sheet or a changed sentinel is refused without a file, so nobody can release it."""
     night.write([])
     told = night.run(delete_missing=True)
     assert (told.round.status, told.round.exit_code, told.round.waiting) == ("refused", 4, "")
@@ -178,7 +186,9 @@ def test_nobody_can_release_an_empty_sheet_or_a_sentinel(night: Night) -> None:
 
 
 def test_a_dry_run_says_that_it_would_wait(night: Night) -> None:
-    """With the limit that it breaks, each value before and after, and no file."""
+    """A dry run shows that the plan would wait, the exceeded limit and each value before and after,
+    and saves no file.
+    """
     night.write([ps.Pet(id=pet.id, name="A", status=pet.status) for pet in PETS])
     told = night.run(dry_run=True)
     assert (told.round.status, told.round.exit_code) == ("waiting", 4)
@@ -195,7 +205,9 @@ def test_a_dry_run_says_that_it_would_wait(night: Night) -> None:
 def test_the_file_says_first_which_limit_it_broke(
     night: Night, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As the configuration names it, where the guard's word would stand; all of it on request."""
+    """The file of a waiting plan begins with the exceeded limit, by its name in the configuration,
+    and the way to see all of it.
+    """
     _renamed(night)
     file = night.run().round.waiting
     url, state = night.box.url, str(night.state)
@@ -213,7 +225,7 @@ def test_the_file_says_first_which_limit_it_broke(
 def test_what_a_sheet_waits_for_says_so_too(
     night: Night, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Which limit it broke, and how to see all of it."""
+    """The file of a waiting sheet also shows the exceeded limit and the way to see all of it."""
     night.box.reset(changed(changed(changed(PETS, 1, name="A"), 2, name="B"), 3, name="C"))
     told = night.run()
     assert told.round.waiting.endswith(".sheet.json")
@@ -231,7 +243,9 @@ def test_what_a_sheet_waits_for_says_so_too(
 def test_the_undo_of_a_round_says_what_the_next_one_does(
     night: Night, mode: str, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A job that pushes sends the same again; one that merges takes the undo into the sheet."""
+    """The undo of a round says what the next round does: a push sends the changes again, and a
+    two-way job writes the undo into the sheet.
+    """
     night.write(changed(PETS, 1, name="A"))
     assert night.run(mode=mode).round.status == "done"
     with pytest.raises(SystemExit) as ended:
@@ -246,7 +260,9 @@ def test_the_undo_of_a_round_says_what_the_next_one_does(
 def test_the_row_of_a_pet_that_an_undo_deletes_stays(
     night: Night, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As the undo says: the next round of a job that merges notes it, and adds nothing again."""
+    """The row of a pet that an undo deletes stays with a note, as the undo says, and the next
+    two-way round does not add the pet again.
+    """
     night.write((*PETS, ps.Pet(id=99, name="New", status="sold", photo_urls=())))
     assert night.run(mode="two-way").round.status == "done"
     assert 99 in night.stored()

@@ -1,4 +1,4 @@
-"""Redactor: a secret is masked however a text encodes it, and nothing else is."""
+"""Redactor: a secret is masked in every encoding, and other text stays unchanged."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ Encode = Callable[[str], str]
 
 
 def utf16(text: str) -> list[str]:
-    """The code units in hexadecimal digits."""
+    """Return the UTF-16 code units as hexadecimal digits."""
     data = text.encode("utf-16-be").hex()
     return [data[at : at + 4] for at in range(0, len(data), 4)]
 
 
 def base64_of(text: str) -> str:
-    """The text of the digits."""
+    """Return the text in base64."""
     return base64.b64encode(text.encode()).decode()
 
 
 def wrapped(text: str, width: int) -> list[str]:
-    """Its lines."""
+    """Return the lines of the text at this width."""
     return [text[at : at + width] for at in range(0, len(text), width)]
 
 
@@ -91,7 +91,7 @@ ENCODINGS: Mapping[str, Encode] = {
 
 @pytest.mark.parametrize("name", ENCODINGS)
 def test_a_secret_is_masked_in_every_encoding(name: str) -> None:
-    """All of it, and nothing of what stands around it."""
+    """A secret is masked completely in each encoding, and the text around it stays."""
     masked = Redactor((Secret(SECRET),))(f"Bella ({ENCODINGS[name](SECRET)}) Rex")
     left = masked.removeprefix("Bella (").removesuffix(") Rex")
     assert len(left) < len(masked), "what stands around it is not as it was"
@@ -104,11 +104,11 @@ def test_a_secret_is_masked_in_every_encoding(name: str) -> None:
 def test_a_secret_within_base64_is_masked_at_any_alignment(
     before: bytes, after: bytes, encode: Callable[[bytes], bytes]
 ) -> None:
-    """What is left of the digits has no byte of it."""
+    """A secret in base64 is masked at any alignment, so the remaining digits have no byte of it."""
     packed = encode(before + SECRET.encode() + after).decode()
     head, stars, tail = Redactor((Secret(SECRET),))(packed).partition("***")
     assert stars
-    # Digits of a neighbour are whole: so many bits are theirs alone.
+    # Only digits whose bits all belong to the neighbour remain.
     assert len(head) * 6 <= len(before) * 8
     assert len(tail.rstrip("=")) * 6 <= len(after) * 8 + 6
 
@@ -119,7 +119,9 @@ def test_a_secret_within_base64_is_masked_at_any_alignment(
 def test_a_secret_deep_in_digits_is_masked_at_any_alignment(
     before: str, outer: str, pack: str
 ) -> None:
-    """Also where other digits, such as of a path, stand in front of those that hold it."""
+    """A secret in nested base64 or hexadecimal digits is masked at any alignment, also behind other
+    digits, such as those of a path.
+    """
     packed = base64_of(f"{before}{base64_of(f'{before}{SECRET}')}")
     if pack == "hexadecimals":
         packed = packed.encode().hex()
@@ -141,8 +143,8 @@ def test_a_secret_deep_in_digits_is_masked_at_any_alignment(
     ],
 )
 def test_masking_takes_time_in_proportion_to_the_text(text: str) -> None:
-    """200 kB of whatever looks like an encoding, and 25 kB of it base64 four times, take seconds at
-    most: a service decides what petsync has to mask.
+    """Masking takes a few seconds at most for 200 kB of text like an encoding, and for 25 kB in
+    base64 four times, because a service decides what petsync has to mask.
     """
     redact = Redactor((Secret(SECRET), Secret("t0ken-0123456789-abcdef")))
     nested = text[:25_000]
@@ -159,7 +161,7 @@ def test_masking_takes_time_in_proportion_to_the_text(text: str) -> None:
     st.lists(st.sampled_from(["JSON", "JSON in full", "percent", "HTML"]), max_size=3),
 )
 def test_encodings_nest(secret: str, names: list[str]) -> None:
-    """Up to three layers of what goes character by character hide nothing."""
+    """A secret in up to three nested encodings of its characters is masked."""
     text = secret
     for name in names:
         text = ENCODINGS[name](text)
@@ -168,7 +170,7 @@ def test_encodings_nest(secret: str, names: list[str]) -> None:
 
 
 def test_a_secret_that_was_cut_is_masked() -> None:
-    """Messages are cut: what is left of a long secret is no less secret."""
+    """A secret that was cut off at its end is masked too."""
     redact = Redactor((Secret("t0ken-0123456789-abcdef"),))
     assert redact("got 't0ken-0123456789-ab'") == "got '***'"
     assert redact("got 't0ken-012345") == "got '***"
@@ -188,14 +190,14 @@ ORDINARY = (
 
 @given(st.text())
 def test_a_text_without_the_secret_stays_as_it_is(text: str) -> None:
-    """To the character, whatever escapes it has."""
+    """A text without the secret stays unchanged, with all its escapes."""
     redact = Redactor((Secret("S3cret-9f8e7d6c5b4a"), Secret("postgresql://me:pw@db.example/x")))
     assert redact(text) == text
     assert [redact(each) for each in ORDINARY] == list(ORDINARY)
 
 
 def test_the_password_of_a_proxy_is_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As the environment has it, decoded, and in the header that is made of it."""
+    """The password of a proxy is masked as it is in the environment, decoded, and in the header."""
     monkeypatch.setenv("HTTPS_PROXY", "http://me:p%40ss-w0rd@proxy.example:3128")
     redact = Redactor(())
     basic = base64.b64encode(b"me:p@ss-w0rd").decode()

@@ -1,4 +1,4 @@
-"""rehearse: a plan tried out on a copy, while the store itself is only read."""
+"""rehearse: a plan is applied to a copy, while the store is only read."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ from petsync.sandbox import Sandbox
 pytestmark = pytest.mark.slow
 
 FAR = 2**63 - 10
-# Each of a few attempts is refused.
+# Fails every attempt.
 _REFUSED = "503=1"
 READING = {"findPetsByStatus", "findPetsByTags", "getPetById"}
 EXTRA = {"chip": {"maker": "Ω", "since": 2019}, "weight": 4.25}
 
 
 def _shop(profile: str = "standard") -> list[Pet]:
-    """Pets, one of them with fields of its own, which a live store does not keep."""
+    """Return pets, one of them with unknown fields, which a live store does not keep."""
     extra = EXTRA if profile == "standard" else None
     tags = (Tag(1, "calm"), Tag(2, "old"))
     pets = [Pet(id=n, name=f"Pet {n}", status="available", tags=tags) for n in range(1, 31)]
@@ -61,21 +61,21 @@ def _shop(profile: str = "standard") -> list[Pet]:
 
 @pytest.fixture(scope="module", params=["standard", "live"])
 def open_box(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
-    """A store with tokens, once as each profile."""
+    """Yield a store with tokens, once for each profile."""
     with Sandbox(profile=request.param) as box:
         yield box
 
 
 @pytest.fixture
 def box(open_box: Sandbox) -> Sandbox:
-    """The store, filled anew, and asked for nothing yet."""
+    """Return the store, filled again and without requests."""
     open_box.reset(_shop(open_box.profile))
     return open_box
 
 
 @pytest.fixture
 def store(box: Sandbox, tmp_path: Path) -> Iterator[Store]:
-    """A connection with a state folder of its own."""
+    """Yield a connection with its own state folder."""
     credentials = auth.bearer(box.token(), api_key=box.api_key)
     with connect(
         box.url, environ={}, auth=credentials, profile=box.profile, state=tmp_path / "state"
@@ -92,8 +92,8 @@ def _pets(frame: pd.DataFrame) -> dict[int, Pet]:
 
 
 def test_the_store_is_only_read(store: Store, box: Sandbox, tmp_path: Path) -> None:
-    """Whatever the plan does, the store sees requests that read, and keeps every pet; its state
-    folder is not even made.
+    """A rehearsal sends only reading requests to the store, changes no pet, and does not create the
+    state folder.
     """
     sheet = _rows(
         {"id": 1, "name": "Max", "action": ""},
@@ -109,8 +109,8 @@ def test_the_store_is_only_read(store: Store, box: Sandbox, tmp_path: Path) -> N
 
 
 def test_every_kind_of_change_as_the_store_would_do_it(store: Store, box: Sandbox) -> None:
-    """What the rehearsal shows is what applying the plan for real leaves in the store: an update of
-    a name, of tags, of a pet with unknown fields, of the farthest id, a delete, and adds.
+    """A rehearsal shows the same pets as applying the plan leaves in the store, for updates, a
+    delete and adds, with unknown fields and the largest ids.
     """
     sheet = _rows(
         {"id": 1, "name": "Max"},
@@ -134,7 +134,7 @@ def test_every_kind_of_change_as_the_store_would_do_it(store: Store, box: Sandbo
 
 
 def test_a_saved_plan_is_not_used_up(store: Store, box: Sandbox, tmp_path: Path) -> None:
-    """A plan's file can be rehearsed, rehearsed again, and then applied; and not after that."""
+    """A plan file can be rehearsed twice and then applied, but not rehearsed after that."""
     path = tmp_path / "pets.csv"
     path.write_text("id,name\n1,Max\n", "utf-8")
     file = tmp_path / "plan.json"
@@ -150,8 +150,8 @@ def test_a_saved_plan_is_not_used_up(store: Store, box: Sandbox, tmp_path: Path)
 
 
 def test_a_plan_whose_sheet_is_gone(store: Store, tmp_path: Path) -> None:
-    """Without its sheet, or with a changed one, a plan is rehearsed; only the second plan is not
-    there, and it is said why.
+    """A plan whose sheet is missing or changed is rehearsed without a second plan, and the reason
+    is given.
     """
     path = tmp_path / "pets.csv"
     path.write_text("id,name\n1,Max\n", "utf-8")
@@ -167,14 +167,14 @@ def test_a_plan_whose_sheet_is_gone(store: Store, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("action", ["add", "add-another"])
 def test_rows_that_add_do_so_once(store: Store, action: str) -> None:
-    """The copy's journal knows the row, so that the second plan is empty."""
+    """The second plan of a new row is empty, because the copy's journal has the row."""
     rehearsal = rehearse(store, _rows({"name": "New", "status": "sold", "action": action}))
     assert rehearsal.exit_code == 0
     assert rehearsal.left() == []
 
 
 def test_a_part_of_a_plan(store: Store) -> None:
-    """What was left out of a plan is left for the second one, and told as that."""
+    """Changes that a selection left out are in the second plan, with that reason."""
     sheet = _rows({"id": 1, "name": "Max"}, {"id": 2, "name": "Moritz"})
     rehearsal = rehearse(store, store.plan(sheet).select(ids=[1]), sheet=store.read(sheet))
     assert rehearsal.exit_code == 2
@@ -182,7 +182,7 @@ def test_a_part_of_a_plan(store: Store) -> None:
 
 
 def test_new_ids_are_told(store: Store) -> None:
-    """Each pet that was added without an id is there with the id that the copy gave."""
+    """Each pet that was added without an id has the id that the copy assigned."""
     rehearsal = rehearse(
         store, _rows({"name": "A", "status": "sold"}, {"name": "B", "status": "sold"})
     )
@@ -193,8 +193,8 @@ def test_new_ids_are_told(store: Store) -> None:
 
 
 def test_pets_outside_every_query(store: Store, box: Sandbox) -> None:
-    """A pet that no status query lists is copied by its id if a row names it, whole, and changed
-    there as it would be in the store.
+    """A pet that no status query lists is copied by its id if a row has it, with all fields, and is
+    changed as in the store.
     """
     box.put(Pet(id=900, name="Hidden", status="on loan", extra=EXTRA))
     sheet = _rows({"id": 900, "name": "Found", "status": "sold"})
@@ -205,7 +205,7 @@ def test_pets_outside_every_query(store: Store, box: Sandbox) -> None:
 
 
 def test_conflicts_stay_conflicts(store: Store) -> None:
-    """A row that contradicts the store is no change on the copy either, and exits with 5."""
+    """A row that contradicts the store is a conflict on the copy too, with exit code 5."""
     rehearsal = rehearse(store, _rows({"id": 999, "name": "Nobody", "action": "update"}))
     assert rehearsal.exit_code == 5
     assert rehearsal.again is not None
@@ -214,8 +214,8 @@ def test_conflicts_stay_conflicts(store: Store) -> None:
 
 
 def test_drift_since_the_plan(store: Store, box: Sandbox) -> None:
-    """The copy is the store as it is now: what others changed since the plan is quarantined there
-    as it would be, told as not what the plan said, and left by the second plan.
+    """A pet that changed since the plan is a conflict on the copy, is listed as unexpected, and
+    stays in the second plan.
     """
     sheet = _rows(
         {"id": 1, "name": "Max"}, {"id": 2, "name": "Moritz"}, {"id": 3, "action": "delete"}
@@ -237,7 +237,7 @@ def test_drift_since_the_plan(store: Store, box: Sandbox) -> None:
 
 
 def test_a_refused_plan_is_rehearsed_and_said_so(store: Store, box: Sandbox) -> None:
-    """Where the guard refuses, all is shown that would have happened, and that it would not."""
+    """A plan that the guard refuses is rehearsed with all its effects, and the refusal is shown."""
     rehearsal = rehearse(store, _rows({"id": 1, "name": "Max"}), delete_missing=True)
     assert rehearsal.exit_code == 4
     assert not rehearsal.ok
@@ -247,9 +247,7 @@ def test_a_refused_plan_is_rehearsed_and_said_so(store: Store, box: Sandbox) -> 
 
 
 def test_a_base_goes_along(store: Store, box: Sandbox, tmp_path: Path) -> None:
-    """An exported workbook, edited, and changed in the store meanwhile: the second plan is made by
-    its base too, and is empty but for the clash, which stays with a person.
-    """
+    """The second plan of an edited export uses its base too, and is empty except for the clash."""
     path = tmp_path / "catalogue.xlsx"
     write_sheet(store.snapshot(), path)
     base = read_sheet(path).base
@@ -278,8 +276,8 @@ def _named(pet: Pet, name: str) -> Pet:
 
 
 def test_faults_are_overcome_and_counted(store: Store, box: Sandbox) -> None:
-    """With answers refused, lost and torn each change is still done once, and it is told how many
-    requests were broken; one at a time, the same seed breaks the same ones.
+    """With refused, lost and incomplete responses each change is still made once, and the broken
+    requests are counted; with concurrency 1, one seed breaks the same requests.
     """
     sheet = _rows(
         *({"id": n, "name": f"New {n}"} for n in range(1, 6)),
@@ -288,7 +286,8 @@ def test_faults_are_overcome_and_counted(store: Store, box: Sandbox) -> None:
     )
     spec = "503=0.05,drop_before=0.05,drop_after=0.1,torn=0.1"
     if box.profile == "live":
-        # A live store is listed until an add is settled, as often as the clock allows.
+        # A live store is listed until an add is settled, so the number of these requests depends on
+        # the clock.
         spec += ",only=addPet+updatePet+updatePetWithForm+deletePet+getPetById"
     first = rehearse(store, sheet, faults=spec, seed=3, concurrency=1)
     assert first.broken is not None
@@ -305,8 +304,8 @@ def test_faults_are_overcome_and_counted(store: Store, box: Sandbox) -> None:
 
 
 def test_a_copy_that_cannot_be_written(store: Store) -> None:
-    """Where every write fails the rows fail, the pets are as before and told as not as planned, and
-    the second plan is the first one again.
+    """If writes fail on the copy, their rows fail, the pets are unchanged and listed as unexpected,
+    and the second plan has the changes again.
     """
     sheet = _rows({"id": 1, "name": "Max"}, {"id": 2, "action": "delete"})
     rehearsal = rehearse(store, sheet, faults=f"{_REFUSED},only=updatePetWithForm+updatePet")
@@ -318,7 +317,9 @@ def test_a_copy_that_cannot_be_written(store: Store) -> None:
 
 
 def test_what_nobody_planned(store: Store) -> None:
-    """A pet that changes on the copy and is in no row is told, and is a failure."""
+    """A pet that changes on the copy without a row is listed as unexpected, and the rehearsal
+    fails.
+    """
     sheet = _rows({"name": "New", "status": "sold"})
     rehearsal = rehearse(store, sheet, faults="moves=40:available")
     assert rehearsal.exit_code == 3
@@ -330,8 +331,8 @@ def test_what_nobody_planned(store: Store) -> None:
 
 
 def test_surprises_are_found_to_the_last_field(store: Store) -> None:
-    """Of a pet that was changed every other field must be as it was, unknown ones too; of the
-    others every character. A pet too many, or too few, is told.
+    """A surprise is any difference from the plan in any field, unknown fields included, and any
+    additional or missing pet.
     """
     rehearsal = rehearse(store, _rows({"id": 40, "category": "Cats"}))
     before, after = _pets(rehearsal.before), _pets(rehearsal.after)
@@ -351,7 +352,7 @@ def test_surprises_are_found_to_the_last_field(store: Store) -> None:
 
 
 def test_an_empty_store(tmp_path: Path) -> None:
-    """A store without a pet is copied, filled and shown like any other; so is an empty sheet."""
+    """An empty store is copied and shown like any other, and so is an empty sheet."""
     with (
         Sandbox(auth=False) as box,
         connect(box.url, environ={}, state=tmp_path) as store,
@@ -365,7 +366,7 @@ def test_an_empty_store(tmp_path: Path) -> None:
 
 
 def test_a_service_that_speaks_xml(tmp_path: Path) -> None:
-    """Where pets travel as XML the copy speaks it too, and ids and texts stay exact."""
+    """The copy of a service with XML uses XML too, and ids and texts stay exact."""
     profile = replace(STANDARD, media="xml")
     pets = [pet for pet in _shop() if pet.extra is None]
     with (
@@ -378,8 +379,8 @@ def test_a_service_that_speaks_xml(tmp_path: Path) -> None:
 
 
 def test_a_run_that_stops_early(store: Store) -> None:
-    """Where the copy cannot be listed, which adds without an id need, the run stops before it has
-    begun: code 7, why it stopped, and all of it left.
+    """If the copy cannot be listed, which an add without an id needs, the run stops with exit code
+    7 and the reason, and all changes are left.
     """
     sheet = _rows({"id": 1, "name": "Max"}, {"name": "New", "status": "sold"})
     rehearsal = rehearse(store, sheet, faults=f"{_REFUSED},only=findPetsByStatus")
@@ -390,8 +391,8 @@ def test_a_run_that_stops_early(store: Store) -> None:
 
 
 def test_pets_that_gave_no_answer(store: Store, box: Sandbox) -> None:
-    """A pet that could not be looked up is not in the copy: it is said so, and the second plan does
-    not take it for a new one.
+    """A pet that could not be looked up is not in the copy, a note names it, and the second plan
+    does not add it.
     """
     box.put(Pet(id=900, name="Hidden", status="on loan"))
     box.break_with(f"{_REFUSED},only=getPetById")
@@ -405,8 +406,8 @@ def test_pets_that_gave_no_answer(store: Store, box: Sandbox) -> None:
 
 
 def test_a_status_that_no_query_asks_for(tmp_path: Path) -> None:
-    """Where a plan gives a pet a status that no query of the profile asks for, the pet is still in
-    the copy, and it is said that no export would have it.
+    """A pet that gets a status outside of the profile's queries is still in the copy, and a note
+    says that no query finds it.
     """
     pets = [Pet(id=n, name=f"Pet {n}", status=s) for n, s in ((1, "sold"), (2, "on loan"))]
     with (
@@ -421,7 +422,9 @@ def test_a_status_that_no_query_asks_for(tmp_path: Path) -> None:
 
 
 def test_statuses_add_up(store: Store) -> None:
-    """For each status, what was there and what became of it gives what is there afterwards."""
+    """For each status, the pets before, plus added and moved in, minus deleted and moved out, are
+    the pets afterwards.
+    """
     sheet = _rows(
         {"id": 1, "status": "sold"},
         {"id": 2, "action": "delete"},
@@ -436,7 +439,7 @@ def test_statuses_add_up(store: Store) -> None:
 
 
 def test_the_copy_can_be_kept(store: Store, tmp_path: Path) -> None:
-    """The file that is asked for holds the copy as it is in the end; one that is there is left."""
+    """`keep` saves the final copy in a file, and an existing file is not overwritten."""
     file = tmp_path / "copy.db"
     rehearsal = rehearse(store, _rows({"id": 1, "name": "Max"}), keep=file)
     with Sandbox(db=file, auth=False) as kept:
@@ -446,7 +449,7 @@ def test_the_copy_can_be_kept(store: Store, tmp_path: Path) -> None:
 
 
 def test_nothing_is_left_behind(store: Store, tmp_path: Path, monkeypatch: Any) -> None:
-    """Neither a rehearsal nor one that fails leaves a temporary folder, or a half copy."""
+    """A rehearsal that ends or is interrupted leaves no temporary folder and no incomplete copy."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     (tmp_path / "temporary").mkdir()
     rehearse(store, _rows({"id": 1, "name": "Max"}))
@@ -463,7 +466,7 @@ def test_nothing_is_left_behind(store: Store, tmp_path: Path, monkeypatch: Any) 
 
 
 def test_no_secret_is_told(store: Store, box: Sandbox, caplog: pytest.LogCaptureFixture) -> None:
-    """The copy never sees the store's token, and no token is in a log, the report or the result."""
+    """The copy gets no token of the store, and no log, report or result contains one."""
     caplog.set_level("DEBUG")
     token = store.api.aio.session.credentials.token
     assert token is not None
@@ -474,8 +477,8 @@ def test_no_secret_is_told(store: Store, box: Sandbox, caplog: pytest.LogCapture
 
 
 def test_arguments_that_cannot_be(store: Store, box: Sandbox) -> None:
-    """Faults that cannot be read, options for a plan, and a plan of another store are refused
-    before anything is asked for.
+    """Invalid faults, options that a plan cannot take, and a plan of another store are refused
+    before any request.
     """
     plan = store.plan(_rows({"id": 1, "name": "Max"}))
     asked = box.requests.total()
@@ -491,7 +494,7 @@ def test_arguments_that_cannot_be(store: Store, box: Sandbox) -> None:
 
 
 def test_limits_of_the_plan_go_along(store: Store) -> None:
-    """The second plan is judged by the first one's guard, with its sentinels."""
+    """The second plan has the guard of the first, with its sentinels."""
     guard = Guard(max_update=Limit(25, is_share=False), sentinels=(40,))
     rehearsal = rehearse(store, _rows({"id": 1, "name": "Max"}), guard=guard)
     assert rehearsal.ok
@@ -500,7 +503,7 @@ def test_limits_of_the_plan_go_along(store: Store) -> None:
 
 
 def test_settings_of_a_service_are_imitated(tmp_path: Path) -> None:
-    """A shop with statuses of its own gets a copy that takes these and refuses others."""
+    """The copy of a service with its own statuses accepts these."""
     profile = replace(STANDARD, statuses=("here", "gone"))
     with Sandbox(profile=build_behaviour(profile)[0], auth=False) as box:
         box.reset([Pet(id=n, name=f"Pet {n}", status="here") for n in range(1, 12)])
@@ -511,8 +514,8 @@ def test_settings_of_a_service_are_imitated(tmp_path: Path) -> None:
 
 
 def test_settings_that_cannot_be_imitated_are_told() -> None:
-    """What a profile requires and the sandbox does not is said in a sentence; the two profiles that
-    come along are imitated whole.
+    """A required field that the sandbox cannot require is reported in a sentence; the two built-in
+    profiles are imitated completely.
     """
     assert build_behaviour(STANDARD)[1] == build_behaviour(LIVE)[1] == ()
     behaviour, beyond = build_behaviour(replace(STANDARD, required=("name", "status")))

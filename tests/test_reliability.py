@@ -1,4 +1,4 @@
-"""docs/reliability.md is true: each fault has a promise, and each named test exists."""
+"""docs/reliability.md: each fault has a promise, and each named test exists."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PAGE = (ROOT / "docs" / "reliability.md").read_text("utf-8")
 
 
 def _rows(title: str) -> Iterator[list[str]]:
-    """The cells of each row of the table below a title."""
+    """Yield the cells of each row of the table below a title."""
     below = PAGE.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
     assert below, title
     for line in below.splitlines():
@@ -21,7 +21,7 @@ def _rows(title: str) -> Iterator[list[str]]:
 
 
 def test_every_named_test_is_there() -> None:
-    """The page names tests by file and function, and each of them exists."""
+    """Each test that the page names by file and function exists."""
     named = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", PAGE)
     assert len({name for _, name in named if name}) > 40
     for file, name in named:
@@ -31,7 +31,7 @@ def test_every_named_test_is_there() -> None:
 
 
 def test_every_fault_has_a_promise_and_a_test() -> None:
-    """No row of the faults is without a test that shows what it promises."""
+    """Each fault has a promise and a test that shows it."""
     faults = [row for row in _rows("The faults") if row[0] != "fault"]
     assert len(faults) > 25
     for fault, promise, shown in faults:

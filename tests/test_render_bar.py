@@ -1,4 +1,6 @@
-"""The progress bar: what it says, where it is shown, and that no run ever waits or ends for it."""
+"""The progress bar: its text, where it is shown, and that no run waits for it or ends because of
+it.
+"""
 
 from __future__ import annotations
 
@@ -53,15 +55,15 @@ print("the run has ended")
 
 
 class Terminal(io.StringIO):
-    """A terminal that keeps what is written to it."""
+    """A terminal that keeps its output."""
 
     def isatty(self) -> bool:
-        """It is one."""
+        """Return true."""
         return True
 
 
 def drawn(text: str, terminal: io.StringIO) -> None:
-    """Wait until the bar's own thread has written that, however busy the machine is."""
+    """Wait until the bar's thread has written the text."""
     latest = time.monotonic() + 120
     while text not in terminal.getvalue() and time.monotonic() < latest:
         time.sleep(0.01)
@@ -71,29 +73,29 @@ def drawn(text: str, terminal: io.StringIO) -> None:
 def progress(
     done: int, *, problems: int = 0, retries: int = 0, waiting: float = 0.0, total: int = 3000
 ) -> Progress:
-    """The progress of a run with so many changes done."""
+    """Return the progress of a run with this number of finished changes."""
     traffic = Traffic(limit=16, retries=retries, waiting=waiting)
     return Progress(done, total, result(0, "applied"), problems, traffic)
 
 
 def meter(**more: object) -> Meter:
-    """A meter in the middle of a run with some trouble."""
+    """Return a meter in the middle of a run with some problems."""
     values: dict[str, object] = {"done": 2_100, "total": 5_000, "rate": 210.4, "limit": 16}
     return Meter(text="Applying", unit="changes", **{**values, **more})  # type: ignore[arg-type]
 
 
 def told(meter: Meter, width: int | None) -> str:
-    """Both sides of the bar."""
+    """Return both sides of the bar."""
     return " | ".join(meter.sides(width))
 
 
 def written(terminal: Terminal) -> list[str]:
-    """The lines that were drawn over each other, without those that clear."""
+    """Return the lines that were drawn over each other, without blank ones."""
     return [line for line in terminal.getvalue().split("\r") if line.strip()]
 
 
 def ran(columns: int) -> list[str]:
-    """What a run shows on a terminal of so many columns, line over line."""
+    """Return the lines that a run shows on a terminal of this width."""
     code = RUN.format(paths=PATHS, start=1500, times=20)
     terminal = pexpect.spawn(
         sys.executable, ["-c", code], dimensions=(24, columns), encoding="utf-8", timeout=120
@@ -104,12 +106,14 @@ def ran(columns: int) -> list[str]:
 
 
 def threads() -> list[str]:
-    """The threads that draw."""
+    """Return the names of the drawing threads."""
     return [thread.name for thread in threading.enumerate() if thread.name == "petsync-bar"]
 
 
 def test_a_meter_says_everything_where_there_is_room() -> None:
-    """Done and total, percent, rate, concurrency, retries, problems and the time that is left."""
+    """A meter with enough room shows done and total, percent, rate, concurrency, retries, problems
+    and remaining time.
+    """
     said = told(meter(retries=3, problems=2), None)
     assert said == (
         "Applying  42% | 2,100/5,000 changes, 210/s, 16 at once, 3 retries, 2 problems, 0:14 left"
@@ -117,41 +121,43 @@ def test_a_meter_says_everything_where_there_is_room() -> None:
 
 
 def test_a_terminal_of_80_columns_has_room_for_all() -> None:
-    """The words that are plain without being said are left out, and no number."""
+    """In 80 columns the obvious words are left out, and every number is shown."""
     said = told(meter(retries=3, problems=2), 79)
     assert said == " 42% | 2,100/5,000, 210/s, 16 at once, 3 retries, 2 problems, 0:14 left"
 
 
 def test_a_narrow_terminal_keeps_what_matters_most() -> None:
-    """In 60 columns the time that is left and the problems stay, the rest goes in its order."""
+    """In a narrow terminal the remaining time and the problems stay, and other parts are left out
+    in order.
+    """
     said = told(meter(retries=3, problems=2), 59)
     assert said == " 42% | 2,100/5,000, 210/s, 2 problems, 0:14 left"
     assert told(meter(retries=3, problems=2), 20) == " 42% | 2,100/5,000"
 
 
 def test_only_the_end_is_a_hundred_percent() -> None:
-    """As long as one change is missing, it is not said that all are done."""
+    """100 percent is shown only when every change is done."""
     assert meter(done=4_999).sides(79)[0] == " 99%"
     assert meter(done=5_000).sides(79)[0] == "100%"
 
 
 def test_a_pause_says_who_asked_for_it_and_how_long() -> None:
-    """While the service asked to wait that is said in place of rate and time left."""
+    """A pause that the service asked for is shown with its length, instead of rate and remaining
+    time.
+    """
     said = told(meter(waiting=11.2, problems=2), 79)
     assert said == " 42% | 2,100/5,000 changes, the service asked to wait 12 s, 2 problems"
 
 
 def test_a_slow_run_has_a_rate_and_hours() -> None:
-    """A rate below ten has a decimal, and hours are said as hours."""
+    """A rate below ten has a decimal, and hours are shown as hours."""
     said = told(meter(rate=0.5), None)
     assert "0.5/s" in said
     assert "1:36:40 left" in said
 
 
 def test_a_line_now_and_then_is_short() -> None:
-    """Where there is no terminal a line says how far it is, what is wrong, and what is waited
-    for.
-    """
+    """A line without a terminal shows the progress, the pause and the problems."""
     assert meter().line() == "2,100 of 5,000 changes"
     assert meter(problems=1, waiting=3.0).line() == (
         "2,100 of 5,000 changes, the service asked to wait 3 s, 1 problem"
@@ -178,7 +184,7 @@ def test_a_meter_fits(
     waiting: float,
     width: int,
 ) -> None:
-    """Whatever a run is like, what is said leaves room for a bar, and says done and total."""
+    """A meter of any run leaves room for a bar, and shows done and total."""
     numbers = {"limit": limit, "retries": retries, "problems": problems, "waiting": waiting}
     left, right = meter(done=done, total=total, rate=rate, **numbers).sides(width)
     assert len(left) + len(" |") + 3 + len("| ") + len(right) <= width
@@ -187,7 +193,9 @@ def test_a_meter_fits(
 
 @pytest.mark.parametrize("columns", [80, 60])
 def test_a_bar_in_a_terminal(columns: int) -> None:
-    """The bar is one line that fits, is drawn at most ten times a second, and goes at the end."""
+    """The bar is one line that fits, is drawn at most ten times a second, and is removed at the
+    end.
+    """
     begun = time.monotonic()
     lines = ran(columns)
     seconds = time.monotonic() - begun
@@ -197,13 +205,13 @@ def test_a_bar_in_a_terminal(columns: int) -> None:
     assert 20 <= len(bars) < 10 * seconds
     assert "16 at once" in bars[-1] or columns < 80
     assert "4 problems" in bars[-1]
-    # The line is blanked before anything else is said.
+    # The line is cleared before the next output.
     assert not lines[-3].strip()
     assert lines[-2:] == ["the run has ended", ""]
 
 
 def test_a_pause_counts_down_without_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """While nothing is done the terminal goes on saying for how long."""
+    """The remaining seconds of a pause are updated although no change is done."""
     now, terminal = [1000.0], Terminal()
     monkeypatch.setattr("petsync.report.progress.time", SimpleNamespace(monotonic=lambda: now[0]))
     with run_bar(3000, file=terminal, delay=0) as step:
@@ -216,9 +224,9 @@ def test_a_pause_counts_down_without_steps(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_short_run_has_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What takes less than a moment leaves nothing on a terminal, not even a flicker."""
+    """A run that is shorter than the delay writes nothing to a terminal."""
     assert 0.2 <= TerminalBar.delay <= 1.0
-    # However long this machine takes, it is less than the moment.
+    # Any run is shorter than this delay.
     monkeypatch.setattr(TerminalBar, "delay", 3600.0)
     terminal = Terminal()
     with run_bar(100, file=terminal) as step:
@@ -227,7 +235,7 @@ def test_a_short_run_has_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_live_view_of_the_traffic_is_used() -> None:
-    """A pause is shown at once where the traffic can be asked, without any step."""
+    """With a live view of the traffic, a pause is shown at once, without a step."""
     terminal = Terminal()
     with run_bar(3000, file=terminal, delay=0, traffic=lambda: Traffic(waiting=30.0)):
         drawn("0/3,000", terminal)
@@ -235,7 +243,7 @@ def test_a_live_view_of_the_traffic_is_used() -> None:
 
 
 def test_progress_that_is_not_wanted_is_not_shown() -> None:
-    """Nothing is drawn with `show=False`, nor where the steps go to somebody else."""
+    """Nothing is drawn with `show=False`, or if the steps have another receiver."""
     terminal, seen = Terminal(), list[object]()
     with run_bar(10, file=terminal, show=False, delay=0) as step:
         step(progress(1))
@@ -247,7 +255,7 @@ def test_progress_that_is_not_wanted_is_not_shown() -> None:
 
 
 def test_steps_go_on_to_whoever_wants_them_too() -> None:
-    """A bar that is asked for is shown, and each step is passed on."""
+    """A bar with `show=True` is drawn, and each step is passed on."""
     terminal, seen = Terminal(), list[object]()
     with run_bar(10, file=terminal, show=True, on_step=seen.append, delay=0) as step:
         step(progress(7))
@@ -257,7 +265,7 @@ def test_steps_go_on_to_whoever_wants_them_too() -> None:
 
 
 def test_it_is_quiet_elsewhere() -> None:
-    """In a file or a pipe there is nothing, unless lines are asked for."""
+    """In a file or a pipe nothing is written, unless lines are requested."""
     quiet, asked = io.StringIO(), io.StringIO()
     with run_bar(10, file=quiet, delay=0) as step:
         step(progress(7))
@@ -271,7 +279,7 @@ def test_it_is_quiet_elsewhere() -> None:
 
 
 def test_quiet_costs_no_import() -> None:
-    """A script whose output goes to a file does not load tqdm for nothing."""
+    """A script whose output is no terminal does not import tqdm."""
     code = (
         "import sys\nfrom petsync.report.progress import run_bar\n"
         "with run_bar(10) as step:\n    step(None)\nprint('tqdm' in sys.modules)"
@@ -290,7 +298,7 @@ class Stopped(Terminal):
         self.is_written, self.goes_on = threading.Event(), threading.Event()
 
     def write(self, text: str) -> int:
-        """It takes nothing for now."""
+        """Block until the terminal goes on."""
         self.is_written.set()
         assert self.goes_on.wait(120)
         return super().write(text)
@@ -300,20 +308,20 @@ class Gone(Terminal):
     """A terminal that was closed."""
 
     def write(self, text: str) -> int:
-        """Nobody is there."""
+        """Raise the error of a closed terminal."""
         raise OSError(5, "Input/output error")
 
 
 class Broken(Terminal):
-    """A terminal that does what nobody expects."""
+    """A terminal that raises an unexpected error."""
 
     def write(self, text: str) -> int:
-        """It fails somehow."""
+        """Raise an unexpected error."""
         raise RuntimeError("no terminal at all")
 
 
 def test_a_stopped_terminal_holds_no_run() -> None:
-    """Neither the steps nor the end wait for it: the end a second at most."""
+    """A blocked terminal delays no step, and the end of a run by at most a second."""
     assert bar._JOIN_TIMEOUT_S <= 1.0
     terminal = Stopped()
     with run_bar(10, file=terminal, delay=0) as step:
@@ -328,13 +336,15 @@ def test_a_stopped_terminal_holds_no_run() -> None:
 
 @pytest.mark.parametrize("kind", [Gone, Broken])
 def test_a_terminal_that_went_away_ends_no_run(kind: Callable[[], Terminal]) -> None:
-    """Whatever the terminal raises, no step does, no thread is left, and the next bar is drawn."""
+    """If the terminal raises an error, no step raises it, no thread is left, and the next bar is
+    drawn.
+    """
     with run_bar(10, file=kind(), delay=0) as step:
         for n in range(3):
             step(progress(n))
             time.sleep(0.1)
     assert threads() == []
-    # A thread that lives on keeps the number of the dead one from being given again.
+    # A living thread keeps the ident of the ended one from being reused.
     held = threading.Event()
     alive = threading.Thread(target=held.wait)
     alive.start()
@@ -346,7 +356,7 @@ def test_a_terminal_that_went_away_ends_no_run(kind: Callable[[], Terminal]) -> 
 
 
 def test_a_terminal_closed_in_mid_run_ends_no_run(tmp_path: Path) -> None:
-    """A process whose terminal is closed goes on to its end."""
+    """A process whose terminal is closed runs to its end."""
     ours, theirs = os.openpty()
     code = RUN.format(paths=PATHS, start=1000, times=0)
     code = code.replace('print("the run has ended")', f"open({str(tmp_path / 'end')!r}, 'w')")
@@ -359,7 +369,7 @@ def test_a_terminal_closed_in_mid_run_ends_no_run(tmp_path: Path) -> None:
 
 
 def test_a_block_that_raises_takes_its_bar_away() -> None:
-    """The error goes on its way, and the line is cleared."""
+    """An error in the block reaches the caller, and the line is cleared."""
     terminal = Terminal()
 
     def fails() -> None:
@@ -377,7 +387,7 @@ def test_a_block_that_raises_takes_its_bar_away() -> None:
 
 
 def test_steps_from_many_threads() -> None:
-    """Steps may come from any thread, all at once."""
+    """Steps can come from many threads at once."""
     terminal = Terminal()
 
     def work(step: Callable[[Progress], None]) -> None:
@@ -394,14 +404,14 @@ def test_steps_from_many_threads() -> None:
 
 
 def test_a_step_costs_little() -> None:
-    """Eight thousand steps a second are no burden: each is a few lines of Python."""
+    """A step costs only a few lines of Python."""
     step_of = progress(7)
     with run_bar(3000, file=Terminal(), delay=0) as step:
         assert steps(lambda: [step(step_of) for _ in range(1000)]) < 20_000
 
 
 def test_tqdm_can_be_told_to_be_quiet() -> None:
-    """TQDM_DISABLE is obeyed."""
+    """TQDM_DISABLE suppresses the bar."""
     environment = {**os.environ, "TQDM_DISABLE": "1"}
     code = (
         f"import sys; sys.path[:0] = {PATHS!r}\n"
