@@ -1,4 +1,4 @@
-"""Results by their causes: each in words, with what it means and what helps."""
+"""Results by their causes: each with its title, meaning and cure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MANY = 100_000
 
 
 def mixed(size: int) -> Report:
-    """A report on a run of so many changes that had every cause in turn."""
+    """Return a report on a run of this size that has every cause in turn."""
     causes = get_args(Cause)
     results = []
     for n in range(size):
@@ -32,7 +32,7 @@ def mixed(size: int) -> Report:
 
 
 def test_each_cause_is_told() -> None:
-    """Every code has a title, what it means, and what helps, and there are no others."""
+    """Every cause has a title, a meaning and a cure, and there is no other entry."""
     assert set(CAUSES) == set(get_args(Cause))
     for title, meaning, cure in CAUSES.values():
         assert title
@@ -43,7 +43,7 @@ def test_each_cause_is_told() -> None:
 
 
 def test_cures_name_real_commands() -> None:
-    """What a cure tells people to type is there, and is of the run that the report is on."""
+    """Each command in a cure exists and names the run of the report."""
     for outcome in OUTCOMES:
         for cause in CAUSES:
             words = describe_cause(outcome, cause, "20261120-1")
@@ -54,7 +54,9 @@ def test_cures_name_real_commands() -> None:
 
 
 def test_causes_page_is_up_to_date() -> None:
-    """docs/causes.md is what docs/make.py writes: each cause with outcomes that a report has."""
+    """docs/causes.md is what docs/make.py writes: each cause with outcomes that a report can
+    have.
+    """
     make = runpy.run_path(str(DOCS / "make.py"))
     page = (DOCS / "causes.md").read_text("utf-8")
     assert page == make["causes_page"](), "run: python docs/make.py"
@@ -69,9 +71,8 @@ def test_causes_page_is_up_to_date() -> None:
 
 
 def test_what_needs_a_person_comes_first() -> None:
-    """Failures come before unknowns and conflicts, of each outcome the largest group first and
-    last what the plan showed already; what was applied is told only where a person has to know
-    more.
+    """Failures come before unknowns and conflicts, larger groups of one outcome first, and what the
+    plan already showed last; an applied change is listed only if a person needs to know more.
     """
     report = report_of(
         result(0, "applied"),
@@ -99,7 +100,7 @@ def test_what_needs_a_person_comes_first() -> None:
 
 
 def test_an_undo_has_no_sheet() -> None:
-    """No cure of an undo's report speaks of a sheet, or of a plan made from one."""
+    """No cure in the report of an undo mentions a sheet, or a plan that is made from one."""
     for outcome in OUTCOMES:
         for cause in CAUSES:
             cure = describe_cause(outcome, cause, "r-2", "r-1").cure
@@ -110,14 +111,14 @@ def test_an_undo_has_no_sheet() -> None:
 
 
 def test_a_lost_answer_says_what_is_known() -> None:
-    """Of a request without an answer it is said whether the store has shown its end."""
+    """The meaning of a lost response says whether the store has shown the outcome."""
     failed, unknown = (describe_cause(o, "no-answer", "x").meaning for o in ("failed", "unknown"))
     assert failed.endswith("The store shows that the change was not made.")
     assert unknown.endswith("Whether the change was made is not known.")
 
 
 def test_results_from_before_causes_are_told_too() -> None:
-    """A journal that knows no causes makes a report with groups of its own words."""
+    """A report from a journal without causes has groups with their own words."""
     report = report_of(*(result(n, o) for n, o in enumerate(OUTCOMES)), plan=large_plan(5))
     assert [group.text.title for group in results_by_cause(report, None)] == [
         "no cause on record",
@@ -131,7 +132,7 @@ def test_results_from_before_causes_are_told_too() -> None:
 
 
 def test_what_was_not_begun_is_counted_and_not_listed() -> None:
-    """Of thousands of changes that a stop left, three are shown, and all where all are wanted."""
+    """Changes that were not begun are counted, and three of them are listed, or all on request."""
     left = [result(n, "not sent", cause="not-begun") for n in range(50)]
     report = report_of(*left, stopped="interrupted", plan=large_plan(50))
     assert report_text(report).count("  * Pets!B18") == 3
@@ -141,8 +142,8 @@ def test_what_was_not_begun_is_counted_and_not_listed() -> None:
 
 
 def test_a_large_report_is_shown_at_once() -> None:
-    """The first line takes no more work for a hundred thousand results than for a hundred, and
-    the whole is linear.
+    """The first line of a report takes the same work for a hundred thousand results as for a
+    hundred, and the whole report is linear.
     """
     report, few = mixed(MANY), mixed(100)
     assert next(report_lines(report)).plain == "petsync run 20261120-093100-4f2a"
@@ -156,7 +157,7 @@ def test_a_large_report_is_shown_at_once() -> None:
 
 
 def test_a_large_report_in_html_is_short() -> None:
-    """A notebook gets the first rows of each cause, folded where they are many."""
+    """A large report in HTML has the first rows of each cause, folded if there are many."""
     html = report_html(mixed(2_100))
     assert len(html) < 400_000
     assert html.count('<tr class="ps-blocked">') == len(CAUSES) * 20 - 4 * 17
@@ -164,7 +165,9 @@ def test_a_large_report_in_html_is_short() -> None:
 
 @pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
 def test_no_message_steers_a_terminal(name: str) -> None:
-    """Whatever a service, a sheet or a run is called, it stays text in lines that fit."""
+    """Any text from a service, a sheet or a run is shown without control characters and as escaped
+    HTML.
+    """
     failed = [result(n, "failed", cause="refused", source=name, message=name) for n in range(2)]
     report = Report(
         run_id=name[:60],

@@ -44,7 +44,7 @@ The guard refuses this plan: nothing will be sent."""
 
 
 def reason(column: str, *values: str | None, rule: str = "edited", said: str = "So.") -> Reason:
-    """Why a field ends as it does: base, sheet, store, after."""
+    """Return the reason of a field, with its values in base, sheet, store and result."""
     base, sheet, store, after = values
     return Reason(
         column=column, base=base, sheet=sheet, store=store, after=after, rule=rule, said=said
@@ -52,7 +52,7 @@ def reason(column: str, *values: str | None, rule: str = "edited", said: str = "
 
 
 def explanation(*fields: Reason, **more: object) -> Explanation:
-    """What becomes of Bella."""
+    """Return an explanation of the pet Bella."""
     values = {
         "pet_id": 17,
         "name": "Bella",
@@ -83,13 +83,13 @@ BELLA = explanation(
 
 
 def test_an_explanation_as_text() -> None:
-    """An explanation reads exactly so, and shows itself so: the fate, then field by field."""
+    """The text and the repr of an explanation have exactly this form: the fate, then each field."""
     assert explanations_text([BELLA]) == TEXT
     assert repr(BELLA) == TEXT
 
 
 def test_explanations_stand_below_each_other() -> None:
-    """Several pets are told of in the order in which they were asked for."""
+    """Explanations of several pets are shown in the requested order."""
     nobody = explanation(pet_id=4711, name="", fate="absent", row=None, source="", said="No.")
     text = explanations_text([BELLA, nobody])
     assert text == f"{TEXT}\n\n* Pet 4711: there is none.\n  No. [updated]"
@@ -107,18 +107,18 @@ def test_explanations_stand_below_each_other() -> None:
     ],
 )
 def test_every_fate_is_a_sentence(fate: str, said: str) -> None:
-    """What becomes of a pet is said in words, behind the sign that a plan has for it."""
+    """Every fate is a sentence with the sign that a plan uses for it."""
     assert explanations_text([explanation(fate=fate)]).splitlines()[0] == said
 
 
 def test_a_new_pet_has_no_id() -> None:
-    """A row without an id is about a new pet."""
+    """A row without an id is explained as a new pet."""
     text = explanations_text([explanation(pet_id=None, fate="add")])
     assert text.startswith("+ A new pet, Bella (Pets!B18): it will be added.")
 
 
 def test_long_values_show_where_they_differ() -> None:
-    """Of long values that begin alike the part that differs is in sight."""
+    """Long values that begin alike are cut so that their different part is shown."""
     alike = "A very long name indeed, " * 30
     text = explanations_text([explanation(reason("name", *(alike + end for end in "WXYZ")))])
     assert all(cell_len(line) <= 80 for line in text.splitlines())
@@ -126,7 +126,9 @@ def test_long_values_show_where_they_differ() -> None:
 
 
 def test_the_items_of_a_list_stand_on_lines_of_their_own() -> None:
-    """Lists that fit stand side by side, wider ones below each other; no short item is cut."""
+    """Lists that fit are shown side by side, wider ones below each other, and no short item is
+    cut.
+    """
     address = "https://images.petshop.example/pets/17/"
     one, two = f"{address}1.jpg", f"{address}2.jpg"
     far = address + "a-folder/of-folders/" * 3
@@ -152,7 +154,7 @@ def test_the_items_of_a_list_stand_on_lines_of_their_own() -> None:
 
 
 def test_an_agreed_list_is_whole() -> None:
-    """Addresses that all sides agree on stand below each other, uncut."""
+    """Addresses on which all sides agree are shown below each other, uncut."""
     photos = [f"https://images.petshop.example/pets/17/{n}.jpg" for n in range(3)]
     lines = explanations_text([explanation(reason("photo_urls", *["\n".join(photos)] * 4))])
     for photo in photos:
@@ -160,7 +162,9 @@ def test_an_agreed_list_is_whole() -> None:
 
 
 def test_of_a_very_long_list_the_differing_part_is_shown() -> None:
-    """What all sides have is left out of a list of hundreds, and what one of them lacks is not."""
+    """In a list of hundreds of items, those that all sides have are left out, and the missing one
+    is shown.
+    """
     tags = [f"tag{n:03}" for n in range(300)]
     fewer = "; ".join(tag for tag in tags if tag != "tag250")
     every = "; ".join(tags)
@@ -173,7 +177,7 @@ def test_of_a_very_long_list_the_differing_part_is_shown() -> None:
 @pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
 @pytest.mark.parametrize("width", [60, 80])
 def test_no_name_breaks_out_of_an_explanation(name: str, width: int) -> None:
-    """Whatever things are called, lines fit, nothing steers a terminal, and HTML is escaped."""
+    """With any names, lines fit, have no control character, and HTML is escaped."""
     fields = tuple(
         reason(column, name, name + "2", None, "", rule=name, said=name)
         for column in ("name", "tags", "photo_urls")
@@ -201,7 +205,9 @@ def test_no_name_breaks_out_of_an_explanation(name: str, width: int) -> None:
 
 
 def test_an_explanation_as_html() -> None:
-    """The fate is a sentence, each field a row; what the store would have newly stands out."""
+    """An explanation in HTML has the fate as a sentence and a row for each field, with the new
+    value in bold.
+    """
     html = BELLA._repr_html_()
     assert "Pet 17, Bella (Pets!B18): it will be changed." in html
     for title in ("Field", "Exported", "Sheet", "Store", "Then", "Why"):
@@ -212,14 +218,16 @@ def test_an_explanation_as_html() -> None:
 
 
 def test_a_summary_as_text() -> None:
-    """The numbers are aligned, and read exactly so."""
+    """The text and the repr of a summary have exactly this form, with aligned numbers."""
     summary = small_plan().summary()
     assert summary_text(summary) == SUMMARY
     assert repr(summary) == SUMMARY
 
 
 def test_a_summary_says_who_won_and_what_is_left_out() -> None:
-    """Conflicts that the sheet wins are told apart, and a part of a plan is known as one."""
+    """Conflicts that the sheet wins are counted separately, and a part of a plan shows what it
+    leaves out.
+    """
     won = replace(CLASHING, winner="sheet")
     plan = plan_with(UPDATE, conflicts=(CLASHING, won, won), left_out=12)
     text = summary_text(plan.summary())
@@ -229,7 +237,9 @@ def test_a_summary_says_who_won_and_what_is_left_out() -> None:
 
 
 def test_rows_that_the_store_left_behind_are_no_agreement() -> None:
-    """Older and gone rows are counted apart from those that agree, as the plan's sentence does."""
+    """Older and gone rows are not counted as in agreement, neither in the summary nor in the plan's
+    sentence.
+    """
     plan = plan_with(UPDATE, base="2026-11-19T08:00:00Z", unchanged=870, older=(3, 4), gone=(5,))
     text = summary_text(plan.summary())
     assert re.search(r"in agreement +867\n  older +2  not edited", text)
@@ -238,13 +248,13 @@ def test_rows_that_the_store_left_behind_are_no_agreement() -> None:
 
 
 def test_explanations_show_themselves() -> None:
-    """What store.why returns reads in a notebook as on a terminal."""
+    """Explanations show themselves alike in a notebook and on a terminal."""
     assert repr(Explanations((BELLA, BELLA))) == f"{TEXT}\n\n{TEXT}"
     assert Explanations((BELLA, BELLA))._repr_html_().count("<table") == 2
 
 
 def test_a_summary_as_html() -> None:
-    """The same numbers as in the text, in a table."""
+    """A summary in HTML has the numbers of the text in a table."""
     html = small_plan().summary()._repr_html_()
     assert "name 1, status 1, tags 1, photo_urls 1" in html
     assert "1,200" in html

@@ -1,4 +1,4 @@
-"""Findings as people see them: by rule, in few lines however many there are."""
+"""Findings as people see them: grouped by rule, in few lines."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ SPELLING = {"severity": "warning", "suggestion": "Write sold.", "value": "Sold"}
 
 
 def spelt(row: int, **more: object) -> Finding:
-    """A warning in column C."""
+    """Return a warning in column C."""
     return finding("status-spelling", row, **{**SPELLING, **more})
 
 
 def test_many_equal_findings_take_a_few_lines() -> None:
-    """240 cells with the same mistake are a range, and do not drown a single error."""
+    """240 cells with the same mistake are one range, so a single error stays visible."""
     sheet = sheet_with(*(spelt(n) for n in range(2, 242)), finding("unknown-status", 300))
     text = findings_text(sheet)
     assert '  ! Pets!C2:C241 (240 cells) "Sold"\n' in text
@@ -41,7 +41,7 @@ def test_many_equal_findings_take_a_few_lines() -> None:
 
 
 def test_the_most_frequent_rule_comes_first_and_errors_among_equals() -> None:
-    """The order is by number, then by severity, then by code."""
+    """Groups are ordered by number, then by severity, then by code."""
     rules = ["b-two", "a-one", "b-two", "c-one"]
     groups = group_findings(
         [finding(rule, n) for n, rule in enumerate(rules)]
@@ -55,7 +55,7 @@ def test_the_most_frequent_rule_comes_first_and_errors_among_equals() -> None:
 
 
 def test_no_finding_is_left_uncounted() -> None:
-    """What is not listed is counted behind the list."""
+    """Findings that are not listed are counted below the list."""
     findings = [spelt(n, value=f"S{n}") for n in range(0, 40, 2)]
     text = table_text(Findings.of(findings), limit=3)
     assert "20 warnings: status-spelling" in text
@@ -85,13 +85,15 @@ def test_no_finding_is_left_uncounted() -> None:
     ],
 )
 def test_places_are_said_shortly(places: list[tuple[str, str, int]], said: str) -> None:
-    """Ranges for consecutive rows, the sheet's name once, a number where it is not plain."""
+    """Places are short: ranges for consecutive rows, the sheet's name once, and a number of cells
+    for ranges.
+    """
     assert format_places([Place(*each) for each in places]) == said
 
 
 @given(st.sets(st.integers(1, 60), min_size=1))
 def test_ranges_are_the_cells_they_stand_for(rows: set[int]) -> None:
-    """However the rows lie, the number of cells is right, and each listed one is there."""
+    """For any rows, the number of cells is right and each listed cell is one of them."""
     said = format_places([Place("Pets!", "C", row) for row in rows])
     head = re.sub(r"( and [0-9]+ more)? \([0-9]+ cells\)$", "", said)
     found: set[int] = set()
@@ -104,7 +106,7 @@ def test_ranges_are_the_cells_they_stand_for(rows: set[int]) -> None:
 
 
 def test_findings_are_a_dataframe() -> None:
-    """Columns and dtypes are stable, with rows and without."""
+    """Findings are a DataFrame with stable columns and dtypes, with and without rows."""
     for findings in (Findings.of([]), Findings.of([spelt(2)])):
         assert isinstance(findings, pd.DataFrame)
         assert tuple(findings.columns) == FINDING_FIELDS == Finding.__slots__[: len(FINDING_FIELDS)]
@@ -114,7 +116,9 @@ def test_findings_are_a_dataframe() -> None:
 
 
 def test_findings_show_themselves_by_rule() -> None:
-    """In a terminal and in a notebook; so do the rows that a query selects."""
+    """Findings, and the rows that a query selects, show themselves by rule in a terminal and in a
+    notebook.
+    """
     findings = sheet_with(spelt(2), finding("unknown-status", 3)).findings
     assert repr(findings) == table_text(findings)
     assert findings._repr_html_() == findings_html(findings)
@@ -125,7 +129,7 @@ def test_findings_show_themselves_by_rule() -> None:
 
 
 def test_findings_without_all_columns_show_themselves_as_any_table() -> None:
-    """A selection of columns is a plain table to look at, and so is a copy as a DataFrame."""
+    """A selection of columns, and a copy as a DataFrame, show themselves as plain tables."""
     findings = sheet_with(spelt(2)).findings
     few = findings[["address", "value"]]
     assert repr(few) == repr(pd.DataFrame(few))
@@ -135,7 +139,9 @@ def test_findings_without_all_columns_show_themselves_as_any_table() -> None:
 
 
 def test_tables_made_from_findings_show_themselves_too() -> None:
-    """What has the same columns with other things in them is shown as pandas does."""
+    """Tables that are made from findings, and have other columns or values, show themselves as in
+    pandas.
+    """
     findings = sheet_with(spelt(2), spelt(3)).findings
     for made in (
         findings.describe(include="all"),
@@ -151,14 +157,16 @@ def test_tables_made_from_findings_show_themselves_too() -> None:
 
 
 def test_no_findings_say_so() -> None:
-    """An empty table is one sentence."""
+    """Findings without rows show one sentence."""
     assert repr(Findings.of([])) == "0 errors and 0 warnings in 0 rows."
     assert "0 errors and 0 warnings" in findings_html(Findings.of([]))
 
 
 @pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
 def test_nothing_hides_or_breaks_out(name: str) -> None:
-    """Values, codes and addresses are shown with names for what cannot be seen; HTML is text."""
+    """Invisible characters in values, codes and addresses are shown by name, and HTML is
+    escaped.
+    """
     hostile = finding(name, 4, value=name, problem=name, suggestion=name, column=name)
     findings = Findings.of([replace(hostile, address=cell_address(name, "C", 4)), hostile])
     text = repr(findings)
@@ -169,7 +177,7 @@ def test_nothing_hides_or_breaks_out(name: str) -> None:
 
 @pytest.mark.parametrize("width", [60, 80, 100])
 def test_the_sample_fits_the_width(width: int) -> None:
-    """No line of the sample's findings is too wide, and each code and count is there."""
+    """The findings of the sample fit the width, and show each code with its number."""
     sheet = read_sheet(sample_data() / "catalogue_edited.xlsx")
     text = findings_text(sheet, width=width)
     assert max(map(cell_len, text.splitlines())) <= width
@@ -178,7 +186,9 @@ def test_the_sample_fits_the_width(width: int) -> None:
 
 
 def test_a_page_of_findings_names_each_rule_and_its_first_cells() -> None:
-    """In HTML the first addresses stand beside the folded title, all that is said below it."""
+    """In HTML the first addresses are beside the folded title of a rule, and the details below
+    it.
+    """
     findings = [spelt(n, value=f"S{n}") for n in range(0, 60, 2)]
     html = sheet_html(sheet_with(*findings, finding("unknown-status", 3)))
     assert "30 warnings: status-spelling" in html
@@ -190,14 +200,14 @@ def test_a_page_of_findings_names_each_rule_and_its_first_cells() -> None:
 
 
 def test_the_columns_that_are_listed_are_those_of_the_file(tmp_path: Path) -> None:
-    """A sheet without a column of actions is not said to have one."""
+    """The listed columns are those of the file, so a sheet without an action column shows none."""
     assert "  columns  id, name\n" in findings_text(csv_of(tmp_path, "name,id\nBello,1\n"))
     sheet = csv_of(tmp_path, "id,Tun,Regal\n1,add,x\n", mapping={"Tun": "action"})
     assert "  columns  id, action\n  kept     Regal\n" in findings_text(sheet)
 
 
 def test_tabs_that_are_not_read_are_named(tmp_path: Path) -> None:
-    """Who edited a copy of the table sees that only the first one was read."""
+    """Visible worksheets that are not read are named."""
     write_sheet(csv_of(tmp_path, "id,name\n1,Bello\n"), tmp_path / "out.xlsx")
     book = openpyxl.load_workbook(tmp_path / "out.xlsx")
     assert read_sheet(tmp_path / "out.xlsx").tabs == ()
@@ -213,6 +223,8 @@ def test_tabs_that_are_not_read_are_named(tmp_path: Path) -> None:
 
 
 def test_many_tabs_are_counted() -> None:
-    """A few are named, in a line that cannot be broken by their names."""
+    """Many unread worksheets are counted, a few are named, and a line break in a name is shown by
+    name.
+    """
     sheet = replace(sheet_with(), tabs=("A\nb", *"CDEFGH"))
     assert "  not read  tabs A[line break]b, C, D, E, F and 2 more\n" in findings_text(sheet)

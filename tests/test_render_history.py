@@ -1,4 +1,4 @@
-"""The history page: how jobs stand, trends as plots, gaps, and extreme values."""
+"""The history page: the state of each job, trends as plots, gaps, and extreme values."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
 @pytest.mark.parametrize("total", [1, 30, 1_000])
 def test_a_page_is_readable_at_any_length(total: int) -> None:
-    """Each plot has its title, words and titles for its points; the page stays small."""
+    """Each plot has a title, a sentence and a description, and the page stays small for any number
+    of rounds.
+    """
     rounds = nights(total)
     html = history_page(rounds, [past(n % 60) for n in range(total)])
     reader = Reader(html)
@@ -53,7 +55,9 @@ def test_a_page_is_readable_at_any_length(total: int) -> None:
 
 
 def test_nothing_is_drawn_outside_of_its_plot() -> None:
-    """Also where one value is a million times the others: it is cut, and says how much it is."""
+    """Nothing is drawn outside of its plot: a value a million times larger than the others is cut,
+    and its number is shown.
+    """
     rounds = nights(40)
     far = {"to_store": Counts(update=5_000_000), "applied": 1, "drift": 10**9, "seconds": 90_000.0}
     rounds[20] = replace(rounds[20], **far, failed=10**6)
@@ -70,13 +74,15 @@ def test_nothing_is_drawn_outside_of_its_plot() -> None:
 
 
 def test_ordinary_values_are_not_cut() -> None:
-    """Where values differ as they do from night to night, every bar is whole."""
+    """Values that differ as usual are drawn in full."""
     html = "".join(plots(columns_by_turn(group_into_turns(nights(60))), "x"))
     assert "ps-cut" not in html
 
 
 def test_a_gap_is_a_gap() -> None:
-    """Where no round ran, the plots are hatched, lines are broken, and the pointer is told."""
+    """A time without rounds is hatched in each plot, breaks the lines, and has its own
+    description.
+    """
     rounds = nights(30)
     del rounds[10:14]
     columns = columns_by_turn(group_into_turns(rounds))
@@ -92,8 +98,8 @@ def test_a_gap_is_a_gap() -> None:
 
 
 def test_a_job_that_stopped_running_is_told_of() -> None:
-    """With the present moment, a gap at the right end and a line above say that rounds are missing;
-    soon after the last round nothing does.
+    """A job that stopped running shows missing rounds, as a gap at the right end and as a sentence,
+    and shows none soon after its last round.
     """
     rounds = nights(10)
     late = FIRST + timedelta(days=13)
@@ -103,7 +109,9 @@ def test_a_job_that_stopped_running_is_told_of() -> None:
 
 
 def test_how_a_job_stands() -> None:
-    """Last round, last success, and for how long it goes on so."""
+    """The state of a job has its last round, its last success and the length of its present
+    streak.
+    """
     rounds = [replace(each, status="done", exit_code=0) for each in nights(5)]
     rounds += [replace(e, status="waiting", exit_code=4) for e in nights(8)[5:]]
     told = dict(job_facts(group_into_turns(rounds), None))
@@ -117,7 +125,7 @@ def test_how_a_job_stands() -> None:
 
 
 def test_what_waits_can_be_released_from_the_page() -> None:
-    """The command stands there, quoted as a shell needs it."""
+    """A waiting plan is shown with the command that releases it, quoted for a shell."""
     waits = round_of(status="waiting", exit_code=4, waiting="my folder/w.json", problem="too many")
     html = history_page([waits], [])
     assert "petsync apply &#x27;my folder/w.json&#x27;" in html
@@ -125,7 +133,7 @@ def test_what_waits_can_be_released_from_the_page() -> None:
 
 
 def test_status_is_shape_and_sign_and_words() -> None:
-    """Without colour a circle, a triangle and a square tell them apart, and a sign in each."""
+    """Each status has its own shape and sign, so it is readable without colour."""
     ends: list[tuple[str, int]] = [("done", 0), ("conflicts", 5), ("error", 1)]
     base = nights(3)
     rounds = [
@@ -139,7 +147,7 @@ def test_status_is_shape_and_sign_and_words() -> None:
 
 
 def test_files_of_a_folder_are_one_turn() -> None:
-    """The rounds of a job's files stand together; the worst of them is the turn's."""
+    """The rounds of a folder's files are one turn, with the worst of them as its result."""
     days = [FIRST + timedelta(days=n) for n in range(3)]
     rounds = [
         round_of(
@@ -162,7 +170,7 @@ def test_files_of_a_folder_are_one_turn() -> None:
 
 @pytest.mark.parametrize("name", [*HOSTILE, "a" * 10_000], ids=range(len(HOSTILE) + 1))
 def test_no_name_becomes_markup(name: str) -> None:
-    """Whatever things are called, there are our own tags only, all closed; nothing is loaded."""
+    """With any names, the page has only its own tags, all closed, and loads nothing."""
     rounds = [hostile_told(name).round, hostile_told(f"{name}2").round]
     html = history_page(rounds, [hostile_past(name)], now=FIRST)
     reader = Reader(html)
@@ -174,15 +182,15 @@ def test_no_name_becomes_markup(name: str) -> None:
 
 
 def test_a_page_without_rounds() -> None:
-    """Says so, and lists the runs all the same."""
+    """A page without rounds says so, and lists the runs."""
     text = Reader(history_page([], [past(1)])).text
     assert "No round so far." in text
     assert "11 of 12 changes applied" in text
 
 
 def test_a_clock_that_was_set_back_does_no_harm() -> None:
-    """Rounds stay in the order in which they were written; moments that nobody can read, and those
-    of other centuries, count as the one before.
+    """Rounds stay in their written order if the clock was set back; an unreadable moment, or one of
+    another century, counts as the one before.
     """
     rounds = nights(6)
     rounds[3] = replace(rounds[3], started=rounds[0].started)
@@ -198,7 +206,9 @@ def test_a_clock_that_was_set_back_does_no_harm() -> None:
 
 @pytest.mark.parametrize("every", [0.25, 24.0, 700.0])
 def test_stretches_of_time_hold_every_turn_once(every: float) -> None:
-    """Of a long history each column is a stretch of one length, and there are not too many."""
+    """In a long history each column is a period of one length, every turn is in exactly one, and
+    the number of columns is limited.
+    """
     turns = group_into_turns(nights(400, every=every))
     columns = columns_by_time(turns, 90)
     held = [turn for column in columns for turn in column.turns]
@@ -209,7 +219,9 @@ def test_stretches_of_time_hold_every_turn_once(every: float) -> None:
 
 @given(st.lists(st.floats(0, 1e12), max_size=40))
 def test_an_axis_ends_with_a_mark(values: list[float]) -> None:
-    """Marks begin at 0 and are few; the largest ordinary value is within the axis."""
+    """The marks of an axis begin at 0 and are few, and the largest usual value is within the
+    axis.
+    """
     top = axis_limit(values)
     for marks in (steps(top), steps_in_time(top)):
         assert marks[0] == 0
@@ -229,13 +241,13 @@ def test_an_axis_ends_with_a_mark(values: list[float]) -> None:
     ],
 )
 def test_labels_are_short(value: float, number: str, time: str) -> None:
-    """A number has at most five characters, and a duration its unit."""
+    """A number has at most five characters, and a duration has its unit."""
     assert (short_number(value), short_duration(value)) == (number, time)
     assert len(short_number(value)) <= 5
 
 
 def test_changes_that_were_not_made_are_hollow() -> None:
-    """A plan that waits is drawn, but not as changes that were made."""
+    """The changes of a waiting plan are drawn as planned, not as made."""
     waits: Round = round_of(status="waiting", exit_code=4, to_store=Counts(delete=40), waiting="w")
     html = next(plots(columns_by_turn(group_into_turns([waits])), "x"))
     assert "ps-held" in html

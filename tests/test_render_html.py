@@ -1,4 +1,4 @@
-"""Plans, reports, sheets and snapshots as HTML, and the page that holds them."""
+"""Plans, reports, sheets and snapshots as HTML, and the page that contains them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ ATTRIBUTES = {"class", "scope", "open", "role", "aria-hidden"}
 
 
 class Reader(HTMLParser):
-    """Reads HTML and fails where a tag is not closed; keeps tags, attributes and text."""
+    """Reads HTML, fails if a tag is not closed, and keeps tags, attributes and text."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ class Reader(HTMLParser):
 
 
 def test_a_plan_says_all_in_html() -> None:
-    """The HTML of a small plan holds every change, conflict, blocked row, note and refusal."""
+    """The HTML of a small plan has every change, conflict, blocked row, note and refusal."""
     reader = Reader(plan_html(small_plan()))
     for said in (
         "Plan: 1 to add, 1 to change, 2 to delete; 1 conflict, 1 row needs fixing",
@@ -102,7 +102,9 @@ def test_a_plan_says_all_in_html() -> None:
 
 
 def test_html_reads_without_colour() -> None:
-    """Each sort of change has its symbol and heading; what goes is `del`, what comes `ins`."""
+    """Each kind of change has its own symbol and class; removed text is `del`, added text is
+    `ins`.
+    """
     html = plan_html(small_plan())
     for mark, symbol in (("add", "+"), ("update", "~"), ("delete", "-"), ("conflict", "!")):
         assert f'<tr class="ps-{mark}"><td class="ps-mark">{symbol}</td>' in html
@@ -112,7 +114,7 @@ def test_html_reads_without_colour() -> None:
 
 
 def test_values_show_themselves_in_a_notebook() -> None:
-    """A notebook's cell shows the fragment of each kind of value, in the theme's colours."""
+    """A notebook cell shows each kind of value as HTML, in the theme's colours."""
     sheet = sheet_with(finding("unknown-status", 4))
     assert small_plan()._repr_html_() == plan_html(small_plan())
     assert small_report()._repr_html_() == report_html(small_report())
@@ -122,7 +124,7 @@ def test_values_show_themselves_in_a_notebook() -> None:
 
 
 def test_totals_of_a_report_add_up_in_html() -> None:
-    """The totals' table holds every outcome, and its last row is their sum."""
+    """The table of totals has every outcome, and its last row is their sum."""
     html = report_html(small_report())
     pattern = r"<bdi>([a-z ]+)</bdi></th><td class=\"ps-number\">([\d,]+)</td>"
     counts = {name: int(n.replace(",", "")) for name, n in re.findall(pattern, html)}
@@ -131,28 +133,28 @@ def test_totals_of_a_report_add_up_in_html() -> None:
 
 
 def test_a_report_names_why_it_stopped() -> None:
-    """A stop's reason stands above the rows."""
+    """The reason of a stop is above the rows."""
     text = Reader(report_html(report_of(stopped="the token expired\nLog in."))).text
     assert text.index("the token expired") < text.index("applied", text.index("Outcome"))
     assert "Log in." in text
 
 
 def test_findings_in_html() -> None:
-    """A sheet's findings stand under their rule with address, value and suggestion."""
+    """A sheet's findings are below their rule, with address, value and suggestion."""
     text = Reader(sheet_html(sheet_with(finding("unknown-status", 4)))).text
     for said in ("1 error: unknown-status", "Pets!C4", "availabel", "Write available", "Shelf"):
         assert said in text
 
 
 def test_a_snapshot_in_html() -> None:
-    """A snapshot says its size, moment and coverage, and counts its pets by status."""
+    """A snapshot shows its size, moment and coverage, and counts its pets by status."""
     text = Reader(snapshot_html(small_snapshot())).text
     assert "3 pets. Covers the statuses available, pending, sold" in text
     assert "2026-11-20 09:30:00 UTC" in text
 
 
 def test_long_lists_are_cut_and_folded() -> None:
-    """Many rows are folded, the rest is counted; a few rows stand open."""
+    """Many rows are folded and the rest is counted; a few rows are open."""
     assert "<details>" in plan_html(large_plan(30))
     assert "... and 10 more" in plan_html(large_plan(30), limit=20)
     assert "<details open>" in plan_html(large_plan(5))
@@ -162,7 +164,7 @@ def test_long_lists_are_cut_and_folded() -> None:
 
 
 def test_many_items_are_counted_in_html() -> None:
-    """Of hundreds of new tags the first fifty are shown."""
+    """Of hundreds of new tags, the first fifty are shown and the rest is counted."""
     many = replace(BELLA, tags=(*BELLA.tags, *(Tag(n, f"t{n}") for n in range(100, 400))))
     html = plan_html(plan_with(replace(UPDATE, fields=("tags",), after=many)))
     assert html.count("<ins ") == 50
@@ -171,7 +173,7 @@ def test_many_items_are_counted_in_html() -> None:
 
 @pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
 def test_no_name_becomes_markup(name: str) -> None:
-    """Whatever things are called, there are our own tags and attributes only, all closed."""
+    """With any names, the HTML has only its own tags and attributes, all closed."""
     sheet = sheet_with(finding(name, 4, value=name, problem=name), source=name, tab=name)
     failed = result(1, "failed", source=name, message=name)
     plan = hostile_plan(name)
@@ -189,7 +191,7 @@ def test_no_name_becomes_markup(name: str) -> None:
 
 
 def test_a_name_is_shown_as_it_is() -> None:
-    """A name with markup in it is read back word for word from the HTML."""
+    """A name with markup in it is shown unchanged, as text."""
     pet = replace(BELLA, name='<b class="x">&amp;</b>')
     text = Reader(plan_html(plan_with(replace(UPDATE, fields=("status",), before=pet)))).text
     assert '<b class="x">&amp;</b>' in text
@@ -197,7 +199,9 @@ def test_a_name_is_shown_as_it_is() -> None:
 
 @pytest.mark.parametrize("title", ["Plan of edited.xlsx", *HOSTILE[:3]])
 def test_a_page_stands_alone(title: str) -> None:
-    """A page has a title, forbids scripts and loading, brings light and dark, names no address."""
+    """A page has a title, forbids scripts and loading, supports light and dark themes, and links to
+    no address.
+    """
     whole = page(plan_html(plan_with(UPDATE, store="shop")), title)
     reader = Reader(whole)
     assert reader.tags["html"] == reader.tags["title"] == reader.tags["h1"] == 1
@@ -211,7 +215,7 @@ def test_a_page_stands_alone(title: str) -> None:
 
 
 def _data(html: str) -> dict[str, Any]:
-    """What a page's script is given."""
+    """Return the data for a page's script."""
     found = re.search(r'<script type="application/json" id="data">(.*?)</script>', html, re.DOTALL)
     assert found is not None
     data: dict[str, Any] = json.loads(found[1])
@@ -219,7 +223,9 @@ def _data(html: str) -> dict[str, Any]:
 
 
 def test_a_plans_page_holds_every_row() -> None:
-    """The page carries each change, conflict and blocked row once, and shows the first of each."""
+    """A plan's page contains each change, conflict and blocked row once, and shows the first of
+    each kind.
+    """
     plan = plan_with(*large_plan(500).changes, ADD, conflicts=(CONFLICT,) * 30, blocked=(BLOCKED,))
     html = plan_page(plan)
     kinds = Counter(row[0] for row in _data(html)["rows"])
@@ -230,7 +236,9 @@ def test_a_plans_page_holds_every_row() -> None:
 
 
 def test_a_plans_page_says_what_stands_in_the_way() -> None:
-    """Refusals with their way out, questions without an answer and a plan's part come first."""
+    """Refusals with their options, failed queries and a part of a plan are shown before the
+    changes.
+    """
     sentinel = Refusal("sentinel", "pet 1 is not in the store")
     plan = plan_with(
         UPDATE,
@@ -249,7 +257,7 @@ def test_a_plans_page_says_what_stands_in_the_way() -> None:
 
 
 def test_clashes_stand_side_by_side() -> None:
-    """A clash shows what the export, the sheet and the store say, and whose value it will be."""
+    """A clash shows the values of export, sheet and store, and the winner."""
     for winner, tag in (("store", "stays"), ("sheet", "is sent")):
         plan = plan_with(conflicts=(replace(CLASHING, winner=winner),))
         for html in (plan_page(plan), plan_html(plan)):
@@ -264,8 +272,8 @@ def test_clashes_stand_side_by_side() -> None:
 
 @pytest.mark.parametrize("name", [*HOSTILE, "</script>", "<!--<script>", "\u2028\u2029&amp;"])
 def test_nothing_ends_a_pages_data_early(name: str) -> None:
-    """Whatever things are called, the data holds no character that markup is made of, and reads
-    back as it was written.
+    """With any names, the data of a page contains no character of markup and reads back as it was
+    written.
     """
     html = plan_page(hostile_plan(name))
     reader = Reader(html)
@@ -278,7 +286,7 @@ def test_nothing_ends_a_pages_data_early(name: str) -> None:
 
 
 def test_a_page_allows_itself_alone() -> None:
-    """The policy's hashes are those of the page's own styles and script, and of nothing else."""
+    """The policy of a page allows exactly its own styles and script, by their hashes."""
     html = plan_page(small_plan())
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', html)
     assert policy is not None
@@ -296,7 +304,7 @@ def test_a_page_allows_itself_alone() -> None:
 
 
 def test_long_values_show_where_they_differ() -> None:
-    """Of two texts of thousands of characters the page shows the place at which they differ."""
+    """Two long texts are cut so that their different part is shown."""
     long = "word " * 1_000
     after = replace(BELLA, name=f"{long}new{long}")
     change = replace(UPDATE, before=replace(BELLA, name=long + long), after=after, fields=("name",))
@@ -312,7 +320,9 @@ TEXTS = st.text(st.sampled_from("abcB e\u0301é小👩‍-, 12_"), max_size=20)
 
 @given(TEXTS, TEXTS)
 def test_marks_lose_nothing(before: str, after: str) -> None:
-    """The pieces of a text are the text; what is not marked is the same on both sides."""
+    """The pieces of a marked text join to that text, and unmarked pieces are the same on both
+    sides.
+    """
     old, new = mark_differences(before, after)
     assert "".join(text for text, _ in old) == before
     assert "".join(text for text, _ in new) == after
@@ -334,8 +344,8 @@ def test_marks_lose_nothing(before: str, after: str) -> None:
     ],
 )
 def test_marks_are_where_people_look(before: str, after: str, left: str, right: str) -> None:
-    """Words that change are marked whole, letters in a word that mostly stays, accents with their
-    letters; all of a text of which no word stays.
+    """A changed word is marked as a whole, a changed letter in a similar word alone, and an accent
+    with its letter.
     """
     sides = mark_differences(before, after)
     told = ["".join(f"[{text}]" if on else text for text, on in side) for side in sides]
@@ -343,7 +353,9 @@ def test_marks_are_where_people_look(before: str, after: str, left: str, right: 
 
 
 def test_a_change_says_what_of_its_row_is_in_conflict() -> None:
-    """A change whose row clashes besides says which fields are not sent, as the terminal does."""
+    """A change whose row is also in conflict names the fields that are not sent, as in the
+    terminal.
+    """
     plan = plan_with(UPDATE, conflicts=(CLASHING,))
     for html in (plan_html(plan), plan_page(plan)):
         assert "In conflict, and not sent: name, status." in Reader(html).text
@@ -351,7 +363,7 @@ def test_a_change_says_what_of_its_row_is_in_conflict() -> None:
 
 
 def test_blocked_rows_and_conflicts_name_their_pets() -> None:
-    """A blocked row and a conflict show the id and the name of the pet that they are about."""
+    """A blocked row and a conflict show the id and the name of their pet."""
     blocked = replace(BLOCKED, pet_id=4711, name="Mimi")
     held = replace(CONFLICT, pet_id=4712, name="Rex")
     plan = plan_with(blocked=(blocked,), conflicts=(held,))

@@ -10,7 +10,7 @@ from petsync.report.json import findings_json, report_json
 
 
 def test_a_report_as_json() -> None:
-    """The JSON holds the run, its totals and each result, with ids exact."""
+    """The JSON of a report has the run, its totals and each result, with exact ids."""
     saved = json.loads(report_json(small_report()))
     assert saved["run_id"] == "20261120-093100-4f2a"
     assert saved["exit_code"] == 3
@@ -27,7 +27,9 @@ def test_a_report_as_json() -> None:
 
 
 def test_json_groups_by_cause() -> None:
-    """Each cause has its number of rows, its words and its cure, what needs a person first."""
+    """The JSON has each cause with its number of rows, its words and its cure, the most urgent
+    first.
+    """
     saved = json.loads(report_json(small_report()))
     assert [(each["outcome"], each["cause"], each["rows"]) for each in saved["causes"]] == [
         ("failed", "service-error", 1),
@@ -40,7 +42,9 @@ def test_json_groups_by_cause() -> None:
 
 
 def test_json_says_what_can_be_done_now() -> None:
-    """A script learns how many changes are left, what does them, and what takes the run back."""
+    """The JSON has the number of changes that are left, and the commands to resume and to undo the
+    run.
+    """
     done, stopped = (json.loads(report_json(r)) for r in (small_report(), stopped_report()))
     assert (done["left"], stopped["left"]) == (3, 3)
     assert done["resume"] == stopped["resume"] == "petsync resume 20261120-093100-4f2a"
@@ -49,7 +53,7 @@ def test_json_says_what_can_be_done_now() -> None:
 
 
 def test_findings_as_json() -> None:
-    """The JSON holds the sheet's size and each finding with all of its fields."""
+    """The JSON of findings has the sheet's size and each finding with all its fields."""
     warning = finding("no-break-space", 9, severity="warning")
     saved = json.loads(findings_json(sheet_with(finding("unknown-status", 4), warning)))
     assert (saved["rows"], saved["errors"], saved["warnings"]) == (2, 1, 1)

@@ -1,4 +1,4 @@
-"""A plan as Markdown, read with a parser of CommonMark."""
+"""A plan as Markdown, read with a CommonMark parser."""
 
 from __future__ import annotations
 
@@ -60,24 +60,24 @@ MARKED = [
     "=== ---",
     "[^1] [x]: http://x.example",
 ]
-"""Names that try to break out of Markdown, as well as those that try it elsewhere."""
+"""Names that try to break out of Markdown, and those that try to break out of other formats."""
 FOLDS = re.compile(r"</details>\n|<details>\n<summary>[A-Za-z0-9 ,:']+</summary>\n")
 OWN = {"text", "code_inline", "strong_open", "strong_close"}
 RISKY = re.compile(r"[@#<>\[\]`|\\*_~]|://|www\.|:\w+:|\b[0-9a-f]{7,}\b", re.IGNORECASE)
 
 
 def parsed(text: str) -> list[Token]:
-    """The blocks and, of each, what stands in it."""
+    """Return the blocks of a text, each with its children."""
     return MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(text)
 
 
 def spans(text: str) -> Iterator[Token]:
-    """What stands in the blocks of a text."""
+    """Yield the inline tokens of a text."""
     return (child for block in parsed(text) for child in block.children or [])
 
 
 def cells(text: str) -> list[list[str]]:
-    """The rows of all tables, each cell as its source."""
+    """Return the rows of all tables, each cell as its source."""
     rows: list[list[str]] = []
     blocks = parsed(text)
     for token, inner in itertools.pairwise(blocks):
@@ -89,7 +89,9 @@ def cells(text: str) -> list[list[str]]:
 
 
 def test_a_plan_as_markdown() -> None:
-    """The heading is the sum, then the guard's verdict, then tables of all that there is."""
+    """The Markdown has the totals as its heading, then the guard's verdict, then tables of
+    everything.
+    """
     text = plan_markdown(small_plan())
     assert text.startswith(
         "## Plan: 1 to add, 1 to change, 2 to delete; 1 conflict, 1 row needs fixing"
@@ -105,14 +107,14 @@ def test_a_plan_as_markdown() -> None:
 
 
 def test_clashes_stand_side_by_side() -> None:
-    """A conflict names for each field what was exported, what the sheet says and what the store."""
+    """A conflict has the values of export, sheet and store for each field."""
     rows = cells(plan_markdown(plan_with(UPDATE, conflicts=(replace(CLASHING, name="Bella"),))))
     assert ["`Pets!B18`", "`17`", "`Bella`", "name", "`Bella`", "`Bela`", "`Bellina`"] in rows
     assert ["", "", "", "status", "`sold`", "`pending`", "`(empty)`"] in rows
 
 
 def test_a_query_without_an_answer_catches_the_eye() -> None:
-    """What was asked, what went wrong and what follows stand before any table."""
+    """A failed query is shown before any table, with its error and its consequence."""
     plan = plan_with(ADD, coverage=Coverage(("available",), (SILENT,)))
     top = plan_markdown(plan).partition("\n| ")[0]
     assert "> - status sold: findPetsByStatus: the service answered 503." in top
@@ -121,7 +123,7 @@ def test_a_query_without_an_answer_catches_the_eye() -> None:
 
 @pytest.mark.parametrize("name", MARKED, ids=range(len(MARKED)))
 def test_no_name_is_markdown(name: str) -> None:
-    """Whatever things are called: no link, image, HTML, mention, emphasis, fence or new cell."""
+    """No name becomes a link, an image, HTML, a mention, emphasis, a fence or a new cell."""
     text = plan_markdown(hostile_plan(name)).replace(WHERE_TO_SEE_ALL, "")
     blocks = parsed(text)
     assert {token.type for token in spans(text)} <= OWN
@@ -135,7 +137,9 @@ def test_no_name_is_markdown(name: str) -> None:
 
 
 def test_an_order_of_photos_reads_address_by_address() -> None:
-    """Photos in another order stand in both, and those of a conflict one below the other."""
+    """Photos in another order are shown in both orders, and those of a conflict one below the
+    other.
+    """
     pet = replace(BELLA, photo_urls=("/1.png", "/2.png"))
     moved = replace(pet, photo_urls=("/2.png", "/1.png"))
     change = replace(UPDATE, fields=("photo_urls",), before=pet, after=moved)
@@ -147,7 +151,7 @@ def test_an_order_of_photos_reads_address_by_address() -> None:
 
 @pytest.mark.parametrize("name", MARKED, ids=range(len(MARKED)))
 def test_what_is_said_comes_through(name: str) -> None:
-    """A name in a table reads as it is, with what cannot be seen named."""
+    """A name in a table reads unchanged, with its invisible characters shown by name."""
     shown = visible(name)[:30].strip() or "x"
     text = "\n".join(["| a | b |", "| - | - |", f"| {code(shown)} | {prose(shown)} |"])
     assert len(cells(text)[1]) == 2
@@ -156,7 +160,7 @@ def test_what_is_said_comes_through(name: str) -> None:
 
 
 def test_sentences_stay_sentences() -> None:
-    """Plain words and numbers stay as they are, in any script; the rest is set as code."""
+    """Plain words and numbers of any script stay unchanged, and the rest becomes code."""
     said = "Pet 1,200 (Zoë) isn't there: write --max-delete 2, or 北京 30 %."
     assert prose(said) == "Pet 1,200 (Zoë) isn't there: write `--max-delete` 2, or 北京 30 %."
     assert prose("1. one") == "`1`. one"
@@ -177,12 +181,12 @@ def test_sentences_stay_sentences() -> None:
     ],
 )
 def test_what_stands_around_stays_outside(said: str, shown: str) -> None:
-    """Brackets and marks of the sentence are no part of what is typed, nor are its backticks."""
+    """Brackets, punctuation and backticks around a code word stay outside of the code."""
     assert prose(said) == shown
 
 
 def big_plan(size: int, name: str) -> Plan:
-    """A plan with so many of everything, called so."""
+    """Return a plan with this number of everything, all with this name."""
     some = hostile_plan(name)
     return replace(
         some,
@@ -198,7 +202,7 @@ def big_plan(size: int, name: str) -> Plan:
 @pytest.mark.parametrize("name", ["Rex", *MARKED], ids=range(len(MARKED) + 1))
 @pytest.mark.parametrize("limit", [100, None])
 def test_it_fits_into_a_comment(name: str, limit: int | None) -> None:
-    """However large the plan and whatever things are called, it stays below 60,000 characters."""
+    """The Markdown of any plan with any names has fewer than 60,000 characters."""
     text = plan_markdown(big_plan(300, name), limit=limit)
     assert len(text) < 60_000
     folds = [block.content for block in parsed(text) if block.type == "html_block"]
@@ -207,7 +211,7 @@ def test_it_fits_into_a_comment(name: str, limit: int | None) -> None:
 
 
 def test_what_is_left_out_is_counted() -> None:
-    """Rows shown and rows said to be left out are together the plan's."""
+    """The rows that are shown and the number of those left out add up to the plan's rows."""
     plan = large_plan(3_000)
     for limit in (100, None):
         text = plan_markdown(plan, limit=limit)
@@ -220,19 +224,21 @@ def test_what_is_left_out_is_counted() -> None:
 
 
 def test_long_tables_are_folded() -> None:
-    """More than ten rows fold away under their heading; fewer stand open."""
+    """A table of more than ten rows is folded under its heading, and a shorter one is open."""
     text = plan_markdown(large_plan(20))
     assert "<details>\n<summary>Change 20 pets</summary>\n\n| id |" in text
     assert "<details>" not in plan_markdown(large_plan(2))
 
 
 def test_a_huge_plan_is_quick() -> None:
-    """Of many thousand changes no more are looked at closely than are shown."""
+    """A huge plan is rendered quickly, because only the changes that are shown are rendered in
+    detail.
+    """
 
     def shown(count: int) -> str:
         plan = replace(large_plan(1), changes=(UPDATE,) * count, verdict=Verdict((OVER,)))
         return plan_markdown(replace(plan, conflicts=(CONFLICT, CLASHING) * (count // 2)))
 
     assert "100,000 to change" in shown(100_000)
-    # A change that is only counted is some lines of Python; one that is shown, hundreds.
+    # Counting a change takes a few lines of Python; showing one takes hundreds.
     assert steps(lambda: shown(6_000)) - steps(lambda: shown(1_000)) < 100 * 5_000

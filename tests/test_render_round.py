@@ -40,8 +40,8 @@ FAILED = RoundReport(
 
 @pytest.mark.parametrize("made", [round_text, lambda told: Reader(round_page(told)).text])
 def test_a_round_says_all(made: object) -> None:
-    """How it ended, both sides' plans, each difference with place, pet, field and way out, and what
-    to type.
+    """A round shows its result, the plans of both sides, each difference with place, pet, field and
+    hint, and the commands to type.
     """
     assert callable(made)
     text = " ".join(made(told_of()).split())
@@ -67,14 +67,14 @@ def test_a_round_says_all(made: object) -> None:
 
 
 def test_differences_are_grouped_by_kind() -> None:
-    """What needs a person comes first, what needs nobody last."""
+    """Differences are grouped by kind, with conflicts first and notes last."""
     assert re.findall(r'id="open-(\w+)"', round_page(told_of())) == list(said.KIND_NAMES)
     assert list(said.by_kind(OPENS[::-1])) == list(said.KIND_NAMES)
 
 
 def test_notes_that_are_alike_are_told_once() -> None:
-    """Of a thousand pets in no row there is one line, with the first of them; the page has them
-    all, folded. What a person has to decide is listed one by one.
+    """A thousand notes with the same problem are one line with the first of them, and all are
+    folded on the page; conflicts are listed one by one.
     """
     note = Difference(kind="note", problem="is in the store, and in no row", name="Rex")
     told = RoundReport(
@@ -97,7 +97,7 @@ def test_notes_that_are_alike_are_told_once() -> None:
 
 
 def test_a_page_tells_what_became_of_each_change() -> None:
-    """Below a change stands what went wrong with it; below one that arrived, nothing."""
+    """A failed change on the page has its error below it, and an applied change has nothing."""
     html = round_page(told_of())
     assert 'ps-became ps-blocked">Failed: updatePet: the service answered 503.' in html.replace(
         "failed:", "Failed:"
@@ -111,7 +111,7 @@ def test_a_page_tells_what_became_of_each_change() -> None:
 
 
 def test_a_page_shows_what_the_sheet_took() -> None:
-    """Cells before and after, new rows and rows that went."""
+    """The page shows the sheet's changes: cells before and after, and new rows."""
     text = Reader(round_page(told_of())).text
     assert "from available" in text
     assert "to sold" in text
@@ -121,9 +121,9 @@ def test_a_page_shows_what_the_sheet_took() -> None:
 
 @pytest.mark.parametrize("name", [*HOSTILE, "a" * 10_000], ids=range(len(HOSTILE) + 1))
 def test_no_name_becomes_markup(name: str) -> None:
-    """Whatever things are called, there are our own tags only, all closed, no address to follow,
-    and no more than a screen of any name. Lines of a terminal keep their width, but for commands,
-    which have to be copied whole.
+    """With any names, the HTML has only its own tags, all closed, no link and a limited length of
+    each name. Lines of a terminal keep their width, except for commands, which must be copied
+    whole.
     """
     told = hostile_told(name)
     for html in (round_page(told), round_html(told), rounds_html([told])):
@@ -140,7 +140,9 @@ def test_no_name_becomes_markup(name: str) -> None:
 
 
 def test_a_page_stands_alone() -> None:
-    """The policy allows the page's own styles and nothing else; headings and tables are named."""
+    """The policy of the page allows its own styles and nothing else, and every table has a caption
+    and scoped headings.
+    """
     html = round_page(told_of())
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', html)
     assert policy is not None
@@ -156,7 +158,9 @@ def test_a_page_stands_alone() -> None:
 
 
 def test_rounds_are_a_table_then_what_needs_a_person() -> None:
-    """A line for each round, in 80 columns; below it only those that somebody has to look at."""
+    """Each round has one line of 80 columns, and below them only those rounds follow that somebody
+    must look at.
+    """
     text = rounds_text(Rounds([WELL, told_of(), FAILED]))
     lines = text.splitlines()
     assert max(map(cell_len, lines)) <= 80
@@ -172,7 +176,9 @@ def test_rounds_are_a_table_then_what_needs_a_person() -> None:
 
 
 def test_rounds_show_themselves() -> None:
-    """In a notebook, at a prompt, as a table; one has the exit code of all."""
+    """Rounds show themselves in a notebook, at a prompt and as a frame, and have the exit code of
+    all.
+    """
     rounds = Rounds([WELL, told_of(), FAILED])
     assert rounds._repr_html_() == rounds_html(rounds)
     assert repr(rounds) == rounds_text(rounds)
@@ -188,7 +194,9 @@ def test_rounds_show_themselves() -> None:
 
 
 def test_json_tells_all_for_machines() -> None:
-    """Every field of the round and of each difference, the commands, and what became of it all."""
+    """The JSON has every field of the round and of each difference, the commands, the plan and the
+    results.
+    """
     told = json.loads(round_json(told_of()))
     assert told["format"] == FORMAT
     assert set(told["round"]) == set(Round.__struct_fields__)
@@ -217,7 +225,9 @@ def test_the_json_is_documented() -> None:
 
 
 def test_a_plan_that_waits_has_one_way_out() -> None:
-    """Its page says which limit it broke at the top, and names no option of another command."""
+    """The page of a waiting plan shows the exceeded limit at the top, and names no option of
+    another command.
+    """
     plan = plan_with(Delete(row=None, source="", before=Pet(id=3, name="Tom"), why="missing"))
     plan = plan.guarded(Guard(max_delete=Limit(0, is_share=False)))
     assert plan.verdict.refusals
@@ -232,7 +242,9 @@ def test_a_plan_that_waits_has_one_way_out() -> None:
 
 
 def test_what_is_refused_is_not_promised() -> None:
-    """Neither for the next night, nor for a round without --dry-run; of a check, nor anybody."""
+    """A refused round promises nothing for the next round, and a check says that another job or a
+    person must resolve the drift.
+    """
     drift = (Difference(kind="drift", problem="would be deleted in the store", pet_id=1),)
     refused = rounds_text([RoundReport(round=round_of(status="refused", left=1), open=drift)])
     assert "until the reason of the refusal is fixed" in " ".join(refused.split())
@@ -244,7 +256,9 @@ def test_what_is_refused_is_not_promised() -> None:
 
 
 def test_a_query_has_no_file_to_check() -> None:
-    """No command reads it; where a dry run failed, the dry run is offered again."""
+    """A query has no file, so no check command is shown; a failed dry run is suggested again as a
+    dry run.
+    """
     round_ = round_of(status="findings", findings=1, source="query of sqlite:///shop.db")
     assert not list(said.commands(round_))
     assert said.cure_of_kind("finding", round_) == "Fix it in the database that the query reads."
@@ -253,7 +267,9 @@ def test_a_query_has_no_file_to_check() -> None:
 
 
 def test_what_a_sheet_took_is_told_with_its_backup_and_the_report() -> None:
-    """How many cells had another value; each path in one piece."""
+    """The sheet's changes are shown with the number of replaced values, and the paths of backup and
+    report are in one piece.
+    """
     path = f"/srv/{'long-' * 20}folder/catalogue.backup.csv"
     told = told_of(status="done", exit_code=0, backup=path, report=f"{path}.html")
     lines = rounds_text([told]).splitlines()
@@ -264,21 +280,23 @@ def test_what_a_sheet_took_is_told_with_its_backup_and_the_report() -> None:
 
 @pytest.mark.parametrize("status", said.STATUS_WORDS)
 def test_every_status_has_its_words(status: str) -> None:
-    """Each says how the round ended in words of its own, also after a dry run."""
+    """Each status has its own words for the headline, also after a dry run."""
     told = said.headline(round_of(status=status, exit_code=0, dry_run=True))
     assert told.startswith(f"{said.STATUS_WORDS[status].title}: ")  # type: ignore[index]
     assert told.endswith("This was a dry run: nothing was changed.")
 
 
 def test_counts_are_short() -> None:
-    """Signs for adds, changes and deletes; 0 for none of them."""
+    """Counts are short: a sign and a number for adds, changes and deletes, or 0."""
     assert said.format_counts(Counts(add=3, delete=1_200)) == "+3 -1,200"
     assert said.format_counts(Counts()) == "0"
 
 
 @pytest.mark.parametrize("length", [40, 78, 79, 80, 120])
 def test_the_path_of_a_report_stays_in_one_piece(length: int) -> None:
-    """It is indented where there is room, and longer than the line only where it is by itself."""
+    """The path of a report stays in one piece: indented if it fits, and wider than the line only on
+    a line of its own.
+    """
     path = f"/{'x' * (length - 1)}"
     (line,) = [each.plain for each in wrap_keeping_paths(path, 80, indent=2)]
     assert line.strip() == path

@@ -41,18 +41,18 @@ _STYLE = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def console(**options: object) -> Console:
-    """A console of 80 columns that writes into a text, with rich's usual settings."""
+    """Return a console of 80 columns that writes into a string, with rich's usual settings."""
     return Console(file=io.StringIO(), width=80, **options)
 
 
 def written(out: Console) -> str:
-    """What was printed."""
+    """Return the output of the console."""
     assert isinstance(out.file, io.StringIO)
     return out.file.getvalue()
 
 
 def test_without_a_terminal_it_is_the_plain_text() -> None:
-    """What goes into a pipe is the plain text, byte for byte, for each kind of value."""
+    """Without a terminal the output is the plain text, byte for byte, for each kind of value."""
     sheet = sheet_with(finding("unknown-status", 4))
     for show, value, text in (
         (show_plan, small_plan(), plan_text(small_plan())),
@@ -66,7 +66,7 @@ def test_without_a_terminal_it_is_the_plain_text() -> None:
 
 
 def test_on_a_terminal_it_is_the_same_text_in_colour() -> None:
-    """Colour adds nothing but colour: without the codes the text is the plain one."""
+    """On a terminal the output without its colour codes is the plain text."""
     out = console(force_terminal=True, color_system="standard")
     show_plan(small_plan(), out)
     assert "\x1b[32m  + new  \x1b[0m" in written(out)
@@ -75,7 +75,7 @@ def test_on_a_terminal_it_is_the_same_text_in_colour() -> None:
 
 
 def test_changed_characters_are_coloured() -> None:
-    """Of a text that changed the characters that go are red, those that come green."""
+    """In a changed text, removed characters are red and added ones are green."""
     out = console(force_terminal=True, color_system="standard")
     show_plan(small_plan(), out)
     assert "name: Bel\x1b[31ml\x1b[0ma -> Bela" in written(out)
@@ -84,7 +84,7 @@ def test_changed_characters_are_coloured() -> None:
 
 
 def test_explanations_on_a_terminal() -> None:
-    """The sign of what becomes of a pet has its colour; the text is the plain one."""
+    """The sign of a pet's fate has its colour, and the text is the plain one."""
     told = Explanation(
         pet_id=7, name="Rex", fate="delete", row=None, source="", rule="missing", said="Gone."
     )
@@ -95,18 +95,18 @@ def test_explanations_on_a_terminal() -> None:
 
 
 def test_a_huge_plan_is_on_the_screen_at_once() -> None:
-    """The first line is there before any of the changes was looked at in detail."""
+    """The first line of a huge plan is there before any change is rendered in detail."""
 
     def first(count: int) -> str:
         return next(iter(plan_lines(replace(small_plan(), changes=(UPDATE,) * count)))).plain
 
     assert first(300_000).startswith("Plan: 0 to add, 300,000 to change")
-    # A change that is only counted is some lines of Python; one that is shown, hundreds.
+    # Counting a change takes a few lines of Python; showing one takes hundreds.
     assert steps(lambda: first(6_000)) - steps(lambda: first(1_000)) < 30 * 5_000
 
 
 def test_no_color_is_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With NO_COLOR a terminal gets no colour codes; symbols still say what is what."""
+    """With NO_COLOR a terminal gets no colour codes, and the symbols remain."""
     monkeypatch.setenv("NO_COLOR", "1")
     out = console(force_terminal=True, color_system="standard")
     show_plan(small_plan(), out)
@@ -117,7 +117,7 @@ def test_no_color_is_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
 def test_no_name_reaches_the_terminal_raw(name: str) -> None:
-    """Names cannot colour, link, move or turn anything, and their markup is shown as it is."""
+    """No name can colour, link or move text, and markup in a name is shown unchanged."""
     plan = hostile_plan(name)
     out = console(force_terminal=True, color_system="truecolor")
     show_plan(plan, out)
@@ -128,14 +128,14 @@ def test_no_name_reaches_the_terminal_raw(name: str) -> None:
 
 @pytest.mark.parametrize(("columns", "used"), [(20, 60), (80, 80), (500, 100)])
 def test_lines_keep_a_readable_width(columns: int, used: int) -> None:
-    """Lines fill the terminal, but neither less than 60 nor more than 100 columns."""
+    """Lines fill the terminal, with at least 60 and at most 100 columns."""
     out = Console(file=io.StringIO(), width=columns)
     show_plan(small_plan(), out)
     assert max(map(cell_len, written(out).splitlines())) == used
 
 
 def test_a_picture_needs_nothing_from_elsewhere() -> None:
-    """The SVG of a terminal shows the plan and names no address but SVG's own namespace."""
+    """The SVG of a terminal shows the plan and loads nothing from another address."""
     svg = terminal_svg(lambda out: show_plan(small_plan(), out), title="petsync plan")
     assert "Mochi" in svg
     assert "@font-face" not in svg
