@@ -169,7 +169,7 @@ may exist without being here."""
 
 
 def messy_findings() -> list[object]:
-    """Findings of three rules, in no order."""
+    """Return findings of three rules, in no order."""
     space = {"severity": "warning", "value": "", "problem": "There is a no-break space"}
     return [
         finding("error-cell", 9, value="#N/A", problem="The cell shows #N/A"),
@@ -181,43 +181,43 @@ def messy_findings() -> list[object]:
 
 
 def test_a_plan_as_text() -> None:
-    """A small plan reads exactly so, and shows itself so in a terminal."""
+    """The text and the repr of a small plan have exactly this form."""
     assert plan_text(small_plan()) == PLAN
     assert repr(small_plan()) == PLAN
 
 
 def test_a_report_as_text() -> None:
-    """A small report reads exactly so, and shows itself so in a terminal."""
+    """The text and the repr of a small report have exactly this form."""
     assert report_text(small_report()) == REPORT
     assert repr(small_report()) == REPORT
 
 
 def test_findings_as_text() -> None:
-    """Findings are grouped by rule, the most frequent first; what is common is said once."""
+    """Findings are grouped by rule, the most frequent first, and shared text is shown once."""
     assert findings_text(sheet_with(*messy_findings()), limit=2) == SHEET
 
 
 def test_a_sheet_shows_its_findings() -> None:
-    """A sheet shows itself in a terminal with its findings."""
+    """The repr of a sheet has its findings."""
     sheet = sheet_with(*messy_findings())
     assert repr(sheet) == findings_text(sheet)
 
 
 def test_a_sheet_without_findings_says_so() -> None:
-    """Nothing found is said in a sentence, and a CSV has no tab."""
+    """A sheet without findings says so in a sentence, and a CSV file shows no tab."""
     text = findings_text(sheet_with(tab="", source="a.csv"))
     assert "  file     a.csv\n" in text
     assert text.endswith("Checked: 2 rows, no findings.")
 
 
 def test_a_snapshot_as_text() -> None:
-    """A snapshot says its moment, its pets by status, and what it covers."""
+    """A snapshot shows its moment, its pets by status, and its coverage."""
     assert snapshot_text(small_snapshot()) == SNAPSHOT
     assert repr(small_snapshot()) == SNAPSHOT
 
 
 def test_a_snapshot_names_few_statuses() -> None:
-    """Where every pet has a status of its own the rest is counted together, and none is lost."""
+    """With a different status for each pet, the rest is counted together, and no pet is lost."""
     pets = [Pet(id=n, status=f"status {n}") for n in range(30)]
     text = snapshot_text(small_snapshot(*pets, Pet(id=99)))
     counted = [line.split()[0] for line in text.splitlines() if line.startswith("   ")]
@@ -241,25 +241,25 @@ def test_a_snapshot_names_few_statuses() -> None:
     ],
 )
 def test_a_plan_begins_with_its_sum(plan: Plan, said: str) -> None:
-    """The first line is one sentence that says whether there is anything to do."""
+    """The first line of a plan is one sentence that says whether there is anything to do."""
     assert plan_text(plan).splitlines()[0] == said
 
 
 def test_a_long_plan_ends_with_its_sum_too() -> None:
-    """Where the first lines have left the screen the last ones say again what it comes to."""
+    """A long plan repeats its totals in its last lines."""
     lines = plan_text(replace(large_plan(20), verdict=Verdict((OVER,)))).splitlines()
     assert lines[-2:] == [lines[0], "The guard refuses this plan: nothing will be sent"]
     assert plan_text(large_plan(2)).count("Plan: ") == 1
 
 
 def test_a_plan_in_sync_says_nothing_of_the_guard() -> None:
-    """Where there is nothing to send there is nothing to judge."""
+    """A plan in sync does not mention the guard."""
     assert "uard" not in plan_text(plan_with(rows=2, unchanged=2))
     assert "Guard: the plan keeps every limit." in plan_text(plan_with(ADD))
 
 
 def test_a_long_plan_is_cut() -> None:
-    """Of many changes the first ones are shown, the rest counted, and the way to all named."""
+    """A long plan shows its first changes, counts the rest and names the way to see all."""
     text = plan_text(large_plan(221), limit=20)
     assert text.count("Pets!B18") == 20
     assert "\n  ... and 201 more\n" in text
@@ -269,12 +269,12 @@ def test_a_long_plan_is_cut() -> None:
 
 
 def test_a_short_plan_does_not_point_elsewhere() -> None:
-    """Where everything is shown nothing is said of a place to see all."""
+    """A plan that is shown completely does not mention a way to see all."""
     assert "All of them" not in plan_text(large_plan(20), limit=20)
 
 
 def test_a_huge_plan_costs_little() -> None:
-    """A plan of 300,000 changes is shown without a text for each, in a megabyte."""
+    """A plan of 300,000 changes is shown without a text for each, in a megabyte of memory."""
 
     def plan(count: int) -> Plan:
         return replace(large_plan(1), changes=(UPDATE,) * count, notes=("look",) * count)
@@ -286,14 +286,14 @@ def test_a_huge_plan_costs_little() -> None:
     tracemalloc.stop()
     assert "Plan: 0 to add, 300,000 to change" in text
     assert peak < 1_000_000
-    # A change that is only counted is some lines of Python; one that is shown, hundreds.
+    # Counting a change takes a few lines of Python; showing one takes hundreds.
     assert steps(lambda: plan_text(large)) - steps(lambda: plan_text(small)) < 60 * 5_000
 
 
 @pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
 @pytest.mark.parametrize("width", [60, 80, 100])
 def test_no_name_breaks_out_of_the_text(name: str, width: int) -> None:
-    """Whatever things are called, every line fits and holds nothing that steers a terminal."""
+    """With any names, every line fits and has no control character."""
     plan = hostile_plan(name)
     failed = [result(n, "failed", source=name, message=name) for n in range(3)]
     sheet = sheet_with(finding(name, 4, value=name, problem=name), source=name, tab=name)
@@ -309,14 +309,14 @@ def test_no_name_breaks_out_of_the_text(name: str, width: int) -> None:
 
 
 def test_a_name_as_long_as_a_book_is_cut() -> None:
-    """What is shown of a plan does not grow with the length of what things are called."""
+    """The text of a plan does not grow with the length of its names."""
     short, long = (len(plan_text(hostile_plan("a" * n))) for n in (5_000, 2_000_000))
     assert long == short
 
 
 def test_a_query_without_an_answer_catches_the_eye() -> None:
-    """What was asked, what went wrong and what follows stand before the facts, which say that it
-    is a part.
+    """A failed query is shown with its error and its consequence before the facts, which show the
+    reduced coverage.
     """
     text = plan_text(plan_with(ADD, coverage=Coverage(("available", "pending"), (SILENT,))))
     top, _, facts = text.partition("\n  store ")
@@ -326,8 +326,8 @@ def test_a_query_without_an_answer_catches_the_eye() -> None:
 
 
 def test_clashes_stand_side_by_side() -> None:
-    """Each field that both changed has its three values in columns; the winner is named, and the
-    update says what of its row is not sent.
+    """A clash has its three values in columns and names the winner, and the update names the fields
+    that are not sent.
     """
     text = plan_text(plan_with(UPDATE, conflicts=(CLASHING,)))
     assert (
@@ -341,7 +341,7 @@ def test_clashes_stand_side_by_side() -> None:
 
 
 def test_clashes_that_the_sheet_wins() -> None:
-    """With --on-conflict sheet the values are sent, and both places say so."""
+    """With --on-conflict sheet both the conflict and the update say that the values are sent."""
     text = plan_text(plan_with(UPDATE, conflicts=(replace(CLASHING, winner="sheet"),)))
     assert "1 conflict: the sheet's value is sent\n" in text
     assert "exported  sheet (sent)  store\n" in text
@@ -350,8 +350,8 @@ def test_clashes_that_the_sheet_wins() -> None:
 
 
 def test_a_long_clash_stands_on_lines_of_its_own() -> None:
-    """Values too long for columns stand below each other, whole, the items of a list each on a
-    line of its own.
+    """Values too long for columns are shown below each other, complete, with each item of a list on
+    its own line.
     """
     photos = "https://images.petshop.example/17/1.jpg\nhttps://images.petshop.example/17/2.jpg"
     photos += "\nhttps://images.petshop.example/a-long-way/and-more/3.jpg"
@@ -363,14 +363,14 @@ def test_a_long_clash_stands_on_lines_of_its_own() -> None:
 
 
 def test_a_part_of_a_plan_says_so() -> None:
-    """What a selection left out is in the first line and among the facts."""
+    """A part of a plan shows the number of changes that a selection left out."""
     text = plan_text(plan_with(ADD, left_out=1_200))
     assert "1,200 left out" in text.splitlines()[0]
     assert "  selected  a part of a plan: 1,200 changes were left out\n" in text
 
 
 def test_a_guard_without_an_option_says_so() -> None:
-    """What no option can override is told apart from what one can."""
+    """A refusal that no option overrides is distinguished from one that an option does."""
     gone = Refusal("sentinel", "pet 1, a sentinel, is not in the store")
     text = plan_text(plan_with(ADD, verdict=Verdict((OVER, gone))))
     assert "    --max-delete 2 would allow it.\n" in text
@@ -378,18 +378,18 @@ def test_a_guard_without_an_option_says_so() -> None:
 
 
 def change_of(**fields: object) -> Change:
-    """An update of Bella in these fields."""
+    """Return an update of Bella in these fields."""
     return replace(UPDATE, fields=tuple(fields), after=replace(BELLA, **fields))
 
 
 def shown(change: Change) -> list[str]:
-    """The lines of a plan's only change, but for the first."""
+    """Return the lines of a plan's only change, without the first."""
     lines = plan_text(plan_with(change)).splitlines()
     return [line.strip() for line in lines if line.startswith("      ")]
 
 
 def test_values_too_long_show_where_they_differ() -> None:
-    """Of two long values that begin alike the part that differs is on the line."""
+    """Two long values that begin alike are cut so that their different part is shown."""
     before = replace(BELLA, name="A very long name indeed, " * 9 + "the first")
     after = replace(before, name="A very long name indeed, " * 9 + "the second")
     old, new = shown(replace(UPDATE, fields=("name",), before=before, after=after))
@@ -400,12 +400,14 @@ def test_values_too_long_show_where_they_differ() -> None:
 
 
 def test_tags_that_share_a_name_show_their_ids() -> None:
-    """A tag that only gets another id is told from the one it was."""
+    """A tag that only gets another id is shown with both ids."""
     assert shown(change_of(tags=(Tag(9, "shy"), Tag(2, "calm")))) == ["tags: +9:shy -1:shy"]
 
 
 def test_photos_that_change_places_say_so() -> None:
-    """The same photos in another order stand in both, an address a line, each with its number."""
+    """Photos in another order are shown in both orders, each address on its own line with its
+    number.
+    """
     two = replace(BELLA, photo_urls=("/1.png", "/2.png"))
     change = replace(
         UPDATE,
@@ -422,7 +424,7 @@ def test_photos_that_change_places_say_so() -> None:
 
 
 def test_of_many_photos_those_that_move_are_shown() -> None:
-    """Of a long list the part that changes places is in sight, with its numbers."""
+    """In a long list of photos only those that change places are shown, with their numbers."""
     before = tuple(f"/{n}.png" for n in range(1, 41))
     after = (*before[:30], before[31], before[30], *before[32:])
     two = replace(BELLA, photo_urls=before)
@@ -438,26 +440,28 @@ def test_of_many_photos_those_that_move_are_shown() -> None:
 
 
 def test_an_emptied_field_says_so() -> None:
-    """What is emptied or was empty is `(empty)`, not nothing."""
+    """An empty value is shown as `(empty)`."""
     assert shown(change_of(status=None)) == ["status: available -> (empty)"]
 
 
 def test_many_items_are_counted() -> None:
-    """Of many new tags the first dozen is named."""
+    """Of many new tags, the first twelve are named and the rest is counted."""
     tags = tuple(Tag(n, f"tag{n}") for n in range(100, 140))
     lines = shown(change_of(tags=(*BELLA.tags, *tags)))
     assert " ".join(lines).endswith("+tag111 and 28 more")
 
 
 def test_changes_show_the_pet_as_it_is() -> None:
-    """An update is headed by the name that the store knows, a delete by why it is one."""
+    """The heading of an update has the store's name of the pet, and that of a delete has its
+    reason.
+    """
     text = plan_text(plan_with(UPDATE, MISSING))
     assert "~ 17  Bella " in text
     assert "not in the sheet" in text
 
 
 def test_ids_are_whole_and_aligned() -> None:
-    """The largest id is shown digit by digit, and smaller ones end below it."""
+    """The largest id is shown with all digits, and smaller ones are right-aligned with it."""
     big = replace(UPDATE, before=replace(BELLA, id=2**63 - 1))
     lines = [line for line in plan_text(plan_with(UPDATE, big)).splitlines() if "  ~" in line]
     assert lines[1].startswith("  ~ 9223372036854775807  Bella")
@@ -465,7 +469,7 @@ def test_ids_are_whole_and_aligned() -> None:
 
 
 def test_totals_of_a_report_add_up() -> None:
-    """The outcomes that a report shows add up to its total, which is the rows that went in."""
+    """The outcomes in a report add up to its total, which is the number of the rows."""
     lines = report_text(small_report()).splitlines()
     counts = {word: int(n) for word, n in (line.rsplit(None, 1) for line in lines[5:13])}
     total = counts.pop("  total")
@@ -473,7 +477,9 @@ def test_totals_of_a_report_add_up() -> None:
 
 
 def test_a_report_of_a_stop_says_why_and_what_is_left() -> None:
-    """A run that stopped names the reason line by line, how much is left, and what does it."""
+    """A report of a stopped run has the reason line by line, the number of changes left, and the
+    command to resume.
+    """
     text = report_text(replace(stopped_report(), stopped="the token expired\nLog in again."))
     assert "\nWhy it stopped\n  the token expired\n  Log in again.\n" in text
     assert text.partition("Stopped early: ")[2].replace("\n", " ") == (
@@ -483,7 +489,7 @@ def test_a_report_of_a_stop_says_why_and_what_is_left() -> None:
 
 
 def test_a_report_of_a_stop_with_nothing_left() -> None:
-    """Where all was sent before the stop, nobody is told to send the rest."""
+    """If nothing is left, the report of a stopped run does not suggest to send the rest."""
     report = report_of(result(0, "applied"), stopped="the disk is full", plan=plan_with(UPDATE))
     said = report_text(report).replace("\n", " ")
     assert said.endswith(
@@ -493,7 +499,9 @@ def test_a_report_of_a_stop_with_nothing_left() -> None:
 
 
 def test_a_good_report_lists_nothing() -> None:
-    """Where everything went well there are totals and one sentence, no rows, and the way back."""
+    """A report without problems has totals, one sentence and the command to undo, and lists no
+    row.
+    """
     text = report_text(report_of(result(1, "applied"), plan=plan_with(UPDATE)))
     assert text.splitlines()[-2:] == [
         "Done: 1 applied.",
@@ -503,20 +511,22 @@ def test_a_good_report_lists_nothing() -> None:
 
 
 def test_a_run_that_applied_nothing_is_not_taken_back() -> None:
-    """Undo is offered where there is something to take back, and the run is not stopped."""
+    """An undo is suggested only if something was applied and the run was not stopped."""
     nothing = report_of(result(0, "failed", cause="refused"), plan=plan_with(UPDATE))
     for report in (nothing, stopped_report()):
         assert "petsync undo" not in report_text(report)
 
 
 def test_traits_of_an_add_are_complete() -> None:
-    """A new pet's status, category, tags and photos are all said, in wrapped lines."""
+    """The traits of a new pet are complete: status, category, tags and photos."""
     pet = Pet(name="Kiki", status="pending", category=CATS, photo_urls=("a", "b"))
     assert shown(replace(ADD, after=pet)) == ["pending; Cats; 2 photos"]
 
 
 def mixed_report() -> Report:
-    """A report on two rows: one in conflict of which other edits were applied, one applied."""
+    """Return a report on two rows: one in conflict whose other edits were applied, and one
+    applied.
+    """
     held = replace(CLASHING, row=18, name="Bella")
     plan = plan_with(UPDATE, replace(UPDATE, row=19), conflicts=(held,), unchanged=5)
     row = {"row": 18, "fields": ["tags"]}
@@ -530,7 +540,9 @@ def mixed_report() -> Report:
 
 
 def test_a_row_in_conflict_counts_once() -> None:
-    """A row of which a part was sent is listed once, as a conflict, and the sum says the rest."""
+    """A row in conflict whose other edits were applied is listed once, as a conflict, and the
+    sentence mentions the edits.
+    """
     text = report_text(mixed_report())
     assert "1 in conflict: open since the plan\n" in text
     assert text.count("Pets!B18, pet 17 (Bella): ") == 1
@@ -544,7 +556,7 @@ def test_a_row_in_conflict_counts_once() -> None:
 
 
 def test_a_blocked_row_names_its_pet() -> None:
-    """The pet that a blocked row is about is named as far as it is known."""
+    """A blocked row shows its pet's id and name as far as they are known."""
     blocked = (
         replace(BLOCKED, pet_id=17, name="Bella"),
         replace(BLOCKED, pet_id=18),
@@ -557,7 +569,7 @@ def test_a_blocked_row_names_its_pet() -> None:
 
 
 def test_a_conflict_of_a_whole_row_names_its_pet() -> None:
-    """A conflict says the pet's name, with its id where there is one."""
+    """A conflict shows the pet's name, and its id if there is one."""
     named = replace(CONFLICT, pet_id=3, name="Mimi")
     text = plan_text(plan_with(conflicts=(named, replace(named, pet_id=None), CONFLICT)))
     assert "! Pets!A12 (pet 3, Mimi) matches several" in text
@@ -566,7 +578,7 @@ def test_a_conflict_of_a_whole_row_names_its_pet() -> None:
 
 
 def test_tags_that_look_like_several_are_quoted() -> None:
-    """A tag with a comma or a semicolon in its name is still one tag to the eye."""
+    """A tag whose name has a comma or a semicolon is quoted."""
     tags = (Tag(1, "needs company"), Tag(2, "eats grain; greens"), Tag(3, "a,b"))
     pet = replace(BELLA, tags=tags, photo_urls=())
     text = plan_text(plan_with(replace(DELETE, before=pet)))

@@ -20,7 +20,7 @@ BIDI = set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u
 
 @given(texts)
 def test_visible_text_moves_nothing(text: str) -> None:
-    """No control character, surrogate, line separator or mark of direction is left."""
+    """Visible text has no control character, surrogate, line separator or direction mark."""
     shown = visible(text)
     assert not {unicodedata.category(char) for char in shown} & DANGEROUS
     assert not BIDI & set(shown)
@@ -28,7 +28,7 @@ def test_visible_text_moves_nothing(text: str) -> None:
 
 @given(texts)
 def test_visible_is_idempotent(text: str) -> None:
-    """Text that was made visible once is not changed by a second time."""
+    """Visible text that is made visible again stays unchanged."""
     assert visible(visible(text)) == visible(text)
 
 
@@ -48,7 +48,7 @@ def test_visible_is_idempotent(text: str) -> None:
     ],
 )
 def test_what_visible_text_looks_like(text: str, shown: str) -> None:
-    """Scripts and emoji stay as they are; what hides or steers is named."""
+    """Scripts and emoji stay unchanged, and invisible and control characters are shown by name."""
     assert visible(text) == shown
 
 
@@ -64,30 +64,32 @@ def test_what_visible_text_looks_like(text: str, shown: str) -> None:
     ],
 )
 def test_what_could_be_misread_is_quoted(text: str, shown: str) -> None:
-    """A value that looks like the notation around it stands in quotes; an absent one says so."""
+    """A value that looks like the surrounding notation is quoted, and a missing value is
+    (empty).
+    """
     assert quote_text(text) == shown
 
 
 @given(texts, st.integers(min_value=0, max_value=90))
 def test_shortened_text_fits(text: str, width: int) -> None:
-    """Shortened text never takes more cells than it may, whatever it is made of."""
+    """Shortened text never takes more cells than allowed."""
     assert cell_len(shorten(visible(text), width)) <= width
 
 
 @given(st.text("abc 北京", max_size=30))
 def test_short_text_is_not_cut(text: str) -> None:
-    """Text that fits is left alone."""
+    """Text that fits stays unchanged."""
     assert shorten(text, 60) == text
 
 
 def test_long_text_keeps_both_ends() -> None:
-    """Long text is cut in the middle, so that its beginning and its end can be read."""
+    """Long text is cut in the middle, so its beginning and its end stay readable."""
     assert shorten("https://images.example/pets/17/large.png", 23) == "https://im.../large.png"
 
 
 @given(texts, st.integers(min_value=10, max_value=90))
 def test_wrapped_text_fits_and_says_the_same(text: str, width: int) -> None:
-    """Every line fits, and nothing but the spaces between lines is lost."""
+    """Every wrapped line fits, and only spaces between lines are lost."""
     text = visible(text)
     lines = wrap(text, width)
     assert all(cell_len(line) <= width for line in lines)

@@ -45,12 +45,14 @@ from petsync.report.workbook import (
 
 
 def rows(sheet: Worksheet) -> list[tuple[object, ...]]:
-    """The values of a worksheet below its header."""
+    """Return the values of a worksheet below its header."""
     return list(sheet.iter_rows(min_row=2, values_only=True))
 
 
 def test_a_plan_as_a_workbook(tmp_path: Path) -> None:
-    """The workbook has a summary, a row for each changed field, conflicts, blocked rows, notes."""
+    """The workbook of a plan has a summary, a row for each changed field, conflicts, blocked rows
+    and notes.
+    """
     plan_workbook(small_plan(), tmp_path / "plan.xlsx")
     book = load_workbook(tmp_path / "plan.xlsx")
     assert book.sheetnames == ["Summary", "Changes", "Conflicts", "Needs fixing", "Notes"]
@@ -83,7 +85,9 @@ def test_a_plan_as_a_workbook(tmp_path: Path) -> None:
 
 
 def test_a_conflict_has_a_row_for_each_field(tmp_path: Path) -> None:
-    """What the export, the sheet and the store say stands side by side, and who wins."""
+    """A conflict has a row for each field, with the values of export, sheet and store, and the
+    winner.
+    """
     plan = plan_with(
         UPDATE, conflicts=(replace(CLASHING, name="Bella"),), base="2026-11-19T08:00:00Z"
     )
@@ -97,7 +101,7 @@ def test_a_conflict_has_a_row_for_each_field(tmp_path: Path) -> None:
 
 
 def test_a_query_without_an_answer_is_in_the_summary(tmp_path: Path) -> None:
-    """What the store did not answer stands beside the guard's verdict, and in red."""
+    """A failed query is in the summary with its error, marked in red."""
     book = saved(plan_with(coverage=Coverage(("available",), (SILENT,))), tmp_path)
     said = {row[0]: row[2] for row in rows(book["Summary"])}["no answer"]
     assert said.startswith("status sold: findPetsByStatus: the service answered 503.")
@@ -107,13 +111,13 @@ def test_a_query_without_an_answer_is_in_the_summary(tmp_path: Path) -> None:
 
 
 def saved(plan: Plan, folder: Path) -> Workbook:
-    """The plan's workbook, read back with its formats."""
+    """Return the plan's workbook, read back with its formats."""
     plan_workbook(plan, folder / "plan.xlsx")
     return load_workbook(folder / "plan.xlsx", rich_text=True)
 
 
 def parts(cell: Cell) -> list[tuple[str, str]]:
-    """The marked parts of a cell: the text, and how it is marked."""
+    """Return the marked parts of a cell: each text with its kind of mark."""
     blocks = [each for each in cell.value if isinstance(each, TextBlock)]
     hows = {True: "struck red", False: "bold green"}
     colours = {"struck red": "FFB3261E", "bold green": "FF1B6E2E"}
@@ -124,7 +128,9 @@ def parts(cell: Cell) -> list[tuple[str, str]]:
 
 
 def test_changed_characters_are_marked(tmp_path: Path) -> None:
-    """What goes is struck out in red, what comes is bold and green; the cells' text is whole."""
+    """Removed text is struck through in red, added text is bold and green, and the cell's text is
+    complete.
+    """
     sheet = saved(small_plan(), tmp_path)["Changes"]
     cells = {row[3].value: row[4:6] for row in sheet.iter_rows(min_row=6, max_row=9)}
     assert parts(cells["name"][0]) == [("l", "struck red")]
@@ -138,7 +144,7 @@ def test_changed_characters_are_marked(tmp_path: Path) -> None:
 
 
 def test_photos_in_another_order_are_marked(tmp_path: Path) -> None:
-    """Of a list whose items are the same those that moved are marked."""
+    """In a reordered list the moved items are marked."""
     before = replace(BELLA, photo_urls=("/1", "/2", "/3"))
     after = replace(BELLA, photo_urls=("/3", "/1", "/2"))
     change = replace(UPDATE, fields=("photo_urls",), before=before, after=after)
@@ -148,14 +154,16 @@ def test_photos_in_another_order_are_marked(tmp_path: Path) -> None:
 
 
 def test_a_new_pet_and_a_deleted_one_are_not_marked(tmp_path: Path) -> None:
-    """Where nothing stands on the other side the text stays plain, to be read."""
+    """The values of an added and of a deleted pet are not marked."""
     sheet = saved(plan_with(ADD, DELETE), tmp_path)["Changes"]
     values = [cell.value for row in sheet.iter_rows(min_row=2) for cell in row[4:6]]
     assert {type(value) for value in values} == {str, type(None)}
 
 
 def test_a_long_text_is_marked_as_a_whole(tmp_path: Path) -> None:
-    """A name like a book costs no comparison of all its words, and is cut to what a cell holds."""
+    """A very long name is marked without a comparison of its words, and is cut to the limit of a
+    cell.
+    """
 
     def written(words: int) -> Workbook:
         before, after = ("word " * words + end for end in ("one", "two"))
@@ -169,7 +177,7 @@ def test_a_long_text_is_marked_as_a_whole(tmp_path: Path) -> None:
 
 
 def test_each_sheet_can_be_printed(tmp_path: Path) -> None:
-    """Every worksheet prints in landscape, as wide as a page, with its header on each page."""
+    """Every worksheet prints in landscape, one page wide, with its header on each page."""
     for sheet in saved(small_plan(), tmp_path):
         assert sheet.page_setup.orientation == "landscape"
         assert (sheet.page_setup.fitToWidth, sheet.page_setup.fitToHeight) == (1, 0)
@@ -178,7 +186,7 @@ def test_each_sheet_can_be_printed(tmp_path: Path) -> None:
 
 
 def test_long_text_wraps_and_is_seen(tmp_path: Path) -> None:
-    """Text wraps in its column, and its row is as high as that takes, in any program."""
+    """Long text wraps in its column, and its row has the height for that in any program."""
     name = "The very good boy who lives down the lane and barks at nobody " * 2
     sheet = saved(plan_with(replace(ADD, after=replace(BELLA, name=name))), tmp_path)["Changes"]
     assert sheet["F2"].alignment.wrap_text
@@ -188,7 +196,7 @@ def test_long_text_wraps_and_is_seen(tmp_path: Path) -> None:
 
 
 def test_addresses_take_the_lines_that_they_need(tmp_path: Path) -> None:
-    """A row of photo addresses is as high as its addresses, and not half as high again."""
+    """A row of photo addresses has exactly the height that they need."""
     address = "https://images.petshop.example/pets/17/photo-1-large-version-of-it.jpg"
     photos = tuple(f"{address}?{n}" for n in range(4))
     change = replace(UPDATE, fields=("photo_urls",), after=replace(BELLA, photo_urls=photos))
@@ -197,7 +205,9 @@ def test_addresses_take_the_lines_that_they_need(tmp_path: Path) -> None:
 
 
 def test_an_emptied_field_says_so(tmp_path: Path) -> None:
-    """What an update empties, or fills, is (empty) in italics; a new pet had nothing to empty."""
+    """A field that an update empties or fills is shown as (empty) in italics, and a new pet's empty
+    fields stay blank.
+    """
     bare = replace(BELLA, category=None)
     change = replace(UPDATE, fields=("category",), after=bare)
     back = replace(change, before=bare, after=BELLA)
@@ -211,14 +221,14 @@ def test_an_emptied_field_says_so(tmp_path: Path) -> None:
 
 
 def test_a_blocked_row_names_its_pet(tmp_path: Path) -> None:
-    """The pet of a blocked row has its id and its name in columns of their own."""
+    """A blocked row has the id and the name of its pet in their own columns."""
     blocked = replace(BLOCKED, pet_id=17, name="Bella")
     book = saved(plan_with(blocked=(blocked,)), tmp_path)
     assert rows(book["Needs fixing"])[0][:4] == (60, "Pets!C60", "17", "Bella")
 
 
 def test_excel_is_told_that_ids_are_text(tmp_path: Path) -> None:
-    """No id is flagged as a number stored as text: that is what it is meant to be."""
+    """Excel does not flag an id as a number stored as text."""
     plan_workbook(small_plan(), tmp_path / "plan.xlsx")
     with zipfile.ZipFile(tmp_path / "plan.xlsx") as archive:
         xml = archive.read("xl/worksheets/sheet2.xml").decode()
@@ -229,7 +239,7 @@ def test_excel_is_told_that_ids_are_text(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.office
 def test_libreoffice_opens_it(tmp_path: Path) -> None:
-    """LibreOffice reads the workbook of hostile names as it was written."""
+    """LibreOffice reads the workbook with hostile names as it was written."""
     name = '=HYPERLINK("http://x.example")'
     looks_escaped = replace(ADD, after=replace(BELLA, name="_x0041_ & <b> \uffff"))
     plan = hostile_plan(name)
@@ -247,7 +257,9 @@ def test_libreoffice_opens_it(tmp_path: Path) -> None:
 
 
 def test_the_changes_can_be_worked_with(tmp_path: Path) -> None:
-    """The header stays, every column has a filter and a width, and each kind has its colour."""
+    """The header is frozen, every column has a filter and a width, and each kind of change has its
+    colour.
+    """
     plan_workbook(small_plan(), tmp_path / "plan.xlsx")
     sheet = load_workbook(tmp_path / "plan.xlsx")["Changes"]
     assert sheet.freeze_panes == "A2"
@@ -258,7 +270,7 @@ def test_the_changes_can_be_worked_with(tmp_path: Path) -> None:
 
 
 def test_ids_are_exact(tmp_path: Path) -> None:
-    """The largest id comes back digit by digit, as text."""
+    """The largest id is read back with all digits, as text."""
     big = replace(UPDATE, before=replace(BELLA, id=2**63 - 1))
     plan_workbook(plan_with(big), tmp_path / "plan.xlsx")
     cell = load_workbook(tmp_path / "plan.xlsx")["Changes"]["B2"]
@@ -269,7 +281,7 @@ def test_ids_are_exact(tmp_path: Path) -> None:
     "name", [*HOSTILE, "=1+1", "+1", "-1", "@x", "#N/A", "#REF!", "a\ufffe\uffff", "_x0041_"]
 )
 def test_no_name_becomes_a_formula(tmp_path: Path, name: str) -> None:
-    """Whatever things are called, the workbook opens, and every cell is text or a whole number."""
+    """With any names, the workbook opens, and every cell is text or an integer."""
     plan_workbook(hostile_plan(name), tmp_path / "plan.xlsx")
     book = load_workbook(tmp_path / "plan.xlsx")
     cells = [cell for sheet in book for row in sheet.iter_rows() for cell in row]
@@ -281,7 +293,7 @@ def test_no_name_becomes_a_formula(tmp_path: Path, name: str) -> None:
 
 
 def test_a_name_like_a_formula_is_kept(tmp_path: Path) -> None:
-    """Such a name is not altered, and is marked as text for those who edit the cell."""
+    """A name like a formula is unchanged, and its cell is marked as text for later edits."""
     plan_workbook(plan_with(replace(ADD, after=replace(BELLA, name="=1+1"))), tmp_path / "p.xlsx")
     cell = load_workbook(tmp_path / "p.xlsx")["Changes"]["C2"]
     assert cell.value == "=1+1"
@@ -289,7 +301,7 @@ def test_a_name_like_a_formula_is_kept(tmp_path: Path) -> None:
 
 
 def test_more_rows_than_fit_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What does not fit into one worksheet goes on in the next, and no row is lost."""
+    """Rows that do not fit into one worksheet continue in the next, and none is lost."""
     monkeypatch.setattr(workbook, "_MAX_ROWS", 5)
     plan_workbook(large_plan(3), tmp_path / "plan.xlsx")
     book = load_workbook(tmp_path / "plan.xlsx")
@@ -299,8 +311,8 @@ def test_more_rows_than_fit_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_report_as_a_workbook(tmp_path: Path) -> None:
-    """The workbook has the totals, and a row for each result, those first that need a person, with
-    its cause, its cure, and the id that was assigned.
+    """The workbook of a report has the totals and a row for each result, the most urgent first,
+    with its cause, its cure and the assigned id.
     """
     report_workbook(small_report(), tmp_path / "report.xlsx")
     book = load_workbook(tmp_path / "report.xlsx")
@@ -325,7 +337,7 @@ def test_a_report_as_a_workbook(tmp_path: Path) -> None:
 def test_a_workbook_is_there_whole_or_not_at_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A disk that fails leaves the file that was there, and nothing beside it."""
+    """A failed write leaves the existing file unchanged, and no other file."""
     path = tmp_path / "plan.xlsx"
     path.write_bytes(b"as it was")
 
@@ -339,14 +351,14 @@ def test_a_workbook_is_there_whole_or_not_at_all(
 
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
-    """A path that cannot be written is an error with the path and a way out."""
+    """A path that cannot be written is an error with the path and a hint."""
     with pytest.raises(SheetError, match="nowhere") as caught:
         plan_workbook(small_plan(), tmp_path / "nowhere" / "plan.xlsx")
     assert "folder" in caught.value.hint
 
 
 def test_many_rows_cost_time_and_no_memory(tmp_path: Path) -> None:
-    """Of twenty thousand rows a few are in memory at a time, and none takes longer than another."""
+    """Of twenty thousand rows only a few are in memory at a time, and the time is linear."""
     texts = [MarkedText([("Bel", False), ("l", True), ("a", False)], "removed"), "Bela", "Pets!B18"]
 
     def written(count: int) -> None:

@@ -1,4 +1,4 @@
-"""What a person's say in a plan's conflicts makes of it: `Plan.resolve`, and parts by number."""
+"""`Plan.resolve`: a person's choices in conflicts; and parts of a plan by number."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ EXPORTED = {"id": 1, "name": "Rex", "status": "available", "category": "Dogs", "
 CROWDS = st.builds(
     triple_of, st.integers(12, 20), st.randoms(use_true_random=False), based=st.just(True)
 )
-"""Triples of so many pets that some clash."""
+"""Triples with enough pets that some clash."""
 
 
 def clashing(now: Pet, **said: Any) -> Plan:
-    """The plan for Rex as the store has him now, and as a sheet that was exported has him."""
+    """Return the plan for Rex in this store state, with these edits of an exported sheet."""
     sheet = sheet_saying({**EXPORTED, **said}, base=base_of([REX]))
     return plan_of([now], sheet)
 
 
 def clashes(plan: Plan) -> dict[tuple[int, str], Clash]:
-    """All that a person may decide."""
+    """Return all clashes by pet and column."""
     return {(c.pet_id or 0, each.column): each for c in plan.conflicts for each in c.clashes}
 
 
 def to(side: Any, plan: Plan) -> dict[tuple[int, str], Any]:
-    """Every clash to one side."""
+    """Return the choice of one side for every clash."""
     return dict.fromkeys(clashes(plan), side)
 
 
 @always
 def test_all_to_the_sheet_is_the_plan_in_which_the_sheet_wins(triple: Triple) -> None:
-    """Resolving every clash for the sheet, and planning so, are the same to the last note."""
+    """A plan whose clashes are all resolved for the sheet equals a plan in which the sheet wins."""
     plan = triple.plan(on_conflict="store")
     if any(clash.refused for clash in clashes(plan).values()):
         with pytest.raises(PlanError, match="would have no status"):
@@ -61,7 +61,7 @@ def test_all_to_the_sheet_is_the_plan_in_which_the_sheet_wins(triple: Triple) ->
 
 @always
 def test_all_to_the_store_is_the_plan_in_which_the_store_wins(triple: Triple) -> None:
-    """What the sheet has won can be given back."""
+    """A plan whose clashes are all resolved for the store equals a plan in which the store wins."""
     sheet, store = triple.plan(on_conflict="sheet"), triple.plan(on_conflict="store")
     if any(clash.refused for clash in clashes(store).values()) or not clashes(sheet):
         assert {*clashes(sheet)} <= {*clashes(store)}
@@ -74,8 +74,8 @@ def test_all_to_the_store_is_the_plan_in_which_the_store_wins(triple: Triple) ->
 def test_each_choice_counts_and_the_order_does_not(
     triple: Triple, chance: Random, data: st.DataObject
 ) -> None:
-    """Choices made one by one, in any order and with changes of mind, are those made at once; and
-    each field that was decided has its winner's value while all else stays.
+    """Choices that are made one by one, in any order and with revisions, give the same plan as all
+    at once; each decided field has its winner's value, and all else stays.
     """
     plan = triple.plan(on_conflict="store")
     keys = [key for key, clash in clashes(plan).items() if not clash.refused]
@@ -107,14 +107,14 @@ def test_each_choice_counts_and_the_order_does_not(
 
 
 def test_nothing_chosen_is_the_very_plan() -> None:
-    """Without a choice nothing is made anew."""
+    """Without a choice the result is the same plan object."""
     plan = clashing(replace(REX, name="Max"), name="Bello")
     assert plan.resolve({}) is plan
 
 
 def test_one_field_of_two_is_sent() -> None:
-    """Of a row with two clashes one goes to the sheet, the other stays the store's, and both stay
-    listed, each with its words.
+    """Of two clashes in a row one is resolved for the sheet and sent, the other stays the store's,
+    and both stay listed with their own text.
     """
     now = replace(REX, name="Max", status="sold")
     plan = clashing(now, name="Bello", status="pending")
@@ -132,7 +132,7 @@ def test_one_field_of_two_is_sent() -> None:
 
 
 def test_other_edits_of_the_row_stay() -> None:
-    """An update that the row makes besides is kept, whoever wins."""
+    """The other edits of a row are kept, whichever side wins its clash."""
     plan = clashing(replace(REX, name="Max"), name="Bello", status="sold")
     for side, fields in (("sheet", ("name", "status")), ("store", ("status",))):
         (update,) = plan.resolve({(1, "name"): side}).updates
@@ -140,7 +140,7 @@ def test_other_edits_of_the_row_stay() -> None:
 
 
 def test_a_category_is_named_by_either_column() -> None:
-    """A category's name and id are one field, which both names mean."""
+    """A clash of a category is resolved by the name of either of its columns."""
     plan = clashing(replace(REX, category=Category(2, "Cats")), category="Fish", category_id=None)
     made = plan.resolve({(1, "category_id"): "sheet"})
     assert made == plan.resolve({(1, "category"): "sheet"})
@@ -150,7 +150,9 @@ def test_a_category_is_named_by_either_column() -> None:
 
 
 def test_a_part_that_was_left_out_stays_out() -> None:
-    """Resolving a clash in a part of a plan brings nothing back that was not selected."""
+    """A clash that is resolved in a part of a plan does not bring back changes that were left
+    out.
+    """
     plan = clashing(replace(REX, name="Max"), name="Bello", status="sold")
     part = plan.select(actions="add")
     (update,) = part.resolve({(1, "name"): "sheet"}).updates
@@ -158,7 +160,7 @@ def test_a_part_that_was_left_out_stays_out() -> None:
 
 
 def test_the_guard_judges_anew() -> None:
-    """A choice that makes a plan too large is refused by its guard."""
+    """A choice that makes the plan exceed a limit is refused by its guard."""
     guard = Guard(max_update=Limit(0, is_share=False))
     sheet = sheet_saying({**EXPORTED, "name": "Bello"}, base=base_of([REX]))
     plan = plan_of([replace(REX, name="Max")], sheet, guard=guard)
@@ -175,14 +177,14 @@ def test_the_guard_judges_anew() -> None:
     ],
 )
 def test_what_cannot_be_resolved_is_refused(choices: Any, said: str) -> None:
-    """A clash that is not there, and a winner that is none, are named, and nothing is made."""
+    """A choice for an unknown clash, or with an unknown winner, is refused by name."""
     plan = clashing(replace(REX, name="Max"), name="Bello")
     with pytest.raises(PlanError, match=said):
         plan.resolve(choices)
 
 
 def test_a_status_is_not_taken_from_a_pet() -> None:
-    """A pet without a status could not be found any more, so that the sheet cannot win there."""
+    """The sheet cannot win a clash that clears the status, because no query would find the pet."""
     plan = clashing(replace(REX, status="sold"), status="")
     with pytest.raises(PlanError, match="would have no status"):
         plan.resolve({(1, "status"): "sheet"})
@@ -190,7 +192,7 @@ def test_a_status_is_not_taken_from_a_pet() -> None:
 
 
 def test_a_resolved_plan_is_saved_and_read() -> None:
-    """Choices outlive a file, and can be made of a plan that came out of one."""
+    """A resolved plan is read back equal from a file, and a plan from a file can be resolved."""
     plan = clashing(replace(REX, name="Max"), name="Bello")
     made = plan.resolve({(1, "name"): "sheet"})
     assert Plan.from_json(made.to_json()) == made
@@ -198,7 +200,7 @@ def test_a_resolved_plan_is_saved_and_read() -> None:
 
 
 def test_another_guard_judges_the_same_plan() -> None:
-    """Under a guard that lets more through a plan is otherwise the same, and sentinels stay."""
+    """Under a guard with higher limits the plan has the same changes, and the sentinels stay."""
     guard = Guard(max_update=Limit(0, is_share=False), sentinels=(2,))
     plan = plan_of([REX, Pet(id=2, name="S")], sheet_saying({"id": 1, "name": "B"}), guard=guard)
     wider = plan.guarded(NO_LIMITS)
@@ -209,7 +211,7 @@ def test_another_guard_judges_the_same_plan() -> None:
 
 @always
 def test_parts_by_number_make_up_the_whole(triple: Triple) -> None:
-    """Each change is in one part of two, adds without an id too, and the rest is counted."""
+    """Two parts by number together have each change exactly once, adds without an id included."""
     plan = triple.plan()
     even, odd = (plan.select(numbers=range(n, len(plan.changes), 2)) for n in (0, 1))
     assert {*even.changes} | {*odd.changes} == {*plan.changes}

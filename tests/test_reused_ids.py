@@ -1,4 +1,4 @@
-"""A service assigns an id that a row of the sheet names already: the pet of another row gets it."""
+"""A service that reuses ids: a new pet gets an id that another row of the sheet has."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SHOP = [
     for n, name in enumerate(("Rex", "Mia", "Leo", "Zoe"), 1)
 ]
 REUSING = replace(STANDARD, reuses_ids=True)
-"""Assigns the highest id that is there, plus one."""
+"""A profile that assigns the highest existing id plus one."""
 OLD = "4,Zoe,sold,delete\n"
 NOVA = ",Nova,available,\n"
 
@@ -46,7 +46,7 @@ def store(box: Sandbox, tmp_path: Path) -> Iterator[ps.Store]:
 
 @pytest.fixture
 def sheet(store: ps.Store, tmp_path: Path) -> Path:
-    """A sheet whose delete was applied, and whose new row got the id of the deleted pet."""
+    """Return a sheet whose delete was applied, and whose new row got the id of the deleted pet."""
     path = tmp_path / "pets.csv"
     path.write_text(HEAD + OLD)
     applied(store, path)
@@ -56,17 +56,17 @@ def sheet(store: ps.Store, tmp_path: Path) -> Path:
 
 
 def applied(store: ps.Store, path: Path) -> ps.types.Report:
-    """The report of the sheet's run."""
+    """Apply the sheet and return the report."""
     return store.apply(store.plan(path), progress=False)
 
 
 def stored(box: Sandbox) -> dict[int | None, str | None]:
-    """The names of the pets that no fixture has named, by id."""
+    """Return the names of the pets with an id above 3, by id."""
     return {pet.id: pet.name for pet in box.pets() if (pet.id or 0) > 3}
 
 
 def rules(plan: Plan) -> list[tuple[int | None, str]]:
-    """The conflicts of a plan that sends nothing, with their rows."""
+    """Return the rows and rules of the conflicts of a plan that sends nothing."""
     assert not plan.changes
     return sorted((each.row, each.rule) for each in plan.conflicts if each.row is not None)
 
@@ -77,7 +77,9 @@ HELD = [(2, "id-reused"), (3, "added-claimed")]
 def test_a_delete_that_was_carried_out_takes_no_new_pet(
     box: Sandbox, store: ps.Store, sheet: Path
 ) -> None:
-    """The unedited sheet holds both rows, names both, and sends nothing."""
+    """A delete that was applied does not delete the new pet with its id: both rows are held, each
+    names the other, and nothing is sent.
+    """
     assert stored(box) == {4: "Nova"}
     plan = store.plan(sheet)
     assert rules(plan) == HELD
@@ -92,7 +94,9 @@ def test_a_delete_that_was_carried_out_takes_no_new_pet(
 def test_an_edited_new_row_is_held_and_not_added_again(
     box: Sandbox, store: ps.Store, sheet: Path, column: str
 ) -> None:
-    """Its pet is known by the journal, though another row has the id."""
+    """An edited new row is held and not added again, because the journal has its pet, although
+    another row has the id.
+    """
     edited = {"name": ",Novas,available,\n", "status": ",Nova,sold,\n"}[column]
     sheet.write_text(HEAD + OLD + edited)
     plan = store.plan(sheet)
@@ -102,13 +106,15 @@ def test_an_edited_new_row_is_held_and_not_added_again(
 
 
 def test_the_old_row_stays_held_without_the_new_one(store: ps.Store, sheet: Path) -> None:
-    """It is as it was when it deleted another pet."""
+    """The old row stays held if the new row is removed, because it is still the row of another
+    pet.
+    """
     sheet.write_text(HEAD + OLD)
     assert rules(store.plan(sheet)) == [(2, "id-reused")]
 
 
 def test_an_undo_that_is_undone_leaves_it_held(box: Sandbox, store: ps.Store, sheet: Path) -> None:
-    """The new pet is back under the id that it had."""
+    """After an undo and its undo, the new pet has its id again and both rows are held."""
     for _ in range(2):
         newest = str(store.runs()["id"].iloc[0])
         store.apply(store.undo(newest), progress=False)
@@ -117,14 +123,14 @@ def test_an_undo_that_is_undone_leaves_it_held(box: Sandbox, store: ps.Store, sh
 
 
 def test_a_row_whose_own_pet_is_back_goes_on(box: Sandbox, store: ps.Store, sheet: Path) -> None:
-    """Its delete is meant for this pet."""
+    """A row whose own pet is back is no longer held, and its delete is planned."""
     box.put(SHOP[3])
     sheet.write_text(HEAD + OLD)
     assert [(each.kind, each.pet_id) for each in store.plan(sheet).changes] == [("delete", 4)]
 
 
 def test_an_edited_old_row_stays_held(store: ps.Store, sheet: Path) -> None:
-    """It still has the name of the earlier pet."""
+    """An old row that is edited stays held, because it has the earlier pet's name."""
     sheet.write_text(HEAD + "4,Zoe,pending,\n" + NOVA)
     assert rules(store.plan(sheet)) == HELD
 
@@ -132,7 +138,9 @@ def test_an_edited_old_row_stays_held(store: ps.Store, sheet: Path) -> None:
 def test_without_the_old_row_the_new_one_is_its_pet(
     box: Sandbox, store: ps.Store, sheet: Path
 ) -> None:
-    """As the conflict says; an edit is sent then."""
+    """If the old row is removed, as its conflict says, the new row is its pet's, and its edit is
+    sent.
+    """
     sheet.write_text(HEAD + ",Nova,pending,\n")
     applied(store, sheet)
     (nova,) = (pet for pet in box.pets() if pet.name == "Nova")
@@ -149,7 +157,9 @@ def test_without_the_old_row_the_new_one_is_its_pet(
     ],
 )
 def test_the_id_written_by_hand_counts(store: ps.Store, sheet: Path, row: str, kind: str) -> None:
-    """In place of both rows: edited, renamed, or deleted again."""
+    """A single row with the id typed by hand counts as the new pet's row: it can be edited, renamed
+    or deleted.
+    """
     sheet.write_text(HEAD + row)
     plan = store.plan(sheet)
     assert [(each.kind, each.pet_id) for each in plan.changes] == [(kind, 4)]
@@ -157,7 +167,7 @@ def test_the_id_written_by_hand_counts(store: ps.Store, sheet: Path, row: str, k
 
 
 def test_a_copied_row_with_the_id_goes_on(store: ps.Store, sheet: Path) -> None:
-    """Only the row without it is held, as with any id."""
+    """A copied row with the id is sent, and only the copy without an id is held."""
     sheet.write_text(HEAD + "4,Nova,pending,\n" + NOVA)
     plan = store.plan(sheet)
     assert [(each.kind, each.row) for each in plan.changes] == [("update", 2)]
@@ -165,7 +175,7 @@ def test_a_copied_row_with_the_id_goes_on(store: ps.Store, sheet: Path) -> None:
 
 
 def test_a_fresh_export_goes_on(box: Sandbox, store: ps.Store, sheet: Path, tmp_path: Path) -> None:
-    """It names the new pet by its id."""
+    """A new export has the new pet by its id, so its edits are planned without a conflict."""
     path = tmp_path / "fresh.xlsx"
     ps.write_sheet(store.snapshot(), path)
     edit(path, lambda page: page.cell(5, 3, "sold"))
@@ -177,7 +187,9 @@ def test_a_fresh_export_goes_on(box: Sandbox, store: ps.Store, sheet: Path, tmp_
 def test_rows_that_name_the_ids_of_no_pets_do_not_take_the_new_ones(
     box: Sandbox, store: ps.Store, tmp_path: Path
 ) -> None:
-    """No pet was ever deleted: the run says so at once, and the next plan holds all four rows."""
+    """Rows with ids of no pets do not take new pets with these ids: the run reports the reused ids,
+    and the next plan holds all four rows.
+    """
     path = tmp_path / "pets.csv"
     path.write_text(
         HEAD + "5,Old,sold,delete\n6,Older,sold,update\n,Nova,available,\n,Vega,available,\n"
@@ -199,7 +211,7 @@ def test_rows_that_name_the_ids_of_no_pets_do_not_take_the_new_ones(
 def test_a_blocked_row_that_names_the_id_is_held_once_it_is_corrected(
     store: ps.Store, tmp_path: Path
 ) -> None:
-    """Nobody knew what it said when the service assigned its id."""
+    """A blocked row that has the id is held after it is corrected."""
     path = tmp_path / "pets.csv"
     path.write_text(HEAD + "5,Old,sold,remove\n,Nova,available,\n")
     assert applied(store, path).counts["needs fixing"] == 1
@@ -208,7 +220,9 @@ def test_a_blocked_row_that_names_the_id_is_held_once_it_is_corrected(
 
 
 def test_an_id_that_another_row_names_is_not_written(store: ps.Store, tmp_path: Path) -> None:
-    """Neither into the sheet nor into the results: the journal knows the row."""
+    """An id that another row has is written neither into the sheet nor into the results, and both
+    rows are held by the journal.
+    """
     path = tmp_path / "pets.csv"
     path.write_text(HEAD + "5,Old,sold,delete\n" + NOVA)
     read = store.read(path)
@@ -227,7 +241,9 @@ def test_an_id_that_another_row_names_is_not_written(store: ps.Store, tmp_path: 
 def test_the_older_row_of_an_export_does_not_take_the_new_pet(
     box: Sandbox, store: ps.Store, tmp_path: Path
 ) -> None:
-    """Nobody edited it since: it is a conflict, too, and no older row."""
+    """An unedited older row of an export, whose id a new pet got, is a conflict and does not count
+    as older.
+    """
     path = tmp_path / "pets.xlsx"
     ps.write_sheet(store.snapshot(), path)
     box.remove(4)
@@ -244,7 +260,9 @@ def test_the_older_row_of_an_export_does_not_take_the_new_pet(
 def test_a_round_writes_no_id_that_another_row_names(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, mode: str
 ) -> None:
-    """Each round names both rows until the older one is taken out; what is kept can be read."""
+    """A round does not write an id that another row has: each round names both rows until the older
+    one is removed, and the saved state stays readable.
+    """
     new = Pet(name="Nova", status="available")
     with Sandbox(auth=False, profile=REUSING, pets=PETS) as box:
         night = Night(box, tmp_path, {"mode": mode, "delete_missing": True})
@@ -286,7 +304,9 @@ def edit(path: Path, change: object) -> None:
 
 
 def test_a_delete_names_the_pet_that_it_takes(box: Sandbox, tmp_path: Path) -> None:
-    """A colleague's new pet has the id that the row named before, and no run here knows of it."""
+    """A delete whose row has another name than its pet is named in a note, because the id may now
+    be another pet's.
+    """
     path = tmp_path / "pets.csv"
     path.write_text(HEAD + OLD + "3,Leo,,delete\n2,,,delete\n")
     box.put(replaced(SHOP[3], name="Nova"))
@@ -301,7 +321,9 @@ def test_a_delete_names_the_pet_that_it_takes(box: Sandbox, tmp_path: Path) -> N
 def test_an_id_that_another_file_names_takes_no_new_pet(
     box: Sandbox, tmp_path: Path, mode: str
 ) -> None:
-    """The service gives it to a new row of a folder: both rows are held, and the pet stays."""
+    """If a new row of a folder gets an id that another file has, both rows are held and the pet
+    stays.
+    """
     folder = tmp_path / "in"
     folder.mkdir()
     (folder / "a.csv").write_text(HEAD + "1,Rex,available,\n2,Mia,available,\n" + NOVA)

@@ -1,7 +1,8 @@
-"""Two-way rounds that die at any moment, between edits of every kind: each arrives or is named.
+"""Two-way rounds that are killed at any moment, between edits of every kind: each edit arrives or
+is named.
 
-Each seed has people and kills of its own; `--rounds 200 --rounds-seed 7` plays 200 rounds of one,
-with `--rounds-by-hand` between commands that people run by hand.
+Each seed has its own edits and kills; `--rounds 200 --rounds-seed 7` runs 200 rounds of one seed,
+and `--rounds-by-hand` adds manual commands between them.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ KEY, UNIT = "k1", ("name", "")
 
 @pytest.fixture(scope="module")
 def loaded() -> Iterator[Nursery]:
-    """Forks the rounds of all seeds: to load what they need takes as long as several of them."""
+    """Yield a process that forks the rounds of all seeds, because loading their modules takes as
+    long as several rounds.
+    """
     with Nursery("nights.loaded") as nursery:
         yield nursery
 
@@ -30,12 +33,12 @@ def loaded() -> Iterator[Nursery]:
 def test_each_edit_arrives_or_is_named(
     rounds_seed: int, rounds: int, has_commands: bool, tmp_path: Path, loaded: Nursery
 ) -> None:
-    """No round reverts an edit, loses or doubles a pet, or ends well while sides differ."""
+    """No round reverts an edit, loses or doubles a pet, or ends well while the sides differ."""
     Play(rounds_seed, tmp_path, loaded, has_commands=has_commands).play(rounds)
 
 
 def _sides(*, sheet: str, store: str) -> View:
-    """One pet and its row, which differ in the name alone."""
+    """Return one pet and its row, which differ in the name alone."""
     same = {
         "status": "sold",
         "category": None,
@@ -47,7 +50,9 @@ def _sides(*, sheet: str, store: str) -> View:
 
 
 def _open_edit() -> Auditor:
-    """Both sides said "new" once, and "old" since; then somebody typed "new" into the sheet."""
+    """Return an auditor of an open edit: both sides had "new", then "old", and then "new" was typed
+    into the sheet.
+    """
     auditor = Auditor()
     auditor.observe(_sides(sheet="new", store="new"))
     auditor.observe(_sides(sheet="old", store="old"))
@@ -57,8 +62,8 @@ def _open_edit() -> Auditor:
 
 
 def _put_back(auditor: Auditor, *, is_sent: bool) -> None:
-    """The file with the open edit is put back, after the edit was sent and taken back in the store,
-    or after somebody took it back in the sheet.
+    """Put back the file with the open edit, after the edit was sent and taken back in the store, or
+    was taken back in the sheet.
     """
     then, step = auditor.ledger.copy(), auditor.step
     sides = _sides(sheet="new", store="old")
@@ -73,7 +78,7 @@ def _put_back(auditor: Auditor, *, is_sent: bool) -> None:
 
 
 def _send(auditor: Auditor, *, is_resume: bool, sheet: str = "new") -> None:
-    """Somebody sends "new" by hand."""
+    """Send "new" manually."""
     after = _sides(sheet=sheet, store="new")
     auditor.note_store_edits(_sides(sheet=sheet, store="old"), after, is_resume=is_resume)
     auditor.observe(after)
@@ -90,7 +95,9 @@ def _judge(auditor: Auditor, before: View, after: View) -> None:
 
 
 def test_a_row_goes_with_its_pet_once_an_older_file_lacks_its_edit() -> None:
-    """Nobody misses an edit that went with the file that had it."""
+    """A row may be removed with its pet if an older file without its edit was put back; otherwise
+    its edit is lost.
+    """
     auditor = Auditor()
     same = _sides(sheet="old", store="old")
     auditor.observe(same)
@@ -105,7 +112,9 @@ def test_a_row_goes_with_its_pet_once_an_older_file_lacks_its_edit() -> None:
 
 
 def test_an_edit_that_was_sent_and_undone_is_not_to_be_sent_again() -> None:
-    """What has arrived is no open edit: the store's older value is its newest."""
+    """An edit that was sent and undone is no open edit, because the store's older value is the
+    newest.
+    """
     auditor = _open_edit()
     _send(auditor, is_resume=False)
     _take_back_in_store(auditor)
@@ -117,7 +126,7 @@ def test_an_edit_that_was_sent_and_undone_is_not_to_be_sent_again() -> None:
 
 @pytest.mark.parametrize("is_sent", [True, False])
 def test_an_edit_in_a_backup_is_open_unless_it_has_arrived_since(is_sent: bool) -> None:
-    """A backup with an open edit brings it back; one that arrived meanwhile is old."""
+    """An edit in a backup is open again, unless it arrived since."""
     auditor = _open_edit()
     _put_back(auditor, is_sent=is_sent)
     before = _sides(sheet="new", store="old")
@@ -129,7 +138,7 @@ def test_an_edit_in_a_backup_is_open_unless_it_has_arrived_since(is_sent: bool) 
 
 
 def test_an_edit_that_was_taken_back_is_none() -> None:
-    """The sheet says again what both sides last agreed on, and takes what the store says since."""
+    """An edit that was taken back is no edit, so the sheet takes the store's later value."""
     auditor = _open_edit()
     auditor.ledger.store.add((KEY, UNIT))
     auditor.ledger.sheet.add((KEY, UNIT))
@@ -141,7 +150,7 @@ def test_an_edit_that_was_taken_back_is_none() -> None:
 
 
 def test_an_edit_of_after_a_stopped_run_is_newer_than_what_it_sends() -> None:
-    """A resumed run sends what the sheet said before."""
+    """An edit after a stopped run is newer than the value that the resumed run sends."""
     auditor = _open_edit()
     _send(auditor, is_resume=True, sheet="newer")
     before = _sides(sheet="newer", store="new")
@@ -151,7 +160,7 @@ def test_an_edit_of_after_a_stopped_run_is_newer_than_what_it_sends() -> None:
 
 
 def test_every_other_command_edits_the_store() -> None:
-    """Where the sheet was edited too, both values stay."""
+    """Any command other than a resume edits the store, so both sides' edits must be kept."""
     auditor = _open_edit()
     _send(auditor, is_resume=False, sheet="newer")
     before = _sides(sheet="newer", store="new")
@@ -162,13 +171,15 @@ def test_every_other_command_edits_the_store() -> None:
 
 
 def _without(view: View, column: str) -> View:
-    """The same, while the sheet lacks a column."""
+    """Return the same view with a sheet that lacks a column."""
     rows = {key: {**values, column: BLANK} for key, values in view.rows.items()}
     return View(view.pets, rows, frozenset((key, column) for key in rows))
 
 
 def test_a_killed_run_may_go_on_while_the_column_of_its_edit_is_away() -> None:
-    """It sends what the sheet said last, and nothing else."""
+    """A killed run can continue while the column of its edit is away, and sends only the sheet's
+    last value.
+    """
     auditor = _open_edit()
     before = _without(_sides(sheet="new", store="old"), "name")
     auditor.observe(before)
@@ -179,7 +190,7 @@ def test_a_killed_run_may_go_on_while_the_column_of_its_edit_is_away() -> None:
 
 @pytest.mark.parametrize("is_away", [False, True])
 def test_an_empty_cell_beside_nothing_is_no_open_edit(is_away: bool) -> None:
-    """Unless its column is away, and may still say something."""
+    """An empty cell and no value in the store are no open edit, unless the column is away."""
     auditor, unit = Auditor(), ("status", "")
     view = _without(_sides(sheet="old", store="old"), "status")
     view.pets[KEY]["status"] = None
@@ -193,8 +204,8 @@ def test_an_empty_cell_beside_nothing_is_no_open_edit(is_away: bool) -> None:
 def test_the_number_in_a_new_row_gives_way_to_that_of_its_name(
     is_new: bool, is_added_again: bool
 ) -> None:
-    """In a row that was there, the number alone is a value like others, unless its pet was gone and
-    somebody has added it again.
+    """The category id in a new row, or in one whose pet was added again, gives way to the id of its
+    name; in another row it is a value like others.
     """
     auditor = Auditor()
     before = _sides(sheet="Ada", store="Ada")
@@ -215,7 +226,7 @@ def test_the_number_in_a_new_row_gives_way_to_that_of_its_name(
 
 @pytest.mark.parametrize("name", ["Dogs", "Cats"])
 def test_the_number_of_a_category_names_it(name: str) -> None:
-    """A row gives a pet the number of a category that another pet has, and no name."""
+    """A category id in a row without a name means the category of another pet with that id."""
     auditor, number = Auditor(), ("category_id", "")
     empty = {**_sides(sheet="old", store="old").pets[KEY], "category": None, "category_id": None}
     other = {**empty, "category": "Dogs", "category_id": "3"}
@@ -233,7 +244,7 @@ def test_the_number_of_a_category_names_it(name: str) -> None:
 
 @pytest.mark.parametrize("blank", ["category", "category_id"])
 def test_one_cell_of_a_category_says_it(blank: str) -> None:
-    """The store gave a pet another category, and the row says it in one of its two cells."""
+    """A category that is in one of the row's two cells agrees with the store."""
     auditor = Auditor()
     pet = {**_sides(sheet="old", store="old").pets[KEY], "category": "Dogs", "category_id": "3"}
     for column in ("category", "category_id"):

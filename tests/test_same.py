@@ -1,5 +1,5 @@
-"""One definition of "the same": what a service may return of a pet that was sent to it is no
-change for any part of petsync, and a real change is one for all of them.
+"""One definition of "the same": the form in which a service returns a pet is no change for any part
+of petsync, and a real change is one for all parts.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ sent_pets = st.builds(
 
 @st.composite
 def stored(draw: st.DrawFn, sent: Pet) -> Pet:
-    """The pet as a service may return it: tags in another order, ids of its own or 0 where none
-    was sent, text in another Unicode form.
+    """Draw the pet as a service may return it: tags in another order, new ids or 0 where none was
+    sent, text in another Unicode form.
     """
     text = draw(st.sampled_from([lambda t: t, lambda t: unicodedata.normalize("NFD", t)]))
     spaced: Callable[[str], str] = draw(st.sampled_from([lambda t: t, lambda t: f" {t} "]))
@@ -79,7 +79,7 @@ def stored(draw: st.DrawFn, sent: Pet) -> Pet:
 
 @st.composite
 def pairs(draw: st.DrawFn) -> tuple[Pet, Pet]:
-    """A pet that was sent, and the same pet as the service returns it."""
+    """Draw a pet that was sent, and the same pet as the service returns it."""
     sent = draw(sent_pets)
     return sent, draw(stored(sent))
 
@@ -94,13 +94,13 @@ CHANGED: dict[Column, Any] = {
 
 
 def _of_plan(sent: Pet, found: Pet) -> set[Column]:
-    """A sheet that says what was sent."""
+    """Return the fields that a plan changes for a sheet of the sent pet."""
     plan = plan_of([found], sheet_of([sent]), two_way=True)
     return {field for change in plan.changes for field in change.fields}
 
 
 def _of_plan_by_base(sent: Pet, found: Pet) -> set[Column]:
-    """A sheet whose base is what was sent: the row is to go unless the store changed."""
+    """Return the fields whose change holds back a delete, with the sent pet as the base."""
     plan = plan_of([found], sheet_of([sent], action="delete", base=base_of([sent])))
     return {c for each in plan.conflicts for c in FIELDS if f"changed {c}" in each.problem} | {
         c for each in plan.conflicts for c in FIELDS if f", {c}" in each.problem
@@ -108,7 +108,7 @@ def _of_plan_by_base(sent: Pet, found: Pet) -> set[Column]:
 
 
 def _of_matching(sent: Pet, found: Pet) -> set[Column]:
-    """A row without an id finds its pet."""
+    """Return the changes and conflicts of a row without an id that matches its pet."""
     plan = plan_of([found], sheet_of([replace(sent, id=None)]))
     kinds = {change.kind for change in plan.changes}
     return kinds | {conflict.rule for conflict in plan.conflicts}  # type: ignore[return-value]
@@ -126,19 +126,19 @@ def _of_sentinel(sent: Pet, found: Pet) -> set[Column]:
 
 
 def _of_precheck(sent: Pet, found: Pet) -> set[Column]:
-    """The plan's pet is what was sent; it is to go."""
+    """Return the fields that hold back a delete of the sent pet."""
     change = Delete(row=2, source="Pets!B2", before=sent)
     return _held(change, found)
 
 
 def _of_update_check(sent: Pet, found: Pet) -> set[Column]:
-    """The plan's pet is what was sent; every field is to change."""
+    """Return the fields that hold back an update of every field of the sent pet."""
     wish = replace(sent, name="?", status="?", category=None, tags=(Tag(1, "?"),), photo_urls=())
     return _held(Update(row=2, source="", before=sent, after=wish, fields=FIELDS), found)
 
 
 def _of_add_check(sent: Pet, found: Pet) -> set[Column]:
-    """A pet of this id is to be added, and one is there."""
+    """Return the name if an add with an id finds a pet that differs from the sent one."""
     with pytest.raises(UnsentError) as held:
         asyncio.run(Precheck(MemoryTarget([found])).prepare(Add(row=2, source="", after=sent)))
     return set() if held.value.cause == "already-so" else {"name"}
@@ -154,7 +154,7 @@ def _held(change: Update | Delete, found: Pet) -> set[Column]:
 
 
 def _of_undo(sent: Pet, found: Pet) -> set[Column]:
-    """A run added what was sent; its undo deletes the pet unless it was changed since."""
+    """Return the fields whose change holds back the undo of an add."""
     entry = Entry(number=0, kind="add", row=2, pet_id=7, after=sent, outcome="applied")
     past = PastRun(run_id="r", store="http://s", source="a.xlsx", started="", state="done")
     plan = build_undo_plan(
@@ -171,17 +171,17 @@ def _of_undo(sent: Pet, found: Pet) -> set[Column]:
 
 
 def _of_resume(sent: Pet, found: Pet) -> set[Column]:
-    """An add without an id got no answer: the pet that has come is its own."""
+    """Return the name if an add without a response does not recognise its pet."""
     change = Add(row=2, source="", after=replace(sent, id=None))
     unknown: Result = result_of(0, change, "unknown", "no-answer", "")
     return set() if settle([0], [change], {0: unknown}, (), [found]) == {0: 7} else {"name"}
 
 
 def _of_reconcile(sent: Pet, found: Pet) -> set[Column]:
-    """What a sheet and the store do not agree on, and what the sheet takes."""
+    """Return the fields in which sheet and store differ, and those that the sheet takes."""
     sheet, snapshot = sheet_of([sent]), snapshot_of([found])
     taken = build_inbound(sheet, snapshot, None, lead="store", created=_now())
-    # Beside a category's name, a blank id is filled: the cell says nothing that could differ.
+    # Beside a category's name, a blank id is filled, because a blank cell differs from nothing.
     blank = {"category_id"} if sent.category and not sent.category.id else set()
     fields = {field for edit in taken.edits for field in edit.fields} - blank
     return fields | set(compare_rows(sheet, snapshot, {}).columns(2))
@@ -212,7 +212,7 @@ CALLERS: tuple[Callable[[Pet, Pet], set[Column]], ...] = (
 def test_what_a_service_returns_is_the_same_for_every_part(
     caller: Callable[[Pet, Pet], set[Column]], pair: tuple[Pet, Pet]
 ) -> None:
-    """No part of petsync takes it for a change."""
+    """No part of petsync takes the returned form of a pet for a change."""
     sent, found = pair
     assert differing(sent, found) == ()
     assert caller(sent, found) == set()
@@ -224,9 +224,11 @@ def test_what_a_service_returns_is_the_same_for_every_part(
 def test_a_change_is_one_for_every_part(
     caller: Callable[[Pet, Pet], set[Column]], pair: tuple[Pet, Pet], field: Column
 ) -> None:
-    """Whatever field it is in, and however the service wrote the others."""
+    """Every part of petsync detects a change of any field, in whatever form the other fields are
+    returned.
+    """
     sent, found = pair
-    # A sheet without a category says nothing of it.
+    # A sheet without a category does not set one.
     assume(sent.category is not None)
     changed = replace(found, **{field: CHANGED[field]})
     assert field in differing(sent, changed)
@@ -235,7 +237,7 @@ def test_a_change_is_one_for_every_part(
 
 @given(pairs(), sent_pets)
 def test_the_same_has_the_same_content(pair: tuple[Pet, Pet], other: Pet) -> None:
-    """So a pet is found by its content wherever it is compared afterwards."""
+    """Two forms of the same pet have the same content, so each is found by the other's content."""
     sent, found = pair
     assert content(sent) == content(found)
     if not differing(sent, other):
@@ -271,7 +273,9 @@ CALM, LOUD = Tag(None, "calm"), Tag(None, "loud")
     ],
 )
 def test_tags_are_the_same(expected: list[Tag], found: list[Tag], agree: bool) -> None:
-    """As sets, with any id where none was sent; never one tag for two that are named."""
+    """Tags are compared as sets, with any id where none was sent, and one tag never stands for two
+    that are named.
+    """
     assert same_tags(expected, found) is agree
     assert same_tags(expected[::-1], found[::-1]) is agree
 
@@ -297,8 +301,8 @@ DOGS, CATS = Category(1, "Dogs"), Category(None, "Cats")
 def test_categories_are_the_same(
     expected: Category | None, found: Category | None, agree: str
 ) -> None:
-    """With any id where none was sent, and 0 is no id; of two pets that a service returned, both
-    or neither have one.
+    """Categories are the same with any id where none was sent, and 0 is no id; of two returned
+    pets, both or neither have an id.
     """
     pet = Pet(id=7, name="Rex", status="available")
     one, other = replace(pet, category=expected), replace(pet, category=found)
@@ -308,9 +312,11 @@ def test_categories_are_the_same(
 
 @pytest.mark.parametrize("fault", ["", "html", "drop_after"])
 def test_ids_that_a_service_makes_up_are_no_changes(tmp_path: Path, fault: str) -> None:
-    """The original server stores a tag or category without an id with the id 0. Apply, verify,
-    resume, a second plan and undo all take that for what was sent: no conflict, no delete that is
-    held back, and nothing left of the run after its undo. So do they where answers were lost.
+    """Ids that a service assigns to tags and categories are no change for apply, verify, resume, a
+    second plan and undo.
+
+    The original server stores a tag or category without an id with the id 0. Nothing is a conflict,
+    no delete is held back, and the undo leaves nothing of the run, also if responses were lost.
     """
     pets = [
         Pet(id=n, name=f"Pet {n}", status="available", category=DOGS, tags=(Tag(n, "calm"),))
@@ -344,14 +350,16 @@ def test_ids_that_a_service_makes_up_are_no_changes(tmp_path: Path, fault: str) 
 
 
 def test_undo_of_tags_with_one_name() -> None:
-    """A run that left `calm` and `1:calm` can be undone: nobody changed the pet since."""
+    """A run that left `calm` and `1:calm` can be undone, because the pet is unchanged since."""
     left = Pet(id=7, name="Rex", status="available", tags=(CALM, Tag(1, "calm")))
     now = replace(left, tags=(Tag(0, "calm"), Tag(1, "calm")))
     assert _of_undo(left, now) == set()
 
 
 def test_undo_of_an_id_alone() -> None:
-    """A run that gave a tag its id is undone, though the tag without one is the same."""
+    """A run that only gave a tag an id can be undone, although the tag without the id counts as the
+    same.
+    """
     was = Pet(id=7, name="Rex", status="available", tags=(Tag(0, "calm"),))
     left = replace(was, tags=(Tag(5, "calm"),))
     entry = Entry(
@@ -373,8 +381,8 @@ def test_undo_of_an_id_alone() -> None:
 @pytest.mark.parametrize("suffix", [".xlsx", ".csv"])
 @pytest.mark.parametrize("two_way", [False, True])
 def test_a_category_with_an_empty_name(tmp_path: Path, suffix: str, two_way: bool) -> None:
-    """It is in sync with its export, its table and its frame; [clear] takes it away, once, in the
-    results too, and undo brings it back.
+    """A category with an empty name is in sync with its export, table and frame; [clear] removes it
+    once, in the results too, and an undo restores it.
     """
     rex = Pet(id=1, name="Rex", status="sold", category=Category(7, ""))
     tom = replace(rex, id=2, name="Tom", category=Category(1, "Dogs"))
