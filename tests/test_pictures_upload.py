@@ -1,4 +1,4 @@
-"""Bulk upload of images to a real store: each image is sent once, whatever fails."""
+"""Bulk upload of images to a real store: each image is sent once, despite any fault."""
 
 from __future__ import annotations
 

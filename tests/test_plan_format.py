@@ -124,7 +124,7 @@ def test_the_pages_code_runs() -> None:
     [(1, "an older"), (4, "an older"), (5, "an older"), (7, "a newer"), (99, "a newer")],
 )
 def test_another_format_is_refused(number: int, said: str) -> None:
-    """A plan of an older or newer petsync is refused by its format number, whatever its other
+    """A plan of an older or newer petsync is refused by its format number, with any other
     content.
     """
     of_its_own = {"format": number, "verdict": {"refusals": ["as text"]}, "changes": {}}

@@ -492,7 +492,7 @@ def test_photos_of_both_sides_are_merged(
     base: str, row: str, store: str, merge: str, winner: str
 ) -> None:
     """Photos are merged in the order of the side that changed the order; no added photo is lost,
-    and no removed one comes back.
+    and no removed one is restored.
     """
     made = photos(row, store, base, on_conflict=winner)
     assert made.conflicts == ()

@@ -150,7 +150,7 @@ def test_the_number_beside_a_cleared_category_is_no_edit(
     night: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The old id beside a cleared category is no edit, even if the name's column is removed after a
-    killed round and comes back.
+    killed round and restored later.
     """
     night.type(1, category="[clear]")
     with monkeypatch.context() as patch:
@@ -307,7 +307,7 @@ def test_a_column_that_was_away_after_a_killed_round_reverts_nothing(
     night: Typed, monkeypatch: pytest.MonkeyPatch, broken: Break, cut: tuple[str, ...]
 ) -> None:
     """A tag that the store removed stays removed if the round that should write it is killed and
-    the column comes back with the old value.
+    the column is restored with the old value.
     """
     night.type(1, tags="calm; loud")
     night.run()
@@ -379,8 +379,8 @@ def test_the_file_of_before_a_killed_round_is_a_backup(
 
 
 def test_the_number_of_a_category_that_was_away_reverts_nothing(night: Typed) -> None:
-    """The old category id that comes back with its column does not revert a name that a round wrote
-    meanwhile.
+    """The old category id that is restored with its column does not revert a name that a round
+    wrote meanwhile.
     """
     numbers = night.cut("category_id")
     night.box.put(changed(STORED, 1, category=CATS)[0])
@@ -397,7 +397,7 @@ def test_the_number_of_a_category_that_was_away_reverts_nothing(night: Typed) ->
 def test_a_category_named_while_its_number_was_away_stays(
     night: Typed, monkeypatch: pytest.MonkeyPatch, cells: dict[str, str], broken: str | None
 ) -> None:
-    """The old category id that comes back with its column does not revert a name that was typed
+    """The old category id that is restored with its column does not revert a name that was typed
     meanwhile, also after a killed round.
     """
     numbers = night.cut("category_id")
@@ -561,7 +561,9 @@ def test_a_row_stays_while_an_edit_of_it_may_be_under_another_header(
 
 
 def test_an_open_sheet_ends_the_round_before_anything_is_sent(night: Typed) -> None:
-    """A sheet that is open in another program ends the round before anything is sent."""
+    """A sheet that is open in another program ends the round before anything is sent, even if only
+    the store would change.
+    """
     night.type(1, name="Rex")
     lock = night.sheet.with_name(f".~lock.{night.sheet.name}#")
     lock.write_text(",ada,", "utf-8")
@@ -803,7 +805,7 @@ def test_a_pet_that_changed_in_a_column_that_is_away_is_not_deleted(
 
 @pytest.mark.parametrize("column", ["tags", "photo_urls", "name", "category"])
 def test_a_doubt_stays_while_its_column_is_away(night: Typed, column: str) -> None:
-    """A conflict about a value of a backup stays when its column is removed and comes back."""
+    """A conflict about a value of a backup stays when its column is removed and restored."""
     newer = {
         "name": "Store 1",
         "category": CATS,
@@ -897,8 +899,8 @@ def test_one_row_as_in_a_backup_is_a_conflict(night: Typed) -> None:
 
 
 def test_a_row_that_petsync_took_out_does_not_bring_its_pet_back(night: Typed) -> None:
-    """A row that petsync removed, and that comes back in an edited backup, is a conflict and adds
-    its pet only with the action `add`.
+    """A row that petsync removed, and that an edited backup restores, is a conflict and adds its
+    pet only with the action `add`.
     """
     options = {"delete_missing": True}
     night.box.remove(7)
@@ -1191,7 +1193,7 @@ def test_a_row_of_a_backup_stays_held_whatever_is_written_beside_it(night: Typed
 
 
 def test_a_column_that_comes_back_blank_is_filled(night: Typed) -> None:
-    """A blank cell of a column that comes back takes the store's present value."""
+    """A blank cell of a column that is restored takes the store's present value."""
     night.type(1, tags="[clear]")
     night.run()
     night.type(1, tags="")
@@ -1333,8 +1335,8 @@ def test_a_run_that_is_resumed_sends_nothing_that_was_taken_back_since(
 def test_a_killed_round_deletes_no_pet_that_was_deleted_by_hand_and_brought_back(
     night: Typed,
 ) -> None:
-    """A killed round does not repeat a delete that was applied manually and undone, and the row
-    comes back.
+    """A killed round does not repeat a delete that was applied manually and undone, and the row is
+    restored.
     """
     night.options = {**STOPS, "delete_missing": True}
     night.save(night.rows()[:-1])
@@ -1600,7 +1602,7 @@ def test_what_was_applied_by_hand_and_undone_is_not_sent_again(
 
 def test_a_pet_that_was_added_by_hand_and_is_gone_is_added_again_with_its_id(night: Typed) -> None:
     """A pet that was added manually and deleted is added again with its id once the row has the id
-    and `add`, as the hint says.
+    and the action `add`, as the hint suggests.
     """
     rows = night.rows()
     night.save([*rows, [{**NEW_ROW, "tags": "calm"}.get(name, "") for name in rows[0]]])
@@ -2037,7 +2039,7 @@ def test_a_category_applied_by_hand_and_undone_while_its_column_is_away_is_not_s
 def test_a_category_applied_by_hand_stays_while_its_column_is_away(
     night: Typed, cells: dict[str, str], columns: tuple[str, ...]
 ) -> None:
-    """A category that was applied manually agrees with the store when its column comes back."""
+    """A category that was applied manually agrees with the store when its column is restored."""
     night.type(1, **cells)
     _apply_by_hand(night)
     new = night.stored()[1]

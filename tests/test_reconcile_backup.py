@@ -49,7 +49,7 @@ class Kept(Night):
 
     @property
     def sheet(self) -> Path:
-        """The path of the sheet, which has no base of its own."""
+        """The path of the sheet, which carries no base."""
         return self.folder / f"catalogue.{self.ending}"
 
     @property
@@ -269,8 +269,8 @@ def test_a_backup_from_before_a_new_row_is_known(night: Kept) -> None:
 def test_a_round_that_is_killed_while_it_notes_an_older_copy(
     either: Kept, monkeypatch: pytest.MonkeyPatch, writes: int
 ) -> None:
-    """A round that is killed at any write while it records an older copy lets no value of the copy
-    through, whatever is edited before the next round.
+    """A round that is killed at any write while it records an older copy sends no value of the
+    copy, with any edits before the next round.
     """
     night = either
     night.box.put(changed(PETS, 5, name="Store 5")[4])
@@ -683,8 +683,8 @@ def test_twenty_versions_are_kept(night: Kept) -> None:
 
 
 def test_a_base_of_another_store_is_never_a_first_round(night: Kept) -> None:
-    """A base of another store is an error and changes nothing, unless `moved` says that the store
-    has moved.
+    """A base of another store is an error and changes nothing, unless the option `moved` confirms
+    the new address.
     """
     night.write(changed(PETS, 1, name="Rex"))
     night.box.put(changed(PETS, 5, name="Store 5")[4])
@@ -945,7 +945,7 @@ def test_a_column_that_is_away_in_the_first_round_reverts_nothing(
     exported: Exported, how: str, mode: str
 ) -> None:
     """A column that an export's base has and its sheet lacks in the first round is reported, and
-    reverts nothing when it comes back.
+    reverts nothing when it is restored.
     """
     night = exported
     night.options = {"mode": mode}
@@ -1047,8 +1047,8 @@ def test_what_was_written_is_edited_in_a_backup(
     edit: Callable[[list[ps.Pet]], list[ps.Pet]],
     named: set[int],
 ) -> None:
-    """If a backup is edited where the next round wrote, the store keeps its values, and the edited
-    rows are in conflict.
+    """If a backup is edited in rows that the round after it wrote, the store keeps its values, and
+    the edited rows are in conflict.
     """
     night = either
     more = {"status": "pending"} if len(news) == 1 else {}

@@ -89,8 +89,8 @@ def test_a_blank_cell_of_a_row_that_finds_its_pet_takes_what_the_store_has(night
 
 
 def test_a_like_pet_that_somebody_else_added_meanwhile_is_drift(night: Night) -> None:
-    """A pet like a new row's, which somebody else adds during a push, is drift (exit code 2),
-    because the store has it twice.
+    """A second pet like a new row's, which another client adds during a push, is drift with exit
+    code 2.
     """
     night.write([*PETS, other(PETS[0], id=None, name="New")])
     told = night.run(mode="push", watchers=[Somebody(night)])
@@ -100,7 +100,7 @@ def test_a_like_pet_that_somebody_else_added_meanwhile_is_drift(night: Night) ->
 
 
 def test_like_rows_of_one_sheet_are_nobody_else_s(night: Night) -> None:
-    """Two identical rows of one sheet add two pets, and neither counts as somebody else's."""
+    """Two identical rows of one sheet add two pets, and neither counts as another client's."""
     new = other(PETS[0], id=None, name="New")
     night.write([*PETS, new, new])
     told = night.run(mode="push")

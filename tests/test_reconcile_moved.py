@@ -197,7 +197,7 @@ def test_a_new_row_in_two_files_waits_for_a_person(
     expected: Sequence[str],
 ) -> None:
     """A new row in two files is held in both, each naming the other, and the other rows go on. The
-    next round does what a person has made of one of them, and no id is in two rows.
+    next round follows the person's edit of one of them, and no id is in two rows.
     """
     night = _moving(box, tmp_path)
     night.options = {**night.options, "mode": mode}
@@ -683,8 +683,8 @@ def test_a_row_that_moves_out_of_an_older_copy_deletes_no_pet_of_a_killed_round(
 def test_rows_that_an_own_older_copy_lacks_are_not_lost(
     box: Sandbox, tmp_path: Path, is_written: bool, count: int
 ) -> None:
-    """Rows that moved into a file before an older copy replaced it delete no pets: they come back
-    if a round wrote into the file since, and otherwise stay in conflict until a row has their ids.
+    """Rows that moved into a file before an older copy replaced it delete no pets: a round restores
+    them if one wrote into the file since, and otherwise stay in conflict until a row has their ids.
     """
     night = _moving(box, tmp_path)
     sheet = tmp_path / "in" / "b.csv"
@@ -865,7 +865,7 @@ def test_a_file_that_is_away_deletes_no_pet_in_push(box: Sandbox, tmp_path: Path
 
 def test_a_file_that_is_meant_to_go_takes_its_pets_along(cut: Cut) -> None:
     """The pets of a file that is removed on purpose are deleted once its base is removed, as the
-    report says.
+    report suggests.
     """
     (cut.folder / "in" / "a.xlsx").unlink()
     (told,) = cut.opens(cut.rounds())

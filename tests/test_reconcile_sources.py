@@ -165,7 +165,7 @@ def test_whatever_reads_is_a_query(store: ps.Store, tmp_path: Path, query: str) 
     ],
 )
 def test_no_error_tells_the_password(store: ps.Store, address: str) -> None:
-    """An error never contains the password of the address, whatever the driver reports."""
+    """An error never contains the password of the address, with any text from the driver."""
     (source,) = sources_of(_job(query="SELECT 1 AS id", database=Secret(address)))
     with pytest.raises(ps.errors.SheetError) as caught:
         source.read(store)

@@ -178,7 +178,7 @@ def test_a_damaged_base_is_set_aside(night: Night) -> None:
 
 
 def test_an_edit_while_the_round_is_at_work_is_kept(night: Night) -> None:
-    """A sheet that somebody saves during a round stays unchanged, and the next round reads it."""
+    """A sheet that a person saves during a round stays unchanged, and the next round reads it."""
     night.box.put(changed(PETS, 2, name="Mia")[1])
     save = Meddler("write", lambda: night.write(changed(PETS, 1, name="Rex")))
     told = night.run(watchers=[save])
@@ -212,9 +212,7 @@ def test_a_folder_has_a_base_for_each_sheet(night: Night, tmp_path: Path) -> Non
 
 
 def test_one_bad_job_keeps_no_other_from_running(night: Night, tmp_path: Path) -> None:
-    """A job without a service, a folder or a sheet is an error of its own, and the other jobs
-    run.
-    """
+    """A job without a service, a folder or a sheet is an error, and the other jobs run."""
     jobs = [
         night.job("nowhere", url=""),
         night.job("empty", sheet=None, folder=tmp_path / "none"),
@@ -360,7 +358,7 @@ def test_a_torn_history_is_read_all_the_same(night: Night) -> None:
 
 def test_what_was_merged_and_cut_off_merges_again(night: Night) -> None:
     """A merge of photos that was interrupted gives the same result again: a photo that the store
-    removed does not come back.
+    removed is not restored.
     """
     one, two, three = (f"https://shop.example/{name}.jpg" for name in "abc")
     night.write(changed(PETS, 1, photo_urls=(one, two)))

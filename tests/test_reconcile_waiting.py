@@ -172,7 +172,7 @@ def test_a_release_of_the_sheet_that_is_killed(
 
 
 def test_nobody_can_release_an_empty_sheet_or_a_sentinel(night: Night) -> None:
-    """An empty sheet or a changed sentinel is refused without a file, so nobody can release it."""
+    """An empty sheet or a changed sentinel is refused without a file, so it cannot be released."""
     night.write([])
     told = night.run(delete_missing=True)
     assert (told.round.status, told.round.exit_code, told.round.waiting) == ("refused", 4, "")
@@ -243,8 +243,8 @@ def test_what_a_sheet_waits_for_says_so_too(
 def test_the_undo_of_a_round_says_what_the_next_one_does(
     night: Night, mode: str, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The undo of a round says what the next round does: a push sends the changes again, and a
-    two-way job writes the undo into the sheet.
+    """The undo of a round announces the next round: a push sends the changes again, and a two-way
+    job writes the undo into the sheet.
     """
     night.write(changed(PETS, 1, name="A"))
     assert night.run(mode=mode).round.status == "done"
@@ -260,7 +260,7 @@ def test_the_undo_of_a_round_says_what_the_next_one_does(
 def test_the_row_of_a_pet_that_an_undo_deletes_stays(
     night: Night, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The row of a pet that an undo deletes stays with a note, as the undo says, and the next
+    """The row of a pet that an undo deletes stays with a note, as the undo announces, and the next
     two-way round does not add the pet again.
     """
     night.write((*PETS, ps.Pet(id=99, name="New", status="sold", photo_urls=())))

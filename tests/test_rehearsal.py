@@ -41,7 +41,7 @@ from petsync.sandbox import Sandbox
 pytestmark = pytest.mark.slow
 
 FAR = 2**63 - 10
-# Fails every attempt.
+# Every attempt gets a 503.
 _REFUSED = "503=1"
 READING = {"findPetsByStatus", "findPetsByTags", "getPetById"}
 EXTRA = {"chip": {"maker": "Ω", "since": 2019}, "weight": 4.25}
@@ -304,8 +304,8 @@ def test_faults_are_overcome_and_counted(store: Store, box: Sandbox) -> None:
 
 
 def test_a_copy_that_cannot_be_written(store: Store) -> None:
-    """If writes fail on the copy, their rows fail, the pets are unchanged and listed as unexpected,
-    and the second plan has the changes again.
+    """If updates fail on the copy, the pets are unchanged and listed as unexpected, and the second
+    plan has all changes again.
     """
     sheet = _rows({"id": 1, "name": "Max"}, {"id": 2, "action": "delete"})
     rehearsal = rehearse(store, sheet, faults=f"{_REFUSED},only=updatePetWithForm+updatePet")

@@ -72,7 +72,7 @@ def test_causes_page_is_up_to_date() -> None:
 
 def test_what_needs_a_person_comes_first() -> None:
     """Failures come before unknowns and conflicts, larger groups of one outcome first, and what the
-    plan already showed last; an applied change is listed only if a person needs to know more.
+    plan already showed last; an applied change is listed only if it needs attention.
     """
     report = report_of(
         result(0, "applied"),
@@ -111,7 +111,7 @@ def test_an_undo_has_no_sheet() -> None:
 
 
 def test_a_lost_answer_says_what_is_known() -> None:
-    """The meaning of a lost response says whether the store has shown the outcome."""
+    """The meaning of a lost response states whether the store has shown the outcome."""
     failed, unknown = (describe_cause(o, "no-answer", "x").meaning for o in ("failed", "unknown"))
     assert failed.endswith("The store shows that the change was not made.")
     assert unknown.endswith("Whether the change was made is not known.")

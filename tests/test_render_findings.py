@@ -1,4 +1,4 @@
-"""Findings as people see them: grouped by rule, in few lines."""
+"""Findings on screen: grouped by rule, in few lines."""
 
 from __future__ import annotations
 

@@ -182,7 +182,7 @@ def test_no_name_becomes_markup(name: str) -> None:
 
 
 def test_a_page_without_rounds() -> None:
-    """A page without rounds says so, and lists the runs."""
+    """A page without rounds reports that, and lists the runs."""
     text = Reader(history_page([], [past(1)])).text
     assert "No round so far." in text
     assert "11 of 12 changes applied" in text

@@ -158,8 +158,8 @@ def test_a_page_stands_alone() -> None:
 
 
 def test_rounds_are_a_table_then_what_needs_a_person() -> None:
-    """Each round has one line of 80 columns, and below them only those rounds follow that somebody
-    must look at.
+    """Each round has one line of 80 columns, and only rounds that need attention have details below
+    the lines.
     """
     text = rounds_text(Rounds([WELL, told_of(), FAILED]))
     lines = text.splitlines()
@@ -242,8 +242,8 @@ def test_a_plan_that_waits_has_one_way_out() -> None:
 
 
 def test_what_is_refused_is_not_promised() -> None:
-    """A refused round promises nothing for the next round, and a check says that another job or a
-    person must resolve the drift.
+    """A refused round promises nothing for the next round, and a check names another job or a
+    person as the way to resolve the drift.
     """
     drift = (Difference(kind="drift", problem="would be deleted in the store", pet_id=1),)
     refused = rounds_text([RoundReport(round=round_of(status="refused", left=1), open=drift)])

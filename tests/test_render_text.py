@@ -204,7 +204,7 @@ def test_a_sheet_shows_its_findings() -> None:
 
 
 def test_a_sheet_without_findings_says_so() -> None:
-    """A sheet without findings says so in a sentence, and a CSV file shows no tab."""
+    """A sheet without findings reports that in a sentence, and a CSV file shows no tab."""
     text = findings_text(sheet_with(tab="", source="a.csv"))
     assert "  file     a.csv\n" in text
     assert text.endswith("Checked: 2 rows, no findings.")
@@ -241,7 +241,7 @@ def test_a_snapshot_names_few_statuses() -> None:
     ],
 )
 def test_a_plan_begins_with_its_sum(plan: Plan, said: str) -> None:
-    """The first line of a plan is one sentence that says whether there is anything to do."""
+    """The first line of a plan is one sentence that states whether there is anything to do."""
     assert plan_text(plan).splitlines()[0] == said
 
 
@@ -341,7 +341,7 @@ def test_clashes_stand_side_by_side() -> None:
 
 
 def test_clashes_that_the_sheet_wins() -> None:
-    """With --on-conflict sheet both the conflict and the update say that the values are sent."""
+    """With --on-conflict sheet both the conflict and the update show that the values are sent."""
     text = plan_text(plan_with(UPDATE, conflicts=(replace(CLASHING, winner="sheet"),)))
     assert "1 conflict: the sheet's value is sent\n" in text
     assert "exported  sheet (sent)  store\n" in text

@@ -138,8 +138,8 @@ def test_an_edited_old_row_stays_held(store: ps.Store, sheet: Path) -> None:
 def test_without_the_old_row_the_new_one_is_its_pet(
     box: Sandbox, store: ps.Store, sheet: Path
 ) -> None:
-    """If the old row is removed, as its conflict says, the new row is its pet's, and its edit is
-    sent.
+    """If the old row is removed, as its conflict suggests, the new row is its pet's, and its edit
+    is sent.
     """
     sheet.write_text(HEAD + ",Nova,pending,\n")
     applied(store, sheet)
@@ -157,8 +157,8 @@ def test_without_the_old_row_the_new_one_is_its_pet(
     ],
 )
 def test_the_id_written_by_hand_counts(store: ps.Store, sheet: Path, row: str, kind: str) -> None:
-    """A single row with the id typed by hand counts as the new pet's row: it can be edited, renamed
-    or deleted.
+    """A single row with the typed id counts as the new pet's row: it can be edited, renamed or
+    deleted.
     """
     sheet.write_text(HEAD + row)
     plan = store.plan(sheet)

@@ -95,8 +95,8 @@ def _judge(auditor: Auditor, before: View, after: View) -> None:
 
 
 def test_a_row_goes_with_its_pet_once_an_older_file_lacks_its_edit() -> None:
-    """A row may be removed with its pet if an older file without its edit was put back; otherwise
-    its edit is lost.
+    """The auditor accepts that a row with an edit is removed with its pet only after an older file
+    without the edit was put back.
     """
     auditor = Auditor()
     same = _sides(sheet="old", store="old")
