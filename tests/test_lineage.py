@@ -605,9 +605,9 @@ def told_everywhere(desk: Desk) -> tuple[str, str, str]:
     messages = desk.store.read(results).others["message"].dropna()
     (message,) = [each for each in messages if "undo of run" in each]
     assert not [text for text in (said, summary) if "older than" in text or "gone from" in text]
-    counts = re.findall(r"1 (?:set back|taken away) by an undo", said)
-    rows = re.findall(r"(?:set back|taken away) 1", summary)
-    done = re.findall(r"set the pet back|took the pet away", message)
+    counts = re.findall(r"1 (?:restored|removed) by an undo", said)
+    rows = re.findall(r"(?:restored|removed) 1", summary)
+    done = re.findall(r"restored the pet|removed the pet", message)
     return (*counts, *rows, *done)
 
 
@@ -629,7 +629,7 @@ def test_a_row_whose_add_was_undone_says_so(desk: Desk, is_edited: bool) -> None
     assert "as they were exported" not in said
     assert "since the export" not in said
     if not is_edited:
-        expected = ("1 taken away by an undo", "taken away 1", "took the pet away")
+        expected = ("1 removed by an undo", "removed 1", "removed the pet")
         assert told_everywhere(desk) == expected
     assert "Write `add` in the action column to add" in said
     desk.write(8, {"action": "add"})
@@ -652,7 +652,7 @@ def test_a_row_whose_change_was_undone_says_so(desk: Desk) -> None:
     assert f"the undo of run {report.run_id}" in note
     assert f"`petsync undo {undo.run_id}`" in note
     assert "newer" not in note
-    assert told_everywhere(desk) == ("1 set back by an undo", "set back 1", "set the pet back")
+    assert told_everywhere(desk) == ("1 restored by an undo", "restored 1", "restored the pet")
 
     desk.store.apply(desk.store.undo(undo.run_id), progress=False)
     assert desk.plan().in_sync

@@ -94,7 +94,7 @@ def test_summary_adds_up() -> None:
     last = " ".join(repr(everything()).split())
     said = (
         "To upload: 3 pictures of 1 pet, 5.9 KiB; 1 uploaded before, 1 to record as uploaded, "
-        "1 there twice, 1 in doubt, 1 not uploaded, 1 left out, 2 ignored."
+        "1 listed twice, 1 unknown, 1 not uploaded, 1 left out, 2 ignored."
     )
     assert last.endswith(said)
 

@@ -695,7 +695,10 @@ def test_a_base_of_another_store_is_never_a_first_round(night: Kept) -> None:
         assert "--job catalogue --moved" in told.round.hint
     assert (night.stored()[1].name, night.said()[5].name) == ("Pet 1", "Pet 5")
     told = night.run(url=elsewhere, moved=True)
-    assert (told.round.status, "are used for this address" in told.open[0].problem) == ("done", True)
+    assert (told.round.status, "are used for this address" in told.open[0].problem) == (
+        "done",
+        True,
+    )
     assert night.said() == night.stored()
     assert (night.stored()[1].name, night.stored()[5].name) == ("Rex", "Store 5")
     assert night.run(url=elsewhere.upper().replace("HTTP", "http")).open == ()
@@ -911,7 +914,9 @@ def test_an_older_export_in_the_place_of_the_sheet_reverts_nothing(
     night.type(3, "name", "Max")
     told = night.run()
     assert (told.round.status, told.round.to_store.total) == ("done", 1)
-    assert any("an older file was put in its place?" in each.problem for each in told.open)
+    assert any(
+        "the file may have been replaced by an older one" in each.problem for each in told.open
+    )
     assert (night.stored()[4].name, night.stored()[3].name) == ("Rex", "Max")
     assert night.said() == night.stored()
     assert night.run().open == ()
@@ -934,7 +939,9 @@ def test_a_backup_of_an_export_from_before_the_last_ten_reverts_nothing(
     before = night.stored()
     told = night.run()
     assert (told.round.status, told.round.to_store.total) == ("done", 0)
-    assert any("an older file was put in its place?" in each.problem for each in told.open)
+    assert any(
+        "the file may have been replaced by an older one" in each.problem for each in told.open
+    )
     assert night.stored() == before == night.said()
     assert night.run().open == ()
 

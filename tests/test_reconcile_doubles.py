@@ -66,12 +66,12 @@ def test_a_copied_row_without_an_id_is_told(night: Night) -> None:
     """
     night.write([*PETS, other(PETS[0], id=None)])
     told = night.run(dry_run=True)
-    assert [each.address for each in told.open if "one more of it" in each.problem] == [
+    assert [each.address for each in told.open if "it is added as another pet" in each.problem] == [
         "line 14, column 1"
     ]
     told = night.run()
     assert (told.round.status, told.round.to_store.add) == ("done", 1)
-    assert any("one more of it" in each.problem for each in told.open)
+    assert any("it is added as another pet" in each.problem for each in told.open)
     assert not night.run().open
 
 
@@ -96,7 +96,7 @@ def test_a_like_pet_that_somebody_else_added_meanwhile_is_drift(night: Night) ->
     told = night.run(mode="push", watchers=[Somebody(night)])
     assert (told.round.status, told.round.exit_code, told.round.left) == ("drift", 2, 1)
     assert ("drift", 500) in kinds(told)
-    assert "somebody else added it as well" in next(e.problem for e in told.open if e.pet_id == 500)
+    assert "was added by another user" in next(e.problem for e in told.open if e.pet_id == 500)
 
 
 def test_like_rows_of_one_sheet_are_nobody_else_s(night: Night) -> None:

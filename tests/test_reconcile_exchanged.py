@@ -50,7 +50,7 @@ def test_ids_that_were_sorted_alone_are_refused(night: Typed, ids: Sequence[int]
     for dry_run in (True, False):
         told = night.run(dry_run=dry_run).round
         assert (told.status, told.exit_code) == ("refused", 4)
-    assert "rows say what other pets were" in told.problem
+    assert "rows have the earlier values of other pets" in told.problem
     assert "line 4" in told.problem or "line 2" in told.problem
     assert "petsync plan" in told.hint
     assert (night.sheet.read_bytes(), night.stored()) == (said, stored)

@@ -726,7 +726,7 @@ def test_the_pets_of_a_file_that_is_away_are_named(
         rounds = night.rounds()
         assert rounds.exit_code == 5
         (told,) = [each for each in rounds[0].open if each.kind == "conflict"]
-        assert told.problem.startswith("the file b.csv was in the folder")
+        assert told.problem.startswith("the file b.csv is not in the folder")
         assert "(pets 7, 8, 9 and 3 more)" in told.problem
     shutil.copy(away, tmp_path / "in" / "c.csv")
     assert night.rounds().exit_code == 0
@@ -799,7 +799,7 @@ class Cut(Moving):
     def opens(self, rounds: Rounds) -> list[Difference]:
         """Return the differences about a file that is away."""
         told = [each for round_ in rounds for each in round_.open]
-        return [each for each in told if "is not there any more" in each.problem]
+        return [each for each in told if "is not in the folder any more" in each.problem]
 
 
 @pytest.fixture
@@ -837,7 +837,7 @@ def test_a_file_that_is_away_deletes_no_pet(
         rounds = cut.rounds()
         assert (rounds.exit_code, rounds[0].round.to_store.total) == (5, 0)
         (told,) = cut.opens(rounds)
-        assert told.problem.startswith(f"the file {name} was in the folder")
+        assert told.problem.startswith(f"the file {name} is not in the folder")
         assert f"(pets {ids[0]}, {ids[1]}, {ids[2]}" in told.problem
         unnamed = [each for each in rounds[0].open if each.pet_id in ids]
         assert {each.pet_id for each in unnamed} == {*ids}

@@ -326,7 +326,7 @@ def test_what_nobody_planned(store: Store) -> None:
     row = rehearsal.unexpected.iloc[0]
     assert (row["id"], row["kind"], row["column"]) == (40, "none", "status")
     assert (row["expected"], row["found"], row["outcome"]) == ("sold", "available", "")
-    assert "Not as the plan said, although nothing went wrong: 1" in repr(rehearsal)
+    assert "Different from the plan, although no change failed: 1" in repr(rehearsal)
     assert "pet 40 (Rex): status: expected 'sold', found 'available'" in repr(rehearsal)
 
 

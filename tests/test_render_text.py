@@ -118,8 +118,7 @@ petsync run 20261120-093100-4f2a
   ! Pets!B18, delete of pet 17 (Rex): no answer came
 
 1 in conflict: open since the plan
-  Sheet and store are in conflict. Nothing was
-  sent.
+  Sheet and store are in conflict. Nothing was sent.
   Do what each row says, and plan again.
   ! Pets!B18: matches several pets: 3, 8.
 

@@ -139,7 +139,7 @@ def test_signed_out(store: ps.Store, box: Sandbox) -> None:
     with pytest.raises(ps.errors.AuthError):
         store.find_by_status("available")
     assert store.sign_in(ps.auth.bearer(token)).signed_in
-    for problem in ("", "nobody was signed in"):
+    for problem in ("", "there was no sign-in"):
         left = store.sign_out()
         assert (left.signed_in, left.kept, left.problem) == (False, "none", problem)
 

@@ -264,7 +264,7 @@ def test_a_category_that_the_store_lacks_is_pointed_out(two_way: bool) -> None:
     """With the one that may be meant; a pet that has it already is no reason."""
     sheet = sheet_saying({"id": 1, "category": "Cat"}, base=BASE)
     notes = plan_of(PETS, sheet, two_way=two_way).notes
-    assert any("no category 'Cat' yet" in note and "'Cats' if that" in note for note in notes)
+    assert any("no category 'Cat' yet" in note and "'Cats' if you mean" in note for note in notes)
 
 
 def test_pets_outside_the_export_are_not_said_to_be_missing() -> None:

@@ -664,8 +664,8 @@ class Decisions:
                 on = datetime.fromisoformat(since).astimezone()
                 problem = f"has the id of pet {row.pet_id}, which is gone since {on:%Y-%m-%d}"
             if run:
-                problem = f"was edited, and the undo of run {run} took pet {row.pet_id} away"
-            hint = "Write `add` in the action column to add it again, or take the row out."
+                problem = f"was edited, and the undo of run {run} removed pet {row.pet_id}"
+            hint = "Write `add` in the action column to add it again, or remove the row."
             raise _RowConflict("gone-edited", problem, hint, row.pet_id)
         self.remarks.gone.append(row.number)
         if run:
@@ -1109,7 +1109,7 @@ def _conflict_of_reused_id(pet: Pet, suspect: Suspect) -> _RowConflict:
     name = repr(normal(reused.pet.name))
     if isinstance(reused, RemovedPet):
         problem = (
-            f"names pet {pet_id}, which was {name} until run {reused.run} took it away on "
+            f"names pet {pet_id}, which was {name} until run {reused.run} removed it on "
             f"{reused.on}. The store has another pet under this id now, {normal(pet.name)!r}"
         )
         hint = (

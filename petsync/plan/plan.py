@@ -889,13 +889,13 @@ def iter_stale_rows(plan: _StaleRowIndex) -> Iterator[StaleRows]:
             plan.older,
             "older than the store",
             "as exported; the store has a newer value, which stays",
-            ("set back by an undo", "set the pet back, which stays"),
+            ("restored by an undo", "restored the pet, which stays"),
         ),
         (
             plan.gone,
             "gone from the store",
             "as exported; the pet is gone from the store since then",
-            ("taken away by an undo", "took the pet away"),
+            ("removed by an undo", "removed the pet"),
         ),
     ):
         runs = {row: plan.undone.get(row, "") for row in rows}

@@ -1126,17 +1126,17 @@ def summary_rows(summary: Summary) -> Iterator[tuple[str, int, str]]:
     yield "needs fixing", summary.blocked, "errors in the sheet" if summary.blocked else ""
     agreeing = "as before" if summary.undoes else "in agreement"
     yield agreeing, summary.unchanged - summary.older - summary.gone, ""
-    older_note = "not edited since the export, and the store has something newer"
+    older_note = "not edited since the export, and the store has a newer value"
     remaining = summary.older - summary.set_back
     yield "older", remaining, older_note if remaining else ""
     if summary.set_back:
-        yield "set back", summary.set_back, "not edited since the export, and as an undo left them"
+        yield "restored", summary.set_back, "not edited since the export, and as an undo left them"
     gone_note = "not edited since the export, and the pet does not exist any more"
     remaining = summary.gone - summary.taken_away
     yield "gone", remaining, gone_note if remaining else ""
     if summary.taken_away:
         taken_away_note = "not edited since the export, and an undo deleted the pets"
-        yield "taken away", summary.taken_away, taken_away_note
+        yield "removed", summary.taken_away, taken_away_note
     yield "ignored", summary.ignored, ""
     yield "left out", summary.left_out, "by a selection" if summary.left_out else ""
     rows = f"that run {summary.undoes} changed" if summary.undoes else "of the sheet"

@@ -117,7 +117,7 @@ def test_a_saved_undo_is_applied_once(shell: Shell, box: Sandbox) -> None:
     assert load_plan("undo.json").undoes == run
     rehearsed = shell("rehearse", "undo.json", *to(box))
     assert rehearsed.code == 0
-    assert "takes a run back, and was made from no sheet" in " ".join(rehearsed.out.split())
+    assert "the plan is an undo and has no sheet" in " ".join(rehearsed.out.split())
     applied = shell("apply", "undo.json", *to(box), "--yes")
     assert applied.code == 0
     assert "sheet" not in applied.err
