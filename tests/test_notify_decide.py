@@ -11,8 +11,8 @@ from receiver import conflict, told
 
 from petsync.plan.report import RoundReport
 from petsync.plan.rounds import Difference
+from petsync.reconcile.context import CODES
 from petsync.reconcile.notify import Memory, Notice, decide
-from petsync.reconcile.round import CODES
 
 DAY = 86_400.0
 

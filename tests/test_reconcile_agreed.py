@@ -2101,7 +2101,7 @@ def test_a_run_that_the_base_has_is_not_laid_over_it_again(
     assert len(marks.runs) == 1
     with monkeypatch.context() as patch:
         laid = Mock(side_effect=AssertionError("laid over it once more"))
-        patch.setattr("petsync.reconcile.round.with_report", laid)
+        patch.setattr("petsync.reconcile.start.with_report", laid)
         meddle()
         assert night.run().round.status == "done"
     assert night.cell(1, "name") == "Store 1"

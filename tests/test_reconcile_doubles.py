@@ -16,7 +16,7 @@ from pairwise import pairwise
 from petsync.models import Category, Pet, Tag
 from petsync.plan.report import RoundReport
 from petsync.plan.rounds import Round
-from petsync.reconcile.round import Step, Watcher
+from petsync.reconcile.context import Step, Watcher
 from petsync.sandbox import Sandbox
 
 pytestmark = pytest.mark.slow

@@ -21,8 +21,9 @@ import petsync as ps
 from petsync.plan.report import RoundReport
 from petsync.plan.rounds import Round
 from petsync.reconcile.config.model import Reports
+from petsync.reconcile.context import Step, Watcher
 from petsync.reconcile.locks import lock_job
-from petsync.reconcile.round import Step, Watcher, reconcile_jobs
+from petsync.reconcile.round import reconcile_jobs
 from petsync.reconcile.state import History, StatePaths
 from petsync.sandbox import Sandbox
 from petsync.sandbox.tokens import SCOPES

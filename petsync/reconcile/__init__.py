@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from petsync.plan.report import Rounds
     from petsync.reconcile.config.load import load
     from petsync.reconcile.config.model import Configuration
-    from petsync.reconcile.round import Watcher
+    from petsync.reconcile.context import Watcher
     from petsync.reconcile.state import History
 
 __all__ = ["History", "Rounds", "load", "run"]

@@ -10,9 +10,10 @@ from pathlib import Path
 from petsync.plan.report import Rounds
 from petsync.reconcile.config.load import load
 from petsync.reconcile.config.model import Configuration
+from petsync.reconcile.context import Watcher, Watchers
 from petsync.reconcile.notify import Notifier
 from petsync.reconcile.observe import watching
-from petsync.reconcile.round import Watcher, Watchers, reconcile_jobs
+from petsync.reconcile.round import reconcile_jobs
 from petsync.reconcile.state import StatePaths
 
 __all__ = ["run_jobs"]

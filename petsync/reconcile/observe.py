@@ -29,7 +29,7 @@ from petsync.errors import PetsyncError, SettingsError
 from petsync.plan.report import RoundReport
 from petsync.plan.rounds import Round, Status
 from petsync.reconcile.config.model import Configuration, Log
-from petsync.reconcile.round import Step, Watcher
+from petsync.reconcile.context import Step, Watcher
 from petsync.reconcile.schedule import next_due
 from petsync.redact import Redactor
 from petsync.report.round import format_open

@@ -12,7 +12,8 @@ from typing import Any
 import petsync as ps
 from petsync.plan.report import RoundReport
 from petsync.reconcile.config.model import Configuration, Job, Reports
-from petsync.reconcile.round import Watcher, reconcile_jobs
+from petsync.reconcile.context import Watcher
+from petsync.reconcile.round import reconcile_jobs
 from petsync.sandbox import Sandbox
 
 DOGS = ps.Category(1, "Dogs")

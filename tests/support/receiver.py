@@ -13,7 +13,7 @@ from typing import Any, Self
 from petsync.plan.report import RoundReport
 from petsync.plan.rounds import Difference, Round
 from petsync.reconcile.config.model import Configuration, Job, Notify, Reports
-from petsync.reconcile.round import CODES
+from petsync.reconcile.context import CODES
 from petsync.settings import Secret
 
 PATH = "/Hu5h-T0ken/path-of-the-hook"

@@ -1,0 +1,403 @@
+"""The context of one round: its job, watchers, notes and end."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from types import TracebackType
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+from petsync.errors import (
+    ApiError,
+    FindingsError,
+    GuardError,
+    InterruptedRunError,
+    LockedError,
+    PetsyncError,
+    SettingsError,
+)
+from petsync.plan.plan import Inbound, Plan
+from petsync.plan.report import Report, RoundReport
+from petsync.plan.rounds import Counts, Difference, Round, SheetChange, Status, exit_code_of
+from petsync.reconcile import state
+from petsync.reconcile.config.model import Configuration, Job
+from petsync.reconcile.state import History, StatePaths
+from petsync.redact import Redactor
+from petsync.report.words import replace_terms
+
+__all__ = [
+    "CODES",
+    "STEPS",
+    "Reconciliation",
+    "RoundContext",
+    "Step",
+    "Watcher",
+    "Watchers",
+]
+
+
+# Watcher: gets the events of a reconciliation while it runs.
+
+
+Step = Literal[
+    "resume", "read", "snapshot", "plan", "guard", "apply", "write", "verify", "report", "notify"
+]
+STEPS: tuple[Step, ...] = (
+    "resume",
+    "read",
+    "snapshot",
+    "plan",
+    "guard",
+    "apply",
+    "write",
+    "verify",
+    "report",
+    "notify",
+)
+
+
+class Watcher(Protocol):
+    """Logs, metrics or spans. Errors of a watcher are logged and never end a round."""
+
+    def began(self, round_: Round) -> None:
+        """A round has the job's lock and starts; only its identifying fields are set."""
+
+    def step(self, round_: Round, name: Step) -> AbstractContextManager[object]:
+        """Return a context manager for one step; an error of the step passes through it."""
+
+    def ended(self, report: RoundReport) -> None:
+        """The round has ended, and its report is written."""
+
+
+# The watchers of a round. An error in one cannot end the round.
+
+
+_LOG = logging.getLogger(__name__)
+
+
+class Watchers:
+    """Calls each watcher. An error of one is logged, and the others are still called.
+
+    An interrupt is not a watcher's error and passes through.
+    """
+
+    def __init__(self, watchers: Iterable[Watcher] = ()) -> None:
+        self._watchers = tuple(watchers)
+
+    def began(self, round_: Round) -> None:
+        """Tell the watchers that a round starts."""
+        for watcher in self._watchers:
+            _safely(watcher, partial(watcher.began, round_))
+
+    @contextmanager
+    def step(self, round_: Round, name: Step) -> Iterator[None]:
+        """Wrap a step; its error reaches every watcher and then the caller."""
+        with ExitStack() as stack:
+            for watcher in self._watchers:
+                stack.enter_context(_Step(watcher, round_, name))
+            yield
+
+    def ended(self, report: RoundReport) -> None:
+        """Tell the watchers that a round has ended."""
+        for watcher in self._watchers:
+            _safely(watcher, partial(watcher.ended, report))
+
+
+class _Step(AbstractContextManager[None]):
+    """A watcher's context manager for a step, whose errors do not leave it."""
+
+    def __init__(self, watcher: Watcher, round_: Round, name: Step) -> None:
+        self._watcher, self._round, self._name = watcher, round_, name
+        self._inner: AbstractContextManager[object] | None = None
+
+    def __enter__(self) -> None:
+        def enter() -> None:
+            inner = self._watcher.step(self._round, self._name)
+            inner.__enter__()
+            self._inner = inner
+
+        _safely(self._watcher, enter)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        inner = self._inner
+        if inner is None:
+            return
+        try:
+            inner.__exit__(kind, error, trace)
+        except Exception as raised:  # noqa: BLE001 - whatever a watcher does, the round goes on
+            if raised is not error:
+                _complain(self._watcher)
+
+
+def _safely(watcher: Watcher, work: Callable[[], None]) -> None:
+    try:
+        work()
+    except Exception:  # noqa: BLE001 - whatever a watcher does, the round goes on
+        _complain(watcher)
+
+
+def _complain(watcher: Watcher) -> None:
+    _LOG.exception("%s failed; the round goes on", type(watcher).__name__)
+
+
+# RoundContext: one round while it runs, and its end.
+
+
+CODES: dict[Status, int] = {
+    "in-sync": 0,
+    "done": 0,
+    "drift": 2,
+    "findings": 3,
+    "failed-rows": 3,
+    "waiting": 4,
+    "refused": 4,
+    "conflicts": 5,
+    "locked": 6,
+    "interrupted": 7,
+    "error": 1,
+}
+"""The exit code of each status."""
+_SERVICE = (
+    "The next round tries again. If it persists, `petsync doctor` shows the service's answers."
+)
+_KEYS = (
+    (r'--encoding (\S+), in Python encoding="[^"]+"', r'encoding = "\1" in the job'),
+    (r'--sheet NAME, in Python tab="NAME"', 'tab = "NAME" in the job'),
+    (r"--allow-http (\S+), in Python allow_http=\['\1'\]", r'allow_http = ["\1"] in the job'),
+    (r"--max-failures, in Python ", ""),
+)
+"""How the configuration writes options of the command line."""
+_FAULT = "This is a fault in petsync. Please report it; the log has its traceback."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reconciliation:
+    """The values that all rounds of one reconciliation share.
+
+    `moved`: the job's store is the same one at another address. `formers`: the former names of jobs
+    that were renamed since their last round.
+    """
+
+    config: Configuration
+    watchers: Watchers
+    dry_run: bool = False
+    moved: bool = False
+    formers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def paths(self) -> StatePaths:
+        """The paths of the state folder. A dry run renames no files."""
+        return StatePaths(self.config.state, self.formers if self.dry_run else {})
+
+    def scrub(self, text: str) -> str:
+        """Return the text without the configuration's secrets."""
+        return Redactor(self.config.secrets)(text)
+
+
+@dataclass(slots=True)
+class RoundContext:
+    """A round while it runs.
+
+    `round` has the facts known so far. `is_ended`: a person ended the round and all later ones.
+    """
+
+    owner: Reconciliation
+    job: Job
+    round: Round
+    read_at: str = ""
+    plan: Plan | None = None
+    report: Report | None = None
+    opens: tuple[Difference, ...] = ()
+    sheet: tuple[SheetChange, ...] = ()
+    is_ended: bool = False
+    _has_status: bool = False
+    _since: float = field(default_factory=time.monotonic)
+
+    @classmethod
+    def begin(
+        cls, owner: Reconciliation, job: Job, *, part: str = "", source: str = ""
+    ) -> RoundContext:
+        """Return a round that starts now."""
+        now = datetime.now(UTC)
+        round_ = Round(
+            id=f"{now:%Y%m%d-%H%M%S-%f}-{secrets.token_hex(2)}",
+            job=job.name,
+            part=part,
+            mode=job.mode,
+            dry_run=owner.dry_run,
+            store=job.url,
+            source=source,
+            started=now.isoformat(timespec="microseconds"),
+        )
+        return cls(owner, job, round_)
+
+    def note(self, **facts: Any) -> None:
+        """Set fields of the round."""
+        self.round = msgspec.structs.replace(self.round, **facts)
+
+    def ends(self, status: Status, problem: str = "", hint: str = "") -> None:
+        """Set how the round ends, whatever differences are open."""
+        self._has_status = True
+        self._say(status, problem, hint)
+
+    @contextmanager
+    def step(self, name: Step) -> Iterator[None]:
+        """Wrap a step, and tell the watchers."""
+        with self.owner.watchers.step(self.round, name):
+            yield
+
+    @contextmanager
+    def guard(self) -> Iterator[None]:
+        """Turn any error of the work inside into the round's status."""
+        try:
+            yield
+        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - told, not swallowed
+            self.fail(error)
+
+    def fail(self, error: BaseException) -> None:
+        """End the round with an error, or as interrupted."""
+        if isinstance(error, KeyboardInterrupt):
+            self.is_ended = True
+            self.ends("interrupted", "the round was stopped", "The next round goes on.")
+            return
+        if isinstance(error, InterruptedRunError):
+            self._stop(error)
+            return
+        if isinstance(error, PetsyncError):
+            cure = _SERVICE if isinstance(error, ApiError) else ""
+            self.ends(_status_of(error), error.message, error.hint or cure)
+            if isinstance(error, SettingsError):
+                self.note(exit_code=SettingsError.exit_code)
+            return
+        trace = "".join(traceback.format_exception(error))
+        _LOG.error("round %s failed:\n%s", self.round.id, self.owner.scrub(trace))
+        reason = " ".join(str(error).split())[:300]
+        self.ends("error", f"unexpected: {type(error).__name__}: {reason}", _FAULT)
+
+    def _stop(self, error: InterruptedRunError) -> None:
+        if isinstance(error.report, Report):
+            self.note_report(error.report)
+            self.is_ended = error.report.stopped.startswith("interrupted")
+        hint = f"The next round does the rest. {error.hint}".strip()
+        self.ends("interrupted", error.message, hint)
+
+    def note_plan(self, plan: Plan | None, inbound: Inbound | None) -> None:
+        """Note the changes planned for the store and for the sheet."""
+        self.plan = plan
+        if plan is not None:
+            counts = Counts(add=len(plan.adds), update=len(plan.updates), delete=len(plan.deletes))
+            self.note(to_store=counts)
+        if inbound is not None:
+            self.sheet = inbound.changes
+            self.note(to_sheet=inbound.touched)
+
+    def note_report(self, report: Report) -> None:
+        """Note the results of the run."""
+        self.report = report
+        applied = sum(each.outcome == "applied" for each in report.results)
+        runs = dict.fromkeys([*self.round.runs, report.run_id])
+        self.note(runs=tuple(runs), applied=self.round.applied + applied)
+
+    def note_open(self, opens: tuple[Difference, ...]) -> None:
+        """Note the open differences, and set the status that follows from them."""
+        self.opens = tuple(
+            msgspec.structs.replace(
+                each,
+                problem=replace_terms(each.problem, _KEYS),
+                hint=replace_terms(each.hint, _KEYS),
+            )
+            for each in opens
+        )
+        kinds: Counter[str] = Counter(each.kind for each in opens)
+        self.note(
+            conflicts=kinds["conflict"],
+            findings=kinds["finding"],
+            failed=kinds["failed"],
+            notes=kinds["note"],
+            left=kinds["drift"],
+        )
+        if not self._has_status:
+            self._say(self._end(kinds))
+
+    def _say(self, status: Status, problem: str = "", hint: str = "") -> None:
+        problem, hint = (self.owner.scrub(replace_terms(each, _KEYS)) for each in (problem, hint))
+        self.note(status=status, exit_code=CODES[status], problem=problem, hint=hint)
+
+    def _end(self, kinds: Mapping[str, int]) -> Status:
+        for kind, status in _ENDS:
+            if kinds.get(kind):
+                return status
+        # Ids that rows got are no changes, and a run that was resumed was an earlier round's.
+        did = self.round.applied or self.round.backup or self.round.resumed
+        return "done" if did else "in-sync"
+
+    def close(self) -> RoundReport:
+        """Store the round, tell the watchers, and return its report."""
+        self.note(seconds=round(time.monotonic() - self._since, 3))
+        if not self.owner.dry_run:
+            self._write()
+        report = self._all()
+        self.owner.watchers.ended(report)
+        return report
+
+    def _write(self) -> None:
+        settings = self.owner.config.report
+        page = state.path_of(settings, self.job.name, self.round.id)
+        self.note(report=str(page))
+        try:
+            with self.step("report"):
+                state.save(settings, self._all())
+        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - told, not swallowed
+            self.note(report="")
+            self._note_error(error)
+        try:
+            History(self.owner.config.state).append(self.round)
+        except Exception as error:  # noqa: BLE001 - told, not swallowed
+            self._note_error(error)
+
+    def _note_error(self, error: BaseException) -> None:
+        """Set the status of a round that could not be stored, unless it is worse already."""
+        before = self.round.exit_code, self.round.status, self.round.problem, self.round.hint
+        self.fail(error)
+        if exit_code_of((before[0], self.round.exit_code)) == before[0]:
+            code, status, problem, hint = before
+            self.note(exit_code=code, status=status, problem=problem, hint=hint)
+            _LOG.error("round %s: %s", self.round.id, self.owner.scrub(str(error)))
+
+    def _all(self) -> RoundReport:
+        return RoundReport(
+            round=self.round, open=self.opens, plan=self.plan, report=self.report, sheet=self.sheet
+        )
+
+
+_ENDS: tuple[tuple[str, Status], ...] = (
+    ("failed", "failed-rows"),
+    ("finding", "findings"),
+    ("conflict", "conflicts"),
+    ("drift", "drift"),
+)
+"""The statuses of open differences, in the order of precedence."""
+
+
+def _status_of(error: PetsyncError) -> Status:
+    kinds: tuple[tuple[type[PetsyncError], Status], ...] = (
+        (LockedError, "locked"),
+        (FindingsError, "findings"),
+        (GuardError, "refused"),
+    )
+    return next((status for kind, status in kinds if isinstance(error, kind)), "error")

@@ -1,0 +1,442 @@
+"""The other sheets of the same store: rows that moved between them, and lost files."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from urllib.parse import unquote
+
+import pandas as pd
+
+from petsync.errors import PetsyncError
+from petsync.models import Pet
+from petsync.plan.base import compare_rows, named_ids
+from petsync.plan.change import Snapshot
+from petsync.plan.fields import COLUMNS_OF, UNITS, Unit, Vocabulary, normal
+from petsync.plan.lineage import actions_of, find_alike, read_row_pets, slots_of
+from petsync.plan.match import pets_of
+from petsync.plan.rounds import Difference
+from petsync.reconcile.compare import Comparer, Comparison
+from petsync.reconcile.config.model import Job
+from petsync.reconcile.context import RoundContext
+from petsync.reconcile.sources import Source, sources_of
+from petsync.reconcile.start import (
+    RoundStart,
+    SheetFiles,
+    is_before,
+    is_same_address,
+    with_lost,
+    with_unsure,
+)
+from petsync.reconcile.state import (
+    BaseFile,
+    StatePaths,
+    StoredBase,
+    digest_of,
+    find_older_copy,
+    find_pets_lacking_id,
+    find_reverted,
+    find_written_cells,
+)
+from petsync.table.base import Base
+from petsync.table.frame import frame_from_pets
+from petsync.table.sheet import Sheet
+
+__all__ = [
+    "find_last_restore",
+    "give_up",
+    "list_bases",
+    "with_claims",
+    "with_last_bases",
+    "with_siblings",
+]
+
+
+# Rows that moved to another sheet: their pets are not missing, and that sheet's base has them.
+
+
+_LISTED = 3
+
+
+def with_claims(
+    context: RoundContext, sheet: Sheet, snapshot: Snapshot, start: RoundStart, comparer: Comparer
+) -> RoundStart:
+    """Return the start with pets of its base that are in no row but may have a row in another sheet
+    of the store.
+
+    These are pets that such a sheet names, or all if that is unknown, and those of a folder's file
+    that no longer exists. Pets in no sheet are removed from the base if an older copy of another
+    sheet, to which their rows may have moved, was restored.
+    """
+    base, job = start.base, context.job
+    own = frozenset[int]() if base is None else base.ids
+    start = replace(start, own=own)
+    if job.mode not in ("two-way", "push"):
+        return start
+    files = _note_lost_files(context, sheet, snapshot, comparer)
+    start = replace(start, notes=(*start.notes, *files))
+    if base is None or not (job.mode == "two-way" or job.delete_missing):
+        return start
+    ids = base.ids - named_ids(sheet) - comparer.elsewhere
+    missing_pets = {pet.id or 0: pet for pet in pets_of(sorted(ids), base.frame)}
+    there = {*snapshot.frame["id"]}
+    problem, found, elsewhere = "", dict[int, str](), dict[int, Path]()
+    lost_ids, restored = frozenset[int](), list[str]()
+    try:
+        for source in _iter_other_sources(context, comparer.store.url) if missing_pets else ():
+            claims = _iter_named_ids(source.read(comparer.store), missing_pets, base.unnumbered)
+            found |= dict.fromkeys(claims, source.name)
+        elsewhere = (
+            _find_orphaned_pets(context, comparer.store.url, missing_pets.keys() - found.keys())
+            if missing_pets
+            else {}
+        )
+        problem = _describe_moved({i: found[i] for i in sorted(found.keys() & there)})
+        lost_ids = frozenset(missing_pets.keys() & there - found.keys() - elsewhere.keys())
+        lost_ids -= find_pets_lacking_id(sheet, lost_ids, base)
+        restored = [*_iter_backups_since(context, comparer, base)] if lost_ids else []
+    except PetsyncError as error:
+        found = dict.fromkeys(missing_pets, "")
+        problem = f"no pet is deleted as missing: another sheet may have it. {error.message}"
+    lost_notes = [Difference(kind="note", problem=problem)] if problem else []
+    if restored:
+        more = [_note_lost_row(job, pet_id, restored[0]) for pet_id in sorted(lost_ids)]
+        start = replace(
+            start,
+            base=with_lost(base, lost_ids),
+            lost=start.lost | lost_ids,
+            lost_notes=(*start.lost_notes, *(more if job.delete_missing else ())),
+            before_loss=start.before_loss or base,
+        )
+    notes = (*start.notes, *(lost_notes if job.delete_missing else ()))
+    return replace(start, claimed=frozenset({*found, *elsewhere}), notes=notes)
+
+
+def give_up(
+    context: RoundContext, base: Base, own: frozenset[int], named_ids: frozenset[int]
+) -> None:
+    """Remove pets that are new in this sheet's `base` from the bases of the folder's other sheets.
+
+    Pets in `own` stay. Pets in `named_ids` are also removed from the bases of files that are no
+    longer in the folder. Raises PetsyncError if the folder, or a base, cannot be read or written.
+    """
+    job = context.job
+    if job.folder is None:
+        return
+    new, named_ids = base.ids - own, base.ids & named_ids
+    away = {*_list_orphaned_bases(context, job)}
+    path_of_own = context.owner.paths.base(job.name, context.round.part)
+    for path in (*away, *list_bases(context.owner.paths, job)) if new else away:
+        ids = new | named_ids if path in away else new
+        file = BaseFile(path)
+        memory = file.load(set_aside=False) if path != path_of_own else StoredBase()
+        if memory.base is not None and not memory.is_older and ids & memory.base.ids:
+            file.keep(memory.base.without(ids), memory.carried, memory.runs)
+
+
+def list_bases(paths: StatePaths, job: Job) -> list[Path]:
+    """Return the base files of a folder's sheets, including sheets that no longer exist."""
+    there = sorted(paths.base(job.name).parent.glob("*.base"))
+    return [path for path in there if paths.is_part(path, job.name)]
+
+
+def _list_orphaned_bases(context: RoundContext, job: Job) -> list[Path]:
+    """Return the base files whose sheet is no longer in the folder. Raises SheetError."""
+    there = {context.owner.paths.base(job.name, each.part) for each in sources_of(job)}
+    return [path for path in list_bases(context.owner.paths, job) if path not in there]
+
+
+def _find_orphaned_pets(context: RoundContext, store: str, ids: Iterable[int]) -> dict[int, Path]:
+    """Return those of the pets that a file that is no longer in its folder had, with its base.
+    Raises PetsyncError.
+    """
+    wanted, found = {*ids}, dict[int, Path]()
+    for job in _iter_leading_jobs(context, store):
+        for path in _list_orphaned_bases(context, job) if wanted and job.folder is not None else ():
+            base = BaseFile(path).load(set_aside=False).base
+            if base is not None and is_same_address(base.store, store):
+                found |= dict.fromkeys(wanted & base.ids, path)
+    return found
+
+
+def find_last_restore(
+    context: RoundContext, sheet: Sheet, start: RoundStart, comparer: Comparer
+) -> str:
+    """Return when an older copy of another file of the folder was last restored, ISO 8601, if rows
+    without an id may be from it; "" for never. A file that cannot be read may be one.
+    """
+    base, found = start.base, ""
+    if comparer.folder is None or context.job.mode != "two-way" or base is None:
+        return found
+    if not slots_of(sheet):
+        return found
+    try:
+        for source in _iter_other_sources(context, comparer.store.url):
+            files = SheetFiles.for_sheet(context.owner.paths, source.job.name, source.part)
+            found = max([found, *(each.undone_at for each in files.versions.all())])
+        is_restored = any(_iter_backups_since(context, comparer, base))
+    except PetsyncError:
+        is_restored = True
+    return context.round.started if is_restored else found
+
+
+def _iter_backups_since(context: RoundContext, comparer: Comparer, base: Base) -> Iterator[str]:
+    """Yield the store's other sheets in which an older copy was restored since a round stored this
+    sheet's base. Raises PetsyncError.
+    """
+    for source in _iter_other_sources(context, comparer.store.url):
+        if _is_restored(context, source, comparer, base.taken_at):
+            yield source.name
+
+
+def _note_lost_row(job: Job, pet_id: int, sheet: str) -> Difference:
+    return Difference(
+        kind="note",
+        problem="its row is not in the sheet any more, and the pet is not deleted: the row may "
+        f"have moved to {sheet}, where an older copy was restored",
+        pet_id=pet_id,
+        hint="" if job.folder is not None else "If the pet is to go: delete it in the store.",
+    )
+
+
+def _is_restored(context: RoundContext, source: Source, comparer: Comparer, since: str) -> bool:
+    """Return true if the sheet is a restored older copy, or was one in a round since then."""
+    files = SheetFiles.for_sheet(context.owner.paths, source.job.name, source.part)
+    versions = files.versions.all()
+    for each in versions:
+        if each.is_back or (each.undone_at and is_before(since, each.undone_at)):
+            return True
+    memory = files.base.load(set_aside=False)
+    if memory.base is None or not versions:
+        return False
+    sheet = source.read(comparer.store)
+    if comparer.folder is not None and source.job == context.job:
+        sheet = comparer.folder.with_moved_rows(source.part, sheet, memory.base.ids)
+    carried = digest_of(sheet.base)
+    other = carried if carried != memory.carried else ""
+    return bool(find_older_copy(sheet, versions, memory.base, other).versions)
+
+
+def _note_lost_files(
+    context: RoundContext, sheet: Sheet, snapshot: Snapshot, comparer: Comparer
+) -> Iterator[Difference]:
+    """Yield a conflict for each file that is no longer in the folder and had pets of the store that
+    no row names now. Raises PetsyncError.
+    """
+    if context.job.folder is None or not comparer.is_first:
+        return
+    listed = {*snapshot.frame["id"]} - named_ids(sheet)
+    for path in _list_orphaned_bases(context, context.job):
+        base = BaseFile(path).load(set_aside=False).base
+        if base is None or not is_same_address(base.store, comparer.store.url):
+            continue
+        missing_pets = {pet.id or 0: pet for pet in pets_of(sorted(base.ids & listed), base.frame)}
+        if not missing_pets:
+            continue
+        sheets_now = [
+            sheet,
+            *(each.read(comparer.store) for each in _iter_other_sources(context, base.store)),
+        ]
+        named = {pet_id for each in sheets_now for pet_id in _iter_named_ids(each, missing_pets)}
+        if ids := sorted(missing_pets.keys() - named):
+            yield _note_lost_file(path, ids)
+
+
+def _note_lost_file(path: Path, ids: Sequence[int]) -> Difference:
+    some = ", ".join(map(str, ids[:_LISTED]))
+    more = f" and {len(ids) - _LISTED:,} more" if len(ids) > _LISTED else ""
+    _, _, name = unquote(path.name.removesuffix(".base")).partition("--")
+    pets = "pet" if len(ids) == 1 else "pets"
+    return Difference(
+        kind="conflict",
+        problem=f"the file {name} is not in the folder any more: its pets that are in no row now "
+        f"are not deleted ({pets} {some}{more})",
+        hint="Restore the file, or move its rows into another file. To delete these pets: remove "
+        f"{path}, which records the file's rows, and delete the pets in the store.",
+    )
+
+
+def _iter_other_sources(context: RoundContext, store: str) -> Iterator[Source]:
+    """Yield the other sheets that determine what the store has."""
+    own = (context.job.name, context.round.part)
+    for job in _iter_leading_jobs(context, store):
+        others = [each for each in sources_of(job) if (job.name, each.part) != own]
+        yield from with_last_bases(context.owner.paths, others)
+
+
+def with_last_bases(paths: StatePaths, sources: Iterable[Source]) -> Iterator[Source]:
+    """Yield the sources, each with the base of its last round."""
+    for source in sources:
+        file = BaseFile(paths.base(source.job.name, source.part))
+        yield replace(source, last=partial(_load_base, file))
+
+
+def _load_base(file: BaseFile) -> Base | None:
+    return file.load(set_aside=False).base
+
+
+def _iter_leading_jobs(context: RoundContext, store: str) -> Iterator[Job]:
+    """Yield the jobs whose sheets determine what the store has."""
+    for job in context.owner.config.jobs:
+        is_included = job.enabled or job.name == context.job.name
+        if is_included and job.mode in ("push", "two-way") and is_same_address(job.url, store):
+            yield job
+
+
+def _iter_named_ids(
+    sheet: Sheet, pets: Mapping[int, Pet], unnumbered: Collection[int] = frozenset()
+) -> Iterator[int]:
+    """Yield those of the pets that a row names, by its id or, without one, by its name or by
+    similar values.
+
+    Any row without an id may be that of a pet in `unnumbered`, whose row never had one.
+    """
+    yield from named_ids(sheet) & pets.keys()
+    frame = sheet.rows
+    rows = frame.index[frame["id"].isna()] if "id" in frame else frame.index
+    row_pets = read_row_pets(sheet, rows, Vocabulary(frame_from_pets([*pets.values()])))
+    names = {normal(each.name) for each in row_pets.values()} - {""}
+    yield from (pet_id for pet_id, pet in pets.items() if normal(pet.name) in names)
+    yield from (pet.id or 0 for pet in find_alike(row_pets, pets.values()).values())
+    if "" in actions_of(sheet, row_pets).values():
+        yield from pets.keys() & unnumbered
+
+
+def _describe_moved(found: Mapping[int, str]) -> str:
+    if not found:
+        return ""
+    some = ", ".join(f"pet {pet_id} ({name})" for pet_id, name in [*found.items()][:_LISTED])
+    more = f" and {len(found) - _LISTED:,} more" if len(found) > _LISTED else ""
+    return f"not missing, as another sheet has a row of it: {some}{more}"
+
+
+# Rows that came from another sheet: their agreed values come from that sheet's base. Without it,
+# each cell of a moved row, or of a renamed file or job, would count as an edit.
+
+
+def with_siblings(
+    context: RoundContext, comparison: Comparison, start: RoundStart, comparer: Comparer
+) -> RoundStart:
+    """Return the start with pets on which the store and another sheet have agreed.
+
+    These are pets that the base lacks, and of which a row differs from the store or that are no
+    longer in the store. The base is unsure of them where an older copy of another sheet was
+    restored. A pet that is gone from both sides comes back by a row only if somebody says so.
+    """
+    if context.job.mode != "two-way":
+        return start
+    base, store = start.base, comparer.store.url
+    own = frozenset() if base is None else frozenset(base.frame["id"])
+    sight = comparison.row_comparison
+    pairs = [*zip(sight.rows, sight.ids, sight.places, strict=True)]
+    # A row whose pet is gone counts as one, too: to this sheet's base it would be a new pet.
+    wanted = {i for row, i, at in pairs if at < 0 or sight.differing.get(row)} - own
+    # Which of a category's cells was edited, only a base tells.
+    wanted |= sight.cells.keys() - own
+    others = [*_iter_other_bases(context, store)] if wanted else []
+    parts = _select_bases(comparison, others, wanted)
+    missing_since = {
+        i: on
+        for each in (*others, base)
+        if each is not None
+        for i, on in each.missing_since.items()
+    }
+    forgotten = missing_since.keys() & {i for _, i, at in pairs if at < 0} - own - {
+        i for each in parts for i in each.ids
+    }
+    if forgotten and base is not None:
+        # Nobody knows any more what was agreed on of it: in every field both sides have moved on.
+        base = base.with_pets([Pet(id=i) for i in sorted(forgotten)])
+        base = replace(
+            base, missing_since={**base.missing_since, **{i: missing_since[i] for i in forgotten}}
+        )
+        start = replace(start, base=base)
+    if not parts:
+        return start
+    count = sum(map(len, parts))
+    first = base or replace(parts[0].without(parts[0].ids), taken_at=context.round.started)
+    frames = [each.frame for each in (first, *parts) if len(each)]
+    frame = pd.concat(frames, ignore_index=True).sort_values("id", kind="stable", ignore_index=True)
+    sheet_pets = {
+        pet_id: pet for each in (*parts, first) for pet_id, pet in each.sheet_pets.items()
+    }
+    unsure = {
+        pet_id: units for each in (*parts, first) for pet_id, units in each.unsure_units.items()
+    }
+    merged = replace(first, frame=frame, sheet_pets=sheet_pets, unsure_units=unsure)
+    moved_ids = frozenset(i for each in parts for i in each.ids)
+    if comparer.folder is not None and any(_iter_backups_since(context, comparer, first)):
+        merged = with_unsure(merged, dict.fromkeys(moved_ids, UNITS))
+    merged = with_unsure(merged, _find_older_values(context, comparison.sheet, merged, moved_ids))
+    rows = "1 row is new here, and is" if count == 1 else f"{count:,} rows are new here, and are"
+    note = Difference(
+        kind="note", problem=f"{rows} compared by what was agreed on with another sheet"
+    )
+    return replace(start, base=merged, notes=(*start.notes, note))
+
+
+def _find_older_values(
+    context: RoundContext, sheet: Sheet, base: Base, ids: Collection[int]
+) -> dict[int, tuple[Unit, ...]]:
+    """Return the units, by pet, in which a row that moved here has the value from before a round
+    wrote into it in another file of the folder: it may be from an older copy of that file.
+    """
+    found: dict[int, tuple[Unit, ...]] = {}
+    for source in sources_of(context.job) if ids and context.job.folder is not None else ():
+        if source.part == context.round.part:
+            continue
+        name = (context.job.name, source.part)
+        versions = SheetFiles.for_sheet(context.owner.paths, *name).versions.all()
+        cells = {cell for cell in find_written_cells(versions) if cell[0] in ids}
+        columns = {column for _, column in cells if column is not None}
+        if not columns:
+            continue
+        moved = base.without(base.ids - {pet_id for pet_id, _ in cells})
+        for pet_id, units in find_reverted(sheet, versions, moved, columns).items():
+            written = [u for u in units if any((pet_id, c) in cells for c in COLUMNS_OF[u])]
+            found[pet_id] = (*found.get(pet_id, ()), *written)
+    return {pet_id: units for pet_id, units in found.items() if units}
+
+
+def _select_bases(comparison: Comparison, others: Sequence[Base], wanted: set[int]) -> list[Base]:
+    """Return what the other bases have of the wanted pets: for each pet the values that its row
+    still has, else the newest.
+    """
+    parts: list[Base] = []
+    # A pet without a status has lost its row there: that base does not know what was agreed on.
+    known = [other.without(other.frame["id"][other.frame["status"].isna()]) for other in others]
+    for is_any in (False, True):
+        for other in known:
+            found = other.without(other.ids - wanted)
+            if not is_any:
+                seen = replace(comparison.seen, frame=found.sheet_frame)
+                sight = compare_rows(comparison.sheet, seen, comparison.pet_ids, found)
+                pairs = zip(sight.rows, sight.ids, strict=True)
+                found = found.without({i for row, i in pairs if sight.differing.get(row)})
+            wanted = wanted - found.ids
+            parts += [found] if len(found) else []
+    return parts
+
+
+def _iter_other_bases(context: RoundContext, store: str) -> Iterator[Base]:
+    """Yield the bases of the store's other sheets, the newest first, then the previous bases with
+    pets that no newer base has: their rows existed once.
+    """
+    own = context.owner.paths.base(context.job.name, context.round.part)
+    there = [path for path in own.parent.glob("*.base") if path != own]
+    before = [BaseFile(path).previous for path in there]
+    known: set[int] = set()
+    for paths in (there, before):
+        found = []
+        for path in paths:
+            try:
+                base = BaseFile(path).load(set_aside=False).base
+            except PetsyncError:
+                continue
+            if base is not None and is_same_address(base.store, store):
+                found.append(base)
+        for base in sorted(found, key=lambda base: base.taken_at, reverse=True):
+            yield base.without(known) if paths is before else base
+            known |= base.ids

@@ -1,0 +1,1141 @@
+"""The start of a round: the base, older copies, and the runs since the last round."""
+
+from __future__ import annotations
+
+import json
+import os.path
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+import msgspec
+import numpy as np
+import pandas as pd
+
+from petsync.errors import GuardError, SheetError
+from petsync.models import Pet
+from petsync.plan.base import (
+    SETTLED,
+    as_exported,
+    find_changed_units,
+    named_ids,
+    with_inbound,
+    with_newer_cells,
+    with_report,
+    with_unknown,
+)
+from petsync.plan.change import Change, Snapshot, Update
+from petsync.plan.fields import COLUMNS_OF, UNITS, normal, same, says, with_fields
+from petsync.plan.lineage import RowRecord
+from petsync.plan.match import Row, build_pet, iter_rows, pets_of
+from petsync.plan.plan import IdentifiedRow, Inbound
+from petsync.plan.report import PastRun, Report, Result, undone_by
+from petsync.plan.rounds import Difference
+from petsync.reconcile.compare import Comparer, Comparison
+from petsync.reconcile.context import RoundContext
+from petsync.reconcile.locks import place_of
+from petsync.reconcile.sources import Folder
+from petsync.reconcile.state import (
+    BaseFile,
+    CellKey,
+    OlderCopy,
+    PendingRuns,
+    RecentRun,
+    SheetWaiting,
+    StatePaths,
+    StoredBase,
+    Version,
+    Versions,
+    Waiting,
+    digest_of,
+    find_doubtful_versions,
+    find_noted_backup,
+    find_numbered_pets,
+    find_older_copy,
+    find_pets_added_since,
+    find_pets_lacking_id,
+    find_pets_lacking_id_again,
+    find_reverted,
+    find_traces,
+    find_written_cells,
+    has_arrived,
+    judge_by_bytes,
+    report_of,
+)
+from petsync.store import Store
+from petsync.store.runs import OutputRequest, Outputs
+from petsync.table.base import Base
+from petsync.table.columns import COLUMNS, Column
+from petsync.table.sheet import Sheet
+
+__all__ = [
+    "RoundStart",
+    "SheetFiles",
+    "assigned_ids",
+    "build_state",
+    "find_start",
+    "is_before",
+    "is_same_address",
+    "must_have_ids",
+    "note_former_names",
+    "note_worksheets",
+    "settle_runs",
+    "with_found_rows",
+    "with_lost",
+    "with_new_rows",
+    "with_older_rows",
+    "with_unnumbered",
+    "with_unsure",
+]
+
+
+# RoundStart: the state from which a round starts.
+
+
+@dataclass(frozen=True, slots=True)
+class SheetFiles:
+    """The stored files of one sheet of a job."""
+
+    base: BaseFile
+    pending: PendingRuns
+    waiting: Waiting
+    sheet: SheetWaiting
+    versions: Versions
+
+    @classmethod
+    def of(cls, context: RoundContext) -> SheetFiles:
+        """Return the files of the round's sheet."""
+        return cls.for_sheet(context.owner.paths, context.job.name, context.round.part)
+
+    @classmethod
+    def for_sheet(cls, paths: StatePaths, job: str, part: str) -> SheetFiles:
+        """Return the files of a job's sheet."""
+        name = (job, part)
+        return cls(
+            BaseFile(paths.base(*name)),
+            PendingRuns(paths.pending(*name)),
+            Waiting(paths.waiting(*name), job),
+            SheetWaiting(paths.waiting(*name, side="sheet")),
+            Versions(paths.versions(*name)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RoundStart:
+    """What a round knows before it compares the two sides."""
+
+    base: Base | None
+    """The values that both sides last agreed on; None in a first round."""
+    carried: str = ""
+    """The digest of the base that the sheet carries; "" if it carries none."""
+    notes: tuple[Difference, ...] = ()
+    """What to report about the base."""
+    may_delete: bool = True
+    """False if the base may not be the last one: then nothing is deleted."""
+    undone: tuple[Version, ...] = ()
+    """The versions that the sheet no longer has, because it is a restored older copy."""
+    doubts: tuple[Version, ...] = ()
+    """The versions that the sheet may no longer have."""
+    own: frozenset[int] = frozenset()
+    """The pets of the sheet's own base."""
+    runs: frozenset[str] = frozenset()
+    """The marks of the runs whose results the base contains."""
+    claimed: frozenset[int] = frozenset()
+    """Pets that are in no row, but not missing: another sheet may have their rows."""
+    found: tuple[Version, ...] = ()
+    """Versions to store that runs by hand wrote or that the sheet carries."""
+    has_ids_by_hand: bool = False
+    """True if runs by hand may have written ids since a version whose round was killed."""
+    may_lack: frozenset[int] = frozenset()
+    """Pets whose rows had an id and may lack it again."""
+    added: tuple[RecentRun, ...] = ()
+    """Runs by hand, limited to the pets that they added, that no row names, and that the base
+    lacks.
+    """
+    returning: frozenset[int] = frozenset()
+    """Pets whose rows an older copy of the folder's file lost, and that get them again."""
+    sibling_restored: str = ""
+    """When a round last found an older copy in the folder's other files, ISO 8601, or ""."""
+    lost: frozenset[int] = frozenset()
+    """Pets whose rows are not found by an id or a name."""
+    lost_notes: tuple[Difference, ...] = ()
+    """The notes on `lost`, to report for those that stay lost."""
+    before_loss: Base | None = None
+    """The base that still contains `lost`."""
+    restored_at: str = ""
+    """When a round last found that the sheet is an older copy, ISO 8601, or ""."""
+
+    def carrying(self, carried: Base | None) -> RoundStart:
+        """Return the start for a sheet that carries another base now; None: it still carries the
+        same one.
+        """
+        return self if carried is None else replace(self, carried=digest_of(carried))
+
+    def is_restored_since(self, record: RowRecord) -> bool:
+        """Return true if the row may be older than the record's run: the sheet is an older copy, or
+        was one since that run.
+        """
+        is_older = bool(self.restored_at) and is_before(record.run_started, self.restored_at)
+        return bool(self.undone) or is_older
+
+
+def compare_sides(
+    comparer: Comparer, sheet: Sheet, snapshot: Snapshot, start: RoundStart
+) -> Comparison:
+    """Compare sheet and store, with what `start` knows of pets in no row."""
+    return comparer.compare(
+        sheet,
+        snapshot,
+        start.base,
+        may_delete=start.may_delete,
+        claimed=start.claimed,
+        may_lack=start.may_lack,
+        returning=start.returning,
+        sibling_restored=start.sibling_restored,
+    )
+
+
+def settle_runs(context: RoundContext, store: Store) -> tuple[RecentRun, ...]:
+    """Return the runs that earlier rounds, or persons who released their plans, started and that
+    the job's base does not contain yet, the oldest first.
+
+    The job's own run is resumed first if it was stopped.
+    """
+    if context.job.mode in ("pull", "check"):
+        return ()
+    files, is_dry = SheetFiles.of(context), context.owner.dry_run
+    released = files.waiting.released_plan(store)
+    if released and not is_dry:
+        files.pending.remember(released, is_own=False)
+        files.waiting.clear()
+    past: list[RecentRun] = []
+    for run in files.pending.runs(store):
+        if run.is_stopped and not is_dry:
+            context.note(runs=(*context.round.runs, run.id), resumed=context.round.resumed + 1)
+            report: Report | None = store.settle(run.id)
+        else:
+            report = report_of(run.id, store)
+        if report is not None:
+            past.append(RecentRun(report))
+    return tuple(sorted(past, key=lambda each: each.report.started))
+
+
+def find_start(
+    context: RoundContext,
+    sheet: Sheet,
+    service: Store,
+    past: Sequence[RecentRun],
+    elsewhere: Collection[int] = (),
+    folder: Folder | None = None,
+) -> RoundStart:
+    """Return the base for this round, see `_find_base`, marked unsure where rows have older values
+    again.
+
+    If an older copy was restored, this applies to every column, else to columns that were missing
+    in the last round.
+    """
+    start = _find_base(context, sheet, service, past, elsewhere, folder)
+    files = SheetFiles.of(context)
+    base = start.base
+    if base is None or context.job.mode != "two-way":
+        return start
+    is_older = bool(start.undone) or files.versions.has_backup_note
+    columns = {*COLUMNS} if is_older else base.missing
+    if not columns.intersection(sheet.rows):
+        return start
+    versions = files.versions.all()
+    units = find_reverted(sheet, versions, base, columns)
+    return replace(start, base=with_unsure(base, units)) if units else start
+
+
+def _find_base(
+    context: RoundContext,
+    sheet: Sheet,
+    service: Store,
+    past: Sequence[RecentRun],
+    elsewhere: Collection[int],
+    folder: Folder | None,
+) -> RoundStart:
+    """Return the base for this round.
+
+    It is the stored base with the results of later runs; or the older base if the sheet is a
+    restored backup; or the base that the sheet carries, if that is another one than in the last
+    round, because somebody exported the sheet again. A restored backup is noted until a round has
+    finished with the sheet. A folder's other sheets have the pets `elsewhere`. Raises SheetError if
+    the base is of another store, unless that store was moved.
+    """
+    store = service.url
+    own_base = None if sheet.base is None else as_exported(sheet.base)
+    if context.job.mode == "check":
+        return RoundStart(own_base)
+    memory = SheetFiles.of(context).base.load(set_aside=not context.owner.dry_run)
+    carried = digest_of(sheet.base)
+    # The last round saw another base in the sheet: it was exported again, or is an older file.
+    other = carried if carried != memory.carried else ""
+    if own_base is not None and other and not _is_backup(context, sheet, memory, other):
+        return _start_from_export(context, sheet, own_base, service, memory)
+    if memory.base is None:
+        refused = sheet.base_refused and f"{sheet.base_refused}; this round is as the first one"
+        first = _with_runs(None, past)
+        return RoundStart(
+            first, carried, _build_notes(memory.problem, refused), not memory.is_older
+        )
+    base, moved = _check_store_of_base(
+        context, memory.base, store, f"the base of job {context.job.name} is of"
+    )
+    inbound = SheetFiles.of(context).sheet.released_edits(sheet)
+    every = _load_versions(context, base, inbound)
+    versions = [each for each in every if not each.is_undone]
+    last = [each for each in versions if not each.is_state][-1:]
+    cut_off = next((each for each in last if not each.is_agreed), None)
+    runs, newest = memory.runs, base
+    if cut_off is not None:
+        base, runs = replace(Base.from_lines(cut_off.base), store=store), frozenset(cut_off.runs)
+    own = {*(each.report.run_id for each in past), *(mark.partition(":")[0] for mark in runs)}
+    has_ids_by_hand = _has_ids_by_hand(context, sheet, every, service, own)
+    if (
+        inbound is None
+        and cut_off is not None
+        and has_arrived(sheet, cut_off, has_ids_by_hand=has_ids_by_hand)
+    ):
+        inbound = cut_off.inbound
+        # Beside the kept base, what the killed round wrote would look like an older copy.
+        newest = with_inbound(base, inbound)
+    whole = _with_moved_rows(sheet, newest, every, context.round.part, folder)
+    copy = _find_older_copy(context, whole, every, newest, other)
+    by_hand, notes_by_hand = _find_runs_by_hand(
+        context, sheet, base.taken_at, service, own, versions=every, last=base
+    )
+    by_hand, added = _split_added_pets(by_hand, sheet)
+    base = base.without(_find_pets_added_again(base, sheet, service, own))
+    past = sorted([*past, *by_hand], key=lambda each: each.report.started)
+    new = [each for each in past if each.mark not in runs or each.is_by_hand]
+    writes_by_hand = [*_iter_versions_by_hand(sheet, base, new, inbound, service, every)]
+    base = _with_runs(base, new) or base
+    if inbound is not None:
+        base = with_inbound(base, inbound)
+    copy = _find_copy_older_than_runs(context, copy, whole, versions, base, new)
+    undone, mixed_versions = copy.undone, copy.doubts
+    if undone:
+        older = replace(Base.from_lines(undone[0].base), store=store)
+        if sheet.digest != undone[0].before:
+            writes = [each for each in every if not each.is_state]
+            older = older.without(find_pets_added_since(sheet, writes or every))
+            older = with_newer_cells(older, base, sheet)
+        older = with_unnumbered(older, find_numbered_pets(every) | base.unnumbered)
+        notes = (*_build_notes(memory.problem, moved), _note_backup(undone, context.job.mode))
+        returning = base.ids - older.ids - named_ids(sheet) - {*elsewhere}
+        return RoundStart(older, carried, notes, undone=undone, returning=returning)
+    notes = (*_build_notes(memory.problem, moved), *notes_by_hand)
+    before_loss, in_doubt = base, tuple[Difference, ...]()
+    doubts = find_doubtful_versions(sheet, versions, base) if context.job.mode == "two-way" else ()
+    if mixed_versions or doubts:
+        notes = (*notes, *(_note_doubts(mixed_versions) if context.job.mode == "two-way" else ()))
+        base, in_doubt = _with_doubts(
+            base, mixed_versions or doubts, sheet, elsewhere=elsewhere, is_seen=bool(mixed_versions)
+        )
+    may_lack = find_pets_lacking_id_again(sheet, every, base)
+    base = _with_earlier(with_unnumbered(base, may_lack), sheet, every)
+    return RoundStart(
+        base,
+        carried,
+        notes,
+        not (memory.is_older or context.owner.formers),
+        doubts=mixed_versions or doubts,
+        found=tuple(
+            msgspec.structs.replace(each, runs=tuple(sorted(runs))) for each in writes_by_hand
+        ),
+        has_ids_by_hand=has_ids_by_hand,
+        may_lack=frozenset(may_lack),
+        added=added,
+        lost=frozenset(each.pet_id for each in in_doubt if each.pet_id is not None),
+        lost_notes=in_doubt,
+        before_loss=before_loss,
+        restored_at=max((each.undone_at for each in every), default=""),
+    )
+
+
+def _with_moved_rows(
+    sheet: Sheet, base: Base, versions: Sequence[Version], part: str, folder: Folder | None
+) -> Sheet:
+    """Return the sheet with the rows that moved to other files of the folder since its last round:
+    they are a part of an older copy, too.
+    """
+    if folder is None:
+        return sheet
+    last_ids = Base.from_lines(versions[-1].base).ids if versions else frozenset[int]()
+    return folder.with_moved_rows(part, sheet, base.ids | last_ids)
+
+
+def _find_older_copy(
+    context: RoundContext, sheet: Sheet, versions: Sequence[Version], base: Base, carried: str
+) -> OlderCopy:
+    """Return which older copy the sheet is; a sure result is stored until a round has finished with
+    the sheet.
+    """
+    copy = find_older_copy(sheet, versions, base, carried)
+    back = find_noted_backup(sheet, versions)
+    # Rows that were taken out or edited since may look like a newer copy.
+    if back and not (copy.versions and copy.versions[0].number <= back[0].number):
+        found = find_traces(sheet, Base.from_lines(back[0].base), base)
+        if not found.is_newer:
+            copy = OlderCopy(back, is_sure=not found.current_ids)
+    return _remember_copy(context, copy)
+
+
+def _find_copy_older_than_runs(
+    context: RoundContext,
+    copy: OlderCopy,
+    sheet: Sheet,
+    versions: Sequence[Version],
+    base: Base,
+    past: Sequence[RecentRun],
+) -> OlderCopy:
+    """Return the older copy.
+
+    If there is none, the sheet may be the file that the last round left, restored after runs had
+    sent its later edits; or, which is not sure, a copy without rows whose pets runs added since.
+    `base` contains these runs.
+    """
+    last = [each for each in versions[-1:] if (each.after or each.before) == sheet.digest]
+    is_sent = any(
+        plan.source_digest not in ("", sheet.digest)
+        and plan.tab == sheet.tab
+        and is_before(each.inbound.created, plan.created)
+        for plan in (each.report.plan for each in past)
+        for each in last
+    )
+    if copy.versions:
+        return copy
+    if is_sent:
+        copy = judge_by_bytes(sheet, last, base)
+    added = {pet_id for each in past for pet_id in assigned_ids(each.report).values()}
+    if not copy.versions and added & (base.ids - named_ids(sheet)):
+        # A person may have removed the rows and reset another value.
+        copy = replace(find_older_copy(sheet, versions, base), is_sure=False)
+    return _remember_copy(context, copy) if copy.versions else copy
+
+
+def _remember_copy(context: RoundContext, copy: OlderCopy) -> OlderCopy:
+    job = context.job
+    if copy.doubts and not (job.mode == "two-way" or (job.mode == "push" and job.delete_missing)):
+        return OlderCopy()  # nothing follows from what the base says of such a sheet
+    if copy.undone and not context.owner.dry_run:
+        SheetFiles.of(context).versions.note_backup(copy.undone)
+    return copy
+
+
+def _is_backup(context: RoundContext, sheet: Sheet, memory: StoredBase, carried: str) -> bool:
+    """Return true if the sheet, which carries another base than in the last round, is a restored
+    backup of this job's sheet.
+    """
+    base = memory.base
+    if base is None or sheet.base is None or not is_same_address(base.store, sheet.base.store):
+        return False
+    return bool(
+        find_older_copy(sheet, SheetFiles.of(context).versions.all(), base, carried).versions
+    )
+
+
+def _start_from_export(
+    context: RoundContext,
+    sheet: Sheet,
+    base: Base,
+    service: Store,
+    memory: StoredBase,
+) -> RoundStart:
+    """Return the start with the base that the sheet carries and with the runs by hand of this very
+    file.
+
+    If that base is older than the last round, runs from before that round may be of another file.
+    Raises SheetError if it is of another store.
+    """
+    base, moved = _check_store_of_base(
+        context, base, service.url, f"{sheet.source} was exported from"
+    )
+    last = "" if memory.base is None else memory.base.taken_at
+    is_older = bool(last) and is_before(base.taken_at, last)
+    since = last if is_older else base.taken_at
+    bases = (base.taken_at,) if is_older else (base.taken_at, "")
+    by_hand, notes_by_hand = _find_runs_by_hand(context, sheet, since, service, (), bases)
+    by_hand, added = _split_added_pets(by_hand, sheet)
+    # An export is dated in whole seconds: one of this very second is no older file.
+    older = base.taken_at[:19] < last[:19] and (
+        f"the sheet carries the base of {base.taken_at[:19]} UTC, which is older than the last "
+        "round: the file may have been replaced by an older one. It is compared by that base"
+    )
+    notes = _build_notes(memory.problem, moved, older or "")
+    carried = digest_of(sheet.base)
+    return RoundStart(
+        _with_runs(base, by_hand) or base,
+        carried,
+        (*notes, *notes_by_hand),
+        found=(build_state("", base.to_lines(), base, sheet, carried=carried),),
+        added=added,
+    )
+
+
+def is_before(one: str, other: str) -> bool:
+    return datetime.fromisoformat(one) < datetime.fromisoformat(other)
+
+
+def with_unnumbered(base: Base, pets: Collection[int]) -> Base:
+    """Return the base in which the rows of these pets lack their id, as in a backup."""
+    return replace(base, unnumbered=base.unnumbered.union(pets)) if pets else base
+
+
+def _with_earlier(base: Base, sheet: Sheet, versions: Sequence[Version]) -> Base:
+    """Return the base in which pets whose row lacks its id again have the values agreed on when the
+    row got the id.
+
+    Such a row is from a backup, whatever else is in the sheet.
+    """
+    frame = sheet.rows
+    if "name" not in frame:
+        return base
+    rows = frame[frame["id"].isna()] if "id" in frame else frame
+    names = {normal(name) for name in rows["name"].dropna()} - {""}
+    unnamed_ids = base.ids - named_ids(sheet)
+    for version in reversed(versions) if names else ():
+        ids = {each.pet_id for each in version.inbound.identified if each.lacks_id} & unnamed_ids
+        older = Base.from_lines(version.base) if ids else base
+        pets = [pet for pet in pets_of(ids, older.frame) if normal(pet.name) in names]
+        sheet_pets = {
+            pet.id or 0: older.sheet_pets[pet.id or 0] for pet in pets if pet.id in older.sheet_pets
+        }
+        base = (
+            replace(base.with_pets(pets), sheet_pets={**base.sheet_pets, **sheet_pets})
+            if pets
+            else base
+        )
+        unnamed_ids -= ids
+    return base
+
+
+def _with_doubts(
+    base: Base,
+    versions: Sequence[Version],
+    sheet: Sheet,
+    *,
+    elsewhere: Collection[int],
+    is_seen: bool,
+) -> tuple[Base, tuple[Difference, ...]]:
+    """Return the base of a sheet that may be from before the versions, and a note on each lost pet.
+
+    The base is unsure of values that differ, and lacks pets whose rows may have been taken out. If
+    an earlier round saw that the sheet is a backup (`is_seen`), some later values are in it; else
+    the base is unsure of all values that the versions wrote, and of other pets that are as they
+    were.
+    """
+    then = Base.from_lines(versions[0].base)
+    older, written = (
+        find_traces(sheet, then, base).older_ids,
+        {pet_id for pet_id, _ in find_written_cells(versions)},
+    )
+    units = {
+        pet_id: some
+        for pet_id, some in find_changed_units(then, base).items()
+        if is_seen or pet_id in older or pet_id in written
+    }
+    lacking = older & (base.ids - then.ids)
+    lacking -= find_pets_lacking_id(sheet, lacking, base)
+    rows = older & (then.ids - base.ids)
+    pets = [with_fields(pet, Pet(id=pet.id), ["name"]) for pet in pets_of(rows, then.frame)]
+    # A row that is not there may have been taken out of a backup: its pet has changed since.
+    pets += pets_of({*units} - named_ids(sheet), then.frame)
+    notes = tuple(
+        Difference(
+            kind="note",
+            problem=f"its row, which came after round {versions[0].round}, is not in the sheet: it "
+            "was removed, or a backup was restored. The pet is not deleted",
+            pet_id=pet_id,
+            hint="To have the row again: enter a row with the pet's id. If the pet is to go: "
+            "delete it in the store.",
+        )
+        for pet_id in sorted(lacking - {*elsewhere})
+    )
+    base = with_lost(base, lacking - {*elsewhere}).without(lacking & {*elsewhere})
+    return with_unsure(base.with_pets(pets), units), notes
+
+
+def with_found_rows(start: RoundStart, comparison: Comparison) -> RoundStart:
+    """Return the start after rows without an id were recognised.
+
+    It has again what was agreed on of lost pets with such a row, and the notes on pets that stay
+    lost. Pets of recognised rows are not claimed by another sheet.
+    """
+    base, before, known = start.base, start.before_loss, {*comparison.pet_ids.values()}
+    if start.claimed & known:
+        start = replace(start, claimed=start.claimed - known)
+    if not start.lost or base is None or before is None:
+        return start
+    found = start.lost & known
+    notes = [note for note in start.lost_notes if note.pet_id not in found]
+    base = base.without(found).with_pets(pets_of(sorted(found), before.frame))
+    pets = {i: pet for i, pet in before.sheet_pets.items() if i in found}
+    units = {i: units for i, units in before.unsure_units.items() if i in found}
+    base = replace(
+        base,
+        sheet_pets={**base.sheet_pets, **pets},
+        unsure_units={**base.unsure_units, **units},
+    )
+    start = replace(start, base=base, lost=frozenset(), lost_notes=())
+    return replace(start, notes=(*start.notes, *notes))
+
+
+def with_older_rows(start: RoundStart, comparison: Comparison) -> RoundStart:
+    """Return the start with pets that its base lacks, that runs by hand added, and whose rows
+    without an id are known.
+
+    If the sheet is a backup, or was one since the run, pets that any run added are included. Each
+    pet has the values that its row had then. A row of the backup may have even older values, so it
+    is unknown whether a different value was edited.
+    """
+    base = start.base
+    if base is None:
+        return start
+    if not start.undone:
+        runs = [_limit_to(run, comparison.records.keys() - base.ids) for run in start.added]
+        runs = [run for run in runs if run.report.results]
+        base = _with_runs(base, runs) or base
+    later = {
+        pet_id: each.row_pet
+        for pet_id, each in comparison.records.items()
+        if pet_id not in base.ids
+        if start.is_restored_since(each)
+    }
+    if not later:
+        return start if base is start.base else replace(start, base=base)
+    pets = [msgspec.structs.replace(pet, id=pet_id) for pet_id, pet in later.items()]
+    unsure = {**base.unsure_units, **dict.fromkeys(later, UNITS)}
+    return replace(start, base=replace(base.with_pets(pets), unsure_units=unsure))
+
+
+def with_new_rows(
+    context: RoundContext, start: RoundStart, comparison: Comparison, comparer: Comparer
+) -> RoundStart:
+    """Return the start with pets that its base lacks and that rows mean.
+
+    A blank cell of such a row was never cleared, and takes the store's value. A pet found for a row
+    without an id, whose values agree with the store, has the row's values. A pet that a row names
+    by its id has the values that a run sent when it added the pet from a row, unsure if an older
+    copy was restored since; else nothing is agreed on where the two differ.
+    """
+    base = start.base
+    if base is None:
+        return start
+    differing = comparison.row_comparison.differing
+    pets = {
+        row: pet_id
+        for row, pet_id in comparison.pet_ids.items()
+        if pet_id not in base.ids and not differing.get(row)
+    }
+    rows = comparison.sheet.rows
+    added = [
+        msgspec.structs.replace(build_pet(row.values), id=pets[row.number])
+        for row in _iter_all_rows(rows[rows.index.isin(pets)])
+    ]
+    named = named_ids(comparison.sheet) - base.ids - {*context.job.guard.sentinels}
+    if context.job.mode == "two-way" and named:
+        records = comparer.find_added(comparison.sheet, named)
+        added += [msgspec.structs.replace(each.row_pet, id=i) for i, each in records.items()]
+        older = [pet_id for pet_id, each in records.items() if start.is_restored_since(each)]
+        base = with_unsure(base, dict.fromkeys(older, UNITS)) if older else base
+        named -= records.keys()
+        merged = rows[rows["action"].isin(("merge", "update")) & rows["id"].isin(named)]
+        whole = with_unknown(base, comparison.sheet, comparison.seen, {})
+        known = {pet.id: pet for pet in pets_of(named, whole.frame)}
+        added += [
+            with_fields(known[row.pet_id], Pet(id=row.pet_id), _find_blank_columns(row, merged))
+            for row in _iter_all_rows(merged)
+            if row.pet_id in known
+        ]
+    return replace(start, base=base.with_pets(added)) if added else start
+
+
+def _iter_all_rows(rows: pd.DataFrame) -> Iterable[Row]:
+    return iter_rows(rows, np.full(len(rows), -1, dtype=np.intp)) if len(rows) else ()
+
+
+def _find_blank_columns(row: Row, rows: pd.DataFrame) -> list[Column]:
+    """Return the columns of the units without values in the row, among the sheet's columns."""
+    units = (unit for unit in UNITS if not says(row.values, unit))
+    return [column for unit in units for column in COLUMNS_OF[unit] if column in rows]
+
+
+def _with_runs(base: Base | None, past: Sequence[RecentRun]) -> Base | None:
+    for each in past:
+        base = _with_run(base, each)
+    return base
+
+
+def _find_runs_by_hand(
+    context: RoundContext,
+    sheet: Sheet,
+    taken_at: str,
+    store: Store,
+    own: Collection[str],
+    bases: Collection[str] = (),
+    versions: Sequence[Version] = (),
+    last: Base | None = None,
+) -> tuple[list[RecentRun], list[Difference]]:
+    """Return the runs by hand of the sheet since a moment, except the job's `own`, and notes on
+    undone ones.
+
+    If `bases` are given, only runs that compared with one of these count: moments, "" for a run
+    that compared with the store alone. Cells that the `versions` wrote after a run was planned, and
+    cells with other values in the base that a later round left (`last`), do not have the values
+    that the run sent.
+    """
+    past, notes = list[RecentRun](), list[Difference]()
+    if context.job.mode != "two-way" or not sheet.digest:
+        return past, notes
+    undoing = undone_by(store.aio.history.runs(store.url))
+    since = datetime.fromisoformat(taken_at)
+    for report in _iter_reports_by_hand(context, sheet, store, own, taken_at):
+        if bases and report.plan.base not in bases:
+            continue
+        later = {
+            entry.number
+            for entry in store.aio.history.entries(report.run_id)
+            if entry.intended and datetime.fromisoformat(entry.intended) > since
+        }
+        results = tuple(each for each in report.results if each.number in later)
+        report = msgspec.structs.replace(report, results=results)
+        other_cells = _find_cells_written_later(report, versions) | _find_cells_set_back(
+            report, last
+        )
+        other_cells |= _find_corrected_cells(report)
+        past.append(RecentRun(report, is_by_hand=True, other_cells=other_cells))
+        by = undoing.get(report.run_id)
+        if by is not None and results:
+            problem = (
+                f"run {report.run_id}, which applied this sheet by hand, was undone by run "
+                f"{by.run_id}: the sheet takes the store's values"
+            )
+            hint = f"If the store is to have its changes after all: `petsync undo {by.run_id}`."
+            notes.append(Difference(kind="note", problem=problem, hint=hint))
+    return past, notes
+
+
+def _find_pets_added_again(
+    base: Base, sheet: Sheet, store: Store, own: Collection[str]
+) -> set[int]:
+    """Return pets of the base in no row that runs by hand, or undos, have added since.
+
+    They are new in the store, and not missing in the sheet.
+    """
+    since, unnamed_ids = datetime.fromisoformat(base.taken_at), base.ids - named_ids(sheet)
+    if not unnamed_ids:
+        return set()
+    runs = [
+        run
+        for run in store.aio.history.runs(store.url)
+        if run.run_id not in own and (not run.ended or datetime.fromisoformat(run.ended) > since)
+    ]
+    return {
+        entry.pet_id
+        for run in runs
+        for entry in store.aio.history.entries(run.run_id)
+        if entry.kind == "add"
+        and entry.outcome == "applied"
+        and entry.pet_id in unnamed_ids
+        and entry.intended
+        and datetime.fromisoformat(entry.intended) > since
+    }
+
+
+def _split_added_pets(
+    past: Sequence[RecentRun], sheet: Sheet
+) -> tuple[list[RecentRun], tuple[RecentRun, ...]]:
+    """Return the runs without the pets that they added and that no row names, and the runs with
+    these alone.
+
+    Which of these pets a row without an id means is known after both sides were compared.
+    """
+    added = {each.assigned_id for run in past for each in run.report.results} - {None}
+    lacking = {pet_id for pet_id in added if pet_id is not None} - named_ids(sheet)
+    alone = [_limit_to(run, lacking) for run in past]
+    rest = [_limit_to(run, lacking, is_rest=True) for run in past]
+    return rest, tuple(run for run in alone if run.report.results)
+
+
+def _limit_to(past: RecentRun, pets: Collection[int], *, is_rest: bool = False) -> RecentRun:
+    """Return the run with its results of these pets alone, or with the rest of them."""
+    changes = past.report.plan.changes
+    results = tuple(
+        each for each in past.report.results if is_rest is not (_pet_of(each, changes) in pets)
+    )
+    return replace(past, report=msgspec.structs.replace(past.report, results=results))
+
+
+def _pet_of(result: Result, changes: Sequence[Change]) -> int | None:
+    return changes[result.number].pet_id if result.assigned_id is None else result.assigned_id
+
+
+def _find_cells_written_later(report: Report, versions: Sequence[Version]) -> frozenset[CellKey]:
+    """Return the cells and rows that rounds wrote after a run was planned."""
+    planned = report.plan.created
+    return find_written_cells(
+        each
+        for each in versions
+        if each.is_agreed
+        and each.is_written
+        and not each.is_undone
+        and is_before(planned, each.inbound.created)
+    )
+
+
+def _find_cells_set_back(report: Report, last: Base | None) -> frozenset[CellKey]:
+    """Return the cells with another value than the run sent, in a round after that run was planned.
+
+    The run was resumed since.
+    """
+    if last is None or not is_before(report.plan.created, last.taken_at):
+        return frozenset()
+    row_pets = {pet.id: pet for pet in pets_of(last.ids, last.sheet_frame)}
+    return frozenset(
+        (pet_id, column)
+        for change in report.plan.updates
+        if (pet_id := change.pet_id or 0) in row_pets
+        for column in change.fields
+        if not same(row_pets[pet_id], change.after, column)
+    )
+
+
+def _find_corrected_cells(report: Report) -> frozenset[CellKey]:
+    """Return the cells that a run read with corrections."""
+    pets = {change.row: change.pet_id for change in report.plan.changes}
+    columns: dict[str, Column] = {column: column for column in COLUMNS}
+    cells = [(pets.get(each.row), columns.get(each.column)) for each in report.plan.corrections]
+    return frozenset((i, column) for i, column in cells if i is not None and column is not None)
+
+
+def _with_run(base: Base | None, past: RecentRun) -> Base:
+    """Return the base with a run's results, except those from cells with other values."""
+    report, cells = past.report, past.other_cells
+    if not cells:
+        return with_report(base, report)
+    changes = {n: _without_cells(each, cells) for n, each in enumerate(report.plan.changes)}
+    plan = msgspec.structs.replace(
+        report.plan,
+        changes=tuple(changes[n] or each for n, each in enumerate(report.plan.changes)),
+    )
+    results = tuple(each for each in report.results if changes[each.number] is not None)
+    return with_report(base, msgspec.structs.replace(report, plan=plan, results=results))
+
+
+def with_unsure(base: Base, units: Mapping[int, Collection[str]]) -> Base:
+    """Return the base with these units marked unsure."""
+    more = {i: tuple({*some, *base.unsure_units.get(i, ())}) for i, some in units.items()}
+    return replace(base, unsure_units={**base.unsure_units, **more})
+
+
+def _without_cells(change: Change, cells: Collection[CellKey]) -> Change | None:
+    """Return the change without the units of these cells; None if nothing is left."""
+    if not isinstance(change, Update):
+        return None if (change.pet_id, None) in cells else change
+    units = [u for u in UNITS if any((change.pet_id, c) in cells for c in COLUMNS_OF[u])]
+    columns = {column for unit in units for column in COLUMNS_OF[unit]}
+    fields = tuple(column for column in change.fields if column not in columns)
+    return msgspec.structs.replace(change, fields=fields) if fields else None
+
+
+def _iter_reports_by_hand(
+    context: RoundContext, sheet: Sheet, store: Store, own: Collection[str], since: str
+) -> Iterator[Report]:
+    """Yield the reports of runs by hand of the sheet after a moment, the oldest first, except the
+    job's `own`.
+    """
+    if context.job.mode != "two-way" or not sheet.digest:
+        return
+    for run in _iter_later_runs(store.aio.history.runs(store.url), datetime.fromisoformat(since)):
+        report = None if run.run_id in own else report_of(run.run_id, store)
+        if report is not None and _is_of_sheet(report, sheet):
+            yield report
+
+
+def _has_ids_by_hand(
+    context: RoundContext,
+    sheet: Sheet,
+    versions: Sequence[Version],
+    store: Store,
+    own: Collection[str],
+) -> bool:
+    """Return true if the sheet was applied by hand since a version whose round was killed."""
+    since = [Base.from_lines(each.base).taken_at for each in versions if not each.is_agreed]
+    return bool(since) and any(
+        True for _ in _iter_reports_by_hand(context, sheet, store, own, min(since))
+    )
+
+
+def _iter_versions_by_hand(
+    sheet: Sheet,
+    base: Base,
+    past: Sequence[RecentRun],
+    inbound: Inbound | None,
+    store: Store,
+    versions: Sequence[Version],
+) -> Iterator[Version]:
+    """Yield the versions that runs by hand wrote into the sheet, ids or all results, if the sheet
+    still follows from them.
+
+    `base` is from before the `past` runs; `inbound` has the released changes of the sheet.
+    """
+    known = {each.round for each in versions}
+    for run in past:
+        report, plan = run.report, run.report.plan
+        base = _with_run(base, run)
+        is_new = run.is_by_hand and report.run_id not in known
+        wanted = Outputs(store.aio.history).read_request(plan) if is_new else OutputRequest()
+        after = wanted.digest or wanted.intended
+        if not after or plan.source_digest in ("", sheet.digest):
+            continue
+        ids = tuple(
+            IdentifiedRow(row=each.row, source=each.source, pet_id=each.assigned_id)
+            for each in report.results
+            if each.row is not None and each.assigned_id is not None
+        )
+        has_it = bool(wanted.digest) or sheet.digest == after
+        has_it = has_it or any(each.pet_id in named_ids(sheet) for each in ids)
+        yield Version(
+            round=report.run_id,
+            before=plan.source_digest,
+            after=after if has_it else "",
+            # Whether the run wrote it before it was killed is not known; its backup is.
+            is_agreed=not has_it,
+            is_lost=not has_it,
+            is_left=not has_it,
+            base=tuple((base if inbound is None else with_inbound(base, inbound)).to_lines()),
+            inbound=Inbound(
+                created=base.taken_at,
+                store=base.store,
+                source=sheet.source,
+                tab=sheet.tab,
+                digest=plan.source_digest,
+                lead="merge",
+                identified=ids,
+            ),
+            is_by_hand=True,
+        )
+
+
+def _iter_later_runs(runs: Sequence[PastRun], since: datetime) -> Iterator[PastRun]:
+    """Yield the runs that applied something and were active after a moment, the oldest first."""
+    for run in reversed(runs):
+        if run.kind == "apply" and (not run.ended or datetime.fromisoformat(run.ended) > since):
+            yield run
+
+
+def _is_of_sheet(report: Report, sheet: Sheet) -> bool:
+    """Return true if the run applied this sheet: the same path, or the same bytes."""
+    plan = report.plan
+    is_same = os.path.realpath(plan.source) == os.path.realpath(sheet.source)
+    return plan.tab == sheet.tab and (is_same or plan.source_digest == sheet.digest)
+
+
+def must_have_ids(context: RoundContext, sheet: Sheet, start: RoundStart) -> None:
+    """Raise GuardError if the sheet had ids in the last round and no row has one now.
+
+    Each row edited since would become a new pet, and its old pet would be missing.
+    """
+    base = start.base
+    if context.job.mode == "check" or base is None or not len(base) or named_ids(sheet):
+        return
+    if sheet.rows.empty or not _had_ids(context, sheet, base):
+        return
+    new = [str(header) for header in sheet.others.columns if str(header) not in base.headers]
+    unused = ", ".join(map(repr, new))
+    where = f"the worksheet {sheet.tab!r} of {sheet.source}" if sheet.tabs else sheet.source
+    if "id" in sheet.columns:
+        problem = f"the column id of {where} is empty, and had the ids of {len(base):,} pets"
+        cure = "Restore the ids beside their rows"
+    else:
+        problem = f"{where} has no column id any more, in which it had the ids of its pets"
+        problem += f"; it has not seen these headers before: {unused}" if new else ""
+        cure = 'Name the header of the column "id" again'
+        if new:
+            cure += f', or map it in the configuration ([columns] {_quote(new[0])} = "id")'
+    raise GuardError(
+        problem,
+        hint=f"Nothing was changed, on either side: rows without their ids would become new pets. "
+        f"{cure}; or restore one of the sheet's backups.",
+    )
+
+
+def _had_ids(context: RoundContext, sheet: Sheet, base: Base) -> bool:
+    """Return true if rows had ids when the base was stored; an export always has them."""
+    if base.columns is None:
+        return sheet.base is not None or context.job.mode in ("pull", "two-way")
+    return "id" in base.columns
+
+
+def note_former_names(context: RoundContext) -> tuple[Difference, ...]:
+    """Return a note on the job's former name."""
+    return _build_notes(
+        *(
+            f"the job was called {former} at its last round, and goes on from there"
+            for former in context.owner.formers.values()
+        )
+    )
+
+
+_LISTED_IDS = 3
+
+
+def note_worksheets(context: RoundContext, sheet: Sheet) -> tuple[Difference, ...]:
+    """Return a note on other worksheets that may have rows of pets, if the job names none."""
+    if context.job.tab is not None or not sheet.ids_elsewhere:
+        return ()
+    some = ", ".join(map(repr, [*sheet.ids_elsewhere][:_LISTED_IDS]))
+    more = (
+        f" and {len(sheet.ids_elsewhere) - _LISTED_IDS} more"
+        if len(sheet.ids_elsewhere) > _LISTED_IDS
+        else ""
+    )
+    problem = (
+        f"the worksheet {sheet.tab!r} is read; others have a column for ids, too, and are not: "
+        f"{some}{more}"
+    )
+    return (
+        Difference(
+            kind="note", problem=problem, hint='To read another one: tab = "NAME" in the job.'
+        ),
+    )
+
+
+def _quote(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _check_store_of_base(
+    context: RoundContext, base: Base, store: str, what: str
+) -> tuple[Base, str]:
+    """Return the base if it is of this store, or of the same store before it moved, and a note on
+    that. Raises SheetError.
+    """
+    if is_same_address(base.store, store):
+        return base, ""
+    if context.owner.moved:
+        return replace(
+            base, store=store
+        ), f"The values agreed with {base.store} are used for this address"
+    raise SheetError(
+        f"{what} {base.store}, and the job's store is {store}",
+        hint="Nothing was changed: a difference between two stores is not an edit. Name the "
+        "sheet's store in the job. If it is the same store at a new address: `petsync reconcile "
+        f"--job {context.job.name} --moved`. If it is another one: export the sheet from it.",
+    )
+
+
+def is_same_address(one: str, other: str) -> bool:
+    """Return true if both addresses are the same, regardless of spelling."""
+    return place_of(one) == place_of(other)
+
+
+def _load_versions(context: RoundContext, base: Base, inbound: Inbound | None) -> Sequence[Version]:
+    """Return the sheet's versions; released changes come last."""
+    versions = SheetFiles.of(context).versions
+    known = versions.all()
+    if inbound is None or any(each.inbound == inbound for each in known):
+        return known
+    released = Version(
+        round=f"of {inbound.created}",
+        before=inbound.digest,
+        is_agreed=True,
+        base=tuple(base.to_lines()),
+        inbound=inbound,
+    )
+    return (*known, released if context.owner.dry_run else versions.keep(released))
+
+
+def _note_backup(versions: Sequence[Version], mode: str) -> Difference:
+    what = "an older copy or a backup" if versions[0].is_state else "a backup"
+    problem = (
+        f"the sheet is as it was {_moment_of(versions[0])}: {what} may have been restored. It is "
+        "compared by the values agreed at that time"
+    )
+    hint = (
+        "The sheet takes the changes since then again. To reverse them: change the store, or write "
+        "delete into the rows' action column."
+    )
+    if mode == "push":
+        hint = "Its values are sent nevertheless; pets whose rows were added since are not deleted."
+    return Difference(kind="note", problem=problem, hint=hint)
+
+
+def _moment_of(version: Version) -> str:
+    """Return in words when the sheet was as it is before the version."""
+    if not version.is_state:
+        return f"before {'run' if version.is_by_hand else 'round'} {version.round}"
+    at = f"{version.inbound.created[:16].replace('T', ' ')} UTC"
+    return f"after round {version.round} of {at}" if version.round else f"at its export of {at}"
+
+
+def _note_doubts(mixed: Sequence[Version]) -> tuple[Difference, ...]:
+    return tuple(
+        Difference(
+            kind="note",
+            problem=f"some pets have the values that the sheet had {_moment_of(first)}: an older "
+            "copy was restored, or these edits were undone. Neither side is changed in them",
+            hint="To keep the store's values, write them into the sheet. If the sheet is right, "
+            'change the store, or set on_conflict = "sheet" for one round.',
+        )
+        for first in mixed[:1]
+        if first.is_state
+    )
+
+
+def _build_notes(*texts: str) -> tuple[Difference, ...]:
+    return tuple(Difference(kind="note", problem=text) for text in texts if text)
+
+
+def with_lost(base: Base, ids: Collection[int]) -> Base:
+    """Return the base for pets whose rows are lost.
+
+    Nothing is agreed on for them, so they stay, in conflict, until a row names them again or
+    somebody deletes them. They do not become rows again: a person may have taken their rows out.
+    """
+    return base.without(ids).with_pets([Pet(id=i) for i in sorted(ids)])
+
+
+def assigned_ids(report: Report | None) -> dict[int, int]:
+    """Return the ids that the store assigned to pets of rows without one, by row."""
+    results = () if report is None else report.results
+    return {
+        each.row: each.assigned_id
+        for each in results
+        if each.row is not None
+        and each.assigned_id is not None
+        and (each.outcome == "applied" or each.cause in SETTLED)
+    }
+
+
+def build_state(
+    round_id: str,
+    lines: Sequence[str],
+    base: Base,
+    sheet: Sheet,
+    *,
+    digest: str = "",
+    carried: str,
+) -> Version:
+    """Return the state in which a round leaves the sheet: the file of this digest, and the lines of
+    the agreed base; without a round, the export.
+    """
+    return Version(
+        round=round_id,
+        before=digest,
+        after=digest,
+        is_agreed=True,
+        base=tuple(lines),
+        inbound=Inbound(
+            created=base.taken_at,
+            store=base.store,
+            source=sheet.source,
+            tab=sheet.tab,
+            digest=digest,
+            lead="merge",
+        ),
+        carried=carried,
+    )
