@@ -262,7 +262,7 @@ def test_a_silent_connection_makes_no_noise(box: Sandbox, tmp_path: Path, caplog
             assert pending.wait(120).signed_in
             with suppress(ConnectionResetError):
                 assert line.recv(100) == b""
-            until_true(lambda: not loopback._waiting)
+            until_true(lambda: not loopback._reading)
     assert not [each for each in caplog.records if each.name == "asyncio"]
 
 
@@ -287,7 +287,7 @@ def test_a_loop_that_ends_with_a_connection(box: Sandbox, tmp_path: Path, caplog
         lines[0].sendall(sent)
         assert pending._loopback is not None
         loopback = pending._loopback
-        await asyncio.to_thread(until_true, lambda: bool(loopback._waiting))
+        await asyncio.to_thread(until_true, lambda: bool(loopback._reading))
         assert loopback._server is not None
         loopback._server.close()  # The port alone.
 
@@ -352,14 +352,18 @@ def test_a_code_that_was_spent_elsewhere(
 
 
 def test_both_at_once(box: Sandbox, store: ps.Store, pending: PendingSignIn) -> None:
-    """The browser's return and a pasted copy of it: one counts, and the code is sent once."""
+    """The browser's return and a pasted copy of it: one counts, the code is sent once, and the
+    browser gets its page.
+    """
     address = sent_back(pending.url)
-    pages: list[str] = []
-    browser = threading.Thread(target=lambda: pages.append(httpx.get(address).text))
-    browser.start()
-    with suppress(ps.errors.AuthError):
-        pending.paste(address)
-    browser.join()
+    place = urlsplit(address)
+    with socket.create_connection(("127.0.0.1", place.port or 0), timeout=120) as browser:
+        request = f"GET {place.path}?{place.query} HTTP/1.1\r\nHost: {place.netloc}\r\n\r\n"
+        browser.sendall(request.encode())
+        with suppress(ps.errors.AuthError):
+            pending.paste(address)
+        page = browser.makefile("rb").read()
+    assert page.startswith(b"HTTP/1.1 200 ")
     assert pending.wait(120).signed_in
     assert renewals(box) == 0
     assert store.find_by_status("available") is not None

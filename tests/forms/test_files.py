@@ -132,7 +132,7 @@ def test_refused_before_it_comes(
     monkeypatch: pytest.MonkeyPatch, name: str, size: int, why: str
 ) -> None:
     """A file of another type or a too large one is refused, whatever the browser allowed."""
-    files = Files(accept=".xlsx,.csv", most_bytes=10, way_out="Open it by its path.")
+    files = Files(accept=".xlsx,.csv", max_bytes=10, way_out="Open it by its path.")
     told = _sent(files, monkeypatch)
     _hear(files, "begin", name=name, size=size)
     assert why in told[-1]["why"]

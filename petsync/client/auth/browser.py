@@ -200,6 +200,8 @@ def token_in(text: Secret, state: Secret | None, key: Secret | None) -> Credenti
 
 _REQUEST_TIMEOUT_S = 10.0
 _CLOSE_TIMEOUT_S = 2.0
+_CLOSE_GRACE_S = 0.25
+"""Seconds in which a browser that has connected sends its request, before the listener closes."""
 _HOST = "127.0.0.1"
 _STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:34rem;margin:10vh auto;padding:0 1rem;"
@@ -233,7 +235,7 @@ class Loopback:
         self._server: asyncio.Server | None = None
         self._path = "/"
         self._responding: set[asyncio.Task[None]] = set()
-        self._waiting: set[asyncio.StreamWriter] = set()
+        self._reading: set[asyncio.Task[tuple[Secret, Secret]]] = set()
         self.address = ""
 
     async def open(self, port: int = 0, path: str = "/petsync") -> Self:
@@ -269,21 +271,27 @@ class Loopback:
             server.close()
 
     async def _shut_down(self, server: asyncio.Server) -> None:
+        # The system resets connections that are not accepted yet when the listener closes. To
+        # accept one and to begin to read from it takes some turns of the loop.
+        for _ in range(5):
+            await asyncio.sleep(0)
         server.close()
-        for writer in tuple(self._waiting):
-            writer.transport.abort()  # Do not wait for incomplete requests.
+        if self._reading:
+            _, incomplete = await asyncio.wait(self._reading, timeout=_CLOSE_GRACE_S)
+            for reading in incomplete:
+                reading.cancel()
+            await asyncio.sleep(0)  # Complete requests begin to be answered.
         if self._responding:
             await asyncio.wait(self._responding, timeout=_CLOSE_TIMEOUT_S)
 
     async def _handle_connection(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        self._waiting.add(writer)
+        reading = asyncio.create_task(_read_request(reader))
+        self._reading.add(reading)
+        reading.add_done_callback(self._reading.discard)
         try:
-            async with asyncio.timeout(_REQUEST_TIMEOUT_S):
-                head = Secret((await reader.readuntil(b"\r\n\r\n")).decode("latin-1"))
-                body = Secret((await reader.readexactly(_length(head))).decode("latin-1"))
-            self._waiting.discard(writer)
+            head, body = await reading
             responding = asyncio.create_task(self._answer(head, body, writer))
             self._responding.add(responding)
             responding.add_done_callback(self._responding.discard)
@@ -293,7 +301,6 @@ class Loopback:
         except asyncio.CancelledError:
             pass  # The loop ends. Else asyncio would log an error.
         finally:
-            self._waiting.discard(writer)
             writer.close()
             with contextlib.suppress(OSError, asyncio.CancelledError):
                 await writer.wait_closed()
@@ -313,6 +320,14 @@ class Loopback:
         if self._by_fragment:
             return _response(200, ("One moment", "Signing in …"), script=_SCRIPT)
         return _response(200, await self._on_return(request.query), script=_CLEAR_ADDRESS)
+
+
+async def _read_request(reader: asyncio.StreamReader) -> tuple[Secret, Secret]:
+    """Return the head and the body of a request."""
+    async with asyncio.timeout(_REQUEST_TIMEOUT_S):
+        head = Secret((await reader.readuntil(b"\r\n\r\n")).decode("latin-1"))
+        body = Secret((await reader.readexactly(_length(head))).decode("latin-1"))
+    return head, body
 
 
 @dataclass(frozen=True, slots=True)
