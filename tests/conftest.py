@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 import shutil
@@ -93,6 +94,14 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     sys.dont_write_bytecode = False
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
+def pytest_collection_finish() -> None:
+    """Exempt the collected tests and the loaded modules from garbage collection: a worker has
+    millions of such objects, and each full collection would visit them again.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_unconfigure() -> None:
