@@ -98,7 +98,7 @@ def test_a_digest_has_a_line_for_each_job(tmp_path: Path) -> None:
     late, *_ = digest_lines(memory, config, at(4, 8))
     assert late == (
         "nightly: done; 0 rounds, 0 well; last began 2026-11-03 02:00; "
-        "OVERDUE by its schedule (0 2 * * *)"
+        "overdue (schedule: 0 2 * * *)"
     )
 
 

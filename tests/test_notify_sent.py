@@ -15,7 +15,7 @@ from receiver import PATH, Receiver, configured, told
 from petsync.reconcile import notify
 from petsync.reconcile.config.model import Configuration, Notify
 from petsync.reconcile.notify import Notifier
-from petsync.reconcile.send import deliver_by_apprise, lack_of
+from petsync.reconcile.send import deliver_by_apprise, find_problem
 from petsync.settings import Secret
 
 NOW = datetime(2026, 11, 21, 2, tzinfo=UTC)
@@ -125,9 +125,9 @@ def test_without_apprise_the_way_to_it_is_told(
 
 def test_an_address_can_be_checked_beforehand() -> None:
     """An address can be checked without sending and without showing it."""
-    assert lack_of(Secret("json://127.0.0.1:9/x")) == ""
-    assert "Hu5h" not in lack_of(Secret("Hu5h no address"))
-    assert lack_of(Secret("Hu5h no address"))
+    assert find_problem(Secret("json://127.0.0.1:9/x")) == ""
+    assert "Hu5h" not in find_problem(Secret("Hu5h no address"))
+    assert find_problem(Secret("Hu5h no address"))
 
 
 def test_two_processes_at_once_tell_each_thing_once(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from threading import Thread
 import pytest
 
 from petsync.errors import LockedError
-from petsync.reconcile.locks import turn, turn_of
+from petsync.reconcile.locks import find_store_lock, lock_store
 from petsync.reconcile.state import StatePaths
 
 
@@ -25,12 +25,12 @@ def test_two_state_folders_take_turns_on_one_machine(tmp_path: Path) -> None:
     is written; another store is independent.
     """
     one, other = StatePaths(tmp_path / "one"), StatePaths(tmp_path / "other")
-    with turn(one, "https://shop.example/v2"):
+    with lock_store(one, "https://shop.example/v2"):
         with pytest.raises(LockedError, match="another job has been at work"):
-            turn(other, "HTTPS://Shop.example:443/v2/", timeout_s=0.0).__enter__()
-        with turn(other, "https://shop.example/v3", timeout_s=0.0):
+            lock_store(other, "HTTPS://Shop.example:443/v2/", timeout_s=0.0).__enter__()
+        with lock_store(other, "https://shop.example/v3", timeout_s=0.0):
             pass
-    with turn(other, "https://shop.example/v2", timeout_s=0.0):
+    with lock_store(other, "https://shop.example/v2", timeout_s=0.0):
         pass
 
 
@@ -39,11 +39,11 @@ def test_the_second_one_goes_on_when_the_first_is_done(tmp_path: Path) -> None:
     done: list[str] = []
 
     def second() -> None:
-        with turn(StatePaths(tmp_path / "other"), "https://shop.example", timeout_s=60.0):
+        with lock_store(StatePaths(tmp_path / "other"), "https://shop.example", timeout_s=60.0):
             done.append("second")
 
     waiting = Thread(target=second)
-    with turn(StatePaths(tmp_path / "one"), "https://shop.example"):
+    with lock_store(StatePaths(tmp_path / "one"), "https://shop.example"):
         waiting.start()
         done.append("first")
     waiting.join(60.0)
@@ -52,7 +52,7 @@ def test_the_second_one_goes_on_when_the_first_is_done(tmp_path: Path) -> None:
 
 def test_the_lock_is_in_a_folder_of_this_user_alone(tmp_path: Path) -> None:
     """The lock is in a folder that only its owner can use."""
-    path = turn_of("https://shop.example")
+    path = find_store_lock("https://shop.example")
     assert path is not None
     assert path.parent.parent == tmp_path / "temp"
     assert path.parent.stat().st_mode & 0o777 == 0o700
@@ -65,7 +65,7 @@ def test_a_folder_that_others_may_have_made_is_not_used(
     """A folder that another user may have made, such as a link or one with open permissions, is not
     used, and only the state folder's lock applies.
     """
-    path = turn_of("https://shop.example")
+    path = find_store_lock("https://shop.example")
     assert path is not None
     folder = path.parent
     folder.rmdir()
@@ -79,6 +79,6 @@ def test_a_folder_that_others_may_have_made_is_not_used(
         folder.touch()
     else:
         monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
-    with turn(StatePaths(tmp_path / "one"), "https://shop.example", timeout_s=0.0):
+    with lock_store(StatePaths(tmp_path / "one"), "https://shop.example", timeout_s=0.0):
         assert not [*tmp_path.glob("elsewhere/*")]
     assert "take turns only where they share a state folder" in caplog.text

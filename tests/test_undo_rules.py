@@ -134,7 +134,7 @@ def test_a_pet_that_was_changed_since_is_kept(done: Entry) -> None:
     plan = undone(done, now=replace(done.after, status="sold"))
     assert rule_of(plan) == "changed-since-run"
     (conflict,) = plan.conflicts
-    assert "status is 'sold' (the run left 'available')" in conflict.problem
+    assert "status is 'sold' (after the run: 'available')" in conflict.problem
     assert (conflict.pet_id, conflict.source) == (7, "Pets!B2")
 
 

@@ -1319,9 +1319,9 @@ def _merge_newer(change: Change, now: Pet) -> Pet:
 
 
 def _differs(response: Pet | None, wanted: Pet | None) -> bool:
-    """Return true if the response to a write shows another pet than was sent.
+    """Return true if the response to a write differs from the pet that was sent.
 
-    Then the pet must be read back: a response may also be incomplete.
+    The caller then reads the pet again, because a response can be incomplete.
     """
     return response is not None and mismatch(response, wanted) is not None
 

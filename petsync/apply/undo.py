@@ -342,7 +342,7 @@ class _EffectJudge:
     def _build_changed_conflict(
         self, effect: Effect, now: Pet, columns: Sequence[Column], default: str
     ) -> Conflict:
-        differences = _describe_differences(effect.new, now, columns, whose="the run left")
+        differences = _describe_differences(effect.new, now, columns, whose="after the run:")
         problem = f"was changed since the run, and is kept as it is: {differences}"
         suggestion = self._suggest(effect, now, columns, default)
         return _build_conflict(effect, "changed-since-run", problem, suggestion, now)
@@ -372,7 +372,7 @@ class _EffectJudge:
 
 
 def _find_setter(effects: Iterable[LaterEffect], now: Pet, field: Column) -> str | None:
-    """Return the newest run that set the field's current value; None if none did."""
+    """Return the last run that changed the field; None if its value has changed since."""
     for run, effect in effects:
         if not equal(effect.old, effect.new, field):
             return run if equal(effect.new, now, field) else None
@@ -383,7 +383,7 @@ _NO_LOOKUP = FailedLookup("", "it was not looked up")
 
 
 def _describe_differences(left: Pet, now: Pet, fields: Iterable[Column], *, whose: str) -> str:
-    """Return text such as `name is 'Maxi' (the run left 'Max')`, for the `whose` `the run left`."""
+    """Return text such as `name is 'Maxi' (after the run: 'Max')`; `whose` is `after the run:`."""
     parts = (
         f"{field} is {_quote_cell(now, field)} ({whose} {_quote_cell(left, field)})"
         for field in fields

@@ -96,10 +96,10 @@ def _warn(context: Context, configuration: Configuration) -> None:
     """Warn about addresses that apprise does not support. The jobs would run without them; apprise
     is slow to import, so only this command checks them.
     """
-    from petsync.reconcile.send import lack_of
+    from petsync.reconcile.send import find_problem
 
     for number, address in enumerate(configuration.notify.urls, start=1):
-        if problem := lack_of(address):
+        if problem := find_problem(address):
             context.say(
                 f"warning: notify.urls, address {number}: {problem}, so it gets no notices",
                 "yellow",

@@ -545,7 +545,7 @@ class Decisions:
             if row.action == "delete":
                 return self._count_unchanged()
             hint = (
-                f"Take the row out; or, to add the pet again, write {pet_id} into its id cell and "
+                f"Remove the row; or, to add the pet again, write {pet_id} into its id cell and "
                 "`add` into its action cell."
             )
             raise _RowConflict(
@@ -847,7 +847,7 @@ class Decisions:
         alike = [] if row.pet_id is not None else self._alike.get(content(after), [])
         if alike and row.action == "add":
             problem = f"is to add a pet, and pet {alike[0]} has the same values"
-            hint = "Take the row out, give it that pet's id, or write `add-another` to have both."
+            hint = "Remove the row, give it the pet's id, or write `add-another` as its action."
             raise _RowConflict("twin", problem, hint, alike[0])
         if alike and row.action != "add-another":
             self.remarks.twins.append(row.number)
@@ -1135,7 +1135,7 @@ def _conflict_of_replaced_pet(old: Pet, pet: Pet) -> _RowConflict:
         "ids of deleted pets to new ones"
     )
     hint = (
-        "Take the row out if it means the earlier pet. If it is the same pet, export again to edit "
+        "Remove the row if it means the earlier pet. If it is the same pet, export again to edit "
         "it, or write the store's name into the row of a reconciled sheet."
     )
     return _RowConflict("id-reused", problem, hint, pet.id)
@@ -1163,7 +1163,7 @@ def _conflict_of_doubt(match: Match) -> _RowConflict:
             "added-before",
             f"may be the row that was {record.how} on {record.on} as {named}, and an undo took "
             "that pet away",
-            "Take the row out, or write `add-another` in the action column to add it.",
+            "Remove the row, or write `add-another` in the action column to add it.",
             record.pet_id,
         )
     if not record.run_id:
@@ -1192,7 +1192,7 @@ def _conflict_of_removed_pet(match: Match) -> _RowConflict:
         "added-gone",
         f"may be the row that was {record.how} on {record.on} as {record.pet_id}, and that pet is "
         "gone from the store",
-        "Take the row out, or write `add-another` in the action column to add it.",
+        "Remove the row, or write `add-another` in the action column to add it.",
         record.pet_id,
     )
 

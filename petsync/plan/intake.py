@@ -1,4 +1,4 @@
-"""Changes that a sheet takes from the store."""
+"""Changes of the store that a round writes into the sheet."""
 
 from __future__ import annotations
 

@@ -141,17 +141,17 @@ class _Step(AbstractContextManager[None]):
             inner.__exit__(kind, error, trace)
         except Exception as raised:  # noqa: BLE001 - whatever a watcher does, the round goes on
             if raised is not error:
-                _complain(self._watcher)
+                _log_watcher_error(self._watcher)
 
 
 def _safely(watcher: Watcher, work: Callable[[], None]) -> None:
     try:
         work()
     except Exception:  # noqa: BLE001 - whatever a watcher does, the round goes on
-        _complain(watcher)
+        _log_watcher_error(watcher)
 
 
-def _complain(watcher: Watcher) -> None:
+def _log_watcher_error(watcher: Watcher) -> None:
     _LOG.exception("%s failed; the round goes on", type(watcher).__name__)
 
 

@@ -17,7 +17,7 @@ from petsync._files import make_private_folder
 from petsync.errors import LockedError, PetsyncError
 from petsync.reconcile.state import StatePaths
 
-__all__ = ["Place", "lock_job", "place_of", "turn", "turn_of"]
+__all__ = ["Place", "find_store_lock", "lock_job", "lock_store", "place_of"]
 
 
 # Places: URLs in a normal form, to tell stores apart.
@@ -45,7 +45,7 @@ def place_of(url: str) -> Place:
 _LOG = logging.getLogger(__name__)
 
 
-def turn_of(store: str) -> Path | None:
+def find_store_lock(store: str) -> Path | None:
     """Return the lock file of a store for all jobs of this user, with any state folder.
 
     Returns None if there is no folder for it that only this user can write.
@@ -71,16 +71,16 @@ def _folder() -> Path | None:
         path.mkdir(mode=0o700, exist_ok=True)
         found = path.lstat()
     except OSError as error:
-        _LOG.warning("%s: %s. %s", folder, error.strerror or error, _ALONE)
+        _LOG.warning("%s: %s. %s", folder, error.strerror or error, _SEPARATE_STATE)
         return None
     is_own = user is None or (found.st_uid == user and not found.st_mode & 0o077)
     if stat.S_ISDIR(found.st_mode) and is_own:
         return path
-    _LOG.warning("%s is not a folder of this user's alone. %s", folder, _ALONE)
+    _LOG.warning("%s is not a folder of this user's alone. %s", folder, _SEPARATE_STATE)
     return None
 
 
-_ALONE = (
+_SEPARATE_STATE = (
     "Jobs of this machine that send to the same store take turns only where they share a state "
     "folder."
 )
@@ -104,13 +104,13 @@ def lock_job(paths: StatePaths, job: str) -> Iterator[None]:
             raise LockedError(
                 f"job {job} is at work already, in another process",
                 hint="Wait until it has ended. A round that overlaps the one before it every night "
-                "wants a longer schedule, or a job with fewer pets.",
+                "needs a longer interval, or a job with fewer pets.",
             )
         yield
 
 
 @contextmanager
-def turn(paths: StatePaths, store: str, *, timeout_s: float = _TIMEOUT_S) -> Iterator[None]:
+def lock_store(paths: StatePaths, store: str, *, timeout_s: float = _TIMEOUT_S) -> Iterator[None]:
     """Hold the locks of a store: jobs that send to it run one after another.
 
     Schedules often start several jobs at once. Jobs of this user on this machine wait for each
@@ -118,7 +118,7 @@ def turn(paths: StatePaths, store: str, *, timeout_s: float = _TIMEOUT_S) -> Ite
     PetsyncError if a lock cannot be created.
     """
     with ExitStack() as stack:
-        for path in filter(None, (paths.turn(store), turn_of(store))):
+        for path in filter(None, (paths.store_lock(store), find_store_lock(store))):
             if not stack.enter_context(_hold(path, timeout_s)):
                 raise LockedError(
                     f"another job has been at work on {store} for {timeout_s / 60:g} minutes",

@@ -548,7 +548,7 @@ def _time(job: Job, health_by_sheet: Sequence[JobHealth], now: datetime) -> Iter
         last = max(datetime.fromisoformat(each.started) for each in health_by_sheet)
         yield f"last began {last.astimezone():%Y-%m-%d %H:%M}"
         if is_overdue(job.schedule, last, now):
-            yield f"OVERDUE by its schedule ({job.schedule})"
+            yield f"overdue (schedule: {job.schedule})"
             return
     due = next_due(job.schedule, now)
     if due is not None:

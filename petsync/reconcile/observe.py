@@ -735,7 +735,7 @@ class _Families:
     def _due(self) -> Any:
         from prometheus_client.core import GaugeMetricFamily
 
-        help_ = "When the job is due next by its schedule"
+        help_ = "Time of the next scheduled start, in seconds since the epoch"
         family = GaugeMetricFamily("petsync_next_due_timestamp_seconds", help_, labels=("job",))
         now = datetime.now(UTC)
         for job in self._config.jobs:

@@ -31,7 +31,7 @@ from petsync.reconcile.compare import (
 )
 from petsync.reconcile.config.model import Configuration, Job
 from petsync.reconcile.context import Reconciliation, RoundContext, Watcher, Watchers
-from petsync.reconcile.locks import lock_job, turn
+from petsync.reconcile.locks import lock_job, lock_store
 from petsync.reconcile.siblings import (
     find_last_restore,
     give_up,
@@ -737,7 +737,7 @@ def _prepare(owner: Reconciliation, job: Job, stack: ExitStack) -> list[Comparer
     store = stack.enter_context(connect_store(job, owner.config.state))
     sources = [*with_last_bases(owner.paths, sources_of(job))]
     if job.mode in ("push", "two-way") and not owner.dry_run:
-        stack.enter_context(turn(owner.paths, store.url))
+        stack.enter_context(lock_store(owner.paths, store.url))
     return [*_build_comparers(job, store, sources, owner.paths)]
 
 

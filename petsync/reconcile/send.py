@@ -14,7 +14,7 @@ from petsync.reconcile.config.model import Event
 from petsync.redact import Redactor
 from petsync.settings import Secret
 
-__all__ = ["MISSING", "deliver_by_apprise", "lack_of"]
+__all__ = ["MISSING", "deliver_by_apprise", "find_problem"]
 
 
 MISSING = "notices need apprise, which is not installed: pip install 'petsync[notify]'"
@@ -30,7 +30,7 @@ _PIECES = re.compile(r"[/:@?&=#\s]+")
 _KNOWN = 5
 
 
-def lack_of(address: Secret) -> str:
+def find_problem(address: Secret) -> str:
     """Return why apprise cannot send to this address, without the address; "" if it can.
 
     Also returns "" if apprise is not installed.
@@ -147,11 +147,11 @@ def _quiet(on_warning: Callable[[str], None] = lambda _: None) -> Iterator[None]
     loggers = [each for each in manager.loggerDict.values() if isinstance(each, logging.Logger)]
     # Apprise may create its loggers only now.
     first = [logging.getLogger(name) for name in ("", "apprise")]
-    mine, deaf = [*first, *loggers], _LogCapture(on_warning)
+    mine, capture = [*first, *loggers], _LogCapture(on_warning)
     for logger in mine:
-        logger.addFilter(deaf)
+        logger.addFilter(capture)
     try:
         yield
     finally:
         for logger in mine:
-            logger.removeFilter(deaf)
+            logger.removeFilter(capture)

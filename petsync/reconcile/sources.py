@@ -255,10 +255,13 @@ class Folder:
             for row, each in self._iter_repeated_rows(part)
         }
         blocked = _with_errors(sheet, found) if found else sheet
-        if sheet.rejudge is None:
+        if sheet.validate_again is None:
             return blocked
-        rejudge = sheet.rejudge
-        return replace(blocked, rejudge=lambda statuses: self.block_twins(part, rejudge(statuses)))
+        validate_again = sheet.validate_again
+        return replace(
+            blocked,
+            validate_again=lambda statuses: self.block_twins(part, validate_again(statuses)),
+        )
 
     def _describe_row(self, part: str, sheet: Sheet, row: Row) -> _New:
         row_pet = build_pet(row.values)

@@ -125,7 +125,7 @@ class StatePaths:
         """Return the lock file of the job, locked during its rounds."""
         return self.folder / "locks" / f"{file_name(job)}.lock"
 
-    def turn(self, store: str) -> Path:
+    def store_lock(self, store: str) -> Path:
         """Return the lock file of a store, locked by the job that sends to it."""
         digest = hashlib.sha256(store.encode()).hexdigest()[:16]
         return self.folder / "locks" / f"store.{digest}.lock"

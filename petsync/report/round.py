@@ -153,7 +153,7 @@ MARKS: Mapping[Kind, Mark] = {
 _KIND_MEANING: Mapping[Kind, str] = {
     "conflict": "a decision is needed; until then both sides stay as they are",
     "waiting": "part of a plan over its guard's limits",
-    "failed": "sent, or to be sent",
+    "failed": "changes that failed or are not sent yet",
     "finding": "these rows are left out, the others are used",
     "drift": "between sheet and store",
     "note": "left as it is, mostly because of the job's settings",

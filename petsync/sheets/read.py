@@ -386,10 +386,10 @@ def validate_grid(
         return sheet
     usual, known = statuses
 
-    def rejudge(more: Collection[str]) -> Sheet:
+    def validate_again(more: Collection[str]) -> Sheet:
         return validate_grid(grid, origin, mapping, (usual, {*known, *more}), clear, base)
 
-    return replace(sheet, rejudge=rejudge)
+    return replace(sheet, validate_again=validate_again)
 
 
 def read_grid(

@@ -713,7 +713,8 @@ def _check_not_undone(past: PastRun, undone_by: Mapping[str, PastRun]) -> None:
     undo_run = undone_by.get(past.run_id)
     if undo_run is not None and not has_unknown(past):
         raise PlanError(
-            f"run {past.run_id} was undone by run {undo_run.run_id}, so the rest of it is not sent",
+            f"run {past.run_id} was undone by run {undo_run.run_id}, so its remaining changes are "
+            "not sent",
             hint="Plan again from its sheet to make its changes.",
         )
 

@@ -219,7 +219,7 @@ class Sheet:
     """
     corrections: tuple[Correction, ...] = ()
     """The cells that were read as a correction instead of the file's text."""
-    rejudge: Callable[[Collection[str]], Sheet] | None = field(default=None, repr=False)
+    validate_again: Callable[[Collection[str]], Sheet] | None = field(default=None, repr=False)
     """Validates the same cells again with further known statuses; None if no status is unknown."""
 
     @property
@@ -236,9 +236,9 @@ class Sheet:
         """Return the sheet, validated with these further known statuses, such as those of a
         store.
         """
-        if self.rejudge is None:
+        if self.validate_again is None:
             return self
-        sheet = self.rejudge(statuses)
+        sheet = self.validate_again(statuses)
         return replace(
             sheet,
             source=self.source,

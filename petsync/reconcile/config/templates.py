@@ -77,7 +77,7 @@ DEFAULTS: Mapping[Event, tuple[str, str]] = {
         ),
     ),
     "waiting": (
-        "petsync: a plan of $job waits for you",
+        "petsync: a plan of $job waits for approval",
         (
             "$job on $host: the plan exceeds a limit; petsync waits until you release it\n"
             "In the store: $to_store\n"
