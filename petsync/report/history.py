@@ -413,7 +413,8 @@ def _streak(turns: Sequence[RoundGroup]) -> str:
         if turn.is_well != was_well:
             break
         length += 1
-    description = "that went well" if was_well else "that need attention"
+    need = "needs" if length == 1 else "need"
+    description = "that went well" if was_well else f"that {need} attention"
     row = " in a row" if length > 1 else ""
     return f"{count(length, 'round')}{row} {description}, since {turns[-length].at:%Y-%m-%d}"
 

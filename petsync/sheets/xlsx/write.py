@@ -380,7 +380,7 @@ _ACTIONS = {
     "add-another": "Add the pet, even if the store has one with the same values.",
     "update": "Change the pet. It must exist.",
     "delete": "Remove the pet from the store.",
-    "ignore": "Pass over the row.",
+    "ignore": "Skip the row.",
 }
 
 
