@@ -153,7 +153,6 @@ class Guard(msgspec.Struct, frozen=True, kw_only=True):
         of_share = (
             (self.max_add, adds > (self.max_add.at_least if self.max_add else 0)),
             (self.max_update, updates > _SMALL_UPDATES),
-            (self.max_delete, deletes > 1),
         )
         return deletes > 0 or any(many and limit and limit.is_share for limit, many in of_share)
 
