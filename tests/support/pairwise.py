@@ -1,4 +1,4 @@
-"""Few cases in place of a product of three choices or more, of which each pair still meets."""
+"""Few cases in place of a full product: each pair of choices is in at least one case."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 def pairwise(
     *choices: Collection[Any], together: Sequence[tuple[int, ...]] = ()
 ) -> list[tuple[Any, ...]]:
-    """So many of the product's cases that each pair of two choices is in one, and each combination
-    of the choices at the places that stand `together`.
+    """Return cases of the product so that each pair of two choices is in one, and each combination
+    of the choices at the places that are `together`.
     """
     places = [*combinations(range(len(choices)), 2), *together]
     ordered = [[*each] for each in choices]

@@ -1,4 +1,4 @@
-"""Images for tests, made on the spot: whole ones, and hostile ones."""
+"""Images for tests, made in memory: valid ones and hostile ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def image(
     colour: tuple[int, int, int] = (200, 30, 30),
     **how: Any,
 ) -> bytes:
-    """An encoded image, its left half of the colour and its right half black."""
+    """Return an encoded image; its left half has the colour, its right half is black."""
     picture = Image.new("RGB", size)
     picture.paste(colour, (0, 0, size[0] // 2, size[1]))
     out = io.BytesIO()
@@ -28,7 +28,7 @@ def image(
 
 
 def animation(form: str = "GIF", frames: int = 3, size: tuple[int, int] = (8, 6)) -> bytes:
-    """An encoded animation."""
+    """Return an encoded animation."""
     pictures = [Image.new("RGB", size, (n * 20 % 256, 90, 10)) for n in range(frames)]
     out = io.BytesIO()
     pictures[0].save(out, form, save_all=True, append_images=pictures[1:], duration=50)
@@ -36,7 +36,7 @@ def animation(form: str = "GIF", frames: int = 3, size: tuple[int, int] = (8, 6)
 
 
 def exif(orientation: int = 1, note: str = "seen at 51.5 N") -> bytes:
-    """What a camera writes: how it was held, and something that is nobody's business."""
+    """Return a camera's EXIF data: the orientation and a private note."""
     data = Image.Exif()
     data[0x0112] = orientation
     data[0x010E] = note
@@ -44,12 +44,12 @@ def exif(orientation: int = 1, note: str = "seen at 51.5 N") -> bytes:
 
 
 def turned_jpeg(orientation: int, size: tuple[int, int] = (16, 8)) -> bytes:
-    """A JPEG of which a camera says that it was held so."""
+    """Return a JPEG with this EXIF orientation."""
     return image("JPEG", size, exif=exif(orientation), quality=95)
 
 
 def png_of(width: int, height: int) -> bytes:
-    """A PNG that claims to be so large, and is a few bytes."""
+    """Return a PNG of a few bytes that claims this size."""
     head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     row = zlib.compress(b"\0" * 100)
     chunks = _chunk(b"IHDR", head) + _chunk(b"IDAT", row) + _chunk(b"IEND", b"")
@@ -57,12 +57,12 @@ def png_of(width: int, height: int) -> bytes:
 
 
 def with_chunk(png: bytes, name: bytes, data: bytes) -> bytes:
-    """The PNG with one more chunk behind its head."""
+    """Return the PNG with one more chunk after its header."""
     return png[:33] + _chunk(name, data) + png[33:]
 
 
 def put(folder: Path, **files: bytes) -> Path:
-    """The folder with these files; `__` in a name stands for its dot."""
+    """Write these files into the folder and return it; `__` in a name stands for a dot."""
     folder.mkdir(exist_ok=True, parents=True)
     for name, content in files.items():
         (folder / name.replace("__", ".").removeprefix("p")).write_bytes(content)

@@ -1,4 +1,4 @@
-"""A webhook's receiver, and rounds and configurations to tell of."""
+"""A webhook receiver, and builders of rounds and configurations for notices."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PATH = "/Hu5h-T0ken/path-of-the-hook"
 
 
 class Receiver:
-    """A server that keeps what is posted to it, answers `status`, and may hang until `let_go`."""
+    """A server that keeps each posted body, answers `status`, and may hang until `let_go`."""
 
     def __init__(self) -> None:
         self.got: list[dict[str, Any]] = []
@@ -32,12 +32,12 @@ class Receiver:
 
     @property
     def url(self) -> Secret:
-        """Its address, as apprise has them, with a path that is a secret."""
+        """The address in the form of apprise, with a secret path."""
         return Secret(f"json://127.0.0.1:{self._server.server_port}{PATH}")
 
     @property
     def titles(self) -> list[str]:
-        """Of what arrived."""
+        """The titles of the received notices."""
         return [each["title"] for each in self.got]
 
     def __enter__(self) -> Self:
@@ -57,7 +57,7 @@ class Receiver:
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
-                """Keep it, and answer."""
+                """Keep the body and answer."""
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 if receiver.hangs:
                     receiver.let_go.wait(120)
@@ -70,7 +70,7 @@ class Receiver:
                 self.end_headers()
 
             def log_message(self, *_: Any) -> None:
-                """Nothing."""
+                """Log nothing."""
 
         return Handler
 
@@ -78,7 +78,7 @@ class Receiver:
 def told(
     status: str = "done", *opens: Difference, job: str = "catalogue", part: str = "", **facts: Any
 ) -> RoundReport:
-    """A round that ended so, with what it left."""
+    """Return the report of a round with this status and these open differences."""
     kinds = [each.kind for each in opens]
     given = {
         "exit_code": CODES[status],
@@ -96,13 +96,13 @@ def told(
 
 
 def conflict(pet_id: int, **facts: Any) -> Difference:
-    """A conflict about a pet's status."""
+    """Return a conflict over a pet's status."""
     given = {"problem": "both sides changed it", "fields": ("status",), "name": f"Pet {pet_id}"}
     return Difference(kind="conflict", pet_id=pet_id, **{**given, **facts})
 
 
 def configured(folder: Path, *jobs: Job, **options: Any) -> Configuration:
-    """A configuration with these jobs, and `notify` and more as given."""
+    """Return a configuration with these jobs, `notify` and other options."""
     return Configuration(
         path=folder / "petsync.toml",
         state=folder / "state",

@@ -1,7 +1,7 @@
-"""The merge once more, slowly and plainly: what a plan must be, by loops over single pets.
+"""A slow and plain second implementation of the merge: the expected plan, by loops over pets.
 
-Written from the documentation alone; it shares the values (Pet, Tag, Category, CLEARED) with
-petsync, and none of the code that compares or merges.
+It is written from the documentation alone. It shares the values (Pet, Tag, Category, CLEARED) with
+petsync, and no code that compares or merges.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from petsync.table.columns import CLEARED
 UNITS = ("name", "status", "category", "tags", "photo_urls")
 CLASH = object()
 Line = Mapping[str, Any]
-"""A row: what it says by column; a column that is not there, or None, says nothing."""
+"""A row's values by column; a missing column, or None, has no value."""
 
 
 def plain(text: str | None) -> str:
-    """Text as it is compared."""
+    """Return the text in the form in which texts are compared."""
     return unicodedata.normalize("NFC", text or "").strip()
 
 
 def once(items: Iterable[Any]) -> list[Any]:
-    """The items in their order, each one time."""
+    """Return the items in their order, without repetitions."""
     result: list[Any] = []
     for item in items:
         if item not in result:
@@ -38,7 +38,7 @@ def once(items: Iterable[Any]) -> list[Any]:
 
 
 def compared(unit: str, pet: Pet) -> Any:
-    """What two pets must share to agree in a unit."""
+    """Return the value that two pets must share to agree in a unit."""
     if unit == "name":
         return plain(pet.name)
     if unit == "status":
@@ -51,12 +51,12 @@ def compared(unit: str, pet: Pet) -> Any:
 
 
 def agree(one: Pet, other: Pet) -> bool:
-    """Whether two pets say the same in all units."""
+    """Return whether two pets agree in all units."""
     return all(compared(unit, one) == compared(unit, other) for unit in UNITS)
 
 
 def other_units(pet: Pet) -> list[str]:
-    """The units beyond the name in which a pet has anything."""
+    """Return the units other than the name in which a pet has a value."""
     empty = Pet()
     has = {unit: compared(unit, pet) != compared(unit, empty) for unit in UNITS[1:]}
     has["category"] = pet.category is not None and bool(plain(pet.category.name))
@@ -64,7 +64,9 @@ def other_units(pet: Pet) -> list[str]:
 
 
 def differing(new: Pet, pet: Pet) -> set[str]:
-    """In which of these units a pet is not what is new; of a category the name counts."""
+    """Return those of the new pet's other units in which the pet differs; a category counts by
+    name.
+    """
     same = {unit: compared(unit, new) == compared(unit, pet) for unit in UNITS}
     names = [plain(each.category.name) if each.category else "" for each in (new, pet)]
     same["category"] = names[0] == names[1]
@@ -72,12 +74,12 @@ def differing(new: Pet, pet: Pet) -> set[str]:
 
 
 def agreed(new: Pet, pet: Pet) -> int:
-    """In how many of these units a pet is what is new."""
+    """Return the number of the new pet's other units in which the pet agrees with it."""
     return len(other_units(new)) - len(differing(new, pet))
 
 
 def looks(pet: Pet) -> dict[str, Any]:
-    """What a pet is beside its name, without the ids of category and tags."""
+    """Return a pet's values other than its name, without the ids of category and tags."""
     return {
         "status": compared("status", pet),
         "category": plain(pet.category.name) if pet.category else "",
@@ -91,8 +93,8 @@ WHOLE = {"name", "status", "category", "category_id", "tags", "photo_urls"}
 
 
 def clears(name: str | None, number: int | None, pet: Pet) -> bool:
-    """Whether a cell of the category's name takes the category away; an empty text does not, where
-    the pet's category is called just that, and no other number stands beside it.
+    """Return whether a category name cell clears the category. An empty text does not clear if the
+    pet's category has exactly that name and no other number is in the row.
     """
     if name is None or plain(name):
         return False
@@ -102,7 +104,7 @@ def clears(name: str | None, number: int | None, pet: Pet) -> bool:
 
 
 class UnknownCategoryError(Exception):
-    """A category of which only an id is given, and the store does not know it."""
+    """A category id without a name that the store does not know."""
 
 
 class Words:
@@ -116,7 +118,7 @@ class Words:
             self.categories.update([pet.category] if pet.category else [])
 
     def tag(self, said: Tag, pet: Pet) -> Tag:
-        """The tag that is meant: the pet's, else the store's, else what is said."""
+        """Return the tag that is meant: the pet's, else the store's, else the tag as written."""
         if (said.id is not None and said.name) or said in pet.tags:
             return said
         for known in (Counter(pet.tags), self.tags):
@@ -129,7 +131,7 @@ class Words:
         return said
 
     def category(self, name: str | None, number: int | None, pet: Pet) -> Category | None:
-        """The category that is meant by a name, a number or both."""
+        """Return the category that is meant by a name, a number or both."""
         if clears(name, number, pet):
             return None
         name = name if plain(name) else None
@@ -154,18 +156,18 @@ class Words:
 
 
 def most_used(things: list[Any], counts: Counter[Any]) -> Any:
-    """The most frequent thing; among equals the one with the lowest id, and one without last."""
+    """Return the most frequent thing; ties go to the lowest id, and one without an id is last."""
     return min(things, key=lambda t: (-counts[t], t.id is None, t.id or 0, t.name or ""))
 
 
 def most_said(line: Line) -> Any:
-    """Rows that say most come first; among equals their content decides."""
+    """Return a sort key: rows with most values come first, ties are ordered by their content."""
     said = {name: value for name, value in line.items() if value is not None and name != "action"}
     return -len(said), repr(sorted(said.items()))
 
 
 def merge_tags(base: Pet, sheet: list[Tag], store: Pet, words: Words) -> tuple[Tag, ...]:
-    """The store's without what the sheet took away, and with what it added."""
+    """Return the store's tags, without those that the sheet removed and with those it added."""
     in_base = [words.tag(tag, base) for tag in sheet]
     kept_or_new = [(tag.id, plain(tag.name)) for tag in in_base]
     taken = [tag for tag in base.tags if (tag.id, plain(tag.name)) not in kept_or_new]
@@ -184,7 +186,7 @@ def merge_tags(base: Pet, sheet: list[Tag], store: Pet, words: Words) -> tuple[T
 
 
 def merged_urls(base: list[str], sheet: list[str], store: list[str]) -> Any:
-    """The photo URLs of both sides, or CLASH."""
+    """Return the photo URLs of both sides, or CLASH."""
     keep = [url for url in base if url in sheet and url in store]
     in_sheet = [url for url in sheet if url in keep]
     in_store = [url for url in store if url in keep]
@@ -211,9 +213,11 @@ def merged_urls(base: list[str], sheet: list[str], store: list[str]) -> Any:
 
 @dataclass
 class Expected:
-    """What a plan must be. `conflicts`: row, pet, the rules that may be named, the units in
-    clash; `refused`: rows whose cleared status never wins; `older`, `gone`: rows; `uncertain`: a
-    row without an id may mean any missing pet.
+    """The expected plan.
+
+    `conflicts`: row, pet, the rules that may be named, the units in clash; `refused`: rows whose
+    cleared status never wins; `older`, `gone`: rows; `uncertain`: a row without an id may mean any
+    missing pet.
     """
 
     adds: dict[int, Pet] = field(default_factory=dict)
@@ -231,13 +235,13 @@ class Expected:
     refused: set[int] = field(default_factory=set)
 
     def conflict(self, row: int | None, number: int | None, *rules: str, units: Any = ()) -> None:
-        """Note a row of which a person has to decide."""
+        """Record a row that a person must decide."""
         self.conflicts.add((row, number, frozenset(rules), frozenset(units)))
 
 
 @dataclass
 class Reference:
-    """A store, what was exported of it, and how a sheet is compared with both.
+    """A store, the last export, and the options of a comparison with both.
 
     `listed` are the pets of the snapshot, `elsewhere` those that only getPetById knows; `base` is
     None for a comparison with the store alone.
@@ -256,7 +260,7 @@ class Reference:
         self.exported = self.base or {}
 
     def plan(self, lines: Mapping[int, Line]) -> Expected:
-        """What is expected of a sheet of these lines, by their row numbers."""
+        """Return the expected plan for a sheet of these lines, by row number."""
         self.expected = Expected()
         named = {line["id"] for line in lines.values() if line.get("id") is not None}
         self.free = {n: pet for n, pet in sorted(self.listed.items()) if n not in named}
@@ -293,7 +297,7 @@ class Reference:
             self.with_id(row, line, action, pet, self.exported.get(number))
 
     def without_id(self, row: int, line: Line, action: str) -> None:
-        """A row without an id is a pet that says just that already, or a new one."""
+        """A row without an id is unchanged if a pet has all its values, else a new pet."""
         if action in ("update", "delete"):
             self.expected.uncertain = True
             self.expected.conflict(row, None, "no-id")
@@ -304,8 +308,8 @@ class Reference:
             self.new(row, line)
 
     def recognised(self, lines: Mapping[int, Line]) -> dict[int, int]:
-        """The pets of rows without an id that say just what a pet says: of as many as can be, and
-        first of those that say most.
+        """Return the pets of rows without an id whose values a pet has already: as many as
+        possible, and first those of rows with most values.
         """
         may: dict[int, list[int]] = {}
         for row, line in lines.items():
@@ -348,8 +352,8 @@ class Reference:
                 self.expected.conflict(row, most.id, "looks-alike")
 
     def find_unexpected_pets(self, lines: Mapping[int, Line]) -> None:
-        """In an exported sheet, no row is added that looks like a pet that came since; each of
-        these is one row at the most.
+        """In an exported sheet, no row is added that looks like a pet added since the export; each
+        such pet matches at most one row.
         """
         pairs = []
         for row, new in self.expected.adds.items():
@@ -368,8 +372,8 @@ class Reference:
                 self.expected.conflict(row, number, "looks-alike")
 
     def under_other_ids(self, lines: Mapping[int, Line]) -> None:
-        """No row is added under an id that no pet has, if it looks like a pet in no row; each of
-        these is one row at the most.
+        """No row is added under an unused id if it looks like a pet in no row; each such pet
+        matches at most one row.
         """
         adds = {
             row: new
@@ -421,8 +425,9 @@ class Reference:
         return found
 
     def renamed(self, lines: Mapping[int, Line]) -> None:
-        """In a sheet without ids, no row is added that may be a pet under another name: one that
-        belongs in its place or, where no row is known, the only one that is all the same.
+        """In a sheet without ids, no row is added that may be a pet under another name: the pet
+        that belongs in its place or, if no row is recognised, the only pet with all other values
+        equal.
         """
         known = self.expected.recognised
         merging = [line for line in lines.values() if line["action"] == "merge"]
@@ -461,8 +466,8 @@ class Reference:
                 self.expected.conflict(row, next(iter(like)), "looks-alike")
 
     def in_a_copy(self, lines: Mapping[int, Line]) -> None:
-        """In a sheet without ids of which most rows look like pets, no row is added that is all
-        that such a pet is but for the name, or has its name in capitals.
+        """In a sheet without ids in which most rows look like pets, no row is added that has all
+        other values of a further pet, or its name in another case.
         """
         merging = [line for line in lines.values() if line["action"] == "merge"]
         held = [number for _, number, rules, _ in self.expected.conflicts if rules == LOOKS_ALIKE]
@@ -488,7 +493,7 @@ class Reference:
                 self.expected.conflict(row, number, "looks-alike")
 
     def lost_ids(self, lines: Mapping[int, Line]) -> None:
-        """A new row that is like a pet in no row is held, and so is that pet."""
+        """A new row that looks like a pet in no row is held, and so is that pet."""
         held = set()
         for row, new in list(self.expected.adds.items()):
             photos = compared("photo_urls", new)
@@ -511,7 +516,7 @@ class Reference:
                 self.expected.conflict(None, number, "lost-id")
 
     def with_id(self, row: int, line: Line, action: str, pet: Pet | None, old: Pet | None) -> None:
-        """A row that names its pet, which the store has or not, and had at the export or not."""
+        """Decide a row with an id, whether or not the store has its pet or the export had it."""
         number = line["id"]
         if action == "delete":
             if pet is None:
@@ -524,7 +529,7 @@ class Reference:
             if self.says_no_more(line, pet):
                 self.expected.unchanged += 1
             else:
-                # Of what it says wrong besides, either may be named.
+                # If the row has another error as well, either may be named.
                 self.expected.conflict(row, number, "exists", "no-category-name", "no-status")
                 self.expected.uncertain |= plain(line.get("name")) != plain(pet.name)
         elif pet is not None:
@@ -535,7 +540,7 @@ class Reference:
             self.not_there(row, line, action, old)
 
     def not_there(self, row: int, line: Line, action: str, old: Pet | None) -> None:
-        """A row whose pet the store has not, or not any more."""
+        """Decide a row whose pet is not in the store, or no longer."""
         number = line["id"]
         if old is not None and any(self.is_edited(unit, line, old) for unit in UNITS):
             self.expected.conflict(row, number, "gone-edited", "no-such-pet")
@@ -578,7 +583,9 @@ class Reference:
             self.expected.older |= {row} if is_older else set()
 
     def merged(self, unit: str, line: Line, pet: Pet, old: Pet | None) -> Any:
-        """What the store then has in a unit, by the table; CLASH where both changed it apart."""
+        """Return the value that the table gives a unit in the store; CLASH if both sides changed it
+        differently.
+        """
         own = getattr(pet, unit)
         if not self.says(unit, line):
             return own
@@ -597,12 +604,12 @@ class Reference:
         return CLASH
 
     def says(self, unit: str, line: Line) -> bool:
-        """Whether a row says anything of a unit."""
+        """Return whether a row has a value for a unit."""
         columns = ("category", "category_id") if unit == "category" else (unit,)
         return any(line.get(column) is not None for column in columns)
 
     def is_edited(self, unit: str, line: Line, old: Pet) -> bool:
-        """Whether a row says something else than was exported."""
+        """Return whether a row's value differs from the exported one."""
         if unit == "category":
             return any(self.edited_category(line, old))
         if not self.says(unit, line):
@@ -611,11 +618,11 @@ class Reference:
         return compared(unit, replace(old, **{unit: wanted})) != compared(unit, old)
 
     def edited_category(self, line: Line, old: Pet) -> tuple[bool, bool]:
-        """Which of a category's two cells was edited."""
+        """Return which of a category's two cells was edited."""
         name, number = line.get("category"), line.get("category_id")
         was = compared("category", old)
         if clears(name, number, old):
-            # Whatever number stands beside it.
+            # The number in the row does not matter.
             return was != ("", None), False
         return (
             name is not None and plain(name) != was[0],
@@ -623,7 +630,7 @@ class Reference:
         )
 
     def wanted(self, unit: str, line: Line, pet: Pet, old: Pet | None) -> Any:
-        """What a row says of a unit, completed by its pet and the store."""
+        """Return a row's value for a unit, completed from its pet and the store."""
         if unit == "category":
             name, number = line.get("category"), line.get("category_id")
             if old is not None:
@@ -637,7 +644,7 @@ class Reference:
         return line[unit]
 
     def says_otherwise(self, unit: str, line: Line, pet: Pet) -> bool:
-        """Whether a row says something else of a unit than a pet."""
+        """Return whether a row's value for a unit differs from the pet's."""
         if not self.says(unit, line):
             return False
         try:
@@ -647,11 +654,11 @@ class Reference:
         return bool(compared(unit, replace(pet, **{unit: wanted})) != compared(unit, pet))
 
     def says_no_more(self, line: Line, pet: Pet) -> bool:
-        """Whether a pet is all that a row says already."""
+        """Return whether a pet has all values of a row already."""
         return not any(self.says_otherwise(unit, line, pet) for unit in UNITS)
 
     def new(self, row: int, line: Line) -> None:
-        """A pet that is to be added, if the row says enough of it."""
+        """Add a pet if the row has enough values for one."""
         rules = []
         pet = Pet(id=line.get("id"))
         for unit in UNITS:
@@ -669,7 +676,7 @@ class Reference:
             self.expected.adds[row] = pet
 
     def missing(self) -> None:
-        """The pets that no row names, as far as that is proved."""
+        """Delete the pets that no row names, if it is certain that no row means them."""
         for number, pet in self.free.items():
             old = self.exported.get(number)
             if pet.status not in self.covered or (self.base is not None and old is None):

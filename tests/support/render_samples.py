@@ -1,4 +1,4 @@
-"""A small plan, its report, a sheet and a snapshot that the tests of `render` show."""
+"""A small plan, its report, a sheet and a snapshot for the tests of `report`."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ HOSTILE = [
     "👩‍👩‍👧‍👦 Family 🏳️‍🌈 عائلة שלום",
     " \u00a0 ",
 ]
-"""Names that try to break out of what shows them."""
+"""Names that try to break the output that contains them."""
 
 ADD = Add(row=61, source="Pets!A61", fields=("name", "status", "category", "tags"), after=MOCHI)
 UPDATE = Update(
@@ -76,7 +76,7 @@ CONFLICT = Conflict(
 
 
 def clash(column: Column, base: str, sheet: str, store: str) -> Clash:
-    """A field that sheet and store both changed."""
+    """Return a field that the sheet and the store both changed."""
     return Clash(column=column, base=base, sheet=sheet, store=store)
 
 
@@ -100,7 +100,7 @@ BLOCKED = Blocked(row=60, source="Pets!C60", problem="The store has no such stat
 
 
 def plan_with(*changes: Change, **more: object) -> Plan:
-    """A plan of these changes."""
+    """Return a plan with these changes."""
     values: dict[str, object] = {
         "created": "2026-11-20T09:30:12Z",
         "store": "http://127.0.0.1:1/v2",
@@ -114,7 +114,7 @@ def plan_with(*changes: Change, **more: object) -> Plan:
 
 
 def small_plan() -> Plan:
-    """One of everything."""
+    """Return a plan with one change of every kind."""
     return plan_with(
         ADD,
         UPDATE,
@@ -131,12 +131,12 @@ def small_plan() -> Plan:
 
 
 def large_plan(size: int) -> Plan:
-    """A plan of so many updates."""
+    """Return a plan with this number of updates."""
     return plan_with(*(replace(UPDATE, row=n, before=replace(BELLA, id=n)) for n in range(size)))
 
 
 def hostile_plan(name: str) -> Plan:
-    """A plan in which everything that can be named is called so."""
+    """Return a plan in which every text that can be chosen is this name."""
     nasty = Pet(
         id=5,
         name=name,
@@ -167,7 +167,7 @@ def hostile_plan(name: str) -> Plan:
 
 
 def result(number: int, outcome: str, **more: object) -> Result:
-    """A result of an update of Bella, of a row of its own."""
+    """Return the result of an update of Bella in a separate row."""
     values: dict[str, object] = {
         "number": number,
         "kind": "update",
@@ -180,7 +180,7 @@ def result(number: int, outcome: str, **more: object) -> Result:
 
 
 def report_of(*results: Result, stopped: str = "", plan: Plan | None = None) -> Report:
-    """A report on a run of `plan`."""
+    """Return a report on a run of `plan`."""
     return Report(
         run_id="20261120-093100-4f2a",
         plan=plan or small_plan(),
@@ -192,7 +192,7 @@ def report_of(*results: Result, stopped: str = "", plan: Plan | None = None) -> 
 
 
 def small_report() -> Report:
-    """A report with every outcome."""
+    """Return a report with every outcome that a run of a plan can have."""
     busy = "updatePet: the service answered 503"
     held = "held back, as 1 earlier changes failed"
     several = "matches several pets: 3, 8."
@@ -207,7 +207,7 @@ def small_report() -> Report:
 
 
 def stopped_report() -> Report:
-    """A report on a run that was stopped with work left."""
+    """Return a report on a run that was stopped before it finished."""
     why = "not begun: interrupted"
     return report_of(
         result(0, "applied"),
@@ -220,7 +220,7 @@ def stopped_report() -> Report:
 
 
 def finding(rule: str, row: int, **more: object) -> Finding:
-    """A finding in column C."""
+    """Return a finding in column C."""
     values: dict[str, object] = {
         "address": f"Pets!C{row}",
         "row": row,
@@ -235,7 +235,7 @@ def finding(rule: str, row: int, **more: object) -> Finding:
 
 
 def sheet_with(*findings: Finding, source: str = "edited.xlsx", tab: str = "Pets") -> Sheet:
-    """A sheet of two pets, with these findings."""
+    """Return a sheet of two pets with these findings."""
     frame = frame_from_pets([BELLA, TOM])
     frame["action"] = pd.array(["merge", "merge"], dtype="str")
     frame.index = pd.Index([2, 3], name="row")
@@ -251,7 +251,7 @@ def sheet_with(*findings: Finding, source: str = "edited.xlsx", tab: str = "Pets
 
 
 def small_snapshot(*pets: Pet) -> Snapshot:
-    """A snapshot of these pets, or of three."""
+    """Return a snapshot of these pets, or of three."""
     return Snapshot(
         frame=frame_from_pets(pets or (BELLA, replace(BELLA, id=18), TOM)),
         coverage=Coverage(("available", "pending", "sold")),

@@ -1,4 +1,4 @@
-"""Rounds, and histories of them, that the tests of `render` show."""
+"""Rounds and round histories for the tests of `report`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ OPENS = (
         kind="note", problem="its pet is gone from the store", name="Milo", address="Pets!A40"
     ),
 )
-"""One of each kind."""
+"""One difference of each kind."""
 SHEET = (
     SheetChange(
         kind="update",
@@ -67,7 +67,7 @@ SHEET = (
 
 
 def round_of(**more: Any) -> Round:
-    """A round that went well, but for what is said."""
+    """Return a round without problems, except for the given values."""
     values: dict[str, Any] = {
         "id": "20261121-020000-4f2a",
         "job": "catalogue",
@@ -84,7 +84,7 @@ def round_of(**more: Any) -> Round:
 
 
 def told_of(**more: Any) -> RoundReport:
-    """A round with one of everything."""
+    """Return a round's report with every part filled in."""
     return RoundReport(
         round=round_of(
             **{
@@ -117,7 +117,7 @@ def told_of(**more: Any) -> RoundReport:
 def nights(
     total: int, *, job: str = "catalogue", seed: int = 7, every: float = 24.0
 ) -> list[Round]:
-    """So many rounds, a night each, of which some did not go well."""
+    """Return this number of nightly rounds, of which some have problems."""
     draw = random.Random(seed)
     return [_night(draw, n, job, every) for n in range(total)]
 
@@ -155,7 +155,7 @@ _ENDS: Sequence[tuple[str, dict[str, Any]]] = (
 
 
 def past(number: int) -> PastRun:
-    """A run of the journal."""
+    """Return a run of the journal."""
     return PastRun(
         run_id=f"20261121-0200{number:02d}-77aa",
         store="https://shop.example/v2",
@@ -169,7 +169,7 @@ def past(number: int) -> PastRun:
 
 
 def hostile_told(name: str) -> RoundReport:
-    """A round in which everything that can be named is called so."""
+    """Return a round's report in which every text that can be chosen is this name."""
     values = {"name": (name, f"{name}2"), "tags": ("", name)}
     change = SheetChange(kind="update", pet_id=5, name=name, address=name, values=values)
     fields: dict[str, Any] = dict.fromkeys(
@@ -187,5 +187,5 @@ def hostile_told(name: str) -> RoundReport:
 
 
 def hostile_past(name: str) -> PastRun:
-    """A run in which everything that can be named is called so."""
+    """Return a run in which every text that can be chosen is this name."""
     return replace(past(0), run_id=name, store=name, source=name, started=name)

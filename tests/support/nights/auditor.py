@@ -1,7 +1,7 @@
-"""The auditor: after each night, is everything still there, and is every difference explained?
+"""The auditor: after each night, checks that nothing is lost and every difference is explained.
 
-It shares no code with petsync's comparison: what both sides say it reads itself, and the rules it
-has from the documents.
+It shares no code with petsync's comparison: it reads both sides itself, and its rules come from the
+documents.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from nights.world import JOBS, SCOPES, Look, Told, World
 __all__ = ["Auditor"]
 
 WHOLE = ""
-"""The place of a difference that is about a pet or a row as a whole."""
+"""The field of a difference that concerns a whole pet or row."""
 
 Place = tuple[int | None, int | None, str]
 """A difference: the pet's id, the row's number, and the field."""
@@ -38,7 +38,7 @@ _WORST = (64, 1, 7, 4, 3, 5, 6, 2, 0)
 
 @dataclass
 class Auditor:
-    """Holds what both sides were last seen to agree on, and every text that must not be lost."""
+    """Remembers the values on which both sides last agreed, and checks each night."""
 
     world: World
     agreed: dict[str, dict[tuple[int, str], list[Any]]] = field(default_factory=dict)
@@ -51,9 +51,9 @@ class Auditor:
     def night(
         self, before: Look, since: int, told: Collection[Told], *, touched: Collection[int] = ()
     ) -> Look:
-        """What there is after a night, once all of it has been checked; `before` and `since` are
-        how both sides, and the count of the store's writes, were when it began. `touched` are the
-        pets that people edited meanwhile.
+        """Check a night and return both sides after it. `before` and `since` are both sides, and
+        the count of the store's writes, at its start. `touched` are the pets that people edited
+        during the night.
         """
         after = self.world.look()
         last = {each.job: each for each in told}
@@ -71,13 +71,13 @@ class Auditor:
         return after
 
     def exit_code(self, code: int, told: Collection[Told]) -> None:
-        """The process's is that of the worst round."""
+        """Check that the exit code of the process is that of the worst round."""
         codes = [each.code for each in told]
         worst = min(codes, key=_WORST.index, default=0)
         assert code == worst, f"exit code {code} of rounds that ended with {codes}"
 
     def differences(self, job: str, look: Look) -> set[Place]:
-        """Everything in which the job's sheet and its scope of the store do not agree."""
+        """Return every difference between the job's sheet and its scope of the store."""
         rows = look.rows.get(job, [])
         named = {line.id for line in rows if line.id is not None}
         found: set[Place] = set()
@@ -104,7 +104,7 @@ class Auditor:
         return found | {(number, None, WHOLE) for number in left}
 
     def is_wrong(self, line: Line, rows: Iterable[Line]) -> bool:
-        """Whether the row has an error that a person typed."""
+        """Return whether the row has an error that a person typed."""
         if self.wrong & set(line.texts.values()):
             return True
         return line.id is not None and sum(each.id == line.id for each in rows) > 1
@@ -123,7 +123,7 @@ class Auditor:
                     assert open_[kind] == line.get(name, 0), (kind, line, each.open)
 
     def _explained(self, told: Told, after: Look) -> None:
-        """Every difference is told, and what is told is a difference."""
+        """Check that every difference is reported, and that every reported difference exists."""
         if told.status in {"error", "locked", "interrupted"}:
             assert told.round.get("problem"), told.round
             return
@@ -132,7 +132,7 @@ class Auditor:
             assert told.round.get("problem"), told.round
             return
         unexplained = [place for place in differences if not _covers(told.open, place)]
-        # Of very many pets that were never in a row their number is told.
+        # If very many pets were never in a row, the report names only their number.
         strangers = [place for place in unexplained if place[1] is None]
         if any(f"{len(strangers):,} pets" in each["problem"] for each in told.open):
             unexplained = [place for place in unexplained if place[1] is not None]
@@ -160,7 +160,7 @@ class Auditor:
         return shown
 
     def _merged(self, job: str, before: Look, after: Look, told: Told | None) -> None:
-        """What became of each pet and field is what the rules make of it, or nothing."""
+        """Check that each pet and field follows the rules of the merge, or is unchanged."""
         opens = told.open if told else []
         is_final = told is not None and told.status in _FINISHED
         for number in sorted(before.pets.keys() | after.pets.keys()):
@@ -177,7 +177,7 @@ class Auditor:
     def _store_side(
         self, job: str, number: int, was: Pet | None, is_: Pet | None, before: Look
     ) -> None:
-        """A pet comes only where a row asks for it, and goes only where its row is gone."""
+        """Check that a pet is added only for a row and deleted only if its row was removed."""
         rows = before.rows.get(job, [])
         line = next((each for each in rows if each.id == number), None)
         mine = _in_scope(was or is_ or {}, SCOPES[job])
@@ -193,7 +193,7 @@ class Auditor:
             assert like, f"{job}: {number} {is_} was added, and no row asks for it"
 
     def _numbered(self, job: str, before: Look, after: Look) -> None:
-        """A sheet that leads gets nothing but ids, of pets that are there, where rows lack them."""
+        """Check that a sheet that leads gets only ids of existing pets, in rows that lack one."""
         old, new = before.rows.get(job, []), after.rows.get(job, [])
         assert len(old) == len(new), f"{job}: its rows are others"
         for was, is_ in zip(old, new, strict=True):
@@ -227,7 +227,7 @@ class Auditor:
     def _field(
         self, place: Any, allowed: list[Any], was: tuple[Any, Any], now: tuple[Any, Any], told: bool
     ) -> None:
-        """Where the round did not come so far, each side may be as it was, too."""
+        """Check one field; if the round did not finish, each side may also be unchanged."""
         for sheet, store in allowed:
             stayed = (sheet, store) == was
             fits = (now[0] is BLANK or now[0] == sheet) and now[1] == store
@@ -240,9 +240,10 @@ class Auditor:
         raise AssertionError(f"{place}: sheet and store were {was}, are {now}; allowed {allowed}")
 
     def _remember(self, job: str, before: Look, after: Look, *, finished: bool) -> None:
-        """What both sides agree on now is what they last agreed on. Where the store took it,
-        petsync knows even if it was killed, by its journal; what the sheet took may count or not,
-        if the round did not come to its end.
+        """Record the values on which both sides now agree.
+
+        A value that the store took always counts, as the journal keeps it even if petsync was
+        killed. A value that the sheet took may count or not, if the round did not finish.
         """
         known = self.agreed[job]
         lines = self._by_pet(job, after)
@@ -264,7 +265,7 @@ class Auditor:
                     del known[number, name]
 
     def _by_pet(self, job: str, look: Look) -> dict[int, Line]:
-        """The row of each pet; one without an id is of a pet that says the same."""
+        """Return the row of each pet; a row without an id belongs to a pet with the same values."""
         rows = look.rows.get(job, [])
         found = {line.id: line for line in rows if line.id is not None}
         for line in rows:
@@ -278,7 +279,7 @@ class Auditor:
     def _nothing_lost(
         self, before: Look, after: Look, since: int, touched: Collection[int]
     ) -> None:
-        """What was overwritten in a sheet is in a backup; what was in the store, in the journal."""
+        """Check that an overwritten sheet is in a backup, and an overwritten pet in the journal."""
         kept = {path.read_bytes() for path in self.world.folder.glob("*.backup-*")}
         for job, data in before.files.items():
             if after.files.get(job) != data:
@@ -294,7 +295,7 @@ class Auditor:
                 )
 
     def _journal(self) -> dict[int, list[Pet]]:
-        """Each pet as it was before a change, as the journal has it."""
+        """Return each pet's versions before its changes, as the journal has them."""
         path = self.world.state / "journal.db"
         found: dict[int, list[Pet]] = {}
         if not path.exists():
@@ -308,7 +309,7 @@ class Auditor:
         return found
 
     def _nothing_doubled(self, look: Look) -> None:
-        """A pet that was born once is there once, in the store and in each sheet."""
+        """Check that each pet exists at most once, in the store and in each sheet."""
         stored = Counter(t for pet in look.pets.values() for t in _TOKEN.findall(pet["name"]))
         assert not (twice := {t: n for t, n in stored.items() if n > 1}), f"doubled: {twice}"
         for job, rows in look.rows.items():
@@ -317,7 +318,7 @@ class Auditor:
             assert not (twice := {t: n for t, n in said.items() if n > 1}), f"{job}: {twice}"
 
     def _no_secrets(self) -> None:
-        """The token is in no file that petsync wrote, and in no notice."""
+        """Check that the token is in no file that petsync wrote, and in no notice."""
         secret = self.world.token.encode()
         for path in self.world.folder.rglob("*"):
             if path.is_file() and not path.name.startswith("store.db"):
@@ -334,7 +335,7 @@ def _says(line: Line, pet: Pet) -> bool:
 
 
 def _covers(opens: Iterable[Mapping[str, Any]], place: Place) -> bool:
-    """Whether one of them is about the place: the pet or the row, and the field or all of it."""
+    """Return whether a reported difference concerns the place: its pet or row, and its field."""
     number, row, name = place
     for each in opens:
         about = (number is not None and each.get("pet_id") == number) or (

@@ -1,7 +1,7 @@
-"""A command on another day: `NIGHT` is how many seconds its clock is ahead of the machine's.
+"""A command with another clock: `NIGHT` is the number of seconds it is ahead of the machine's.
 
-Whatever reads the time in Python sees the other one, `time.time` as well as `datetime.now`; the
-clock of files, and the one that only counts on, stay as they are.
+Every reading of the time in Python uses it, `time.time` as well as `datetime.now`. The times of
+files and the monotonic clock do not change.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _DAY = datetime.date
 
 
 class _Kind(type):
-    """Takes every moment for one of its own, as petsync's types are those of the real clock."""
+    """Accepts every real datetime as an instance, because petsync's types use the real class."""
 
     def __instancecheck__(cls, value: object) -> bool:
         return isinstance(value, _MOMENT)

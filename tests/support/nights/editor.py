@@ -1,4 +1,4 @@
-"""People at work by day: in the store, in the sheets, on the same pet, and with mistakes."""
+"""People who edit by day: the store, the sheets, both sides of a pet, and with mistakes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FAR = 9_223_372_036_854_775_000
 
 
 class Editor:
-    """Edits at random, and keeps what it did in `deeds` and what it mistyped in `mistakes`."""
+    """Makes random edits; records them in `deeds` and its typing errors in `mistakes`."""
 
     def __init__(self, world: World, rng: random.Random) -> None:
         self.world, self.rng = world, rng
@@ -38,11 +38,11 @@ class Editor:
         self._far = itertools.count(FAR)
 
     def token(self) -> str:
-        """What tells a pet from all others, whatever becomes of the rest of its name."""
+        """Return a new text that identifies a pet in its name, and that no edit changes."""
         return f"#k{next(self._numbers)}."
 
     def stored(self, number: int | None, scope: str) -> Stored:
-        """A new pet, as the store has it."""
+        """Return a new pet, as the store has it."""
         rng = self.rng
         tags = [scope] * bool(scope) + rng.sample(TAGS, rng.randrange(3))
         return Stored(
@@ -55,7 +55,7 @@ class Editor:
         )
 
     def a_day(self, job: str, *, edits: int = 5) -> None:
-        """Work on both sides of a job: edits here, there and of the same field, births, deaths."""
+        """Edit both sides of a job: different fields, the same field, new pets and removals."""
         rng, scope = self.rng, SCOPES[job]
         for _ in range(rng.randint(1, edits)):
             self.edit_store(scope)
@@ -73,7 +73,7 @@ class Editor:
             self.remove_rows(job, 1)
 
     def edit_store(self, scope: str, number: int | None = None, field: str | None = None) -> int:
-        """Change a field of a pet of the scope in the store; which pet is returned."""
+        """Change a field of a pet of the scope in the store, and return the pet's id."""
         pets = [pet for pet in self.world.box.pets() if number in (None, pet.id)]
         pets = [pet for pet in pets if not scope or any(tag.name == scope for tag in pet.tags)]
         if not pets:
@@ -86,7 +86,7 @@ class Editor:
         return pet.id or 0
 
     def edit_sheet(self, job: str, row: Line | None = None, field: str | None = None) -> None:
-        """Type over a cell of a row, or several."""
+        """Change a cell of a row."""
         rows = self._rows(job)
         if JOBS[job] == "push":
             # Where no id is written back, an edited row without one is another row.
@@ -99,7 +99,7 @@ class Editor:
         self._type(job, line, field, self._text(line, field, SCOPES[job]))
 
     def edit_both(self, job: str, *, same: bool) -> None:
-        """The same field of the same pet, on both sides, to the same or apart."""
+        """Change the same field of a pet on both sides, to equal or to different values."""
         rows = [line for line in self._rows(job) if line.id is not None]
         pets = {pet.id: pet for pet in self.world.box.pets()}
         rows = [line for line in rows if line.id in pets]
@@ -115,13 +115,13 @@ class Editor:
             self.edit_sheet(job, line, field)
 
     def bear_in_store(self, scope: str) -> None:
-        """A new pet in the store, now and then with a very large id."""
+        """Add a pet to the store, sometimes with a very large id."""
         number = next(self._far) if self.rng.random() < 0.2 else None
         pet = self.world.box.put(self.stored(number, scope))
         self.deeds.append(f"store: new {pet}")
 
     def bear_in_sheet(self, job: str, scope: str) -> None:
-        """A new row, with an id or without; now and then out of the job's scope."""
+        """Add a row, with or without an id, sometimes outside the job's scope."""
         inside = scope if self.rng.random() < 0.8 else ""
         number = next(self._far) if self.rng.random() < 0.3 else None
         texts = row_of(self.stored(number, inside))
@@ -132,14 +132,14 @@ class Editor:
         self.deeds.append(f"{job}: new row {texts}")
 
     def kill_in_store(self, scope: str, count: int = 1) -> None:
-        """Pets of the scope go from the store."""
+        """Delete pets of the scope from the store."""
         pets = [p for p in self.world.box.pets() if any(t.name == scope for t in p.tags)]
         for pet in self.rng.sample(pets, min(count, len(pets))):
             self.world.box.remove(pet.id or 0)
             self.deeds.append(f"store: {pet.id} deleted")
 
     def remove_rows(self, job: str, count: int) -> None:
-        """Rows are taken out."""
+        """Remove rows with an id."""
         rows = [line for line in self._rows(job) if line.id is not None]
         gone = self.rng.sample(rows, min(count, len(rows)))
         paper = opened(self.world.sheets[job])
@@ -148,21 +148,21 @@ class Editor:
         self.deeds.append(f"{job}: rows of {[line.id for line in gone]} out")
 
     def remove_numbered(self, job: str, numbers: set[int]) -> None:
-        """The rows of these numbers are taken out."""
+        """Remove the rows with these numbers."""
         paper = opened(self.world.sheets[job])
         paper.remove(numbers)
         paper.save()
         self.deeds.append(f"{job}: rows {sorted(numbers)} out")
 
     def write_row(self, job: str, texts: dict[str, str]) -> None:
-        """A row at the end of the sheet."""
+        """Add a row at the end of the sheet."""
         paper = opened(self.world.sheets[job])
         paper.add(texts)
         paper.save()
         self.deeds.append(f"{job}: row {texts}")
 
     def empty(self, job: str) -> bytes:
-        """All rows go, by mistake; the file as it was is returned."""
+        """Remove all rows, as if by mistake, and return the previous content of the file."""
         path = self.world.sheets[job]
         before = path.read_bytes()
         paper = opened(path)
@@ -172,7 +172,7 @@ class Editor:
         return before
 
     def mistype(self, job: str) -> None:
-        """An error in a cell, to be corrected another day."""
+        """Type an error into a cell, to be corrected on another day."""
         rows = [line for line in self._rows(job) if line.id is not None]
         line = self.rng.choice(rows)
         wrong, column = self.rng.choice(
@@ -183,7 +183,7 @@ class Editor:
         self._type(job, line, column, text)
 
     def repeat(self, job: str) -> None:
-        """A row is copied, id and all, and one cell changed."""
+        """Copy a row with its id, and change its name."""
         rows = [line for line in self._rows(job) if line.id is not None]
         line = self.rng.choice(rows)
         name = f"copied {self.token()}"
@@ -194,7 +194,7 @@ class Editor:
         self.deeds.append(f"{job}: row of {line.id} copied as {name}")
 
     def correct(self) -> None:
-        """Every mistake is mended, as a person does who reads the findings."""
+        """Correct every mistake, as a person does who reads the findings."""
         for wrong, (job, column, right) in self.mistakes.items():
             path = self.world.sheets[job]
             for line in self.world.rows(job):
@@ -207,7 +207,7 @@ class Editor:
         self.mistakes.clear()
 
     def on_every(self, job: str, do: Callable[[Line], None]) -> None:
-        """Something with each row."""
+        """Call `do` with each row."""
         for line in self._rows(job):
             do(line)
 
@@ -257,7 +257,7 @@ class Editor:
         return tuple(self._rearranged([*pet.photo_urls]))
 
     def _mixed(self, tags: Any, scope: str) -> list[str]:
-        """Some tags more, some less; that of the scope stays."""
+        """Return the tags with some added and some removed; the tag of the scope stays."""
         more = self.rng.sample(TAGS, self.rng.randrange(3))
         kept = [tag for tag in tags if tag == scope or self.rng.random() < 0.7]
         return list(dict.fromkeys([*kept, *more]))
@@ -282,7 +282,7 @@ class Editor:
 
 
 def row_of(pet: Stored) -> dict[str, str]:
-    """The pet as a person writes it into a row."""
+    """Return the pet as a person writes it into a row."""
     return {
         "id": "" if pet.id is None else str(pet.id),
         "name": pet.name or "",

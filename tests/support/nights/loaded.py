@@ -1,6 +1,6 @@
-"""Everything that a night's commands load, loaded once: so that each of them costs little.
+"""Loads every module that a night's commands need, once, so that each command starts fast.
 
-It has to be there before a clock is changed, too: compiled modules look at the real clock's type.
+The modules load before a clock is changed, because compiled modules look at the real clock's type.
 """
 
 from __future__ import annotations
@@ -32,5 +32,5 @@ for _name in (
 ):
     import_module(_name)
 
-# All of its services, which it looks for at the first address.
+# The first address makes apprise import all its services.
 import_module("apprise").Apprise().add("json://127.0.0.1:1")

@@ -1,4 +1,4 @@
-"""The moments of a night at which a kill is worst, and any other."""
+"""Moments of a night at which a kill does most harm, and random ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Moment", "is_still"]
 
 @dataclass(frozen=True)
 class Moment:
-    """When something has happened that had not when it was drawn; and so many seconds later."""
+    """The first moment after an event (`has_come`), and `later` seconds after it."""
 
     name: str
     has_come: Callable[[], bool]
@@ -25,8 +25,8 @@ class Moment:
 
     @classmethod
     def drawn(cls, world: World, rng: random.Random) -> Self:
-        """A write of the store; the sheet's backup, and the sheet; the base; a round's end; or
-        any time at all.
+        """Return a random moment: a write of the store, the sheet's backup, the sheet, the base, a
+        round's end, or any time.
         """
         sheet = world.sheets["catalogue"]
         backups, stamp, bases = _backups(sheet), _stamp(sheet), _bases(world)
@@ -44,13 +44,13 @@ class Moment:
         return cls(name, moments[name], rng.uniform(0, 1.2) if name == "time" else soon)
 
     def come(self, running: Running) -> None:
-        """Wait until it has, or until the process ended."""
+        """Wait for the moment, or until the process ends."""
         running.until(self.has_come)
         time.sleep(self.later)
 
 
 def is_still(world: World) -> bool:
-    """Whether the store has carried out what a killed process had sent."""
+    """Return whether the store has finished the requests of a killed process."""
     before = world.writes()
     time.sleep(0.1)
     return world.writes() == before

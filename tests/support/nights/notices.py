@@ -1,4 +1,4 @@
-"""Were people told what they should be told, and nothing else?"""
+"""Checks that people get the notices that they need, and no others."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _TO_DECIDE = {"conflict", "finding", "drift"}
 
 @dataclass
 class Notices:
-    """What people have heard, job by job: what they wait to hear the end of, what waits for them,
-    and how the job was when they were told last.
+    """What people know of each job: which still needs a recovery notice, which file waits, and
+    whether the job was well at the last notice.
     """
 
     owed: set[str] = field(default_factory=set)
@@ -25,7 +25,7 @@ class Notices:
     well: dict[str, bool] = field(default_factory=dict)
 
     def check(self, letters: Collection[dict[str, Any]], told: Collection[Told]) -> None:
-        """Hold what has arrived after a whole night against its rounds."""
+        """Compare the notices of a whole night with its rounds."""
         heard = {tuple(each["title"].split("|", 1)) for each in letters}
         assert len(heard) == len(letters), f"told twice: {letters}"
         jobs = {each.job for each in told}
@@ -35,7 +35,7 @@ class Notices:
             self._job(each, events, [x for x in letters if x["title"].endswith(f"|{each.job}")])
 
     def overheard(self, letters: Collection[dict[str, Any]]) -> None:
-        """What arrived from a process that was killed may be told again, or never."""
+        """Record notices of a killed process: they may come a second time, or never."""
         for each in letters:
             event, job = each["title"].split("|", 1)
             self._heard(job, {event})

@@ -1,4 +1,4 @@
-"""A sheet as a person has it open: cells are typed over, rows come and go, the file is saved."""
+"""A sheet as a person edits it: change cells, add and remove rows, save the file."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ HEAD = ("id", "name", "status", "category", "tags", "photo_urls", "action")
 
 
 class Paper(Protocol):
-    """An open file. Rows are numbered as in the file when it was opened; a row that is taken out
-    moves the others only when it is saved.
+    """An open file. Rows keep the numbers from when the file was opened; a removed row moves the
+    others only when the file is saved.
     """
 
     def type(self, row: int, column: str, text: str) -> None:
-        """Type over a cell."""
+        """Change a cell."""
 
     def add(self, texts: dict[str, str]) -> None:
-        """A new row at the end."""
+        """Add a row at the end."""
 
     def remove(self, rows: set[int]) -> None:
-        """Take rows out."""
+        """Remove rows."""
 
     def save(self) -> None:
-        """Write the file as spreadsheet programs do: whole, in its place."""
+        """Write the whole file in its place, as spreadsheet programs do."""
 
 
 def written(path: Path, rows: list[dict[str, str]]) -> None:
-    """A new file with these rows, as a person makes one."""
+    """Write a new file with these rows, as a person makes one."""
     if path.suffix == ".xlsx":
         book = openpyxl.Workbook()
         tab: Any = book.active
@@ -48,7 +48,7 @@ def written(path: Path, rows: list[dict[str, str]]) -> None:
 
 
 def opened(path: Path) -> Paper:
-    """The file, open."""
+    """Return the open file."""
     return _Book(path) if path.suffix == ".xlsx" else _Csv(path)
 
 

@@ -1,4 +1,4 @@
-"""A receiver of webhooks, that keeps what arrives."""
+"""A receiver of webhooks that keeps every body."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Postbox:
                 self.end_headers()
 
             def log_message(self, *args: object) -> None:
-                """Say nothing."""
+                """Log nothing."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
@@ -47,11 +47,11 @@ class Postbox:
 
     @property
     def address(self) -> str:
-        """Where apprise is to send to."""
+        """The address that apprise sends to."""
         return f"json://127.0.0.1:{self._server.server_address[1]}/told"
 
     def taken(self) -> list[dict[str, Any]]:
-        """What has arrived since the last time, oldest first."""
+        """Return and remove the bodies that arrived since the last call, oldest first."""
         letters = self.letters[:]
         del self.letters[: len(letters)]
         return letters

@@ -1,8 +1,7 @@
-"""What a sheet and a store say, read without petsync: by openpyxl, csv and the service's JSON.
+"""Reads a sheet and a store without petsync: with openpyxl, csv and the service's JSON.
 
-Both sides become the same plain values, so that they can be held against each other: names and
-words composed and trimmed, tags as a set of names, photo addresses in their order. BLANK is a cell
-that says nothing.
+Both sides become the same plain values, so that they can be compared: names and words composed and
+trimmed, tags as a set of names, photo addresses in their order. BLANK is an empty cell.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ Pet = dict[str, Any]
 
 @dataclass
 class Line:
-    """One row of a sheet: its number, the texts of its cells, and what they say."""
+    """One row of a sheet: its number, the texts of its cells, and their values."""
 
     number: int
     texts: Mapping[str, str]
@@ -46,18 +45,18 @@ class Line:
 
     @property
     def id(self) -> int | None:
-        """The pet's number; None where it has none, or none that is a whole number."""
+        """The pet's id; None if the cell is empty or is not a whole number."""
         text = self.texts.get("id", "").strip()
         return int(text) if re.fullmatch(r"-?\d{1,19}", text) else None
 
     @property
     def action(self) -> str:
-        """What is to be done with the row."""
+        """The row's action."""
         return self.texts.get("action", "").strip().casefold()
 
 
 def pets_at(url: str, token: str) -> dict[int, Pet]:
-    """Every pet that the service lists, by id, over plain HTTP."""
+    """Return every pet that the service lists, by id, over plain HTTP."""
     asked = Request(
         f"{url}/pet/findByStatus?status={STATUSES}",
         headers={"Authorization": f"Bearer {token}", "Accept": "application/json"},
@@ -67,7 +66,7 @@ def pets_at(url: str, token: str) -> dict[int, Pet]:
 
 
 def pet_of(body: Mapping[str, Any]) -> Pet:
-    """A pet as the service's JSON has it."""
+    """Return a pet's values from the service's JSON."""
     category = body.get("category") or {}
     return {
         "name": _text(body.get("name") or ""),
@@ -79,7 +78,7 @@ def pet_of(body: Mapping[str, Any]) -> Pet:
 
 
 def lines_of(path: Path) -> list[Line]:
-    """Every row of a workbook's first worksheet, or of a CSV, that says anything."""
+    """Return the non-empty rows of a workbook's first visible worksheet, or of a CSV file."""
     cells = _workbook(path) if path.suffix == ".xlsx" else _csv(path)
     head = [re.sub(r"[\s_-]+", "_", text.strip().casefold()) for text in cells[0][1]]
     found = []
@@ -91,7 +90,7 @@ def lines_of(path: Path) -> list[Line]:
 
 
 def agree(said: Any, has: Any) -> bool:
-    """Whether a cell says nothing else than the store has."""
+    """Return whether a cell is blank or has the store's value."""
     return said is BLANK or said == has
 
 
@@ -141,7 +140,7 @@ def _tag(item: str) -> str:
 
 
 def _items(text: str, end: str) -> Iterable[str]:
-    """The items of a list in a cell, where one in quotes may hold the separator."""
+    """Yield the items of a list in a cell; an item in quotes may contain the separator."""
     pattern = re.compile(rf'\s*((?:-?\d*:)?"(?:[^"]|"")*"|(?:(?!{end})[\s\S])*?)\s*(?:{end}|\Z)')
     place = 0
     while place < len(text):

@@ -1,7 +1,7 @@
-"""What may become of a field when both sides are merged, by the documents, and written anew.
+"""The allowed results of a merge of one field, written from the documents only.
 
-A *candidate* is a value that both sides may have agreed on last: one, where the last round came to
-its end; several, where a process was killed in between; none for what was never reconciled.
+A *candidate* is a value on which both sides may have agreed last: one if the last round finished,
+several if a process was killed in between, none if the field was never reconciled.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from nights.reading import agree
 __all__ = ["Outcome", "merge_tags", "outcomes"]
 
 Outcome = tuple[Any, Any]
-"""What the sheet and the store say afterwards."""
+"""The values of the sheet and of the store after the merge."""
 
 
 def outcomes(field: str, candidates: Iterable[Any], sheet: Any, store: Any) -> list[Outcome]:
-    """Everything that a finished two-way round may make of a field; conflicts stay as they are."""
+    """Return every allowed result of a finished two-way round; a conflict changes nothing."""
     if agree(sheet, store):
         return [(store, store)]
     found: list[Outcome] = []
@@ -42,18 +42,18 @@ def outcomes(field: str, candidates: Iterable[Any], sheet: Any, store: Any) -> l
 
 
 def merge_tags(last: frozenset[str], sheet: frozenset[str], store: frozenset[str]) -> Any:
-    """The store's, without what the sheet took away and with what it added."""
+    """Return the store's tags, without those that the sheet removed and with those it added."""
     return (store - (last - sheet)) | (sheet - last)
 
 
 def _merged_photos(last: Sequence[str], sheet: Sequence[str], store: Sequence[str]) -> list[Any]:
-    """A list with what both added and without what one took out; in whatever order."""
+    """Return the allowed lists: both sides' additions, no side's removals, in any order."""
     both = merge_tags(frozenset(last), frozenset(sheet), frozenset(store))
     return [(sheet, store), (_Any(both), _Any(both))]
 
 
 class _Any:
-    """Equal to each list of just these addresses."""
+    """Is equal to each list of exactly these addresses."""
 
     __hash__ = None  # type: ignore[assignment]
 

@@ -1,4 +1,4 @@
-"""Thirty nights: by day people work on both sides, at night petsync reconciles, come what may."""
+"""Thirty nights: people edit both sides by day, petsync reconciles at night, and faults happen."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _FAULTS = (
 )
 _PATIENCE = 90.0
 _WELL = {0, 2, 3, 5}
-"""How a night ends in which nothing went wrong but what people did."""
+"""The exit codes of a night in which nothing fails: only people's edits remain."""
 
 
 class Nights:
-    """Everything that happens follows from the seed, but for the moments of kills."""
+    """A play of nights that follows from the seed, except for the moments of kills."""
 
     def __init__(self, seed: int, folder: Path, nursery: Nursery, post: Postbox) -> None:
         self.rng = rng = random.Random(f"nights {seed}")
@@ -52,7 +52,7 @@ class Nights:
         self._files: dict[str, bytes] = {}
 
     def play(self) -> None:
-        """Every night, and the end at which all is in agreement."""
+        """Play every night, and the end, at which both sides agree."""
         try:
             self.open()
             for number, name in enumerate(self._order(), 1):
@@ -70,7 +70,7 @@ class Nights:
             self.world.close()
 
     def _order(self) -> list[str]:
-        """The first night is the first, and the others come in any order that makes sense."""
+        """Return the nights' names: the first one first, the others in a random valid order."""
         groups = [
             ["quiet"], ["mistakes", "corrected"], ["outage", "recovery"], ["overlap"],
             ["emptied", "refilled"], ["clock_ahead", "clock_back"], ["pets_gone", "released"],
@@ -81,7 +81,7 @@ class Nights:
         return ["first", *(name for group in groups for name in group), "decided"]
 
     def open(self) -> None:
-        """A store with pets of three scopes, and the sheets as people first made them."""
+        """Create a store with pets of three scopes, and the sheets as people first make them."""
         box, editor = self.world.box, self.editor
         scopes = ["shop"] * 36 + ["stall"] * 14 + [""] * 10
         box.reset(editor.stored(number, scope) for number, scope in enumerate(scopes, 1))
@@ -91,10 +91,10 @@ class Nights:
         self.world.new_sheet("stall", [row_of(pet) for pet in stall])
         self.world.new_sheet("watch", [row_of(pet) for pet in shop])
 
-    # Nights
+    # The nights
 
     def _first(self) -> None:
-        """Nothing was ever reconciled; both sides agree but for pets and rows that one lacks."""
+        """Nothing was reconciled before; both sides agree except for pets and rows on one side."""
         self.editor.bear_in_sheet("catalogue", "shop")
         self._slept(_WELL)
         assert self.world.sheets["mirror"].exists(), "pull makes its sheet"
@@ -124,7 +124,7 @@ class Nights:
         self.world.box.break_with(None)
 
     def _outage(self) -> None:
-        """The service is not there; nothing changes, and people hear of it."""
+        """The service is not available: nothing changes, and people are notified."""
         self._day()
         before = self.world.look()
         self.world.box.stop()
@@ -140,7 +140,7 @@ class Nights:
         self._slept(_WELL)
 
     def _overlap(self) -> None:
-        """Of two processes one works, and the other ends with 6."""
+        """Of two processes, one works and the other ends with exit code 6."""
         self._day()
         before, since = self.world.look(), self.world.writes()
         self.world.box.break_with("latency=0.1")
@@ -158,7 +158,7 @@ class Nights:
         self._audit(before, since, [each for each in told if each.status != "locked"])
 
     def _emptied(self) -> None:
-        """A sheet without rows is refused, and not one pet goes."""
+        """A sheet without rows is refused, and no pet is deleted."""
         self._files["catalogue"] = self.editor.empty("catalogue")
         before = self.world.look()
         told = self._slept({4}, before=before)
@@ -178,13 +178,13 @@ class Nights:
         self._slept(_WELL, offset=400 * DAY)
 
     def _clock_back(self) -> None:
-        """It is set right: everything that is kept is from the future now."""
+        """The clock is corrected: every stored time is now in the future."""
         self._day()
         told = self._slept(_WELL)
         assert {each.job for each in told} == set(JOBS)
 
     def _pets_gone(self) -> None:
-        """Somebody deletes a third of the pets in the store: the sheets keep their rows."""
+        """A third of the pets is deleted in the store: the sheets keep their rows."""
         self._resolved()
         self._slept(_WELL)
         self._gone = list(self.world.box.pets())
@@ -197,23 +197,23 @@ class Nights:
         assert files[0] == files[1], files
 
     def _rows_gone(self) -> None:
-        """Somebody takes a third of the rows out: the store keeps its pets."""
+        """A third of the rows is removed: the store keeps its pets."""
         self._resolved()
         self._slept(_WELL)
         self.editor.remove_rows("catalogue", 14)
         self._waits({"catalogue"})
 
     def _released(self) -> None:
-        """Next day a person looks at what waits, and lets it go ahead."""
+        """The next day, a person reviews the waiting plans and applies them."""
         for _ in range(3):
             waiting = [each.round["waiting"] for each in self.told if each.code == 4]
             for name in waiting:
                 before, since = self.world.look(), self.world.writes()
                 done = self.world.released(name)
-                # Of what was changed since, it is told, and it is left alone.
+                # A pet that changed since then is reported and left unchanged.
                 assert done.wait(_PATIENCE) in (0, 5), done.said()
                 self._audit(before, since, [])
-            # What goes from the store may be more than a sheet may lose without being asked.
+            # The deletes may exceed what a sheet may lose without confirmation.
             self._slept({*_WELL, 4})
             if not any(each.code == 4 for each in self.told):
                 return
@@ -221,7 +221,7 @@ class Nights:
         raise AssertionError(f"it waits for ever: {self.told}")
 
     def _brought_back(self) -> None:
-        """The pets come back in the store: nothing is left to wait for."""
+        """The pets are in the store again: no plan waits."""
         waiting = [Path(each.round["waiting"]) for each in self.told if each.code == 4]
         there = {pet.id for pet in self.world.box.pets()}
         for pet in self._gone:
@@ -231,7 +231,7 @@ class Nights:
         assert not any((self.world.folder / path).exists() for path in waiting)
 
     def _in_use(self) -> None:
-        """Somebody left the catalogue open in LibreOffice: its job changes nothing."""
+        """The catalogue is open in LibreOffice: its job changes nothing."""
         self.editor.bear_in_store("shop")
         path = self.world.sheets["catalogue"]
         lock = path.with_name(f".~lock.{path.name}#")
@@ -246,7 +246,7 @@ class Nights:
         lock.unlink()
 
     def _people_at_work(self) -> None:
-        """Pets and cells are edited while the process is at work; no edit of theirs is lost."""
+        """Pets and cells are edited while the process works; no edit is lost."""
         self._day()
         before, since = self.world.look(), self.world.writes()
         self.world.box.break_with("latency=0.05")
@@ -293,10 +293,10 @@ class Nights:
         self._resolved()
         self._slept(_WELL)
 
-    # What nights are made of
+    # The parts of a night
 
     def _day(self, edits: int = 3) -> None:
-        """People work."""
+        """Make the edits of one day."""
         self.editor.a_day("catalogue", edits=edits)
         if self.rng.random() < 0.7:
             self.editor.a_day("stall", edits=1)
@@ -308,7 +308,7 @@ class Nights:
     def _slept(
         self, codes: set[int], *, before: Look | None = None, offset: float = 0.0
     ) -> list[Told]:
-        """A whole night: the rounds, once the auditor has been through them."""
+        """Run a whole night and return its rounds, after the auditor has checked them."""
         before, since = before or self.world.look(), self.world.writes()
         running = self.world.reconcile(offset=offset)
         code = running.wait(_PATIENCE)
@@ -324,7 +324,7 @@ class Nights:
         return told
 
     def _waits(self, jobs: set[str]) -> list[Told]:
-        """A night in which these jobs' plans wait, and people hear of it once."""
+        """Run a night in which these jobs' plans wait, and people are notified once."""
         before = self.world.look()
         told = self._slept({4}, before=before)
         for each in told:
@@ -342,13 +342,13 @@ class Nights:
         self.auditor.night(before, since, told)
 
     def _resolved(self) -> None:
-        """Every difference that stands is decided by a person: the sheet takes the store's word."""
+        """Decide every open difference: the sheet takes the store's value."""
         self.editor.correct()
         self.auditor.wrong = set()
         for job in ("catalogue", "stall"):
             look = self.world.look()
             rows = {line.number: line for line in look.rows[job]}
-            # From below, as a text of several lines moves what is under it.
+            # From the bottom, because a text of several lines moves the rows below it.
             places = self.auditor.differences(job, look)
             for number, row, name in sorted(places, key=lambda place: -(place[1] or 0)):
                 if row is not None and name:
@@ -366,7 +366,7 @@ class Nights:
             self._restored(job)
 
     def _restored(self, job: str) -> None:
-        """Pets of the scope without a row get one again; those that were new get it by petsync."""
+        """Write a row for pets of the scope that lost theirs; petsync adds rows of new pets."""
         look = self.world.look()
         for number, row, name in self.auditor.differences(job, look):
             known = all((number, each) in self.auditor.agreed[job] for each in FIELDS)
@@ -383,7 +383,7 @@ class Nights:
         self.log.append(text)
 
     def _end(self) -> None:
-        """All is decided: both sides agree, and one more round changes nothing."""
+        """Everything is decided: both sides agree, and one more round changes nothing."""
         rows = [row_of(p) for p in self.world.box.pets() if any(t.name == "shop" for t in p.tags)]
         for _ in range(4):
             self._resolved()

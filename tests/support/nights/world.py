@@ -1,4 +1,4 @@
-"""A shop with a store, four sheets and a petsync.toml, in which nights can go wrong."""
+"""A shop with a store, four sheets and a petsync.toml, for nights with faults."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ CREATE TRIGGER three AFTER DELETE ON pet
 
 @dataclass(frozen=True)
 class Look:
-    """Both sides at one moment: the store's pets, each job's rows, and its file to the byte."""
+    """Both sides at one moment: the store's pets, each job's rows, and its file's bytes."""
 
     pets: dict[int, Pet]
     rows: dict[str, list[Line]]
@@ -103,29 +103,29 @@ class Look:
 
 @dataclass(frozen=True)
 class Told:
-    """What the history and the report say of one round."""
+    """One round in the history and in its report."""
 
     round: dict[str, Any]
     open: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def job(self) -> str:
-        """Of which job."""
+        """The name of the job."""
         return str(self.round["job"])
 
     @property
     def code(self) -> int:
-        """How it ended."""
+        """The exit code."""
         return int(self.round.get("exit_code", 0))
 
     @property
     def status(self) -> str:
-        """The word for that."""
+        """The status of the round."""
         return str(self.round.get("status", "done"))
 
 
 class World:
-    """Everything in one folder. `close` ends it."""
+    """The store, the sheets and the configuration in one folder; `close` stops the store."""
 
     def __init__(
         self,
@@ -157,15 +157,15 @@ class World:
         self._read: dict[str, tuple[bytes, list[Line]]] = {}
 
     def close(self) -> None:
-        """End the store."""
+        """Stop the store."""
         self.box.stop()
 
     def new_sheet(self, job: str, rows: list[dict[str, str]]) -> None:
-        """A sheet made by a person."""
+        """Write a sheet as a person makes it."""
         written(self.sheets[job], rows)
 
     def look(self) -> Look:
-        """Both sides as they are now."""
+        """Return both sides in their current state."""
         there = {job: path for job, path in self.sheets.items() if path.exists()}
         return Look(
             pets=self.pets(),
@@ -174,7 +174,7 @@ class World:
         )
 
     def rows(self, job: str) -> list[Line]:
-        """The rows of a job's sheet as they are now; none where there is no sheet."""
+        """Return the current rows of a job's sheet; none if the sheet does not exist."""
         path = self.sheets[job]
         if not path.exists():
             return []
@@ -184,18 +184,18 @@ class World:
         return self._read[job][1]
 
     def pets(self) -> dict[int, Pet]:
-        """Every pet in the store's file, by id; read by SQLite alone."""
+        """Return every pet in the store's file, by id, read with SQLite alone."""
         with self._reader() as connection:
             rows = connection.execute("SELECT id, body FROM pet").fetchall()
         return {number: pet_of(json.loads(body)) for number, body in rows}
 
     def writes(self) -> int:
-        """How many writes of pets the store has committed since the beginning."""
+        """Return the number of pet writes that the store has committed so far."""
         with self._reader() as connection:
             return int(connection.execute("SELECT count(*) FROM written").fetchone()[0])
 
     def overwritten(self, since: int) -> list[tuple[int, Pet, Pet | None]]:
-        """Each write since then that took something away: the pet before, and after."""
+        """Return each write after `since` that replaced or deleted a pet: before and after."""
         sql = "SELECT pet_id, before, after FROM written WHERE number > ? AND before IS NOT NULL"
         with self._reader() as connection:
             rows = connection.execute(f"{sql} ORDER BY number", (since,)).fetchall()
@@ -205,7 +205,7 @@ class World:
         ]
 
     def released(self, file: str) -> Running:
-        """A plan that waits, applied by a person, who is signed in."""
+        """Start the command with which a signed-in person applies a waiting plan."""
         to = ("--url", self.box.url, "--state", self.state)
         return self._start("apply", file, "--yes", *to, PETSYNC_TOKEN=self.token)
 
@@ -214,7 +214,7 @@ class World:
         return self._nursery(*args, folder=self.folder, call="nights.clock:main", env=env)
 
     def reconcile(self, *args: object, offset: float = 0.0) -> Running:
-        """The scheduled command, begun; of secrets it has those of its configuration."""
+        """Start the scheduled command; its only secrets are those of its configuration."""
         env = {
             "SHOP_TOKEN": self.token,
             "PETSYNC_NOTIFY": self.post.address,
@@ -223,13 +223,13 @@ class World:
         return self._start("reconcile", self.config, *args, offset=offset, **env)
 
     def rounds(self) -> list[Told]:
-        """What the history has gained since it was asked last."""
+        """Return the rounds that the history gained since the last call."""
         lines = self.history()
         new, self._rounds = lines[self._rounds :], len(lines)
         return [Told(line, self._open(line)) for line in new]
 
     def history(self) -> list[dict[str, Any]]:
-        """Every whole line of the history."""
+        """Return every complete line of the history."""
         path = self.state / "reconcile" / "history.jsonl"
         text = path.read_text("utf-8") if path.exists() else ""
         return [json.loads(line) for line in text.splitlines(keepends=True) if line[-1:] == "\n"]
@@ -248,7 +248,7 @@ class World:
 
 
 def _free_port() -> int:
-    """A port that no connection of a client is given meanwhile: below those that systems assign."""
+    """Return a free port below the range that systems assign to client connections."""
     while True:
         port = secrets.randbelow(20000) + 12000
         with socket.socket() as end, suppress(OSError):
@@ -257,7 +257,7 @@ def _free_port() -> int:
 
 
 def waited(holds: Callable[[], bool], seconds: float = 120) -> bool:
-    """Whether it came to hold within the time."""
+    """Return whether the condition becomes true within the time limit."""
     limit = time.monotonic() + seconds
     while time.monotonic() < limit:
         if holds():

@@ -1,16 +1,14 @@
-"""The auditor: judges each round by what people did, with rules of its own.
+"""The auditor: judges each round by people's edits, with its own rules.
 
-It shares no code with petsync. For each pet and each part of it (a field, one tag, one photo) it
-knows on which side people have edited it since both sides were last seen to agree. From that
-follows what a round may do:
+It shares no code with petsync. For each pet and each part of it (a field, one tag, one photo), it
+knows on which side people edited since both sides last agreed. This gives the rules of a round:
 
-- A side changes only to what the other side says, and only where people edited the other side and
-  not this one. So no edit is reverted and no value comes from nowhere.
-- A pet or row disappears only where people removed it on the other side and did not edit it here,
-  appears only where people added it on the other side, and exists at most once on each side.
-- After a round that ends with exit code 0 both sides agree. After any other one that ran to its
-  end, its report names each difference; a round that could not run changes nothing it does not
-  name, and says why.
+- A side changes only to the other side's value, and only where people edited the other side and not
+  this one. So no edit is reverted, and no value comes from another source.
+- A pet or row disappears only if people removed it on the other side and did not edit it here. It
+  appears only if people added it on the other side. It exists at most once on each side.
+- After a round with exit code 0, both sides agree. After any other finished round, its report names
+  each difference. A round that could not run changes nothing unnamed, and gives the reason.
 """
 
 from __future__ import annotations
@@ -32,8 +30,8 @@ Side = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class View:
-    """Both sides at one moment: the values of each pet and row by key, and the columns that the
-    sheet of a row lacks.
+    """Both sides at one moment: the values of each pet and row by key, and the columns that a row's
+    sheet lacks.
     """
 
     pets: dict[str, dict[str, Any]]
@@ -42,7 +40,7 @@ class View:
 
 
 def view_of(pets: Sequence[Mapping[str, Any]], grids: Sequence[Grid]) -> View:
-    """Both sides by key; AssertionError where a pet or row is there twice."""
+    """Return both sides by key; raise AssertionError if a pet or row exists twice."""
     keys = [key_of(pet.get("name") or "") for pet in pets]
     lines = [(key_of(grid.text(row, "name")), grid, row) for grid in grids for row in grid.rows]
     for name, found in (("store", keys), ("sheet", [key for key, *_ in lines])):
@@ -63,7 +61,7 @@ def view_of(pets: Sequence[Mapping[str, Any]], grids: Sequence[Grid]) -> View:
 
 @dataclass
 class Ledger:
-    """What people did on each side since both were last seen to agree."""
+    """People's edits on each side since both last agreed."""
 
     sheet: set[tuple[str, Unit]] = field(default_factory=set)
     store: set[tuple[str, Unit]] = field(default_factory=set)
@@ -73,11 +71,11 @@ class Ledger:
     pets_removed: set[str] = field(default_factory=set)
 
     def copy(self) -> Ledger:
-        """A copy that later edits leave as it is."""
+        """Return a copy that later edits do not change."""
         return deepcopy(self)
 
     def forget(self, key: str) -> None:
-        """Nothing is left of this pet, on either side."""
+        """Remove every edit of this pet, on both sides."""
         for name in ("sheet", "store"):
             pairs = getattr(self, name)
             pairs -= {pair for pair in pairs if pair[0] == key}
@@ -85,16 +83,17 @@ class Ledger:
             keys.discard(key)
 
     def has_edits(self, side: set[tuple[str, Unit]], key: str) -> bool:
-        """Whether people edited anything of this pet on that side."""
+        """Return whether people edited any part of this pet on that side."""
         return any(pair[0] == key for pair in side)
 
 
 @dataclass
 class Auditor:
-    """Compares what was before a round with what is after it. `renamed` are the pets whose category
-    has another name, or whose row is new, until both sides have the same id beside it. `last_said`
-    is what the sheet said of each unit when it last said anything: a run that a kill cut off goes
-    on, and sends it while its column is away.
+    """Compares both sides before and after a round.
+
+    `renamed` are the pets with a new category name or a new row, until both sides have the same
+    category id. `last_said` is the last value that the sheet had for each unit: a killed run goes
+    on, and sends that value while its column is missing.
     """
 
     ledger: Ledger = field(default_factory=Ledger)
@@ -106,20 +105,22 @@ class Auditor:
     last_said: dict[tuple[str, Unit], Any] = field(default_factory=dict)
 
     def observe(self, view: View) -> None:
-        """Note what both sides agree on now: nothing that people did before is open any more."""
+        """Record the values on which both sides now agree: earlier edits of them are no longer
+        open.
+        """
         self.step += 1
         ledger = self.ledger
-        # A killed round may have sent the new name, and not written its id beside it yet.
+        # A killed round may have sent the new name, but not written its id into the row yet.
         open_ = ledger.sheet | ledger.store
         self.renamed |= {key for key, unit in open_ if unit == ("category", "")}
-        # The number in a new row does not count either, if pets of that name have another one.
+        # Nor does the id in a new row count, if pets with that category name have another id.
         self.renamed |= ledger.rows_added
         for key in view.pets.keys() & view.rows.keys():
             for keys in (ledger.rows_added, ledger.pets_added):
                 keys.discard(key)
             ledger.rows_removed.discard(key)
             ledger.pets_removed.discard(key)
-            # A tag or photo that was taken out is on neither side by now.
+            # A removed tag or photo is now on neither side.
             edited = {unit for one, unit in open_ if one == key}
             for unit in units(view, key) | edited:
                 said, has = value(view.rows, key, unit), value(view.pets, key, unit)
@@ -141,8 +142,8 @@ class Auditor:
     def judge_round(
         self, before: View, after: View, *, code: int | None, opens: Sequence[Mapping[str, Any]]
     ) -> None:
-        """Raise AssertionError where the round did what it may not. `code` is its exit code, None
-        if it was killed; `opens` are the differences that its report names.
+        """Raise AssertionError if the round made a change that is not allowed. `code` is its exit
+        code, None if it was killed; `opens` are the differences that its report names.
         """
         for key in before.pets.keys() | before.rows.keys() | after.pets.keys() | after.rows.keys():
             self._judge_presence(key, before, after)
@@ -154,7 +155,7 @@ class Auditor:
                 where = f"{key} {unit}"
                 is_new = not unit[0] and key in self.ledger.pets_added
                 if code == 0 and is_new and self.has_several_sheets:
-                    # Nobody can tell which of them it belongs into: a note, by docs/reconcile.md.
+                    # Its sheet is unknown: docs/reconcile.md promises a note.
                     assert is_named(opens, after, key, unit), f"{where} is not named: {opens}"
                     continue
                 assert code != 0, f"exit code 0, but {where} differs: {self._shown(after, key)}"
@@ -173,7 +174,7 @@ class Auditor:
             assert key in ledger.rows_added, f"pet {key} came back: {told}"
         if key in before.rows and key not in after.rows:
             assert key in ledger.pets_removed, f"row {key} was removed: {told}"
-            # What is in a column that was cut, no round can see.
+            # A round cannot see the values of a column that was cut.
             seen = {(one, unit) for one, unit in ledger.sheet if (one, unit[0]) not in before.away}
             assert not ledger.has_edits(seen, key), f"row {key} had edits: {told}"
         if key in after.rows and key not in before.rows:
@@ -204,13 +205,13 @@ class Auditor:
         if rows[0] is BLANK and rows[1] is not BLANK:
             assert rows[1] in (pets[0], pets[1]), f"{place}: nobody said so"
         if rows[0] is not BLANK and rows[1] is BLANK:
-            # A tag that the sheet lacks is not lost where the last one beside it goes as well.
+            # A tag that the sheet lacks is not lost if the cell's last tag is removed as well.
             is_same = rows[0] is False and pets[1] is False
             assert is_same or pets[0] in (None, False), f"{place}: the sheet's value is lost"
 
     def _is_named_by_number(self, key: str, before: View, after: View) -> bool:
-        """Whether people gave the pet the number of a category that other pets have, and left the
-        name blank: the number alone names it.
+        """Return whether people gave the pet another pet's category id and left the name blank: the
+        id alone then names the category.
         """
         unit = ("category_id", "")
         number = value(before.rows, key, unit)
@@ -224,8 +225,8 @@ class Auditor:
         )
 
     def _says_it_by_a_blank(self, view: View, key: str, unit: Unit) -> bool:
-        """Whether a cell that is blank says what the store has: nothing, as what the store took
-        away is away; or one of a category's cells, beside the other one that says it.
+        """Return whether a blank cell agrees with the store: the store has no value, or the other
+        cell of the category has the store's.
         """
         if (key, unit[0]) in view.away:
             return False
@@ -236,7 +237,7 @@ class Auditor:
         return is_said or value(view.pets, key, unit) in (None, False)
 
     def _last_agreed(self, key: str, unit: Unit) -> int:
-        """When both sides last said the same: who types that again has taken their edit back."""
+        """Return the step of the last agreement: who types that value again reverts their edit."""
         return self.agreed_at.get((key, unit), -2)
 
     def _is_renamed(self, key: str) -> bool:
@@ -252,14 +253,16 @@ class Auditor:
         column: str = "",
         sides: View | None = None,
     ) -> None:
-        """People put an older state of these keys' cells (of this column, "" for all) back into
-        the sheet, from `step`, when `then` was the ledger and `sides` both sides. What was an open
-        edit then and still is, or is not what the store has had since, is one again; anything else
-        that differs from the store is older than the store's value. An edit that arrived since, and
-        that somebody took back in the store, is older as well.
+        """Update the ledger after people put an older state of cells back into the sheet.
+
+        The cells are those of `keys` (of this column, "" for all), from `step`, when `then` was the
+        ledger and `sides` both sides. A cell is an open edit again if it was one then and still is,
+        or if the store has not had its value since. Every other cell that differs from the store is
+        older than the store's value. So is an edit that arrived since and that somebody reverted in
+        the store.
         """
         newer = self.ledger.sheet - then.sheet
-        for key, unit in newer:  # Of a pet that is gone, too, such an edit is no longer there.
+        for key, unit in newer:  # Such an edit of a deleted pet no longer exists.
             if key in keys and key not in view.pets and column in ("", unit[0]):
                 self.ledger.sheet.discard((key, unit))
         for key in keys & view.rows.keys() & view.pets.keys():
@@ -273,7 +276,7 @@ class Auditor:
                     continue
                 is_open = pair in then.sheet or key in then.rows_added
                 was = value(sides.pets, key, unit) if sides and key in sides.pets else BLANK
-                # The id of a category may never have counted, beside another name.
+                # The id of a category may never have counted, because of another name.
                 is_still = was == has and unit[0] != "category_id"
                 is_still &= self.agreed_on.get((key, unit, said), -1) <= step
                 if is_open and (is_still or self.agreed_at.get(pair, -1) <= step):
@@ -282,8 +285,8 @@ class Auditor:
                     self.ledger.store.add(pair)
 
     def note_store_edits(self, before: View, after: View, *, is_resume: bool) -> None:
-        """People changed the store with a command. What it resumed was sent for the sheet: what was
-        edited there since is newer.
+        """Record that people changed the store with a command. A resumed run sent the sheet's
+        values, so later edits of the sheet are newer.
         """
         ledger = self.ledger
         for key in before.pets.keys() & after.pets.keys() & after.rows.keys():
@@ -291,7 +294,7 @@ class Auditor:
                 was, now = value(before.pets, key, unit), value(after.pets, key, unit)
                 if was != now and not (is_resume and (key, unit) in ledger.sheet):
                     ledger.store.add((key, unit))
-        # Whoever adds the pet of a row again sends its category's name, as of a new row.
+        # Adding a row's pet again sends its category's name, as for a new row.
         self.renamed |= (after.pets.keys() - before.pets.keys()) & after.rows.keys()
         for key in before.pets.keys() - after.pets.keys():
             if key in after.rows:
@@ -307,7 +310,7 @@ class Auditor:
 
 
 def units(view: View, key: str) -> set[Unit]:
-    """Every field of the pet or row, and every tag and photo that either side has."""
+    """Return every field of the pet or row, and every tag and photo of either side."""
     found: set[Unit] = {(name, "") for name in SCALARS}
     for side in (view.pets, view.rows):
         for name in LISTS:
@@ -317,14 +320,14 @@ def units(view: View, key: str) -> set[Unit]:
 
 
 def value(side: Side, key: str, unit: Unit) -> Any:
-    """What the side says of it: a text or None; of an item whether it is there; or BLANK."""
+    """Return the side's value: a text or None; for an item, whether it is present; or BLANK."""
     name, item = unit
     found = side[key][name]
     return found if found is BLANK or name in SCALARS else item in found
 
 
 def differences(view: View) -> Iterator[tuple[str, Unit]]:
-    """Everything in which sheet and store differ; the unit is ("", "") for a whole pet or row."""
+    """Yield every difference between sheet and store; ("", "") is a whole pet or row."""
     for key in sorted(view.pets.keys() ^ view.rows.keys()):
         yield key, ("", "")
     for key in sorted(view.pets.keys() & view.rows.keys()):
@@ -335,7 +338,7 @@ def differences(view: View) -> Iterator[tuple[str, Unit]]:
 
 
 def is_named(opens: Sequence[Mapping[str, Any]], view: View, key: str, unit: Unit) -> bool:
-    """Whether one of the report's differences is about this pet or row, and this field."""
+    """Return whether a reported difference concerns this pet or row, and this field."""
     wanted = "category" if unit[0] == "category_id" else unit[0]
     for each in opens:
         number = view.pets.get(key, view.rows.get(key, {})).get("id")

@@ -1,8 +1,8 @@
-"""A command to which something happens at a counted event; petsync itself knows nothing of it.
+"""Runs a command with a fault at a counted event; petsync itself has no part in it.
 
-`EVENT` names the kind, which one of it, whether `before` or `after` it, and what happens then:
-`kill`, or `lock` and the lock files that a spreadsheet program leaves. `request 3 after kill`: the
-process dies when the answer to its third request has come. A tab is between them.
+`EVENT` names the kind, its number, `before` or `after`, and the action: `kill`, or `lock` with the
+lock files that a spreadsheet program leaves, all separated by tabs. With `request 3 after kill`,
+the process is killed when the answer to its third request arrives.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from petsync.client.transport import AiohttpTransport
 __all__ = ["EVENTS", "main"]
 
 EVENTS = {"request": 30, "write": 30, "commit": 12}
-"""The kinds, and which is the last one of each that may be drawn: a request to the service, a file
-put in its place or on the disk, a transaction of the journal.
+"""The kinds of event, and the highest number that may be drawn for each: a request to the service,
+a file replaced or flushed to disk, a transaction of the journal.
 """
 
 
 def main(args: Sequence[str]) -> None:
-    """Run the command, with what happens at the events of `EVENT`, one a line."""
+    """Run the command with the actions at the events of `EVENT`, one per line."""
     for line in os.environ["EVENT"].splitlines():
         event, number, when, what, *paths = line.split("\t")
         _count(event, int(number), _happening(what, paths), is_after=when == "after")
@@ -47,7 +47,7 @@ def _happening(what: str, paths: Sequence[str]) -> Callable[[], None]:
 
 
 def _count(event: str, number: int, happen: Callable[[], None], *, is_after: bool) -> None:
-    """Have it happen before or after the event of that number."""
+    """Call `happen` before or after the event with that number."""
     seen, lock = itertools.count(1), threading.Lock()
 
     def comes(*, after: bool) -> None:

@@ -1,7 +1,7 @@
-"""Random two-way rounds: people edit both sides between them, and processes die at any moment.
+"""Random two-way rounds: people edit both sides between them, and processes are killed.
 
-They die at events that the seed draws, so that a play can be repeated; with some seeds (4, 9, 14)
-at moments, which nobody can repeat: each test run plays one of the others.
+Kills are at events that the seed draws, so that a play can be repeated. With some seeds (4, 9, 14)
+they are at points in time, which cannot be repeated: each test run plays one of the other seeds.
 """
 
 from __future__ import annotations
@@ -55,9 +55,10 @@ guard = {{ max_add = 1000, max_update = 1000, max_delete = 1000 }}
 
 
 class Play:
-    """All follows from the seed: processes die at events that are counted in them. With every fifth
-    seed they die at moments. `log` says what happened. If it `has_commands`, people also apply,
-    undo and resume by hand between the rounds.
+    """A play that follows from the seed.
+
+    Processes are killed at counted events, or with every fifth seed at points in time. `log` lists
+    the steps. With `has_commands`, people also apply, undo and resume by hand between the rounds.
     """
 
     def __init__(
@@ -89,11 +90,11 @@ class Play:
 
     @property
     def ledger(self) -> Ledger:
-        """What people did that is still open."""
+        """People's edits that are still open."""
         return self.auditor.ledger
 
     def play(self, rounds: int) -> None:
-        """So many rounds, and then those that settle what is left."""
+        """Play this number of rounds, then those that settle the rest."""
         try:
             self._open()
             for number in range(1, rounds + 1):
@@ -109,10 +110,10 @@ class Play:
             (self.folder / "rounds.log").write_text("\n".join(self.log), "utf-8")
             self.box.stop()
 
-    # What happens
+    # The rounds
 
     def _open(self) -> None:
-        """A store of 24 pets, the same rows, and a first round that says so."""
+        """Create a store of 24 pets and the same rows; the first round finds both in agreement."""
         for _ in range(24):
             self._send_pet(self._new_key())
         pets = self.service.pets()
@@ -125,11 +126,11 @@ class Play:
         assert self._round(kill=False, lock=False) == 0
 
     def view(self) -> View:
-        """Both sides as they are now; a renamed column counts as one that is not there."""
+        """Return both sides in their current state; a renamed column counts as missing."""
         return view_of(self.service.pets(), [read_grid(path) for path in self.paths])
 
     def _round(self, *, kill: bool, lock: bool) -> int | None:
-        """Reconcile once and judge it: the exit code, None if the process was killed."""
+        """Run and judge one round; return its exit code, None if the process was killed."""
         before = self.view()
         files = {path: path.read_bytes() for path in self.paths}
         for data in files.values():
@@ -168,22 +169,22 @@ class Play:
         return code
 
     def _has_seen_backup(self) -> bool:
-        """Whether a round that was killed had seen that a backup was put back: from then on nothing
-        that people do may hide it.
+        """Return whether a killed round had seen that a backup was put back. From then on, no edit
+        may hide it.
         """
         marks = (self.folder / "state" / "reconcile" / "versions").rglob("back")
         return any(path.read_bytes() != b"[]" for path in marks)
 
     def _unnumbered_keys(self) -> set[str]:
-        """The rows of the sheets whose id column has another header: none of them may change, and
-        neither may their pets. Each sheet of a folder is a round of its own.
+        """Return the rows of the sheets whose id column has another header: neither they nor their
+        pets may change. Each sheet of a folder is a separate round.
         """
         paths = [path for path, was in self.renamed.items() if was and was[0] == "id"]
         grids = map(read_grid, paths)
         return {key_of(grid.text(row, "name")) or "" for grid in grids for row in grid.rows}
 
     def _settle(self) -> None:
-        """Columns come back, conflicts are decided, and rounds go on until both sides agree."""
+        """Restore the columns, decide the conflicts, and run rounds until both sides agree."""
         for path in self.paths:
             self._bring_back(path)
         for _ in range(MAXIMUM_ROUNDS_TO_SETTLE):
@@ -200,7 +201,7 @@ class Play:
         assert not [*differences(self.view())]
         assert before == {path: path.read_bytes() for path in self.paths}
 
-    # What people do
+    # The edits
 
     def _edit(self) -> None:
         if self._is_unseen:
@@ -243,7 +244,7 @@ class Play:
         return grid, row, key
 
     def _edit_cell(self, row_: tuple[Grid, list[str], str] | None = None) -> None:
-        """Another name, status, tag or photo in a row."""
+        """Change a name, status, tag or photo in a row."""
         found = row_ or self._row()
         if found is None:
             return
@@ -260,7 +261,7 @@ class Play:
             item = self._item(column, items)
             items ^= {item}
             text = ("; " if column == "tags" else "\n").join(sorted(items)) or "[clear]"
-            if said is BLANK:  # A blank cell says nothing; now it says these items and no others.
+            if said is BLANK:  # The blank cell had no value; now it has exactly these items.
                 pet = self.view().pets.get(key, {})
                 edited = [(column, each) for each in {item, *pet.get(column, ())}]
             else:
@@ -268,7 +269,7 @@ class Play:
             self._write(grid, row, key, column, text, edited)
 
     def _edit_category(self) -> None:
-        """A category's name alone, its id alone, or both."""
+        """Change a category's name, its id, or both."""
         found = self._row()
         if found is None or not {"category", "category_id"} <= set(found[0].head):
             return
@@ -285,11 +286,11 @@ class Play:
             number = str(self._category_number())
             self._write(grid, row, key, "category_id", number, [("category_id", "")])
         if what == "both":
-            # Beside a name that is typed with it, a number that is not the name's does not count.
+            # With a new name, an id that does not belong to that name does not count.
             self.auditor.renamed.add(key)
 
     def _category_number(self) -> int:
-        """A number that no category has had: another category's would bring its name with it."""
+        """Return an unused category id: a used one would bring its category's name with it."""
         while (number := self.rng.randrange(100, 1000)) in self._numbers:
             pass
         self._numbers.add(number)
@@ -321,7 +322,7 @@ class Play:
         self.log.append(f"sheet: row {key} added at {place}")
 
     def _edit_new_row(self) -> None:
-        """A row that has no id yet is edited, perhaps after its pet was added by a killed round."""
+        """Edit a row without an id, perhaps after a killed round added its pet."""
         for path in self.paths:
             grid = read_grid(path)
             if grid.column("id") is None:
@@ -352,7 +353,7 @@ class Play:
         self.log.append(f"sheet: rows of {grid.path.name} in another order")
 
     def _move_row(self) -> None:
-        """A row goes to the other sheet of the folder, and may be edited there."""
+        """Move a row to the other sheet of the folder, and sometimes edit it there."""
         if len(self.paths) < 2:
             return
         here, there = map(read_grid, self.rng.sample(self.paths, 2))
@@ -369,7 +370,7 @@ class Play:
             self._edit_cell((there, row, key_of(name) or ""))
 
     def _take_away(self) -> None:
-        """A column is cut; its cells wait on the clipboard, by row."""
+        """Cut a column; keep its cells by row, as on a clipboard."""
         grid = self._grid()
         column = self.rng.choice(AWAY)
         place = grid.column(column)
@@ -385,7 +386,7 @@ class Play:
         self.log.append(f"sheet: column {column} of {grid.path.name} cut")
 
     def _rename(self) -> None:
-        """A header gets a name of its own; the cells stay."""
+        """Rename a header; the cells stay."""
         grid = self._grid()
         column = self.rng.choice(("id", *AWAY))
         place = grid.column(column)
@@ -400,7 +401,7 @@ class Play:
         return any(each.get(path) for each in (self.away, self.renamed))
 
     def _bring_back(self, path: Path) -> None:
-        """The column that was cut, or the header that was renamed, is back."""
+        """Restore the column that was cut, or the header that was renamed."""
         grid = read_grid(path)
         if was := self.away.get(path):
             column, cells, then, step = was
@@ -422,7 +423,9 @@ class Play:
         self.auditor.observe(self.view())
 
     def _restore(self) -> bool:
-        """Whether one of petsync's last backups was put back in place of the sheet."""
+        """Put one of petsync's last backups in place of the sheet; return whether that was
+        possible.
+        """
         path = self.rng.choice(self.paths)
         if self._is_out(path):
             return False
@@ -442,18 +445,18 @@ class Play:
         path.write_bytes(backup.read_bytes())
         pets = self.view().pets
         has = {key_of(then.text(row, "name")) or "" for row in then.rows}
-        for key in had - has:  # Rows that came after the backup, with the edits in them.
+        for key in had - has:  # Rows added after the backup, with their edits.
             self.ledger.sheet -= {pair for pair in self.ledger.sheet if pair[0] == key}
             if key in pets:
                 self.ledger.pets_added.add(key)
             else:
                 self.ledger.forget(key)
-        for key in has - had:  # Rows that went after the backup.
+        for key in has - had:  # Rows removed after the backup.
             self.ledger.rows_removed.discard(key)
             if key not in pets:
                 self.ledger.pets_removed.add(key)
         if self.is_folder:
-            # Any row that was taken out of the other sheet may have moved to this one before.
+            # Any row that was removed from the other sheet may have moved to this one before.
             self.ledger.pets_added |= self.ledger.rows_removed & pets.keys()
         self.auditor.take_back(self.view(), was, step, has, sides=sides)
         self._is_unseen = True
@@ -462,8 +465,8 @@ class Play:
         return True
 
     def _is_meant(self, now: Grid, then: Grid, data: bytes) -> bool:
-        """Whether this backup was put back before and differs in one row: by docs/reconcile.md,
-        who sets one pet back a second time means it, if the sheet is a CSV file.
+        """Return whether this backup was put back before and differs in one row. By
+        docs/reconcile.md, a second restore of one pet is intended if the sheet is a CSV file.
         """
         sides = [
             {key_of(g.text(row, "name")): row for row in g.rows if g.text(row, "id")}
@@ -475,7 +478,7 @@ class Play:
         return is_second and fewest < 2 and now.path.suffix == ".csv"
 
     def _rows_moved(self, path: Path, then: Grid) -> bool:
-        """Whether a row of the backup is in another sheet by now."""
+        """Return whether a row of the backup is now in another sheet."""
         there: set[str] = set()
         for other in self.paths:
             if other != path:
@@ -485,7 +488,7 @@ class Play:
 
     def _add_pet(self) -> None:
         if self.is_folder:
-            return  # New pets of the store become no rows of a folder's sheets.
+            return  # New pets of the store get no rows in a folder's sheets.
         key = self._new_key()
         self._send_pet(key)
         self.ledger.pets_added.add(key)
@@ -535,7 +538,7 @@ class Play:
                 [p for p in photos if p != item] if item in photos else [*photos, item]
             )
             edited = [("photo_urls", item)]
-        # What is written as it was is no edit, and the sheet's may still arrive.
+        # An unchanged value is no edit, and the sheet's edit may still arrive.
         old, new = values_of_pet(before), values_of_pet(body)
         edited = [unit for unit in edited if old[unit[0]] != new[unit[0]]]
         if not edited:
@@ -547,8 +550,8 @@ class Play:
         self.auditor.observe(self.view())
 
     def _work_by_hand(self) -> None:
-        """Somebody applies a sheet, takes a run back, of a round too, or finishes a stopped one;
-        now and then that is killed. To the rounds all of it is an edit of the store.
+        """Apply a sheet, undo a run or a round, or resume a stopped run; sometimes with a kill. For
+        the rounds, each of these is an edit of the store.
         """
         what = self.rng.choice(("undo", "apply", "apply"))
         if self._has_stopped and self.rng.random() < 0.7:
@@ -580,7 +583,7 @@ class Play:
         self.auditor.observe(self.view())
 
     def _older_run(self) -> list[str]:
-        """One of the last runs, or nothing: then it is the newest that is not undone."""
+        """Return one of the last runs, or nothing, which means the newest that is not undone."""
         if self.rng.random() < 0.5:
             return []
         running = self._nursery("runs", "--json", "--limit", "4", folder=self.folder)
@@ -589,7 +592,7 @@ class Play:
         return [self.rng.choice(runs)] if runs else []
 
     def _decide(self, *, everything: bool) -> None:
-        """Where both sides differ, people make them equal: the sheet takes the store's value."""
+        """Make some or all differences equal: the sheet takes the store's value."""
         view = self.view()
         for key, unit in differences(view):
             if not everything and self.rng.random() < 0.6:
@@ -604,7 +607,7 @@ class Play:
         self.auditor.observe(self.view())
 
     def _decide_presence(self, key: str, view: View) -> None:
-        """A pet or row that should go, but was edited on the other side, goes."""
+        """Remove a pet or row that was removed on the other side, although it was edited."""
         if key in view.rows and key in self.ledger.pets_removed:
             for path in self.paths:
                 grid = read_grid(path)
@@ -619,9 +622,7 @@ class Play:
             self.log.append(f"decided: pet {key} goes")
 
     def _decide_whose(self, key: str, view: View) -> None:
-        """A row that may be the pet of another one is a pet of its own; a pet that became no row
-        becomes one.
-        """
+        """Mark a row as a pet of its own; add a row for a pet without one."""
         ledger = self.ledger
         if key in view.rows and key in ledger.rows_added:
             grid = next(g for g in map(read_grid, self.paths) if g.row_of(key) is not None)
@@ -648,8 +649,8 @@ class Play:
         grid.save()
 
     def _answer(self) -> None:
-        """A row that may be a pet's, and that nobody added since, is that pet's: it gets the id. Of
-        photos that differ in their order alone, the sheet takes the store's.
+        """Write the pet's id into a row that may be that pet and that nobody added since. If photos
+        differ only in order, the sheet takes the store's.
         """
         view = self.view()
         for key in sorted((view.pets.keys() & view.rows.keys()) - self.ledger.rows_added):
@@ -675,7 +676,7 @@ class Play:
                 text = self._items_of(key, unit[0]) or "[clear]"
                 edited = [(key, (unit[0], item)) for item in pet]
             else:
-                # Beside a name an empty cell says that there is no number.
+                # With a name, an empty cell means that there is no number.
                 is_named = unit[0] == "category_id" and self.view().pets[key]["category"]
                 text = pet or ("" if is_named else "[clear]")
                 edited = [(key, unit)]
@@ -684,7 +685,7 @@ class Play:
             self.ledger.sheet |= {*edited, (key, unit)}
             self.log.append(f"decided: {key} {unit[0]} = {text!r}")
 
-    # What is written
+    # The written values
 
     def _new_key(self) -> str:
         self.keys += 1
@@ -725,7 +726,7 @@ class Play:
         )
 
     def _items_of(self, key: str, column: str) -> str:
-        """The store's tags or photos of a pet in their order, as a cell says them."""
+        """Return the store's tags or photos of a pet in their order, as a cell's text."""
         body = self._body(key)
         if column == "tags":
             return "; ".join(tag["name"] for tag in body.get("tags") or ())
@@ -741,10 +742,10 @@ class Play:
             "\n".join(pet["photoUrls"]),
         ]  # fmt: skip
 
-    # Moments
+    # The moments of faults
 
     def _event(self, what: str, *paths: Path) -> str:
-        """Something that happens to the next process, at an event that is counted there."""
+        """Return an action for the next process, at an event that the process counts."""
         event = self.rng.choice([*EVENTS])
         number = self.rng.randint(1, self.rng.choice((4, EVENTS[event])))
         when = self.rng.choice(("before", "after"))
@@ -755,7 +756,7 @@ class Play:
         return self._nursery(*args, folder=self.folder, call=call, env=env)
 
     def _moment(self) -> tuple[str, Callable[[], bool], float]:
-        """Something that has not happened yet, and how many seconds after it."""
+        """Return an event that has not happened yet, and a delay in seconds after it."""
         sends = self.box.requests.total() + self.rng.randint(1, 25)
         stamps = {path: self._stamp(path) for path in self.paths}
         state = self.folder / "state"
@@ -794,7 +795,7 @@ class Play:
         return (found.st_ino, found.st_mtime_ns)
 
     def _wait_until_still(self) -> None:
-        """Until the store has carried out what a killed process had sent."""
+        """Wait until the store has finished the requests of a killed process."""
         while True:
             before = self.service.pets()
             time.sleep(0.05)
@@ -802,7 +803,7 @@ class Play:
                 return
 
     def _opens(self) -> list[dict[str, Any]]:
-        """The differences that the reports of the newest rounds name."""
+        """Return the differences that the reports of the newest rounds name."""
         path = self.folder / "state" / "reconcile" / "history.jsonl"
         text = path.read_text("utf-8") if path.exists() else ""
         lines = [json.loads(line) for line in text.splitlines(keepends=True) if line[-1:] == "\n"]

@@ -37,31 +37,31 @@ class _Blank:
 
 
 BLANK: Any = _Blank()
-"""What an empty cell, or a column that is not there, says: nothing."""
+"""The value of an empty cell or of a missing column."""
 
 Unit = tuple[str, str]
-"""A field, and for tags and photos the item; "" for the other fields."""
+"""A field, and the item for tags and photos; "" for the other fields."""
 
 
 @dataclass
 class Grid:
-    """A worksheet as texts: `head`, and `rows` of as many cells."""
+    """A worksheet as texts: `head`, and `rows` with the same number of cells."""
 
     path: Path
     head: list[str]
     rows: list[list[str]]
 
     def column(self, name: str) -> int | None:
-        """The place of the column with this header; None if no column has it."""
+        """Return the place of the column with this header; None if no column has it."""
         return self.head.index(name) if name in self.head else None
 
     def text(self, row: list[str], name: str) -> str:
-        """The text of the row's cell in this column, "" where there is none."""
+        """Return the text of the row's cell in this column; "" if there is none."""
         place = self.column(name)
         return "" if place is None else row[place]
 
     def row_of(self, key: str) -> list[str] | None:
-        """The row whose name ends with the key."""
+        """Return the row whose name ends with the key."""
         return next((row for row in self.rows if key_of(self.text(row, "name")) == key), None)
 
     def save(self) -> None:
@@ -90,7 +90,7 @@ class Grid:
 
 
 def read_grid(path: Path) -> Grid:
-    """The rows of a CSV file, or of a workbook's first visible worksheet, that have any text."""
+    """Return the non-empty rows of a CSV file, or of a workbook's first visible worksheet."""
     if path.suffix == ".xlsx":
         book = openpyxl.load_workbook(path, data_only=True)
         tab = next(each for each in book.worksheets if each.sheet_state == "visible")
@@ -107,13 +107,13 @@ def read_grid(path: Path) -> Grid:
 
 
 def key_of(name: str) -> str | None:
-    """The key at the end of a pet's name, which no edit changes."""
+    """Return the key at the end of a pet's name, which no edit changes."""
     match = _KEY.search(name.strip())
     return match[0] if match else None
 
 
 def values_of_row(grid: Grid, row: list[str]) -> dict[str, Any]:
-    """What each column of the row says, by field; BLANK where it says nothing."""
+    """Return the row's values by field; BLANK for an empty cell or a missing column."""
     found: dict[str, Any] = {}
     for field in COLUMNS:
         text = grid.text(row, field).strip()
@@ -138,7 +138,7 @@ class Service:
         self._url = url
 
     def pets(self) -> list[dict[str, Any]]:
-        """Every pet of the store, as its JSON has it."""
+        """Return every pet of the store as JSON."""
         url = f"{self._url}/pet/findByStatus?status=available,pending,sold"
         with urlopen(Request(url, headers={"Accept": "application/json"}), timeout=120) as answer:
             found: list[dict[str, Any]] = json.load(answer)
@@ -156,7 +156,7 @@ class Service:
 
 
 def values_of_pet(body: Mapping[str, Any]) -> dict[str, Any]:
-    """The pet's fields in the form of `values_of_row`."""
+    """Return the pet's fields in the form of `values_of_row`."""
     category = body.get("category") or {}
     number = category.get("id")
     return {
