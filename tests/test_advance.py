@@ -1,4 +1,4 @@
-"""The base after a run: what was made true is no edit any more, and setting it back is one."""
+"""The base after a run: an applied edit is no longer an edit, and setting it back is one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TAGS = [Tag(n, f"tag {n}") for n in range(4)]
 
 
 def _own(pet: Pet) -> Pet:
-    """The pet with a name and photos that no pet of another id has."""
+    """Return the pet with a name and photos that no pet of another id has."""
     photos = tuple(f"{pet.id}/{url}" for url in pet.photo_urls)
     return replace(pet, name=f"{pet.name} {pet.id}", photo_urls=photos)
 
@@ -48,7 +48,9 @@ catalogues = st.lists(
 
 
 def report_on(plan: Plan, *, failed: Collection[int] = (), first_id: int = 100) -> Report:
-    """A run in which the changes with these numbers failed, and all others were applied."""
+    """Return a report in which the changes with these numbers failed and all others
+    were applied.
+    """
     results = [
         Result(
             number=number,
@@ -76,14 +78,16 @@ def report_on(plan: Plan, *, failed: Collection[int] = (), first_id: int = 100) 
 
 
 def after(sheet: Sheet, report: Report) -> Base:
-    """The advanced base of a sheet that has one."""
+    """Return the advanced base of a sheet that has one."""
     base = advance_base(sheet, report)
     assert base is not None
     return base
 
 
 def test_a_category_that_was_cleared_is_none() -> None:
-    """The base has no category without a name: a new one of the store is no conflict with it."""
+    """The base has no category without a name: a new category in the store is no
+    conflict with it.
+    """
     dogs = replace(REX, category=Category(1, "Dogs"))
     said = {"id": 1, "category": "", "category_id": 1}
     base = after(
@@ -99,7 +103,9 @@ def test_a_category_that_was_cleared_is_none() -> None:
 
 @pytest.mark.parametrize("was", [None, Category(1, "Dogs")])
 def test_a_category_that_was_given_by_its_number_has_its_name(was: Category | None) -> None:
-    """Where the sheet has no column for it: the next number is an edit, and no conflict."""
+    """A category that a row gave by its id alone has its name in the base, so the next id is an
+    edit and no conflict.
+    """
     pet = replace(REX, category=was)
     others = [replace(TOM, category=CATS), Pet(id=3, name="Ara", category=Category(9, "Birds"))]
     sheet = sheet_saying({"id": 1, "category_id": 2}, base=base_of([pet, *others]))
@@ -134,8 +140,8 @@ SHOP = [
 def test_a_category_s_cell_that_comes_back_is_no_edit(
     cells: dict[str, object], back: dict[str, object], also: dict[str, object]
 ) -> None:
-    """Its column was away, or it says what it said before the run; the category that was sent
-    stays, also after one more run, and where the store has another one by then.
+    """A category cell that returns with its column, or has its earlier value, is no edit: the
+    category that was sent stays, also after another run and after a change in the store.
     """
     row = {"id": 1, **cells}
     sheet = sheet_saying(row, base=base_of(SHOP))
@@ -166,7 +172,9 @@ def test_a_category_s_cell_that_comes_back_is_no_edit(
 
 
 def test_an_added_row_with_a_name_and_another_number_keeps_its_category() -> None:
-    """The name counted; the number beside it is no edit once the row has the id of its pet."""
+    """In an added row, the category's name counts: another category's id is no edit once the row
+    has its pet's id.
+    """
     row = {"name": "New", "status": "sold", "category": "Cats", "category_id": 1}
     sheet = sheet_saying({"id": 1, "name": "Rex"}, row, base=base_of(SHOP))
     plan = plan_of(SHOP, sheet)
@@ -177,7 +185,9 @@ def test_an_added_row_with_a_name_and_another_number_keeps_its_category() -> Non
 
 
 def test_what_the_store_changed_beside_a_missing_column_is_not_reverted() -> None:
-    """Another field of the row is sent, and the number of its category is away meanwhile."""
+    """If a row sends another field while its category id is missing, the store's category is not
+    reverted.
+    """
     store = [replace(SHOP[0], category=CATS), *SHOP[1:]]
     row = {"id": 1, "category": "Dogs", "status": "pending"}
     sheet = sheet_saying(row, base=base_of(SHOP))
@@ -189,7 +199,7 @@ def test_what_the_store_changed_beside_a_missing_column_is_not_reverted() -> Non
 
 @given(catalogues, catalogues)
 def test_a_sheet_that_was_applied_is_in_sync(old: list[Pet], wanted: list[Pet]) -> None:
-    """With its new base nothing of it counts as an edit, and nothing is left to send."""
+    """With the new base, an applied sheet has no edits, and nothing is left to send."""
     sheet = sheet_of(wanted, base=base_of(old))
     plan = plan_of(old, sheet, delete_missing=True)
     base = after(sheet, report_on(plan))
@@ -200,7 +210,7 @@ def test_a_sheet_that_was_applied_is_in_sync(old: list[Pet], wanted: list[Pet]) 
 
 @given(catalogues, catalogues)
 def test_what_is_set_back_is_an_edit(old: list[Pet], wanted: list[Pet]) -> None:
-    """A person who types the exported values again means them."""
+    """A person who types the exported values again after a run makes an edit."""
     sheet = sheet_of(wanted, base=base_of(old))
     plan = plan_of(old, sheet, delete_missing=True)
     base, store = after(sheet, report_on(plan)), applied(plan, old)
@@ -213,7 +223,7 @@ def test_what_is_set_back_is_an_edit(old: list[Pet], wanted: list[Pet]) -> None:
 
 
 def test_what_failed_is_still_an_edit() -> None:
-    """The base of its row stays as it was exported."""
+    """A failed change is still an edit: the base of its row stays as exported."""
     sheet = sheet_saying(
         {"id": 1, "status": "sold"}, {"id": 2, "status": "pending"}, base=base_of(PETS)
     )
@@ -223,7 +233,7 @@ def test_what_failed_is_still_an_edit() -> None:
 
 
 def test_what_the_store_agreed_with_already_is_settled_too() -> None:
-    """An edit that someone else made first is no edit any more."""
+    """An edit that someone else made in the store first is no longer an edit."""
     sheet = sheet_saying({"id": 1, "status": "sold"}, base=base_of(PETS))
     plan = plan_of([SOLD, TOM], sheet)
     assert plan.changes == ()
@@ -231,7 +241,7 @@ def test_what_the_store_agreed_with_already_is_settled_too() -> None:
 
 
 def test_a_conflict_and_an_outdated_row_keep_their_base() -> None:
-    """Neither was decided, so neither becomes what the store says."""
+    """A conflict and an outdated row keep their base, because neither was decided."""
     sheet = sheet_saying(
         {"id": 1, "status": "pending"}, {"id": 2, "status": "sold"}, base=base_of(PETS)
     )
@@ -242,7 +252,7 @@ def test_a_conflict_and_an_outdated_row_keep_their_base() -> None:
 
 
 def test_new_pets_come_in_and_deleted_ones_go() -> None:
-    """A new pet is known by the id that it was given."""
+    """The base gains a new pet with its assigned id and loses a deleted pet."""
     sheet = sheet_saying(
         {"id": 1, "action": "delete"}, {"name": "New", "status": "sold"}, base=base_of(PETS)
     )
@@ -251,7 +261,9 @@ def test_new_pets_come_in_and_deleted_ones_go() -> None:
 
 
 def test_the_store_s_part_of_a_merge_is_not_taken_for_the_row_s() -> None:
-    """Tags that only the store has are not in the sheet, and not taking them away is no edit."""
+    """Tags that only the store has are not in the sheet, so their absence from the row
+    is no edit.
+    """
     theirs = replace(TOM, tags=(*TOM.tags, replace(TOM.tags[0], id=8, name="theirs")))
     said = {"id": 2, "tags": [TOM.tags[0]], "category": "Cats", "category_id": 2}
     sheet = sheet_saying(said, base=base_of(PETS))
@@ -263,13 +275,13 @@ def test_the_store_s_part_of_a_merge_is_not_taken_for_the_row_s() -> None:
 
 
 def test_a_sheet_without_a_base_gets_none() -> None:
-    """A sheet that was not exported stays one."""
+    """A sheet that was not exported gets no base from a run."""
     sheet = sheet_saying({"id": 1, "status": "sold"})
     assert advance_base(sheet, report_on(plan_of(PETS, sheet))) is None
 
 
 def test_a_recognised_row_is_its_pet_s() -> None:
-    """What the store changes later is no edit of the row that was taken for its pet."""
+    """A later change in the store is no edit of the row that was recognised as its pet."""
     rows = [{"name": "Rex", "status": "available"}, {"name": "Tom", "status": "sold"}]
     sheet = sheet_saying(*rows, base=base_of([REX]))
     plan = plan_of(PETS, sheet)

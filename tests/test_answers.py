@@ -1,4 +1,4 @@
-"""Changes to a service for which something else answers, or that stores something else."""
+"""Changes to a service if a proxy answers for it, or if it stores other data than was sent."""
 
 from __future__ import annotations
 
@@ -47,21 +47,21 @@ CHANGES: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="module", params=["standard", "live"])
 def open_box(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
-    """A store without access control, once as each profile."""
+    """Yield a store without access control, once per profile."""
     with Sandbox(profile=request.param, auth=False) as box:
         yield box
 
 
 @pytest.fixture
 def box(open_box: Sandbox) -> Iterator[Sandbox]:
-    """The store, filled anew, without faults."""
+    """Yield the store, filled again, without faults."""
     open_box.reset(SHOP)
     yield open_box
     open_box.break_with(None)
 
 
 def store_of(box: Sandbox, state: Path, *, profile: str, media: str) -> Store:
-    """A connection that speaks in the profile's way, whatever the service is like."""
+    """Return a connection in this profile and format, whatever the service's own profile."""
     spoken = replace(PROFILES[profile], media=media)
     return connect(box.url, environ={}, profile=spoken, state=state)
 
@@ -72,8 +72,8 @@ def store_of(box: Sandbox, state: Path, *, profile: str, media: str) -> Store:
 def test_a_page_instead_of_an_answer(
     box: Sandbox, tmp_path: Path, name: str, fault: str, media: str
 ) -> None:
-    """A web page with the status 200 is no success: what the run reports is what the store has,
-    and going on makes the store as planned, with nothing doubled.
+    """A web page with status 200 is no success: the run reports what the store has, and resuming
+    the run makes the planned state without doubling a pet.
     """
     with store_of(box, tmp_path, profile=box.profile, media=media) as store:
         plan = store.plan(pd.DataFrame([CHANGES[name]], dtype=object))
@@ -95,7 +95,9 @@ def test_a_page_instead_of_an_answer(
 def test_xml_is_sent_in_the_shape_in_which_it_was_read(
     box: Sandbox, tmp_path: Path, profile: str, change: str
 ) -> None:
-    """Also with the other profile, a pet keeps its tags and photos."""
+    """XML is sent in the shape in which it was read: a pet keeps its tags and photos under either
+    profile.
+    """
     with store_of(box, tmp_path, profile=profile, media="xml") as store:
         report = store.apply(store.plan(pd.DataFrame([CHANGES[change]], dtype=object)))
     assert report.to_frame()["outcome"].tolist() == ["applied"]
@@ -105,7 +107,7 @@ def test_xml_is_sent_in_the_shape_in_which_it_was_read(
 
 
 def test_a_loss_of_tags_is_no_success(tmp_path: Path) -> None:
-    """Where no pet shows the service's XML, an add in the wrong shape loses its tags, and fails."""
+    """If no pet shows the service's XML, an add in the wrong shape that loses its tags fails."""
     pets = [Pet(id=1, name="Rex", status="sold")]
     with (
         Sandbox(profile="live", auth=False, pets=pets) as box,
@@ -126,7 +128,7 @@ def test_a_loss_of_tags_is_no_success(tmp_path: Path) -> None:
     ],
 )
 def test_any_shape_that_is_read_is_sent(shape: Shape) -> None:
-    """Each known shape is recognised in what it writes."""
+    """Each known shape of XML is recognised in its own output."""
     for pet in SHOP:
         body = xml.encode_pet(pet, shape)
         assert xml.decode_pet(body) == pet
@@ -141,7 +143,9 @@ async def _examined(session: Session) -> Diagnosis:
 
 
 def test_the_doctor_refuses_another_shape() -> None:
-    """With XML, a service of the other shape is not usable; with JSON the shape does not matter."""
+    """A service with another XML shape fails the doctor's check in XML; in JSON the shape is only
+    reported.
+    """
     with Sandbox(profile=LIVE, auth=False, pets=SHOP) as box:
         for media, verdict in (("xml", "fails"), ("json", "differs")):
             spoken = replace(PROFILES["standard"], media=media)

@@ -1,4 +1,4 @@
-"""Arguments of plan and apply are checked before anything is asked for or sent."""
+"""Arguments of plan and apply are checked before any request."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ONE = pd.DataFrame([{"id": 1, "name": "Max"}])
     ],
 )
 def test_a_limit_that_would_switch_the_guard_off_is_refused(make: Callable[[], object]) -> None:
-    """Ten as a share would be a thousand per cent."""
+    """A limit that would turn the guard off is refused, such as ten as a share: 1,000 percent."""
     with pytest.raises(ps.errors.SettingsError):
         make()
 
@@ -51,7 +51,7 @@ def test_a_limit_that_would_switch_the_guard_off_is_refused(make: Callable[[], o
     ],
 )
 def test_plan_says_what_it_takes(arguments: dict[str, Any], error: type[Exception]) -> None:
-    """A typed error that names the argument, for each of them."""
+    """A wrong argument of `plan` raises a typed error."""
     with Sandbox(auth=False) as box, ps.connect(box.url, environ={}) as store:
         given = {"sheet": ONE, **arguments}
         with pytest.raises(error):
@@ -75,7 +75,7 @@ def test_plan_says_what_it_takes(arguments: dict[str, Any], error: type[Exceptio
 def test_apply_says_what_it_takes_and_keeps_the_plan(
     arguments: dict[str, Any], tmp_path: Path
 ) -> None:
-    """Nothing is sent, and the plan is not used up by a wrong argument."""
+    """A wrong argument of `apply` sends nothing and does not use up the plan."""
     pet = ps.Pet(id=1, name="Rex", status="sold")
     with (
         Sandbox(auth=False, pets=[pet]) as box,

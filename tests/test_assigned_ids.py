@@ -1,4 +1,4 @@
-"""Services that give out an id twice: what is reported as applied is in the store, every time."""
+"""Services that assign an id twice: a pet that is reported as applied is always in the store."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ OLD = Pet(id=7, name="Old", status="sold")
 
 
 class RacingTarget(MemoryTarget):
-    """Gives a new pet the highest id plus one, and looks for that a while before it stores it."""
+    """Gives a new pet the highest id plus one, and waits between reading the ids and storing it."""
 
     def __init__(self, pets: Iterable[Pet] = (), *, seed: int = 0, **more: bool) -> None:
         super().__init__(pets)
@@ -45,7 +45,7 @@ class RacingTarget(MemoryTarget):
         self.assigns_unique_ids = more.get("admits", True) is False
 
     async def add(self, pet: Pet, *, before_retry: Any = None) -> Pet:
-        """As the original server does, without a lock."""
+        """Add a pet as the original server does, without a lock."""
         self.calls.append("add")
         number = pet.id or min(MAX_ID, max((i for i in self.pets if i), default=0) + 1)
         self.running += 1
@@ -59,14 +59,14 @@ class RacingTarget(MemoryTarget):
 
 
 def new_pets(count: int, **more: Any) -> Plan:
-    """A plan of so many adds without an id; every fifth has a twin."""
+    """Return a plan of this number of adds without an id; every fifth one has a twin."""
     rows = [{"name": f"new {n - n % 5 // 4}", "status": "sold", **more} for n in range(count)]
     return plan_of([OLD], sheet_saying(*rows))
 
 
 def check(report: Report, target: MemoryTarget) -> None:
-    """Each row that is applied has a pet of its own, which is what the row says, and no pet is in
-    the store besides.
+    """Check that each applied row has a separate pet with the row's values, and that the store has
+    no other pet.
     """
     applied = [r for r in report.results if r.outcome == "applied"]
     changes = report.plan.changes
@@ -83,7 +83,9 @@ def check(report: Report, target: MemoryTarget) -> None:
 @pytest.mark.parametrize("admits", [True, False])
 @pytest.mark.parametrize("seed", range(8))
 def test_what_is_applied_is_stored(tmp_path: Path, admits: bool, seed: int) -> None:
-    """Whether the profile says that ids are given out twice, or the service shows it in the run."""
+    """Every applied add is stored, whether the profile says that ids may be assigned twice or the
+    run finds out.
+    """
     target = RacingTarget([OLD], seed=seed, admits=admits)
     report = carry_out(new_pets(60), target, tmp_path, concurrency=16)
     assert outcomes(report) == ["applied"] * 60
@@ -95,7 +97,9 @@ def test_what_is_applied_is_stored(tmp_path: Path, admits: bool, seed: int) -> N
 
 @pytest.mark.parametrize("seed", range(12))
 def test_what_is_applied_is_stored_after_a_crash(tmp_path: Path, seed: int) -> None:
-    """Wherever the run was cut off, answers were lost, and whoever goes on with it."""
+    """Every applied add is stored after a crash at any point with lost answers and a
+    resumed run.
+    """
     target = RacingTarget([OLD], seed=seed, admits=False)
     plan = new_pets(40)
     target.failures["add"] = [None, None, lost(), None, lost()]  # type: ignore[list-item]
@@ -108,13 +112,13 @@ def test_what_is_applied_is_stored_after_a_crash(tmp_path: Path, seed: int) -> N
 
 
 def test_a_lost_answer_and_its_rival(tmp_path: Path) -> None:
-    """A pet whose answer was lost may have replaced another: each is there in the end."""
+    """A pet whose answer was lost may have replaced another one: in the end, both are stored."""
 
     class Cut(RacingTarget):
         async def add(self, pet: Pet, *, before_retry: Any = None) -> Pet:
             stored = await super().add(pet)
             if len(self.calls) == 3:
-                # The second add of the run replaced the first, and nobody hears of it.
+                # The second add of the run replaced the first, and the answer was lost.
                 self.pets.pop(stored.id)
                 self.pets[8] = replace(stored, id=8)
                 raise lost()
@@ -128,7 +132,7 @@ def test_a_lost_answer_and_its_rival(tmp_path: Path) -> None:
 
 
 def test_two_records_with_one_id_are_settled_by_reading_the_pet(tmp_path: Path) -> None:
-    """A run was killed after two answers gave one id: the row that is stored is applied, and the
+    """If a run was killed after two answers with one id, the row that is stored is applied, and the
     other is added exactly once.
     """
     target = RacingTarget([OLD], admits=False)
@@ -158,7 +162,9 @@ def test_two_records_with_one_id_are_settled_by_reading_the_pet(tmp_path: Path) 
 
 
 def test_a_pet_that_somebody_else_put_in_place_of_ours(tmp_path: Path) -> None:
-    """Another client was given the same id: its pet stays, and ours is added again, and told."""
+    """If another client got the same id, its pet stays, and the row's pet is added
+    again and reported.
+    """
 
     class Shared(RacingTarget):
         async def add(self, pet: Pet, *, before_retry: Any = None) -> Pet:
@@ -176,7 +182,7 @@ def test_a_pet_that_somebody_else_put_in_place_of_ours(tmp_path: Path) -> None:
 
 
 class RestartedTarget(RacingTarget):
-    """Counts its ids from that of a pet that is there, and stays at it."""
+    """Always assigns the id of a pet that exists."""
 
     async def add(self, pet: Pet, *, before_retry: Any = None) -> Pet:
         return await super().add(replace(pet, id=pet.id or 9))
@@ -186,7 +192,9 @@ class RestartedTarget(RacingTarget):
 def test_a_pet_that_an_add_replaced_is_named_and_can_be_put_back(
     tmp_path: Path, admits: bool
 ) -> None:
-    """Its row is not applied, nothing more is sent, and undo restores it and deletes nothing."""
+    """If an add replaced a pet, its row is not applied, no further add is sent, and undo restores
+    the pet and deletes none.
+    """
     ninth = Pet(id=9, name="Ninth", status="sold", photo_urls=("/9.png",))
     target = RestartedTarget([OLD, ninth], admits=admits)
     rows = [{"name": f"n{n}", "status": "sold"} for n in "abcde"]
@@ -204,7 +212,7 @@ def test_a_pet_that_an_add_replaced_is_named_and_can_be_put_back(
 
 
 def test_an_undo_of_the_newest_run_puts_a_replaced_pet_back(tmp_path: Path) -> None:
-    """The run that replaced it applied nothing, and is the newest that changed something."""
+    """A run that replaced a pet counts as the newest run to undo, although it applied nothing."""
     ninth = Pet(id=9, name="Ninth", status="sold")
     target = RestartedTarget([OLD, ninth])
     plan = plan_of([OLD, ninth], sheet_saying({"name": "new", "status": "sold"}))
@@ -221,8 +229,8 @@ def test_an_undo_of_the_newest_run_puts_a_replaced_pet_back(tmp_path: Path) -> N
 def test_an_add_that_would_replace_a_pet_is_refused(
     tmp_path: Path, is_listed: bool, admits: bool
 ) -> None:
-    """No id is left above the highest there is, even where no list has that pet, whatever the
-    profile says of the service.
+    """If the highest possible id is taken, an add is refused, even if no list has that pet, under
+    any profile.
     """
     highest = Pet(id=MAX_ID, name="Highest", status="elsewhere")
 
@@ -238,7 +246,7 @@ def test_an_add_that_would_replace_a_pet_is_refused(
 
 
 def test_the_highest_id_is_given_to_one_pet(tmp_path: Path) -> None:
-    """An add that got it is stored, and no other replaces it."""
+    """The add that gets the highest possible id is stored, and no other add replaces it."""
     below = Pet(id=MAX_ID - 1, name="Below", status="sold")
     target = RacingTarget([below], admits=False)
     plan = plan_of([below], sheet_saying(*[{"name": n, "status": "sold"} for n in "abc"]))
@@ -250,7 +258,7 @@ def test_the_highest_id_is_given_to_one_pet(tmp_path: Path) -> None:
 
 
 def test_a_service_without_such_ids_is_sent_adds(tmp_path: Path) -> None:
-    """It may refuse to look for an id that it cannot have."""
+    """A service that refuses to look up the highest id still gets the adds."""
 
     class Narrow(MemoryTarget):
         async def get(self, pet_id: int) -> Pet | None:
@@ -262,7 +270,9 @@ def test_a_service_without_such_ids_is_sent_adds(tmp_path: Path) -> None:
 
 
 def test_an_undo_of_an_old_journal_deletes_no_pet_that_was_there(tmp_path: Path) -> None:
-    """Earlier versions wrote `applied` for an add that had replaced a pet."""
+    """An undo deletes no earlier pet, even if an old journal has `applied` for an add that replaced
+    it.
+    """
     target = MemoryTarget([OLD])
     plan = new_pets(1)
     sitting = begin(tmp_path, plan)
@@ -285,7 +295,7 @@ def test_an_undo_of_an_old_journal_deletes_no_pet_that_was_there(tmp_path: Path)
 
 
 def undone(state: Path, target: MemoryTarget) -> Plan:
-    """The undo of the run."""
+    """Return the plan that undoes the run."""
     journal = Journal.open(state, create=False)
     entries = list(journal.entries("run"))
     ids = {e.assigned_id for e in entries if e.assigned_id is not None}
@@ -304,7 +314,9 @@ def undone(state: Path, target: MemoryTarget) -> Plan:
 
 @pytest.mark.parametrize("admits", [True, False])
 def test_what_is_applied_is_stored_on_the_original_server(tmp_path: Path, admits: bool) -> None:
-    """Through HTTP, against ids that are assigned as the original server does."""
+    """Every applied add is stored over HTTP, on a sandbox that assigns ids as the original server
+    does.
+    """
     rows = pd.DataFrame({"name": [f"pet {n}" for n in range(120)], "status": "available"})
     profile = dataclasses.replace(LIVE, assigns_unique_ids=not admits)
     with (

@@ -1,4 +1,4 @@
-"""Bounds: no answer takes more memory or time than what was asked for can be worth."""
+"""Limits of answers: no answer takes more memory or time than its kind may need."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SMALL = replace(STANDARD, max_answer_mb=1)
 
 
 def packed(content: bytes, encoding: str = "gzip", status: int = 200) -> bytes:
-    """An answer that is compressed."""
+    """Return a compressed answer."""
     raw = zlib.compressobj(wbits=-15)
     body = {
         "gzip": lambda: gzip.compress(content),
@@ -46,7 +46,7 @@ def packed(content: bytes, encoding: str = "gzip", status: int = 200) -> bytes:
 
 
 def bomb(size: int, status: int = 200) -> bytes:
-    """Blanks, a thousand times smaller than they are."""
+    """Return an answer of spaces that is compressed about a thousandfold."""
     return packed(b" " * size, status=status)
 
 
@@ -55,13 +55,13 @@ def bomb(size: int, status: int = 200) -> bytes:
 def test_what_is_compressed_is_read(
     encoding: str, transport: type[httpx.AsyncHTTPTransport] | None
 ) -> None:
-    """In each way that petsync says it understands."""
+    """An answer is read in each compression that petsync accepts."""
     with ScriptedServer(packed(ROW, encoding)) as server:
         assert do(get, server.url, transport=transport).name == "Rex"
 
 
 def test_several_gzip_members_are_one_answer() -> None:
-    """As RFC 1952 has it; some servers compress piece by piece."""
+    """Several gzip members are one answer (RFC 1952); some servers compress in pieces."""
     body = gzip.compress(ROW[:10]) + gzip.compress(ROW[10:])
     reply = answer(200, body, content_type="application/json", content_encoding="gzip")
     with ScriptedServer(reply) as server:
@@ -70,7 +70,7 @@ def test_several_gzip_members_are_one_answer() -> None:
 
 @pytest.mark.parametrize("cut", [1, 8, 20])
 def test_half_of_what_is_compressed_is_no_answer(cut: int) -> None:
-    """Though the connection says that it is whole."""
+    """A truncated compressed body is an error, even if its HTTP length is complete."""
     body = gzip.compress(ROW)[:-cut]
     reply = answer(200, body, content_type="application/json", content_encoding="gzip")
     with ScriptedServer(reply) as server, pytest.raises(TransportError, match="ends before"):
@@ -79,7 +79,7 @@ def test_half_of_what_is_compressed_is_no_answer(cut: int) -> None:
 
 @pytest.mark.parametrize(("encoding", "why"), [("br", "'br'"), ("gzip", "cannot be decompressed")])
 def test_what_cannot_be_decompressed_is_no_answer(encoding: str, why: str) -> None:
-    """A way that nobody asked for, or bytes that are not what they say."""
+    """An unknown encoding, or a body that cannot be decompressed, is an error."""
     reply = answer(200, ROW, content_type="application/json", content_encoding=encoding)
     with ScriptedServer(reply) as server, pytest.raises(TransportError, match=why):
         do(get, server.url)
@@ -87,7 +87,9 @@ def test_what_cannot_be_decompressed_is_no_answer(encoding: str, why: str) -> No
 
 @pytest.mark.parametrize("transport", [None, httpx.AsyncHTTPTransport])
 def test_a_bomb_is_not_unpacked(transport: type[httpx.AsyncHTTPTransport] | None) -> None:
-    """A pet that has 300 MB: neither the memory nor the time for it is taken."""
+    """An answer that decompresses to 300 MB is refused without that memory, and is not requested
+    again.
+    """
     with ScriptedServer(bomb(300_000_000)) as server:
         tracemalloc.start()
         with pytest.raises(ResponseError, match=r"127\.0\.0\.1.* sends more than 16 MB"):
@@ -99,7 +101,7 @@ def test_a_bomb_is_not_unpacked(transport: type[httpx.AsyncHTTPTransport] | None
 
 
 def test_a_list_has_a_bound_of_its_own() -> None:
-    """It is larger than that of a pet, and petsync.toml sets it."""
+    """The limit of a list is larger than that of a pet, and petsync.toml sets it."""
     row = b'{"id":%d,"name":"Rex","photoUrls":[]}'
     rows = b",".join(row % n for n in range(500_000))
     assert len(rows) > 18_000_000
@@ -113,7 +115,7 @@ def test_a_list_has_a_bound_of_its_own() -> None:
 
 
 def test_a_photo_has_a_bound() -> None:
-    """64 MB."""
+    """A photo of more than 64 MB is refused."""
     with (
         ScriptedServer(bomb(65_000_000)) as server,
         pytest.raises(ResponseError, match=r"a photo: .* more than 64 MB"),
@@ -122,13 +124,13 @@ def test_a_photo_has_a_bound() -> None:
 
 
 def test_of_a_refusal_the_beginning_is_read() -> None:
-    """Its status counts, however long what it says is."""
+    """The status of a refusal counts, however long its body is."""
     with ScriptedServer(bomb(100_000_000, status=404)) as server, pytest.raises(NotFoundError):
         do(get, server.url)
 
 
 class Endless:
-    """A service that sends an answer's head, and then bytes until nobody listens."""
+    """A service that sends an answer's head, and then bytes until the client stops reading."""
 
     def __init__(self, piece: bytes, pause: float, status: int = 200) -> None:
         self._piece, self._pause, self._status = piece, pause, status
@@ -138,7 +140,7 @@ class Endless:
         head = f"HTTP/1.1 {self._status} x\r\ncontent-type: application/json\r\n"
         yield head.encode() + b"transfer-encoding: chunked\r\n\r\n"
         chunk = b"%x\r\n%b\r\n" % (len(self._piece), self._piece)
-        # Longer than any of the bounds, and not for ever if none of them holds.
+        # More than any limit, but finite if no limit works.
         for _ in range(1_500):
             self.sent += len(self._piece)
             yield chunk
@@ -149,7 +151,7 @@ class Endless:
     ("status", "error", "why"), [(200, ResponseError, "16 MB"), (500, ServiceError, "500")]
 )
 def test_an_endless_answer_ends(status: int, error: type[ApiError], why: str) -> None:
-    """No more is read than the bound."""
+    """Of an endless answer, no more than the limit is read."""
     endless = Endless(b" " * 65_536, 0.0, status)
     with ScriptedServer(endless) as server, pytest.raises(error, match=why):
         do(get, server.url)
@@ -158,7 +160,9 @@ def test_an_endless_answer_ends(status: int, error: type[ApiError], why: str) ->
 
 @pytest.mark.parametrize("transport", [None, httpx.AsyncHTTPTransport])
 def test_an_answer_that_drips_ends(transport: type[httpx.AsyncHTTPTransport] | None) -> None:
-    """Each byte comes well within `timeout`, the last one never."""
+    """An answer that never completes ends at `answer_seconds`, although each byte arrives within
+    `timeout`.
+    """
     profile = replace(STANDARD, answer_seconds=1)
     with (
         ScriptedServer(Endless(b" ", 0.05)) as server,
@@ -171,13 +175,15 @@ def test_an_answer_that_drips_ends(transport: type[httpx.AsyncHTTPTransport] | N
 @pytest.mark.parametrize("name", ["max_answer_mb", "answer_seconds"])
 @pytest.mark.parametrize("value", [0, -1, 1.5, True, "600"])
 def test_bounds_are_whole_numbers_above_zero(name: str, value: object) -> None:
-    """Anything else is refused by name."""
+    """A limit that is not a whole number above zero is refused by name."""
     with pytest.raises(SettingsError, match=rf"\[service\] {name} .* whole number above 0"):
         profile_from("standard", {name: value})
 
 
 def test_a_redirect_with_a_user_in_it_is_refused() -> None:
-    """On the same origin too: it would be sent in the place of the token."""
+    """A redirect to an address with a user is refused, also on the same origin: the user would
+    replace the token.
+    """
     with ScriptedServer(b"") as server:
         at = server.url.removeprefix("http://")
         server._script = [answer(307, location=f"http://me:pw@{at}/pet/7")]
@@ -204,14 +210,14 @@ def test_a_redirect_with_a_user_in_it_is_refused() -> None:
     ],
 )
 def test_a_date_of_no_calendar_is_no_error_of_its_own(status: int, headers: dict[str, str]) -> None:
-    """The refusal is, as ever."""
+    """An impossible date in Retry-After or Date does not hide the service's refusal."""
     body = answer(status, b"{}", content_type="application/json", **headers)
     with ScriptedServer(body) as server, pytest.raises(ApiError):
         do(get, server.url)
 
 
 def test_a_field_that_the_service_refuses_is_still_named() -> None:
-    """What a refusal says is read from its beginning."""
+    """The service's message about a refused field is in the error."""
     body = b'{"code":400,"message":"name is empty"}'
     with (
         ScriptedServer(packed(body, status=400)) as server,

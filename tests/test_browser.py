@@ -1,5 +1,5 @@
-"""What has to be tried in a real browser (tests/browser), in a process of its own: Playwright's
-event loop and those of other tests do not go together.
+"""Runs tests/browser in a separate process, because Playwright's event loop and those of other
+tests conflict.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def test_pages_in_a_browser() -> None:
         "-m",
         "pytest",
         "-q",
-        # To load these plugins takes seconds, and nothing here needs them.
+        # These plugins take seconds to load, and the tests there do not need them.
         *(f"-pno:{name}" for name in ("xdist", "nbval", "schemathesis")),
         "-o",
         "addopts=",

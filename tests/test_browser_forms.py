@@ -1,5 +1,5 @@
-"""The forms in JupyterLab and Voilà (tests/browser/forms), in a process of its own: Playwright's
-event loop and those of other tests do not go together.
+"""Runs tests/browser/forms (JupyterLab and Voilà) in a separate process, because Playwright's event
+loop and those of other tests conflict.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FOLDER = Path(__file__).parent / "browser" / "forms"
 def test_forms_in_a_browser() -> None:
     """Every test in tests/browser/forms passes in Chromium."""
     command = [sys.executable, "-m", "pytest", "-q", "-o", "addopts="]
-    # To load these plugins takes seconds, and nothing here needs them.
+    # These plugins take seconds to load, and the tests there do not need them.
     command += [f"-pno:{name}" for name in ("xdist", "nbval", "schemathesis")]
     own = {name: text for name, text in os.environ.items() if not name.startswith("PYTEST_")}
     done = subprocess.run(

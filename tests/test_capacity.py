@@ -1,4 +1,4 @@
-"""Services that keep only so many pets: adds beyond that would drop the oldest ones."""
+"""Services with a capacity: an add beyond it would drop the oldest pets."""
 
 from __future__ import annotations
 
@@ -25,24 +25,26 @@ PROFILE = replace(LIVE, capacity=MOST)
 
 
 def shop(count: int) -> Sandbox:
-    """A live store with so many pets that keeps 20."""
+    """Return a live sandbox with this number of pets and a capacity of 20."""
     pets = [Pet(id=n, name=f"Pet {n}", status="sold") for n in range(1, count + 1)]
     return Sandbox(profile=replace(LIVE_SANDBOX, capacity=MOST), auth=False, pets=pets)
 
 
 def adds(count: int) -> pd.DataFrame:
-    """A sheet of so many new pets."""
+    """Return a sheet of this number of new pets."""
     rows = [{"name": f"New {n}", "status": "sold"} for n in range(count)]
     return pd.DataFrame(rows, dtype=object)
 
 
 def store_of(box: Sandbox, state: Path, profile: ServiceProfile = PROFILE) -> Store:
-    """A connection in that profile."""
+    """Return a connection with that profile."""
     return connect(box.url, environ={}, profile=profile, state=state)
 
 
 def test_adds_up_to_the_capacity_pass_and_one_more_is_refused(tmp_path: Path) -> None:
-    """The guard counts what is there and what is added; nothing is sent of a refused plan."""
+    """The guard counts existing and added pets against the capacity; a refused plan
+    sends nothing.
+    """
     with shop(18) as box, store_of(box, tmp_path) as store:
         assert store.plan(adds(2)).verdict.ok
         plan = store.plan(adds(3))
@@ -64,7 +66,7 @@ def test_adds_up_to_the_capacity_pass_and_one_more_is_refused(tmp_path: Path) ->
 
 
 def test_a_plan_file_keeps_the_capacity(tmp_path: Path) -> None:
-    """A saved plan is refused as well, whatever its own verdict says."""
+    """A saved plan that exceeds the capacity is refused as well."""
     path = tmp_path / "plan.json"
     with shop(MOST) as box, store_of(box, tmp_path) as store:
         store.plan(adds(1)).save(path)
@@ -73,13 +75,13 @@ def test_a_plan_file_keeps_the_capacity(tmp_path: Path) -> None:
 
 
 def test_without_a_known_capacity_adds_are_free(tmp_path: Path) -> None:
-    """`capacity = 0` under [service] says that the service keeps whatever is added."""
+    """Without a known capacity, any number of adds passes the guard."""
     with shop(MOST) as box, store_of(box, tmp_path, replace(LIVE, capacity=None)) as store:
         assert store.plan(adds(5)).verdict.ok
 
 
 def test_an_undo_that_would_drop_pets_is_refused(tmp_path: Path) -> None:
-    """What was deleted meanwhile made room for others."""
+    """An undo of a delete is refused if another pet has taken the free place."""
     with shop(MOST) as box, store_of(box, tmp_path) as store:
         sheet = pd.DataFrame([{"id": 7, "action": "delete"}], dtype=object)
         run = store.apply(store.plan(sheet)).run_id
@@ -93,7 +95,9 @@ def test_an_undo_that_would_drop_pets_is_refused(tmp_path: Path) -> None:
     [(17, "fits", "17 of the 20"), (18, "noted", "nearly full"), (21, "differs", "set capacity")],
 )
 def test_the_doctor_tells_how_full_the_store_is(count: int, verdict: str, says: str) -> None:
-    """From nine tenths on it warns; with more pets than the profile knows, the profile is wrong."""
+    """The doctor warns when nine tenths of the capacity are used, and reports a wrong profile when
+    the store has more pets.
+    """
 
     async def work(url: str) -> dict[str, tuple[str, str]]:
         session = Session(url, profile=PROFILE)

@@ -1,4 +1,4 @@
-"""The cell grammar: what is formatted parses back, and what is malformed is named."""
+"""The cell grammar: formatted values parse back, and malformed texts are named."""
 
 import pytest
 from hypothesis import example, given
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from petsync.models import MAX_ID, MIN_ID, Tag
 from petsync.table import cells
 
-# Every character, lone surrogates and NUL too; and texts made of the grammar's own characters.
+# Every character, lone surrogates and NUL included, and texts of the grammar's own characters.
 ANY = st.text(st.characters()) | st.text(st.sampled_from('";:|\n\r\t 0159-a\u00a0\u2028'))
 TAGS = st.lists(st.builds(Tag, st.none() | st.integers(MIN_ID, MAX_ID), st.none() | ANY))
 
@@ -17,7 +17,7 @@ TAGS = st.lists(st.builds(Tag, st.none() | st.integers(MIN_ID, MAX_ID), st.none(
 @example([Tag(5, ""), Tag(5, None), Tag(None, None), Tag(None, "5:"), Tag(None, ":")])
 @example([Tag(5, '"'), Tag(None, '5:"x"'), Tag(-3, " x "), Tag(None, "-3:x")])
 def test_any_tags_come_back(tags):
-    """parse_tags(format_tags(x)) is x, whatever the names are made of."""
+    """parse_tags(format_tags(x)) is x for any names."""
     assert list(cells.parse_tags(cells.format_tags(tags))) == tags
 
 
@@ -32,7 +32,7 @@ def test_any_photo_urls_come_back(urls, separator):
 
 @given(ANY)
 def test_any_text_is_parsed_or_refused(text):
-    """No text makes the parsers fail in another way than CellError, and a value re-parses."""
+    """Any text either parses to a value that parses again, or raises CellError."""
     for parse, form in (
         (cells.parse_tags, cells.format_tags),
         (cells.parse_photo_urls, cells.format_photo_urls),
@@ -67,7 +67,7 @@ def test_any_text_is_parsed_or_refused(text):
     ],
 )
 def test_tags_as_people_write_them(text, tags):
-    """Each form of a tag that the grammar allows is read as it is meant."""
+    """Each form of a tag that the grammar allows is read with its meaning."""
     assert list(cells.parse_tags(text)) == tags
 
 
@@ -84,7 +84,7 @@ def test_tags_as_people_write_them(text, tags):
     ],
 )
 def test_tags_are_written_plainly(tag, text):
-    """A tag is quoted only where it must be."""
+    """A tag is quoted only if that is necessary."""
     assert cells.format_tags([tag]) == text
 
 
@@ -98,7 +98,7 @@ def test_tags_are_written_plainly(tag, text):
     ],
 )
 def test_malformed_tags_are_refused_at_their_place(text, position, problem):
-    """A tags cell that cannot be read says what is wrong and at which character."""
+    """The error of a malformed tags cell names the problem and the character's position."""
     with pytest.raises(cells.CellError, match=problem) as caught:
         cells.parse_tags(text)
     assert caught.value.position == position
@@ -106,20 +106,20 @@ def test_malformed_tags_are_refused_at_their_place(text, position, problem):
 
 
 def test_photo_urls_are_split_at_lines_and_bars():
-    """Line breaks of every kind and a bar with space around it separate; a bare bar does not."""
+    """Photo URLs are split at any line break and at a bar between spaces, but not at a bare bar."""
     text = 'http://a/1|2\r\nb\rc | d | | "e | f"'
     assert cells.parse_photo_urls(text) == ("http://a/1|2", "b", "c", "d", "e | f")
 
 
 def test_an_unclosed_photo_quote_is_refused():
-    """A quote that is never closed is named, not guessed."""
+    """A quote that is never closed is reported, not guessed."""
     with pytest.raises(cells.CellError, match="never closed"):
         cells.parse_photo_urls('http://a | "http://b')
 
 
 @given(st.integers(MIN_ID, MAX_ID))
 def test_any_id_comes_back(number):
-    """Every int64 is read from its digits, and from its digits with `.0`."""
+    """Every int64 id is read from its digits, and from its digits with `.0`."""
     assert cells.parse_id(str(number)) == number
     assert cells.parse_id(f"\u00a0{number}.0 ") == number
 
@@ -142,14 +142,14 @@ def test_any_id_comes_back(number):
     ],
 )
 def test_what_is_no_id_is_refused_by_its_rule(text, rule):
-    """Each way of not being an id has a rule of its own, and nothing is rounded."""
+    """Each kind of invalid id is refused by its own rule, and no id is rounded."""
     with pytest.raises(cells.CellError) as caught:
         cells.parse_id(text)
     assert caught.value.rule == rule
 
 
 def test_leading_zeros_do_not_change_an_id():
-    """007 is 7, however many zeros there are."""
+    """Leading zeros do not change an id: 007 is 7."""
     assert cells.parse_id("0" * 40 + "7") == 7
 
 

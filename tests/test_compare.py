@@ -1,4 +1,4 @@
-"""Snapshot and sheet compared into a plan."""
+"""The comparison of snapshot and sheet, and its plan."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PETS = [REX, TOM]
 
 
 def as_in_a_shop(pet: Pet) -> Pet:
-    """The pet with a name and a status, and with each id standing for one tag at most."""
+    """Return the pet with a name and a status, and with each id used by at most one tag."""
     tags = {tag.id if tag.id is not None else normal(tag.name): tag for tag in pet.tags}
     return msgspec.structs.replace(
         pet,
@@ -51,7 +51,7 @@ shop_pets = st.lists(
 
 
 def applied(plan: Plan, store: Sequence[Pet]) -> list[Pet]:
-    """What a perfect run of the plan leaves."""
+    """Return the store's pets after a complete run of the plan."""
     left = {pet.id: pet for pet in store}
     for change in plan.changes:
         if isinstance(change, Delete):
@@ -63,7 +63,7 @@ def applied(plan: Plan, store: Sequence[Pet]) -> list[Pet]:
 
 @given(shop_pets)
 def test_a_store_is_in_sync_with_its_own_table(store: list[Pet]) -> None:
-    """diff(a, a) is empty, whatever the pets hold."""
+    """diff(a, a) is empty for any pets."""
     plan = plan_of(store, sheet_of(store), delete_missing=True)
     assert plan.in_sync
     assert plan.unchanged == len(store)
@@ -71,8 +71,8 @@ def test_a_store_is_in_sync_with_its_own_table(store: list[Pet]) -> None:
 
 @pytest.mark.parametrize("is_based", [False, True])
 def test_an_empty_name_and_a_cleared_cell_are_two_things(is_based: bool) -> None:
-    """A category with an id and an empty name is in sync with its own table; a cell that is cleared
-    takes it away, once, and an unnamed row of another pet is not that pet.
+    """A category with an id and an empty name is in sync with its own table, and a cleared cell
+    removes it once.
     """
     pet = msgspec.structs.replace(REX, category=Category(7, ""))
     base = base_of([pet]) if is_based else None
@@ -105,7 +105,9 @@ def test_an_empty_name_and_a_cleared_cell_are_two_things(is_based: bool) -> None
 def test_an_edit_of_an_exported_pet_is_not_sent_to_one_that_got_its_id(
     profile: ServiceProfile, now: dict[str, Any], is_held: bool
 ) -> None:
-    """Where a service gives ids of deleted pets to new ones: nothing of the pet is as it was."""
+    """If a service reuses the ids of deleted pets, an edit is held when no field of the pet is as
+    exported.
+    """
     old = Pet(id=1, name="Quinn", category=DOGS, tags=(Tag(None, "young"),), status="sold")
     birds, shy = Category(3, "Birds"), (Tag(None, "shy"),)
     stranger = Pet(id=1, name="Coco", category=birds, tags=shy, status="sold")
@@ -114,13 +116,13 @@ def test_an_edit_of_an_exported_pet_is_not_sent_to_one_that_got_its_id(
     plan = plan_of(store, sheet, profile=profile)
     assert [each.rule for each in plan.conflicts] == ["id-reused"] * is_held
     assert bool(plan.changes) is not is_held
-    # A row that nobody edited takes the news.
+    # A row without an edit accepts the new pet.
     row = {"id": 1, "name": "Quinn"}
     assert not plan_of(store, sheet_saying(row, base=base_of([old])), profile=profile).conflicts
 
 
 def test_an_empty_name_beside_another_id_is_no_name() -> None:
-    """It is not what the store has, so it takes the category away, once."""
+    """An empty category name with another category's id removes the category, once."""
     pet = msgspec.structs.replace(REX, category=Category(7, ""))
     sheet = sheet_saying({"id": 1, "category": "", "category_id": 2})
     plan = plan_of([pet, TOM], sheet)
@@ -134,7 +136,7 @@ def test_an_empty_name_beside_another_id_is_no_name() -> None:
 def test_applying_the_difference_makes_the_store_say_what_the_sheet_says(
     store: list[Pet], wanted: list[Pet]
 ) -> None:
-    """apply(diff(a, b), a) == b, with missing pets deleted; and then there is nothing left."""
+    """apply(diff(a, b), a) == b if missing pets are deleted, and a second plan has no changes."""
     plan = plan_of(store, sheet_of(wanted), delete_missing=True)
     after = applied(plan, store)
     again = plan_of(after, sheet_of(wanted), delete_missing=True)
@@ -147,13 +149,13 @@ def test_applying_the_difference_makes_the_store_say_what_the_sheet_says(
 def test_without_delete_missing_nothing_is_ever_deleted(
     store: list[Pet], wanted: list[Pet]
 ) -> None:
-    """A pet that the sheet does not name stays."""
+    """Without `delete_missing`, a pet that the sheet does not name stays."""
     assert plan_of(store, sheet_of(wanted)).deletes == ()
 
 
 @given(shop_pets, shop_pets)
 def test_a_plan_survives_its_file(store: list[Pet], wanted: list[Pet]) -> None:
-    """A plan's JSON round-trip is exact, its fingerprint too."""
+    """A plan's JSON round-trip is exact, and its fingerprint is the same."""
     plan = plan_of(store, sheet_of(wanted), delete_missing=True)
     again = Plan.from_json(plan.to_json())
     assert again == plan
@@ -162,14 +164,14 @@ def test_a_plan_survives_its_file(store: list[Pet], wanted: list[Pet]) -> None:
 
 @given(shop_pets, shop_pets)
 def test_the_same_input_gives_the_same_plan(store: list[Pet], wanted: list[Pet]) -> None:
-    """Order and fingerprint depend on nothing but the input."""
+    """The same input gives a plan with the same order and fingerprint."""
     one, other = (plan_of(store, sheet_of(wanted)) for _ in range(2))
     assert one.fingerprint == other.fingerprint
 
 
 @given(texts)
 def test_a_changed_name_is_one_field(name: str) -> None:
-    """Only what differs is in the change, and the rest of the pet is as it was."""
+    """A change has only the differing fields, and the rest of the pet is unchanged."""
     plan = plan_of(PETS, sheet_saying({"id": 1, "name": name + "!"}))
     (change,) = plan.changes
     assert isinstance(change, Update)
@@ -196,7 +198,7 @@ def test_rows_in_are_all_accounted_for() -> None:
 
 
 def test_a_blank_cell_says_nothing_and_an_empty_value_clears() -> None:
-    """None leaves a field alone; an empty text or list empties it."""
+    """A blank cell leaves its field unchanged; an empty text or list clears the field."""
     silent = {"id": 1, "name": None, "status": None, "category": None, "tags": None}
     assert plan_of(PETS, sheet_saying(silent)).in_sync
     clearing = {"id": 1, "category": "", "tags": [], "photo_urls": []}
@@ -206,14 +208,16 @@ def test_a_blank_cell_says_nothing_and_an_empty_value_clears() -> None:
 
 
 def test_names_are_compared_trimmed_and_in_nfc_and_statuses_without_case() -> None:
-    """Spelling that means the same is no change, and is not sent."""
+    """A different spelling of the same name or status is no change and is not sent."""
     zoe = Pet(id=5, name="Zoë ", status="SOLD")
     rows = sheet_saying({"id": 5, "name": "Zoe\u0308", "status": "sold"})
     assert plan_of([zoe], rows).in_sync
 
 
 def test_a_tag_without_id_is_the_tag_of_that_name() -> None:
-    """Its id is the pet's, else the store's, else none; tags are a set."""
+    """A tag without an id gets the pet's id for that name, else the store's, else none; tags are a
+    set.
+    """
     rows = {"id": 1, "tags": [Tag(None, "old"), Tag(None, "shy"), Tag(None, "new")]}
     (change,) = plan_of(PETS, sheet_saying(rows)).changes
     assert change.after.tags == (SHY, OLD, Tag(None, "new"))
@@ -222,8 +226,8 @@ def test_a_tag_without_id_is_the_tag_of_that_name() -> None:
 
 
 def test_photo_urls_are_compared_trimmed_and_composed() -> None:
-    """White space around an address, and how its letters are composed, is no change; the store's
-    spelling stays where an address is edited beside it.
+    """White space and Unicode composition make no change to a photo address, and the store's
+    spelling stays when another address is edited.
     """
     pet = Pet(id=1, name="Rex", status="sold", photo_urls=("http://s/e\u0301.png ", "b"))
     same = sheet_saying({"id": 1, "photo_urls": ["http://s/\u00e9.png", " b"]})
@@ -235,8 +239,8 @@ def test_photo_urls_are_compared_trimmed_and_composed() -> None:
 
 
 def test_merged_photos_keep_their_order_whatever_their_spelling() -> None:
-    """A photo that the store spells otherwise is still the one behind which the sheet's new photo
-    stands.
+    """A merge keeps the place of a new photo, even if the store spells the photo before it
+    differently.
     """
     old = Pet(id=1, name="Rex", status="sold", photo_urls=("\u00e9", "b"))
     now = msgspec.structs.replace(old, photo_urls=("b", "e\u0301"))
@@ -248,7 +252,9 @@ def test_merged_photos_keep_their_order_whatever_their_spelling() -> None:
 
 @pytest.mark.parametrize("number", [None, 0, 3])
 def test_a_tag_that_lost_its_id_in_the_store_can_be_taken_out(number: int | None) -> None:
-    """The store has the tag without its id by now, or with 0; another tag of that name stays."""
+    """A tag without an id, or with id 0, in the store can still be removed; the store's
+    new tag stays.
+    """
     old = Pet(id=1, name="Rex", status="sold", tags=(Tag(3, "shy"), Tag(4, "calm")))
     now = msgspec.structs.replace(old, tags=(Tag(number, "shy"), Tag(0, "calm"), Tag(0, "old")))
     sheet = sheet_saying(
@@ -261,8 +267,8 @@ def test_a_tag_that_lost_its_id_in_the_store_can_be_taken_out(number: int | None
 
 @pytest.mark.parametrize("is_based", [False, True])
 def test_a_category_without_a_name_can_be_cleared(is_based: bool) -> None:
-    """[clear] takes away a category that has an id alone; the change stands at the cell that says
-    so, with and without an export.
+    """[clear] removes a category that has only an id, and the change names that cell, with and
+    without an export.
     """
     pet = Pet(id=1, name="Rex", status="sold", category=Category(5, None))
     base = base_of([pet]) if is_based else None
@@ -275,7 +281,9 @@ def test_a_category_without_a_name_can_be_cleared(is_based: bool) -> None:
 
 
 def test_a_clash_of_a_category_without_a_name_can_be_won_by_clearing_it() -> None:
-    """Both sides changed it, apart: choosing the sheet's side names the cell that says so."""
+    """If both sides changed a category, a choice of the sheet's side clears it and
+    names the cell.
+    """
     old = Pet(id=1, name="Rex", status="sold", category=DOGS)
     now = msgspec.structs.replace(old, category=Category(5, None))
     sheet = sheet_saying({"id": 1, "name": "Rex", "category": ""}, base=base_of([old]))
@@ -286,7 +294,7 @@ def test_a_clash_of_a_category_without_a_name_can_be_won_by_clearing_it() -> Non
 
 
 def test_photo_urls_are_an_ordered_list() -> None:
-    """Another order is a change."""
+    """Another order of the photos is a change."""
     pet = Pet(id=1, name="Rex", status="sold", photo_urls=("a", "b"))
     (change,) = plan_of([pet], sheet_saying({"id": 1, "photo_urls": ["b", "a"]})).changes
     assert change.fields == ("photo_urls",)
@@ -307,7 +315,7 @@ def test_photo_urls_are_an_ordered_list() -> None:
 def test_a_category_is_completed_from_the_store(
     said: dict[str, object], category: Category | None
 ) -> None:
-    """A name or an id alone is completed; where both contradict the store, the name is meant."""
+    """A category's name or id alone is completed; if both contradict the store, the name counts."""
     (change,) = plan_of(PETS, sheet_saying({"id": 1, **said})).changes
     assert change.after == msgspec.structs.replace(REX, category=category)
     after = [change.after, TOM]
@@ -316,7 +324,7 @@ def test_a_category_is_completed_from_the_store(
 
 @pytest.mark.parametrize("name", ["Cats", "Hounds", "Dogs"])
 def test_a_category_that_contradicts_its_id_is_pointed_out(name: str) -> None:
-    """People change one and leave the other beside it, even where nothing else is to be sent."""
+    """A category name that contradicts its id gets a note, even if nothing is sent."""
     number = 2 if name == "Dogs" else 1
     plan = plan_of(PETS, sheet_saying({"id": 1, "category": name, "category_id": number}))
     assert any("Pets!C2" in note and "category_id" in note for note in plan.notes)
@@ -324,7 +332,9 @@ def test_a_category_that_contradicts_its_id_is_pointed_out(name: str) -> None:
 
 
 def test_a_category_of_which_only_an_unknown_id_is_given_is_a_conflict() -> None:
-    """It would take the category's name away."""
+    """An unknown category id without a name is a conflict, because it would remove the category's
+    name.
+    """
     rows = sheet_saying(
         {"id": 1, "category_id": 999}, {"name": "N", "status": "sold", "category_id": 999}
     )
@@ -335,7 +345,7 @@ def test_a_category_of_which_only_an_unknown_id_is_given_is_a_conflict() -> None
 
 
 def test_an_id_outside_the_snapshot_is_looked_up_before_it_is_an_add() -> None:
-    """A pet with a status that was not asked for is an update, not a second pet."""
+    """A row of a pet whose status was not queried is an update, not a second pet."""
     hidden = Pet(id=77, name="Ghost", status="lost")
     row = sheet_saying({"id": 77, "name": "Casper", "status": "sold"})
     (update,) = plan_of(PETS, row, elsewhere={77: hidden}).changes
@@ -346,7 +356,9 @@ def test_an_id_outside_the_snapshot_is_looked_up_before_it_is_an_add() -> None:
 
 
 def test_actions_are_held_to_what_they_say() -> None:
-    """add must not exist, update must exist, delete of what is gone is done already."""
+    """`add` needs a new pet, `update` needs an existing one, and `delete` of a missing pet is
+    unchanged.
+    """
     plan = plan_of(
         PETS,
         sheet_saying(
@@ -363,12 +375,12 @@ def test_actions_are_held_to_what_they_say() -> None:
 
 
 def test_an_add_that_is_there_just_so_is_done_already() -> None:
-    """Planning an applied sheet again is no conflict."""
+    """An `add` whose pet exists with the same values is no conflict."""
     assert plan_of(PETS, sheet_of([REX], action="add")).in_sync
 
 
 def test_a_new_pet_needs_a_name_and_a_status() -> None:
-    """Without a status no query could ever find it again; `live` needs no name."""
+    """A new pet needs a status, or no query would find it, and a name except under `live`."""
     rows = sheet_saying({"status": "sold"}, {"name": "Max"})
     plan = plan_of(PETS, rows)
     assert [conflict.row for conflict in plan.conflicts] == [2, 3]
@@ -377,14 +389,14 @@ def test_a_new_pet_needs_a_name_and_a_status() -> None:
 
 
 def test_a_pet_never_loses_its_status() -> None:
-    """Clearing it would take the pet out of every query."""
+    """A row that clears a pet's status is a conflict, because no query would find the pet."""
     plan = plan_of(PETS, sheet_saying({"id": 1, "status": ""}))
     assert plan.changes == ()
     assert "no status" in plan.conflicts[0].problem
 
 
 def test_a_sheet_without_ids_adds_its_pets_once() -> None:
-    """A row that says just what an unclaimed pet says is that pet; each pet counts once."""
+    """A row with the same values as an unclaimed pet is that pet; each pet counts once."""
     new = {"name": "Goldie", "status": "available", "tags": [Tag(None, "shy")]}
     sheet = sheet_saying(new, new)
     plan = plan_of(PETS, sheet)
@@ -397,7 +409,7 @@ def test_a_sheet_without_ids_adds_its_pets_once() -> None:
 
 
 def test_a_pet_that_another_row_claims_is_not_taken() -> None:
-    """In a whole catalogue, a second Rex without id is a second Rex."""
+    """If another row has Rex's id, a second Rex without an id is a second pet."""
     rex = {"name": "Rex", "status": "available"}
     assert len(plan_of(PETS, sheet_saying({"id": 1}, rex)).adds) == 1
     assert len(plan_of(PETS, sheet_saying(rex)).adds) == 0
@@ -405,7 +417,9 @@ def test_a_pet_that_another_row_claims_is_not_taken() -> None:
 
 
 def test_rows_are_matched_on_the_columns_that_are_asked_for() -> None:
-    """One match is an update, several are a conflict, none is an add, two rows on one pet too."""
+    """With `match_on`, one match is an update and none is an add; several matches, or two rows for
+    one pet, are a conflict.
+    """
     twins = [*PETS, Pet(id=3, name="Tom", status="sold")]
     sheet = sheet_saying(
         {"name": " rex".title(), "status": "sold"},
@@ -420,13 +434,13 @@ def test_rows_are_matched_on_the_columns_that_are_asked_for() -> None:
 
 
 def test_blocked_and_ignored_rows_protect_their_pets() -> None:
-    """A row with a mistake never makes its pet look missing."""
+    """A blocked or ignored row never makes its pet look missing."""
     sheet = sheet_saying({"id": 1, "action": "ignore"}, blocked=(3,), blocked_ids=frozenset({2}))
     assert plan_of(PETS, sheet, delete_missing=True).changes == ()
 
 
 def test_an_id_that_cannot_be_read_holds_back_the_deletes_of_missing_pets() -> None:
-    """That row may mean any of them."""
+    """An unreadable id holds the deletes of missing pets, because its row may mean any of them."""
     sheet = sheet_saying({"id": 1}, blocked=(3,), problems=(error_at(3, "id", "id-damaged"),))
     plan = plan_of(PETS, sheet, delete_missing=True)
     assert plan.deletes == ()
@@ -447,7 +461,9 @@ def test_an_id_that_cannot_be_read_holds_back_the_deletes_of_missing_pets() -> N
 def test_a_row_without_an_id_that_is_not_carried_out_may_mean_any_pet(
     rows: Sheet, match_on: tuple[str, ...]
 ) -> None:
-    """So no missing pet is deleted beside it, and a note says why."""
+    """If a row without an id is not carried out, no missing pet that it may mean is deleted, and a
+    note gives the reason.
+    """
     plan = plan_of(PETS, rows, delete_missing=True, match_on=match_on)
     gone = {change.before.id for change in plan.deletes}
     held = any("No missing pet is deleted" in note for note in plan.notes)
@@ -455,7 +471,7 @@ def test_a_row_without_an_id_that_is_not_carried_out_may_mean_any_pet(
 
 
 def test_a_name_that_several_pets_share_deletes_none_of_them() -> None:
-    """A row that matches two pets means one of them."""
+    """A row that matches several pets protects each of them from deletion."""
     twins = [*PETS, Pet(id=3, name="Rex", status="sold")]
     sheet = sheet_saying({"name": "Rex", "status": "sold"}, {"name": "Tom"})
     plan = plan_of(twins, sheet, delete_missing=True, match_on=("name",))
@@ -463,13 +479,15 @@ def test_a_name_that_several_pets_share_deletes_none_of_them() -> None:
 
 
 def test_adds_with_an_id_come_before_those_without() -> None:
-    """Or the service would give the id away first."""
+    """Adds with an id come first, because the service could assign their ids to other pets."""
     rows = sheet_saying({"name": "A", "status": "sold"}, {"id": 3, "name": "B", "status": "sold"})
     assert [add.pet_id for add in plan_of(PETS, rows).adds] == [3, None]
 
 
 def test_a_plan_says_which_pets_are_in_no_row_and_what_was_read_with_a_warning() -> None:
-    """Silence would look like agreement; a header that is nearly ours is told in full."""
+    """A plan has notes for pets in no row, for cells with a warning, and for a header similar to a
+    known one.
+    """
     near = replace(error_at(1, "Staus", "header-near-miss"), severity="warning")
     soft = replace(error_at(2), severity="warning")
     plan = plan_of(PETS, sheet_saying({"id": 1}, problems=(near, soft)))
@@ -482,8 +500,8 @@ def test_a_plan_says_which_pets_are_in_no_row_and_what_was_read_with_a_warning()
 
 @pytest.mark.parametrize("said", [{"name": "Rexy", "photo_urls": ["u"]}, {"name": "Rex"}])
 def test_a_pet_that_may_have_lost_its_id_is_held(said: dict[str, object]) -> None:
-    """A pet that goes while its like comes is neither deleted nor added again, until a person says
-    which it is; other pets go.
+    """A missing pet and a similar new row are both held until a person decides; other pets are
+    deleted.
     """
     new = {"status": "sold", **said}
     rows = ({"id": 2}, {"name": "Other", "status": "sold"})
@@ -507,7 +525,9 @@ def test_a_pet_that_may_have_lost_its_id_is_held(said: dict[str, object]) -> Non
 
 
 def test_the_guard_judges_every_kind_and_never_lets_everything_go() -> None:
-    """Defaults: deletes 10 %, updates 30 %, adds free; everything only by name."""
+    """By default, the guard limits deletes to 10 % and updates to 30 %, and never lets every pet be
+    deleted.
+    """
     store = [Pet(id=n, name=f"p{n}", status="sold") for n in range(1, 101)]
     eleven = sheet_of(store[11:])
     with pytest.raises(GuardError, match="11 deletes are more than --max-delete 10 %"):
@@ -524,7 +544,7 @@ def test_the_guard_judges_every_kind_and_never_lets_everything_go() -> None:
 
 
 def test_a_plan_that_was_changed_by_hand_is_refused() -> None:
-    """The fingerprint covers every byte that matters."""
+    """A plan file that was edited by hand is refused by its fingerprint."""
     body = plan_of(PETS, sheet_saying({"id": 1, "name": "Max"})).to_json()
     with pytest.raises(PlanError, match="changed after it was made"):
         Plan.from_json(body.replace(b"Max", b"Moo"))
@@ -533,7 +553,7 @@ def test_a_plan_that_was_changed_by_hand_is_refused() -> None:
 
 
 def test_the_frame_of_a_plan_has_a_row_for_each_changed_field() -> None:
-    """to_frame shows before and after as cells do."""
+    """`to_frame` has a row for each changed field, with before and after as cell texts."""
     plan = plan_of(
         PETS, sheet_saying({"id": 1, "name": "Max", "tags": []}, {"id": 2, "action": "delete"})
     )
@@ -546,7 +566,9 @@ def test_the_frame_of_a_plan_has_a_row_for_each_changed_field() -> None:
 @pytest.mark.parametrize("number", [0, -1001])
 @pytest.mark.parametrize("action", ["merge", "add", "add-another"])
 def test_an_add_with_an_id_below_one_is_a_conflict(number: int, action: str) -> None:
-    """A service may give such a pet another id, and then each apply adds the pet once more."""
+    """An add with an id below 1 is a conflict: a service may assign another id, and each apply
+    would add the pet again.
+    """
     row = {"id": number, "name": "Zero", "status": "sold", "action": action}
     plan = plan_of(PETS, sheet_saying({"id": 1}, {"id": 2}, row))
     assert not plan.changes
@@ -558,7 +580,9 @@ def test_an_add_with_an_id_below_one_is_a_conflict(number: int, action: str) -> 
 
 @pytest.mark.parametrize("number", [0, -1001])
 def test_a_pet_that_has_an_id_below_one_is_updated(number: int) -> None:
-    """Such a pet may be listed, or known to getPetById alone."""
+    """An existing pet with an id below 1 is updated, whether it is listed or found by getPetById
+    alone.
+    """
     pet, row = Pet(id=number, name="Zero", status="sold"), {"id": number, "name": "One"}
     for store, elsewhere in (([*PETS, pet], {}), (PETS, {number: pet})):
         plan = plan_of(store, sheet_saying({"id": 1}, {"id": 2}, row), elsewhere=elsewhere)
@@ -570,7 +594,7 @@ def test_a_pet_that_has_an_id_below_one_is_updated(number: int) -> None:
     "said", [{"name": "Other"}, {"name": "Rex"}, {"name": "Other", "status": ""}]
 )
 def test_a_row_with_an_id_below_one_may_be_about_any_pet(said: dict[str, object]) -> None:
-    """So no pet is deleted because its id was typed over."""
+    """A row with an id below 1 may mean any pet, so no missing pet is deleted."""
     row = {"id": 0, "status": "sold", **said}
     plan = plan_of(PETS, sheet_saying({"id": 2}, row), delete_missing=True)
     assert not plan.changes

@@ -1,4 +1,4 @@
-"""petsync.toml becomes a Configuration: every option arrives, and in the right order."""
+"""petsync.toml as a Configuration: every option arrives, in the right order of precedence."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ QUERY = 'query = "SELECT 1"\ndatabase = "sqlite:///a.db"'
 
 
 class Arrives(NamedTuple):
-    """Where the example of an option is found in the configuration, and as what; `beside` are
-    options that it needs, in place of a sheet where these are a source.
+    """Where the example of an option is in the configuration, and its value; `beside` are other
+    options that it needs, in place of a sheet if they are a source.
     """
 
     at: str | Callable[[Configuration, Path], Any]
@@ -43,12 +43,12 @@ class Arrives(NamedTuple):
 
 
 def job(name: str, value: Any, beside: str = "") -> Arrives:
-    """In the job, under the same name."""
+    """Return an option of the job with the same name."""
     return Arrives(lambda config, _: getattr(config.jobs[0], name), value, beside)
 
 
 def path(name: str, file: str, beside: str = "") -> Arrives:
-    """A path, which starts at the file's folder."""
+    """Return an option whose path is relative to the file's folder."""
     return Arrives(lambda config, folder: attrgetter(name)(config) == folder / file, True, beside)
 
 
@@ -128,7 +128,7 @@ SOURCES = ("sheet", "folder", "query", "query_file")
 
 
 def text_with(table: str, name: str, example: str, beside: str) -> str:
-    """A file that has the option as it is in the example, and little else."""
+    """Return a file with the example of the option, and little else."""
     lines = {"url": 'url = "https://shop.example/v2"'}
     source = 'sheet = "catalogue.xlsx"'
     is_source = table == "jobs" and any(
@@ -149,13 +149,13 @@ def text_with(table: str, name: str, example: str, beside: str) -> str:
 
 
 def test_every_option_has_its_test() -> None:
-    """The list above is that of all options."""
+    """The list of this module has all options."""
     assert set(ARRIVES) == {(option.table, option.name) for option in OPTIONS}
 
 
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda option: f"{option.table}.{option.name}")
 def test_an_option_arrives(tmp_path: Path, option: Any) -> None:
-    """Its example, which is not what it is by itself, is in the configuration."""
+    """The example of an option, which differs from the default, arrives in the configuration."""
     arrives = ARRIVES[option.table, option.name]
     (tmp_path / "pets.sql").write_text("SELECT 2", encoding="utf-8")
     text = text_with(option.table, option.name, option.example, arrives.beside)
@@ -165,7 +165,7 @@ def test_an_option_arrives(tmp_path: Path, option: Any) -> None:
 
 
 def test_defaults_are_those_of_the_values(tmp_path: Path) -> None:
-    """What the table says an option is by itself is what a Configuration has."""
+    """The documented default of an option is the Configuration's default."""
     plain = configured(tmp_path, JOB)
     texts = [
         (option, option.default)
@@ -187,7 +187,7 @@ def test_defaults_are_those_of_the_values(tmp_path: Path) -> None:
 
 
 def test_the_top_is_the_default_of_each_job(tmp_path: Path) -> None:
-    """A job's own comes first; service and columns are joined, header by header."""
+    """The top level has the defaults of each job; `service` and `columns` are merged key by key."""
     text = (
         'url = "https://shop.example/v2"\ntimeout = 5\nprofile = "live"\n'
         '[service]\nmedia = "xml"\nany_status = false\n[columns]\nTier = "name"\nNr = "id"\n'
@@ -207,7 +207,9 @@ def test_the_top_is_the_default_of_each_job(tmp_path: Path) -> None:
 
 
 def test_the_environment_comes_before_the_top_and_after_the_job(tmp_path: Path) -> None:
-    """PETSYNC_URL is the file's url otherwise said; PETSYNC_STATE starts where petsync does."""
+    """PETSYNC_URL replaces the file's top `url` but not a job's; PETSYNC_STATE is relative to the
+    working directory.
+    """
     text = f'{JOB}[jobs.own]\nmode = "check"\nsheet = "b.csv"\nurl = "https://own.example/v2"\n'
     environ = {"PETSYNC_URL": "https://env.example/v2", "PETSYNC_STATE": "kept"}
     found = configured(tmp_path, text, environ)
@@ -217,7 +219,7 @@ def test_the_environment_comes_before_the_top_and_after_the_job(tmp_path: Path) 
 
 
 def test_a_secret_of_the_environment_goes_to_its_own_store_alone(tmp_path: Path) -> None:
-    """PETSYNC_TOKEN and the top's [auth] are for the store that the top names."""
+    """PETSYNC_TOKEN and the top's [auth] go only to the store that the top names."""
     text = (
         f'{JOB}[jobs.other]\nmode = "check"\nsheet = "b.csv"\nurl = "https://other.example/v2"\n'
         '[auth]\nissuer = "https://login.example"\n'
@@ -230,8 +232,8 @@ def test_a_secret_of_the_environment_goes_to_its_own_store_alone(tmp_path: Path)
 
 
 def test_a_secret_of_the_environment_goes_to_the_only_store(tmp_path: Path) -> None:
-    """Where no other is named, a job's own address is the one that is meant; a job with its own
-    way to sign in keeps to that.
+    """If the jobs name one store only, PETSYNC_TOKEN goes to it, except to a job with its own way
+    to sign in.
     """
     url = 'url = "https://own.example/v2"\n'
     text = f'[jobs.a]\nmode = "check"\nsheet = "a.csv"\n{url}'
@@ -242,7 +244,7 @@ def test_a_secret_of_the_environment_goes_to_the_only_store(tmp_path: Path) -> N
 
 
 def test_secrets_are_known_and_never_shown(tmp_path: Path) -> None:
-    """All of them are in `secrets`, a database's password by itself too; no repr has one."""
+    """Every secret is in `secrets`, a database's password on its own too, and no repr shows one."""
     text = (
         f'{JOB}token = "${{SHOP_TOKEN}}"\n[jobs.db]\nmode = "check"\n'
         'query = "SELECT 1"\ndatabase = "${CATALOGUE_DB}"\n[notify]\nurls = ["${PETSYNC_NOTIFY}"]\n'
@@ -255,7 +257,7 @@ def test_secrets_are_known_and_never_shown(tmp_path: Path) -> None:
 
 
 def test_names_of_the_environment_are_filled_in(tmp_path: Path) -> None:
-    """In any text, in the middle too; $$ is a dollar, and templates keep theirs."""
+    """`${NAME}` is replaced anywhere in a text; `$$` is a dollar, and templates keep theirs."""
     text = (
         'url = "https://${HOST}/v2"\n[jobs.a]\nmode = "push"\nsheet = "${NAME}.csv"\n'
         'tags = ["$$5", "$6", "${NAME}"]\n[notify.templates.failure]\ntitle = "${job} $$"\n'
@@ -269,7 +271,7 @@ def test_names_of_the_environment_are_filled_in(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("beside", ["", "\ufeff"])
 def test_a_file_is_read_as_editors_write_it(tmp_path: Path, beside: str) -> None:
-    """With a byte order mark, and with the line ends of Windows; by its folder's name too."""
+    """A file with a byte order mark or Windows line ends is read, also by its folder's name."""
     text = f"{beside}{JOB}".replace("\n", "\r\n")
     (tmp_path / "petsync.toml").write_bytes(text.encode())
     found = load(tmp_path, {})
@@ -283,7 +285,7 @@ def test_a_file_is_read_as_editors_write_it(tmp_path: Path, beside: str) -> None
     [("[jobs.a]", 2), ("[ jobs . 'a' ]", 2), ("[jobs]\na.mode = 'check'\n[jobs.a.guard]", 3)],
 )
 def test_a_job_knows_its_line(tmp_path: Path, header: str, line: int) -> None:
-    """However its table is written."""
+    """A job knows its line in the file, in every form of its table."""
     text = f'url = "https://shop.example/v2"\n{header}\nmode = "check"\nsheet = "a.csv"\n'
     if "guard" in header:
         text = text.replace('mode = "check"\nsheet = "a.csv"', "max_add = 1")
@@ -292,7 +294,7 @@ def test_a_job_knows_its_line(tmp_path: Path, header: str, line: int) -> None:
 
 
 def test_the_other_commands_leave_the_new_tables_alone(tmp_path: Path) -> None:
-    """A file with jobs serves every command; what is unknown gets a suggestion."""
+    """A file with jobs serves every command; an unknown key gets a suggestion."""
     file_with(tmp_path, f'{JOB}[notify]\nurls = ["nonsense"]\n[tracing]\nenabled = 5\n')
     assert read_toml(tmp_path) == {"url": "https://shop.example/v2"}
     file_with(tmp_path, "jbos = 5")
@@ -301,19 +303,19 @@ def test_the_other_commands_leave_the_new_tables_alone(tmp_path: Path) -> None:
 
 
 def test_the_kinds_of_sheets_are_those_that_are_read() -> None:
-    """What the configuration lets pass is what a job takes."""
+    """The configuration accepts exactly the sheet formats that a job reads."""
     from petsync.reconcile import sources
 
     assert set(READ) == set(sources._ENDINGS)
 
 
 def uncommented(text: str) -> str:
-    """The example with all that it offers switched on."""
+    """Return the example with all its options enabled."""
     return re.sub(r"^#(?=[\w\[])", "", text, flags=re.MULTILINE)
 
 
 def test_the_example_can_be_used_as_it_is(tmp_path: Path) -> None:
-    """It has no mistake, and one job, at whose line it says so."""
+    """The example is valid, and has one job with the documented mode and sheet."""
     found = configured(tmp_path, example())
     (made,) = found.jobs
     assert isinstance(made, Job)
@@ -326,7 +328,7 @@ def test_the_example_can_be_used_as_it_is(tmp_path: Path) -> None:
 
 
 def test_the_example_has_every_option(tmp_path: Path) -> None:
-    """Switched on, all of it is right too."""
+    """The example has every option, and is valid with all of them enabled."""
     (tmp_path / "pets.sql").write_text("SELECT 2", encoding="utf-8")
     text = uncommented(example())
     assert len(configured(tmp_path, text, ENVIRON).jobs) == 4

@@ -1,4 +1,4 @@
-"""A server of raw bytes: it answers each connection's requests with what the test scripted."""
+"""A server of raw bytes: it answers each connection's requests with a test's script."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ Answer = bytes | None | Callable[[], bytes | None] | Iterable[bytes]
 
 
 def answer(status: int, body: bytes = b"", **headers: str) -> bytes:
-    """A whole HTTP response; `content_type="x"` becomes `content-type: x`."""
+    """Return a whole HTTP response; `content_type="x"` becomes `content-type: x`."""
     lines = [f"HTTP/1.1 {status} x", f"content-length: {len(body)}"]
     lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 
 class ScriptedServer:
-    """Answers one request after the other from the script, the last answer for ever; None closes
-    the connection without a word, and pieces are sent one by one while somebody listens.
-    `requests` holds each request's head and body as text.
+    """Answers each request with the next answer of the script, and then repeats the last one.
+
+    None closes the connection without an answer; pieces are sent one by one until the client stops
+    reading. `requests` holds each request's head and body as text.
     """
 
     def __init__(self, *script: Answer) -> None:
@@ -79,7 +80,7 @@ class ScriptedServer:
 
 
 def _stream(handler: socketserver.StreamRequestHandler, pieces: Iterable[bytes]) -> bool:
-    """Send the pieces until nobody listens; the connection ends with them."""
+    """Send the pieces until the client stops reading; then the connection ends."""
     try:
         for piece in pieces:
             handler.wfile.write(piece)

@@ -1,4 +1,4 @@
-"""Small sheets made for one test, and what was found in them."""
+"""Small sheets for one test, and their findings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from petsync.table.sheet import Sheet
 
 
 def workbook_of(rows: Sequence[Sequence[Any]]) -> openpyxl.Workbook:
-    """A workbook with these rows on the sheet `Pets`, the first of them the header."""
+    """Return a workbook with these rows on the sheet `Pets`; the first one is the header."""
     book = openpyxl.Workbook()
     for row in rows:
         book.active.append(row)
@@ -22,19 +22,19 @@ def workbook_of(rows: Sequence[Sequence[Any]]) -> openpyxl.Workbook:
 
 
 def sheet_of(folder: Path, rows: Sequence[Sequence[Any]], **options: Any) -> Sheet:
-    """These rows, read from a workbook."""
+    """Return these rows, read from a workbook."""
     path = folder / "pets.xlsx"
     workbook_of(rows).save(path)
     return read_sheet(path, **options)
 
 
 def csv_of(folder: Path, text: str, **options: Any) -> Sheet:
-    """This text, read from a CSV file."""
+    """Return this text, read from a CSV file."""
     path = folder / "pets.csv"
     path.write_bytes(text.encode())
     return read_sheet(path, **options)
 
 
 def found(sheet: Sheet) -> list[tuple[str, str]]:
-    """The findings as address and rule, in their order."""
+    """Return the findings as address and rule, in their order."""
     return [(each.address, each.rule) for each in sheet.problems]

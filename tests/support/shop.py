@@ -1,4 +1,4 @@
-"""Named fakes and builders that several tests share: sheets, snapshots, and a store in memory."""
+"""Named fakes and builders for several tests: sheets, snapshots, and a store in memory."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ NO_LIMITS = Guard(
 def snapshot_of(
     pets: Iterable[Pet], *, url: str = URL, coverage: Coverage | None = None
 ) -> Snapshot:
-    """A snapshot of these pets, sorted by id; their statuses are covered, if not said otherwise."""
+    """Return a snapshot of these pets, sorted by id; by default, it covers their statuses."""
     frame = frame_from_pets(sorted(pets, key=lambda pet: pet.id or 0))
     taken = datetime(2026, 11, 20, tzinfo=UTC)
     covered = coverage or Coverage((*STANDARD.statuses, *frame["status"].dropna().unique()))
@@ -45,7 +45,7 @@ def snapshot_of(
 
 
 def sheet_of(pets: Iterable[Pet], *, action: str = "merge", **more: Any) -> Sheet:
-    """A sheet that says everything of these pets, its rows numbered from 2."""
+    """Return a sheet with every field of these pets, its rows numbered from 2."""
     frame = frame_from_pets(pets).drop(columns="extra", errors="ignore")
     frame["action"] = action
     frame.index = pd.RangeIndex(2, 2 + len(frame), name="row")
@@ -53,7 +53,7 @@ def sheet_of(pets: Iterable[Pet], *, action: str = "merge", **more: Any) -> Shee
 
 
 def sheet_saying(*rows: Mapping[str, Any], **more: Any) -> Sheet:
-    """A sheet of rows that say only what they name."""
+    """Return a sheet whose rows have values only for the given columns."""
     numbers = range(2, 2 + len(rows))
     columns: dict[str, Any] = {}
     for name in dict.fromkeys(key for row in rows for key in row if key != "action"):
@@ -76,13 +76,13 @@ def _sheet(frame: pd.DataFrame, **more: Any) -> Sheet:
 
 
 def base_of(pets: Iterable[Pet], *, url: str = URL) -> Base:
-    """What a sheet carries that was exported while the store had these pets."""
+    """Return the base of a sheet that was exported when the store had these pets."""
     taken = "2026-11-19T00:00:00+00:00"
     return Base(frame=snapshot_of(pets).frame, store=url, taken_at=taken)
 
 
 def error_at(row: int, column: str = "status", rule: str = "status-unknown") -> Finding:
-    """A finding that blocks its row."""
+    """Return a finding that blocks its row."""
     return Finding(
         address=f"Pets!C{row}",
         row=row,
@@ -107,7 +107,7 @@ def plan_of(
     coverage: Coverage | None = None,
     **more: Any,
 ) -> Plan:
-    """The plan for a store of these pets; `elsewhere` are pets that only getPetById knows."""
+    """Return the plan for a store of these pets; only getPetById knows those in `elsewhere`."""
     snapshot = snapshot_of(pets, coverage=coverage)
     found = {i: (elsewhere or {}).get(i) for i in find_unproved_ids(sheet.frame, snapshot.frame)}
     return compare(
@@ -127,7 +127,7 @@ def plan_of(
 
 
 class MemoryTarget(Double, of=Target):
-    """A store in memory that keeps the service's rules, counts requests, and can be told to fail.
+    """A store in memory that keeps the service's rules, counts requests, and can fail on demand.
 
     `failures` maps an operation to the errors that its next calls raise; an error with
     `may_have_happened` is raised after the change is made if `commits` is set.
@@ -144,12 +144,12 @@ class MemoryTarget(Double, of=Target):
         self.running = self.most = 0
 
     async def get(self, pet_id: int) -> Pet | None:
-        """The pet or None."""
+        """Return the pet or None."""
         await self._begin("get")
         return self.pets.get(pet_id)
 
     async def add(self, pet: Pet, *, before_retry: Any = None) -> Pet:
-        """Assigns the next id to a pet without one."""
+        """Add a pet; assign the next id to a pet without one."""
         await self._begin("add")
         number = max((i for i in self.pets if i is not None), default=0) + 1
         stored = pet if pet.id is not None else msgspec.structs.replace(pet, id=number)
@@ -157,7 +157,7 @@ class MemoryTarget(Double, of=Target):
         return stored
 
     async def replace(self, pet: Pet, *, before_retry: Any = None) -> Pet:
-        """Replaces a pet that is there."""
+        """Replace an existing pet."""
         await self._begin("replace")
         self._known(pet.id)
         self._commit("replace", lambda: self.pets.__setitem__(pet.id, pet))
@@ -166,14 +166,14 @@ class MemoryTarget(Double, of=Target):
     async def rename(
         self, pet_id: int, *, name: str | None, status: str | None, before_retry: Any = None
     ) -> None:
-        """Sets what is given."""
+        """Set the given name and status."""
         await self._begin("rename")
         given = {k: v for k, v in (("name", name), ("status", status)) if v is not None}
         new = msgspec.structs.replace(self._known(pet_id), **given)
         self._commit("rename", lambda: self.pets.__setitem__(pet_id, new))
 
     async def delete(self, pet_id: int, *, before_retry: Any = None) -> None:
-        """Removes a pet that is there."""
+        """Delete an existing pet."""
         await self._begin("delete")
         self._known(pet_id)
         self._commit("delete", lambda: self.pets.pop(pet_id))
@@ -181,7 +181,7 @@ class MemoryTarget(Double, of=Target):
     async def upload(
         self, pet_id: int, content: bytes, *, filename: str, metadata: Any = None, **more: Any
     ) -> ApiResponse:
-        """Adds the photo's address to the pet."""
+        """Add the photo's address to the pet."""
         await self._begin("upload")
         pet = self._known(pet_id)
         urls = (*pet.photo_urls, f"{URL}/images/{len(self.calls)}")
@@ -190,13 +190,13 @@ class MemoryTarget(Double, of=Target):
         return ApiResponse(code=200, message=f"{len(content)} bytes")
 
     async def all(self, statuses: Collection[str] = ()) -> list[Pet]:
-        """Every pet."""
+        """Return every pet."""
         await self._begin("all")
         return list(self.pets.values())
 
     @property
     def traffic(self) -> Traffic:
-        """Every call is a request."""
+        """The counts of requests; every call is a request."""
         return Traffic(requests=len(self.calls), under_way=self.running)
 
     def _known(self, pet_id: int | None) -> Pet:
@@ -223,5 +223,5 @@ class MemoryTarget(Double, of=Target):
 
 
 def lost() -> TransportError:
-    """A request whose answer never came."""
+    """Return the error of a request whose answer never arrived."""
     return TransportError("no answer", may_have_happened=True)

@@ -1,7 +1,7 @@
-"""A process that sits down to work on a run, and does what its standard input says.
+"""A process that works on a run, and obeys the commands on its standard input.
 
-It answers each line with one: "ok", or the error's type and message. Its arguments are the state
-folder, the run's id and the store's URL; a run that the journal knows is resumed.
+It answers each line with one line: "ok", or the error's type and message. Its arguments are the
+state folder, the run's id and the store's URL; a run that the journal knows is resumed.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ PLAN = small_plan()
 
 
 def said(text: str) -> None:
-    """Answer."""
+    """Write an answer."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
 
 def keep_busy(seconds: float) -> None:
-    """Let no other task of the loop run meanwhile."""
+    """Block the loop, so that no other task runs."""
     time.sleep(seconds)
 
 
 async def obey(sitting: RunSession, line: str) -> str:
-    """Carry out a command; what to answer."""
+    """Carry out a command and return the answer."""
     match line.split():
         case ["intend", number]:
             await intended(sitting, int(number), PLAN.changes[int(number) % len(PLAN.changes)])
@@ -61,7 +61,7 @@ async def obey(sitting: RunSession, line: str) -> str:
 
 
 async def race(sitting: RunSession) -> None:
-    """Write changes for as long as the process lives, and say which are on disk."""
+    """Write changes until the process is killed, and print which ones are on disk."""
     for number in range(10**9):
         await intended(sitting, number, PLAN.changes[number % len(PLAN.changes)])
         said(f"i{number}")
@@ -72,7 +72,7 @@ async def race(sitting: RunSession) -> None:
 
 
 async def work(state: Path, run: str, store: str) -> None:
-    """Sit down, and obey until the end of the input."""
+    """Open the run, and obey commands until the end of the input."""
     try:
         journal = Journal.open(state, create=True)
         known = any(past.run_id == run for past in journal.runs())

@@ -1,4 +1,4 @@
-"""Small spreadsheets as different programs write them, from which mutated ones are made."""
+"""Small spreadsheets as different programs write them; tests mutate them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ROWS = [
 
 
 def zipped(parts: Mapping[str, bytes | str] | Iterable[tuple[str, bytes | str]]) -> bytes:
-    """The bytes of a ZIP file with these members."""
+    """Return the bytes of a ZIP file with these members."""
     out = io.BytesIO()
     members = parts.items() if isinstance(parts, Mapping) else parts
     with warnings.catch_warnings(), zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -40,13 +40,13 @@ def zipped(parts: Mapping[str, bytes | str] | Iterable[tuple[str, bytes | str]])
 
 
 def unzipped(data: bytes) -> list[tuple[str, bytes]]:
-    """The members of a ZIP file, in their order."""
+    """Return the members of a ZIP file, in their order."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         return [(info.filename, archive.read(info)) for info in archive.infolist()]
 
 
 def package(sheet: str, *, strings: str = "", styles: str = "", book: str = "") -> bytes:
-    """A workbook of these parts, with the relations that they need."""
+    """Return a workbook of these parts, with the relations that they need."""
     targets = {"worksheets/sheet1.xml": ("worksheet", sheet)}
     if strings:
         targets["sharedStrings.xml"] = ("sharedStrings", strings)
@@ -81,7 +81,7 @@ def _is_number(text: str) -> bool:
 
 
 def libreoffice() -> bytes:
-    """As LibreOffice Calc saves it: every attribute spelt out, every text shared."""
+    """Return a workbook as LibreOffice Calc saves it: all attributes written, all texts shared."""
     texts: list[str] = []
     rows = []
     for r, row in enumerate([HEADER, *ROWS], 1):
@@ -121,7 +121,7 @@ def libreoffice() -> bytes:
 
 
 def inline() -> bytes:
-    """As a small exporter writes it: inline and rich texts, few references, a prefix."""
+    """Return a workbook of a small exporter: inline and rich texts, few references, a prefix."""
     rows = []
     for row in [HEADER, *ROWS]:
         cells = "".join(
@@ -138,7 +138,7 @@ def inline() -> bytes:
 
 
 def edited() -> bytes:
-    """As openpyxl saves a sheet that was worked on: comments, merges, hidden rows, formulas."""
+    """Return an edited sheet as openpyxl saves it: comments, merges, hidden rows, formulas."""
     book = openpyxl.Workbook()
     notes, pets = book.active, book.create_sheet("Our pets")
     notes.append(["Read me first"])
@@ -161,7 +161,7 @@ def _saved(book: openpyxl.Workbook) -> bytes:
 
 
 def shortened(name: str) -> bytes:
-    """One of the sample workbooks, with its first rows alone."""
+    """Return one of the sample workbooks with only its first rows."""
     book = openpyxl.load_workbook(SAMPLES / name)
     for tab in book:
         tab.delete_rows(12, tab.max_row)
@@ -171,12 +171,12 @@ def shortened(name: str) -> bytes:
 
 
 def sample(name: str) -> bytes:
-    """One of the sample files as it is."""
+    """Return one of the sample files unchanged."""
     return (SAMPLES / name).read_bytes()
 
 
 def text(delimiter: str, newline: str, *, lines: int = 0) -> bytes:
-    """A CSV file with quoted cells, line breaks in cells, and `lines` further records."""
+    """Return a CSV file with quoted cells, line breaks in cells, and `lines` further records."""
     rows = [HEADER, *ROWS, ["8", 'say ""wow""', "sold", "a\nb", "x\r\ny", "", "'=1+1"]]
     rows += [[str(n), f"pet {n}", "sold", "", "", "", ""] for n in range(100, 100 + lines)]
     quoted = [[f'"{cell}"' if set(cell) & set(',;\t\r\n"') else cell for cell in r] for r in rows]
@@ -185,7 +185,7 @@ def text(delimiter: str, newline: str, *, lines: int = 0) -> bytes:
 
 @cache
 def workbooks() -> dict[str, bytes]:
-    """The workbooks by name."""
+    """Return the workbooks by name."""
     return {
         "LibreOffice": libreoffice(),
         "inline": inline(),
@@ -197,7 +197,7 @@ def workbooks() -> dict[str, bytes]:
 
 @cache
 def texts() -> dict[str, bytes]:
-    """The CSV files by name."""
+    """Return the CSV files by name."""
     return {
         "comma": text(",", "\n"),
         "semicolon": b"\xef\xbb\xbf" + text(";", "\r\n"),

@@ -1,4 +1,4 @@
-"""What hypothesis draws from: pets with arbitrary Unicode and every int64 id."""
+"""Strategies for hypothesis: pets with arbitrary Unicode and every int64 id."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ xml_extras = st.none() | st.dictionaries(
 def categories(
     text: st.SearchStrategy[str] = texts, extra: st.SearchStrategy[object] = extras
 ) -> st.SearchStrategy[Category]:
-    """Categories; one that says nothing at all is drawn too."""
+    """Return a strategy for categories, empty ones included."""
     return st.builds(Category, st.none() | ids, st.none() | text, extra)
 
 
 def tags(
     text: st.SearchStrategy[str] = texts, extra: st.SearchStrategy[object] = extras
 ) -> st.SearchStrategy[Tag]:
-    """Tags."""
+    """Return a strategy for tags."""
     return st.builds(Tag, st.none() | ids, st.none() | text, extra)
 
 
@@ -46,7 +46,7 @@ def pets(
     extra: st.SearchStrategy[object] = extras,
     pet_ids: st.SearchStrategy[int | None] = any_ids,
 ) -> st.SearchStrategy[Pet]:
-    """Pets of every kind that the service could send."""
+    """Return a strategy for pets of every kind that the service could send."""
     return st.builds(
         Pet,
         id=pet_ids,

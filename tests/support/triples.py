@@ -1,6 +1,6 @@
-"""Related triples of an export, a sheet made of it, and a store that moved on meanwhile.
+"""Related triples: an export, a sheet made from it, and a store that changed since.
 
-The words are few, so that sheet and store often meet in the same field.
+The values are few, so that sheet and store often change the same field.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from petsync.table.columns import CLEARED
 from petsync.table.sheet import Sheet
 
 HIDDEN = "lost"
-"""A status for which nobody asks, so that such pets are found by their ids alone."""
+"""A status that no query asks for, so that such pets are found by their ids alone."""
 NO_EARLIER_RESULTS = 10**6
 STATUSES = ("available", "pending", "sold")
 NAMES = ("Rex", "Zo\u00eb", "Tom", "007")
@@ -44,7 +44,7 @@ COLUMNS = ("name", "status", "category", "category_id", "tags", "photo_urls")
 
 
 def row_of(pet: Pet) -> dict[str, Any]:
-    """The row of an export: what the pet has not, is a blank cell."""
+    """Return the row of an export; a missing value is a blank cell."""
     kind = pet.category
     return {
         "id": pet.id,
@@ -60,9 +60,9 @@ def row_of(pet: Pet) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Triple:
-    """An export (None for none), a sheet's lines, and the store; and what is asked of the plan.
+    """An export (None for none), a sheet's lines, the store, and the options of the plan.
 
-    `listed` are the pets that the status queries give, `elsewhere` those that they do not.
+    `listed` are the pets that the status queries return, `elsewhere` the others.
     """
 
     base: Mapping[int, Pet] | None
@@ -83,7 +83,7 @@ class Triple:
 
     @property
     def sheet(self) -> Sheet:
-        """The lines as a sheet, in their order, each with its own row number."""
+        """The lines as a sheet, in their order, each with its row number."""
         sheet = sheet_saying(*self.lines.values())
         numbers = pd.Index(list(self.lines), dtype="int64", name="row")
         return but(
@@ -95,12 +95,12 @@ class Triple:
 
     @property
     def coverage(self) -> Coverage:
-        """Which status queries were answered."""
+        """The status queries that were answered."""
         failed = tuple(FailedLookup(s, "no answer") for s in STATUSES if s not in self.covered)
         return Coverage(self.covered, failed)
 
     def plan(self, **changed: Any) -> Plan:
-        """The plan for it, or for a triple that differs in what is `changed`."""
+        """Return the plan for the triple with these attributes `changed`."""
         this = but(self, **changed)
         return plan_of(
             this.listed.values(),
@@ -112,13 +112,13 @@ class Triple:
         )
 
     def why(self, plan: Plan, number: int) -> tuple[Explanation, ...]:
-        """What the plan for it says of a pet."""
+        """Return the explanations of a pet in the plan."""
         snapshot = snapshot_of(self.listed.values(), coverage=self.coverage)
         found = {number: self.elsewhere.get(number)}
         return explain(plan, snapshot, self.sheet, found, (number,))
 
     def expected(self, **changed: Any) -> Expected:
-        """What the reference says."""
+        """Return the plan that the reference expects."""
         this = but(self, **changed)
         reference = Reference(
             listed=this.listed,
@@ -131,7 +131,7 @@ class Triple:
         return reference.plan(this.lines)
 
     def after(self, plan: Plan) -> Triple:
-        """The triple once the plan was carried out perfectly; new pets get ids from FRESH on."""
+        """Return the triple after a complete run of the plan; new pets get high ids."""
         every = {**self.listed, **self.elsewhere}
         for number, change in enumerate(plan.changes):
             if change.after is None:
@@ -146,7 +146,7 @@ class Triple:
 
 
 def value_of(unit: str, chance: Random) -> Any:
-    """A value of a unit, of few words; photos may be there twice."""
+    """Return a random value of a unit; a photo may be there twice."""
     if unit == "tags":
         return tuple(chance.sample(TAGS, chance.randrange(4)))
     if unit == "photo_urls":
@@ -155,18 +155,18 @@ def value_of(unit: str, chance: Random) -> Any:
 
 
 def pet_of(number: int, chance: Random) -> Pet:
-    """A pet of few words."""
+    """Return a random pet."""
     return Pet(id=number, **{unit: value_of(unit, chance) for unit in UNITS})
 
 
 def edited(pet: Pet, chance: Random) -> Pet:
-    """The pet with up to three units changed."""
+    """Return the pet with up to three units changed."""
     units = chance.sample(UNITS, chance.randrange(1, 4))
     return replace(pet, **{unit: value_of(unit, chance) for unit in units})
 
 
 def life_of(number: int, chance: Random) -> tuple[Pet | None, Pet | None]:
-    """What was exported of a pet, and what the store has of it now."""
+    """Return a pet in the export, and the same pet in the store now."""
     pet = pet_of(number, chance)
     fate = chance.choice(["same", "edited", "edited", "edited", "gone", "new", "hidden"])
     if fate == "edited":
@@ -177,7 +177,7 @@ def life_of(number: int, chance: Random) -> tuple[Pet | None, Pet | None]:
 
 
 def _spelt_otherwise(column: str, value: Any) -> Any:
-    """A value that means the same, written in another way."""
+    """Return a value with the same meaning in another spelling."""
     if column == "tags":
         return [*[Tag(None, tag.name) for tag in reversed(value)], *value]
     if column == "photo_urls":
@@ -189,7 +189,7 @@ def _spelt_otherwise(column: str, value: Any) -> Any:
 
 
 def line_of(start: Pet, now: Pet | None, chance: Random) -> dict[str, Any]:
-    """A row as its editor left it, who started from a pet and may have met what is there now."""
+    """Return an edited row that started from a pet and may have the store's current values."""
     line = row_of(start)
     other = row_of(pet_of(start.id or 0, chance))
     theirs = row_of(now) if now else other
@@ -209,7 +209,7 @@ def line_of(start: Pet, now: Pet | None, chance: Random) -> dict[str, Any]:
 
 
 def stranger(number: int, chance: Random) -> dict[str, Any]:
-    """A row that is of no export: without an id or with a new one, and with odd words."""
+    """Return a row that is in no export: with no id or a new one, and with unusual values."""
     line = row_of(pet_of(number, chance))
     line["id"] = chance.choice([None, None, number])
     odd: dict[str, Any] = {
@@ -227,7 +227,7 @@ def stranger(number: int, chance: Random) -> dict[str, Any]:
 
 
 def triple_of(size: int, chance: Random, *, based: bool, strangers: int = 0) -> Triple:
-    """A triple of so many pets, with rows of pets that nobody knows; `based` says whether the
+    """Return a triple of this number of pets, with rows of unknown pets; `based` says whether the
     sheet carries its export.
     """
     history = [life_of(number, chance) for number in range(1, 1 + size)]
@@ -238,7 +238,7 @@ def triple_of(size: int, chance: Random, *, based: bool, strangers: int = 0) -> 
             rows.append(line_of(start, now, chance))
     rows += [stranger(size + n, chance) for n in range(1, 1 + strangers)]
     for row in rows if based else ():
-        # A DataFrame, in which a category may have an empty name, carries no export.
+        # Only a DataFrame may have an empty category name, and it carries no export.
         row["category"] = CLEARED if row["category"] == "" else row["category"]
     silent = chance.sample(COLUMNS, chance.choice([0, 0, 1, 2]))
     rows = [{name: line[name] for name in line if name not in silent} for line in rows]
@@ -255,7 +255,9 @@ def triple_of(size: int, chance: Random, *, based: bool, strangers: int = 0) -> 
 
 
 def triples(*, based: bool | None = None) -> st.SearchStrategy[Triple]:
-    """Small triples; `based` says whether the sheet carries its export, None for either."""
+    """Return a strategy for small triples; `based` says whether the sheet carries its export, None
+    for either.
+    """
     return st.builds(
         triple_of,
         st.integers(1, 4),

@@ -1,4 +1,4 @@
-"""A small store and its past: plans drawn at random, applied, taken back, and meddled with."""
+"""A small store and its history: random plans that are applied, undone and disturbed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _KINDS = ("add", "update", "delete")
 
 
 def plan_with(changes: Iterable[Change], *, pets: int = 10, **more: Any) -> Plan:
-    """A plan of these changes, in the order of every plan."""
+    """Return a plan with these changes, in the order of every plan."""
     ordered = sorted(changes, key=lambda change: (_KINDS.index(change.kind), change.pet_id is None))
     values: dict[str, Any] = {
         "created": CREATED,
@@ -46,7 +46,7 @@ def plan_with(changes: Iterable[Change], *, pets: int = 10, **more: Any) -> Plan
 
 
 class Notes(Double, of=Recorder):
-    """What a journal keeps of one run, in memory, as entries."""
+    """A recorder that keeps one run's entries in memory, as a journal does."""
 
     def __init__(self) -> None:
         self.by_number: dict[int, Entry] = {}
@@ -55,18 +55,18 @@ class Notes(Double, of=Recorder):
     async def record_intent(
         self, number: int, change: Change, *, before: Pet | None, after: Pet | None
     ) -> None:
-        """An entry without an outcome."""
+        """Record an entry without an outcome."""
         self.by_number[number] = _entry(
             number, change, before=before, after=after, intended=CREATED, attempts=1
         )
 
     def record_retry(self, number: int, why: str) -> None:
-        """Nothing that an undo needs."""
+        """Record nothing: an undo does not need retries."""
 
     def record_result(
         self, result: Result, *, after: Pet | None = None, replaced: Pet | None = None
     ) -> None:
-        """The entry with its outcome."""
+        """Record the entry with its outcome."""
         said = {name: getattr(result, name) for name in _TOLD}
         known = self.by_number.get(result.number) or _entry(result.number, result)
         self.by_number[result.number] = replace(
@@ -74,21 +74,21 @@ class Notes(Double, of=Recorder):
         )
 
     async def record_known_ids(self, ids: Iterable[int]) -> None:
-        """The ids, for `get_known_ids`."""
+        """Record the ids for `get_known_ids`."""
         self._known = frozenset(ids)
 
     def get_known_ids(self) -> Collection[int] | None:
-        """The ids of `record_known_ids`."""
+        """Return the ids of `record_known_ids`."""
         return self._known
 
     async def confirm_lock(self) -> None:
-        """Nobody else works on it."""
+        """Do nothing: no other process works on the run."""
 
     def stop_waiting(self) -> None:
-        """There is no disk to wait for."""
+        """Do nothing: there is no disk to wait for."""
 
     async def flush(self) -> None:
-        """Nothing is left to be written."""
+        """Do nothing: every entry is already recorded."""
 
 
 def _entry(number: int, about: Change | Result, **more: Any) -> Entry:
@@ -100,18 +100,18 @@ def _entry(number: int, about: Change | Result, **more: Any) -> Entry:
 
 @dataclass
 class World:
-    """A store in memory, and what its runs, numbered from 1, did to it."""
+    """A store in memory, and its runs, numbered from 1."""
 
     target: MemoryTarget
     runs: dict[str, tuple[PastRun, list[Entry]]] = field(default_factory=dict)
 
     @property
     def pets(self) -> dict[int | None, Pet]:
-        """The store's pets by their ids, as they are now."""
+        """The store's current pets by id."""
         return dict(self.target.pets)
 
     def apply(self, plan: Plan, **options: Any) -> Report:
-        """The report of a run of the plan, which then has a past."""
+        """Run the plan, keep the run's entries, and return its report."""
         run = f"run-{len(self.runs) + 1}"
         notes = Notes()
         asked = ApplyOptions(**{"settle": 0.0, **options})
@@ -131,7 +131,7 @@ class World:
         return report
 
     def undo(self, run: str, *, guard: Guard = NO_LIMITS, **more: Any) -> Plan:
-        """The plan that takes a run back, as the store is now."""
+        """Return the plan that undoes a run in the current store."""
         past, entries = self.runs[run]
         return build_undo_plan(
             past,
@@ -147,18 +147,18 @@ class World:
 
 
 def ids_of(entries: Iterable[Entry]) -> set[int]:
-    """The ids of the pets that the entries are about, as far as they are known."""
+    """Return the known ids of the pets that the entries concern."""
     ids = {e.pet_id if e.assigned_id is None else e.assigned_id for e in entries}
     return {each for each in ids if each is not None}
 
 
 def numbered(pet: Pet, number: int | None) -> Pet:
-    """The pet with this id."""
+    """Return the pet with this id."""
     return msgspec.structs.replace(pet, id=number)
 
 
 def renamed(pet: Pet, name: str) -> Pet:
-    """The pet with this name."""
+    """Return the pet with this name."""
     return msgspec.structs.replace(pet, name=name)
 
 
@@ -167,14 +167,16 @@ _whole = pets(texts, extras)
 
 @st.composite
 def stores(draw: st.DrawFn) -> list[Pet]:
-    """Up to six pets of every kind, with ids of their own."""
+    """Draw up to six pets of every kind, with distinct ids."""
     drawn = draw(st.lists(_whole, max_size=6))
     return [numbered(pet, number * 7) for number, pet in enumerate(drawn, 1)]
 
 
 @st.composite
 def plans(draw: st.DrawFn, store: list[Pet]) -> Plan:
-    """A plan that adds pets with and without an id, and updates, deletes or leaves each other."""
+    """Draw a plan that adds pets with and without an id, and updates, deletes or keeps
+    each other.
+    """
     changes: list[Change] = []
     for row, pet in enumerate(store, 2):
         place: dict[str, Any] = {"row": row, "source": f"Pets!A{row}"}

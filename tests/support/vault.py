@@ -1,5 +1,5 @@
 """A keyring in a file, chosen by PYTHON_KEYRING_BACKEND=vault.Vault; PETSYNC_TEST_VAULT names the
-file. It works across processes, and tests can look into it.
+file. Processes can share it, and tests can read it.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ Entries = dict[str, dict[str, str]]
 
 
 class Vault(KeyringBackend):
-    """Service → name → password, in plain text."""
+    """A keyring that maps service to name to password, in plain text."""
 
     priority = 1.0  # type: ignore[assignment]
 
     def get_password(self, service: str, username: str) -> str | None:
-        """The password, None where there is none."""
+        """Return the password; None if there is none."""
         return entries().get(service, {}).get(username)
 
     def set_password(self, service: str, username: str, password: str) -> None:
-        """Keep it."""
+        """Keep the password."""
         kept = entries()
         kept.setdefault(service, {})[username] = password
         _file().write_text(json.dumps(kept), "utf-8")
 
     def delete_password(self, service: str, username: str) -> None:
-        """Forget it."""
+        """Delete the password."""
         kept = entries()
         if kept.get(service, {}).pop(username, None) is None:
             raise PasswordDeleteError("there is none")
@@ -39,17 +39,17 @@ class Vault(KeyringBackend):
 
 
 def entries() -> Entries:
-    """All that is kept."""
+    """Return every entry."""
     kept: Entries = json.loads(_file().read_text("utf-8")) if _file().exists() else {}
     return kept
 
 
 def use(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    """Have this process, and those that it starts, keep passwords in a file of this folder."""
+    """Make this process, and those that it starts, keep passwords in a file of this folder."""
     monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "vault.Vault")
     monkeypatch.setenv("PETSYNC_TEST_VAULT", str(folder / "vault.json"))
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
-    # What was chosen before is chosen anew.
+    # This makes keyring choose its backend again.
     monkeypatch.setattr("keyring.core._keyring_backend", None)
 
 

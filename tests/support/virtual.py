@@ -1,5 +1,5 @@
-"""A loop whose clock runs ahead instead of waiting, and a service that lives by it: what takes
-minutes is over at once, and is the same every time.
+"""A loop with a virtual clock, and a service that uses it: minutes pass at once, and a test gives
+the same result every time.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ PET = b'{"id":7,"name":"Rex"}'
 
 
 class _Timer(asyncio.TimerHandle):
-    """Of two timers that are due at one time the one that was made first comes first: a heap alone
-    does not keep that order, and drops cancelled timers in between.
+    """A timer that keeps the order of creation among timers due at the same time; a heap alone does
+    not keep that order, and drops cancelled timers in between.
     """
 
     __slots__ = ("_number",)
@@ -40,21 +40,21 @@ class _Timer(asyncio.TimerHandle):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """Where nothing is left to do, its clock is put to the next thing that is."""
+    """A loop that moves its clock to the next timer when no task can run."""
 
     now = 1000.0
 
     def call_at(
         self, when: float, callback: Callable[..., object], *args: Any, context: Any = None
     ) -> asyncio.TimerHandle:
-        """As asyncio's own, with timers that keep their order."""
+        """Schedule a callback as asyncio does, with timers that keep their order."""
         timer = _Timer(when, callback, args, self, context)
         heapq.heappush(self._scheduled, timer)
         timer._scheduled = True
         return timer
 
     def time(self) -> float:
-        """Seconds."""
+        """Return the virtual time in seconds."""
         return self.now
 
     def _run_once(self) -> None:
@@ -68,20 +68,21 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """What the coroutine returns, in no time."""
+    """Return the coroutine's result without real waiting."""
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(work)
 
 
 def clock() -> float:
-    """The loop's time."""
+    """Return the loop's time."""
     return asyncio.get_running_loop().time()
 
 
 class Service(httpx.AsyncBaseTransport):
-    """Answers as `judge` says: it is given the number of the request (from 1) and returns its
-    answer, raises what a carrier raises, or awaits. `sent` are the times of all requests, `latency`
-    is in seconds.
+    """A service whose answers come from `judge`.
+
+    `judge` gets the number of the request (from 1) and returns an answer or a transport's error, or
+    an awaitable of one. `sent` are the times of all requests, `latency` is in seconds.
     """
 
     def __init__(
@@ -94,7 +95,7 @@ class Service(httpx.AsyncBaseTransport):
         self.under_way = self.most_under_way = 0
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """As httpx's transports do."""
+        """Answer a request, as httpx's transports do."""
         self.sent.append(clock())
         self.requests.append(request)
         number = len(self.sent)
@@ -114,34 +115,34 @@ class Service(httpx.AsyncBaseTransport):
         return answer
 
     def session(self, **options: Any) -> Session:
-        """A session with this service."""
+        """Return a session with this service."""
         return Session("http://127.0.0.1:9/v2", transport=lambda: self, **options)
 
 
 def ok(number: int = 0) -> httpx.Response:
-    """The one pet."""
+    """Return an answer with a pet."""
     return httpx.Response(200, content=PET, headers={"content-type": "application/json"})
 
 
 def says(status: int, **headers: str) -> httpx.Response:
-    """A refusal; `retry_after="1"` becomes its header."""
+    """Return a refusal; `retry_after="1"` becomes its header."""
     return httpx.Response(status, headers={k.replace("_", "-"): v for k, v in headers.items()})
 
 
 def gone() -> Exception:
-    """What a carrier raises where nobody listens: nothing was sent."""
+    """Return a transport's error if no server listens: nothing was sent."""
     error = httpx.ConnectError("nobody listens")
     error.__cause__ = aiohttp.ConnectionTimeoutError()
     return error
 
 
 def lost() -> Exception:
-    """What it raises where a connection ends without an answer."""
+    """Return a transport's error if a connection ends without an answer."""
     return httpx.RemoteProtocolError("the connection ended")
 
 
 async def many(session: Session, count: int, workers: int, **options: Any) -> list[Any]:
-    """What becomes of so many getPetById, by so many workers: pets and errors."""
+    """Return the results of `count` getPetById calls by `workers` workers: pets and errors."""
     call = operations.get_pet_by_id(7)
     left, results = iter(range(count)), list[Any]()
 
