@@ -1,4 +1,4 @@
-"""docs/config.md and the schema are as the table of options has it, and as the checks are."""
+"""docs/config.md and the schema agree with the table of options and with the checks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SAMPLES = sorted((ROOT / "sample_data").rglob("petsync.toml"))
 
 
 def test_the_page_is_up_to_date() -> None:
-    """The tables of config.md are what docs/options.py writes; each option is in one of them."""
+    """The tables of config.md are the output of docs/options.py, and every option is in one."""
     made = runpy.run_path(str(DOCS / "options.py"))
     text = (DOCS / "config.md").read_text("utf-8")
     assert text == made["config_page"](text), "run: python docs/options.py"
@@ -36,34 +36,34 @@ def test_the_page_is_up_to_date() -> None:
 
 
 def test_the_schema_is_up_to_date() -> None:
-    """config.schema.json is what docs/options.py writes, and a schema."""
+    """config.schema.json is the output of docs/options.py, and a valid schema."""
     assert (DOCS / "config.schema.json").read_text("utf-8") == schema_text()
     VALIDATOR.check_schema(schema())
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.name)
 def test_the_schema_sees_what_a_schema_can(mistake: Mistake) -> None:
-    """And nothing that the checks let pass: what it cannot see, it finds right."""
+    """The schema finds exactly those mistakes that a JSON Schema can express."""
     is_valid = VALIDATOR.is_valid(tomllib.loads(mistake.file))
     assert is_valid is not mistake.schema
 
 
 @pytest.mark.parametrize("text", [JOB, example(), uncommented(example())], ids=range(3))
 def test_the_schema_takes_what_the_checks_take(text: str) -> None:
-    """The example, and the example with everything switched on."""
+    """The schema accepts the example, also with every option enabled."""
     VALIDATOR.validate(tomllib.loads(text))
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda path: path.parent.name)
 def test_the_samples_are_right(sample: Path) -> None:
-    """A configuration among the samples has no mistake, by schema and by checks."""
+    """Each sample configuration passes the schema and the checks."""
     VALIDATOR.validate(tomllib.loads(sample.read_text("utf-8")))
     environ = {**ENVIRON, "PETSYNC_URL": "https://shop.example/v2"}
     assert load(sample, environ).jobs
 
 
 def test_the_documents_have_no_mistake(tmp_path: Path) -> None:
-    """Each whole file that config.md shows can be used."""
+    """Each complete file in config.md is a valid configuration."""
     text = (DOCS / "config.md").read_text("utf-8")
     blocks = [part.partition("```")[0] for part in text.split("```toml\n")[1:]]
     whole = [block for block in blocks if "[jobs." in block]
@@ -73,7 +73,7 @@ def test_the_documents_have_no_mistake(tmp_path: Path) -> None:
 
 
 def test_systemd_comes_at_the_times_of_cron() -> None:
-    """The next ten moments of each schedule are the same, as systemd itself counts them."""
+    """systemd computes the same next ten times as cron for each schedule."""
     start = datetime(2026, 1, 1, tzinfo=UTC)
     for schedule in ("*/20 8-10 * * 1-5", "5 4 1,15 JAN-MAR *", "0 0 */2 * 0", "7 */6 1-31 2 5"):
         (line,) = on_calendar(schedule)
@@ -103,5 +103,5 @@ def _said(moment: datetime) -> str:
     ],
 )
 def test_systemd_is_told_the_same_times(schedule: str, lines: tuple[str, ...]) -> None:
-    """Where cron means one day or the other, in two lines."""
+    """A cron schedule becomes systemd calendar lines; a day of month or weekday becomes two."""
     assert on_calendar(schedule) == lines

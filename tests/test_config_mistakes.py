@@ -1,4 +1,4 @@
-"""Every mistake in petsync.toml is told with file, line, key and a suggestion, all at once."""
+"""Mistakes in petsync.toml: all are reported at once with file, line, key and suggestion."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ SECRET = "s3cr3t-value-of-a-variable"
 
 @dataclass(frozen=True)
 class Mistake:
-    """What is wrong (its name), where, what is said and suggested; `text` follows JOB, whose last
-    line is 5, unless it is `whole`. `schema`: whether a JSON Schema can see it.
+    """A mistake (its name), its place, and its message and suggestion; `text` follows JOB, whose
+    last line is 5, unless it is `whole`. `schema`: whether a JSON Schema can find it.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Mistake:
 
 
 def other(lines: str) -> str:
-    """A whole file with one job whose options these are."""
+    """Return a whole file with one job with these options."""
     return f'url = "https://shop.example/v2"\n[jobs.catalogue]\n{lines}\n'
 
 
@@ -288,7 +288,7 @@ ENVIRON = {"EMPTY": "", "SHOP_KEY": SECRET, "AT_SIGN": f"p@{SECRET}"}
 
 
 def problems(folder: Path, text: str) -> tuple[Problem, ...]:
-    """What is wrong with the file."""
+    """Return the problems of the file."""
     with pytest.raises(ConfigurationError) as caught:
         configured(folder, text, ENVIRON)
     assert caught.value.exit_code == 64
@@ -298,7 +298,7 @@ def problems(folder: Path, text: str) -> tuple[Problem, ...]:
 
 @pytest.mark.parametrize("mistake", [*MISTAKES, *SYNTAX], ids=lambda mistake: mistake.name)
 def test_a_mistake_is_told(tmp_path: Path, mistake: Mistake) -> None:
-    """With file, line, key, what is wrong and what to write instead, and nothing besides it."""
+    """A mistake is reported with file, line, key, problem and suggestion, and no other problem."""
     (told,) = problems(tmp_path, mistake.file)
     assert (told.file, told.key) == (str(tmp_path / "petsync.toml"), mistake.key)
     assert told.line == mistake.line
@@ -307,13 +307,13 @@ def test_a_mistake_is_told(tmp_path: Path, mistake: Mistake) -> None:
 
 
 def test_there_are_many_mistakes() -> None:
-    """The list is long, and each stands in it once."""
+    """The lists have more than 80 mistakes, each once."""
     names = [mistake.name for mistake in (*MISTAKES, *SYNTAX)]
     assert len(set(names)) == len(names) > 80
 
 
 def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
-    """Those of several jobs and tables, in the order of the file."""
+    """Mistakes of several jobs and tables are reported together, in the order of the file."""
     text = (
         'url = "https://shop.example/v2"\n[jobs.a]\nmode = "tow-way"\nsheet = "a.xls"\n'
         '[jobs.b]\nmode = "push"\n[notify]\non = ["failures"]\nurls = ["${NOT_SET}"]\n'
@@ -331,7 +331,7 @@ def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("key", ["mode", "sheet", "tab", "profile", "schedule", "rate", "url"])
 def test_what_the_environment_adds_is_not_shown(tmp_path: Path, key: str) -> None:
-    """A message about a value with a variable in it shows the variable's name alone."""
+    """A message about a value with a variable shows the variable's name and never its content."""
     lines = {"mode": '"push"', "sheet": '"a.csv"', "url": '"https://shop.example"'}
     lines[key] = '"x ${SHOP_KEY}\\ty"'
     text = "".join(f"{name} = {value}\n" for name, value in lines.items())
@@ -342,8 +342,8 @@ def test_what_the_environment_adds_is_not_shown(tmp_path: Path, key: str) -> Non
 @settings(max_examples=120, deadline=None)
 @given(data=st.data())
 def test_a_damaged_file_is_told(data: st.DataObject) -> None:
-    """Whatever is missing, doubled or moved in a file, it is read or its mistakes are told: with a
-    line that it has, a suggestion, and no secret.
+    """A randomly damaged file is either read or reported with problems; each has an existing line
+    and a suggestion, and no secret.
     """
     text = _ALL
     for _ in range(data.draw(st.integers(1, 3))):
@@ -363,7 +363,7 @@ def test_a_damaged_file_is_told(data: st.DataObject) -> None:
 
 
 def mistakes_in(folder: Path, text: str) -> tuple[Problem, ...] | None:
-    """All mistakes of a file; None where it can be used."""
+    """Return all mistakes of a file; None if it is valid."""
     try:
         configured(folder, text, _ALL_SET)
     except ConfigurationError as error:
@@ -372,7 +372,7 @@ def mistakes_in(folder: Path, text: str) -> tuple[Problem, ...] | None:
 
 
 def test_a_line_of_many_is_found(tmp_path: Path) -> None:
-    """Behind values of many lines, inline tables, dotted keys and quoted names."""
+    """The line is correct after multi-line values, inline tables, dotted keys and quoted names."""
     text = (
         '# first\nurl = """\\\n   https://shop.example/v2"""\n\njobs.a.mode = "push"\n'
         'jobs.a.sheet = "a.csv"\njobs.a.tags = [\n  "one", # a ] in a comment\n  "two",\n]\n'
@@ -396,7 +396,7 @@ def test_a_line_of_many_is_found(tmp_path: Path) -> None:
     ],
 )
 def test_a_file_that_is_no_text(tmp_path: Path, data: bytes, line: int, says: str) -> None:
-    """Is named, with the line where it is none."""
+    """A file that is not UTF-8 is reported with the first invalid line."""
     path = tmp_path / "petsync.toml"
     path.write_bytes(data)
     with pytest.raises(ConfigurationError) as caught:
@@ -408,13 +408,13 @@ def test_a_file_that_is_no_text(tmp_path: Path, data: bytes, line: int, says: st
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    """The way to one is told."""
+    """The error for a missing file names `petsync init`."""
     with pytest.raises(ConfigurationError, match="petsync init"):
         load(tmp_path, {})
 
 
 def test_a_variable_of_petsync_is_checked_too(tmp_path: Path) -> None:
-    """What PETSYNC_PROFILE says is no better than what the file says."""
+    """PETSYNC_PROFILE is checked like the file's `profile`."""
     with pytest.raises(ConfigurationError) as caught:
         load(file_with(tmp_path, JOB), {"PETSYNC_PROFILE": "alive"})
     (told,) = caught.value.problems

@@ -1,4 +1,6 @@
-"""Corrections: a cell is read as somebody says, everybody is told, and the file stays as it is."""
+"""Corrections: a cell is read with a given text, each use is reported, and the file is
+unchanged.
+"""
 
 from __future__ import annotations
 
@@ -34,14 +36,16 @@ MESSY = [
 
 @pytest.fixture
 def store() -> Iterator[ps.Store]:
-    """The embedded store with its 1,240 pets."""
+    """Yield the embedded store with its 1,240 pets."""
     with ps.demo() as demo:
         yield demo
 
 
 @pytest.mark.parametrize("address", ["Pets!C3", "C3", "$C$3", " Pets!c3 "])
 def test_a_cell_of_a_workbook_is_read_as_it_is_corrected(tmp_path: Path, address: str) -> None:
-    """The row is judged anew with the text, and the sheet keeps what was corrected."""
+    """A corrected row is checked again with the new text; the sheet lists the correction, and the
+    file is unchanged.
+    """
     sheet_of(tmp_path, MESSY[:3])
     before = (tmp_path / "pets.xlsx").read_bytes()
     sheet = read_sheet(tmp_path / "pets.xlsx", corrections={address: "available"})
@@ -54,7 +58,9 @@ def test_a_cell_of_a_workbook_is_read_as_it_is_corrected(tmp_path: Path, address
 
 
 def test_a_cell_of_a_csv_is_read_as_it_is_corrected(tmp_path: Path) -> None:
-    """Lines and columns are as findings name them; a blank text makes the cell say nothing."""
+    """A CSV cell is corrected at the address that findings use; an empty text makes the
+    cell blank.
+    """
     text = "id,name,status\n1,Rex,solld\n2,Mia,avail\n"
     sheet = csv_of(
         tmp_path,
@@ -68,7 +74,7 @@ def test_a_cell_of_a_csv_is_read_as_it_is_corrected(tmp_path: Path) -> None:
 
 
 def test_a_worksheets_name_with_quotes_is_an_address(tmp_path: Path) -> None:
-    """`'It''s ours'!C2` is the address that its finding has."""
+    """The address of a finding in a worksheet with a quote in its name can be corrected."""
     book = workbook_of([["id", "name", "status"], [1, "Rex", "solld"]])
     book.active.title = "It's ours"
     book.save(tmp_path / "pets.xlsx")
@@ -78,7 +84,7 @@ def test_a_worksheets_name_with_quotes_is_an_address(tmp_path: Path) -> None:
 
 
 def test_what_is_no_text_becomes_text(tmp_path: Path) -> None:
-    """A number, a date or an error that is corrected is a text from then on, even the same one."""
+    """A corrected number, date or error becomes a text, even with the same characters."""
     rows = [["id", "name", "status"], ["1", 7, "sold"], ["2", dt.date(2026, 5, 1), "sold"]]
     sheet = sheet_of(tmp_path, rows)
     assert [rule for _, rule in found(sheet)] == ["number-instead-of-text", "date-instead-of-text"]
@@ -89,13 +95,13 @@ def test_what_is_no_text_becomes_text(tmp_path: Path) -> None:
 
 
 def test_what_stands_there_already_is_no_correction(tmp_path: Path) -> None:
-    """A sheet that is corrected to what it says has no correction to tell of."""
+    """A correction to the same text is not listed."""
     sheet = csv_of(tmp_path, "id,name\n1,Rex\n", corrections={"line 2, column 2": "Rex"})
     assert sheet.corrections == ()
 
 
 def test_a_text_like_a_formula_or_an_error_is_a_text(tmp_path: Path) -> None:
-    """What a person types as a correction is never a formula or a program's error."""
+    """A corrected text is never read as a formula or an error value."""
     for text in ("=1+1", "#N/A", "+x", "'=x"):
         sheet = csv_of(tmp_path, "id,name\n1,Rex\n", corrections={"line 2, column 2": text})
         assert sheet.frame["name"].tolist() == [text]
@@ -122,7 +128,9 @@ def test_a_text_like_a_formula_or_an_error_is_a_text(tmp_path: Path) -> None:
 def test_what_cannot_be_corrected_is_refused(
     tmp_path: Path, corrections: dict[Any, Any], said: str
 ) -> None:
-    """An address that does not exist is refused with the cells that there are, before anything."""
+    """An impossible correction is refused before anything is read, and the existing
+    cells are named.
+    """
     sheet_of(tmp_path, MESSY)
     with pytest.raises(SheetError, match="a correction cannot be made") as refused:
         read_sheet(tmp_path / "pets.xlsx", corrections=corrections)
@@ -131,7 +139,7 @@ def test_what_cannot_be_corrected_is_refused(
 
 
 def test_all_refused_addresses_are_named_at_once(tmp_path: Path) -> None:
-    """A person sees every mistake in one sentence."""
+    """All refused addresses are in one message."""
     sheet_of(tmp_path, MESSY)
     with pytest.raises(SheetError) as refused:
         read_sheet(tmp_path / "pets.xlsx", corrections={f"Z{n}": "x" for n in range(20, 30)})
@@ -140,14 +148,14 @@ def test_all_refused_addresses_are_named_at_once(tmp_path: Path) -> None:
 
 
 def test_a_row_that_cannot_be_taken_apart_is_not_corrected(tmp_path: Path) -> None:
-    """Its cells may be in wrong columns, so an address in it means nothing."""
+    """A row that cannot be split into cells is not corrected, because its columns may be wrong."""
     text = "id,name\n1,Rex,x\n2,Mia\n"
     with pytest.raises(SheetError, match="cannot be split into cells"):
         csv_of(tmp_path, text, corrections={"line 2, column 2": "x"})
 
 
 def test_what_is_suggested_is_sure_or_a_guess(tmp_path: Path) -> None:
-    """Sure is what only changes the spelling; what changes what the sheet says is a guess."""
+    """A suggestion is sure if it changes only the spelling, and a guess if it changes the value."""
     sheet = sheet_of(tmp_path, MESSY)
     assert {(each.address, each.after): each.is_sure for each in sheet.suggestions} == {
         ("Pets!A2", "7"): True,
@@ -169,7 +177,7 @@ def test_what_is_suggested_is_sure_or_a_guess(tmp_path: Path) -> None:
 
 
 def test_with_all_suggestions_nothing_is_left_to_say(tmp_path: Path) -> None:
-    """Each suggestion fixes what it was made for."""
+    """With all suggestions applied, no finding is left."""
     sheet = sheet_of(tmp_path, MESSY)
     fixed = read_sheet(tmp_path / "pets.xlsx", corrections=sheet.suggested(guesses=True))
     assert not fixed.problems
@@ -177,7 +185,9 @@ def test_with_all_suggestions_nothing_is_left_to_say(tmp_path: Path) -> None:
 
 
 def test_the_marker_is_never_suggested(tmp_path: Path) -> None:
-    """A tag that is called like the marker would empty the field, were it suggested bare."""
+    """A tag with the name of the marker [clear] keeps its quotes in a suggestion, or it would clear
+    the field.
+    """
     sheet = csv_of(tmp_path, 'id,tags\n1,"""[clear]""; ""[clear]"""\n2,"a; ""[CLEAR]"";;"\n')
     suggested = sheet.suggested(guesses=True)
     again = csv_of(tmp_path, (tmp_path / "pets.csv").read_text(), corrections=suggested)
@@ -186,7 +196,9 @@ def test_the_marker_is_never_suggested(tmp_path: Path) -> None:
 
 
 def test_what_empties_a_field_is_no_blank_cell(tmp_path: Path) -> None:
-    """A lone semicolon says "no tags"; a blank cell would say nothing, and is not suggested."""
+    """A lone semicolon clears the tags, and a blank cell, which would keep them, is not
+    suggested.
+    """
     sheet = csv_of(tmp_path, "id,tags\n1,;\n")
     assert sheet.frame["tags"].tolist() == [[]]
     assert found(sheet) == [("line 2, column 2", "tags-separators")]
@@ -205,7 +217,7 @@ IDS = ["{}", "{}.0", "+{}", "00{}", "\u00a0{}", " {} "]
 
 @st.composite
 def tables(draw: st.DrawFn) -> list[list[str]]:
-    """Rows of a messy sheet, in which no id stands twice."""
+    """Draw the rows of a messy sheet in which each id is there once."""
     count = draw(st.integers(1, 5))
     return [["id", "name", "status", "tags"]] + [
         [
@@ -243,7 +255,7 @@ def _csv(tmp_path: Path, rows: list[list[str]]) -> Path:
 def test_sure_corrections_change_nothing_that_the_sheet_says(
     tmp_path: Path, rows: list[list[str]], kind: str
 ) -> None:
-    """Law: read with all sure corrections, the sheet says the same, and nothing sure is left."""
+    """With all sure corrections, a sheet has the same values, and no sure suggestion is left."""
     path = tmp_path / "law.xlsx"
     if kind == "csv":
         path = _csv(tmp_path, rows)
@@ -268,7 +280,7 @@ def test_a_corrected_copy_reads_as_the_corrected_sheet(
     chosen: dict[tuple[int, int], str],
     kind: str,
 ) -> None:
-    """Law: the copy says what the sheet says with its corrections, finding by finding."""
+    """A corrected copy has the same values and findings as the corrected sheet."""
     rows = [["id", "name", "status", "tags"]]
     rows += [[str(n), *row] for n, row in enumerate(cells, 1)]
     if kind == "csv":
@@ -311,7 +323,7 @@ def _values(sheet: Sheet) -> list[Any]:
 def test_corrections_in_two_steps_are_those_in_one(
     tmp_path: Path, corrections: dict[str, str]
 ) -> None:
-    """Law: a sheet that is corrected again is the sheet with all corrections at once."""
+    """Corrections in two steps give the same sheet as all of them at once."""
     path = tmp_path / "pets.xlsx"
     if not path.exists():
         workbook_of(MESSY).save(path)
@@ -326,7 +338,7 @@ def test_corrections_in_two_steps_are_those_in_one(
 
 
 def test_a_file_that_changed_is_not_corrected_further(store: ps.Store, tmp_path: Path) -> None:
-    """Corrections of what a person saw do not go into what is there now."""
+    """A sheet whose file changed since it was read is not corrected."""
     sheet = csv_of(tmp_path, "id,name,status\n1,Rex,solld\n")
     (tmp_path / "pets.csv").write_bytes(b"id,name,status\n1,Tom,solld\n")
     with pytest.raises(SheetError, match="changed since it was read"):
@@ -334,13 +346,13 @@ def test_a_file_that_changed_is_not_corrected_further(store: ps.Store, tmp_path:
 
 
 def test_a_data_frame_is_corrected_in_itself(store: ps.Store) -> None:
-    """There is no file of it, so an address means nothing."""
+    """A DataFrame has no file, so a correction by address is refused."""
     with pytest.raises(SheetError, match="DataFrame"):
         store.read(store.find_by_status("sold"), corrections={"B2": "x"})
 
 
 def test_plan_and_report_tell_of_every_correction(store: ps.Store, tmp_path: Path) -> None:
-    """Whoever looks at sheet, plan or report sees beforehand which cells were corrected."""
+    """Sheet, plan and report show which cells were corrected, also after the plan is saved."""
     path = tmp_path / "pets.xlsx"
     workbook_of([["id", "name", "status"], ["1002", "Rex", "solld"]]).save(path)
     sheet = store.read(path, corrections={"C2": "sold"})
@@ -359,7 +371,7 @@ def test_plan_and_report_tell_of_every_correction(store: ps.Store, tmp_path: Pat
 
 
 def test_results_are_written_with_what_was_applied(store: ps.Store, tmp_path: Path) -> None:
-    """A results copy and a write-back have the corrected text: what was applied stands there."""
+    """A results copy and a write-back have the corrected text that was applied."""
     path = tmp_path / "pets.xlsx"
     workbook_of([["id", "name", "status"], ["1002", "Rex", "solld"]]).save(path)
     sheet = store.read(path, corrections={"C2": "sold"})
@@ -373,8 +385,8 @@ def test_results_are_written_with_what_was_applied(store: ps.Store, tmp_path: Pa
 
 
 def test_results_have_a_value_in_place_of_a_formula(store: ps.Store, tmp_path: Path) -> None:
-    """A corrected formula is a value in the results, so that they can be applied again; one on
-    which other cells hang stays, and so do all formulas that nobody corrected.
+    """In the results, a corrected formula is a value, so that they can be applied again; a formula
+    shared with other cells stays, as does every formula without a correction.
     """
     book = workbook_of([["id", "name", "status", "Price"]])
     book.active.append(["1002", "=PROPER(A2)", "sold", "=1+1"])
@@ -390,10 +402,10 @@ def test_results_have_a_value_in_place_of_a_formula(store: ps.Store, tmp_path: P
 
 
 class TestCopy:
-    """write_corrected."""
+    """Corrected copies by `write_corrected`."""
 
     def test_all_else_stays(self, tmp_path: Path) -> None:
-        """Other worksheets, formats and cells of a workbook are as they were."""
+        """Other worksheets, formats and cells of a workbook are unchanged in the copy."""
         source = ps.sample_data() / "catalogue_edited.xlsx"
         sheet = read_sheet(source)
         fixed = read_sheet(source, corrections=sheet.suggested(guesses=True))
@@ -414,7 +426,7 @@ class TestCopy:
         assert changed <= {each.address.removeprefix("Pets!") for each in fixed.corrections}
 
     def test_never_the_original(self, tmp_path: Path) -> None:
-        """The sheet itself is refused, by whatever name, and nothing is written."""
+        """The sheet itself, under any name, is refused as the target, and no file is written."""
         sheet = csv_of(
             tmp_path, "id,name,status\n1,Rex,solld\n", corrections={"line 2, column 3": "sold"}
         )
@@ -425,7 +437,9 @@ class TestCopy:
         assert (tmp_path / "pets.csv").read_text() == "id,name,status\n1,Rex,solld\n"
 
     def test_what_is_there_is_kept(self, tmp_path: Path) -> None:
-        """A file of that name is kept as a backup, and no backup replaces another one."""
+        """An existing file at the target is kept as a backup, and no backup replaces
+        another one.
+        """
         sheet = csv_of(
             tmp_path, "id,name,status\n1,Rex,solld\n", corrections={"line 2, column 3": "sold"}
         )
@@ -442,7 +456,7 @@ class TestCopy:
         assert copy.read_text() == "id,name,status\n1,Rex,sold\n"
 
     def test_a_base_goes_with_it(self, store: ps.Store, tmp_path: Path) -> None:
-        """A corrected copy of an export is compared with what was exported, as the sheet is."""
+        """A corrected copy of an export carries the base of the export."""
         for name in ("pets.csv", "pets.xlsx"):
             ps.write_sheet(store.snapshot(), tmp_path / name)
             sheet = read_sheet(tmp_path / name)
@@ -454,7 +468,9 @@ class TestCopy:
             assert [change.fields for change in plan.changes] == [("name",)]
 
     def test_a_formula_that_others_share_is_not_replaced(self, tmp_path: Path) -> None:
-        """The cells that hang on it would be lost; the way out is said."""
+        """A formula shared with other cells is not replaced, because those would be lost; the error
+        names the alternative.
+        """
         book = workbook_of([["id", "name", "status"], ["1", None, "sold"], ["2", None, "sold"]])
         formula = openpyxl.worksheet.formula.ArrayFormula("B2:B3", "=A2:A3")
         book.active["B2"] = formula
@@ -466,7 +482,7 @@ class TestCopy:
         assert not (tmp_path / "copy.xlsx").exists()
 
     def test_a_formula_gives_way_to_a_value(self, tmp_path: Path) -> None:
-        """A formula of its own is replaced by the text, which programs open."""
+        """A formula that no other cell shares is replaced by the corrected text."""
         book = workbook_of([["id", "name", "status"], ["1", "=PROPER(A2)", "sold"]])
         book.save(tmp_path / "pets.xlsx")
         sheet = read_sheet(tmp_path / "pets.xlsx", corrections={"B2": "Rex"})
@@ -474,7 +490,7 @@ class TestCopy:
         assert openpyxl.load_workbook(tmp_path / "copy.xlsx")["Pets"]["B2"].value == "Rex"
 
     def test_a_marked_copy_has_the_corrections(self, tmp_path: Path) -> None:
-        """Of a corrected sheet the marked copy has the text that was judged, and no mark there."""
+        """The marked copy of a corrected sheet has the corrected text, without a mark on it."""
         rows = [["id", "name", "status"], ["1", "Rex", "solld"], ["2", "Mia", "unheard"]]
         sheet = sheet_of(tmp_path, rows, corrections={"C2": "sold"})
         done = annotate_sheet(sheet, tmp_path / "marked.xlsx")

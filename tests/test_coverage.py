@@ -1,4 +1,4 @@
-"""What a snapshot stands on: queries that fail, pets that come twice or move, what is provable."""
+"""Snapshots and their coverage: failed queries, repeated or moving pets, and what is proved."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ ONCE = ps.RetryPolicy(attempts=1)
 
 @pytest.fixture(scope="module", params=["standard", "live"])
 def open_box(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
-    """A sandbox of each profile: one takes several statuses in a query, the other does not."""
+    """Yield a sandbox per profile: one accepts several statuses in a query, the other does not."""
     with Sandbox(profile=request.param, auth=False) as box:
         yield box
 
 
 @pytest.fixture
 def box(open_box: Sandbox) -> Sandbox:
-    """The sandbox with thirty pets, ten of each status, and no faults."""
+    """Return the sandbox with thirty pets, ten of each status, and no faults."""
     open_box.break_with(None)
     open_box.reset(SHOP)
     return open_box
@@ -52,20 +52,20 @@ def box(open_box: Sandbox) -> Sandbox:
 
 @pytest.fixture
 def store(box: Sandbox, tmp_path: Path) -> Iterator[ps.Store]:
-    """A store connected to it that tries everything once."""
+    """Yield a store for the sandbox that tries each request once."""
     with connected(box, state=tmp_path / "state") as store:
         yield store
 
 
 def connected(box: Sandbox, **more: object) -> ps.Store:
-    """A store for the sandbox; it tries once, unless `retry` says otherwise."""
+    """Return a store for the sandbox that tries once, unless `retry` differs."""
     given = {"retry": ONCE, **more}
     return ps.connect(box.url, profile=box.profile, environ={}, **given)  # type: ignore[arg-type]
 
 
 @contextmanager
 def scripted(*script: Answer) -> Iterator[tuple[ScriptedServer, ps.Store]]:
-    """A server that answers so, and a store for it."""
+    """Yield a server with these answers, and a store for it."""
     with (
         ScriptedServer(*script) as server,
         ps.connect(server.url, environ={}, retry=ONCE) as store,
@@ -74,26 +74,28 @@ def scripted(*script: Answer) -> Iterator[tuple[ScriptedServer, ps.Store]]:
 
 
 def listed(*pets: ps.Pet) -> bytes:
-    """An answer that is a list of these pets."""
+    """Return an answer that is a list of these pets."""
     body = b"[" + b",".join(map(one, pets)) + b"]"
     return answer(200, body, content_type="application/json")
 
 
 def one(pet: ps.Pet) -> bytes:
-    """The pet as JSON."""
+    """Return the pet as JSON."""
     return json.dumps(
         {"id": pet.id, "name": pet.name, "status": pet.status, "photoUrls": []}
     ).encode()
 
 
 def ids(frame: pd.DataFrame) -> list[int]:
-    """The ids of a table."""
+    """Return the ids of a table."""
     return [int(number) for number in frame["id"]]
 
 
 @pytest.mark.parametrize("fault", ["503=1", "html=1", "torn=1", "drop_before=1"])
 def test_a_failed_query_narrows_the_coverage(box: Sandbox, store: ps.Store, fault: str) -> None:
-    """What was listed is there; what was not is named, with the reason, wherever it is shown."""
+    """If a query fails, the other pets are listed, and the missing status is shown with
+    the reason.
+    """
     box.break_with(f"{fault},status=sold")
     snapshot = store.snapshot()
     assert ids(snapshot.frame) == [pet.id for pet in SHOP if pet.status != "sold"]
@@ -108,7 +110,7 @@ def test_a_failed_query_narrows_the_coverage(box: Sandbox, store: ps.Store, faul
 
 
 def test_a_whole_snapshot_says_nothing_of_failures(store: ps.Store) -> None:
-    """In the ordinary case nothing is said of queries that failed or pets read again."""
+    """A complete snapshot shows no failed queries and no pets read again."""
     snapshot = store.snapshot()
     assert (snapshot.coverage, snapshot.reread) == (Coverage(STATUSES), ())
     assert "missing" not in repr(snapshot)
@@ -116,20 +118,22 @@ def test_a_whole_snapshot_says_nothing_of_failures(store: ps.Store) -> None:
 
 
 def test_the_ordinary_case_costs_no_more_requests(box: Sandbox, store: ps.Store) -> None:
-    """One query for all statuses, or one each where the service takes no more at once."""
+    """A snapshot takes one query for all statuses, or one for each if the service accepts no more
+    at once.
+    """
     store.snapshot()
     assert box.requests == {"findPetsByStatus": 1 if box.profile == "standard" else 3}
 
 
 def test_a_failure_that_passes_narrows_nothing(box: Sandbox, tmp_path: Path) -> None:
-    """A query is only given up after the retries that every request has."""
+    """A failure that ends within the retries does not narrow the coverage."""
     box.break_with("503=1,first=2")
     with connected(box, retry=ps.RetryPolicy(first=0.01), state=tmp_path) as store:
         assert store.snapshot().coverage == Coverage(STATUSES)
 
 
 def test_a_query_for_all_that_fails_is_asked_in_parts(store: ps.Store, box: Sandbox) -> None:
-    """A list that is too much for the service at once may well be given status by status."""
+    """If the query for all statuses fails, each status is queried separately."""
     box.break_with("503=1,first=1")
     snapshot = store.snapshot()
     if box.profile == "standard":
@@ -141,7 +145,7 @@ def test_a_query_for_all_that_fails_is_asked_in_parts(store: ps.Store, box: Sand
 
 
 def test_an_unknown_status_is_a_failed_query(box: Sandbox, store: ps.Store) -> None:
-    """A service that refuses one of the statuses still lists the others."""
+    """A status that the service refuses is a failed query; the others are listed."""
     snapshot = store.snapshot(statuses=["sold", "reserved"])
     assert set(ids(snapshot.frame)) == SOLD
     known = ("sold", "reserved") if box.profile == "live" else ("sold",)
@@ -155,20 +159,20 @@ def test_an_unknown_status_is_a_failed_query(box: Sandbox, store: ps.Store) -> N
 def test_nothing_answered_is_an_error(
     box: Sandbox, store: ps.Store, statuses: tuple[str, ...]
 ) -> None:
-    """Where no query is answered the first error is raised, and there is no snapshot."""
+    """If no query is answered, the first error is raised."""
     box.break_with("503=1")
     with pytest.raises(ps.errors.ServiceError, match="findPetsByStatus: 503"):
         store.snapshot(statuses=statuses)
 
 
 def test_a_status_is_asked_once(store: ps.Store) -> None:
-    """A status that is named twice is covered once; one alone may be given as text."""
+    """A repeated status is covered once, and a single status may be a plain text."""
     assert store.snapshot(statuses=["sold", "sold"]).coverage.statuses == ("sold",)
     assert set(ids(store.snapshot(statuses="sold").frame)) == SOLD
 
 
 def test_values_that_cannot_be_asked_for_are_refused_unsent(box: Sandbox, store: ps.Store) -> None:
-    """A status that is no text is the caller's error, and no failed query."""
+    """A status that is not a text is refused before any request."""
     with pytest.raises(ps.errors.InvalidInputError):
         store.snapshot(statuses=["sold", 7])  # type: ignore[list-item]
     assert not box.requests
@@ -176,7 +180,7 @@ def test_values_that_cannot_be_asked_for_are_refused_unsent(box: Sandbox, store:
 
 @pytest.mark.parametrize("scopes", ["write:pets", None])
 def test_a_refused_token_is_an_error_at_once(scopes: str | None) -> None:
-    """A token that may not read, or none at all, narrows nothing: it stops the snapshot."""
+    """A missing token, or one that may not read, stops the snapshot at the first query."""
     with Sandbox(pets=SHOP) as box:
         auth = ps.auth.none() if scopes is None else ps.auth.bearer(box.token(scopes))
         with connected(box, auth=auth) as store, pytest.raises(ps.errors.AuthError):
@@ -186,7 +190,9 @@ def test_a_refused_token_is_an_error_at_once(scopes: str | None) -> None:
 
 @pytest.mark.parametrize("profile", ["standard", "live"])
 def test_a_refused_token_between_two_queries_is_an_error(profile: str) -> None:
-    """Also where the queries before it were answered, or failed for another reason."""
+    """A refused token stops the snapshot, even if an earlier query was answered or failed for
+    another reason.
+    """
     script = [listed(SHOP[2]) if profile == "live" else answer(500), answer(401)]
     with ScriptedServer(*script) as server:
         connected = ps.connect(server.url, profile=profile, environ={}, retry=ONCE)
@@ -196,7 +202,9 @@ def test_a_refused_token_between_two_queries_is_an_error(profile: str) -> None:
 
 
 def test_a_service_that_wants_patience_is_not_asked_more(box: Sandbox, store: ps.Store) -> None:
-    """429 is about every request: asking for each status by itself would make it worse."""
+    """After a 429, the statuses are not queried separately, because that would send
+    more requests.
+    """
     box.break_with("429=1,retry_after=0,first=1")
     with pytest.raises(ps.errors.RateLimitedError):
         store.snapshot()
@@ -204,7 +212,7 @@ def test_a_service_that_wants_patience_is_not_asked_more(box: Sandbox, store: ps
 
 
 def test_a_service_out_of_reach_is_an_error() -> None:
-    """No connection, no snapshot: that says nothing of any status."""
+    """Without a connection there is no snapshot."""
     with ScriptedServer(b"") as server:
         url = server.url
     with (
@@ -216,7 +224,7 @@ def test_a_service_out_of_reach_is_an_error() -> None:
 
 
 def test_equal_copies_are_one_pet(box: Sandbox, store: ps.Store) -> None:
-    """A pet that a list holds twice, alike, is one row, and nothing is asked again."""
+    """A pet that is listed twice with the same values is one row, without another request."""
     box.break_with("twice=1")
     snapshot = store.snapshot()
     assert ps.pets_from_frame(snapshot.frame) == SHOP
@@ -225,7 +233,7 @@ def test_equal_copies_are_one_pet(box: Sandbox, store: ps.Store) -> None:
 
 
 def test_copies_that_differ_are_read_again(box: Sandbox, store: ps.Store) -> None:
-    """What getPetById says holds, whichever copy came last; nothing else is asked again."""
+    """Only pets listed in different versions are read again, and getPetById decides."""
     box.break_with("stale=0.3,twice=0.3,seed=2")
     snapshot = store.snapshot()
     assert ps.pets_from_frame(snapshot.frame) == SHOP
@@ -238,7 +246,7 @@ def test_copies_that_differ_are_read_again(box: Sandbox, store: ps.Store) -> Non
 def test_a_pet_that_is_gone_when_it_is_read_again_is_not_there(
     box: Sandbox, store: ps.Store
 ) -> None:
-    """Copies that differ are no proof that the pet is still there."""
+    """A pet listed in different versions that getPetById does not find is not in the snapshot."""
     box.break_with("stale=1,status=sold,moves=2:+5:available")
     snapshot = store.snapshot()
     assert 2 not in ids(snapshot.frame)
@@ -247,7 +255,9 @@ def test_a_pet_that_is_gone_when_it_is_read_again_is_not_there(
 
 
 def test_a_pet_that_nobody_can_read_again_is_an_error() -> None:
-    """Which of two copies holds, petsync does not guess."""
+    """If a pet listed in different versions cannot be read again, the snapshot fails: petsync does
+    not guess.
+    """
     rex = ps.Pet(id=7, name="Rex", status="sold")
     other = msgspec.structs.replace(rex, name="Max")
     page = answer(200, b"<html>", content_type="text/html")
@@ -265,8 +275,8 @@ def test_a_pet_that_nobody_can_read_again_is_an_error() -> None:
 def test_any_difference_between_copies_counts(
     first: ps.Pet, second: ps.Pet, data: st.DataObject
 ) -> None:
-    """Two copies that differ in anything at all, unknown fields too, are read again; equal ones are
-    not.
+    """Copies that differ in any field, unknown ones included, are read again; equal
+    copies are not.
     """
     name = data.draw(st.sampled_from([None, *first.__struct_fields__]))
     if name is not None:
@@ -284,7 +294,7 @@ def test_any_difference_between_copies_counts(
 
 
 def test_the_plain_loaders_give_one_row_a_pet(box: Sandbox, store: ps.Store) -> None:
-    """find_by_status and find_by_tags ask nothing again: the last copy stays."""
+    """find_by_status and find_by_tags keep the last copy of a pet and send no further request."""
     box.break_with("stale=1,twice=0")
     for frame in (store.find_by_status(), store.find_by_tags("t")):
         assert sorted(ids(frame)) == [pet.id for pet in SHOP]
@@ -293,15 +303,15 @@ def test_the_plain_loaders_give_one_row_a_pet(box: Sandbox, store: ps.Store) -> 
 
 
 def test_the_plain_loaders_fail_with_their_query(box: Sandbox, store: ps.Store) -> None:
-    """A DataFrame cannot say what it lacks, so a query that fails is an error there."""
+    """A failed query is an error in the plain loaders, because a DataFrame has no coverage."""
     box.break_with("html=1,status=sold")
     with pytest.raises(ps.errors.ResponseError):
         store.find_by_status("available", "sold")
 
 
 def test_pets_that_move_between_two_queries() -> None:
-    """Seen in both, a pet is read again and there once; seen in neither, it is not there, and a row
-    that names it is looked up, so that it is not added a second time.
+    """A pet listed in two statuses is read again and is there once; a pet missed by both is looked
+    up if a row names it, so that it is not added again.
     """
     with Sandbox(profile="live", auth=False, pets=SHOP) as box, connected(box) as store:
         box.break_with("moves=3:sold+2:available")
@@ -316,8 +326,8 @@ def test_pets_that_move_between_two_queries() -> None:
 
 
 def test_a_pet_that_nobody_asked_for_is_outside_the_coverage(tmp_path: Path) -> None:
-    """A service may list more than was asked: such a pet is there, and is never deleted as missing
-    from a sheet; one that was asked for is.
+    """A listed pet whose status was not queried is outside the coverage, and is never deleted as
+    missing.
     """
     asked = ps.Pet(id=1, name="Rex", status="available")
     unasked = ps.Pet(id=2, name="Tom", status="Sold")
@@ -337,8 +347,8 @@ def test_a_pet_that_nobody_asked_for_is_outside_the_coverage(tmp_path: Path) -> 
 def test_no_pet_of_a_status_that_failed_is_deleted(
     box: Sandbox, store: ps.Store, tmp_path: Path, is_exported: bool
 ) -> None:
-    """A sheet that lost all its rows but one deletes what was listed, and no pet that was not; the
-    plan says which status that is.
+    """A pet of a status whose query failed is never deleted as missing, and the plan names that
+    status.
     """
     path = tmp_path / "pets.csv"
     kept = store.snapshot()
@@ -355,7 +365,9 @@ def test_no_pet_of_a_status_that_failed_is_deleted(
 def test_a_name_that_only_pets_of_a_failed_status_may_have_is_not_sent_without_its_number(
     box: Sandbox, store: ps.Store, tmp_path: Path
 ) -> None:
-    """Such rows wait for the service; one that gives the number goes on, and so do the others."""
+    """A category or tag name without an id that only pets of a failed status may have is a conflict
+    until the service answers; other rows are planned.
+    """
     first = min(SOLD)
     birds, shy = ps.Category(9, "Birds"), ps.Tag(77, "shy")
     box.put(ps.Pet(id=first, name="Tweety", status="sold", category=birds, tags=(shy,)))
@@ -378,7 +390,9 @@ def test_a_name_that_only_pets_of_a_failed_status_may_have_is_not_sent_without_i
 def test_rows_about_pets_that_were_not_listed_are_looked_up(
     box: Sandbox, store: ps.Store, tmp_path: Path
 ) -> None:
-    """With a status missing from the snapshot its rows still mean their pets: none is added."""
+    """Rows of pets that a failed query left out are looked up and update their pets:
+    none is added.
+    """
     path = tmp_path / "pets.csv"
     ps.write_sheet(store.snapshot().frame.assign(name="renamed"), path)
     box.break_with("html=1,status=sold")
@@ -390,8 +404,8 @@ def test_rows_about_pets_that_were_not_listed_are_looked_up(
 
 
 def test_a_narrowed_snapshot_is_not_exported(box: Sandbox, store: ps.Store, tmp_path: Path) -> None:
-    """A sheet that lacks pets invites their delete: writing one is refused unless what is there is
-    asked for by name, or the table is taken out of its snapshot.
+    """An incomplete snapshot is not exported, because missing rows may become deletes, unless the
+    statuses are named or the table is exported without its snapshot.
     """
     box.break_with("html=1,status=sold")
     snapshot = store.snapshot()
@@ -413,7 +427,7 @@ def test_a_narrowed_snapshot_is_not_exported(box: Sandbox, store: ps.Store, tmp_
 
 @given(texts, st.sampled_from([" ", "\t", "\xa0", ""]))
 def test_a_status_is_covered_however_it_is_written(status: str, around: str) -> None:
-    """Trimmed, in any case and in either normal form, as petsync compares statuses elsewhere."""
+    """Coverage compares statuses trimmed, without case, and in any normal form."""
     coverage = Coverage((status,), (FailedLookup("other", "why"),))
     for form in ("NFC", "NFD"):
         assert around + unicodedata.normalize(form, status) + around in coverage
@@ -423,7 +437,7 @@ def test_a_status_is_covered_however_it_is_written(status: str, around: str) -> 
 
 
 def test_case_is_no_difference() -> None:
-    """A service may well answer "Sold" to the question for "sold"."""
+    """Coverage ignores the case of a status."""
     assert "SOLD " in Coverage(("sold",))
     assert "sold" in Coverage(("Sold",))
     assert "other" not in Coverage(("sold",), (FailedLookup("other", "why"),))
@@ -443,8 +457,8 @@ def test_a_snapshot_is_what_was_listed_each_pet_once(
     seed: int,
     broken: set[str],
 ) -> None:
-    """For every store, whatever is listed twice or falsely: one row for each pet of an answered
-    status, by id, just as getPetById has it.
+    """For any store and repeated or outdated list entries, a snapshot has each pet of an answered
+    status once, as getPetById returns it.
     """
     open_box.break_with(None)
     open_box.reset(pets)

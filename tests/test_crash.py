@@ -1,7 +1,7 @@
-"""A run that is killed at any moment, again and again, comes to what was planned and nothing else.
+"""Runs that are killed at random moments, and resumed until the store is as planned.
 
 Each round has a random store, plan and service, which follow from its number; the processes are
-real ones, killed with SIGKILL. `--crash-rounds 1000` plays more of them, `--crash-seed 17` one.
+real, and are killed with SIGKILL. `--crash-rounds 1000` plays more rounds, `--crash-seed 17` one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 
 def _play(seeds: Sequence[int], profile: str, folder: Path, nursery: Nursery) -> None:
-    """Some rounds at a time: most of a round is waiting."""
+    """Play several rounds at a time, because most of a round is waiting."""
 
     def play(seed: int) -> Exception | None:
         place = folder / str(seed)
@@ -43,7 +43,9 @@ class TestStandard:
     def test_killed_run_comes_to_the_plan(
         self, crash_seeds: Sequence[int], tmp_path: Path, nursery: Nursery
     ) -> None:
-        """The store is as planned, each change was made once, and the journal's rows add up."""
+        """After kills and resumes, the store is as planned, each change was made once, and the
+        journal agrees.
+        """
         _play(crash_seeds, "standard", tmp_path, nursery)
 
 
@@ -53,5 +55,7 @@ class TestLive:
     def test_killed_run_comes_to_the_plan(
         self, crash_seeds: Sequence[int], tmp_path: Path, nursery: Nursery
     ) -> None:
-        """The store is as planned, each change was made once, and the journal's rows add up."""
+        """After kills and resumes, the store is as planned, each change was made once, and the
+        journal agrees.
+        """
         _play(crash_seeds, "live", tmp_path, nursery)

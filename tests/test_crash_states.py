@@ -1,6 +1,6 @@
-"""Wherever exactly a run is killed, a plain resume comes to the plan, and no pet is written twice.
+"""Runs that are killed at an exact point: a plain resume completes the plan without double writes.
 
-The processes are real ones and kill themselves at the place (tests/support/crash/doomed.py).
+The processes are real and kill themselves at the point (tests/support/crash/doomed.py).
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ class Case:
         save_plan(self.story.plan(self.service.url, "standard"), folder / "plan.json")
 
     def apply(self, doom: str = "") -> Running:
-        """The plan applied, up to the end or the place."""
+        """Apply the plan, up to the end or the point of the kill."""
         return self._run(doom, "apply", "plan.json", "--yes", "--concurrency", 1)
 
     def resume(self, doom: str = "") -> Running:
-        """The run resumed; applied where none has begun."""
+        """Resume the run; apply the plan if no run has begun."""
         if not runs(self.state):
             return self.apply(doom)
         return self._run(doom, "resume", *runs(self.state), "--settle", 0.2, "--concurrency", 1)
 
     def check(self) -> None:
-        """A resume without any disturbance ends with 0, and all is as planned, each pet written
-        once.
+        """Resume without a fault, and check exit code 0, a store as planned, and one write for each
+        pet.
         """
         last = self.resume()
         assert last.wait(120) == 0, last.said()
@@ -71,50 +71,58 @@ class Case:
 
 @pytest.fixture
 def case(nursery: Nursery, tmp_path: Path) -> Iterator[Case]:
-    """A store that answers, and a plan for it."""
+    """Yield a running store and a plan for it."""
     made = Case(nursery, tmp_path)
     yield made
     made.service.close()
 
 
 class TestApply:
-    """The first sitting is killed."""
+    """The first process is killed."""
 
     @pytest.mark.parametrize("kind", KINDS)
     @pytest.mark.parametrize("place", CHANGES)
     def test_killed_at_a_change(self, case: Case, place: str, kind: str) -> None:
-        """Before and behind the intent, the request, its answer and the outcome, for each kind."""
+        """A kill before or after the intent, request, answer or outcome of any change loses and
+        doubles nothing.
+        """
         case.apply(f"{place} {kind} 2")
         case.check()
 
     @pytest.mark.parametrize("kind", KINDS[1:])
     def test_killed_between_two_phases(self, case: Case, kind: str) -> None:
-        """Before the first change of the next kind, with all of the kind before done."""
+        """A kill between the last change of one kind and the first of the next loses and doubles
+        nothing.
+        """
         case.apply(f"about-to-intend {kind} 1")
         case.check()
 
     @pytest.mark.parametrize("place", [*OF_A_RUN, *AT_THE_END])
     def test_killed_around_the_run(self, case: Case, place: str) -> None:
-        """Before and behind the run's own row, the list of known pets, and the end."""
+        """A kill around the run's own row, the list of known pets or the end loses and doubles
+        nothing.
+        """
         case.apply(f"{place} - 0")
         case.check()
 
 
 class TestResume:
-    """The second sitting is killed too."""
+    """The second process is killed too."""
 
     @pytest.mark.parametrize("kind", KINDS)
     @pytest.mark.parametrize("place", ["intended", "sent", "told"])
     def test_killed_at_a_change(self, case: Case, place: str, kind: str) -> None:
-        """As in the first sitting; what the first one began is open meanwhile."""
+        """A kill of the resume at a change loses and doubles nothing, although the first process
+        left a change open.
+        """
         case.apply("intended given 1")
         case.resume(f"{place} {kind} 2")
         case.check()
 
     @pytest.mark.parametrize("kind", KINDS)
     def test_killed_at_the_same_change_again(self, case: Case, kind: str) -> None:
-        """A change whose request was carried out, killed before its outcome, is not sent again,
-        however often its resume is killed before it could tell.
+        """A change that was carried out, but killed before its outcome, is not sent again after
+        another killed resume.
         """
         case.apply(f"sent {kind} 3")
         case.resume("before-finish - 0")
@@ -122,7 +130,7 @@ class TestResume:
 
     @pytest.mark.parametrize("place", ["before-resume", "after-resume", *AT_THE_END])
     def test_killed_around_the_sitting(self, case: Case, place: str) -> None:
-        """Before and behind the beginning and the end of a resume."""
+        """A kill around the start or the end of a resume loses and doubles nothing."""
         case.apply("sent assigned 2")
         case.resume(f"{place} - 0")
         case.check()

@@ -1,4 +1,4 @@
-"""What is around a run fails: the disk, the network, the service, another run; nothing is lost."""
+"""Failures around a run, of the disk, the network, the service or another run, lose nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 
 
 class World:
-    """A store, a plan for it, and commands in whatever world a test makes."""
+    """A store, a plan for it, and commands under the faults of a test."""
 
     def __init__(self, nursery: Nursery, folder: Path) -> None:
         self.folder, self.state = folder, folder / "state"
@@ -32,31 +32,31 @@ class World:
         self.url = self.service.url
 
     def open(self, faults: str = "latency=0.02") -> None:
-        """Have the service answer, and the plan at hand."""
+        """Start the service and save the plan."""
         self.service.start(faults)
         save_plan(self.story.plan(self.url, "standard"), self.folder / "plan.json")
 
     def apply(self, worse: str = "", *, at_a_time: int = 4, **env: str) -> Running:
-        """The plan applied, a few changes at a time."""
+        """Apply the plan, a few changes at a time."""
         args = ("apply", "plan.json", "--yes", "--concurrency", at_a_time, "--settle", 0.5)
         return self.command(*args, "--json", worse=worse, **env)
 
     def resume(self, worse: str = "", **env: str) -> Running:
-        """The newest run resumed."""
+        """Resume the newest run."""
         return self.command("resume", "--settle", 0.2, "--json", worse=worse, **env)
 
     def command(self, *args: object, worse: str = "", **env: str) -> Running:
-        """A command on this store and state folder, in a worse world if one is named."""
+        """Run a command on this store and state folder, with the faults in `worse`."""
         call = "crash.worse:main" if worse else MAIN
         to = ("--url", self.url, "--state", self.state)
         return self._nursery(*args, *to, folder=self.folder, call=call, env={"WORSE": worse, **env})
 
     def until(self, running: Running, writes: int) -> None:
-        """Wait until the service has written so many pets."""
+        """Wait until the service has written this number of pets."""
         assert running.until(lambda: self.service.writes() >= writes), running.said()
 
     def check(self) -> None:
-        """The store is as planned, each pet written once, and the journal's rows add up."""
+        """Check a store as planned, one write for each pet, and the totals of the journal."""
         check_store(self.story, self.service)
         assert self.service.writes() == self.story.total, "a pet was written twice"
         kept = ledger(self.state, *runs(self.state))
@@ -66,14 +66,14 @@ class World:
 
 @pytest.fixture
 def world(nursery: Nursery, tmp_path: Path) -> Iterator[World]:
-    """A world in order."""
+    """Yield a world without faults."""
     made = World(nursery, tmp_path)
     yield made
     made.service.close()
 
 
 def _is_stopped(running: Running, seconds: float = 30) -> None:
-    """It ended with 7, and its report has a row for each change."""
+    """Check that the command ended with 7, and that its report has a row for each change."""
     assert running.wait(seconds) == 7, running.said()
     said = running.json()
     assert len(said["results"]) == sum(said["counts"].values()), said["counts"]
@@ -84,8 +84,8 @@ class TestDisk:
     """The journal cannot be written."""
 
     def test_disk_full_in_mid_run(self, world: World) -> None:
-        """The run stops with its report, sends nothing without an intent on disk, and is resumed
-        once there is room.
+        """A run on a full disk stops with its report, sends nothing without an intent on disk, and
+        can be resumed when there is room.
         """
         world.open()
         first = world.apply("disk=250000")
@@ -97,7 +97,9 @@ class TestDisk:
         world.check()
 
     def test_disk_full_at_the_beginning(self, world: World) -> None:
-        """Where not even the run's row fits, nothing is sent, and the plan is unused."""
+        """If the run's own row does not fit on the disk, nothing is sent, and the plan
+        is not used up.
+        """
         world.open()
         first = world.apply("disk=12000")
         assert first.wait(120) == 1, first.said()
@@ -109,14 +111,14 @@ class TestDisk:
 
     @pytest.mark.parametrize("begun", [False, True], ids=["new", "resumed"])
     def test_read_only_state_folder(self, world: World, begun: bool) -> None:
-        """It is said, and nothing is sent."""
+        """A read-only state folder is reported, and nothing is sent."""
         world.open()
         world.state.mkdir()
         if begun:
             first = world.apply()
             world.until(first, 10)
             first.kill()
-            # What was on its way when it died has arrived by then, or never does.
+            # Requests that were under way at the kill have arrived by then, or never arrive.
             world.service.kill()
             world.service.start()
         writes = world.service.writes()
@@ -138,11 +140,11 @@ class TestDisk:
 
 
 class TestNetwork:
-    """The service cannot be reached, or not for a while."""
+    """The service is not available, permanently or for a time."""
 
     def test_service_restarts_in_mid_run(self, world: World) -> None:
-        """A service that is back soon is waited for: the run comes to its end by itself, or what
-        was cut off is left to a resume; nothing is doubled.
+        """A run waits for a service that restarts; it finishes alone or with a resume, and doubles
+        nothing.
         """
         world.open()
         running = world.apply()
@@ -156,7 +158,9 @@ class TestNetwork:
         world.check()
 
     def test_service_stays_away(self, world: World) -> None:
-        """A service that does not come back stops the run resumable, and fails none for it."""
+        """A service that does not return stops the run, which can be resumed, and fails no other
+        changes.
+        """
         world.open()
         running = world.apply("patience=2")
         world.until(running, 20)
@@ -170,8 +174,8 @@ class TestNetwork:
 
     @pytest.mark.parametrize("silently", [False, True], ids=["cut", "silent"])
     def test_network_is_lost(self, world: World, silently: bool) -> None:
-        """Connections that break, or that carry nothing any more, end in a stop that can be
-        resumed; what had reached the service is found out, not sent again.
+        """Lost connections, cut or silent, stop the run; a resume finds the requests that arrived
+        and does not send them again.
         """
         with Wire(world.service.port) as wire:
             world.url = wire.url
@@ -190,7 +194,7 @@ class TestNetwork:
         world.check()
 
     def test_network_comes_back(self, world: World) -> None:
-        """A short break is outlived."""
+        """A short network failure does not change the result."""
         with Wire(world.service.port) as wire:
             world.url = wire.url
             world.open()
@@ -206,11 +210,11 @@ class TestNetwork:
 
 
 class TestLateRequests:
-    """A request is carried out long after its client has gone."""
+    """A request is carried out long after its client ended."""
 
     def test_add_that_was_sent_late_and_arrives_late(self, world: World) -> None:
-        """An add without an id that went out only after a long Retry-After, and was cut off there,
-        is given its time to arrive before it may be sent again.
+        """An add without an id that was sent after a long Retry-After and then cut off gets time to
+        arrive before it is sent again.
         """
         world.open("latency=0.6,429=1,retry_after=2,first=2,only=addPet")
         running = world.apply()
@@ -225,7 +229,9 @@ class TestTwoRuns:
     """Two processes on one store."""
 
     def test_second_run_is_refused(self, world: World) -> None:
-        """While one is at work another ends with 6 and sends nothing; the first is unharmed."""
+        """A second run on the same store ends with 6 and sends nothing, and the first run is not
+        affected.
+        """
         world.open("latency=0.05")
         first = world.apply()
         world.until(first, 5)
@@ -249,8 +255,8 @@ class TestTwoRuns:
         ],
     )
     def test_run_that_stood_still_is_taken_over(self, world: World, place: str) -> None:
-        """A process that stood still for so long that its run was resumed by another, sends
-        nothing more when it goes on.
+        """A process that was suspended while another one resumed its run sends nothing more when it
+        continues.
         """
         world.open("")
         store = str(world.service.db)

@@ -1,4 +1,4 @@
-"""A folder from a stranger runs no code: not by modules, and not by configuration files."""
+"""An untrusted folder runs no code: no module and no configuration file in it is executed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _READY_S = 120
 
 @cache
 def _imported() -> set[str]:
-    """The top-level modules that petsync's own source names in an import."""
+    """Return the top-level modules that petsync's source imports."""
     names = set()
     for file in Path(petsync.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
@@ -48,7 +48,7 @@ def _imported() -> set[str]:
 
 @cache
 def _decoys() -> set[str]:
-    """A file for each module of Python's, of petsync's and of its dependencies, and for each
+    """Return a file name for each module of Python, petsync and its dependencies, and for each
     configuration file.
     """
     modules = {*sys.stdlib_module_names, *importlib.metadata.packages_distributions(), *_imported()}
@@ -58,7 +58,9 @@ def _decoys() -> set[str]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with all decoys; one that runs writes its name to `ran` beside the folder."""
+    """Return a folder with all decoys; a decoy that runs writes its name to `ran`
+    beside the folder.
+    """
     folder = tmp_path / "from a stranger"
     folder.mkdir()
     decoy = tmp_path / "decoy"
@@ -70,7 +72,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    """This process's, without what changes the module path; temporary files go elsewhere."""
+    """Return this process's environment without module path variables; temporary files
+    go elsewhere.
+    """
     temporary = folder.parent / "temporary"
     temporary.mkdir(exist_ok=True)
     kept = {
@@ -87,7 +91,7 @@ def _ran(folder: Path) -> list[str]:
 
 
 def test_a_decoy_runs_where_it_is_found(folder: Path) -> None:
-    """Python itself would run them: `python -c` imports from the folder where it is started."""
+    """The decoys work: `python -c` imports from the folder in which it is started."""
     subprocess.run(
         [sys.executable, "-c", "import keyring"],
         check=False,
@@ -100,7 +104,7 @@ def test_a_decoy_runs_where_it_is_found(folder: Path) -> None:
 
 @contextmanager
 def _page(folder: Path, *args: str) -> Iterator[str]:
-    """The link of `petsync app`, started in the folder."""
+    """Yield the link of `petsync app`, started in the folder."""
     options = ("app", "--no-browser", "--json", "--state", str(folder.parent / "state"), *args)
     with subprocess.Popen(
         [str(_PROGRAM), *options],
@@ -124,7 +128,7 @@ def _page(folder: Path, *args: str) -> Iterator[str]:
 
 
 def _answer(client: BlockingKernelClient, code: str) -> Any:
-    """The value that the expression has in the kernel."""
+    """Return the value of the expression in the kernel."""
     shown: dict[str, Any] = client.execute(
         "", user_expressions={"it": code}, reply=True, timeout=_READY_S
     )
@@ -134,8 +138,8 @@ def _answer(client: BlockingKernelClient, code: str) -> Any:
 
 
 def test_the_page_imports_nothing_from_its_folder(folder: Path) -> None:
-    """`petsync app` in a folder of decoys runs none of them, in the server and in the kernel; the
-    folder is on the module path of neither, also after the kernel has gone there.
+    """`petsync app` in a folder of decoys runs none of them: the folder is on the module path of
+    neither the server nor the kernel, also after the kernel changes to it.
     """
     with Sandbox(auth=False) as box, _page(folder, "--url", box.url) as link:
         answer = httpx.get(link, timeout=_READY_S, follow_redirects=True)
@@ -153,7 +157,7 @@ def test_the_page_imports_nothing_from_its_folder(folder: Path) -> None:
             for name in sorted(_imported()):
                 where = _answer(client, f"getattr(__import__({name!r}), '__file__', '') or ''")
                 assert not where.startswith(str(folder)), name
-            # What the kernel starts inherits it.
+            # Processes that the kernel starts inherit this.
             child = "__import__('subprocess').check_output([__import__('sys').executable, '-c',"
             child += " 'import sys; print(sys.path)'], text=True)"
             assert "''" not in _answer(client, child)
@@ -194,9 +198,11 @@ def test_commands_import_nothing_from_their_folder(folder: Path, words: tuple[st
 
 @pytest.mark.parametrize("module", ["petsync", "petsync.cli"])
 def test_python_m_imports_no_dependency_from_its_folder(folder: Path, module: str) -> None:
-    """`python -m petsync` takes the folder off the module path before it imports a dependency."""
+    """`python -m petsync` removes the folder from the module path before it imports a
+    dependency.
+    """
     for file in folder.glob("*.py"):
-        # What Python needs to find and to begin petsync is beyond petsync's reach.
+        # petsync cannot protect the modules that Python needs to find and start petsync.
         if file.stem in sys.stdlib_module_names or file.stem == "petsync":
             file.unlink()
     subprocess.run(

@@ -1,4 +1,4 @@
-"""docs/deploy: what starts petsync every night does so, and knows what its exit codes mean."""
+"""docs/deploy: every scheduler example starts petsync and handles its exit codes."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ _SECRET = re.compile(r"(?i)(token|secret|password|key)\s*[:=]\s*[\"']?[A-Za-z0-9
 
 @pytest.fixture(scope="module")
 def box() -> Iterator[Sandbox]:
-    """The sample store, which asks for no token."""
+    """Yield the sample store, without access control."""
     with Sandbox(auth=False, pets=[]) as sandbox:
         yield sandbox
 
 
 @pytest.fixture
 def house(tmp_path: Path, box: Sandbox) -> Path:
-    """A machine with petsync in `opt`, and in `etc` the sample configuration and the secrets."""
+    """Return a machine with petsync in `opt`, and the sample configuration and secrets in `etc`."""
     box.reset(decode_pets((ps.sample_data() / "store.json").read_bytes()))
     shutil.copytree(ps.sample_data() / "reconcile", tmp_path / "etc")
     _program(tmp_path, f'exec "{sys.executable}" -m petsync.cli "$@"')
@@ -67,7 +67,7 @@ def _reports(folder: Path) -> set[str]:
 
 
 def _cron() -> tuple[str, list[str]]:
-    """The schedule in the crontab, and its user and command."""
+    """Return the schedule in the crontab, and its user and command."""
     lines = (DEPLOY / "cron" / "petsync").read_text("utf-8").splitlines()
     (line,) = (line for line in lines if re.match(r"[\d*]", line))
     *fields, user, command = line.split(maxsplit=6)
@@ -75,7 +75,7 @@ def _cron() -> tuple[str, list[str]]:
 
 
 def _nightly(folder: Path) -> subprocess.CompletedProcess[str]:
-    """The script of the crontab, in cron's environment."""
+    """Run the script of the crontab in cron's environment."""
     places = {"PETSYNC_HOME": str(folder / "opt"), "PETSYNC_ETC": str(folder / "etc")}
     cron = {"HOME": str(folder), "LOGNAME": "petsync", "PATH": "/usr/bin:/bin", "SHELL": "/bin/sh"}
     command = ["/bin/sh", "-c", str(DEPLOY / "cron" / "petsync-nightly")]
@@ -85,8 +85,8 @@ def _nightly(folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_cron_reconciles(house: Path) -> None:
-    """The crontab's line has a time that comes, and a user; in an environment of almost nothing its
-    script reconciles every job, and says what has to be looked at.
+    """The crontab's line has a valid time and user, and its script reconciles every job in cron's
+    minimal environment and prints what needs attention.
     """
     schedule, (user, command) = _cron()
     assert next(CronSim(schedule, datetime(2026, 11, 21, tzinfo=UTC))).hour == 4
@@ -100,7 +100,9 @@ def test_cron_reconciles(house: Path) -> None:
 
 @pytest.mark.parametrize("code", sorted(CODES))
 def test_cron_mails_what_needs_somebody(tmp_path: Path, code: int) -> None:
-    """Nothing is said of a night that went well, or whose work another pass is doing."""
+    """The script prints nothing after a night without problems, or if another process
+    is at work.
+    """
     _program(tmp_path, f"echo said; exit {code}")
     (tmp_path / "etc").mkdir()
     (tmp_path / "etc" / "petsync.env").touch()
@@ -110,7 +112,7 @@ def test_cron_mails_what_needs_somebody(tmp_path: Path, code: int) -> None:
 
 
 def _unit(name: str) -> dict[str, list[str]]:
-    """A unit's settings; a line that sets nothing takes back those before it."""
+    """Return a unit's settings; an empty setting resets those before it."""
     found: dict[str, list[str]] = {}
     for line in (DEPLOY / "systemd" / name).read_text("utf-8").splitlines():
         key, separator, value = line.partition("=")
@@ -120,7 +122,7 @@ def _unit(name: str) -> dict[str, list[str]]:
 
 
 def test_systemd_reconciles(house: Path, nursery: Nursery) -> None:
-    """What the service starts, with what its environment file says, reconciles every job."""
+    """The command of the service, with its environment file, reconciles every job."""
     service = _unit("petsync.service")
     program, *args = shlex.split(service["ExecStart"][0])
     assert program == "/opt/petsync/bin/petsync"
@@ -133,8 +135,8 @@ def test_systemd_reconciles(house: Path, nursery: Nursery) -> None:
 
 
 def test_systemd_takes_the_units(tmp_path: Path) -> None:
-    """systemd-analyze finds nothing wrong with service, timer and additions, and little that the
-    service may do beyond its work.
+    """systemd-analyze accepts the service, the timer and the additions, and finds few privileges
+    beyond the service's work.
     """
     _program(tmp_path, "exit 0")
     units = []
@@ -165,7 +167,9 @@ def _numbers(text: str) -> set[int]:
 
 
 def test_systemd_knows_the_codes() -> None:
-    """What is told by petsync itself is no failure; only an error is tried again."""
+    """A code that petsync reports itself is no failure for systemd, and only code 1 is
+    tried again.
+    """
     service = _unit("petsync.service")
     fine = _numbers(service["SuccessExitStatus"][0])
     never = _numbers(service["RestartPreventExitStatus"][0])
@@ -176,14 +180,14 @@ def test_systemd_knows_the_codes() -> None:
 
 @pytest.fixture(scope="module")
 def cluster() -> dict[str, Any]:
-    """What the Kubernetes file describes, by kind."""
+    """Return the objects of the Kubernetes file, by kind."""
     text = (DEPLOY / "kubernetes" / "cronjob.yaml").read_text("utf-8")
     return {each["kind"]: each for each in yaml.safe_load_all(text)}
 
 
 def test_kubernetes_runs_it_as_nobody(cluster: dict[str, Any]) -> None:
-    """The pod is not root, cannot become it, and writes nothing but its volumes; secrets come from
-    a Secret, and the configuration in it is a good one.
+    """The pod is not root, cannot gain privileges, and writes only to its volumes; secrets come
+    from a Secret, and the schedule is valid.
     """
     spec = cluster["CronJob"]["spec"]
     pod = spec["jobTemplate"]["spec"]["template"]["spec"]
@@ -203,7 +207,7 @@ def test_kubernetes_runs_it_as_nobody(cluster: dict[str, Any]) -> None:
 
 
 def test_kubernetes_has_a_configuration(cluster: dict[str, Any], tmp_path: Path) -> None:
-    """The configuration in the file is a good one, and keeps its state on the volume."""
+    """The configuration in the Kubernetes file is valid, and keeps its state on the volume."""
     path = tmp_path / "petsync.toml"
     path.write_text(cluster["ConfigMap"]["data"]["petsync.toml"], "utf-8")
     config = ps.reconcile.load(path, {"PETSYNC_NOTIFY": "json://127.0.0.1/told"})
@@ -219,7 +223,7 @@ def _pod(cluster: dict[str, Any]) -> Any:
 
 
 def test_kubernetes_knows_the_codes(cluster: dict[str, Any]) -> None:
-    """Only an error and a stopped run are tried again."""
+    """Kubernetes tries only an error and a stopped run again."""
     rules = cluster["CronJob"]["spec"]["jobTemplate"]["spec"]["podFailurePolicy"]["rules"]
     (failing,) = (rule for rule in rules if rule["action"] == "FailJob")
     assert set(failing["onExitCodes"]["values"]) == CODES - {0} - AGAIN
@@ -228,14 +232,14 @@ def test_kubernetes_knows_the_codes(cluster: dict[str, Any]) -> None:
 
 @pytest.fixture(scope="module")
 def workflow() -> Any:
-    """The workflow; YAML 1.1 takes its `on` for a truth."""
+    """Return the workflow; YAML 1.1 reads its key `on` as true."""
     text = (DEPLOY / "github-actions" / "reconcile.yml").read_text("utf-8")
     return yaml.safe_load(text)
 
 
 def test_github_gives_little_away(workflow: Any) -> None:
-    """Actions are named by their commits, the token may only read, secrets are in one step's
-    environment, and one run waits for the other.
+    """Actions are pinned to commits, the token is read-only, secrets are in one step only, and runs
+    do not overlap.
     """
     (job,) = workflow["jobs"].values()
     actions = [step["uses"] for step in job["steps"] if "uses" in step]
@@ -252,7 +256,7 @@ def test_github_gives_little_away(workflow: Any) -> None:
 @pytest.mark.parametrize("dry", ["", "--dry-run"])
 @pytest.mark.parametrize("code", sorted(CODES))
 def test_github_knows_the_codes(workflow: Any, tmp_path: Path, code: int, dry: str) -> None:
-    """A step fails for what needs somebody; a pull request may have differences."""
+    """A step fails for a code that needs attention; in a dry run, differences are no failure."""
     _program(tmp_path, f"exit {code}")
     (tmp_path / "opt").rename(tmp_path / "petsync")
     (job,) = workflow["jobs"].values()
@@ -264,7 +268,7 @@ def test_github_knows_the_codes(workflow: Any, tmp_path: Path, code: int, dry: s
 
 
 def test_airflow_knows_the_codes() -> None:
-    """The DAG is Python that can be read, and names the codes that are tried again, and skipped."""
+    """The DAG is valid Python, and names the codes that are tried again or skipped."""
     tree = ast.parse((DEPLOY / "airflow" / "petsync_dag.py").read_text("utf-8"))
     named = {
         node.targets[0].id: ast.literal_eval(node.value)
@@ -286,7 +290,9 @@ def _instructions() -> list[tuple[str, str]]:
 
 
 def test_the_container_is_nobody() -> None:
-    """The last user is a number that is not root, state is a volume, and the command is one."""
+    """The container runs as a numeric user other than root, keeps its state on a volume, and has a
+    valid command.
+    """
     last = dict(_instructions())
     assert re.fullmatch(r"[1-9]\d+:[1-9]\d+", last["USER"])
     assert last["VOLUME"] == '["/var/lib/petsync"]'
@@ -296,9 +302,7 @@ def test_the_container_is_nobody() -> None:
 
 
 def test_the_container_gets_what_it_is_built_from() -> None:
-    """What the wheel is made of goes into the build; the repository's history, its tests and other
-    people's secrets do not.
-    """
+    """The build gets the files of the wheel, but not the history, the tests or any secrets."""
     lines = (DEPLOY / "container" / "Containerfile.containerignore").read_text("utf-8").splitlines()
     kept = {line[1:] for line in lines if line.startswith("!")}
     needed = {"README.md", "petsync", "pyproject.toml", "sample_data", ".ci/constraints.txt"}
@@ -310,8 +314,8 @@ def test_the_container_gets_what_it_is_built_from() -> None:
 
 
 def test_papermill_reconciles(house: Path, box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A copy of the notebook that keeps the part of petsync.toml runs its jobs, leaves a report of
-    each, and ends with an error where somebody has to look; the night's own copy stays.
+    """A copy of the notebook with only its petsync.toml part runs the jobs, writes a report of
+    each, and ends with an error if a job needs attention; the executed copy stays.
     """
     book = nbformat.read(NOTEBOOK, as_version=4)  # type: ignore[no-untyped-call]
     book.cells = [c for c in book.cells if c.id in ("parameters", "setup", "jobs", "jobs-code")]
@@ -326,13 +330,13 @@ def test_papermill_reconciles(house: Path, box: Sandbox, monkeypatch: pytest.Mon
 
 
 def test_the_table_of_codes_is_whole() -> None:
-    """The page has each exit code once."""
+    """The page has each exit code exactly once."""
     table = (DEPLOY / "index.md").read_text("utf-8").partition("## Exit codes")[2]
     assert [int(code) for code in re.findall(r"^\| (\d+) \|", table, re.MULTILINE)] == sorted(CODES)
 
 
 def test_every_version_is_the_present_one() -> None:
-    """Wheels and images are named by the version that these pages are of."""
+    """Wheels and images on the pages have the current version."""
     texts = {p: p.read_text("utf-8") for p in DEPLOY.rglob("*") if p.is_file()}
     found = {
         (path.name, version)
@@ -346,7 +350,9 @@ def test_every_version_is_the_present_one() -> None:
 
 
 def test_each_action_is_named_by_its_commit(workflow: Any) -> None:
-    """With the version beside it, for people; and what is installed has a hash."""
+    """Each action is pinned to a commit with its version in a comment, and each installed package
+    has a hash.
+    """
     text = (DEPLOY / "github-actions" / "reconcile.yml").read_text("utf-8")
     used = re.findall(r"uses: *(\S+)(.*)", text)
     assert used
@@ -359,7 +365,7 @@ def test_each_action_is_named_by_its_commit(workflow: Any) -> None:
 
 
 def test_every_file_is_on_a_page() -> None:
-    """Each file of docs/deploy is linked from a page beside it, and no file has a secret in it."""
+    """Each file of docs/deploy is linked from a page, and no file has a secret."""
     linked = set()
     for page in DEPLOY.glob("*.md"):
         linked |= set(re.findall(r"\]\(([^)#\s]+)\)", page.read_text("utf-8")))

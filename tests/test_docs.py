@@ -1,4 +1,4 @@
-"""The documentation: complete, up to date, and true where a machine can tell."""
+"""The documentation: complete, up to date, and correct where a test can check it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _page(name: str) -> str:
 
 
 def _rows(name: str) -> set[str]:
-    """What the tables' rows begin with, where that is code."""
+    """Return the code with which the rows of the tables begin."""
     return set(_ROW.findall(_page(name)))
 
 
@@ -55,7 +55,7 @@ def test_every_field_of_a_profile_is_explained() -> None:
 
 
 def test_profiles_are_as_their_page_says() -> None:
-    """The values that profiles.md gives for `standard` and `live` are the profiles' own."""
+    """The values of `standard` and `live` in profiles.md are those of the profiles."""
     from petsync.profile import LIVE, STANDARD
 
     table = _page("profiles.md").partition("## Every field")[2].partition("\n## ")[0]
@@ -70,7 +70,7 @@ def test_profiles_are_as_their_page_says() -> None:
 
 
 def _literal(cell: str, *, same: object = None) -> object:
-    """The value that a cell begins with, in TOML's spelling; `the same` is the cell's before."""
+    """Return the TOML value at the start of a cell; `the same` means the previous cell's value."""
     found = re.match(r"`([^`]*)`", cell)
     if found is None:
         assert cell == "the same"
@@ -79,7 +79,7 @@ def _literal(cell: str, *, same: object = None) -> object:
 
 
 def _plain(value: object) -> object:
-    """As petsync.toml spells it: TOML has no null, so 0 stands for no limit."""
+    """Return the value as petsync.toml spells it: TOML has no null, so 0 means no limit."""
     if value is None:
         return 0
     return list(value) if isinstance(value, tuple) else value
@@ -111,9 +111,8 @@ def test_every_dependency_has_its_line() -> None:
 
 
 def test_everything_imported_is_a_dependency() -> None:
-    """What the package imports is a base dependency, not only there by another package's grace.
-    What the page imports may be of its extra, and what the reconciliation imports of its extras,
-    which it does inside functions.
+    """Every import of the package is a base dependency; the page and the reconciliation may also
+    import from their extras.
     """
     base = {_name(text).replace("-", "_") for text in _requirements(extras=False)}
     extras = {"webapp.py": ("app",), "reconcile": ("metrics", "notify", "sql", "tracing")}
@@ -148,7 +147,7 @@ _ACTORS = (
 
 @pytest.mark.parametrize("actor", _ACTORS)
 def test_every_security_promise_names_its_tests(actor: str) -> None:
-    """Each promise of security.md against an actor names tests, and each of them exists."""
+    """Each promise of security.md against an actor names tests, and each of these tests exists."""
     section = _page("security.md").partition(f"### {actor}\n")[2].partition("\n##")[0]
     rows = [line for line in section.splitlines() if line.startswith("| ")][1:]
     assert rows
@@ -166,13 +165,13 @@ def _tests_in(file: Path) -> set[str]:
 
 
 def test_findings_page_is_up_to_date() -> None:
-    """findings.md is what docs/make.py writes from the rules."""
+    """findings.md is the output of docs/make.py."""
     make = runpy.run_path(str(DOCS / "make.py"))
     assert _page("findings.md") == make["findings_page"](), "run: python docs/make.py"
 
 
 def test_every_setting_is_in_the_table() -> None:
-    """python.md names every setting and, where it has one, its variable."""
+    """python.md names every setting, or the variable of a secret setting."""
     page = _page("python.md")
     for field in dataclasses.fields(Settings):
         is_secret = field.name in ("token", "api_key")
@@ -181,7 +180,7 @@ def test_every_setting_is_in_the_table() -> None:
 
 
 def test_every_error_is_in_the_table() -> None:
-    """python.md lists every error with its exit code and the builtin that it also is."""
+    """python.md lists every error with its exit code and its builtin base class."""
     lines = _page("python.md").splitlines()
     cells = ([cell.strip(" `") for cell in line.split("|")] for line in lines)
     rows = {row[1]: row[2:4] for row in cells if len(row) == 6}
@@ -191,7 +190,9 @@ def test_every_error_is_in_the_table() -> None:
 
 
 def test_the_fast_lane_leaves_out_what_is_marked(pytestconfig: pytest.Config) -> None:
-    """CONTRIBUTING.md names each marker of petsync's tests; the modules that begin first exist."""
+    """CONTRIBUTING.md names each marker of petsync's tests, and the modules that begin
+    first exist.
+    """
     own = {line.partition(":")[0] for line in pytestconfig.getini("markers") if ": " in line}
     names = {"slow", "browser", "office"}
     lane = " and ".join(f"not {name}" for name in ("slow", "browser", "office"))
@@ -212,14 +213,14 @@ def _commands(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _natural(error: type[Exception]) -> str:
-    """The builtin that an error also is; "" where that is Exception alone."""
+    """Return the builtin base class of an error; "" if it is only Exception."""
     builtins = [kind.__name__ for kind in error.__mro__ if kind.__module__ == "builtins"]
     return "" if builtins[0] == "Exception" else builtins[0]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_commands_have_their_options(page: Path) -> None:
-    """Each option of a petsync command that a page shows is one that the command has."""
+    """Each option of a petsync command on a page exists."""
     for name, rest in _commands(page.read_text("utf-8")):
         command = cli.commands[name]
         if isinstance(command, click.Group) and rest.split():
@@ -231,7 +232,7 @@ def test_commands_have_their_options(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_links_lead_somewhere(page: Path) -> None:
-    """A relative link on a page leads to a file, and its fragment to a heading there."""
+    """A relative link on a page leads to an existing file, and its fragment to a heading there."""
     text = _FENCE.sub("", page.read_text("utf-8"))
     for link in _LINK.findall(text):
         if link.startswith(("http://", "https://", "mailto:")):
@@ -249,12 +250,12 @@ def _anchors(page: Path) -> set[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_page_says_nothing_of_a_machine(page: Path) -> None:
-    """No page holds a path of the machine that it was written on."""
+    """No page has a path of the machine on which it was written."""
     assert not re.search(r"/home/\w|/root/|/work/|/Users/\w", page.read_text("utf-8"))
 
 
 def test_configurations_are_valid(tmp_path: Path) -> None:
-    """Each configuration with jobs that a page shows is one, once the environment completes it."""
+    """Each configuration with jobs on a page is valid if its environment variables are set."""
     shown = [
         code
         for page in PAGES
@@ -271,7 +272,7 @@ def test_configurations_are_valid(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("page", ["python.md", "sandbox.md", "sign-in.md", "undo.md"])
 def test_python_blocks_run(page: str, tmp_path: Path) -> None:
-    """The Python blocks of a page run, in order, as one script with warnings as errors."""
+    """The Python blocks of a page run in order as one script, with warnings as errors."""
     blocks = [code for language, code in _FENCE.findall(_page(page)) if language == "python"]
     script = tmp_path / "blocks.py"
     script.write_text("\n".join(blocks), encoding="utf-8")
@@ -301,7 +302,7 @@ def test_notebook_shows_its_outputs(notebook: Path) -> None:
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda notebook: notebook.name)
 def test_notebook_links_lead_somewhere(notebook: Path) -> None:
-    """A relative link in a notebook's text leads to a file."""
+    """A relative link in a notebook's text leads to an existing file."""
     text = "".join("".join(c["source"]) for c in _cells(notebook) if c["cell_type"] == "markdown")
     links = [link for link in _LINK.findall(text) if not link.startswith("http")]
     assert links

@@ -1,4 +1,4 @@
-"""The base of test doubles finds each way in which a double can drift from its interface."""
+"""The base class of test doubles finds each difference between a double and its interface."""
 
 from __future__ import annotations
 
@@ -13,65 +13,65 @@ class Shelf(Protocol):
 
     @property
     def size(self) -> int:
-        """How many fit."""
+        """The number of books that fit."""
 
     def put(self, book: str, *, place: int, note: str = "") -> None:
         """Put a book in a place."""
 
     async def flush(self) -> None:
-        """Return when all are there."""
+        """Return when all books are in place."""
 
 
 class Whole(Double, of=Shelf):
-    """A double that has all of it, in ways of its own."""
+    """A double that has every member, in different forms."""
 
     size = 7
 
     def put(self, book: str, more: int = 0, **options: Any) -> None:
-        """As an interface's method with other names and defaults."""
+        """Accept the interface's call with other names and defaults."""
 
     async def flush(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 class WithoutNote:
-    """A method that lacks an argument."""
+    """A class whose method lacks an argument."""
 
     def put(self, book: str, *, place: int) -> None:
-        """No note."""
+        """Take no note."""
 
 
 class OtherName:
-    """A method whose argument has another name."""
+    """A class whose method has another name for an argument."""
 
     def put(self, volume: str, *, place: int, note: str = "") -> None:
-        """Not a book."""
+        """Take a volume instead of a book."""
 
 
 class NeedsNote:
-    """A method that needs what the interface leaves out."""
+    """A class whose method requires an argument that is optional in the interface."""
 
     def put(self, book: str, *, place: int, note: str) -> None:
-        """No default."""
+        """Take a note without a default."""
 
 
 class Blocking:
-    """A method that is not awaited."""
+    """A class whose method is not asynchronous."""
 
     def flush(self) -> None:
-        """At once."""
+        """Return at once."""
 
 
 class Called:
-    """A method in place of a value."""
+    """A class with a method in place of a value."""
 
     def size(self) -> int:
-        """A call."""
+        """Return the size from a call."""
         return 7
 
 
 def test_a_double_that_has_all_of_the_interface_is_a_class() -> None:
-    """Members may be attributes, and methods may take more than they are given."""
+    """A double may have attributes as members, and methods with more arguments."""
     assert Whole().size == 7
 
 
@@ -86,14 +86,16 @@ def test_a_double_that_has_all_of_the_interface_is_a_class() -> None:
     ],
 )
 def test_a_double_that_differs_is_an_error_where_it_is_defined(part: type, problem: str) -> None:
-    """Also where only a class derived from a right double differs."""
+    """A double that differs from its interface raises at its definition, also if only a derived
+    class differs.
+    """
     with pytest.raises(TypeError, match=f"not a Shelf: Wrong.{problem}"):
         type("Wrong", (part, Whole), {})
 
 
 @pytest.mark.parametrize("name", ["size", "put", "flush"])
 def test_a_double_that_lacks_a_member_is_an_error(name: str) -> None:
-    """Each kind of member is missed."""
+    """A double that lacks a member of any kind raises at its definition."""
     parts = {each: vars(Whole)[each] for each in ("size", "put", "flush") if each != name}
     with pytest.raises(TypeError, match=f"not a Shelf: Wrong.{name} is missing"):
         type("Wrong", (Double,), parts, of=Shelf)

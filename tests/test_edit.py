@@ -1,4 +1,4 @@
-"""store.edit: one pet changed by hand, through the gates of every plan."""
+"""`store.edit`: a change of one pet by hand, with the same checks as every plan."""
 
 from __future__ import annotations
 
@@ -28,27 +28,27 @@ MIA = ps.Pet(id=8, name="Mia", status="sold", category=ps.Category(2, "Cats"))
 
 @pytest.fixture
 def box() -> Iterator[Sandbox]:
-    """A store with two pets."""
+    """Yield a store with two pets."""
     with Sandbox(auth=False, pets=[REX, MIA]) as box:
         yield box
 
 
 @pytest.fixture
 def store(box: Sandbox, tmp_path: Path) -> Iterator[ps.Store]:
-    """The store, connected to."""
+    """Yield a connection to the store."""
     with ps.connect(box.url, state=tmp_path / "state", environ={}) as store:
         yield store
 
 
 def applied(store: ps.Store, plan: ps.types.Plan) -> ps.Pet:
-    """Pet 7 after the plan."""
+    """Apply the plan and return pet 7."""
     report = store.apply(plan, progress=False)
     assert [result.outcome for result in report.results] == ["applied"]
     return store.api.get_pet_by_id(7)
 
 
 def test_an_edit_is_a_plan_of_what_is_said(store: ps.Store) -> None:
-    """Only the given fields are in the plan, and nothing is sent before it is applied."""
+    """An edit is a plan with only the given fields, and nothing is sent before it is applied."""
     plan = store.edit(7, name="Rexi", status="sold")
     assert [(c.pet_id, c.kind, c.fields) for c in plan.changes] == [
         (7, "update", ("name", "status"))
@@ -59,7 +59,7 @@ def test_an_edit_is_a_plan_of_what_is_said(store: ps.Store) -> None:
 
 
 def test_an_edit_takes_what_a_cell_takes(store: ps.Store) -> None:
-    """Lists may be text in a cell's grammar, and a known category brings its id."""
+    """An edit accepts lists in a cell's grammar, and a known category gets its id."""
     plan = store.edit(7, category="Cats", tags="calm; old", photo_urls="https://x/1\nhttps://x/2")
     now = applied(store, plan)
     assert now.category == ps.Category(2, "Cats")
@@ -69,33 +69,35 @@ def test_an_edit_takes_what_a_cell_takes(store: ps.Store) -> None:
 
 
 def test_an_empty_value_empties_a_field(store: ps.Store) -> None:
-    """An empty text or list is said, where None says nothing."""
+    """An empty text or list clears a field; None leaves it unchanged."""
     now = applied(store, store.edit(7, category="", tags=[], photo_urls=""))
     assert (now.category, now.tags, now.photo_urls) == (None, (), ())
     assert (now.name, now.status) == ("Rex", "available")
 
 
 def test_a_category_with_an_id_alone_can_be_emptied(box: Sandbox, store: ps.Store) -> None:
-    """Also where its name is empty, and an empty text could be that name."""
+    """An empty text clears a category that has an id and an empty name."""
     box.reset([msgspec.structs.replace(REX, category=ps.Category(9, "")), MIA])
     assert applied(store, store.edit(7, category="")).category is None
     assert store.edit(7, category="").in_sync
 
 
 def test_a_category_of_its_own_is_taken_whole(store: ps.Store) -> None:
-    """A Category brings name and id."""
+    """A Category value sets both name and id."""
     plan = store.edit(7, category=ps.Category(9, "Birds"))
     assert applied(store, plan).category == ps.Category(9, "Birds")
 
 
 def test_nothing_said_is_nothing_to_do(store: ps.Store) -> None:
-    """An edit that says what is so already is in agreement."""
+    """An edit without a difference is a plan in sync."""
     assert store.edit(7).in_sync
     assert store.edit(7, name="Rex", tags=["calm"]).in_sync
 
 
 def test_what_somebody_else_changed_meanwhile_stays(box: Sandbox, store: ps.Store) -> None:
-    """Against the pet as it was seen, lists are merged, and a field of both is a conflict."""
+    """With the pet in `seen`, lists are merged, and a field that both sides changed is
+    a conflict.
+    """
     box.put(msgspec.structs.replace(REX, name="Max", tags=(*REX.tags, ps.Tag(5, "new"))))
     plan = store.edit(7, name="Rexi", tags=["calm", "old"], seen=REX)
     (conflict,) = plan.conflicts
@@ -111,7 +113,7 @@ def test_what_somebody_else_changed_meanwhile_stays(box: Sandbox, store: ps.Stor
 
 
 def test_an_old_snapshot_does_no_harm(box: Sandbox, store: ps.Store) -> None:
-    """With a snapshot that is given, the pet itself is read anew, and the store is not."""
+    """With a given snapshot, the pet itself is read again, but not the whole store."""
     snapshot = store.snapshot()
     box.put(msgspec.structs.replace(REX, status="pending"))
     asked = box.requests["findPetsByStatus"]
@@ -122,7 +124,7 @@ def test_an_old_snapshot_does_no_harm(box: Sandbox, store: ps.Store) -> None:
 
 
 def test_a_pet_that_no_query_lists_can_be_edited(tmp_path: Path) -> None:
-    """A status that is not asked for keeps no pet from being edited."""
+    """A pet with a status that is not queried can be edited."""
     strange = msgspec.structs.replace(REX, status="on holiday")
     with (
         Sandbox(auth=False, profile="live", pets=[strange, MIA]) as box,
@@ -144,7 +146,7 @@ def test_a_pet_that_no_query_lists_can_be_edited(tmp_path: Path) -> None:
 def test_a_value_that_cannot_be_meant_is_refused(
     store: ps.Store, given: dict[str, Any], said: str
 ) -> None:
-    """What blocks a row of a sheet is told at once, with its cure."""
+    """A value that would block a row of a sheet raises an error with a hint."""
     with pytest.raises(ps.errors.FindingsError, match=said) as caught:
         store.edit(7, **given)
     assert caught.value.hint
@@ -154,19 +156,19 @@ def test_a_value_that_cannot_be_meant_is_refused(
     "given", [{"name": 5}, {"category": 5}, {"seen": MIA}, {"seen": "Rex"}, {"tags": [3]}]
 )
 def test_what_is_no_value_is_refused(store: ps.Store, given: dict[str, Any]) -> None:
-    """Arguments of the wrong type, or another pet in `seen`, raise ValueError's kin."""
+    """Arguments of the wrong type, or another pet in `seen`, raise a typed error."""
     with pytest.raises((ps.errors.SettingsError, ps.errors.SheetError)):
         store.edit(7, **given)
 
 
 def test_an_unknown_pet_is_not_found(store: ps.Store) -> None:
-    """There is nothing to plan for a pet that is not there."""
+    """An edit of a missing pet raises NotFoundError."""
     with pytest.raises(ps.errors.NotFoundError):
         store.edit(99, name="Nobody")
 
 
 def test_the_guard_judges_an_edit(store: ps.Store) -> None:
-    """A sentinel stays as it is, by hand too."""
+    """The guard applies to an edit: a sentinel is not changed."""
     plan = store.edit(7, name="Rexi", guard=ps.Guard(sentinels=(7,)))
     with pytest.raises(ps.errors.GuardError):
         store.apply(plan, progress=False)
@@ -174,7 +176,7 @@ def test_the_guard_judges_an_edit(store: ps.Store) -> None:
 
 
 def test_an_edit_says_nothing_of_sheets(store: ps.Store) -> None:
-    """The plan names the edit as its source, no cells, and no other pet."""
+    """The plan of an edit names the edit as its source, and has no cells and no notes."""
     plan = store.edit(7, name="Rexi", seen=REX)
     assert plan.source == "edit of pet 7"
     assert set(plan.to_frame()["source"]) == {"edit"}
@@ -182,7 +184,7 @@ def test_an_edit_says_nothing_of_sheets(store: ps.Store) -> None:
 
 
 def test_an_edit_can_be_undone_and_made_elsewhere(store: ps.Store) -> None:
-    """The asynchronous twin makes the same plan, and a run of it can be taken back."""
+    """The asynchronous method makes the same plan, and an applied edit can be undone."""
 
     async def elsewhere() -> ps.types.Plan:
         async with ps.connect(store.url, environ={}).aio as aio:

@@ -1,4 +1,4 @@
-"""Plans carried out against a store in memory: every row accounted for, nothing sent blindly."""
+"""Runs against a store in memory: every row is accounted for, and nothing is sent unchecked."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ NEW = Pet(name="Goldie", status="available")
 
 
 def begun(state: Path, plan: Plan) -> RunSession:
-    """A run of the plan, begun."""
+    """Return the session of a new run of the plan."""
     return Journal.open(state, create=True).begin(
         "run",
         kind="apply",
@@ -64,7 +64,7 @@ async def ran(
     on_progress: Any = None,
     **options: Any,
 ) -> Report:
-    """The report of one sitting, which the journal then has."""
+    """Run one session to its end, and return its report."""
     asked = ApplyOptions(**{"settle": 0.0, **options})
     try:
         report = await engine.run(
@@ -84,12 +84,12 @@ async def ran(
 
 
 def carry_out(plan: Plan, target: MemoryTarget, state: Path, **options: Any) -> Report:
-    """The report of a run."""
+    """Return the report of a new run."""
     return asyncio.run(ran(plan, target, begun(state, plan), **options))
 
 
 def resumed(plan: Plan, target: MemoryTarget, state: Path, **options: Any) -> Report:
-    """The report of the run after one more sitting."""
+    """Return the report of the run after another session."""
     journal = Journal.open(state, create=False)
     sitting = journal.resume("run")
     before = build_earlier_results(plan, journal.entries("run"), 0.0)
@@ -97,7 +97,7 @@ def resumed(plan: Plan, target: MemoryTarget, state: Path, **options: Any) -> Re
 
 
 def full_after(intents: int, sitting: RunSession) -> RunSession:
-    """The sitting, on a disk that has room for so many intents more."""
+    """Return the session with a disk that has room for this number of further intents."""
     intend = sitting.record_intent
 
     async def short(number: int, change: Change, **images: Any) -> None:
@@ -112,7 +112,7 @@ def full_after(intents: int, sitting: RunSession) -> RunSession:
 
 
 def outcomes(report: Report) -> list[str]:
-    """The outcomes in the plan's order."""
+    """Return the outcomes in the plan's order."""
     return [result.outcome for result in report.results]
 
 
@@ -121,7 +121,7 @@ def outcomes(report: Report) -> list[str]:
 def test_a_run_makes_the_store_say_what_the_sheet_says(
     store: list[Pet], wanted: list[Pet], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """The law of the whole: after the run the second plan is empty, and no row is unaccounted."""
+    """After a run, a second plan is empty, and every row has an outcome."""
     target = MemoryTarget(store)
     plan = plan_of(store, sheet_of(wanted), delete_missing=True)
     report = carry_out(plan, target, tmp_path_factory.mktemp("state"))
@@ -135,7 +135,7 @@ def test_a_run_makes_the_store_say_what_the_sheet_says(
 
 
 def test_the_smallest_call_is_used(tmp_path: Path) -> None:
-    """Name and status alone go by the form; anything else replaces the whole pet."""
+    """A change of name and status alone uses the form request; any other replaces the whole pet."""
     rows = sheet_saying({"id": 1, "name": "Max"}, {"id": 2, "tags": []})
     target = MemoryTarget(PETS)
     carry_out(plan_of(PETS, rows), target, tmp_path, concurrency=1)
@@ -143,7 +143,7 @@ def test_the_smallest_call_is_used(tmp_path: Path) -> None:
 
 
 def test_adds_come_first_and_deletes_last(tmp_path: Path) -> None:
-    """No delete begins before every add and update has ended."""
+    """No delete begins before every add and update ends."""
     sheet = sheet_saying(
         {"id": 2, "action": "delete"}, {"id": 1, "name": "Max"}, {"name": "G", "status": "sold"}
     )
@@ -155,7 +155,9 @@ def test_adds_come_first_and_deletes_last(tmp_path: Path) -> None:
 
 
 def test_what_others_changed_meanwhile_is_never_overwritten(tmp_path: Path) -> None:
-    """A change to the same field is a conflict; to another field, both stand."""
+    """If someone changed the same field since the plan, the change is a conflict; a change of
+    another field stays.
+    """
     rows = sheet_saying({"id": 1, "name": "Max"}, {"id": 2, "tags": []})
     target = MemoryTarget(PETS)
     plan = plan_of(PETS, rows)
@@ -169,7 +171,7 @@ def test_what_others_changed_meanwhile_is_never_overwritten(tmp_path: Path) -> N
 
 
 def test_a_pet_that_changed_is_not_deleted(tmp_path: Path) -> None:
-    """Whatever changed, it is not the pet that the plan showed."""
+    """A pet that changed since the plan is not deleted."""
     plan = plan_of(PETS, sheet_of(PETS, action="delete"))
     target = MemoryTarget([msgspec.structs.replace(REX, photo_urls=("other",))])
     report = carry_out(plan, target, tmp_path)
@@ -178,7 +180,7 @@ def test_a_pet_that_changed_is_not_deleted(tmp_path: Path) -> None:
 
 
 def test_a_change_that_somebody_made_already_is_not_sent(tmp_path: Path) -> None:
-    """What is so already is not sent."""
+    """A change that the store already has is not sent."""
     plan = plan_of(
         PETS, sheet_saying({"id": 1, "name": "Max"}, {"id": 9, "name": "N", "status": "sold"})
     )
@@ -191,7 +193,7 @@ def test_a_change_that_somebody_made_already_is_not_sent(tmp_path: Path) -> None
 
 
 def test_an_add_with_an_id_is_sent_only_after_a_404(tmp_path: Path) -> None:
-    """On services that replace silently, an add could destroy a pet."""
+    """An add with an id is sent only after a 404, because some services would replace the pet."""
     plan = plan_of([], sheet_saying({"id": 9, "name": "New", "status": "sold"}))
     other = Pet(id=9, name="Somebody else's", status="sold")
     target = MemoryTarget([other])
@@ -202,7 +204,9 @@ def test_an_add_with_an_id_is_sent_only_after_a_404(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("committed", [True, False])
 def test_an_add_without_answer_is_settled_by_comparing(tmp_path: Path, committed: bool) -> None:
-    """The store tells whether it happened; what is proved not to be there is sent again."""
+    """An add without an answer is settled by the store's pets: it is sent again only if its pet is
+    proved missing.
+    """
     target = MemoryTarget([REX, Pet(id=5, name="Goldie", status="available")])
     target.failures["add"], target.commits = [lost()], committed
     sheet = sheet_of([NEW, NEW], action="add-another")
@@ -219,7 +223,7 @@ def test_an_add_without_answer_is_settled_by_comparing(tmp_path: Path, committed
 def test_a_change_without_answer_is_settled_by_reading(
     tmp_path: Path, committed: bool, operation: str
 ) -> None:
-    """The pet itself says whether the request was carried out."""
+    """A change without an answer is settled by reading the pet."""
     row = {
         "rename": {"id": 1, "name": "Max"},
         "replace": {"id": 1, "tags": []},
@@ -233,7 +237,7 @@ def test_a_change_without_answer_is_settled_by_reading(
 
 
 def test_what_cannot_be_settled_is_unknown(tmp_path: Path) -> None:
-    """If even asking fails, a person is told so, and nothing is claimed."""
+    """If the pet cannot be read either, the outcome is unknown."""
     target = MemoryTarget(PETS)
     plan = plan_of(PETS, sheet_saying({"id": 1, "name": "Max"}))
     target.failures["rename"] = [lost()]
@@ -260,7 +264,7 @@ def test_what_cannot_be_settled_is_unknown(tmp_path: Path) -> None:
     ],
 )
 def test_one_failure_is_one_rows_result(tmp_path: Path, error: PetsyncError, outcome: str) -> None:
-    """The others proceed."""
+    """A failed request is the result of its row only; the other rows are sent."""
     target = MemoryTarget(PETS)
     target.failures["add"], target.commits = [error], False
     sheet = sheet_saying(
@@ -271,7 +275,7 @@ def test_one_failure_is_one_rows_result(tmp_path: Path, error: PetsyncError, out
 
 
 def test_deletes_are_held_back_when_something_failed(tmp_path: Path) -> None:
-    """After a failure nobody knows yet, nothing is taken away."""
+    """After a failure, the deletes are held back, unless that number of failures is allowed."""
     target = MemoryTarget(PETS)
     target.failures["rename"] = [InvalidInputError("refused")]
     sheet = sheet_saying({"id": 1, "name": "Max"}, {"id": 2, "action": "delete"})
@@ -285,7 +289,7 @@ def test_deletes_are_held_back_when_something_failed(tmp_path: Path) -> None:
 
 
 def test_a_refused_token_stops_the_run(tmp_path: Path) -> None:
-    """The rest is not begun, and the report says why."""
+    """A refused token stops the run, and the report names the reason."""
     target = MemoryTarget(PETS)
     target.failures["rename"] = [AuthError("token expired", status=401)]
     sheet = sheet_saying({"id": 1, "name": "Max"}, {"id": 2, "name": "Moritz"})
@@ -296,7 +300,7 @@ def test_a_refused_token_stops_the_run(tmp_path: Path) -> None:
 
 
 def test_an_interrupt_ends_at_a_changes_boundary(tmp_path: Path) -> None:
-    """What is under way is finished and journalled; the rest is not begun."""
+    """An interrupt completes the changes under way and begins no others."""
     store = [Pet(id=n, name=f"p{n}", status="sold") for n in range(1, 101)]
     wanted = [msgspec.structs.replace(pet, name="x") for pet in store]
     target = MemoryTarget(store)
@@ -324,7 +328,7 @@ def test_an_interrupt_ends_at_a_changes_boundary(tmp_path: Path) -> None:
 
 
 def test_a_second_cancellation_ends_the_changes_under_way_too(tmp_path: Path) -> None:
-    """A person who presses twice means now."""
+    """A second interrupt also ends the changes under way."""
     plan = plan_of(PETS, sheet_saying({"id": 1, "name": "Max"}))
     asked = asyncio.Event()
 
@@ -351,8 +355,8 @@ def test_a_second_cancellation_ends_the_changes_under_way_too(tmp_path: Path) ->
 def test_a_cancellation_while_the_journal_is_closed_loses_no_report(
     tmp_path: Path, times: int
 ) -> None:
-    """Whoever presses once more while the run's end is written still gets the report, and the
-    journal has the end.
+    """An interrupt while the run's end is written loses neither the report nor the end
+    in the journal.
     """
     plan = plan_of(PETS, sheet_saying({"id": 1, "name": "Max"}))
     sitting = begun(tmp_path, plan)
@@ -361,7 +365,7 @@ def test_a_cancellation_while_the_journal_is_closed_loses_no_report(
     sent = asyncio.Event()
 
     class Blocking(MemoryTarget):
-        """Once the change is made, something else keeps the journal locked."""
+        """A target after whose rename another connection keeps the journal locked."""
 
         async def rename(self, pet_id: int, **more: Any) -> None:
             await super().rename(pet_id, **more)
@@ -388,8 +392,8 @@ def test_a_cancellation_while_the_journal_is_closed_loses_no_report(
 
 @pytest.mark.parametrize("step", ["finish", "close"])
 def test_a_cancelled_end_of_a_run_is_written(tmp_path: Path, step: str) -> None:
-    """Each of the two steps at a run's end goes on where it is cancelled: else the report would be
-    lost behind a CancelledError, and the run would count as interrupted.
+    """Each step at a run's end completes despite cancellation, or the report would be lost and the
+    run would count as interrupted.
     """
     sitting = begun(tmp_path, plan_of(PETS, sheet_saying({"id": 1, "name": "Max"})))
     blocker = sqlite3.connect(tmp_path / "journal.db", isolation_level=None)
@@ -413,7 +417,7 @@ def test_a_cancelled_end_of_a_run_is_written(tmp_path: Path, step: str) -> None:
 
 
 def test_so_many_changes_run_at_a_time_and_no_more(tmp_path: Path) -> None:
-    """Concurrency is bounded."""
+    """No more changes run at a time than `concurrency` allows."""
     store = [Pet(id=n, name=f"p{n}", status="sold") for n in range(1, 41)]
     target = MemoryTarget(store)
     target.delay = 0.001
@@ -423,7 +427,7 @@ def test_so_many_changes_run_at_a_time_and_no_more(tmp_path: Path) -> None:
 
 
 def test_progress_counts_every_change(tmp_path: Path) -> None:
-    """A progress bar can trust it."""
+    """Progress counts every change of the plan."""
     seen: list[Progress] = []
     sheet = sheet_saying({"id": 1, "name": "Max"}, {"id": 2, "action": "delete"})
     carry_out(plan_of(PETS, sheet), MemoryTarget(PETS), tmp_path, on_progress=seen.append)
@@ -431,7 +435,7 @@ def test_progress_counts_every_change(tmp_path: Path) -> None:
 
 
 def test_conflicts_and_blocked_rows_are_in_the_report(tmp_path: Path) -> None:
-    """Every row that went in has one outcome, also where nothing is sent for it."""
+    """Every row has one outcome in the report, also if nothing is sent for it."""
     sheet = sheet_saying(
         {"id": 1}, {"id": 9, "action": "update"}, blocked=(8,), problems=(error_at(8),)
     )
@@ -446,7 +450,7 @@ def test_conflicts_and_blocked_rows_are_in_the_report(tmp_path: Path) -> None:
 
 
 def test_verify_reads_every_changed_pet_back(tmp_path: Path) -> None:
-    """A service that answers 200 and does nothing is found out."""
+    """With `verify`, a service that answers 200 and stores nothing is detected."""
 
     class Forgetful(MemoryTarget):
         async def replace(self, pet: Pet, *, before_retry: Any = None) -> Pet:
@@ -459,7 +463,7 @@ def test_verify_reads_every_changed_pet_back(tmp_path: Path) -> None:
 
 
 def test_a_plan_is_used_once(tmp_path: Path) -> None:
-    """Applying a plan twice is refused before anything is sent."""
+    """A second run of the same plan is refused before anything is sent."""
     plan = plan_of(PETS, sheet_saying({"id": 1, "name": "Max"}))
     carry_out(plan, MemoryTarget(PETS), tmp_path)
     target = MemoryTarget(PETS)
@@ -469,7 +473,7 @@ def test_a_plan_is_used_once(tmp_path: Path) -> None:
 
 
 def test_every_intent_is_on_disk_before_its_request(tmp_path: Path) -> None:
-    """Killed at any moment, the journal names every change that may have been sent."""
+    """The journal has every intent on disk before its request is sent."""
 
     class Watching(MemoryTarget):
         def _commit(self, operation: str, change: Any) -> None:
@@ -491,7 +495,7 @@ def test_every_intent_is_on_disk_before_its_request(tmp_path: Path) -> None:
 
 
 def test_a_journal_that_cannot_be_written_stops_before_anything_is_sent(tmp_path: Path) -> None:
-    """Nothing is sent without a record of it."""
+    """If the journal cannot be written, nothing is sent."""
     (tmp_path / "file").write_text("in the way")
     target = MemoryTarget(PETS)
     plan = plan_of(PETS, sheet_saying({"id": 1, "name": "Max"}))
@@ -501,7 +505,7 @@ def test_a_journal_that_cannot_be_written_stops_before_anything_is_sent(tmp_path
 
 
 def test_a_full_disk_stops_the_run(tmp_path: Path) -> None:
-    """The first intent that cannot be written is the end of the run, not of the report."""
+    """The first intent that cannot be written stops the run, and the report is kept."""
     plan = plan_of(PETS, sheet_saying({"id": 1, "name": "Max"}, {"id": 2, "name": "M"}))
     target = MemoryTarget(PETS)
     report = asyncio.run(ran(plan, target, full_after(0, begun(tmp_path, plan)), concurrency=1))
@@ -513,7 +517,7 @@ def test_a_full_disk_stops_the_run(tmp_path: Path) -> None:
 def test_a_lost_add_is_not_mistaken_for_an_old_pet_that_came_to_say_the_same(
     tmp_path: Path,
 ) -> None:
-    """Only a pet that was not there before the run can be an add's pet."""
+    """A pet that existed before the run is never taken for the pet of a lost add."""
     old = Pet(id=5, name="Rex", status="sold")
     target = MemoryTarget([old])
     target.failures["add"], target.commits = [lost()], False
@@ -525,7 +529,7 @@ def test_a_lost_add_is_not_mistaken_for_an_old_pet_that_came_to_say_the_same(
 
 
 def test_an_add_whose_pet_has_come_since_the_plan_is_not_sent(tmp_path: Path) -> None:
-    """The same plan, applied where its first run is not known, doubles nothing."""
+    """A plan that is applied again, where its first run is unknown, doubles no pet."""
     target = MemoryTarget(PETS)
     twins = {"name": "Goldie", "status": "sold", "action": "add-another"}
     plan = plan_of(PETS, sheet_saying(twins, twins))
@@ -539,7 +543,9 @@ def test_an_add_whose_pet_has_come_since_the_plan_is_not_sent(tmp_path: Path) ->
 
 
 def test_an_id_that_the_service_chose_in_place_of_the_sheets_is_told(tmp_path: Path) -> None:
-    """The result workbook gets it, so that the next plan does not add the pet again."""
+    """An id that the service assigned in place of the sheet's is reported, so that the next plan
+    does not add the pet again.
+    """
 
     class Wilful(MemoryTarget):
         async def add(self, pet: Pet, *, before_retry: Any = None) -> Pet:
@@ -552,7 +558,7 @@ def test_an_id_that_the_service_chose_in_place_of_the_sheets_is_told(tmp_path: P
 
 
 def test_a_callback_that_raises_stops_the_run_and_keeps_the_report(tmp_path: Path) -> None:
-    """What was done is told; nothing is cancelled in the middle."""
+    """An error in a callback stops the run, and the report has every change that was made."""
 
     def bad(_: Progress) -> None:
         raise RuntimeError("my own mistake")
@@ -566,7 +572,9 @@ def test_a_callback_that_raises_stops_the_run_and_keeps_the_report(tmp_path: Pat
 
 
 def test_a_disk_that_fills_up_in_the_middle_keeps_the_report(tmp_path: Path) -> None:
-    """Many changes at a time, and the journal fails after the first: what was done is told."""
+    """If the disk fills up while many changes run, the report still has every change
+    that was made.
+    """
     store = [Pet(id=n, name=f"p{n}", status="sold") for n in range(1, 31)]
     target = MemoryTarget(store)
     plan = plan_of(store, sheet_of([msgspec.structs.replace(p, name="x") for p in store]))
@@ -581,7 +589,7 @@ def test_a_disk_that_fills_up_in_the_middle_keeps_the_report(tmp_path: Path) -> 
 
 
 def test_a_start_that_fails_leaves_the_plan_usable(tmp_path: Path) -> None:
-    """A journal without room is no use of the plan."""
+    """A run whose journal cannot be opened does not use up the plan."""
     plan = plan_of(PETS, sheet_saying({"id": 1, "name": "Max"}))
     (tmp_path / "journal.db").mkdir()
     with pytest.raises(PetsyncError, match=r"journal\.db"):
@@ -590,17 +598,17 @@ def test_a_start_that_fails_leaves_the_plan_usable(tmp_path: Path) -> None:
     assert outcomes(carry_out(plan, MemoryTarget(PETS), tmp_path)) == ["applied"]
 
 
-# Resumed --------------------------------------------------------------------------------------
+# Resumed runs --------------------------------------------------------------------------------
 
 
 def interrupted_after(changes: int, plan: Plan, target: MemoryTarget, state: Path) -> Report:
-    """The report of a run whose journal took so many intents, and whose rest was not begun."""
+    """Return the report of a run whose journal accepted this number of intents."""
     return asyncio.run(ran(plan, target, full_after(changes, begun(state, plan)), concurrency=1))
 
 
 @pytest.mark.parametrize("done", range(4))
 def test_a_resumed_run_does_the_rest_and_nothing_twice(tmp_path: Path, done: int) -> None:
-    """Wherever it ended, the report is of the whole run in the end."""
+    """A resume sends only the remaining changes, and its report covers the whole run."""
     sheet = sheet_saying(
         {"id": 2, "action": "delete"}, {"id": 1, "name": "Max"}, {"name": "G", "status": "sold"}
     )
@@ -620,7 +628,9 @@ def test_a_resumed_run_does_the_rest_and_nothing_twice(tmp_path: Path, done: int
 def test_what_was_on_its_way_when_a_run_was_cut_is_found_out(
     tmp_path: Path, landed: bool, row: dict[str, Any]
 ) -> None:
-    """What came through is confirmed, and what did not is sent: each exactly once."""
+    """A request under way at a cut is confirmed if it arrived and sent if it did not, each exactly
+    once.
+    """
     target = MemoryTarget(PETS)
     plan = plan_of(PETS, sheet_saying(row))
     operation = "replace" if "id" in row else "add"
@@ -666,7 +676,7 @@ def test_what_was_on_its_way_when_a_run_was_cut_is_found_out(
 
 
 def test_failures_are_tried_again_by_a_resume_and_deletes_follow(tmp_path: Path) -> None:
-    """What failed, and what was held back because of it, is what is left."""
+    """A resume tries failed changes again, and then sends the deletes that were held back."""
     target = MemoryTarget(PETS)
     target.failures["rename"] = [InvalidInputError("refused")]
     plan = plan_of(PETS, sheet_saying({"id": 1, "name": "Max"}, {"id": 2, "action": "delete"}))
@@ -676,7 +686,7 @@ def test_failures_are_tried_again_by_a_resume_and_deletes_follow(tmp_path: Path)
 
 
 def test_too_many_failures_stop_a_run(tmp_path: Path) -> None:
-    """More than were allowed: the rest is not begun, and can be resumed."""
+    """More failures than `max_failures` stop the run, which can be resumed."""
     store = [Pet(id=n, name=f"p{n}", status="sold") for n in range(1, 11)]
     target = MemoryTarget(store)
     target.failures["rename"] = [InvalidInputError("refused")] * 10
@@ -689,7 +699,9 @@ def test_too_many_failures_stop_a_run(tmp_path: Path) -> None:
 
 
 def test_failures_of_earlier_sittings_do_not_stop_a_resume(tmp_path: Path) -> None:
-    """What got no answer before is looked for first, and is not counted as failed again."""
+    """Unknown outcomes of an earlier session are settled first, and do not count as new
+    failures.
+    """
     target = MemoryTarget(PETS)
     target.failures["add"] = [lost(), lost(), lost()]
     rows = [{"name": f"new {n}", "status": "sold"} for n in range(6)]
@@ -703,7 +715,7 @@ def test_failures_of_earlier_sittings_do_not_stop_a_resume(tmp_path: Path) -> No
 
 
 def test_what_failed_before_is_told_where_a_resume_does_not_come_to_it(tmp_path: Path) -> None:
-    """A row that failed does not turn into one that was never begun."""
+    """A change that failed before stays failed in the report of a resume that stops before it."""
     target = MemoryTarget(PETS)
     target.failures["rename"] = [InvalidInputError("no such name"), InvalidInputError("nor this")]
     plan = plan_of(PETS, sheet_saying({"id": 1, "name": "Max"}, {"id": 2, "name": "M"}))
@@ -715,7 +727,7 @@ def test_what_failed_before_is_told_where_a_resume_does_not_come_to_it(tmp_path:
 
 
 def test_what_was_stored_otherwise_is_not_sent_once_more(tmp_path: Path) -> None:
-    """A new pet that was read back otherwise is there: a resume does not add it a second time."""
+    """A new pet that was stored with other values is not added a second time by a resume."""
 
     class Loud(MemoryTarget):
         async def add(self, pet: Pet, *, before_retry: Any = None) -> Pet:
@@ -742,7 +754,9 @@ def test_what_was_stored_otherwise_is_not_sent_once_more(tmp_path: Path) -> None
 def test_a_read_back_that_fails_is_tried_again(
     tmp_path: Path, row: dict[str, Any], again: int
 ) -> None:
-    """In the run, or by a resume, which then sends the deletes that waited for it."""
+    """A read-back that fails is tried again, in the run or by a resume, which then sends the
+    deletes that waited.
+    """
 
     class Mute(MemoryTarget):
         left = again
@@ -771,7 +785,9 @@ def test_a_read_back_that_fails_is_tried_again(
 
 
 def test_deletes_follow_where_a_pet_is_still_not_as_it_was_sent(tmp_path: Path) -> None:
-    """A resume names it as a conflict: it holds nothing back for ever."""
+    """A pet that still differs from what was sent is a conflict in a resume, and the
+    deletes follow.
+    """
 
     class Loud(MemoryTarget):
         async def rename(self, pet_id: int, *, name: str | None, **more: Any) -> None:
@@ -790,7 +806,7 @@ def test_deletes_follow_where_a_pet_is_still_not_as_it_was_sent(tmp_path: Path) 
 
 
 def test_a_resume_adds_nothing_that_a_later_run_has_added(tmp_path: Path) -> None:
-    """Killed, applied again from the same sheet, and resumed: each row is one pet."""
+    """A resume adds no pet that a later run of the same sheet added: each row is one pet."""
     rows = [{"name": f"new {n // 2}", "status": "sold"} for n in range(8)]
     target = MemoryTarget(PETS)
     plan = plan_of(PETS, sheet_saying(*rows))
@@ -807,7 +823,9 @@ def test_a_resume_adds_nothing_that_a_later_run_has_added(tmp_path: Path) -> Non
 
 
 def test_a_pet_of_a_status_that_the_plan_did_not_ask_for_is_taken(tmp_path: Path) -> None:
-    """It was always there; and where a row of the sheet names it, a second one is meant."""
+    """An add matches an existing pet of a status that was not queried, unless another row names
+    that pet.
+    """
     hidden = Pet(id=9, name="Goldie", status="elsewhere")
     row = {"name": "Goldie", "status": "elsewhere"}
     target = MemoryTarget([*PETS, hidden])
@@ -823,7 +841,7 @@ def test_a_pet_of_a_status_that_the_plan_did_not_ask_for_is_taken(tmp_path: Path
 
 
 def test_a_repeated_request_has_what_was_read_before_it(tmp_path: Path) -> None:
-    """Fields that petsync does not know, and that somebody changed between two attempts, stay."""
+    """A repeated request keeps unknown fields that somebody changed between two attempts."""
 
     class Retrying(MemoryTarget):
         async def replace(self, pet: Pet, *, before_retry: Any = None) -> Pet:
@@ -844,7 +862,9 @@ def test_a_repeated_request_has_what_was_read_before_it(tmp_path: Path) -> None:
 
 
 def test_an_unavailable_service_pauses_the_run(tmp_path: Path) -> None:
-    """What met it was not sent: it is not called failed, and its outcome is not unknown."""
+    """If the service is unavailable, the run stops, and its changes are not sent yet rather than
+    failed or unknown.
+    """
     target = MemoryTarget(PETS)
     target.failures["rename"] = [UnavailableError("failing since 09:00")]
     plan = plan_of(PETS, sheet_saying({"id": 1, "name": "Max"}, {"id": 2, "name": "M"}))
@@ -858,7 +878,7 @@ def test_an_unavailable_service_pauses_the_run(tmp_path: Path) -> None:
 
 
 def test_bulk_reads_all_pets_once(tmp_path: Path) -> None:
-    """One reading in place of many; what changed since the plan is a conflict all the same."""
+    """A bulk recheck reads all pets once, and still finds a pet that changed since the plan."""
     target = MemoryTarget(PETS)
     plan = plan_of(PETS, sheet_saying({"id": 1, "name": "Max"}, {"id": 2, "name": "M"}))
     target.pets[2] = msgspec.structs.replace(TOM, name="Thomas")

@@ -1,5 +1,5 @@
-"""Thousands of short runs in memory, each killed at random moments under random faults, and resumed
-until it is done: the store is as planned, and no pet is missing, doubled or half written.
+"""Many short runs in memory, each with random faults, killed at random moments and resumed until
+done: the store is as planned, and no pet is missing, doubled or partly written.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ pytestmark = pytest.mark.slow
 
 ROUNDS = 300
 _SETTLE = 5.0
-"""Longer than a late request takes; the clock runs ahead of it."""
+"""Longer than a late request takes, in virtual seconds."""
 
 
 class MemoryJournal(Double, of=Recorder):
-    """A journal that loses what was not yet on disk when its process is killed."""
+    """A journal that loses the entries that were not on disk when its process is killed."""
 
     def __init__(self) -> None:
         self.entries: dict[int, Entry] = {}
@@ -45,7 +45,7 @@ class MemoryJournal(Double, of=Recorder):
     async def record_intent(
         self, number: int, change: Change, *, before: Pet | None, after: Pet | None
     ) -> None:
-        """On disk when it returns, with all that was handed over before."""
+        """Write the intent and all waiting entries to disk."""
         self._waiting.append(
             Entry(
                 number=number,
@@ -60,12 +60,12 @@ class MemoryJournal(Double, of=Recorder):
         await self.flush()
 
     def record_retry(self, number: int, why: str) -> None:
-        """Nothing that a resume would look at."""
+        """Record nothing: a resume does not need retries."""
 
     def record_result(
         self, result: Result, *, after: Pet | None = None, replaced: Pet | None = None
     ) -> None:
-        """On disk with the next intent."""
+        """Keep the result until the next flush."""
         known = self.entries.get(result.number) or next(
             (e for e in self._waiting if e.number == result.number), None
         )
@@ -77,34 +77,34 @@ class MemoryJournal(Double, of=Recorder):
         self._waiting.append(msgspec.structs.replace(known or fresh, **told))
 
     async def record_known_ids(self, ids: Iterable[int]) -> None:
-        """On disk when it returns."""
+        """Write the ids to disk."""
         await self.flush()
         self.ids = frozenset(ids)
 
     def get_known_ids(self) -> Collection[int] | None:
-        """As it was kept."""
+        """Return the recorded ids."""
         return self.ids
 
     async def confirm_lock(self) -> None:
-        """There is nobody else."""
+        """Do nothing: there is no other process."""
 
     def stop_waiting(self) -> None:
-        """It never waits."""
+        """Do nothing: the journal never waits."""
 
     async def flush(self) -> None:
-        """A wait for the disk, in which a process may be killed."""
+        """Wait for the disk; a process may be killed in this wait."""
         await asyncio.sleep(0)
         self.entries.update((entry.number, entry) for entry in self._waiting)
         self._waiting.clear()
 
     def killed(self) -> None:
-        """What waited is lost."""
+        """Lose the waiting entries."""
         self._waiting.clear()
 
 
 class StormyTarget(MemoryTarget):
-    """Fails at random before or after it did what it was asked for, or does it late, when nobody
-    waits for an answer any more.
+    """A target that fails at random, before or after the change, or makes the change late, when the
+    client has stopped waiting.
     """
 
     def __init__(self, pets: Iterable[Pet], luck: random.Random) -> None:
@@ -114,8 +114,8 @@ class StormyTarget(MemoryTarget):
         self.late: list[asyncio.Task[None]] = []
 
     async def add(self, pet: Pet, *, before_retry: Any = None) -> Pet:
-        """The id is chosen when the pet is stored, however late that is; where ids are not unique,
-        a little before, without a lock.
+        """Add a pet; its id is chosen when it is stored, or a little earlier without a lock if ids
+        are not unique.
         """
         await self._begin("add")
         stored: list[Pet] = []
@@ -156,7 +156,7 @@ class StormyTarget(MemoryTarget):
 
     async def _later(self, change: Any) -> None:
         await asyncio.sleep(_SETTLE / 4)
-        with suppress(KeyError):  # a delete that was sent again by then
+        with suppress(KeyError):  # a delete that was sent again since
             change()
 
     def _unsent(self) -> Exception:
@@ -170,7 +170,7 @@ class StormyTarget(MemoryTarget):
 
 
 def some_plan(luck: random.Random) -> tuple[list[Pet], Plan]:
-    """A store, and a plan with a bit of everything."""
+    """Return a store and a plan with changes of every kind."""
     store = [Pet(id=n, name=f"p{n}", status="sold", photo_urls=("a",)) for n in range(1, 13)]
     rows: list[dict[str, Any]] = [{"id": n, "name": f"new {n}"} for n in (1, 2, 3)]
     rows += [{"id": n, "photo_urls": ["b", "c"]} for n in (4, 5, 6)]
@@ -184,7 +184,7 @@ def some_plan(luck: random.Random) -> tuple[list[Pet], Plan]:
 
 
 def planned(store: Iterable[Pet], plan: Plan) -> Counter[Any]:
-    """What the store is to say in the end; pets without an id by what they say."""
+    """Count the planned pets; those without an id by their content."""
     pets = {pet.id: pet for pet in store}
     new = []
     for change in plan.changes:
@@ -198,7 +198,7 @@ def planned(store: Iterable[Pet], plan: Plan) -> Counter[Any]:
 
 
 def found(target: MemoryTarget, plan: Plan, store: Iterable[Pet]) -> Counter[Any]:
-    """What the store says."""
+    """Count the pets in the store."""
     named = {pet.id for pet in store} | {change.pet_id for change in plan.changes}
     return Counter((p.id if p.id in named else None, content(p)) for p in target.pets.values())
 
@@ -206,7 +206,7 @@ def found(target: MemoryTarget, plan: Plan, store: Iterable[Pet]) -> Counter[Any
 async def one_sitting(
     plan: Plan, target: StormyTarget, journal: MemoryJournal, kill_after: int | None
 ) -> Report | None:
-    """The report of a sitting; None where it was killed after so many turns of the loop."""
+    """Return the report of a session; None if it was killed after this number of loop turns."""
     before = (
         build_earlier_results(plan, list(journal.entries.values()), 0.0)
         if journal.entries
@@ -223,7 +223,7 @@ async def one_sitting(
         if run.done():
             return run.result()
     frozen = dict(journal.entries)
-    # A killed process does not tidy up: what it would still write, or send, is not there.
+    # A killed process does no clean-up: it writes and sends nothing more.
     for task in asyncio.all_tasks() - {asyncio.current_task(), *target.late}:
         task.cancel()
     journal.killed()
@@ -235,8 +235,8 @@ async def one_sitting(
 
 
 async def storm(seed: int, *, races: bool = False, admits: bool = True) -> None:
-    """One plan, killed and resumed until it is done. A service that `races` gives out an id twice;
-    the profile says so if it `admits` it.
+    """Run one plan with kills and resumes until it is done. A service with `races` may assign an id
+    twice; its profile declares this if `admits`.
     """
     luck = random.Random(seed)
     store, plan = some_plan(luck)
@@ -260,7 +260,7 @@ async def storm(seed: int, *, races: bool = False, admits: bool = True) -> None:
 
 @pytest.mark.parametrize("part", range(4))
 def test_no_storm_loses_or_doubles_a_pet(part: int) -> None:
-    """Whatever fails, and whenever the run is killed, resuming it brings the store to the plan."""
+    """With random faults and kills, resumes bring the store to the plan."""
 
     async def storms() -> None:
         for seed in range(part, ROUNDS, 4):
@@ -271,7 +271,9 @@ def test_no_storm_loses_or_doubles_a_pet(part: int) -> None:
 
 @pytest.mark.parametrize("admits", [True, False])
 def test_no_storm_on_a_service_that_gives_out_ids_twice(admits: bool) -> None:
-    """The same, where parallel adds replace each other, whether the profile says so or not."""
+    """The store reaches the plan even if parallel adds replace each other, whether the profile
+    declares it or not.
+    """
 
     async def storms() -> None:
         for seed in range(ROUNDS // 4):

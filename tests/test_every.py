@@ -1,4 +1,4 @@
-"""`--every`: what runs when, what ends it, and what does not."""
+"""`reconcile --every`: which jobs run when, and what ends the process."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ PLAIN, NIGHTLY = (
 
 @dataclass
 class Runs:
-    """Instead of a reconciliation: keeps the jobs' names, answers, and sets `stop` at the end."""
+    """A replacement for a reconciliation: it records the jobs' names, answers, and finally sets
+    `stop`.
+    """
 
     stop: threading.Event
     most: int
@@ -50,7 +52,7 @@ class Runs:
 
 
 class Waits(threading.Event):
-    """A stop whose waiting is over at once, and calls `between` each time."""
+    """A stop event whose waiting ends at once, and calls `between` each time."""
 
     def __init__(self, between: Callable[[float], object] = lambda _: None) -> None:
         super().__init__()
@@ -58,7 +60,7 @@ class Waits(threading.Event):
         self._between = between
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Whether it is set."""
+        """Return whether the event is set."""
         self.seconds.append(timeout or 0.0)
         self._between(self.seconds[-1])
         return self.is_set()
@@ -68,19 +70,19 @@ class Waits(threading.Event):
     ("text", "seconds"), [("90s", 90), ("15m", 900), ("2h", 7200), ("1d", 86_400), (" 1.5H ", 5400)]
 )
 def test_an_interval_is_a_number_with_a_unit(text: str, seconds: float) -> None:
-    """Seconds, minutes, hours or days."""
+    """An interval is a number of seconds, minutes, hours or days."""
     assert interval(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "15", "m", "0s", "0.5s", "-5m", "5 weeks", "1e9s", "९m9"])
 def test_what_is_no_interval_is_refused(text: str) -> None:
-    """With what it may be."""
+    """An invalid interval is refused, with valid examples in the message."""
     with pytest.raises(SettingsError, match="90s, 15m, 2h or 1d"):
         interval(text)
 
 
 def test_jobs_without_a_schedule_run_with_each_pass(tmp_path: Path) -> None:
-    """In their order, one after another, until it is stopped; what is off does not run."""
+    """Enabled jobs without a schedule run in order with each pass until the stop."""
     off, other = Job(name="off", mode="push", enabled=False), Job(name="other", mode="pull")
     stop = Waits()
     runs = Runs(stop, most=4)
@@ -90,8 +92,8 @@ def test_jobs_without_a_schedule_run_with_each_pass(tmp_path: Path) -> None:
 
 
 def test_a_scheduled_job_runs_once_when_it_is_due(tmp_path: Path) -> None:
-    """One that missed its time while nobody ran it is due at once, and then not again; one that
-    never ran waits for its time.
+    """A scheduled job that missed its time runs once at the start; a job that never ran waits for
+    its time.
     """
     config = configured(tmp_path, PLAIN, NIGHTLY, replace(NIGHTLY, name="fresh"))
     long_ago = (datetime.now(UTC) - timedelta(days=3)).isoformat()
@@ -103,7 +105,7 @@ def test_a_scheduled_job_runs_once_when_it_is_due(tmp_path: Path) -> None:
 
 
 def test_a_last_round_in_the_future_keeps_no_job_from_its_time(tmp_path: Path) -> None:
-    """The clock had been years ahead: the job waits for its next time, and not for years."""
+    """A last round in the future, from a wrong clock, does not delay a job beyond its next time."""
     minutely = Job(name="minutely", mode="push", schedule="* * * * *")
     config = configured(tmp_path, minutely, PLAIN)
     ahead = (datetime.now(UTC) + timedelta(days=3650)).isoformat()
@@ -116,7 +118,7 @@ def test_a_last_round_in_the_future_keeps_no_job_from_its_time(tmp_path: Path) -
 
 
 def test_it_sleeps_until_the_next_pass_or_the_next_time(tmp_path: Path) -> None:
-    """Whichever is first, and a round that takes long is not made up for."""
+    """The process sleeps until the next pass or the next scheduled time, whichever is first."""
     stop = Waits(lambda _: stop.set())
     every(configured(tmp_path, PLAIN), 100.0, stop=stop, run=Runs(stop, most=9))
     assert 99 < stop.seconds[0] <= 100
@@ -126,7 +128,9 @@ def test_it_sleeps_until_the_next_pass_or_the_next_time(tmp_path: Path) -> None:
 
 
 def test_an_error_ends_only_its_job(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """It is logged and told, and the next job goes on, with this pass and the next."""
+    """An unexpected error in a job is logged and notified, and the other jobs run in this pass and
+    the next.
+    """
 
     def broken(job: str) -> Sequence[RoundReport]:
         if job == "broken":
@@ -150,7 +154,7 @@ def test_an_error_ends_only_its_job(tmp_path: Path, caplog: pytest.LogCaptureFix
 
 
 def test_a_round_that_an_outage_stopped_ends_nothing(tmp_path: Path) -> None:
-    """Its exit code is 7 too, but nobody wanted it; it goes on, and ends with 0."""
+    """A round that an outage interrupted does not end the process, which later ends with 0."""
     stop = Waits()
     runs = Runs(
         stop,
@@ -162,7 +166,9 @@ def test_a_round_that_an_outage_stopped_ends_nothing(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_in_a_round_ends_all_with_7(tmp_path: Path) -> None:
-    """Whether the round tells of it or raises; the jobs behind it do not begin."""
+    """Ctrl-C during a round ends the process with 7, whether the round reports it or raises, and no
+    further job begins.
+    """
 
     def told_of(job: str) -> Sequence[RoundReport]:
         with pytest.raises(KeyboardInterrupt):
@@ -183,7 +189,7 @@ def test_ctrl_c_in_a_round_ends_all_with_7(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_while_it_waits_ends_with_0(tmp_path: Path) -> None:
-    """Nothing was under way."""
+    """Ctrl-C between rounds ends the process with 0."""
     stop = Waits(lambda _: signal.raise_signal(signal.SIGINT))
     assert every(configured(tmp_path, PLAIN), 1000.0, stop=stop, run=Runs(stop, most=9)) == 0
 
@@ -191,8 +197,8 @@ def test_ctrl_c_while_it_waits_ends_with_0(tmp_path: Path) -> None:
 def test_a_changed_configuration_is_used_and_an_invalid_one_is_told(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The one before stays in use until the file is mended, which is told too; so is that another
-    address for the metrics takes a restart.
+    """An invalid configuration is reported and the last valid one stays active until the file is
+    fixed, which is reported too; a new metrics address needs a restart.
     """
     contents = iter(["[broken", "[broken again", "mended"])
     path = tmp_path / "petsync.toml"
@@ -225,7 +231,7 @@ def test_a_changed_configuration_is_used_and_an_invalid_one_is_told(
 
 
 def test_what_ends_is_not_healthy(tmp_path: Path) -> None:
-    """From the moment that it is asked to end, and also where it ended unasked."""
+    """The health check fails from the request to end, and also after an unexpected end."""
     config = configured(tmp_path, PLAIN)
     asked, ended = threading.Event(), threading.Event()
     loops = [
@@ -245,13 +251,13 @@ def test_what_ends_is_not_healthy(tmp_path: Path) -> None:
 
 
 def test_the_first_configuration_has_to_be_right(tmp_path: Path) -> None:
-    """There is none before it that could be used."""
+    """The first configuration must be valid, because there is no earlier one to use."""
     with pytest.raises(SettingsError, match="there is no"):
         every(tmp_path / "petsync.toml", 1.0, stop=threading.Event(), environ={})
 
 
 def test_a_real_job_can_be_watched_from_outside(tmp_path: Path) -> None:
-    """Its metrics and its health, at an address of the machine itself, while it goes on."""
+    """Metrics and health of a running process are served at a local address until it ends."""
     served: list[str] = []
     is_served, stop = threading.Event(), threading.Event()
 
@@ -288,7 +294,7 @@ def test_a_real_job_can_be_watched_from_outside(tmp_path: Path) -> None:
 
 
 def test_ipv6_is_an_address_too() -> None:
-    """In brackets, as elsewhere; what has ended is not well."""
+    """An IPv6 address in brackets is served, and failed health answers 503."""
     endpoint = Endpoint("[::1]:0", None, lambda: {"ok": False})
     endpoint.start()
     try:
@@ -302,7 +308,7 @@ def test_ipv6_is_an_address_too() -> None:
 def test_an_address_that_is_taken_keeps_no_job_from_running(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is logged, and so is one that is no address."""
+    """A metrics address that is taken or invalid is logged, and the jobs run."""
     with Receiver() as receiver, caplog.at_level(logging.ERROR, logger="petsync"):
         taken = receiver.url.reveal().removeprefix("json://").split("/")[0]
         for listen in (taken, "nonsense"):
@@ -315,13 +321,13 @@ def test_an_address_that_is_taken_keeps_no_job_from_running(
 
 
 def get(address: str, path: str) -> str:
-    """What is answered there."""
+    """Return the answer at the path."""
     with urllib.request.urlopen(f"http://{address}{path}", timeout=120) as answer:
         return str(answer.read().decode())
 
 
 def until(address: str, wanted: str) -> str:
-    """The metrics, once they say this."""
+    """Return the metrics once they contain the wanted text."""
     for _ in range(3000):
         if wanted in (page := get(address, "/metrics")):
             return page

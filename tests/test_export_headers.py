@@ -1,4 +1,4 @@
-"""An export whose headers or ids are gone: nothing is planned that would pass over them."""
+"""Exports with changed headers or missing ids: no plan is made that ignores them."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ Edit = Callable[[Worksheet], object]
 
 @pytest.fixture(scope="module")
 def box() -> Iterator[Sandbox]:
-    """A store of six pets, which no test changes."""
+    """Yield a store of six pets that no test changes."""
     with Sandbox(auth=False, pets=SHOP) as box:
         yield box
 
 
 @pytest.fixture
 def store(box: Sandbox, tmp_path: Path) -> Iterator[ps.Store]:
-    """The store."""
+    """Yield a connection to the store."""
     with ps.connect(box.url, state=tmp_path / "state") as store:
         yield store
 
 
 def edited(store: ps.Store, folder: Path, *edits: Edit) -> Path:
-    """A workbook that was exported, after these edits."""
+    """Return an exported workbook after these edits."""
     path = folder / "pets.xlsx"
     ps.write_sheet(store.snapshot(), path, force=True)
     book = load_workbook(path)
@@ -62,12 +62,12 @@ def edited(store: ps.Store, folder: Path, *edits: Edit) -> Path:
 
 
 def cell(at: str, value: object) -> Edit:
-    """Type into a cell."""
+    """Return an edit that types into a cell."""
     return lambda sheet: sheet.__setitem__(at, value)
 
 
 def without_ids(sheet: Worksheet) -> None:
-    """Empty the cells of the ids."""
+    """Clear the cells of the ids."""
     for row in range(2, len(SHOP) + 2):
         sheet.cell(row, 1).value = None
 
@@ -78,8 +78,8 @@ def without_ids(sheet: Worksheet) -> None:
 def test_a_header_that_was_renamed_is_a_finding(
     store: ps.Store, tmp_path: Path, column: str, header: str
 ) -> None:
-    """It names both headers and the cell; nothing is planned until the header is back or mapped,
-    or the sheet has an empty column of that name.
+    """A renamed header is a finding with both names and the cell: no plan is made until it is
+    restored or mapped, or the sheet has a column of the old name.
     """
     at = COLUMNS[column]
     path = edited(store, tmp_path, lambda sheet: sheet.cell(1, at).__setattr__("value", header))
@@ -116,14 +116,16 @@ def test_a_header_that_was_renamed_is_a_finding(
 def test_an_edit_below_a_header_that_was_renamed_is_not_passed_over(
     store: ps.Store, tmp_path: Path, column: str, edits: Sequence[Edit]
 ) -> None:
-    """Numbers of categories and actions, too, are known below any header."""
+    """An edited column of category ids or actions is recognised under a renamed header, and no plan
+    is made.
+    """
     path = edited(store, tmp_path, *edits)
     with pytest.raises(GuardError, match=f"the export had it as {column}"):
         store.plan(path)
 
 
 def test_the_numbers_of_one_category_are_known_where_they_were(tmp_path: Path) -> None:
-    """They are in any column; beside the category they are meant."""
+    """A column of equal category ids is recognised in its old place, but not in a new column."""
     dogs = Category(1, "Dogs")
     pets = [Pet(id=n, name=f"Pet {n}", status="sold", category=dogs) for n in range(1, 7)]
     with Sandbox(auth=False, pets=pets) as box, ps.connect(box.url, state=tmp_path) as store:
@@ -154,7 +156,9 @@ def test_the_numbers_of_one_category_are_known_where_they_were(tmp_path: Path) -
 def test_other_columns_are_no_renamed_ones(
     store: ps.Store, tmp_path: Path, edits: tuple[Edit, ...]
 ) -> None:
-    """Columns that are away beside a person's own ones are left alone, and nothing more is said."""
+    """A person's own columns are not taken for renamed ones, also if exported columns
+    are missing.
+    """
     path = edited(store, tmp_path, *edits)
     assert not [each for each in store.read(path).problems if each.severity == "error"]
     assert store.plan(path).in_sync
@@ -171,19 +175,21 @@ def test_other_columns_are_no_renamed_ones(
 def test_without_their_ids_no_row_is_planned(
     store: ps.Store, tmp_path: Path, edits: tuple[Edit, ...]
 ) -> None:
-    """A row that was renamed as well would be a second pet; the way out is named."""
+    """An export without its ids gives no plan, because a renamed row would become a second pet; the
+    hint names the alternative.
+    """
     path = edited(store, tmp_path, *edits)
     with pytest.raises(GuardError, match="column id") as caught:
         store.plan(path)
     assert "rows without their ids would become new pets" in caught.value.hint
     with pytest.raises(GuardError, match="column id"):
         store.why(path, 1)
-    # Whoever says how rows are matched needs no ids.
+    # With `match_on`, no ids are needed.
     assert len(store.plan(path, match_on="name").adds) == 1
 
 
 def test_an_export_that_was_emptied_takes_new_pets(store: ps.Store, tmp_path: Path) -> None:
-    """Its columns are a form for new rows, with or without the id's."""
+    """An export without its rows can be filled with new pets, with or without the id column."""
     rows: tuple[Edit, ...] = (
         lambda sheet: sheet.delete_rows(2, len(SHOP)),
         cell("B2", "Fay"),

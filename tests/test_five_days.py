@@ -1,4 +1,4 @@
-"""A person goes on in the same workbook for five days: the store has a pet for each of its rows."""
+"""Five days of work in one workbook: the store has exactly one pet for each of its rows."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def _open_box() -> Iterator[Sandbox]:
 
 @pytest.fixture
 def box(_open_box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
-    """A store of twelve pets, and an empty folder to work in."""
+    """Return a store of twelve pets, and change to an empty folder."""
     monkeypatch.chdir(tmp_path)
     _open_box.reset(SHOP)
     return _open_box
 
 
 def by_cli(box: Sandbox, path: Path, *, writes: bool) -> None:
-    """A scheduled command."""
+    """Apply the workbook with the command."""
     options = ["--write-ids"] if writes else []
     with pytest.raises(SystemExit) as ended:
         main(["apply", str(path), "--url", box.url, "--yes", "--max-update", "100%", *options])
@@ -57,7 +57,7 @@ def by_cli(box: Sandbox, path: Path, *, writes: bool) -> None:
 
 
 def by_api(box: Sandbox, path: Path, *, writes: bool) -> None:
-    """The lines of a notebook."""
+    """Apply the workbook as in a notebook."""
     with ps.connect(box.url) as store:
         sheet = store.read(path)
         plan = store.plan(sheet, guard=ps.Guard(max_update=ps.Limit(1.0)))
@@ -68,7 +68,7 @@ def by_api(box: Sandbox, path: Path, *, writes: bool) -> None:
 
 
 def by_forms(box: Sandbox, path: Path, *, writes: bool) -> None:
-    """The forms of the app, with the tick for the ids or without."""
+    """Apply the workbook in the forms of the app, with or without writing the ids."""
     with ps.connect(box.url) as store:
         form = SheetForm(store, path)
         assert form.widget is not None
@@ -96,13 +96,13 @@ def by_forms(box: Sandbox, path: Path, *, writes: bool) -> None:
 
 
 def rows_of(sheet: Worksheet) -> list[list[Any]]:
-    """The rows that say something."""
+    """Return the rows with a name."""
     rows = [[cell.value for cell in row[:WIDTH]] for row in sheet.iter_rows(min_row=2)]
     return [row for row in rows if row[1]]
 
 
 def edited(path: Path, day: int, random_: random.Random) -> None:
-    """What a person does in a day: new rows, new values in new rows and old ones, another order."""
+    """Make a person's edits of one day: new rows, new values in new and old rows, another order."""
     book = load_workbook(path)
     sheet = book.worksheets[0]
     rows = rows_of(sheet)
@@ -124,7 +124,7 @@ def edited(path: Path, day: int, random_: random.Random) -> None:
 
 
 def write(sheet: Worksheet, rows: list[list[Any]]) -> None:
-    """Have the sheet say this, and nothing else."""
+    """Write exactly these rows into the sheet."""
     blank = [[None] * WIDTH] * max(0, sheet.max_row - 1 - len(rows))
     for at, values in enumerate([*rows, *blank], 2):
         for column, value in enumerate(values, 1):
@@ -134,7 +134,7 @@ def write(sheet: Worksheet, rows: list[list[Any]]) -> None:
 @pytest.mark.parametrize("writes", [True, False], ids=["ids", "no ids"])
 @pytest.mark.parametrize("way", [by_cli, by_api, by_forms])
 def test_five_days_in_one_workbook(box: Sandbox, way: Callable[..., None], writes: bool) -> None:
-    """Each day the workbook is edited and applied; the pets in the store are its rows."""
+    """After each day of edits and an apply, the pets in the store are the rows of the workbook."""
     path = Path("catalogue.xlsx").resolve()
     with ps.connect(box.url) as store:
         ps.write_sheet(store.snapshot(), path)
